@@ -1,0 +1,174 @@
+"""What flows through the house: a question (Record), what a model said (Answer | Unparsed), what it is worth (Score | Unscored).
+
+All are frozen and go to JSON and back without loss. "Could not be read" and "could not be
+scored" are outcomes of their own, never 0 and never silence.
+
+Coordinates are pixels of the stored image (`Record.image_size`), origin top left, boxes
+as (x_min, y_min, x_max, y_max).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Lang = Literal["en", "zh"]
+LANGS: tuple[Lang, ...] = ("en", "zh")
+
+Form = Literal["mc", "vqa", "yesno", "count", "point", "box", "ocr", "chain"]
+FORMS: tuple[Form, ...] = ("mc", "vqa", "yesno", "count", "point", "box", "ocr", "chain")
+
+MarkKind = Literal["none", "text", "point", "box"]
+MARKS: tuple[MarkKind, ...] = ("none", "text", "point", "box")
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The same text in the languages a release has; an absent one is the empty string."""
+
+    en: str = ""
+    zh: str = ""
+
+    def get(self, lang: Lang) -> str:
+        """The text in `lang`, or in the other language where this one is absent."""
+        return (self.zh or self.en) if lang == "zh" else (self.en or self.zh)
+
+    def __bool__(self) -> bool:
+        return bool(self.en or self.zh)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a multiple-choice question.
+
+    `kind` says where it came from: "correct", "distractor", "none_matches" (AD2's E),
+    "absent" (AD2's F), or the error category of an AutoDrive-QA distractor.
+    """
+
+    letter: str
+    text: Text
+    kind: str = "distractor"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A visual prompt. `coords` holds points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels."""
+
+    kind: MarkKind = "none"
+    coords: tuple[tuple[float, ...], ...] = ()
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a chain of thought with its own ground truth (AD2-Bench section 3.2, "atomic" annotation)."""
+
+    name: str
+    question: Text
+    answer: Text
+    subtask_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One question over one or several images.
+
+    `answer` is the free-text reference, or the canonical text of a typed one:
+    yesno "yes" | "no"; count "3"; point "<x,y>"; box "[x1, y1, x2, y2]".
+    `letter` is the correct option where `options` are given; a record that has options
+    and a free-text answer can be asked in either form.
+    `views` names the camera of each image (may be empty for single-image benchmarks).
+    `cluster` groups records that share evidence (an image, a scene): intervals resample it whole.
+    """
+
+    id: str
+    benchmark: str
+    task: str
+    subtask: str
+    form: Form
+    images: tuple[str, ...]
+    question: Text
+    answer: Text
+    letter: str = ""
+    options: tuple[Option, ...] = ()
+    mark: Mark = Mark()
+    steps: tuple[Step, ...] = ()
+    views: tuple[str, ...] = ()
+    image_size: tuple[int, int] | None = None
+    subtask_id: int | None = None
+    cluster: str = ""
+    scene: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> str:
+        """Canonical JSON: sorted keys, no spaces, UTF-8 kept."""
+        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Record:
+        return cls.from_dict(json.loads(text))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Record:
+        """Rebuild a record from `asdict` output; raises KeyError/TypeError on a foreign shape."""
+        d = dict(data)
+        d["question"] = Text(**d["question"])
+        d["answer"] = Text(**d["answer"])
+        d["images"] = tuple(d["images"])
+        d["views"] = tuple(d.get("views", ()))
+        size = d.get("image_size")
+        d["image_size"] = (int(size[0]), int(size[1])) if size else None
+        d["options"] = tuple(Option(o["letter"], Text(**o["text"]), o["kind"]) for o in d.get("options", ()))
+        mark = d.get("mark")
+        if mark:
+            d["mark"] = Mark(mark["kind"], tuple(tuple(c) for c in mark["coords"]), mark["text"])
+        d["steps"] = tuple(
+            Step(s["name"], Text(**s["question"]), Text(**s["answer"]), s.get("subtask_id")) for s in d.get("steps", ())
+        )
+        return cls(**d)
+
+
+Value = str | int | tuple[float, ...] | tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a model's text says, read with certainty.
+
+    `value` by form: mc a letter; yesno "yes"/"no"; count an int; point (x, y); box
+    (x1, y1, x2, y2); ocr, vqa a string; chain a tuple with one string a step.
+    `note` tells how it was read where that matters ("centre of a box", "proportional").
+    """
+
+    form: Form
+    value: Value
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsed:
+    """The text could not be read as an answer of this form. `reason` is a short stable code."""
+
+    form: Form
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """A number for one sample. `value` is in the metric's own unit (0..1 unless the metric says otherwise)."""
+
+    metric: str
+    value: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """No number could be had (judge failed, request failed, tool missing). `reason` is a short stable code."""
+
+    metric: str
+    reason: str
+    detail: str = ""
