@@ -1,0 +1,83 @@
+"""`ad2 rescore RUN`: score saved answers again without the model: another judge, another reading of coordinates."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.judge.base import Judge
+    from lmms_eval_ad2.scoring.sample import Sample
+    from lmms_eval_ad2.scoring.variant import Variant
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser("rescore", help="score the saved answers of a run again, without the model")
+    p.add_argument("run", type=Path, help="a run folder (the one with summary.json), or a folder with one run below it")
+    p.add_argument("--out", type=Path, help="where the new run goes (default: RUN-rescored-<judge>)")
+    p.add_argument("--judge", help="as in ad2 eval")
+    p.add_argument("--frame", choices=("auto", "pixel", "unit", "thousand"), help="how coordinates in answers are read")
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from lmms_eval_ad2 import report
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.judge import make_judge
+    from lmms_eval_ad2.report import tables
+    from lmms_eval_ad2.scoring import store
+
+    if args.judge:
+        os.environ["AD2_JUDGE"] = args.judge
+    folders = [args.run] if (args.run / "summary.json").exists() else [p.parent for p in args.run.rglob("summary.json")]
+    if len(folders) != 1:
+        raise Ad2Error(f"{args.run}: expected one run (summary.json), found {len(folders)}")
+    source = folders[0]
+    old = store.read_summary(source)
+    judge = make_judge(None, cache=source / "judge.sqlite")
+    label = judge.label.replace(":", "-").replace("/", "_")
+    target = args.out or source.with_name(f"{source.name}-rescored-{label}")
+    if target.resolve() == source.resolve():
+        raise Ad2Error(f"--out {target}: a run is never overwritten by its own rescoring")
+    tables_new = {}
+    for name, table in old["tasks"].items():
+        tables_new[name], samples = rescore_task(source, name, table, judge, args.frame, old["run"]["seed"])
+        store.write_samples(target, name, samples)
+    about = {"backend": judge.describe().get("backend"), **judge.describe(), "label": judge.label, "usage": dict(judge.usage)}
+    store.write_summary(target, {**old["run"], "judge": about, "rescored_from": source.name}, tables_new)
+    print(tables.render(report.load([target])))
+    print(f"rescored {len(tables_new)} tasks into {target}")
+    return 0
+
+
+def rescore_task(
+    folder: Path, name: str, table: dict[str, Any], judge: Judge, frame: str | None, seed: int
+) -> tuple[dict[str, Any], list[Sample]]:
+    """Read, parse, judge and summarise one task's saved answers."""
+    from lmms_eval_ad2.scoring import judged, table as tabling
+    from lmms_eval_ad2.scoring.variant import Variant
+
+    variant = Variant.from_dict(
+        {"benchmark": table["benchmark"], "part": table["part"], **table["variant"], "captions": table.get("captions", ())},
+        name,
+    )
+    if frame:
+        variant = replace(variant, frame=frame)  # type: ignore[arg-type]
+    samples = list(_again(folder, name, variant))
+    if any(s.pending for s in samples):
+        judged.apply(samples, judge)
+    new = tabling.summarise(samples, variant, judge.label, seed=seed)
+    return {**new, "data": table["data"]}, samples
+
+
+def _again(folder: Path, name: str, variant: Variant) -> Iterator[Sample]:
+    from lmms_eval_ad2.records import Record
+    from lmms_eval_ad2.scoring import store
+    from lmms_eval_ad2.scoring.sample import score_sample
+
+    for row in store.read_samples(folder, name):
+        yield score_sample(Record.from_dict(row["record"]), row["raw"], variant, name, row["prompt"])

@@ -1,0 +1,104 @@
+"""`ad2 tasks`: every task with what it asks and whether its data are there. Reads YAML only, no lmms_eval."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+class _Loader(yaml.SafeLoader):
+    """lmms-eval's `!function` tags are names to us; nothing is imported."""
+
+
+_Loader.add_constructor("!function", lambda loader, node: node.value)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFile:
+    """A task as its YAML says it."""
+
+    name: str
+    dataset: str
+    split: str
+    description: str
+    group: bool = False
+
+    def ready(self) -> bool:
+        from lmms_eval_ad2.errors import Ad2Error
+        from lmms_eval_ad2.library import open_dataset
+
+        if self.dataset.startswith("sample_"):
+            return True
+        try:
+            open_dataset(self.dataset, self.split)
+        except Ad2Error:
+            return False
+        return True
+
+    def hint(self) -> str:
+        split = "" if self.split == "test" else f" --split {self.split}"
+        return f"ad2 data import {self.dataset} SOURCE{split}"
+
+
+def tasks_dir() -> Path:
+    """The folder of YAMLs: installed as lmms_eval_ad2.tasks, at the top of a checkout."""
+    import lmms_eval_ad2
+
+    installed = Path(lmms_eval_ad2.__file__).parent / "tasks"
+    return installed if installed.is_dir() else Path(lmms_eval_ad2.__file__).parents[1] / "tasks"
+
+
+def load_yaml(path: Path) -> dict[str, Any]:
+    """A task file with its `include` merged in, as lmms-eval would."""
+    data = yaml.load(path.read_text("utf-8"), _Loader) or {}
+    if "include" in data:
+        base = load_yaml(path.parent / data.pop("include"))
+        data = {**base, **data}
+    return dict(data)
+
+
+@functools.cache
+def catalogue() -> tuple[TaskFile, ...]:
+    """All our tasks (not the groups), by name."""
+    found = []
+    for path in sorted(tasks_dir().rglob("*.yaml")):
+        if path.name.startswith("_"):
+            continue
+        data = load_yaml(path)
+        if isinstance(data.get("task"), str):
+            metadata = data.get("metadata") or {}
+            found.append(
+                TaskFile(
+                    data["task"], str(data["dataset_path"]).removeprefix("ad2:"), data.get("test_split", "test"),
+                    str(metadata.get("about", "")),
+                )
+            )  # fmt: skip
+    return tuple(sorted(found, key=lambda t: t.name))
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser("tasks", help="list the tasks and whether their data are there")
+    p.add_argument("pattern", nargs="?", default="*", help="e.g. 'ad2_*'")
+    p.add_argument("--json", action="store_true")
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    import fnmatch
+    import json
+
+    rows = [t for t in catalogue() if fnmatch.fnmatch(t.name, args.pattern)]
+    if args.json:
+        print(json.dumps([{"task": t.name, "dataset": t.dataset, "split": t.split, "ready": t.ready(),
+                           "about": t.description} for t in rows], indent=1))  # fmt: skip
+        return 0
+    width = max((len(t.name) for t in rows), default=0)
+    for t in rows:
+        state = "ready  " if t.ready() else "no data"
+        print(f"{t.name:<{width}}  {state}  {t.dataset}/{t.split}  {t.description}")
+    return 0

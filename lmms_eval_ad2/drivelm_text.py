@@ -1,0 +1,68 @@
+"""DriveLM's two notations inside plain text: lettered options in a question, and object tags such as `<c1,CAM_BACK,1088.3,497.5>`.
+
+Format: OpenDriveLab/DriveLM, `challenge/`. Text is untrusted: the patterns run in linear time and what does not
+fit the notation is left out, never guessed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import NamedTuple
+
+_CUE = re.compile(r"\boptions?(?: are| is)?\s?:", re.IGNORECASE)
+# "A. text", "A) text", "A: text", "(A) text"; the letter must start the text or follow a space.
+_MARKER = re.compile(r"(?:(?<=\s)|^)(\(?)([A-Z])([.):])(?=\s)")
+_NUMBER = r"(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)"
+_TAG = re.compile(rf"<\s?([A-Za-z]\w{{0,15}})\s?,\s?(CAM_\w{{1,32}})\s?,\s?{_NUMBER}\s?,\s?{_NUMBER}\s?>", re.ASCII)
+
+
+class ObjectTag(NamedTuple):
+    """An object a question speaks of: `x`, `y` are its centre in pixels of the camera's 1600x900 image, origin top left."""
+
+    id: str
+    camera: str
+    x: float
+    y: float
+
+
+def read_options(question: str) -> dict[str, str]:
+    """The lettered options of `question`, letter -> text (as written, trimmed), in order.
+
+    Letters must run A, B, C, ... in one style of marker; anything else gives {}: fewer than two options
+    are no choice. Where the question announces its options ("... options:"), only what follows is read.
+    """
+    start = max((cue.end() for cue in _CUE.finditer(question)), default=0)
+    styles: dict[str, list[re.Match[str]]] = {}
+    for marker in _MARKER.finditer(question, start):
+        styles.setdefault(marker[1] + marker[3], []).append(marker)
+    runs = [_run(markers) for markers in styles.values()]
+    longest = max(runs, key=len, default=[])
+    return _texts(question, longest) if len(longest) >= 2 else {}
+
+
+def _run(markers: list[re.Match[str]]) -> list[re.Match[str]]:
+    """The markers A, B, C, ... among `markers`: the A next before the first B, then the first of each letter."""
+    run: list[re.Match[str]] = []
+    for marker in markers:
+        if marker[2] == "A" and len(run) <= 1:
+            run = [marker]
+        elif run and ord(marker[2]) == ord(run[-1][2]) + 1:
+            run.append(marker)
+    return run
+
+
+def _texts(question: str, run: list[re.Match[str]]) -> dict[str, str]:
+    """The text after each marker; {} where one is empty, since then these were not options."""
+    ends = [marker.start() for marker in run[1:]] + [len(question)]
+    texts = {marker[2]: question[marker.end() : end].strip() for marker, end in zip(run, ends, strict=True)}
+    # A blank line closes the last option: what follows is an instruction.
+    last = run[-1][2]
+    texts[last] = re.split(r"\n\s*\n", texts[last], maxsplit=1)[0].strip()
+    return texts if all(texts.values()) else {}
+
+
+def read_tags(text: str) -> list[ObjectTag]:
+    """Every well-formed object tag in `text`, in order, repeats kept."""
+    tags = (ObjectTag(m[1], m[2], float(m[3]), float(m[4])) for m in _TAG.finditer(text))
+    return [tag for tag in tags if math.isfinite(tag.x) and math.isfinite(tag.y)]

@@ -1,0 +1,109 @@
+"""The functions that our YAMLs name. A doc is a row of the data home plus `ad2_task` (harness/data.py)."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmms_eval_ad2.harness.data import TASKS, TaskInfo
+from lmms_eval_ad2.prompts import text, visual
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring.sample import reference_text, score_sample
+
+METRIC = "ad2"  # the one per-sample metric; harness/judging.py turns it into the columns of a task
+
+
+@functools.lru_cache(maxsize=1024)
+def _parse(row: str) -> Record:
+    return Record.from_json(row)
+
+
+def open_doc(doc: Mapping[str, Any]) -> tuple[Record, TaskInfo]:
+    return _parse(doc["record"]), TASKS[doc["ad2_task"]]
+
+
+@functools.cache
+def _prompts() -> text.PromptSet:
+    return text.PromptSet.load()
+
+
+def prompts_sha256() -> str:
+    return str(_prompts().sha256)
+
+
+def prompt_of(record: Record, task: TaskInfo) -> str:
+    """The text of the first turn."""
+    v = task.variant
+    if v.rounds:
+        return text.build_round(record, 0, (), lang=v.lang, prompts=_prompts())
+    return text.build(record, lang=v.lang, form=v.form, style=v.style, coords=v.coords, mark=v.mark, prompts=_prompts())
+
+
+def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
+    return prompt_of(*open_doc(doc))
+
+
+def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
+    record, task = open_doc(doc)
+    v = task.variant
+    mark = "none" if v.coords else v.mark
+    return visual.render(record, task.image_root, mark=mark, layout=v.layout, views=v.views)
+
+
+def doc_to_target(doc: Mapping[str, Any]) -> str:
+    record, task = open_doc(doc)
+    if task.variant.asked_form(record.form) == "mc":
+        return record.letter
+    return reference_text(record, task.variant.lang)
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
+    """Read and score one answer; what needs a judge waits for harness/judging.py."""
+    record, task = open_doc(doc)
+    raw = results[0] if results else ""
+    answers: Any = raw if isinstance(raw, str) else str(raw)
+    if task.variant.rounds:
+        answers = read_rounds(answers)
+    return {METRIC: score_sample(record, answers, task.variant, task.name, prompt_of(record, task)).to_message()}
+
+
+def aggregate(items: Sequence[Any]) -> None:
+    """Named by the YAMLs because lmms-eval wants a name; harness/judging.py aggregates all columns of a task at once."""
+    return
+
+
+# --- step by step over several rounds (output_type generate_until_agentic) ---
+
+
+def round_to_text(
+    doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None, previous_output: Sequence[str] | None = None,
+    round_idx: int | None = None, previous_round_info: Any = None,
+) -> Any:  # fmt: skip
+    """lmms-eval's protocol: without outputs the first prompt; afterwards (visuals, text, terminal, outputs, info).
+
+    The images of the first turn are shown again in every later one (AD2-Bench Fig. 4).
+    """
+    if previous_output is None or round_idx is None:
+        return doc_to_text(doc)
+    record, task = open_doc(doc)
+    said = list(previous_output)
+    if round_idx >= len(record.steps):
+        # The stock loop keeps the last output only, and only if it looks like JSON.
+        return None, None, True, [*said[:-1], pack_rounds(said)], {"rounds": round_idx}
+    following = text.build_round(record, round_idx, said, lang=task.variant.lang, prompts=_prompts())
+    return None, following, False, said, {"rounds": round_idx}
+
+
+def pack_rounds(said: Sequence[str]) -> str:
+    return json.dumps({"ad2_rounds": list(said)}, ensure_ascii=False)
+
+
+def read_rounds(packed: str) -> str | list[str]:
+    """The answers of all rounds; text of another shape (a failed request) is handed on as it is."""
+    try:
+        data = json.loads(packed)
+        return [str(x) for x in data["ad2_rounds"]]
+    except (ValueError, KeyError, TypeError):
+        return packed

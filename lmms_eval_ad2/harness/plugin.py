@@ -1,0 +1,84 @@
+"""The way into lmms-eval. `manifests` is the entry point of the group `lmms_eval.models`.
+
+lmms-eval 0.7.3 has no entry point for tasks, so the models' one does both: it hands over our
+models and, in an evaluation run, wraps a few functions of lmms-eval. Every wrapper passes
+through untouched whatever is not ours (a task is ours when its YAML has `metadata: ad2:`).
+
+Timing: the entry point fires while `lmms_eval.evaluator` is half imported. Then only class
+methods may be wrapped; the module's own functions follow on the first TaskManager.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TASKS_DIR = Path(__file__).resolve().parent.parent / "tasks"
+if not TASKS_DIR.is_dir():  # an editable install leaves the folder at the top of the checkout
+    TASKS_DIR = Path(__file__).resolve().parents[2] / "tasks"
+_MARK = "_ad2_wrapped"
+
+
+def manifests() -> list[Any]:
+    """Entry point. Never raises: an exception here would cost lmms-eval every plugin's models."""
+    try:
+        if "lmms_eval.evaluator" in sys.modules:
+            install()
+        from lmms_eval_ad2.harness.models import manifests as ours
+
+        return list(ours())
+    except Exception as exc:
+        warnings.warn(f"lmms-eval-ad2 could not register itself: {exc}", stacklevel=1)
+        return []
+
+
+def install() -> None:
+    """Make our tasks known to every TaskManager from now on. Safe to call again."""
+    from lmms_eval.tasks import TaskManager
+
+    wrap(TaskManager, "initialize_tasks", _initialize_tasks)
+
+
+def wrap(owner: Any, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Replace `owner.name` by `make(original)`, once."""
+    original = getattr(owner, name)
+    if getattr(original, _MARK, False):
+        return
+    replacement = make(original)
+    setattr(replacement, _MARK, True)
+    setattr(owner, name, replacement)
+
+
+def _initialize_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
+    def initialize_tasks(self: Any, include_path: Any = None, include_defaults: bool = True) -> Any:
+        index = original(self, include_path=include_path, include_defaults=include_defaults)
+        if not include_defaults:
+            return index
+        try:
+            _install_late()
+            # Names that lmms-eval already has win: we never take another task's place.
+            return {**self._get_task_and_group(str(TASKS_DIR)), **index}
+        except Exception as exc:
+            warnings.warn(f"lmms-eval-ad2 could not add its tasks: {exc}", stacklevel=1)
+            return index
+
+    return initialize_tasks
+
+
+def _install_late() -> None:
+    """Wrap what an evaluation run looks up; `lmms_eval.evaluator` is whole by now."""
+    from lmms_eval import evaluator
+    from lmms_eval.api.task import ConfigurableTask
+    from lmms_eval.evaluator_utils import TaskOutput
+
+    from lmms_eval_ad2.harness import data, judging, rounds, run
+
+    wrap(ConfigurableTask, "download", data.wrap_download)
+    wrap(TaskOutput, "calculate_aggregate_metric", judging.wrap_aggregate)
+    wrap(evaluator, "prepare_print_tasks", judging.wrap_print)
+    wrap(evaluator, "_run_generate_until_agentic", rounds.wrap_agentic)
+    wrap(evaluator, "evaluate", run.wrap_evaluate)
+    wrap(evaluator, "simple_evaluate", run.wrap_simple_evaluate)

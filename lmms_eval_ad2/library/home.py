@@ -1,0 +1,48 @@
+"""Where data lie.
+
+    HOME = $AD2_HOME, else $XDG_CACHE_HOME/lmms-eval-ad2, else ~/.cache/lmms-eval-ad2
+    HOME/data/<name>/<split>/records-00000.parquet, ...   2,000 records a part
+                             bad_rows.jsonl               only where rows were skipped
+                             manifest.json                written last: a folder without it is no dataset
+    HOME/data/<name>/.<split>.new/                        an import under way; progress.json tells the finished parts
+    HOME/data/<name>/.<split>.old/                        the former import, for the moment of the exchange
+    HOME/data/<name>/.<split>.lock                        held (flock) by the one process that imports
+    HOME/images/<name>/<split>/                           images that lay inside the annotation files (llava format)
+
+Write order of an import: each part to a temporary name, fsync, rename; then progress.json
+the same way; after the last part the manifest; then `.new` takes the place of the split.
+A process killed between any two of these leaves either the former dataset or a `.new`
+folder from which the same command goes on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from lmms_eval_ad2.errors import Ad2Error
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+def home() -> Path:
+    """The data home; it need not exist yet."""
+    if given := os.environ.get("AD2_HOME"):
+        return Path(given).expanduser().absolute()
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "lmms-eval-ad2"
+
+
+def split_dir(name: str, split: str, root: Path | None = None) -> Path:
+    """The folder of a dataset's split; raises Ad2Error where a name could lead out of the home."""
+    for what, text in (("dataset name", name), ("split", split)):
+        if not _NAME.fullmatch(text):
+            raise Ad2Error(f"{what} '{text}': use letters, digits, '_', '-' and '.', beginning with a letter or digit")
+    return (root or home()) / "data" / name / split
+
+
+def extracted_dir(name: str, split: str, root: Path | None = None) -> Path:
+    """Where images go that a release carries inside its annotation files."""
+    split_dir(name, split, root)  # checks the names
+    return (root or home()) / "images" / name / split

@@ -1,0 +1,71 @@
+"""The Java behind the caption metrics: found, checked for age, run with a time limit, its noise kept off the console."""
+
+from __future__ import annotations
+
+import functools
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from types import ModuleType
+
+OLDEST = 8
+TIMEOUT_S = 1800.0
+_VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_HOW = f"Install a Java runtime, version {OLDEST} or newer (Debian: apt-get install default-jre-headless), with `java` on PATH"
+
+
+class JavaError(Exception):
+    """A Java tool could not give a result: a stable `reason` code and what to do."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+def find() -> str:
+    """The path of a usable `java`; raises JavaError("java_missing")."""
+    path = shutil.which("java")
+    if path is None:
+        raise JavaError("java_missing", f"No `java` on PATH. {_HOW}.")
+    version = _major(path)
+    if version is None:
+        raise JavaError("java_missing", f"{path} does not answer `java -version`. {_HOW}.")
+    if version < OLDEST:
+        raise JavaError("java_missing", f"{path} is Java {version}, too old. {_HOW}.")
+    return path
+
+
+@functools.lru_cache(maxsize=8)
+def _major(path: str) -> int | None:
+    """Major version of the Java at `path` ("1.8.0" is 8, "17.0.15" is 17); None where it does not run."""
+    try:
+        done = subprocess.run([path, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = _VERSION.search(done.stderr + done.stdout)
+    if done.returncode != 0 or found is None:
+        return None
+    return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
+
+
+def run(
+    args: list[str], stdin: bytes = b"", *, what: str, cwd: Path | None = None, timeout_s: float = TIMEOUT_S
+) -> bytes:
+    """stdout of `java ARGS`; raises JavaError with the end of its stderr where it fails."""
+    command = [find(), *args]
+    try:
+        done = subprocess.run(command, input=stdin, capture_output=True, cwd=cwd, timeout=timeout_s, check=False)
+    except subprocess.TimeoutExpired:
+        raise JavaError("java_failed", f"{what} did not finish within {timeout_s:g} s") from None
+    except OSError as exc:
+        raise JavaError("java_failed", f"{what} could not be started: {exc}") from exc
+    if done.returncode != 0:
+        tail = done.stderr.decode(errors="replace").strip()[-400:]
+        raise JavaError("java_failed", f"{what} ended with status {done.returncode}: {tail}")
+    return done.stdout
+
+
+def package_file(module: ModuleType, name: str) -> Path:
+    """The file `name` beside the source of `module` (pycocoevalcap ships its jars so)."""
+    return Path(str(module.__file__)).resolve().parent / name

@@ -1,0 +1,76 @@
+"""Text to tokens for the caption metrics: untrusted strings made safe for line protocols, Chinese spaced out, tokenised.
+
+Every tokenizer takes a list of texts and gives as many strings of tokens joined by single spaces.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+from lmms_eval_ad2.metrics.caption import java
+from lmms_eval_ad2.records import Lang
+
+TokenizerName = Literal["ptb", "plain"]
+TOKENIZERS: tuple[TokenizerName, ...] = ("ptb", "plain")
+
+# Control characters, surrogates, line and paragraph separators: each of them can end a line in Java or cannot be encoded.
+_BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})
+# Chinese and Japanese characters that stand for a word of their own (the ideographic blocks, kana).
+_CJK = re.compile("([\u2e80-\u2fdf\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
+_WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|_+")
+_PTB_CLASS = "edu.stanford.nlp.process.PTBTokenizer"
+
+
+def one_line(text: str) -> str:
+    """`text` with every character that could end a line or break the encoding turned into a space."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(" " if unicodedata.category(char) in _BREAKS else char for char in text)
+
+
+def space_cjk(text: str) -> str:
+    """Spaces around each CJK character; punctuation outside ASCII becomes a space, as PTB drops the ASCII one."""
+    text = "".join(" " if ord(c) > 127 and unicodedata.category(c).startswith("P") else c for c in text)
+    return _CJK.sub(r" \1 ", text)
+
+
+def tokenize(texts: Sequence[str], name: TokenizerName, lang: Lang) -> list[str]:
+    """Tokens of each text; raises java.JavaError where the PTB tokenizer cannot be run."""
+    lines = [one_line(text) for text in texts]
+    if lang == "zh":
+        lines = [space_cjk(line) for line in lines]
+    return _TOKENIZE[name](lines)
+
+
+def _ptb(lines: Sequence[str]) -> list[str]:
+    """The Stanford PTB tokenizer of pycocoevalcap: same jar, same flags, same punctuation dropped.
+
+    Run here and not through its class, which writes into its own package folder, leaves Java's stderr on the
+    console and does not notice when lines out are fewer than lines in.
+    """
+    from pycocoevalcap.tokenizer import ptbtokenizer  # a heavy optional: checked by the caller
+
+    if not lines:
+        return []
+    jar = java.package_file(ptbtokenizer, ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)
+    command = ["-cp", str(jar), _PTB_CLASS, "-preserveLines", "-lowerCase", "-encoding", "UTF-8"]
+    out = java.run(command, "\n".join(lines).encode(), what="the PTB tokenizer").decode()
+    rows = out.split("\n")
+    if len(rows) == len(lines) + 1 and not rows[-1]:
+        rows.pop()
+    if len(rows) != len(lines):
+        raise java.JavaError("tokenizer_misaligned", f"the PTB tokenizer gave {len(rows)} lines for {len(lines)} texts")
+    drop = frozenset(ptbtokenizer.PUNCTUATIONS)
+    return [" ".join(word for word in row.rstrip().split(" ") if word not in drop) for row in rows]
+
+
+def _plain(lines: Sequence[str]) -> list[str]:
+    """Lower-cased words and numbers, found by one pattern: letters (with one inner apostrophe), or digits with
+    inner points and commas; all else separates. Needs no Java; its numbers are close to PTB's, not equal."""
+    return [" ".join(_WORD.findall(line.lower())) for line in lines]
+
+
+_TOKENIZE: dict[TokenizerName, Callable[[Sequence[str]], list[str]]] = {"ptb": _ptb, "plain": _plain}

@@ -1,0 +1,65 @@
+"""Image files of a release: safe relative paths, sizes from the header, a full check on demand. Knows Pillow."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from lmms_eval_ad2.errors import DataError, require
+
+_DRIVE = re.compile(r"[A-Za-z]:")
+SUFFIX = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp"}
+
+
+def path_fault(path: Any) -> str | None:
+    """Why `path` may not be opened below an image root, or None where it may."""
+    if not isinstance(path, str) or not path.strip():
+        return "a non-empty path"
+    if "\\" in path or "\0" in path or "://" in path:
+        return "a plain path with forward slashes"
+    if path.startswith(("/", "~")) or _DRIVE.match(path):
+        return "a path relative to the image folder"
+    if ".." in PurePosixPath(path).parts:
+        return "a path without '..'"
+    return None
+
+
+def safe_path(path: Any, file: object, row: int | str | None, field: str) -> str:
+    """`path` in plain form ("a/b.jpg"); raises DataError for one that could lead out of the image root."""
+    if fault := path_fault(path):
+        raise DataError(file, row, field, fault, path, "Image paths are relative to the folder given by --images.")
+    return str(PurePosixPath(path))
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    """(width, height) in pixels from the header; raises OSError where there is no image."""
+    image = require("PIL.Image", "to read images")
+    with image.open(path) as opened:
+        return opened.size
+
+
+def image_fault(path: Path, size: tuple[int, int] | None) -> str | None:
+    """Decode a whole image: what is wrong with it, or None. `size` is what its record says, in pixels."""
+    image = require("PIL.Image", "to check images")
+    try:
+        with image.open(path) as opened:
+            opened.load()
+            found = opened.size
+    except FileNotFoundError:
+        return "file not found"
+    except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as exc:
+        return f"not a readable image ({exc})"
+    if size is not None and tuple(size) != found:
+        return f"size {found[0]}x{found[1]}, the record says {size[0]}x{size[1]}"
+    return None
+
+
+def read_bytes(data: bytes) -> tuple[str, tuple[int, int]]:
+    """File suffix and (width, height) of encoded image bytes; raises OSError where they are no image."""
+    image = require("PIL.Image", "to read images")
+    with image.open(io.BytesIO(data)) as opened:
+        if opened.format not in SUFFIX:
+            raise OSError(f"image format {opened.format}")
+        return SUFFIX[opened.format], opened.size

@@ -1,0 +1,56 @@
+"""The one file that knows pyarrow: rows out of a release's parquet file, records into a part of ours and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.errors import Ad2Error, DataError, require
+
+
+def _open(path: Path) -> Any:
+    parquet = require("pyarrow.parquet", "to read parquet files")
+    arrow = require("pyarrow")
+    try:
+        return parquet.ParquetFile(path)
+    except (arrow.ArrowException, OSError) as exc:
+        raise Ad2Error(f"{path} is no readable parquet file: {exc}") from exc
+
+
+def read_rows(path: Path, columns: Sequence[str], batch: int = 256) -> Iterator[dict[str, Any]]:
+    """Rows as dicts, in file order, `batch` rows in memory at a time.
+
+    Raises DataError for a missing column, Ad2Error for a file that is damaged.
+    """
+    arrow = require("pyarrow")
+    file = _open(path)
+    try:
+        for column in columns:
+            if column not in file.schema_arrow.names:
+                raise DataError(path, None, column, "a column of this name", list(file.schema_arrow.names))
+        try:
+            for rows in file.iter_batches(batch_size=batch, columns=list(columns)):
+                yield from rows.to_pylist()
+        except (arrow.ArrowException, OSError) as exc:
+            raise Ad2Error(f"{path} is damaged: {exc}") from exc
+    finally:
+        file.close()
+
+
+def write_rows(path: Path, columns: Mapping[str, Sequence[str]]) -> None:
+    """Write string columns to `path`: temporary name, fsync, rename."""
+    arrow = require("pyarrow", "to write the data home")
+    parquet = require("pyarrow.parquet")
+    table = arrow.table({name: arrow.array(list(values), arrow.string()) for name, values in columns.items()})
+    temporary = path.with_name(f".{path.name}.tmp")
+    parquet.write_table(table, temporary, compression="zstd")
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def release_memory() -> None:
+    """Give Arrow's freed buffers back to the system: else its pool makes a long import look like a leak."""
+    require("pyarrow").default_memory_pool().release_unused()

@@ -1,0 +1,91 @@
+"""Which columns a part has, which of them make its mean, and to which column a sub-task belongs.
+
+The AD2 sub-task table is data (`subtasks.yaml`): the paper names about 23 of its 33 sub-tasks
+and no ids, so users extend it (AD2_SUBTASKS names a file), and unknown sub-tasks are shown in
+a column "other", outside the mean, never dropped.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lmms_eval_ad2.errors import DataError
+
+# part -> columns whose unweighted mean is the part's score (AD2 Tables 3, 5, 6, 7; CODA-LM Tables 2, 3; AutoDrive-QA Table 1)
+MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("ad2_bench", "perception_base"): ("existence", "counting", "location", "detection"),
+    ("ad2_bench", "perception_advanced"): ("ocr_f1", "attribute", "position", "caption_others"),
+    ("ad2_bench", "relation"): ("spatial", "occlusion", "social", "causal"),
+    ("ad2_bench", "reasoning"): ("reasoning",),
+    ("ad2_bench", "cot"): ("sacs", "slps", "orcs", "djss"),
+    ("coda_lm", "general"): ("text_score",),
+    ("coda_lm", "suggestion"): ("text_score",),
+    ("coda_lm", "region"): ("text_score",),
+}
+LOWER_IS_BETTER = frozenset({"ocr_cer"})
+OTHER = "other"
+
+
+def mean_columns(benchmark: str, part: str) -> tuple[str, ...]:
+    """The columns of the part's mean; multiple-choice benchmarks have the one column "accuracy"."""
+    return MEAN_COLUMNS.get((benchmark, part), ("accuracy",))
+
+
+@dataclass(frozen=True, slots=True)
+class Subtask:
+    """A row of the sub-task table: the dimension (part) and the table column it counts in; id 1..33 where known."""
+
+    name: str
+    part: str
+    column: str
+    id: int | None = None
+
+
+@functools.cache
+def subtasks(path: str | None = None) -> Mapping[str, Subtask]:
+    """The sub-task table: the packaged one, overlaid by the file at `path` or in AD2_SUBTASKS."""
+    table = _read(resources.files(__package__).joinpath("subtasks.yaml").read_text("utf-8"), "subtasks.yaml")
+    override = path or os.environ.get("AD2_SUBTASKS")
+    if override:
+        try:
+            text = Path(override).read_text("utf-8")
+        except OSError as exc:
+            raise DataError(override, None, "file", "a readable YAML sub-task table", str(exc)) from exc
+        table |= _read(text, override)
+    return table
+
+
+def _read(text: str, file: str) -> dict[str, Subtask]:
+    try:
+        data = yaml.safe_load(text) or {}
+    except yaml.YAMLError as exc:
+        raise DataError(file, None, "file", "valid YAML", str(exc)) from exc
+    if not isinstance(data, dict):
+        raise DataError(file, None, "file", "a mapping: sub-task name -> {part, column, id}", data)
+    table = {}
+    for name, row in data.items():
+        if not isinstance(row, dict) or not {"part", "column"} <= row.keys() <= {"part", "column", "id"}:
+            raise DataError(file, name, "row", "{part: ..., column: ..., id: optional number}", row)
+        table[str(name)] = Subtask(str(name), str(row["part"]), str(row["column"]), row.get("id"))
+    return table
+
+
+def column_of(benchmark: str, part: str, subtask: str, subtask_id: int | None = None) -> str:
+    """The column of a sample. AD2: by the sub-task's name, else by its id, else "other"."""
+    if benchmark != "ad2_bench":
+        return mean_columns(benchmark, part)[0]
+    if part in ("reasoning", "cot"):
+        return part
+    table = subtasks(os.environ.get("AD2_SUBTASKS"))
+    row: Any = table.get(subtask)
+    if row is None and subtask_id is not None:
+        row = next((s for s in table.values() if s.id == subtask_id), None)
+    return row.column if row is not None and row.part == part else OTHER

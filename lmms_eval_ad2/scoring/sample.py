@@ -1,0 +1,227 @@
+"""One row a sample: what was asked, what the model said, how it was read, and what it is worth so far.
+
+Free text waits for a judge (`pending`); everything else is scored here. A value exists
+twice: `values` as the benchmark's own rules treat it (None: not scored, left out of the
+mean), `strict` with the worst score wherever nothing could be read or scored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from lmms_eval_ad2.judge.base import JudgeItem
+from lmms_eval_ad2.metrics import choice, ocr, spatial
+from lmms_eval_ad2.parsing import failure_reason, parse
+from lmms_eval_ad2.records import Answer, Form, Record, Unparsed
+from lmms_eval_ad2.scoring.layout import column_of
+from lmms_eval_ad2.scoring.variant import Variant
+
+JUDGE_WORST = 0.1  # the judge's scale is 1..10; as a fraction, 1 is 0.1
+CHAIN_COLUMNS = ("sacs", "slps", "orcs", "djss")
+# A typed reference with no usable value is a fault of the data, not of the model.
+BAD_REFERENCE = "bad_reference"
+
+
+@dataclass(slots=True)
+class Sample:
+    """A row of samples/<task>.jsonl (docs/architecture.md). `pending` holds what a judge must still rate."""
+
+    id: str
+    task: str
+    benchmark: str
+    part: str
+    subtask: str
+    column: str
+    form: Form
+    lang: str
+    cluster: str
+    raw: str | list[str]
+    prompt: str
+    record: dict[str, Any]
+    status: str = "ok"
+    reason: str | None = None
+    answer: Any = None
+    note: str = ""
+    values: dict[str, float | None] = field(default_factory=dict)
+    strict: dict[str, float] = field(default_factory=dict)
+    score: float | None = None
+    kind: str | None = None
+    judge: list[dict[str, Any]] = field(default_factory=list)
+    pending: list[JudgeItem] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As written to file; `pending` is work in progress and stays out."""
+        data = {name: getattr(self, name) for name in self.__slots__ if name != "pending"}
+        return data
+
+    def to_message(self) -> dict[str, Any]:
+        """As sent between ranks: with `pending`, plain types only."""
+        return {**self.to_dict(), "pending": [asdict(item) for item in self.pending]}
+
+    @classmethod
+    def from_message(cls, data: Mapping[str, Any]) -> Sample:
+        items = [JudgeItem(**{**d, "steps": tuple(d["steps"])}) for d in data.get("pending", ())]
+        return cls(**{**data, "pending": items})
+
+
+def score_sample(record: Record, raw: str | Sequence[str], variant: Variant, task: str, prompt: str = "") -> Sample:
+    """Read `raw` (a list of texts when asked in rounds) as an answer to `record` and score what needs no judge."""
+    form = variant.asked_form(record.form)
+    part = variant.part
+    sample = Sample(
+        id=record.id, task=task, benchmark=record.benchmark, part=part, subtask=record.subtask,
+        column=column_of(record.benchmark, part, record.subtask, record.subtask_id),
+        form=form, lang=variant.lang, cluster=record.cluster or record.id,
+        raw=raw if isinstance(raw, str) else list(raw), prompt=prompt, record=asdict(record),
+    )  # fmt: skip
+    failed = next((r for t in ([raw] if isinstance(raw, str) else raw) if (r := failure_reason(t))), None)
+    if failed:
+        return _not_scored(sample, "unscored", failed)
+    read = _read(record, raw, form, variant)
+    if isinstance(read, Unparsed):
+        return _not_scored(sample, "unparsed", read.reason)
+    sample.answer, sample.note = read.value, read.note
+    _SCORERS[form](sample, record, read, variant)
+    return sample
+
+
+def columns_touched(sample: Sample) -> tuple[str, ...]:
+    """The columns in which a sample stands."""
+    if sample.form == "chain":
+        return CHAIN_COLUMNS
+    if sample.form == "ocr":
+        return (sample.column, "ocr_cer")
+    return (sample.column,)
+
+
+def worst(sample: Sample, column: str) -> float:
+    """The worst score of a column: 0, the judge's lowest mark, or for CER everything missed."""
+    if column == "ocr_cer":
+        return 1.0
+    return JUDGE_WORST if sample.form in ("vqa", "chain") else 0.0
+
+
+def _not_scored(sample: Sample, status: str, reason: str) -> Sample:
+    """Unparsed is the model's fault: worst under both rules. Unscored is not: left out, and counted."""
+    sample.status, sample.reason = status, reason
+    for column in columns_touched(sample):
+        bad = worst(sample, column)
+        sample.strict[column] = bad
+        sample.values[column] = bad if status == "unparsed" else None
+    _set_score(sample)
+    return sample
+
+
+def _set_score(sample: Sample) -> None:
+    """The percentage that enters the column mean (chains: the mean of the four CoT scores, Table 3)."""
+    columns = [c for c in CHAIN_COLUMNS if c in sample.strict] if sample.form == "chain" else [sample.column]
+    known = [v for c in columns if (v := sample.values.get(c)) is not None]
+    sample.score = round(100 * sum(known) / len(known), 6) if known and len(known) == len(columns) else None
+
+
+def settle(sample: Sample, column: str, official: float | None, strict: float) -> None:
+    """Write a column's value under both rules."""
+    sample.values[column] = official
+    sample.strict[column] = strict
+    _set_score(sample)
+
+
+def _read(record: Record, raw: str | Sequence[str], form: Form, variant: Variant) -> Answer | Unparsed:
+    if not isinstance(raw, str):
+        texts = tuple(t.strip() for t in raw)
+        return Answer("chain", texts, "rounds") if any(texts) else Unparsed("chain", "empty")
+    options = {o.letter: o.text.get(variant.lang) for o in record.options}
+    return parse(
+        raw, form, letters=tuple(options), options=options, image_size=record.image_size,
+        frame=variant.frame, n_steps=len(record.steps),
+    )  # fmt: skip
+
+
+def target_of(record: Record, form: Form, lang: str) -> Answer | Unparsed:
+    """The reference of a record, read by the same parser as the model's answer."""
+    if form == "mc":
+        ok = any(o.letter == record.letter for o in record.options)
+        return Answer("mc", record.letter) if ok else Unparsed("mc", BAD_REFERENCE)
+    text = record.answer.get("zh" if lang == "zh" else "en")
+    return parse(text, form, image_size=record.image_size, frame="pixel", n_steps=len(record.steps))
+
+
+def _exact(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
+    target = target_of(record, sample.form, variant.lang)
+    if isinstance(target, Unparsed):
+        _not_scored(sample, "unscored", BAD_REFERENCE)
+        return
+    if sample.form == "mc":
+        sample.kind = next((o.kind for o in record.options if o.letter == read.value), None)
+    metric: Any = {"point": spatial.location_score, "box": spatial.iou}.get(sample.form, choice.accuracy)
+    value = float(metric(read.value, target.value))
+    settle(sample, sample.column, value, value)
+
+
+def _ocr(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
+    reference = record.answer.get(variant.lang)
+    if not reference:
+        _not_scored(sample, "unscored", BAD_REFERENCE)
+        return
+    scores = ocr.score_ocr(str(read.value), reference)
+    settle(sample, "ocr_cer", scores["ocr_cer"], scores["ocr_cer"])
+    settle(sample, sample.column, scores["ocr_f1"], scores["ocr_f1"])
+
+
+def rubric_of(benchmark: str, part: str) -> str:
+    """The rubric for free text: CODA-LM has one a task, everything else is similarity to the reference."""
+    return f"coda_{part}" if benchmark == "coda_lm" else "ad2_vqa"
+
+
+def reference_text(record: Record, lang: str) -> str:
+    """The free-text reference; a multiple-choice record asked openly has its correct option's text."""
+    code = "zh" if lang == "zh" else "en"
+    text = record.answer.get(code)
+    if text and text != record.letter:
+        return text
+    return next((o.text.get(code) for o in record.options if o.letter == record.letter), text)
+
+
+def _free(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
+    if not variant.judge:
+        return
+    reference = reference_text(record, variant.lang)
+    if not reference:
+        _not_scored(sample, "unscored", BAD_REFERENCE)
+        return
+    rubric = rubric_of(record.benchmark, sample.part)
+    sample.pending = [
+        JudgeItem(f"{sample.task}:{record.id}", rubric, str(read.value), reference, record.question.get(variant.lang))
+    ]
+
+
+def _chain(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
+    """SACS a step, SLPS a neighbouring pair, ORCS and DJSS once a chain (AD2-Bench section 3.3)."""
+    said = [str(s) for s in read.value] if isinstance(read.value, tuple) else [str(read.value)]
+    steps, lang = record.steps, variant.lang
+    if not steps:
+        _not_scored(sample, "unscored", BAD_REFERENCE)
+        return
+    said = (said + [""] * len(steps))[: len(steps)]
+    sample.answer = said
+    base = f"{sample.task}:{record.id}"
+    items = [
+        JudgeItem(f"{base}:sacs:{i}", "ad2_sacs", text, step.answer.get(lang), step.question.get(lang))
+        for i, (text, step) in enumerate(zip(said, steps, strict=True))
+    ]
+    items += [
+        JudgeItem(f"{base}:slps:{i}", "ad2_slps", b, steps=(a, b))
+        for i, (a, b) in enumerate(zip(said, said[1:], strict=False))
+    ]
+    items.append(JudgeItem(f"{base}:orcs:0", "ad2_orcs", said[-1], steps=tuple(said)))
+    if len(said) > 1:  # a chain of one step has no pair, and nothing that could justify its decision
+        items.append(JudgeItem(f"{base}:djss:0", "ad2_djss", said[-1], steps=tuple(said[:-1])))
+    sample.pending = items
+
+
+_SCORERS: dict[str, Any] = {
+    "mc": _exact, "yesno": _exact, "count": _exact, "point": _exact, "box": _exact,
+    "ocr": _ocr, "vqa": _free, "chain": _chain,
+}  # fmt: skip

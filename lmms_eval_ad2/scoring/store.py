@@ -1,0 +1,82 @@
+"""The result files of a run. Layout and meaning: docs/architecture.md.
+
+Write order: samples/<task>.jsonl for every task, then summary.json (temporary name, fsync,
+rename). A summary therefore always has its samples; a run without one is unfinished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.scoring.sample import Sample
+
+SCHEMA = "ad2-run/1"
+
+
+def run_folder(out: Path, model: str, arguments: Mapping[str, Any]) -> Path:
+    """OUT/ad2/<model>-<hash8>: the same model with the same arguments comes back to the same folder."""
+    text = json.dumps(arguments, sort_keys=True, default=str)
+    slug = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("_")[:60] or "model"
+    return out / "ad2" / f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def write_atomic(path: Path, chunks: Iterable[str]) -> None:
+    """Write a whole file or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as handle:
+        for chunk in chunks:
+            handle.write(chunk)
+        handle.flush()
+        os.fsync(handle.fileno())
+    temporary.replace(path)
+
+
+def write_samples(folder: Path, task: str, samples: Iterable[Sample]) -> Path:
+    path = folder / "samples" / f"{task}.jsonl"
+    # NaN is no JSON: a value that is not finite must fail here, not at a reader.
+    write_atomic(path, (json.dumps(s.to_dict(), ensure_ascii=False, allow_nan=False) + "\n" for s in samples))
+    return path
+
+
+def write_summary(folder: Path, run: Mapping[str, Any], tasks: Mapping[str, Any]) -> Path:
+    path = folder / "summary.json"
+    data = {"schema": SCHEMA, "run": run, "tasks": tasks}
+    write_atomic(path, [json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)])
+    return path
+
+
+def read_summary(folder: Path) -> dict[str, Any]:
+    """summary.json of a run folder, checked for its schema."""
+    path = folder / "summary.json"
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise DataError(path, None, "file", "a finished run", None, "run the same command again to finish it") from None
+    except (OSError, ValueError) as exc:
+        raise DataError(path, None, "file", "JSON written by a run", str(exc)) from exc
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+        raise DataError(path, None, "schema", SCHEMA, found, "was it written by another version?")
+    return data
+
+
+def read_samples(folder: Path, task: str) -> Iterator[dict[str, Any]]:
+    """The rows of samples/<task>.jsonl."""
+    path = folder / "samples" / f"{task}.jsonl"
+    try:
+        with path.open(encoding="utf-8") as handle:
+            for number, line in enumerate(handle, 1):
+                try:
+                    yield json.loads(line)
+                except ValueError as exc:
+                    raise DataError(path, number, "line", "one JSON object", line[:80]) from exc
+    except FileNotFoundError:
+        raise DataError(path, None, "file", "the samples of a finished run", None) from None

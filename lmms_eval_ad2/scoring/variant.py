@@ -1,0 +1,81 @@
+"""How a task asks its records: language, form, style, marks, views. Written in the YAML under `metadata: ad2:`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, get_args
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.records import FORMS, Form, Lang
+
+Frame = Literal["auto", "pixel", "unit", "thousand"]
+
+CHOICES: dict[str, tuple[Any, ...]] = {
+    "lang": ("en", "zh"),
+    "form": (None, *FORMS),
+    "style": ("direct", "chain"),
+    "mark": ("native", "none", "text", "point", "box"),
+    "layout": ("list", "mosaic"),
+    "views": ("all", "front"),
+    "frame": get_args(Frame),
+    "judge": (True, False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way of asking. The defaults are the canonical task.
+
+    benchmark, part: which records and which columns (docs/architecture.md).
+    form: ask in this form instead of the record's own (an MC record as VQA, and back).
+    style: "chain" asks for all steps tagged in one turn; `rounds` asks step by step.
+    mark: which visual prompt is drawn; coords: the region as normalised coordinates in words.
+    frame: how coordinates in answers are read (parsing.parse).
+    captions: n-gram metrics over the free-text answers, beside the score.
+    judge: False scores free text by `captions` alone (AutoDrive-QA Table 1's open-ended columns).
+    """
+
+    benchmark: str
+    part: str
+    lang: Lang = "en"
+    form: Form | None = None
+    style: Literal["direct", "chain"] = "direct"
+    mark: Literal["native", "none", "text", "point", "box"] = "native"
+    coords: bool = False
+    layout: Literal["list", "mosaic"] = "list"
+    views: Literal["all", "front"] = "all"
+    rounds: bool = False
+    frame: Frame = "auto"
+    captions: tuple[str, ...] = ()
+    judge: bool = True
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str) -> Variant:
+        """Check and build; `where` names the task in errors."""
+        known = [f.name for f in fields(cls)]
+        for key, value in data.items():
+            if key not in known:
+                near = difflib.get_close_matches(key, known, 1)
+                raise Ad2Error(
+                    f"{where}: unknown key '{key}' under metadata.ad2"
+                    + (f"; did you mean '{near[0]}'?" if near else f"; known: {', '.join(known)}")
+                )
+            if key in CHOICES and value not in CHOICES[key]:
+                raise Ad2Error(f"{where}: metadata.ad2.{key} is {value!r}; expected one of {CHOICES[key]}")
+        if "benchmark" not in data or "part" not in data:
+            raise Ad2Error(f"{where}: metadata.ad2 needs 'benchmark' and 'part'")
+        return cls(**{**data, "captions": tuple(data.get("captions", ()))})
+
+    def asked_form(self, form: Form) -> Form:
+        """The form in which a record of `form` is asked."""
+        if self.style == "chain" or self.rounds:
+            return "chain"
+        return self.form or form
+
+    def changes(self) -> dict[str, Any]:
+        """What differs from the canonical task: the variant's name in tables."""
+        plain = asdict(Variant(self.benchmark, self.part))
+        mine = {k: v for k, v in asdict(self).items() if v != plain[k] and k != "captions"}
+        return mine
