@@ -1,4 +1,4 @@
-"""DriveLM's two notations inside plain text: lettered options in a question, and object tags such as `<c1,CAM_BACK,1088.3,497.5>`.
+"""DriveLM's two notations in plain text: lettered options, and object tags such as `<c1,CAM_BACK,1088.3,497.5>`.
 
 Format: OpenDriveLab/DriveLM, `challenge/`. Text is untrusted: the patterns run in linear time and what does not
 fit the notation is left out, never guessed.
@@ -18,7 +18,7 @@ _TAG = re.compile(rf"<\s?([A-Za-z]\w{{0,15}})\s?,\s?(CAM_\w{{1,32}})\s?,\s?{_NUM
 
 
 class ObjectTag(NamedTuple):
-    """An object a question speaks of: `x`, `y` are its centre in pixels of the camera's 1600x900 image, origin top left."""
+    """An object of the text: `x`, `y` is its centre in pixels of that camera's 1600x900 image, origin top left."""
 
     id: str
     camera: str

@@ -43,10 +43,10 @@ def run(args: argparse.Namespace) -> int:
     target = args.out or source.with_name(f"{source.name}-rescored-{label}")
     if target.resolve() == source.resolve():
         raise Ad2Error(f"--out {target}: a run is never overwritten by its own rescoring")
-    tables_new = {}
-    for name, table in old["tasks"].items():
-        tables_new[name], samples = rescore_task(source, name, table, judge, args.frame, old["run"]["seed"])
-        store.write_samples(target, name, samples)
+    tables_new = {
+        name: rescore_task(source, target, name, table, judge, args.frame, old["run"]["seed"])
+        for name, table in old["tasks"].items()
+    }
     about = {"backend": judge.describe().get("backend"), **judge.describe(), "label": judge.label, "usage": dict(judge.usage)}
     store.write_summary(target, {**old["run"], "judge": about, "rescored_from": source.name}, tables_new)
     print(tables.render(report.load([target])))
@@ -55,23 +55,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def rescore_task(
-    folder: Path, name: str, table: dict[str, Any], judge: Judge, frame: str | None, seed: int
-) -> tuple[dict[str, Any], list[Sample]]:
+    source: Path, target: Path, name: str, table: dict[str, Any], judge: Judge, frame: str | None, seed: int
+) -> dict[str, Any]:
     """Read, parse, judge and summarise one task's saved answers."""
-    from lmms_eval_ad2.scoring import judged, table as tabling
+    from lmms_eval_ad2.scoring import pipeline
     from lmms_eval_ad2.scoring.variant import Variant
 
-    variant = Variant.from_dict(
-        {"benchmark": table["benchmark"], "part": table["part"], **table["variant"], "captions": table.get("captions", ())},
-        name,
-    )
+    about = {"benchmark": table["benchmark"], "part": table["part"], "captions": table["captions"], **table["variant"]}
+    variant = Variant.from_dict(about, name)
     if frame:
         variant = replace(variant, frame=frame)  # type: ignore[arg-type]
-    samples = list(_again(folder, name, variant))
-    if any(s.pending for s in samples):
-        judged.apply(samples, judge)
-    new = tabling.summarise(samples, variant, judge.label, seed=seed)
-    return {**new, "data": table["data"]}, samples
+    new, _ = pipeline.score_task(_again(source, name, variant), name, variant, lambda: judge, target, seed)
+    return {**new, "data": table["data"]}
 
 
 def _again(folder: Path, name: str, variant: Variant) -> Iterator[Sample]:

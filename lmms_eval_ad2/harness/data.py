@@ -23,6 +23,7 @@ class TaskInfo:
     variant: Variant
     image_root: Path
     data: dict[str, Any]  # name, split, sha256, n, image_root: as it stands in summary.json
+    records: Any  # pyarrow column of the records' JSON, by row
 
 
 TASKS: dict[str, TaskInfo] = {}
@@ -52,7 +53,7 @@ def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load(task: str, name: str, split: str, variant: Variant) -> Any:
-    """The rows of a task as a datasets.Dataset; each carries `ad2_task`, by which the hooks find their settings."""
+    """The rows of a task as a datasets.Dataset; each carries `ad2_task` and `ad2_row`, by which the hooks find their settings."""
     import datasets
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -78,9 +79,10 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
         )
     info = {"name": name, "split": split, "sha256": source.sha256, "n": table.num_rows}
     info["image_root"] = str(source.image_root)
-    TASKS[task] = TaskInfo(task, variant, Path(source.image_root), info)
-    table = table.append_column("ad2_task", pa.array([task]).take(pa.array([0] * table.num_rows)))
-    return datasets.Dataset(table)
+    TASKS[task] = TaskInfo(task, variant, Path(source.image_root), info, table["record"])
+    table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
+    table = table.append_column("ad2_row", pa.array(range(table.num_rows), pa.int64()))
+    return datasets.Dataset(datasets.table.InMemoryTable(table))
 
 
 def _askable(table: Any, variant: Variant) -> Any:

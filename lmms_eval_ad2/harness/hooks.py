@@ -10,7 +10,7 @@ from typing import Any
 from lmms_eval_ad2.harness.data import TASKS, TaskInfo
 from lmms_eval_ad2.prompts import text, visual
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.scoring.sample import reference_text, score_sample
+from lmms_eval_ad2.scoring.sample import reference_text
 
 METRIC = "ad2"  # the one per-sample metric; harness/judging.py turns it into the columns of a task
 
@@ -60,13 +60,9 @@ def doc_to_target(doc: Mapping[str, Any]) -> str:
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str, Any]:
-    """Read and score one answer; what needs a judge waits for harness/judging.py."""
-    record, task = open_doc(doc)
+    """Hand the answer on with its row: reading and scoring happen once all answers are known (harness/judging.py)."""
     raw = results[0] if results else ""
-    answers: Any = raw if isinstance(raw, str) else str(raw)
-    if task.variant.rounds:
-        answers = read_rounds(answers)
-    return {METRIC: score_sample(record, answers, task.variant, task.name, prompt_of(record, task)).to_message()}
+    return {METRIC: {"row": doc["ad2_row"], "raw": raw if isinstance(raw, str) else str(raw)}}
 
 
 def aggregate(items: Sequence[Any]) -> None:

@@ -6,16 +6,17 @@ scored is counted. lmms-eval gets numbers where there are numbers, and no entry 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lmms_eval_ad2.harness import run
-from lmms_eval_ad2.harness.data import TASKS, task_settings
-from lmms_eval_ad2.harness.hooks import METRIC
-from lmms_eval_ad2.scoring import judged
+from lmms_eval_ad2.harness.data import TASKS, TaskInfo, task_settings
+from lmms_eval_ad2.harness.hooks import METRIC, prompt_of, read_rounds
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER
-from lmms_eval_ad2.scoring.sample import Sample
-from lmms_eval_ad2.scoring.table import summarise
+from lmms_eval_ad2.scoring.sample import Sample, score_sample
+from lmms_eval_ad2.scoring.table import Line
 
 FILTER = "none"
 
@@ -28,62 +29,59 @@ def wrap_aggregate(original: Callable[..., Any]) -> Callable[..., Any]:
             return
         if "bypass" in self.task.aggregation():  # --predict_only: answers without scores, as asked
             return
-        samples = collect(payloads)
-        table = score_task(self.task_name, samples)
-        publish(self, table, samples)
+        publish(self, *score(self.task_name, payloads))
 
     return calculate_aggregate_metric
 
 
-def collect(payloads: Sequence[dict[str, Any]]) -> list[Sample]:
-    """Samples by id, once each: padding of ranks can bring one twice."""
-    unique: dict[str, Sample] = {}
-    for payload in payloads:
-        unique.setdefault(payload["id"], Sample.from_message(payload))
-    return list(unique.values())
+def samples_of(task: TaskInfo, payloads: Sequence[dict[str, Any]]) -> Iterator[Sample]:
+    """Read and score in the order of the data set, each row once: padding of ranks can bring one twice."""
+    answers = {p["row"]: p["raw"] for p in reversed(payloads)}
+    for row in sorted(answers):
+        record = Record.from_json(task.records[row].as_py())
+        raw = read_rounds(answers[row]) if task.variant.rounds else answers[row]
+        yield score_sample(record, raw, task.variant, task.name, prompt_of(record, task))
 
 
-def score_task(name: str, samples: list[Sample]) -> dict[str, Any]:
-    """Judge what waits, make the table, keep both for the result files."""
-    current = run.current()
-    info = TASKS[name]
-    judge = current.judge() if any(s.pending for s in samples) else None
-    if judge is not None:
-        judged.apply(samples, judge)
-    table = summarise(samples, info.variant, judge.label if judge else None, seed=current.seed)
-    table["data"] = info.data
-    current.keep(name, table, samples)
-    return table
+def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[Line]]:
+    """Judge and tabulate one task; its samples go to the run's folder as they are done."""
+    current, task = run.current(), TASKS[name]
+    table, lines = pipeline.score_task(
+        samples_of(task, payloads), name, task.variant, current.judge, current.folder, current.seed
+    )
+    table["data"] = task.data
+    current.tables[name] = table
+    return table, lines
 
 
-def publish(output: Any, table: dict[str, Any], samples: Sequence[Sample]) -> None:
+def publish(output: Any, table: dict[str, Any], lines: Sequence[Line]) -> None:
     """Columns as lmms-eval's metrics. Its later steps read `sample_metrics` for standard errors and group sizes."""
     columns = {"score": table["score"], **table["columns"]}
+    values = {name: [100 * v for x in lines for c, v, _ in x.marks if c == name and v is not None] for name in columns}
+    values["score"] = [x.score for x in lines if x.score is not None]
     output.sample_metrics.clear()
     for name, cell in columns.items():
-        if cell["official"] is None:
-            continue
-        _metric(output, name, cell["official"], _scores(samples, name))
+        if cell["official"] is not None:
+            _metric(output, name, cell["official"], values[name])
     if table["score"]["strict"] is not None:
         _metric(output, "score_strict", table["score"]["strict"], [])
     _metric(output, "unparsed", table["n_unparsed"], [])
     _metric(output, "unscored", table["n_unscored"], [])
-    output.sample_len = len(samples)
+    output.sample_len = len(lines)
     directions = output.task.higher_is_better()
-    for name in columns:
-        directions[name] = name not in LOWER_IS_BETTER
+    directions |= {name: name not in LOWER_IS_BETTER for name in columns}
     directions |= {"unparsed": False, "unscored": False, "score_strict": True}
-    rows = {s.id: s for s in samples}
+    _fill_log(output, lines)
+
+
+def _fill_log(output: Any, lines: Sequence[Line]) -> None:
+    """--log_samples: our verdict in the place of the bare answer."""
+    rows = sorted({logged[METRIC]["row"] for logged in output.logged_samples})
+    verdicts = dict(zip(rows, lines, strict=True)) if rows else {}
     for logged in output.logged_samples:
-        payload = logged.get(METRIC)
-        if isinstance(payload, dict) and payload.get("id") in rows:
-            logged[METRIC] = {k: v for k, v in rows[payload["id"]].to_dict().items() if k != "record"}
-
-
-def _scores(samples: Sequence[Sample], column: str) -> list[float]:
-    if column == "score":
-        return [s.score for s in samples if s.score is not None]
-    return [100 * v for s in samples if (v := s.values.get(column)) is not None]
+        line = verdicts[logged[METRIC]["row"]]
+        values = {c: v for c, v, _ in line.marks}
+        logged[METRIC] = {"id": line.id, "status": line.status, "reason": line.reason, "score": line.score, "values": values}
 
 
 def _metric(output: Any, name: str, value: float, values: list[float]) -> None:

@@ -23,7 +23,6 @@ from lmms_eval_ad2.harness import hooks
 from lmms_eval_ad2.harness.data import task_settings
 from lmms_eval_ad2.harness.journal import Journal, attach
 from lmms_eval_ad2.scoring import store
-from lmms_eval_ad2.scoring.sample import Sample
 
 # The endpoint wrappers of lmms-eval encode to PNG by default: 25 times slower, four times larger.
 IMAGE_ENCODING = {"LMMS_IMAGE_ENCODE_FORMAT": "JPEG", "LMMS_IMAGE_JPEG_QUALITY": "95"}
@@ -50,11 +49,6 @@ class Run:
             folder.mkdir(parents=True, exist_ok=True)
             self._judge = make_judge(None, cache=folder / "judge.sqlite")
         return self._judge
-
-    def keep(self, task: str, table: dict[str, Any], samples: list[Sample]) -> None:
-        self.tables[task] = table
-        if self.folder:
-            store.write_samples(self.folder, task, samples)
 
     def finish(self) -> None:
         """Write summary.json: from now on the run counts as done."""

@@ -42,7 +42,7 @@ def split_dir(name: str, split: str, root: Path | None = None) -> Path:
     return (root or home()) / "data" / name / split
 
 
-def extracted_dir(name: str, split: str, root: Path | None = None) -> Path:
-    """Where images go that a release carries inside its annotation files."""
-    split_dir(name, split, root)  # checks the names
-    return (root or home()) / "images" / name / split
+def extracted_dir(name: str, root: Path | None = None) -> Path:
+    """Where images go that a release carries inside its annotation files; a folder a split below it."""
+    split_dir(name, "any", root)  # checks the name
+    return (root or home()) / "images" / name

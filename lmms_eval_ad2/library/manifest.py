@@ -60,7 +60,9 @@ class Manifest:
         try:
             data = json.loads(path.read_text(encoding="utf-8"))
             if data["schema"] != SCHEMA:
-                raise Ad2Error(f"{path}: schema '{data['schema']}', this version reads '{SCHEMA}': import the data again")
+                raise Ad2Error(
+                    f"{path}: schema '{data['schema']}', this version reads '{SCHEMA}': import the data again"
+                )
             data["parts"] = tuple(Part(**part) for part in data["parts"])
             return cls(**data)
         except (ValueError, KeyError, TypeError) as exc:

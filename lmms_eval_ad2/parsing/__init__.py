@@ -1,0 +1,67 @@
+"""A model's text -> Answer, or Unparsed with a reason. Never raises on any text, never guesses.
+
+The last explicit verdict counts, and only if it is among what was offered. English and Chinese,
+full-width and half-width, Markdown, LaTeX and JSON are read alike; what a model writes between
+thinking tags is not its answer. All reading takes time linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lmms_eval_ad2.parsing.chain import read_chain
+from lmms_eval_ad2.parsing.count import read_count
+from lmms_eval_ad2.parsing.geometry import Frame, read_box, read_point
+from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
+from lmms_eval_ad2.parsing.option import read_option
+from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
+from lmms_eval_ad2.parsing.text import read_ocr, read_vqa
+from lmms_eval_ad2.parsing.yesno import read_yesno
+from lmms_eval_ad2.records import Answer, Form, Unparsed
+
+__all__ = ["FAILURES", "REASONS", "Frame", "failure_reason", "parse"]
+
+
+def parse(
+    text: str,
+    form: Form,
+    *,
+    letters: Sequence[str] = (),
+    options: Mapping[str, str] | None = None,
+    image_size: tuple[int, int] | None = None,
+    frame: Frame = "auto",
+    n_steps: int = 0,
+) -> Answer | Unparsed:
+    """Read `text` as an answer of `form`; the reasons of an Unparsed are listed in `REASONS`.
+
+    mc: `letters` are those offered (default: those of `options`, else A to F); `options` maps a
+    letter to its text, so that an option quoted word for word can be told.
+    point, box: pixels of the stored image, of (width, height) `image_size`. `frame` says what the
+    model's numbers are: "pixel", "unit" (0..1), "thousand" (0..1000), or "auto": 0..1 where all
+    lie in it and one is fractional, else pixels. Values outside the image stay, with a note.
+    chain: `n_steps` strings, see `read_chain`.
+    """
+    failed = failure_reason(text)
+    if failed:
+        return Unparsed(form, failed, text[:200])
+    said, unfinished = without_thoughts(text)
+    if not said:
+        return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
+    match form:
+        case "vqa":
+            return read_vqa(said)
+        case "ocr":
+            return read_ocr(said)
+        case "chain":
+            return read_chain(said, n_steps)
+        case "mc":
+            return read_option(plain(said), letters or tuple(options or "ABCDEF"), options or {})
+        case "yesno":
+            return read_yesno(plain(said))
+        case "count":
+            return read_count(plain(said))
+        case "point":
+            return read_point(plain(said), image_size, frame)
+        case "box":
+            return read_box(plain(said), image_size, frame)
+    raise ValueError(f"unknown form {form!r}")

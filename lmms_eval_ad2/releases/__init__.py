@@ -9,8 +9,7 @@ from lmms_eval_ad2.releases import ad2_bench, autodrive_qa, coda_lm, drivelm, li
 from lmms_eval_ad2.releases.base import BadRow, Item, LeftOut, Opened, Release
 
 RELEASES: dict[str, Release] = {
-    module.RELEASE.name: module.RELEASE
-    for module in (ad2_bench, coda_lm, drivelm, nuscenes_qa, lingoqa, autodrive_qa)
+    module.RELEASE.name: module.RELEASE for module in (ad2_bench, coda_lm, drivelm, nuscenes_qa, lingoqa, autodrive_qa)
 }
 
 

@@ -1,4 +1,4 @@
-"""What every reader gives: `Release.open(...) -> Opened`, whose records come one by one as Record, BadRow or LeftOut."""
+"""What every reader gives: `Release.open(...) -> Opened`, whose items come singly: Record, BadRow or LeftOut."""
 
 from __future__ import annotations
 

@@ -35,9 +35,7 @@ def safe_path(path: Any, file: object, row: int | str | None, field: str) -> str
 
 def size_of(path: Path) -> tuple[int, int]:
     """(width, height) in pixels from the header; raises OSError where there is no image."""
-    image = require("PIL.Image", "to read images")
-    with image.open(path) as opened:
-        return opened.size
+    return _header(path)[1]
 
 
 def image_fault(path: Path, size: tuple[int, int] | None) -> str | None:
@@ -58,8 +56,17 @@ def image_fault(path: Path, size: tuple[int, int] | None) -> str | None:
 
 def read_bytes(data: bytes) -> tuple[str, tuple[int, int]]:
     """File suffix and (width, height) of encoded image bytes; raises OSError where they are no image."""
+    kind, size = _header(io.BytesIO(data))
+    if kind not in SUFFIX:
+        raise OSError(f"image format {kind}")
+    return SUFFIX[kind], size
+
+
+def _header(source: Any) -> tuple[str, tuple[int, int]]:
+    """Format and size; whatever Pillow finds wrong comes as OSError."""
     image = require("PIL.Image", "to read images")
-    with image.open(io.BytesIO(data)) as opened:
-        if opened.format not in SUFFIX:
-            raise OSError(f"image format {opened.format}")
-        return SUFFIX[opened.format], opened.size
+    try:
+        with image.open(source) as opened:
+            return opened.format or "", opened.size
+    except (ValueError, SyntaxError, image.DecompressionBombError) as exc:
+        raise OSError(str(exc)) from exc

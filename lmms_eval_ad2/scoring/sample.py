@@ -7,7 +7,7 @@ mean), `strict` with the worst score wherever nothing could be read or scored.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -53,17 +53,7 @@ class Sample:
 
     def to_dict(self) -> dict[str, Any]:
         """As written to file; `pending` is work in progress and stays out."""
-        data = {name: getattr(self, name) for name in self.__slots__ if name != "pending"}
-        return data
-
-    def to_message(self) -> dict[str, Any]:
-        """As sent between ranks: with `pending`, plain types only."""
-        return {**self.to_dict(), "pending": [asdict(item) for item in self.pending]}
-
-    @classmethod
-    def from_message(cls, data: Mapping[str, Any]) -> Sample:
-        items = [JudgeItem(**{**d, "steps": tuple(d["steps"])}) for d in data.get("pending", ())]
-        return cls(**{**data, "pending": items})
+        return {name: getattr(self, name) for name in self.__slots__ if name != "pending"}
 
 
 def score_sample(record: Record, raw: str | Sequence[str], variant: Variant, task: str, prompt: str = "") -> Sample:

@@ -39,11 +39,35 @@ def write_atomic(path: Path, chunks: Iterable[str]) -> None:
     temporary.replace(path)
 
 
-def write_samples(folder: Path, task: str, samples: Iterable[Sample]) -> Path:
-    path = folder / "samples" / f"{task}.jsonl"
-    # NaN is no JSON: a value that is not finite must fail here, not at a reader.
-    write_atomic(path, (json.dumps(s.to_dict(), ensure_ascii=False, allow_nan=False) + "\n" for s in samples))
-    return path
+class SampleWriter:
+    """samples/<task>.jsonl, line by line; the file appears when the block ends well."""
+
+    def __init__(self, folder: Path | None, task: str) -> None:
+        self._path = folder / "samples" / f"{task}.jsonl" if folder else None
+
+    def __enter__(self) -> SampleWriter:
+        self._handle = None
+        if self._path:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
+            self._handle = self._temporary.open("w", encoding="utf-8")
+        return self
+
+    def write(self, sample: Sample) -> None:
+        if self._handle:
+            # NaN is no JSON: a value that is not finite must fail here, not at a reader.
+            self._handle.write(json.dumps(sample.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if not self._handle or not self._path:
+            return
+        self._handle.flush()
+        os.fsync(self._handle.fileno())
+        self._handle.close()
+        if kind is None:
+            self._temporary.replace(self._path)
+        else:
+            self._temporary.unlink()
 
 
 def write_summary(folder: Path, run: Mapping[str, Any], tasks: Mapping[str, Any]) -> Path:

@@ -1,0 +1,157 @@
+"""Caption metrics of a whole set: BLEU-1..4, METEOR, ROUGE-L, CIDEr, SPICE, with pycocoevalcap's numbers.
+
+Door: `caption_scores`. A metric whose tool is missing (Java, SPICE's models) is `Unscored` with what to do,
+never an exception and never 0.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lmms_eval_ad2.errors import Ad2Error, DataError, require
+from lmms_eval_ad2.metrics.caption import meteor, ngram, spice
+from lmms_eval_ad2.metrics.caption.java import JavaError
+from lmms_eval_ad2.metrics.caption.tokens import TOKENIZERS, TokenizerName, one_line, space_cjk, tokenize
+from lmms_eval_ad2.records import Lang, Unscored
+
+__all__ = ["CAPTION_METRICS", "DEFAULT_METRICS", "TOKENIZERS", "CorpusScore", "TokenizerName", "caption_scores"]
+
+BLEUS = ("bleu_1", "bleu_2", "bleu_3", "bleu_4")
+CAPTION_METRICS = (*BLEUS, "meteor", "rouge_l", "cider", "spice")
+DEFAULT_METRICS = (*BLEUS, "rouge_l", "cider")
+
+
+@dataclass(frozen=True, slots=True)
+class CorpusScore:
+    """A metric over a set. `value` and `per_item` are fractions 0..1, CIDEr 0..10.
+
+    `value` of BLEU and METEOR pools the counts of the set (it is not the mean of `per_item`); of ROUGE-L, CIDEr
+    and SPICE it is the mean. `tokenizer` names what cut the words: "ptb", "plain", or "spice" (its own parser).
+    """
+
+    metric: str
+    value: float
+    per_item: Mapping[str, float] = field(default_factory=dict)
+    tokenizer: str = "ptb"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Ids in order, with the texts or tokens of their references and candidate."""
+
+    ids: tuple[str, ...]
+    references: list[list[str]]
+    candidates: list[str]
+
+
+Result = dict[str, CorpusScore | Unscored]
+
+
+def caption_scores(
+    references: Mapping[str, Sequence[str]],
+    candidates: Mapping[str, str],
+    metrics: Sequence[str] = DEFAULT_METRICS,
+    *,
+    tokenizer: TokenizerName = "ptb",
+    lang: Lang = "en",
+    timeout_s: float = 1800.0,
+) -> Result:
+    """Score each candidate against its references (same ids on both sides), metric by metric, in the order asked.
+
+    `tokenizer` "ptb" is pycocoevalcap's (Java); "plain" is a pattern (see `tokens`) that needs no Java. Nothing is
+    swapped silently. `lang` "zh" spaces out CJK characters first, so that n-grams are of characters.
+    `timeout_s` bounds each Java run. An empty candidate scores as pycocoevalcap scores it (docs/drivelm.md).
+    CIDEr's weights come from the set itself: over a single pair it is 0 by construction.
+
+    Raises Ad2Error for an unknown metric or tokenizer, DataError where ids differ, a value is not text, or an id
+    has no reference; MissingExtra without pycocoevalcap. Values as in Papineni 2002, Lin 2004, Denkowski 2014,
+    Vedantam 2015, Anderson 2016.
+    """
+    _check_names(metrics, tokenizer)
+    raw = _checked(references, candidates)
+    if not raw.ids:
+        return {name: Unscored(name, "no_items", "there is no pair to score") for name in metrics}
+    require("pycocoevalcap", "caption metrics")
+    result: Result = {}
+    if set(metrics) - {"spice"}:
+        result |= _over_tokens(raw, [name for name in metrics if name != "spice"], tokenizer, lang, timeout_s)
+    if "spice" in metrics:
+        run = functools.partial(spice.scores, *_clean(raw, lang), timeout_s)
+        result["spice"] = _java_metric("spice", "spice", raw.ids, run)
+    return {name: result[name] for name in metrics}
+
+
+def _over_tokens(raw: Pairs, metrics: Sequence[str], tokenizer: TokenizerName, lang: Lang, timeout_s: float) -> Result:
+    """The metrics that count tokens."""
+    try:
+        flat = [text for refs in raw.references for text in refs]
+        words = iter(tokenize(flat, tokenizer, lang, timeout_s))
+        references = [[next(words) for _ in refs] for refs in raw.references]
+        cut = Pairs(raw.ids, references, tokenize(raw.candidates, tokenizer, lang, timeout_s))
+    except JavaError as exc:
+        hint = ' Or pass tokenizer="plain", which needs no Java.' if exc.reason == "java_missing" else ""
+        return {name: Unscored(name, exc.reason, exc.detail + hint) for name in metrics}
+    result: Result = {}
+    bleu = ngram.bleu(cut.references, cut.candidates) if set(metrics) & set(BLEUS) else {}
+    for name in metrics:
+        if name in bleu:
+            result[name] = _corpus(name, tokenizer, cut.ids, *bleu[name])
+        elif name == "rouge_l":
+            result[name] = _corpus(name, tokenizer, cut.ids, *ngram.rouge_l(cut.references, cut.candidates))
+        elif name == "cider":
+            result[name] = _cider(cut, tokenizer)
+        elif name == "meteor":
+            run = functools.partial(meteor.scores, cut.references, cut.candidates, timeout_s)
+            result[name] = _java_metric(name, tokenizer, cut.ids, run)
+    return result
+
+
+def _cider(cut: Pairs, tokenizer: str) -> CorpusScore | Unscored:
+    if not any(text for refs in cut.references for text in refs):
+        return Unscored("cider", "no_reference_words", "no reference holds a word, so CIDEr has no weights")
+    return _corpus("cider", tokenizer, cut.ids, *ngram.cider(cut.references, cut.candidates))
+
+
+def _java_metric(
+    name: str, tokenizer: str, ids: Sequence[str], run: Callable[[], tuple[float, Sequence[float]]]
+) -> CorpusScore | Unscored:
+    try:
+        return _corpus(name, tokenizer, ids, *run())
+    except JavaError as exc:
+        return Unscored(name, exc.reason, exc.detail)
+
+
+def _corpus(name: str, tokenizer: str, ids: Sequence[str], value: float, items: Sequence[float]) -> CorpusScore:
+    per_item = {key: float(item) for key, item in zip(ids, items, strict=True)}
+    return CorpusScore(name, float(value), per_item, tokenizer)
+
+
+def _clean(raw: Pairs, lang: Lang) -> tuple[list[list[str]], list[str]]:
+    def clean(text: str) -> str:
+        return space_cjk(one_line(text)) if lang == "zh" else one_line(text)
+
+    return [[clean(text) for text in refs] for refs in raw.references], [clean(text) for text in raw.candidates]
+
+
+def _check_names(metrics: Sequence[str], tokenizer: str) -> None:
+    for name in metrics:
+        if name not in CAPTION_METRICS:
+            raise Ad2Error(f"unknown caption metric {name!r}; known: {', '.join(CAPTION_METRICS)}")
+    if tokenizer not in TOKENIZERS:
+        raise Ad2Error(f"unknown tokenizer {tokenizer!r}; known: {', '.join(TOKENIZERS)}")
+
+
+def _checked(references: Mapping[str, Sequence[str]], candidates: Mapping[str, str]) -> Pairs:
+    """The pairs in the order of `candidates`; DataError where the two sides do not fit."""
+    for key in references.keys() - candidates.keys():
+        raise DataError("candidates", key, "candidate", "a candidate for each id that has references")
+    for key, text in candidates.items():
+        refs = references.get(key)
+        if refs is None or isinstance(refs, str) or not refs:
+            raise DataError("references", key, "references", "a list of at least one text", refs)
+        for value in (text, *refs):
+            if not isinstance(value, str):
+                raise DataError("captions", key, "text", "a string", value)
+    return Pairs(tuple(candidates), [list(references[key]) for key in candidates], list(candidates.values()))

@@ -1,4 +1,4 @@
-"""The Java behind the caption metrics: found, checked for age, run with a time limit, its noise kept off the console."""
+"""The Java behind the caption metrics: found, checked for age, run with a time limit, its noise kept."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ from pathlib import Path
 from types import ModuleType
 
 OLDEST = 8
-TIMEOUT_S = 1800.0
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
-_HOW = f"Install a Java runtime, version {OLDEST} or newer (Debian: apt-get install default-jre-headless), with `java` on PATH"
+_HOW = (
+    f"Install a Java runtime, version {OLDEST} or newer (Debian: apt-get install default-jre-headless), "
+    "and have `java` on PATH"
+)
 
 
 class JavaError(Exception):
@@ -28,19 +30,35 @@ def find() -> str:
     path = shutil.which("java")
     if path is None:
         raise JavaError("java_missing", f"No `java` on PATH. {_HOW}.")
-    version = _major(path)
-    if version is None:
+    major = _major(path)
+    if major is None:
         raise JavaError("java_missing", f"{path} does not answer `java -version`. {_HOW}.")
-    if version < OLDEST:
-        raise JavaError("java_missing", f"{path} is Java {version}, too old. {_HOW}.")
+    if major < OLDEST:
+        raise JavaError("java_missing", f"{path} is Java {major}, too old. {_HOW}.")
     return path
+
+
+def usable() -> bool:
+    """Whether `find` succeeds."""
+    try:
+        find()
+    except JavaError:
+        return False
+    return True
+
+
+def version() -> int:
+    """Major version of the `java` that `find` names."""
+    return _major(find()) or OLDEST
 
 
 @functools.lru_cache(maxsize=8)
 def _major(path: str) -> int | None:
     """Major version of the Java at `path` ("1.8.0" is 8, "17.0.15" is 17); None where it does not run."""
     try:
-        done = subprocess.run([path, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False)
+        done = subprocess.run(
+            [path, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = _VERSION.search(done.stderr + done.stdout)
@@ -49,9 +67,7 @@ def _major(path: str) -> int | None:
     return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
 
 
-def run(
-    args: list[str], stdin: bytes = b"", *, what: str, cwd: Path | None = None, timeout_s: float = TIMEOUT_S
-) -> bytes:
+def run(args: list[str], stdin: bytes = b"", *, what: str, timeout_s: float, cwd: Path | None = None) -> bytes:
     """stdout of `java ARGS`; raises JavaError with the end of its stderr where it fails."""
     command = [find(), *args]
     try:

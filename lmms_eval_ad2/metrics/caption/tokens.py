@@ -1,4 +1,4 @@
-"""Text to tokens for the caption metrics: untrusted strings made safe for line protocols, Chinese spaced out, tokenised.
+"""Text to tokens for the caption metrics: untrusted text made safe for line protocols, Chinese spaced out, cut.
 
 Every tokenizer takes a list of texts and gives as many strings of tokens joined by single spaces.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from lmms_eval_ad2.metrics.caption import java
@@ -16,10 +16,12 @@ from lmms_eval_ad2.records import Lang
 TokenizerName = Literal["ptb", "plain"]
 TOKENIZERS: tuple[TokenizerName, ...] = ("ptb", "plain")
 
-# Control characters, surrogates, line and paragraph separators: each of them can end a line in Java or cannot be encoded.
+# Control characters, line and paragraph separators can end a line in Java; surrogates cannot be encoded.
 _BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})
 # Chinese and Japanese characters that stand for a word of their own (the ideographic blocks, kana).
-_CJK = re.compile("([\u2e80-\u2fdf\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])")
+_CJK = re.compile(
+    "([\u2e80-\u2fdf\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
+)
 _WORD = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:'[^\W\d_]+)?|_+")
 _PTB_CLASS = "edu.stanford.nlp.process.PTBTokenizer"
 
@@ -37,15 +39,15 @@ def space_cjk(text: str) -> str:
     return _CJK.sub(r" \1 ", text)
 
 
-def tokenize(texts: Sequence[str], name: TokenizerName, lang: Lang) -> list[str]:
+def tokenize(texts: Sequence[str], name: TokenizerName, lang: Lang, timeout_s: float = 600.0) -> list[str]:
     """Tokens of each text; raises java.JavaError where the PTB tokenizer cannot be run."""
     lines = [one_line(text) for text in texts]
     if lang == "zh":
         lines = [space_cjk(line) for line in lines]
-    return _TOKENIZE[name](lines)
+    return _plain(lines) if name == "plain" else _ptb(lines, timeout_s)
 
 
-def _ptb(lines: Sequence[str]) -> list[str]:
+def _ptb(lines: Sequence[str], timeout_s: float) -> list[str]:
     """The Stanford PTB tokenizer of pycocoevalcap: same jar, same flags, same punctuation dropped.
 
     Run here and not through its class, which writes into its own package folder, leaves Java's stderr on the
@@ -57,10 +59,10 @@ def _ptb(lines: Sequence[str]) -> list[str]:
         return []
     jar = java.package_file(ptbtokenizer, ptbtokenizer.STANFORD_CORENLP_3_4_1_JAR)
     command = ["-cp", str(jar), _PTB_CLASS, "-preserveLines", "-lowerCase", "-encoding", "UTF-8"]
-    out = java.run(command, "\n".join(lines).encode(), what="the PTB tokenizer").decode()
-    rows = out.split("\n")
-    if len(rows) == len(lines) + 1 and not rows[-1]:
-        rows.pop()
+    out = java.run(
+        command, "".join(f"{line}\n" for line in lines).encode(), what="the PTB tokenizer", timeout_s=timeout_s
+    ).decode()
+    rows = out.removesuffix("\n").split("\n")
     if len(rows) != len(lines):
         raise java.JavaError("tokenizer_misaligned", f"the PTB tokenizer gave {len(rows)} lines for {len(lines)} texts")
     drop = frozenset(ptbtokenizer.PUNCTUATIONS)
@@ -71,6 +73,3 @@ def _plain(lines: Sequence[str]) -> list[str]:
     """Lower-cased words and numbers, found by one pattern: letters (with one inner apostrophe), or digits with
     inner points and commas; all else separates. Needs no Java; its numbers are close to PTB's, not equal."""
     return [" ".join(_WORD.findall(line.lower())) for line in lines]
-
-
-_TOKENIZE: dict[TokenizerName, Callable[[Sequence[str]], list[str]]] = {"ptb": _ptb, "plain": _plain}

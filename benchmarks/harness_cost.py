@@ -1,0 +1,136 @@
+"""Our tasks against the leanest possible lmms-eval task over the same documents, in one process, alternating.
+
+Both tasks decode every image in `doc_to_visual`; the model answers "A" at once. Ours also
+journals every answer, writes its samples, scores, and computes intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+DOCUMENTS, ROUNDS = 2000, 5
+
+LEAN = """
+task: lean_mc
+dataset_path: parquet
+dataset_kwargs: {{data_files: {{test: {data}}}}}
+test_split: test
+output_type: generate_until
+doc_to_visual: !function lean_hooks.doc_to_visual
+doc_to_text: question
+doc_to_target: answer
+process_results: !function lean_hooks.process_results
+generation_kwargs: {{max_new_tokens: 8, until: []}}
+metric_list: [{{metric: acc, aggregation: mean, higher_is_better: true}}]
+"""
+HOOKS = """
+from PIL import Image
+def doc_to_visual(doc):
+    return [Image.open(doc["image"]).convert("RGB")]
+def process_results(doc, results):
+    return {"acc": float(results[0].strip() == doc["answer"])}
+"""
+
+
+def measure() -> dict[str, float]:
+    """Runs in a process of its own, with a data home of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {**os.environ, "AD2_HOME": folder, "HF_HUB_OFFLINE": "1", "AD2_JUDGE": "lexical", "TQDM_DISABLE": "1",
+               "HF_DATASETS_CACHE": f"{folder}/hf"}  # fmt: skip
+        done = subprocess.run([sys.executable, __file__, folder], capture_output=True, text=True, env=env, check=False)
+        if done.returncode:
+            raise SystemExit(done.stderr[-3000:])
+        return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def prepare(folder: Path) -> None:
+    """The same documents twice: in our data home, and as a plain parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from lmms_eval_ad2.library import open_dataset, write_dataset
+    from lmms_eval_ad2.records import Option, Record, Text
+    from lmms_eval_ad2.sample import ensure_sample
+
+    ensure_sample()
+    source = open_dataset("sample_ad2_bench", "test")
+    rows = [r for p in source.parts for r in pq.read_table(p)["record"].to_pylist()]
+    images = sorted({Record.from_json(r).images[0] for r in rows})
+    options = tuple(Option(x, Text(f"option {x}")) for x in "ABCDEF")
+    records = [
+        Record(f"d{i}", "ad2_bench", "perception_base", "existence", "mc", (images[i % len(images)],),
+               Text(f"Question {i}: which of these is in the image?"), Text("option A"), "A", options)
+        for i in range(DOCUMENTS)
+    ]  # fmt: skip
+    write_dataset("ad2_bench", "test", records, image_root=source.image_root, source={"made": "benchmark"})
+    table = pa.table(
+        {
+            "question": [r.question.en for r in records],
+            "answer": [r.letter for r in records],
+            "image": [str(Path(source.image_root) / r.images[0]) for r in records],
+        }
+    )
+    pq.write_table(table, folder / "lean.parquet")
+    (folder / "tasks").mkdir()
+    (folder / "tasks" / "lean.yaml").write_text(LEAN.format(data=folder / "lean.parquet"))
+    (folder / "lean_hooks.py").write_text(HOOKS)
+    sys.path.insert(0, str(folder))
+
+
+def inside(folder: Path) -> dict[str, float]:
+    prepare(folder)
+    from lmms_eval import evaluator
+    from lmms_eval.api.model import lmms
+    from lmms_eval.tasks import TaskManager
+
+    class Instant(lmms):  # type: ignore[misc]
+        is_simple = True
+        batch_size = 64
+
+        def generate_until(self, requests: list) -> list[str]:
+            for r in requests:
+                _, _, visual, doc_id, task, split = r.args
+                visual(self.task_dict[task][split][doc_id])
+            return ["A"] * len(requests)
+
+        def loglikelihood(self, requests: list) -> list:
+            return []
+
+        def generate_until_multi_round(self, requests: list) -> list:
+            return []
+
+    manager = TaskManager(include_path=str(folder / "tasks"), model_name="instant")
+    times: dict[str, list[float]] = {"lean_mc": [], "ad2_perception_base": []}
+    for i in range(ROUNDS + 1):
+        for task, kept in times.items():
+            cli = argparse.Namespace(output_path=str(folder / f"out{i}"), process_with_media=False, limit=None)
+            started = time.perf_counter()
+            evaluator.simple_evaluate(
+                model=Instant(), tasks=[task], task_manager=manager, batch_size=64, log_samples=False, cli_args=cli
+            )
+            if i:  # the first round warms caches of both
+                kept.append(time.perf_counter() - started)
+    lean, ours = (statistics.median(times[t]) for t in times)
+    ratios = [b / a for a, b in zip(times["lean_mc"], times["ad2_perception_base"], strict=True)]
+    return {
+        "lean task, ms a document": 1000 * lean / DOCUMENTS,
+        "our task, ms a document": 1000 * ours / DOCUMENTS,
+        "ratio (median of rounds)": statistics.median(ratios),
+        "ratio (worst round)": max(ratios),
+    }
+
+
+if __name__ == "__main__":
+    import contextlib
+
+    with contextlib.redirect_stdout(sys.stderr):
+        result = inside(Path(sys.argv[1]))
+    print(json.dumps(result))

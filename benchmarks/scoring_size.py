@@ -1,0 +1,77 @@
+"""The scoring stage at AD2-Bench's full size: records a second, and peak memory at two sizes."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+SMALL, FULL = 7_000, 70_000
+
+
+def measure() -> dict[str, float]:
+    """Each size in a process of its own: peak memory is a process's."""
+    small, full = (_run(n) for n in (SMALL, FULL))
+    return {
+        f"records/s at {FULL:,}": FULL / full["seconds"],
+        f"peak MB at {SMALL:,}": small["peak_mb"],
+        f"peak MB at {FULL:,}": full["peak_mb"],
+        "bytes a record, beyond the smaller run": (full["peak_mb"] - small["peak_mb"]) * 1e6 / (FULL - SMALL),
+    }
+
+
+def _run(size: int) -> dict[str, float]:
+    done = subprocess.run([sys.executable, __file__, str(size)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def answered(size: int) -> Iterator[tuple[Any, str]]:
+    """Synthetic records of the exact-scored forms, some free text, and an answer each; made one at a time."""
+    from lmms_eval_ad2.records import Option, Record, Text
+
+    options = tuple(Option(x, Text(f"a longer option text {x} for a road scene")) for x in "ABCDEF")
+    for i in range(size):
+        form, subtask, answer, said = (
+            ("mc", "existence", "x", f"The answer is ({'ABCDEF'[i % 6]})."),
+            ("count", "counting", str(i % 9), f"There are {i % 7} cars."),
+            ("point", "location", "<100,200>", f"<{i % 960},{i % 540}>"),
+            ("box", "detection", "[10, 10, 50, 90]", f"<OUTPUT START>[{i % 40}, 5, 60, 80]<OUTPUT END>"),
+            ("vqa", "category", "A red truck blocks the right lane ahead.", "There is a truck in the right lane."),
+        )[i % 5]
+        yield (
+            Record(
+                f"r{i}", "ad2_bench", "perception_base", subtask, form, (f"{i // 7}.jpg",),  # type: ignore[arg-type]
+                Text("What is in the marked region of this image?"), Text(answer), "A" if form == "mc" else "",
+                options if form == "mc" else (), image_size=(960, 540), cluster=str(i // 7), scene={"weather": "fog"},
+            ),
+            said,
+        )  # fmt: skip
+
+
+def inside(size: int) -> dict[str, float]:
+    from lmms_eval_ad2.judge import make_judge
+    from lmms_eval_ad2.scoring import pipeline
+    from lmms_eval_ad2.scoring.sample import score_sample
+    from lmms_eval_ad2.scoring.variant import Variant
+
+    variant = Variant("ad2_bench", "perception_base")
+    judge = make_judge("lexical")
+    samples = (score_sample(r, said, variant, "bench", "prompt") for r, said in answered(size))
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.perf_counter()
+        table, _ = pipeline.score_task(samples, "bench", variant, lambda: judge, Path(folder), 0, progress=False)
+        seconds = time.perf_counter() - started
+    assert table["n"] == size
+    return {"seconds": seconds, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+if __name__ == "__main__":
+    print(json.dumps(inside(int(sys.argv[1]))))

@@ -1,0 +1,127 @@
+"""`ad2 drivelm score`: the DriveLM challenge's score of an answer file, with what could not be scored and why."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.scoring.drivelm import ChallengeResult
+
+UNITS = (
+    "Units: accuracy, parsed_accuracy, bleu_*, rouge_l, language and final are fractions (0..1); cider is 0..10; "
+    "match_f1, llm and match are 0..100, as the challenge has them. docs/drivelm.md tells more."
+)
+# name -> (unit, the count it is a mean over)
+ROWS = {
+    "accuracy": ("0..1", "n_accuracy"),
+    "bleu_1": ("0..1", "n_language"),
+    "bleu_2": ("0..1", "n_language"),
+    "bleu_3": ("0..1", "n_language"),
+    "bleu_4": ("0..1", "n_language"),
+    "rouge_l": ("0..1", "n_language"),
+    "cider": ("0..10", "n_language"),
+    "language": ("0..1", "n_language"),
+    "match_f1": ("0..100", "n_match"),
+    "llm": ("0..100", "n_llm"),
+    "match": ("0..100", "n_match"),
+    "final": ("0..1", ""),
+}
+# Counts that say something only when they are not zero.
+NOTES = {
+    "n_missing": "questions have no answer in the file",
+    "n_failed": "answers are failure text of a run, not scored",
+    "n_duplicate": "rows repeat an answer",
+    "n_unknown": "answers belong to no question of the truth",
+    "n_untagged": "questions that count carry no tag, so nothing scores them",
+    "n_empty_questions": "questions are empty strings and were left out",
+    "n_match_without_points": "match questions have no coordinates in their truth (F1 0, as in the challenge)",
+}
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser("drivelm", help="score answers as the DriveLM challenge does")
+    commands = p.add_subparsers(dest="drivelm_command", metavar="COMMAND", required=True)
+    score = commands.add_parser("score", help="score an answer file against a test file with tags", epilog=UNITS)
+    score.add_argument("answers", type=Path, metavar="OUTPUT.json", help="answers: [{id, answer, ...}]")
+    score.add_argument("--truth", type=Path, required=True, metavar="TEST.json", help="the challenge's test file")
+    score.add_argument(
+        "--tokenizer", choices=("ptb", "plain"), default="ptb", help="ptb (Java) is the reference; plain needs no Java"
+    )
+    score.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
+    score.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the score; 0, or 2 by way of DataError for files that cannot be read."""
+    from lmms_eval_ad2.scoring.drivelm import score_challenge
+
+    result = score_challenge(
+        _load(args.answers),
+        _load(args.truth),
+        tokenizer=args.tokenizer,
+        answers_file=str(args.answers),
+        truth_file=str(args.truth),
+    )
+    print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if args.json else _table(result))
+    return 0
+
+
+def _load(path: Path) -> Any:
+    from lmms_eval_ad2.errors import Ad2Error, DataError
+
+    try:
+        return json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as exc:
+        raise Ad2Error(f"cannot read {path}: {exc.strerror or exc}") from exc
+    except RecursionError:
+        raise DataError(path, None, "(file)", "JSON of a sane depth") from None
+    except ValueError as exc:
+        raise DataError(path, None, "(file)", "UTF-8 JSON", str(exc)) from exc
+
+
+def _table(result: ChallengeResult) -> str:
+    data = result.to_dict()
+    lines = [f"{'part':<16}{'value':>10}  {'unit':<7}{'n':>4}"]
+    for name, (unit, count) in ROWS.items():
+        value = data[name]
+        shown = "-" if value is None else f"{value:.4f}"
+        lines.append(f"{name:<16}{shown:>10}  {unit:<7}{data[count] if count else '':>4}".rstrip())
+    lines += ["", *_unscored(data), *_walk_lines(data), *_choices(data)]
+    return "\n".join(lines)
+
+
+def _unscored(data: dict[str, Any]) -> list[str]:
+    """One line a reason, with the parts it holds back."""
+    held: dict[str, list[str]] = {}
+    for name, why in data["unscored"].items():
+        held.setdefault(f"{why['reason']}: {why['detail']}", []).append(name)
+    return [f"not scored: {', '.join(names)} ({why})" for why, names in held.items()]
+
+
+def _walk_lines(data: dict[str, Any]) -> list[str]:
+    n, skipped = data["n_questions"], data["n_skipped_by_walk"]
+    lines = [f"{n} questions, {data['n_answers']} answers; the walk leaves {n - skipped} and skips {skipped}"]
+    lines.append(f"tokenizer of the language part: {data['tokenizer']}")
+    return lines + [f"{data[name]} {text}" for name, text in NOTES.items() if data[name]]
+
+
+def _choices(data: dict[str, Any]) -> list[str]:
+    """What the closed answers chose, read by our parser: exact equality calls a right answer in words wrong."""
+    if not data["chosen"]:
+        return []
+    lines = ["", "what the answers chose (read from their words, not by exact equality)"]
+    for suffix, where in (("", "questions the walk leaves"), ("_all", "all closed questions")):
+        value, read, unread = (data[f"{key}{suffix}"] for key in ("parsed_accuracy", "n_parsed", "n_unparsed"))
+        shown = "-" if value is None else f"{value:.4f}"
+        lines.append(f"{where + ':':<28}{shown:>8}  ({read} read, {unread} not read and counted as wrong)")
+    lines.append(f"{'':2}{'truth':<7}{'chose':<7}{'right':<7}{'counts':<8}id")
+    for row in data["chosen"]:
+        chosen = row["chosen"] or "-"
+        right = {True: "yes", False: "no", None: "-"}[row["correct"]]
+        tail = f"  ({row['reason']})" if row["reason"] else ""
+        counts = "yes" if row["in_walk"] else "no"
+        lines.append(f"{'':2}{row['truth']:<7}{chosen:<7}{right:<7}{counts:<8}{row['id']}{tail}")
+    return lines

@@ -1,0 +1,75 @@
+"""A judge's reply -> its mark, or why there is none. Nothing here guesses a number from prose.
+
+`strict` (ours): the last `[[n]]` of the reply, whole or decimal, on 1..10. What else stands in
+double brackets is no verdict, and several verdicts are settled by the last one.
+
+`official` (CODA-LM's script, for its own prompts): the whole number after the first `Rating: [[`,
+else after the first `rating is: [[`, else after the first `[[`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+from lmms_eval_ad2.judge.base import HIGHEST, LOWEST
+from lmms_eval_ad2.records import Unscored
+
+ReplyForm = Literal["strict", "official"]
+REPLY_FORMS: tuple[ReplyForm, ...] = ("strict", "official")
+
+UNPARSED, OUT_OF_RANGE, EMPTY, TRUNCATED, REFUSED = (
+    "unparsed_reply", "out_of_range", "empty_reply", "truncated_reply", "refused",
+)  # fmt: skip
+
+_STRICT = re.compile(r"\[\[\s*([+-]?[0-9]+(?:\.[0-9]+)?)\s*\]\]")
+_OFFICIAL_LEADS = ("Rating: [[", "rating is: [[", "[[")
+_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_SHOWN = 200
+
+
+def read(reply: str, finish_reason: str | None, form: ReplyForm, rubric: str) -> float | Unscored:
+    """The mark of `reply`; Unscored for an empty, cut, refused or unreadable one and for a mark off the scale."""
+    if finish_reason == "length":
+        return Unscored(rubric, TRUNCATED, shown(reply))
+    if finish_reason == "content_filter":
+        return Unscored(rubric, REFUSED, shown(reply))
+    text = _THOUGHT.sub("", reply)
+    if not text.strip():
+        return Unscored(rubric, EMPTY)
+    mark = _official(text) if form == "official" else _strict(text)
+    if mark is None:
+        return Unscored(rubric, UNPARSED, shown(reply))
+    if not LOWEST <= mark <= HIGHEST:
+        return Unscored(rubric, OUT_OF_RANGE, shown(reply))
+    return mark
+
+
+def _strict(text: str) -> float | None:
+    if _unfinished(text):
+        return None
+    found = _STRICT.findall(text)
+    return float(found[-1]) if found else None
+
+
+def _official(text: str) -> float | None:
+    """What stands between a lead and the next `]]`, where that is a whole number; else the next lead is tried."""
+    if _unfinished(text):
+        return None
+    for lead in _OFFICIAL_LEADS:
+        _, found, rest = text.partition(lead)
+        number = rest.split(lead)[0].split("]]")[0]
+        if found and _WHOLE.fullmatch(number):
+            return float(number)
+    return None
+
+
+def _unfinished(text: str) -> bool:
+    """True for a reply that ended inside its reasoning: numbers in there are no verdict."""
+    return text.lstrip().startswith("<think>")
+
+
+def shown(reply: str) -> str:
+    """The end of a reply, where its verdict should be, short enough for a result file."""
+    return reply if len(reply) <= _SHOWN else "…" + reply[-_SHOWN:]

@@ -1,0 +1,67 @@
+"""METEOR 1.5 (Denkowski and Lavie 2014): pycocoevalcap's wrapper of the Java program, closed whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from lmms_eval_ad2.metrics.caption import java
+
+_SEPARATOR = "|||"  # of METEOR's line protocol
+
+
+def scores(
+    references: Sequence[Sequence[str]], candidates: Sequence[str], timeout_s: float
+) -> tuple[float, Sequence[float]]:
+    """METEOR of the set (pooled counts) and of each pair, 0..1; raises java.JavaError.
+
+    `references` and `candidates` are tokens on one line each.
+    """
+    java.find()
+    from pycocoevalcap.meteor.meteor import Meteor
+
+    gts = {i: [_plain(text) for text in refs] for i, refs in enumerate(references)}
+    res = {i: [_plain(text)] for i, text in enumerate(candidates)}
+    try:
+        program = Meteor()
+    except OSError as exc:
+        raise java.JavaError("java_failed", f"METEOR could not be started: {exc}") from exc
+    expired = threading.Event()
+    # The wrapper reads without a limit: killing the program ends its read.
+    watchdog = threading.Timer(timeout_s, _expire, (expired, program))
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        return program.compute_score(gts, res)
+    except (ValueError, OSError) as exc:
+        why = f"did not finish within {timeout_s:g} s" if expired.is_set() else f"broke its protocol: {exc}"
+        raise java.JavaError("java_failed", f"METEOR {why}") from exc
+    finally:
+        watchdog.cancel()
+        _close(program)
+
+
+def _expire(expired: threading.Event, program: Any) -> None:
+    expired.set()
+    program.meteor_p.kill()
+
+
+def _plain(text: str) -> str:
+    # Broken up until none is left: removing the middle of "||||||" once could leave another.
+    while _SEPARATOR in text:
+        text = text.replace(_SEPARATOR, " ")
+    return " ".join(text.split())
+
+
+def _close(program: Any) -> None:
+    """End the Java process and its pipes, and free the wrapper's lock: held, its own __del__ would wait for ever."""
+    process = program.meteor_p
+    process.kill()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        with contextlib.suppress(OSError):
+            pipe.close()
+    process.wait()
+    if program.lock.locked():
+        program.lock.release()

@@ -1,0 +1,37 @@
+"""Chains of thought in one reply: `<start1>…<end> … <startN>…<end>` (AD2-Bench section 3.2)."""
+
+from __future__ import annotations
+
+import re
+
+from lmms_eval_ad2.parsing.normalise import declines
+from lmms_eval_ad2.records import Answer, Unparsed
+
+_START = re.compile(r"[<＜〈《]\s{0,4}start[\s_-]{0,4}(?P<number>\d{1,2})\s{0,4}[>＞〉》]", re.IGNORECASE)
+_END = re.compile(
+    r"[<＜〈《]\s{0,4}(?:/?\s{0,4}end|/\s{0,4}start)[\s_-]{0,4}\d{0,2}\s{0,4}[>＞〉》]", re.IGNORECASE
+)
+
+
+def read_chain(text: str, n_steps: int) -> Answer | Unparsed:
+    """One string a step, "" for a step that is missing. With `n_steps` 0 the highest number found is the length.
+
+    A step runs to its end tag, or to the next start where that is missing. Of two
+    steps with one number the later counts. Steps beyond `n_steps` are left out, and the note says so.
+    """
+    starts = list(_START.finditer(text))
+    if not starts:
+        return Unparsed("chain", "refusal" if declines(text) else "no_tags", text[:200])
+    steps: dict[int, str] = {}
+    for index, start in enumerate(starts):
+        stop = starts[index + 1].start() if index + 1 < len(starts) else len(text)
+        end = _END.search(text, start.end(), stop)
+        steps[int(start["number"])] = text[start.end() : end.start() if end else stop].strip()
+    count = n_steps or max(steps)
+    values = tuple(steps.get(number, "") for number in range(1, count + 1))
+    if not any(values):
+        return Unparsed("chain", "empty", text[:200])
+    missing = [number for number, value in enumerate(values, 1) if not value]
+    extra = sorted(number for number in steps if not 1 <= number <= count)
+    notes = [f"{name} steps: {', '.join(map(str, found))}" for name, found in (("missing", missing), ("extra", extra)) if found]
+    return Answer("chain", values, "; ".join(notes))

@@ -1,0 +1,176 @@
+"""How many: one whole number, in digits or words, English and Chinese. Ranges, bounds and vague words are no counts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lmms_eval_ad2.parsing.normalise import no_verdict
+from lmms_eval_ad2.records import Answer, Unparsed
+
+_ONES = {
+    word: value
+    for value, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+        "seventeen eighteen nineteen".split()
+    )
+}
+_TENS = {
+    word: 10 * value
+    for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
+}
+_ZH = {sign: value for value, sign in enumerate("零一二三四五六七八九十")} | {"〇": 0, "两": 2, "俩": 2}
+_MEASURE = "辆个名位人台只条盏座块根处架艘棵匹头张栋支把件"
+_MAX_DIGITS = 9
+
+_TOKEN = re.compile(
+    r"(?<![A-Za-z0-9_.])(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?P<fraction>\.\d+)?(?![A-Za-z0-9_])(?!\.\d)"
+    rf"|(?<![a-z-])(?P<word>(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(list(_ONES)[1:10])}))?|{'|'.join(_ONES)})"
+    r"(?![a-z])(?! (?:hundred|thousand|dozen))"
+    rf"|(?<!第)(?<![零〇一二两三四五六七八九十百])(?P<zh>[零〇一二两俩三四五六七八九十]{{1,3}})(?=[{_MEASURE}]|[)\]}}\"']{{0,3}}\s?(?:\Z|[.,;!\n到至或~-]))"
+)
+_COORDINATES = re.compile(r"[<\[(][^<>\[\]()\n]{0,60}\d ?, ?-?\d[^<>\[\]()\n]{0,60}[>\])]")
+_LIST_ITEM = re.compile(r"(?m)^ ?(\d{1,2})[.)、] ?(?=[^\s\d])")
+_LABEL_LEFT = re.compile(
+    r"(?:\b(?:step|image|figure|fig\.?|frame|lane|camera|cam|route|highway|line|option|page|picture|view|photo|score"
+    r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z"
+)
+_UNIT_RIGHT = re.compile(
+    r" ?(?:%|°|米|公里|秒|分钟|度|点|年|月|日|号|岁|时)"
+    r"|[ -]?(?:m|km|cm|meters?|metres?|kph|mph|km/h|seconds?|s|minutes?|hours?|degrees?|feet|foot|ft|px|pixels?|years?)\b|:\d\d"
+)
+_PRONOUN_LEFT = re.compile(r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|last|red|right|left) \Z")
+_RANGE_LEFT = re.compile(
+    r"(?:\b(?:at least|at most|more than|less than|fewer than|over|up to|under|no (?:more|less|fewer) than)|[<>≥≤]=?"
+    r"|至少|超过|不少于|最多|不到|多于|少于|不超过) ?\Z"
+)
+_RANGE_RIGHT = re.compile(rf" ?\+(?! ?\d)|,? or (?:more|fewer|less)\b| ?[{_MEASURE}]?(?:以上|以下|左右以上|多[{_MEASURE}])")
+_RANGE_JOINT = re.compile(rf" ?[{_MEASURE}]? ?(?:-|~|to|or|到|至|或|或者|还是) ?")
+_ABOUT = re.compile(r"(?:\b(?:about|approximately|around|roughly|nearly|almost)|大约|大概|约) ?\Z")
+_DRESS = r"(?:(?:a |only|just|exactly|about|approximately|around|roughly|at least|total of|仅|只|大约|约) ?)*[(\[{\"']{0,3}\Z"
+_STRONG_LEFT = re.compile(
+    r"(?:\b(?:answer|count|total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
+    r"|\b(?:in total|altogether|in all|overall),? ?(?:there (?:is|are)|i (?:can )?(?:see|count))? ?"
+    r"|= ?|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
+    r"|\b(?:answer|count|number|total)[\"']? ?: ?)" + _DRESS
+)
+_STRONG_RIGHT = re.compile(r"(?: [a-z]+){0,2} (?:in total|altogether|in all|total)\b")
+_WEAK_LEFT = re.compile(
+    r"(?:\bthere (?:is|are|were|was)|\bi (?:can )?(?:see|count|find|spot)|\b(?:shows?|contains?|has|have)|有|看到) ?" + _DRESS
+)
+_NONE = re.compile(
+    r"\bthere (?:is|are|was|were)(?: no\b|n't any\b| not any\b| none\b)(?! (?:other|more|additional))"
+    r"|\bno [a-z]+(?: [a-z]+)? (?:is|are|can be) (?:visible|present|seen)\b|没有(?!其他|别的)|不存在"
+)
+_NONE_WHOLE = frozenset(("none", "nothing", "没有", "无", "零"))
+_VAGUE = re.compile(
+    r"\b(?:several|few|many|multiple|numerous|some|lots?|dozens?|hundreds?|couple|various|countless|plenty)\b"
+    rf"|几|许多|很多|多[{_MEASURE}]|若干|一些|大量|数辆|一群"
+)
+_BREAKDOWN = re.compile(r"[:(]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    start: int
+    end: int
+    value: int | None  # None: not a count
+    fault: str = ""  # the reason code, where this is no count
+    strong: bool = False
+    weak: bool = False
+    about: bool = False
+
+
+def read_count(text: str) -> Answer | Unparsed:
+    """The number that plain `text` settles on. "No cars" is 0; "about 10" is 10, with the note "approximate"."""
+    low = _COORDINATES.sub(lambda match: " " * len(match.group()), text.lower())
+    if low.strip(" .!\"'()") in _NONE_WHOLE:
+        return Answer("count", 0)
+    found = _merged(low, [item for item in map(lambda match: _judge(low, match), _tokens(low)) if item])
+    chosen = _chosen(low, found)
+    if chosen is None:
+        if len(found) > 1 or (found and _NONE.search(low)):
+            return Unparsed("count", "too_many_numbers", text[-200:])
+        if _NONE.search(low):
+            return Answer("count", 0)
+        return Unparsed("count", "hedged" if _VAGUE.search(low) else no_verdict(text), text[-200:])
+    if chosen.value is None:
+        return Unparsed("count", chosen.fault, text[-200:])
+    return Answer("count", chosen.value, "approximate" if chosen.about else "")
+
+
+def _tokens(low: str) -> list[re.Match[str]]:
+    """Number tokens, less the numbering of a list."""
+    items = [match.start(1) for match in _LIST_ITEM.finditer(low)]
+    numbering = set(items) if len(items) > 1 else set()
+    return [match for match in _TOKEN.finditer(low) if match.start() not in numbering]
+
+
+def _judge(low: str, match: re.Match[str]) -> _Found | None:
+    """What one number token is: a count, a fault, or nothing to do with counting."""
+    start, end = match.span()
+    left, right = low[max(0, start - 90) : start], low[end : end + 24]
+    if _LABEL_LEFT.search(left) or _UNIT_RIGHT.match(right):
+        return None
+    if match["word"] == "one" and (_PRONOUN_LEFT.search(left) or right.startswith(" of ")):
+        return None
+    value, fault = _value(match)
+    if re.search(r"(?<![\w)])-\Z", left):
+        value, fault = None, "not_a_count"
+    if _RANGE_LEFT.search(left) or _RANGE_RIGHT.match(right):
+        value, fault = None, "range"
+    strong = bool(_STRONG_LEFT.search(left) or _STRONG_RIGHT.match(right))
+    return _Found(start, end, value, fault, strong, bool(_WEAK_LEFT.search(left)), bool(_ABOUT.search(left)))
+
+
+def _value(match: re.Match[str]) -> tuple[int | None, str]:
+    if match["digits"]:
+        digits = match["digits"].replace(",", "")
+        if match["fraction"] and match["fraction"].strip(".0"):
+            return None, "not_a_count"
+        return (int(digits), "") if len(digits) <= _MAX_DIGITS else (None, "malformed")
+    if match["word"]:
+        parts = re.split(r"[- ]", match["word"])
+        return sum(_TENS.get(part, _ONES.get(part, 0)) for part in parts), ""
+    return _chinese(match["zh"])
+
+
+def _chinese(text: str) -> tuple[int | None, str]:
+    """零 to 九十九. Two neighbouring units ("三四") are a range."""
+    head, ten, tail = text.partition("十")
+    if not ten:
+        return (_ZH[text], "") if len(text) == 1 else (None, "range")
+    if len(head) > 1 or len(tail) > 1 or "十" in tail:
+        return None, "malformed"
+    return 10 * (_ZH[head] if head else 1) + (_ZH[tail] if tail else 0), ""
+
+
+def _merged(low: str, found: list[_Found]) -> list[_Found]:
+    """Two numbers with "to", "or", a dash between them become one range."""
+    merged: list[_Found] = []
+    for item in found:
+        if merged:
+            last = merged[-1]
+            joint = low[last.end : item.start]
+            between = low[max(0, last.start - 9) : last.start].endswith("between ") and joint.strip() == "and"
+            if len(joint) <= 8 and (between or _RANGE_JOINT.fullmatch(joint)):
+                merged[-1] = _Found(last.start, item.end, None, "range", last.strong, last.weak)
+                continue
+        merged.append(item)
+    return merged
+
+
+def _chosen(low: str, found: list[_Found]) -> _Found | None:
+    """The last number that is called the answer or the total; else the only one; else the head of a breakdown."""
+    strong = [item for item in found if item.strong]
+    if strong:
+        return strong[-1]
+    if len({(item.value, item.fault) for item in found}) == 1 and not _NONE.search(low):
+        return found[-1]
+    weak = [item for item in found if item.weak]
+    if len(weak) == 1 and weak[0] is found[0] and len(found) > 1 and not _NONE.search(low):
+        parts = found[1:]
+        sums = weak[0].value is not None and weak[0].value == sum(part.value or 0 for part in parts)
+        if sums or _BREAKDOWN.search(low[weak[0].end : parts[0].start]):
+            return weak[0]
+    return None

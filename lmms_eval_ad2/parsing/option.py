@@ -1,0 +1,291 @@
+"""Multiple choice: which of the offered letters a text settles on.
+
+Every letter that stands alone is a mention. A mention is a verdict if what stands around it says so
+("the answer is", "I choose", a line of its own, "is correct"); articles, pronouns, negated
+and conditional mentions are none. Neighbouring mentions ("A and C") are one verdict with two letters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lmms_eval_ad2.parsing.normalise import no_verdict
+from lmms_eval_ad2.records import Answer, Unparsed
+
+_LEFT, _RIGHT = 100, 60  # how far around a mention is looked at
+
+_MENTION = re.compile(
+    r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
+)
+_OPENERS, _CLOSERS = "([{<\"'", ")]}>\"'"
+_DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
+_LABEL = re.compile(r"(?:\boption|\bchoice|选项)\s?[(\[{<\"']{0,3}\Z")
+# "A" and "I" before a word are an article and a pronoun, unless the word belongs to a verdict.
+_ARTICLE = re.compile(r" (?!(?:because|since|as|and|or|is|are|was|due|given|which|but|would be|should be|must be)\b)[a-z0-9]")
+_CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b)")
+_JOIN = re.compile(
+    rf"[{re.escape(_CLOSERS)}]{{0,3}}\s?(?P<word>,? ?(?:and also|and|or|as well as)|,|/|&|\+|、|和|与|及|以及|或者|或|还是)"
+    rf"\s?(?:option |choice |选项)?[{re.escape(_OPENERS)}]{{0,3}}"
+)
+_OR = re.compile(r"or|/|或|还是")
+
+_ADVERBS = (
+    r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still|,| )*"
+)
+_IS = r"(?:is|are|was|would be|should be|must be|has to be|will be|could be|might be|may be|'s|seems to be|appears to be)"
+_ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
+_NOUN = r"(?:answers?|verdict|conclusion|selection|choice|option|选项|答案|结论|选择)"
+_MARK = re.compile(
+    rf"(?:\b{_NOUN}[\"']?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS}|\Z)[:= ]*"
+    rf"|(?:答案|选项|结论|选择) ?(?:{_ZH_IS}|[:=])[: ]*"
+    rf"|\b(?:answers?|option|choice|one|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS} "
+    rf"|\b(?:it|this|that|guess)(?: {_IS}|'s)[: ]*"
+    r"|\b(?:choose|select|pick|go with|going with|opt for|choosing|selecting|settle on|guess|say|answer with)\b[,: ]*"
+    r"|\b(?:therefore|thus|hence|so)\b[, ]*|(?:因此|所以|故|综上)[, ]*"
+    r"|\b(?:maybe|perhaps|possibly|probably|definitely)\b[, ]*"
+    rf"|(?:{_ZH_IS}|选择|认为)[: ]*"
+    r"|\\boxed ?\{[{ ]*|<answer> ?)"
+    rf"{_ADVERBS}{_DRESS}"
+)
+_ANSWER_AHEAD = re.compile(r"\banswer\b|答案")
+_CONTRAST = re.compile(rf"(?:\bbut(?: rather)?|而是|\bit's|\bit is),? ?{_DRESS}")
+_NEGATED_LEFT = re.compile(
+    r"(?:\bnot|n't(?: be)?|\bnever|\brather than|\binstead of|\bover|\bexclud\w{1,4}|\beliminat\w{1,4}|\brul\w{1,4} out"
+    r"|\bagainst|\bunlike|不是|不选|不应选|不会是|不为|排除|而非)"
+    r"(?: be| either| both)?\s?" + _DRESS
+)
+_NEGATED_RIGHT = re.compile(
+    r"[)\]}>\"']{0,3}\s?(?:(?:is|are|was|were|can be|would be|has been) ?)?(?:also |clearly |both |all |therefore )?"
+    r"(?:not\b|n't\b|incorrect|wrong|false|invalid|ruled out|eliminated|excluded|can't|cannot|does not|doesn't|do not|don't"
+    r"|都?(?:不|错|可以排除|排除)|(?:也|选项)?(?:不对|不正确|错误|不符合|不是))"
+)
+_CONDITION = re.compile(r"\b(?:if|whether|unless|suppose)\b[^,]*\Z|(?:如果|若是|假如|是否)[^,]*\Z")
+_OPEN = re.compile(r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z")
+_CONFIRMED = re.compile(
+    r"[)\]}>\"']{0,3}\s?(?:(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
+    r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
+    r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"
+    r"|(?P<zh_also>也)?(?:都)?(?:是|为)?(?:最)?(?:正确|对的|对[,.]|佳|合适|符合|正确答案))"
+)
+_QUESTION = re.compile(r"[^.!\n]{0,40}\?")
+_ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
+_HEAD_RIGHT = re.compile(r"[)\]}>\"']?\s?(?:[.):、,]|- )\s?(?P<rest>[^\n]*)|[)\]}>]\s?(?P<after>[^\n]*)")
+_BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[\"']?(?P<text>[^\n<\"]{1,400})")
+_LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
+_ANSWER_LINE = re.compile(r"(\banswer|答案|结论)[:：]?\s*\n+\s*", re.IGNORECASE)
+_TEXT_MARK = re.compile(r"(?:\banswer(?: is|:|\"? ?:)|答案(?:是|为|:)|<answer>|\\boxed ?\{)", re.IGNORECASE)
+_NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\b|\?|不|没|是否|如果", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mention:
+    letter: str
+    start: int
+    end: int
+    lower: bool
+    dressed: bool  # in brackets or quotes, or after "option"
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    letters: frozenset[str]
+    mention: _Mention
+    open: bool = False  # "A or B", "maybe B"
+    also: bool = False  # "C is also correct"
+    alone: bool = False  # the whole line
+
+
+def read_option(text: str, letters: Sequence[str], options: Mapping[str, str]) -> Answer | Unparsed:
+    """The letter that plain `text` settles on; `options` maps letters to texts, and may be empty."""
+    offered = {letter.strip().upper() for letter in letters}
+    texts = {letter.strip().upper(): _bare(option) for letter, option in options.items()}
+    by_text = _by_text(texts)
+    whole = by_text.get(_bare(text)) if len(text) > 3 else None
+    if whole:
+        return Answer("mc", whole, "by its text")
+    if _LETTERS_ONLY.fullmatch(text) and set(text.rstrip(".")) <= offered:
+        return Unparsed("mc", "several", text)
+    text = _ANSWER_LINE.sub(r"\1: ", text)
+    mentions = _mentions(text)
+    verdict = _last(text, _verdicts(text, mentions)) or _from_heads(text, mentions) or _from_brackets(text, mentions)
+    if verdict is None:
+        quoted = _from_text(text, by_text)
+        return Answer("mc", quoted, "by its text") if quoted else Unparsed("mc", no_verdict(text), text[-200:])
+    return _checked(text, verdict, offered, texts)
+
+
+def _checked(text: str, verdict: _Verdict, offered: set[str], texts: Mapping[str, str]) -> Answer | Unparsed:
+    tail = text[-200:]
+    if verdict.open:
+        return Unparsed("mc", "hedged", tail)
+    if len(verdict.letters) > 1:
+        return Unparsed("mc", "several", tail)
+    letter = verdict.mention.letter
+    if letter not in offered:
+        return Unparsed("mc", "not_offered", f"{letter} is not among {', '.join(sorted(offered))}")
+    beside = _BESIDE.match(text, verdict.mention.end)
+    said = _bare(beside["text"]) if beside else ""
+    if said and texts.get(letter, "") != said and said in texts.values():
+        return Unparsed("mc", "contradiction", tail)
+    return Answer("mc", letter)
+
+
+def _mentions(text: str) -> list[_Mention]:
+    """Every letter that stands alone, articles and pronouns left out."""
+    found: list[_Mention] = []
+    for match in _MENTION.finditer(text):
+        start, end = match.span()
+        around = text[start - 1 : start] in tuple(_OPENERS) and text[end : end + 1] in tuple(_CLOSERS)
+        dressed = around or bool(_LABEL.search(text[max(0, start - 12) : start].lower()))
+        raw = match["letter"]
+        if raw in "AaIi" and not dressed and _ARTICLE.match(text, end):
+            continue
+        found.append(_Mention(raw.upper(), start, end, raw.islower(), dressed))
+    return found
+
+
+def _groups(text: str, mentions: Sequence[_Mention]) -> Iterator[tuple[list[_Mention], bool]]:
+    """Runs of mentions that "and", "or", a comma join; the flag says that one of the joints is an "or"."""
+    group: list[_Mention] = []
+    either = False
+    for mention in mentions:
+        joint = _JOIN.fullmatch(text[group[-1].end : mention.start][:24]) if group else None
+        if joint and mention.start - group[-1].end <= 24 and (not mention.lower or mention.dressed):
+            group.append(mention)
+            either = either or bool(_OR.search(joint["word"]))
+            continue
+        if group:
+            yield group, either
+        group, either = [mention], False
+    if group:
+        yield group, either
+
+
+def _verdicts(text: str, mentions: Sequence[_Mention]) -> list[_Verdict]:
+    found: list[_Verdict] = []
+    negated_before = -1  # where the last negated mention stood: "not A but B"
+    for group, either in _groups(text, mentions):
+        first, last = group[0], group[-1]
+        left = _sentence_before(text, first.start)
+        right = text[last.end : last.end + _RIGHT]
+        if _NEGATED_LEFT.search(left) or _NEGATED_RIGHT.match(right):
+            negated_before = last.end
+            continue
+        if _CONDITION.search(left) or _QUESTION.match(right):
+            continue
+        letters = frozenset(mention.letter for mention in group)
+        alone = _alone(text, first, last)
+        confirmed = _CONFIRMED.match(right)
+        contrast = 0 <= first.start - negated_before <= 30 and _CONTRAST.search(left)
+        if not (alone or confirmed or contrast or _marked(left, right, first)):
+            continue
+        is_open = (either and len(letters) > 1) or bool(_OPEN.search(left))
+        also = bool(confirmed and (confirmed["also"] or confirmed["zh_also"]))
+        found.append(_Verdict(letters, first, is_open, also, alone))
+    return found
+
+
+def _sentence_before(text: str, start: int) -> str:
+    """Lower-case text before `start`, back to the end of the sentence before."""
+    left = text[max(0, start - _LEFT) : start]
+    cut = max(left.rfind(sign) for sign in ("\n", "! ", "? ", ". ", "; "))
+    return left[cut + 1 :].lower()
+
+
+def _marked(left: str, right: str, mention: _Mention) -> bool:
+    """Whether the words before say that this mention is the answer, and the mention can be one."""
+    if mention.dressed:
+        return bool(_MARK.search(left) and not _LABEL.fullmatch(left.strip())) or bool(
+            left[-1:] in tuple(_OPENERS) and _ANSWER_AHEAD.search(left)
+        )
+    strict = mention.lower or mention.letter == "I"
+    if strict and not _CLAUSE_END.match(right):
+        return False
+    return bool(_MARK.search(left))
+
+
+def _alone(text: str, first: _Mention, last: _Mention) -> bool:
+    """Whether the mention is all that the first or the last line says, or the text's last sentence."""
+    before = text[max(0, first.start - 24) : first.start]
+    after = text[last.end : last.end + 8]
+    ends = re.fullmatch(r"[)\]}>\"']{0,3}\s?[.!]?[)\]}>\"']?", after) is not None
+    line_ends = ends or re.match(r"[)\]}>\"']{0,3}\s?[.!:]?\s?\n", after) is not None
+    opening = r"\s?[\[({<\"'-]{0,3}(?:(?:option|choice|选项|选)[: ]?)?[\[({<\"']{0,3}"
+    at_start = len(before) == first.start and re.fullmatch(opening, before.lower()) is not None
+    at_line = re.search(rf"\n{opening}\Z", before.lower()) is not None
+    at_sentence = re.search(rf"[.!?]\s{opening}\Z", before.lower()) is not None
+    return (at_start and line_ends) or (ends and (at_line or at_sentence))
+
+
+def _last(text: str, verdicts: Sequence[_Verdict]) -> _Verdict | None:
+    """The last verdict; together with the one before it where the two stand side by side or say "also"."""
+    if not verdicts:
+        return None
+    last = verdicts[-1]
+    if len(verdicts) > 1:
+        before = verdicts[-2]
+        between = text[before.mention.end : last.mention.start]
+        side_by_side = before.alone and last.alone and not any(character.isalnum() for character in between[:200])
+        if last.also or side_by_side:
+            return _Verdict(before.letters | last.letters, last.mention, before.open or last.open)
+    return last
+
+
+def _from_heads(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
+    """"B. The blue truck": the only letter at the head of a line, unless the line is one of a list of options."""
+    enumerated = {mention.letter for mention in mentions if _ENUMERATED.match(text, mention.end)}
+    if len(enumerated) > 2:
+        return None
+    heads: list[_Mention] = []
+    for mention in mentions:
+        line = text[max(0, mention.start - 16) : mention.start]
+        at_head = re.search(r"(?:\A|\n)\s?[(\[{<\"'-]{0,3}(?:option |choice |选项)?[(\[\"']?\Z", line.lower())
+        if at_head and (mention.start <= 16 or "\n" in line) and mention.letter != "I":
+            right = text[mention.end : mention.end + _RIGHT]
+            if _HEAD_RIGHT.match(right) and not _NEGATED_RIGHT.match(right) and not _QUESTION.match(right):
+                heads.append(mention)
+    if len({mention.letter for mention in heads}) != 1:
+        return None
+    return _Verdict(frozenset({heads[0].letter}), heads[0])
+
+
+def _from_brackets(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
+    """"... is turning left (C).": one letter only is ever in brackets, and a clause of the text ends with it."""
+    held = [m for m in mentions if m.dressed and text[m.start - 1 : m.start] == "(" and text[m.end : m.end + 1] == ")"]
+    if len({mention.letter for mention in held}) != 1:
+        return None
+    last = held[-1]
+    left = _sentence_before(text, last.start)
+    closed = re.fullmatch(r"\)[.!]?", text[last.end : last.end + 3]) is not None
+    if not closed or _NEGATION.search(left) or _OPEN.search(left):
+        return None
+    return _Verdict(frozenset({last.letter}), last)
+
+
+def _bare(text: str) -> str:
+    """For comparing texts: small letters, digits and ideographs, single blanks, no leading article."""
+    words = re.sub(r"[\W_]+", " ", text[:2000].casefold()).split()
+    return " ".join(words[1:] if len(words) > 1 and words[0] in ("a", "an", "the") else words)
+
+
+def _by_text(texts: Mapping[str, str]) -> dict[str, str]:
+    """Option text -> letter, without empty texts and those that two options share."""
+    counts: dict[str, int] = {}
+    for option in texts.values():
+        counts[option] = counts.get(option, 0) + 1
+    return {option: letter for letter, option in texts.items() if option and counts[option] == 1}
+
+
+def _from_text(text: str, by_text: Mapping[str, str]) -> str | None:
+    """The option that the text quotes word for word as its answer, if it quotes just one."""
+    sentence = re.split(r"(?<=[.!?])\s|\n", text.rstrip()[-600:].rstrip("\"' .!"))[-1]
+    said: list[str] = []
+    marks = list(_TEXT_MARK.finditer(text))
+    if marks:
+        said.append(re.split(r"[\n<}]", text[marks[-1].end() : marks[-1].end() + 600].lstrip())[0])
+    if not _NEGATION.search(sentence) and not _OPEN.search(sentence.lower()):
+        said += [sentence, sentence.rpartition(" is ")[2], sentence.rpartition('"')[2]]
+    found = {by_text[bare] for bare in map(_bare, said) if bare in by_text}
+    return found.pop() if len(found) == 1 else None

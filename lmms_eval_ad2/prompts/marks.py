@@ -1,0 +1,70 @@
+"""Which visual prompt a record is asked with. Text and picture both take it from here, so that they agree."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.records import Mark, Record
+
+MarkChoice = Literal["native", "none", "text", "point", "box"]
+
+
+def effective_mark(record: Record, mark: MarkChoice = "native") -> Mark:
+    """The record's mark as `mark` asks for it.
+
+    "native" keeps it. "none" drops it. "text" tells it in words: a text mark as it is, points and
+    boxes by their coordinates. "point" takes the centres of boxes. A record without any mark, or
+    with a text mark that has no coordinates, keeps what it has: there is nothing to draw.
+    Raises Ad2Error for boxes wanted where only points are known, DataError for broken coordinates.
+    """
+    own = record.mark
+    if mark == "none":
+        return Mark()
+    _check(record)
+    if mark in ("native", own.kind) or own.kind == "none":
+        return own
+    if mark == "text":
+        return Mark("text", own.coords, own.text)
+    if not own.coords:
+        return own
+    sizes = {len(c) for c in own.coords}
+    if mark == "point":
+        return Mark("point", tuple(_centre(c) for c in own.coords), own.text)
+    if sizes != {4}:
+        raise Ad2Error(
+            f"{record.id}: its mark is a point, and a box cannot be made from it; ask for 'native' or 'point'"
+        )
+    return Mark("box", own.coords, own.text)
+
+
+def _centre(coords: tuple[float, ...]) -> tuple[float, ...]:
+    if len(coords) == 2:
+        return coords
+    x1, y1, x2, y2 = coords
+    return ((x1 + x2) / 2, (y1 + y2) / 2)
+
+
+def _check(record: Record) -> None:
+    own = record.mark
+    if own.kind in ("point", "box") and not own.coords:
+        raise DataError(record.benchmark, record.id, "mark.coords", f"the coordinates of a {own.kind}", own.coords)
+    length = {"point": (2,), "box": (4,), "text": (2, 4), "none": ()}[own.kind]
+    for c in own.coords if own.kind != "none" else ():
+        if len(c) not in length or not all(math.isfinite(v) for v in c):
+            expected = " or ".join({2: "(x, y)", 4: "(x_min, y_min, x_max, y_max)"}[n] for n in length)
+            raise DataError(record.benchmark, record.id, "mark.coords", f"finite {expected} in pixels", c)
+        if len(c) == 4 and (c[2] < c[0] or c[3] < c[1]):
+            raise DataError(record.benchmark, record.id, "mark.coords", "x_min <= x_max and y_min <= y_max", c)
+
+
+def unit_coords(record: Record, mark: Mark) -> list[tuple[float, ...]]:
+    """The mark's coordinates as fractions of the image size, cut to 0..1; DataError where the size is unknown."""
+    if record.image_size is None:
+        raise DataError(
+            record.benchmark, record.id, "image_size", "[width, height], to give coordinates as fractions", None,
+            "Draw the mark instead (mark: native).",
+        )  # fmt: skip
+    width, height = record.image_size
+    return [tuple(min(1.0, max(0.0, v / (height if i % 2 else width))) for i, v in enumerate(c)) for c in mark.coords]

@@ -1,0 +1,158 @@
+"""The prompt texts: the packaged ones, overlaid by a user's YAML file, with every key and placeholder checked.
+
+Filling puts values in place of `{name}` in one pass and never looks into a value again: a
+question that contains `{steps}` or `{0.__class__}` stays as it is. `{{` and `}}` write braces.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.records import LANGS, Lang
+
+PACKAGED = "default.yaml"
+ENV = "AD2_PROMPTS"
+
+# key -> (placeholders it must have, placeholders it may have). A key that is not listed takes none.
+SLOTS: dict[str, tuple[str, str]] = {
+    "mc": ("question options", "letters"),
+    "mcq": ("question options", "letters"),
+    "mcq_vqa": ("question", ""),
+    "vqa": ("question", ""),
+    "vqa_relation": ("question", ""),
+    "vqa_reasoning": ("question", ""),
+    "yesno": ("question", ""),
+    "count": ("question", ""),
+    "ocr": ("question", ""),
+    "point": ("question", "frame"),
+    "box": ("question", "frame"),
+    "chain": ("question tags", "n steps"),
+    "chain_step": ("i question", "name"),
+    "chain_tag": ("i", "name"),
+    "round": ("step", "question history i n name"),
+    "round_history": ("answer", "i name question"),
+    # CODA-LM's question is the same for a whole task: a text of one's own may hold it already.
+    "coda_general": ("", "question"),
+    "coda_suggestion": ("", "question"),
+    "coda_region": ("", "question"),
+    "coda_region_question_coords": ("coords", ""),
+    "drivelm_tags": ("", "tag size"),
+    "drivelm_size": ("width height", ""),
+    "frame_pixel_size": ("", "width height"),
+    "mark_text": ("text", ""),
+    "mark_points": ("", "n"),
+    "mark_boxes": ("", "n"),
+    "mark_point_coords": ("coords", ""),
+    "mark_points_coords": ("coords", "n"),
+    "mark_box_coords": ("coords", ""),
+    "mark_boxes_coords": ("coords", "n"),
+    "view_single": ("view", ""),
+    "views_list": ("views", "n"),
+    "views_frames": ("views", "n"),
+    "views_unnamed": ("", "n"),
+    "views_mosaic": ("upper lower", ""),
+}
+_TOKEN = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True)
+class PromptSet:
+    """Prompt texts by language and key. `source` names the file; `sha256` is that of all effective texts."""
+
+    texts: Mapping[str, Mapping[str, str]] = field(repr=False)
+    source: str
+    sha256: str
+
+    @classmethod
+    def load(cls, path: Path | str | None = None) -> PromptSet:
+        """The packaged texts, overlaid by the file `path`, else by the one that AD2_PROMPTS names.
+
+        Raises DataError (file, key, what to do) for an unreadable file, an unknown key, or a
+        placeholder that is missing or unknown.
+        """
+        own = path or os.environ.get(ENV)
+        if not own:
+            return _load(None, 0)
+        file = Path(own).expanduser()
+        try:
+            changed = file.stat().st_mtime_ns
+        except OSError as exc:
+            raise DataError(own, None, "file", "a readable YAML file of prompts", str(exc), f"Check {ENV}.") from exc
+        return _load(str(file), changed)
+
+    def has(self, key: str, lang: Lang) -> bool:
+        """Whether `key` has a text in `lang` itself, English aside."""
+        return key in self.texts[lang]
+
+    def fill(self, key: str, lang: Lang, **values: object) -> str:
+        """The text of `key` in `lang` (English where that has none) with `values` put in literally."""
+        text = self.texts[lang].get(key)
+        if text is None:
+            text = self.texts["en"].get(key)
+        if text is None:
+            raise Ad2Error(f"{self.source}: there is no prompt text '{key}'")
+        return _TOKEN.sub(lambda m: m[0][0] if m[1] is None else str(values[m[1]]), text).strip("\n")
+
+
+@functools.lru_cache(maxsize=16)
+def _load(file: str | None, changed: int) -> PromptSet:
+    """`changed` (the file's time stamp) is part of the cache key only."""
+    texts = _read(PACKAGED, resources.files(__package__).joinpath(PACKAGED).read_text("utf-8"))
+    if file is not None:
+        try:
+            own = _read(file, Path(file).read_text("utf-8"), known=sorted(texts["en"]))
+        except (OSError, UnicodeDecodeError) as exc:
+            raise DataError(file, None, "file", "a readable UTF-8 YAML file of prompts", str(exc)) from exc
+        texts = {lang: {**texts[lang], **own[lang]} for lang in LANGS}
+    canonical = json.dumps(texts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return PromptSet(texts, file or "packaged", hashlib.sha256(canonical.encode()).hexdigest())
+
+
+def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dict[str, str]]:
+    try:
+        data: Any = yaml.safe_load(text) or {}
+    except yaml.YAMLError as exc:
+        raise DataError(file, None, "file", "valid YAML", str(exc)) from exc
+    if not isinstance(data, dict):
+        raise DataError(file, None, "file", "a mapping with the keys 'en' and 'zh'", data)
+    texts: dict[str, dict[str, str]] = {lang: {} for lang in LANGS}
+    for lang, table in data.items():
+        if lang not in LANGS or not isinstance(table, dict):
+            raise DataError(file, None, str(lang), "one of the languages en, zh, with a mapping of prompt texts", table)
+        for key, value in table.items():
+            _check(file, f"{lang}.{key}", str(key), value, known)
+            texts[lang][str(key)] = value
+    return texts
+
+
+def _check(file: str, field_name: str, key: str, value: Any, known: list[str] | None) -> None:
+    if known is not None and key not in known:
+        near = difflib.get_close_matches(key, known, 1)
+        hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
+        raise DataError(file, None, field_name, "a known prompt key", key, hint)
+    if not isinstance(value, str) or not value.strip():
+        raise DataError(file, None, field_name, "a text", value)
+    need, may = (set(names.split()) for names in SLOTS.get(key, ("", "")))
+    found = {m[1] for m in _TOKEN.finditer(value) if m[1]}
+    if need - found:
+        missing = ", ".join(f"{{{n}}}" for n in sorted(need - found))
+        raise DataError(file, None, field_name, f"the placeholder {missing}", value, "Put it where its text belongs.")
+    if found - need - may:
+        extra = sorted(found - need - may)
+        near = difflib.get_close_matches(extra[0], sorted(need | may), 1)
+        takes = ", ".join(f"{{{n}}}" for n in sorted(need | may)) or "no placeholder"
+        hint = f"Did you mean {{{near[0]}}}?" if near else "Write a literal brace twice: {{ }}."
+        raise DataError(file, None, field_name, f"only {takes}", f"{{{extra[0]}}}", hint)

@@ -1,0 +1,220 @@
+"""Record -> the words that a model is asked with (docs/prompts.md).
+
+The answer formats are the published ones: AD2-Bench Table 4 (options, box), section 3.3 and
+appendix A.10 (points, chains of thought); CODA-LM's red rectangle or normalised coordinates;
+AutoDrive-QA's options A to D. The wording is our own and can be replaced (PromptSet).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords
+from lmms_eval_ad2.prompts.prompt_set import PromptSet
+from lmms_eval_ad2.prompts.views import CAMERAS, GRID, Layout, Views, is_mosaic, shown
+from lmms_eval_ad2.records import Form, Lang, Mark, Record, Step
+
+__all__ = ["PromptSet", "build", "build_round", "can_ask", "effective_mark"]
+
+Frame = Literal["auto", "pixel", "unit", "thousand"]
+
+_TAG = re.compile(r"<c\d+,\s*CAM_[A-Z_]+,\s*-?[\d.]+,\s*-?[\d.]+>")
+# A model's own image token inside a question would be counted as one more image.
+_IMAGE_TOKEN = re.compile(r"<image>\s?")
+_OPEN_FORMS: tuple[Form, ...] = ("mc", "yesno", "count", "ocr", "chain")
+
+
+def can_ask(record: Record, form: Form) -> bool:
+    """Whether `form` is possible: the record's own, mc with options, vqa with a free-text answer, chain with steps."""
+    if form == "mc":
+        return bool(record.options and record.letter)
+    if form == "chain":
+        return bool(record.steps)
+    if form == record.form:
+        return True
+    named = any(o.letter == record.letter and o.text for o in record.options)
+    return form == "vqa" and record.form in _OPEN_FORMS and (named or bool(record.answer))
+
+
+def build(
+    record: Record, *, lang: Lang = "en", form: Form | None = None, style: Literal["direct", "chain"] = "direct",
+    coords: bool = False, prompts: PromptSet | None = None, mark: MarkChoice = "native", layout: Layout = "list",
+    views: Views = "all", frame: Frame = "auto",
+) -> str:  # fmt: skip
+    """The complete text prompt of one turn.
+
+    form: ask in this form instead of the record's own; style "chain": all steps tagged in one turn.
+    coords: marked regions as coordinates in words, normalised to 0..1 (draw nothing then: mark "none").
+    mark, layout, views: as given to `visual.render`, so that the words fit the picture.
+    frame: the coordinates in which points and boxes are asked for; "auto" asks for pixels.
+    Raises Ad2Error where the record cannot be asked like that.
+    """
+    prompts = prompts or PromptSet.load()
+    wanted: Form = "chain" if style == "chain" else form or record.form
+    if not can_ask(record, wanted):
+        raise Ad2Error(
+            f"{record.id}: a record of form '{record.form}' cannot be asked as '{wanted}': it has no "
+            + {"mc": "options with a correct letter", "chain": "steps"}.get(wanted, "free-text reference answer")
+        )
+    shown_mark = effective_mark(record, "text" if coords else mark)
+    if record.benchmark == "coda_lm" and wanted == "vqa":
+        return _coda(record, lang, shown_mark, prompts)
+    notes = [*_view_notes(record, lang, layout, views, prompts), *_tag_note(record, lang, prompts)]
+    notes += _mark_note(record, lang, shown_mark, prompts)
+    question = "\n".join([*notes, _plain(record.question.get(lang))])
+    return _FORMS[wanted](record, lang, question, prompts, frame)
+
+
+def build_round(
+    record: Record, step: int, previous: Sequence[str], *, lang: Lang = "en", prompts: PromptSet | None = None,
+    mark: MarkChoice = "native", layout: Layout = "list", views: Views = "all",
+) -> str:  # fmt: skip
+    """The prompt of step `step` (counted from 0) when a chain is asked over several rounds.
+
+    previous: the model's answers to the steps before, `step` of them; they are carried in the text, and
+    the images are shown again (AD2-Bench Fig. 4).
+    """
+    if not record.steps:
+        raise Ad2Error(f"{record.id}: it has no steps, so it cannot be asked in rounds")
+    if not 0 <= step < len(record.steps) or len(previous) < step:
+        raise ValueError(f"step {step} of {len(record.steps)} with {len(previous)} previous answers")
+    prompts = prompts or PromptSet.load()
+    notes = _view_notes(record, lang, layout, views, prompts)
+    notes += _mark_note(record, lang, effective_mark(record, mark), prompts)
+    history = "".join(
+        prompts.fill("round_history", lang, **_step(s, i, lang), answer=said.strip()) + "\n"
+        for i, (s, said) in enumerate(zip(record.steps[:step], previous, strict=False), 1)
+    )
+    now = _step(record.steps[step], step + 1, lang)
+    text = prompts.fill(
+        "round", lang, question=_plain(record.question.get(lang)), history=history, i=now["i"], n=len(record.steps),
+        name=now["name"], step=now["question"],
+    )  # fmt: skip
+    return "\n".join([*notes, text])
+
+
+# --- forms ---
+
+
+def _mc(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
+    lines = "\n".join(f"({o.letter}) {_plain(o.text.get(lang))}" for o in record.options)
+    key = "mcq" if record.benchmark == "autodrive_qa" else "mc"
+    return prompts.fill(key, lang, question=question, options=lines, letters=_letters(record, lang))
+
+
+def _free(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
+    key = "mcq_vqa" if record.benchmark == "autodrive_qa" else f"vqa_{record.task}"
+    return prompts.fill(key if key in prompts.texts["en"] else "vqa", lang, question=question)
+
+
+def _typed(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
+    return prompts.fill(record.form, lang, question=question)
+
+
+def _spatial(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
+    if frame in ("unit", "thousand"):
+        words = prompts.fill(f"frame_{frame}", lang)
+    elif record.image_size is None:
+        words = prompts.fill("frame_pixel", lang)
+    else:
+        words = prompts.fill("frame_pixel_size", lang, width=record.image_size[0], height=record.image_size[1])
+    return prompts.fill(record.form, lang, question=question, frame=words)
+
+
+def _chain(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
+    rows = [_step(s, i, lang) for i, s in enumerate(record.steps, 1)]
+    steps = "\n".join(prompts.fill("chain_step", lang, **r) for r in rows)
+    tags = "\n".join(prompts.fill("chain_tag", lang, **r) for r in rows)
+    return prompts.fill("chain", lang, question=question, n=len(rows), steps=steps, tags=tags)
+
+
+_FORMS = {
+    "mc": _mc, "vqa": _free, "yesno": _typed, "count": _typed, "ocr": _typed,
+    "point": _spatial, "box": _spatial, "chain": _chain,
+}  # fmt: skip
+
+
+def _coda(record: Record, lang: Lang, mark: Mark, prompts: PromptSet) -> str:
+    """CODA-LM asks in English, also of the Chinese annotations, unless the data or the prompt file has Chinese."""
+    question = _plain(record.question.get(lang))
+    if record.task == "region":
+        if not mark.coords:
+            raise Ad2Error(f"{record.id}: region perception needs its object marked; use mark 'native' or coords")
+        if mark.kind == "text":
+            question = prompts.fill("coda_region_question_coords", lang, coords=_coords(record, mark))
+        elif mark.kind == "point":
+            question = prompts.fill("coda_region_question_point", lang)
+    if not question:
+        question = prompts.fill(f"coda_{record.task}_question", lang)
+    return prompts.fill(f"coda_{record.task}", lang, question=question)
+
+
+# --- parts ---
+
+
+def _plain(text: str) -> str:
+    return _IMAGE_TOKEN.sub("", text).strip()
+
+
+def _step(step: Step, number: int, lang: Lang) -> dict[str, object]:
+    return {"i": number, "name": step.name, "question": _plain(step.question.get(lang))}
+
+
+def _letters(record: Record, lang: Lang) -> str:
+    comma, last = (", ", " or ") if lang == "en" else ("、", "或")
+    letters = [o.letter for o in record.options]
+    return last.join([comma.join(letters[:-1]), letters[-1]]) if len(letters) > 1 else letters[0]
+
+
+def _coords(record: Record, mark: Mark) -> str:
+    rows = [", ".join(f"{v:.3f}" for v in c) for c in unit_coords(record, mark)]
+    return ", ".join(f"[{r}]" if r.count(",") == 3 else f"<{r.replace(' ', '')}>" for r in rows)
+
+
+def _mark_note(record: Record, lang: Lang, mark: Mark, prompts: PromptSet) -> list[str]:
+    if mark.kind == "none":
+        return []
+    if mark.kind == "text" and mark.text:
+        return [prompts.fill("mark_text", lang, text=_plain(mark.text))]
+    n = len(mark.coords)
+    if not n:
+        return []
+    shape = "box" if len(mark.coords[0]) == 4 else "point"
+    key = f"mark_{shape}" if n == 1 else {"box": "mark_boxes", "point": "mark_points"}[shape]
+    if mark.kind == "text":
+        return [prompts.fill(f"{key}_coords", lang, coords=_coords(record, mark), n=n)]
+    return [prompts.fill(key, lang, n=n)]
+
+
+def _tag_note(record: Record, lang: Lang, prompts: PromptSet) -> list[str]:
+    texts = [record.question.get(lang), *(o.text.get(lang) for o in record.options)]
+    found = next((m[0] for t in texts if (m := _TAG.search(t))), None)
+    if found is None:
+        return []
+    if record.image_size is None:
+        size = prompts.fill("drivelm_size_unknown", lang)
+    else:
+        size = prompts.fill("drivelm_size", lang, width=record.image_size[0], height=record.image_size[1])
+    return [prompts.fill("drivelm_tags", lang, tag=found, size=size)]
+
+
+def _view_notes(record: Record, lang: Lang, layout: Layout, views: Views, prompts: PromptSet) -> list[str]:
+    """What the images are: nothing for the plain single image of AD2-Bench and CODA-LM."""
+    pairs = shown(record, views)
+    names = [v for v, _ in pairs]
+    say = {v: prompts.fill(f"view_{v}", lang) if v in CAMERAS else v for v in names}
+    comma = ", " if lang == "en" else "、"
+    if is_mosaic(pairs, layout):
+        upper, lower = (comma.join(say.get(c, "-") for c in row) for row in GRID)
+        return [prompts.fill("views_mosaic", lang, upper=upper, lower=lower)]
+    if len(pairs) == 1:
+        return [prompts.fill("view_single", lang, view=say[names[0]])] if names[0] in CAMERAS else []
+    if not pairs:
+        raise DataError(record.benchmark, record.id, "images", "at least one image", record.images)
+    if not all(names):
+        return [prompts.fill("views_unnamed", lang, n=len(pairs))]
+    key = "views_list" if CAMERAS.issuperset(names) else "views_frames"
+    return [prompts.fill(key, lang, n=len(pairs), views=comma.join(say[v] for v in names))]

@@ -1,0 +1,171 @@
+"""Record -> the pictures that a model is shown, with points and boxes drawn on them.
+
+Pixels are given as they are stored and as they were annotated: an EXIF orientation is not
+applied, and it is taken off the image so that nothing further on applies it. A truncated
+file is an error, whatever other code in the process has set in PIL.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from pathlib import Path
+
+from PIL import Image, ImageDraw, ImageFile, ImageFont
+
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark
+from lmms_eval_ad2.prompts.views import GRID, Layout, Views, is_mosaic, shown
+from lmms_eval_ad2.records import Mark, Record
+
+__all__ = ["effective_mark", "load_image", "render"]
+
+CODA_WIDTH = 2  # pixels: the outline of CODA-LM's red rectangle, whatever the image's size
+RED = (255, 0, 0)
+WHITE = (255, 255, 255)
+CELL_WIDTH = 640  # of one camera view in a mosaic, in pixels: three give 1920
+LABEL_GROUND = (20, 20, 20)
+EMPTY_CELL = (60, 60, 60)
+
+_truncated_lock = threading.Lock()
+
+
+def render(
+    record: Record, image_root: Path, *, mark: MarkChoice = "native", layout: Layout = "list", views: Views = "all"
+) -> list[Image.Image]:
+    """The record's images as RGB, in order, with its mark drawn on the first; one image for a mosaic.
+
+    CODA-LM: a rectangle [x, y, x + w, y + h] in "red", 2 px wide, on the full image (as its authors draw it).
+    Otherwise: boxes and points in red, with a white rim, sized by the image, numbered where there are several.
+    Raises DataError for an image that is absent, broken, truncated, or of another size than annotated.
+    """
+    pairs = shown(record, views)
+    paths = [Path(image_root) / image for _, image in pairs]
+    drawn = effective_mark(record, mark)
+    if is_mosaic(pairs, layout):
+        return [_mosaic([v for v, _ in pairs], [_open(record, p) for p in paths])]
+    images = [_open(record, p) for p in paths]
+    if drawn.kind in ("point", "box"):
+        draw_mark(images[0], drawn, coda=record.benchmark == "coda_lm")
+    return images
+
+
+def load_image(path: Path) -> Image.Image:
+    """Decode a whole image as RGB, pixels as stored. DataError if that cannot be done."""
+    try:
+        return _decode(path)
+    except FileNotFoundError as exc:
+        raise DataError(path, None, "image", "an image file", "no such file", _IMPORT_HINT) from exc
+    # What PIL raises depends on the format and on where a file breaks off.
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as exc:
+        found = f"{type(exc).__name__}: {exc}"
+        raise DataError(path, None, "image", "a whole, readable image", found, _MEND_HINT) from exc
+
+
+_IMPORT_HINT = "Name the folder of the images when importing (ad2 data import ... --images DIR)."
+_MEND_HINT = "Fetch this file again, then check the data set (ad2 data verify)."
+
+
+def _open(record: Record, path: Path) -> Image.Image:
+    image = load_image(path)
+    if len(record.images) == 1 and record.image_size and image.size != tuple(record.image_size):
+        raise DataError(
+            path, record.id, "image_size", f"{record.image_size[0]} x {record.image_size[1]} as annotated",
+            f"{image.size[0]} x {image.size[1]}", "Use the original file: coordinates belong to its size.",
+        )  # fmt: skip
+    return image
+
+
+def _decode(path: Path) -> Image.Image:
+    if not ImageFile.LOAD_TRUNCATED_IMAGES:
+        return _decode_strictly(path)
+    with _truncated_lock:  # another library has asked PIL to fill up truncated files: not here
+        ImageFile.LOAD_TRUNCATED_IMAGES = False
+        try:
+            return _decode_strictly(path)
+        finally:
+            ImageFile.LOAD_TRUNCATED_IMAGES = True
+
+
+def _decode_strictly(path: Path) -> Image.Image:
+    with Image.open(path) as image:
+        image.load()
+        plain = image if image.mode == "RGB" else image.convert("RGB")
+    for key in _ORIENTATION_KEYS:
+        plain.info.pop(key, None)
+    plain.getexif().clear()
+    return plain
+
+
+# Where PIL looks for an orientation (Image.getexif).
+_ORIENTATION_KEYS = ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif")
+
+
+def draw_mark(image: Image.Image, mark: Mark, coda: bool = False) -> None:
+    """Draw points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels, on `image` itself."""
+    draw = ImageDraw.Draw(image)
+    if coda and mark.kind == "box":
+        for box in mark.coords:
+            draw.rectangle(list(box), outline="red", width=CODA_WIDTH)
+        return
+    unit = max(1.0, min(image.size) / 270)  # 2 px at 540 lines, 4 at 1080
+    several = len(mark.coords) > 1
+    for i, c in enumerate(mark.coords, 1):
+        if mark.kind == "box":
+            _box(draw, c, round(unit))
+            corner = (c[0], c[1])
+        else:
+            corner = _point(draw, c, unit)
+        if several:
+            _number(draw, image.size, corner, str(i), unit)
+
+
+def _box(draw: ImageDraw.ImageDraw, box: tuple[float, ...], width: int) -> None:
+    """A red outline on the box, with a thin white one around it: seen on red cars and in the dark."""
+    x1, y1, x2, y2 = box
+    draw.rectangle([x1 - 1, y1 - 1, x2 + 1, y2 + 1], outline=WHITE, width=1)
+    draw.rectangle([x1, y1, x2, y2], outline=RED, width=max(2, width))
+
+
+def _point(draw: ImageDraw.ImageDraw, point: tuple[float, ...], unit: float) -> tuple[float, float]:
+    """A red disc of 2 % of the image's shorter side with a white ring; returns where its number goes."""
+    x, y = point
+    radius, rim = 3.0 * unit, max(1.0, unit)
+    draw.ellipse([x - radius - rim, y - radius - rim, x + radius + rim, y + radius + rim], fill=WHITE)
+    draw.ellipse([x - radius, y - radius, x + radius, y + radius], fill=RED)
+    return x + radius + 2 * rim, y - radius
+
+
+def _number(
+    draw: ImageDraw.ImageDraw, size: tuple[int, int], corner: tuple[float, float], text: str, unit: float
+) -> None:
+    """A white number on red, above the corner where there is room, and inside the image always."""
+    font = ImageFont.load_default(size=7 * unit)
+    left, top, right, bottom = draw.textbbox((0, 0), text, font=font)
+    pad = unit
+    width, height = right - left + 2 * pad, bottom - top + 2 * pad
+    x = min(max(0.0, corner[0]), size[0] - width)
+    y = min(max(0.0, corner[1] - height), size[1] - height)
+    draw.rectangle([x, y, x + width, y + height], fill=RED)
+    draw.text((x + pad - left, y + pad - top), text, fill=WHITE, font=font)
+
+
+def _mosaic(names: list[str], images: list[Image.Image]) -> Image.Image:
+    """Two rows of three labelled views, each CELL_WIDTH wide with the first image's proportions."""
+    height = round(CELL_WIDTH * images[0].height / images[0].width)
+    canvas = Image.new("RGB", (3 * CELL_WIDTH, 2 * height), EMPTY_CELL)
+    draw = ImageDraw.Draw(canvas)
+    font = ImageFont.load_default(size=22)
+    by_name = dict(zip(names, images, strict=True))
+    for row, cells in enumerate(GRID):
+        for column, name in enumerate(cells):
+            if name not in by_name:
+                continue
+            x, y = column * CELL_WIDTH, row * height
+            cell = by_name[name].resize((CELL_WIDTH, height), Image.Resampling.BILINEAR, reducing_gap=2.0)
+            canvas.paste(cell, (x, y))
+            label = "CAM_" + name.upper()
+            right, bottom = draw.textbbox((x + 6, y + 4), label, font=font)[2:]
+            draw.rectangle([x, y, right + 6, bottom + 4], fill=LABEL_GROUND)
+            draw.text((x + 6, y + 4), label, fill=WHITE, font=font)
+    return canvas

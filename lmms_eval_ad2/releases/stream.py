@@ -1,0 +1,97 @@
+"""Big annotation files a row at a time: JSON lines, arrays and objects. Text is untrusted; a bad line costs a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+from lmms_eval_ad2.errors import Ad2Error, DataError, require
+
+LONGEST_LINE = 64 << 20  # bytes; a longer line is no row of a benchmark
+
+Numbered = tuple[int, Any]
+
+
+def rows(path: Path) -> Iterator[Numbered | DataError]:
+    """(1-based row, value) of a JSON lines file, or of a JSON file that holds one array.
+
+    A line that is no JSON comes as a DataError and the next one is read; inside an array
+    nothing can be read after a fault, so that one is raised.
+    """
+    if first_token(path) == "[":
+        yield from enumerate(items(path, "item"), 1)
+    else:
+        yield from _lines(path)
+
+
+def _lines(path: Path) -> Iterator[Numbered | DataError]:
+    with _open(path) as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE:
+                raise DataError(path, number, "line", f"at most {LONGEST_LINE >> 20} MiB", f"{len(line)} bytes or more")
+            if number == 1:
+                line = line.removeprefix(b"\xef\xbb\xbf")
+            if line.strip():
+                yield _parse(line, path, number)
+
+
+def _parse(line: bytes, path: Path, number: int) -> Numbered | DataError:
+    try:
+        return number, json.loads(line.decode("utf-8"), parse_constant=_no_constant)
+    except (ValueError, RecursionError) as exc:
+        return DataError(path, number, "line", "one JSON object in UTF-8", str(exc) or type(exc).__name__)
+
+
+def load_json(path: Path, limit: int = 64 << 20) -> Any:
+    """A small JSON file whole; raises DataError where it is none, or above `limit` bytes."""
+    try:
+        if (size := path.stat().st_size) > limit:
+            raise DataError(path, None, "file", f"at most {limit >> 20} MiB", f"{size} bytes")
+        return json.loads(path.read_bytes().decode("utf-8-sig"), parse_constant=_no_constant)
+    except OSError as exc:
+        raise Ad2Error(f"cannot read {path}: {exc.strerror}") from exc
+    except (ValueError, RecursionError) as exc:
+        raise DataError(path, None, "file", "JSON in UTF-8", str(exc) or type(exc).__name__) from exc
+
+
+def items(path: Path, prefix: str) -> Iterator[Any]:
+    """The values at an ijson `prefix` ("item", "questions.item"), one in memory at a time."""
+    yield from _ijson(path, "items", prefix)
+
+
+def pairs(path: Path) -> Iterator[tuple[str, Any]]:
+    """(key, value) of the file's one object, one value in memory at a time."""
+    yield from _ijson(path, "kvitems", "")
+
+
+def _ijson(path: Path, what: str, prefix: str) -> Iterator[Any]:
+    ijson = require("ijson", "to read large JSON files")
+    with _open(path) as file:
+        if file.read(3) != b"\xef\xbb\xbf":
+            file.seek(0)
+        try:
+            yield from getattr(ijson, what)(file, prefix, use_float=True)
+        except (ijson.JSONError, UnicodeDecodeError, RecursionError) as exc:
+            raise DataError(path, None, "file", "JSON in UTF-8", str(exc), "The file may be cut off.") from exc
+
+
+def first_token(path: Path) -> str:
+    """The first character of a JSON file that is not white: "{" for an object, "[" for an array."""
+    with _open(path) as file:
+        start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
+    return start[:1].decode("ascii", "replace")
+
+
+def _open(path: Path) -> Any:
+    try:
+        return path.open("rb")
+    except OSError as exc:
+        raise Ad2Error(f"cannot read {path}: {exc.strerror}") from exc
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON number")
