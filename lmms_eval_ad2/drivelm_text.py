@@ -1,4 +1,4 @@
-"""DriveLM's two notations in plain text: lettered options, and object tags such as `<c1,CAM_BACK,1088.3,497.5>`.
+"""DriveLM's notations in plain text: lettered options, object tags (`<c1,CAM_BACK,1088.3,497.5>`), ego behaviour.
 
 Format: OpenDriveLab/DriveLM, `challenge/`. Text is untrusted: the patterns run in linear time and what does not
 fit the notation is left out, never guessed.
@@ -15,6 +15,10 @@ _CUE = re.compile(r"\boptions?(?: are| is)?\s?:", re.IGNORECASE)
 _MARKER = re.compile(r"(?:(?<=\s)|^)(\(?)([A-Z])([.):])(?=\s)")
 _NUMBER = r"(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)"
 _TAG = re.compile(rf"<\s?([A-Za-z]\w{{0,15}})\s?,\s?(CAM_\w{{1,32}})\s?,\s?{_NUMBER}\s?,\s?{_NUMBER}\s?>", re.ASCII)
+# The closed vocabulary of the behaviour questions; the longer phrase stands before the one it holds.
+_STEERING = re.compile(r"\b(?:(?:slightly )?steering to the (?:left|right)|going straight)\b")
+_SPEED = re.compile(r"\b(?:not moving|driving (?:slowly|with normal speed|very fast|fast))\b")
+_DENIED = re.compile(r"(?:\b(?:not|never|neither|nor|without)|n't)(?: be| been| being)? $")
 
 
 class ObjectTag(NamedTuple):
@@ -66,3 +70,20 @@ def read_tags(text: str) -> list[ObjectTag]:
     """Every well-formed object tag in `text`, in order, repeats kept."""
     tags = (ObjectTag(m[1], m[2], float(m[3]), float(m[4])) for m in _TAG.finditer(text))
     return [tag for tag in tags if math.isfinite(tag.x) and math.isfinite(tag.y)]
+
+
+def read_behavior(text: str) -> tuple[str, str] | None:
+    """The ego vehicle's (steering, speed) that `text` states in DriveLM's words, in any order and joined in any way.
+
+    None unless exactly one of each is stated and neither is denied.
+    """
+    flat = " ".join(text.lower().split())
+    found = []
+    for pattern in (_STEERING, _SPEED):
+        hits = list(pattern.finditer(flat))
+        if len({hit[0] for hit in hits}) != 1 or any(
+            _DENIED.search(flat[max(0, hit.start() - 20) : hit.start()]) for hit in hits
+        ):
+            return None
+        found.append(hits[0][0])
+    return found[0], found[1]

@@ -1,4 +1,4 @@
-"""What flows through the house: a question (Record), what a model said (Answer | Unparsed), what it is worth (Score | Unscored).
+"""What flows through the house: a question (Record), an answer (Answer | Unparsed), its worth (Score | Unscored).
 
 All are frozen and go to JSON and back without loss. "Could not be read" and "could not be
 scored" are outcomes of their own, never 0 and never silence.

@@ -29,7 +29,7 @@ def main() -> int:
     p.add_argument("--extras", default="")
     p.add_argument("--torch-index", default=os.environ.get("TORCH_INDEX", ""), help="an extra index with CPU wheels")
     args = p.parse_args()
-    if sys.version_info < (3, 10):
+    if sys.version_info < (3, 10):  # noqa: UP036 (it runs before anything could check)
         sys.exit(f"Python 3.10 or later is needed (3.11 is tested), this is {sys.version.split()[0]}")
     started = time.monotonic()
     python = args.venv / "bin" / "python"
@@ -66,9 +66,10 @@ def check_torch(python: Path, index: list[str]) -> None:
     cuda = [n for n in names if n.startswith(("nvidia", "cuda", "triton"))]
     if cuda:
         sys.exit(
-            f"this machine has no NVIDIA GPU, and pip's index would bring the CUDA build of {TORCH} with {len(cuda)} GPU "
-            "packages (several gigabytes).\nFor the CPU build: make demo TORCH_INDEX=<the CPU wheel index that PyTorch's "
-            "install page names>\nTo take the CUDA build all the same: AD2_ALLOW_CUDA=1 make demo"
+            f"this machine has no NVIDIA GPU, and pip's index would bring the CUDA build of {TORCH} "
+            f"with {len(cuda)} GPU packages (several gigabytes).\n"
+            "For the CPU build: make demo TORCH_INDEX=<the CPU wheel index that PyTorch's install page names>\n"
+            "To take the CUDA build all the same: AD2_ALLOW_CUDA=1 make demo"
         )
 
 

@@ -21,8 +21,14 @@ def environment(**changes: str) -> dict[str, str]:
 def run(*words: str | Path, cwd: Path, code: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
     """Run and check the exit code (None: any). stdout and stderr as text."""
     done = subprocess.run(
-        [str(w) for w in words], cwd=cwd, env=environment(**env), capture_output=True, text=True, timeout=400, check=False
-    )  # fmt: skip
+        [str(w) for w in words],
+        cwd=cwd,
+        env=environment(**env),
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
     if code is not None and done.returncode != code:
         raise AssertionError(f"code {done.returncode}, expected {code}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
     return done

@@ -25,7 +25,8 @@ ALLOWED: dict[str, set[str]] = {
     "scoring": {"judge", "parsing", "metrics", "records", "errors", "drivelm_text"},
     "sample": {"library", "records", "errors"},
     "harness": {
-        "scoring", "judge", "llm", "parsing", "metrics", "prompts", "library", "releases", "sample", "records", "errors",
+        "scoring", "judge", "llm", "parsing", "metrics", "prompts", "library", "releases", "sample", "records",
+        "errors",
     },
     "report": {"prompts", "metrics", "records", "errors"},
 }  # fmt: skip
@@ -61,9 +62,8 @@ def imported(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, f"{path}: relative import"
             names |= {node.module} | {f"{node.module}.{a.name}" for a in node.names}
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require" and node.args:
-            if isinstance(node.args[0], ast.Constant):
-                names.add(str(node.args[0].value))
+        elif isinstance(node, ast.Call) and getattr(node.func, "id", None) == "require":
+            names |= {str(a.value) for a in node.args[:1] if isinstance(a, ast.Constant)}
     return names
 
 
@@ -79,7 +79,9 @@ def test_imports_follow_the_layers(path: Path) -> None:
         return
     assert room in ALLOWED, f"a new room '{room}': say in ALLOWED and docs/architecture.md whom it may know"
     foreign = ours(imported(path)) - ALLOWED[room] - {room}
-    assert not foreign, f"{path.relative_to(PACKAGE)} imports {sorted(foreign)}; {room} may know {sorted(ALLOWED[room])}"
+    assert not foreign, (
+        f"{path.relative_to(PACKAGE)} imports {sorted(foreign)}; {room} may know {sorted(ALLOWED[room])}"
+    )
 
 
 @pytest.mark.parametrize("library", HEAVY)

@@ -31,7 +31,11 @@ def _lmms_eval() -> Finding:
     except metadata.PackageNotFoundError:
         return "lmms-eval", False, "not installed: pip install lmms-eval==0.7.3"
     tested = "0.7.3"
-    note = "" if found == tested else f" (tested with {tested}; the wrappers depend on it: pip install lmms-eval=={tested})"
+    note = (
+        ""
+        if found == tested
+        else f" (tested with {tested}; the wrappers depend on it: pip install lmms-eval=={tested})"
+    )
     return "lmms-eval", found == tested, found + note
 
 
@@ -42,7 +46,9 @@ def _imports(name: str) -> Finding:
     if done.returncode == 0:
         return name, True, done.stdout.strip()
     reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no message"
-    fix = "a CPU torch beside a CUDA torchvision? see docs/install.md" if name == "torchvision" else f"pip install {name}"
+    fix = (
+        "a CPU torch beside a CUDA torchvision? see docs/install.md" if name == "torchvision" else f"pip install {name}"
+    )
     return name, False, f"does not import ({reason}): {fix}"
 
 
@@ -66,7 +72,11 @@ def _java() -> Finding:
     path = shutil.which("java")
     if path:
         return "java", True, "found (BLEU, METEOR, ROUGE-L, CIDEr use it)"
-    return "java", True, "not found: n-gram metrics of pycocoevalcap will be 'not scored'; install a JRE, version 8 or later"
+    return (
+        "java",
+        True,
+        "not found: n-gram metrics of pycocoevalcap will be 'not scored'; install a JRE, version 8 or later",
+    )
 
 
 def _home() -> Finding:

@@ -35,6 +35,7 @@ NOTES = {
     "n_failed": "answers are failure text of a run, not scored",
     "n_duplicate": "rows repeat an answer",
     "n_unknown": "answers belong to no question of the truth",
+    "n_truth_not_offered": "questions offer options without the true one, so what was chosen is not judged",
     "n_untagged": "questions that count carry no tag, so nothing scores them",
     "n_empty_questions": "questions are empty strings and were left out",
     "n_match_without_points": "match questions have no coordinates in their truth (F1 0, as in the challenge)",
@@ -113,10 +114,14 @@ def _choices(data: dict[str, Any]) -> list[str]:
     if not data["chosen"]:
         return []
     lines = ["", "what the answers chose (read from their words, not by exact equality)"]
-    for suffix, where in (("", "questions the walk leaves"), ("_all", "all closed questions")):
+    for suffix, where in (
+        ("", "accuracy questions of the walk"),
+        ("_options", "all with options"),
+        ("_yesno", "all yes/no"),
+    ):
         value, read, unread = (data[f"{key}{suffix}"] for key in ("parsed_accuracy", "n_parsed", "n_unparsed"))
         shown = "-" if value is None else f"{value:.4f}"
-        lines.append(f"{where + ':':<28}{shown:>8}  ({read} read, {unread} not read and counted as wrong)")
+        lines.append(f"{where + ':':<32}{shown:>8}  ({read} read, {unread} not read and counted as wrong)")
     lines.append(f"{'':2}{'truth':<7}{'chose':<7}{'right':<7}{'counts':<8}id")
     for row in data["chosen"]:
         chosen = row["chosen"] or "-"

@@ -18,7 +18,9 @@ def register(subparsers: Any) -> None:
     p.add_argument("--model-args", default="", help="as lmms-eval's --model_args")
     p.add_argument("--tasks", default="ad2_*", help="names, wildcards, groups (default: 'ad2_*')")
     p.add_argument("--out", required=True, help="folder for answers, scores and tables")
-    p.add_argument("--judge", help="lexical | embedding:NAME | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)")
+    p.add_argument(
+        "--judge", help="lexical | embedding:NAME | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)"
+    )
     p.add_argument("--prompts", help="a YAML file that overrides prompts")
     p.add_argument("--limit", type=int, help="only the first N records of each task")
     p.add_argument("--batch-size", default="1")

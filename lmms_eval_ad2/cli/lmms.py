@@ -96,6 +96,8 @@ def resolve(names: str) -> str:
             for hint in dict.fromkeys(t.hint() for t in missing):
                 print(f"  to have them: {hint}", file=sys.stderr)
         if matched and not ready:
-            raise Ad2Error(f"'{name}': none of its {len(matched)} tasks has its data; see the lines above, or: ad2 demo")
+            raise Ad2Error(
+                f"'{name}': none of its {len(matched)} tasks has its data; see the lines above, or: ad2 demo"
+            )
         resolved += [t.name for t in ready] or [name]
     return ",".join(dict.fromkeys(resolved))

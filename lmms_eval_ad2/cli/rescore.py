@@ -47,7 +47,12 @@ def run(args: argparse.Namespace) -> int:
         name: rescore_task(source, target, name, table, judge, args.frame, old["run"]["seed"])
         for name, table in old["tasks"].items()
     }
-    about = {"backend": judge.describe().get("backend"), **judge.describe(), "label": judge.label, "usage": dict(judge.usage)}
+    about = {
+        "backend": judge.describe().get("backend"),
+        **judge.describe(),
+        "label": judge.label,
+        "usage": dict(judge.usage),
+    }
     store.write_summary(target, {**old["run"], "judge": about, "rescored_from": source.name}, tables_new)
     print(tables.render(report.load([target])))
     print(f"rescored {len(tables_new)} tasks into {target}")

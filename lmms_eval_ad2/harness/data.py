@@ -53,7 +53,7 @@ def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def load(task: str, name: str, split: str, variant: Variant) -> Any:
-    """The rows of a task as a datasets.Dataset; each carries `ad2_task` and `ad2_row`, by which the hooks find their settings."""
+    """The rows of a task as a datasets.Dataset; by `ad2_task` and `ad2_row` the hooks find settings and record."""
     import datasets
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -66,7 +66,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Any]) -> dict[str,
 
 
 def aggregate(items: Sequence[Any]) -> None:
-    """Named by the YAMLs because lmms-eval wants a name; harness/judging.py aggregates all columns of a task at once."""
+    """lmms-eval wants a name in the YAML; harness/judging.py aggregates all columns of a task at once."""
     return
 
 

@@ -141,7 +141,9 @@ def attach(lm: Any, journal: Journal | None) -> Iterator[None]:
             journal.close()
 
 
-def _generate(lm: Any, ask: Callable[[list[Any]], list[Any]], requests: list[Any], journal: Journal | None) -> list[Any]:
+def _generate(
+    lm: Any, ask: Callable[[list[Any]], list[Any]], requests: list[Any], journal: Journal | None
+) -> list[Any]:
     mine = [i for i, r in enumerate(requests) if request_parts(lm, r)[3] in TASKS]
     answers: list[Any] = [None] * len(requests)
     others = sorted(set(range(len(requests))) - set(mine))
@@ -157,7 +159,10 @@ def _generate(lm: Any, ask: Callable[[list[Any]], list[Any]], requests: list[Any
         else:
             answers[i] = known
     if journal and len(todo) < len(mine):
-        print(f"ad2: {len(mine) - len(todo)} of {len(mine)} answers were there already; asking for {len(todo)}", flush=True)
+        print(
+            f"ad2: {len(mine) - len(todo)} of {len(mine)} answers were there already; asking for {len(todo)}",
+            flush=True,
+        )
     with _quiet(lm), tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar:
         for batch, texts in _batches(lm, ask, requests, todo):
             for i, text in zip(batch, texts, strict=True):

@@ -81,7 +81,13 @@ def _fill_log(output: Any, lines: Sequence[Line]) -> None:
     for logged in output.logged_samples:
         line = verdicts[logged[METRIC]["row"]]
         values = {c: v for c, v, _ in line.marks}
-        logged[METRIC] = {"id": line.id, "status": line.status, "reason": line.reason, "score": line.score, "values": values}
+        logged[METRIC] = {
+            "id": line.id,
+            "status": line.status,
+            "reason": line.reason,
+            "score": line.score,
+            "values": values,
+        }
 
 
 def _metric(output: Any, name: str, value: float, values: list[float]) -> None:

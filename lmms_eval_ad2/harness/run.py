@@ -127,7 +127,7 @@ def wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         if kwargs.get("response_cache") is not None:
             raise Ad2Error(
                 "--use_cache ignores image content and keeps failures, so it cannot serve "
-                f"{', '.join(ours[:3])}: leave it out; with --output_path answers are journalled and a killed run goes on"
+                f"{', '.join(ours[:3])}: leave it out; with --output_path a killed run goes on from its journal"
             )
         return _evaluate(original, lm, task_dict, args, kwargs)
 

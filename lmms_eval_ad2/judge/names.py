@@ -13,11 +13,11 @@ S = TypeVar("S", bound=str)
 
 def one_of(name: Any, known: Iterable[S], what: str) -> S:
     """The member of `known` that equals `name`; Ad2Error with near names otherwise."""
-    names = list(known)
+    names: list[S] = list(known)
     for candidate in names:
         if candidate == name:
             return candidate
-    near = difflib.get_close_matches(str(name), names, n=2, cutoff=0.5)
+    near = difflib.get_close_matches(str(name), [str(n) for n in names], n=2, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
     raise Ad2Error(f"unknown {what} '{name}'; {hint}")
 

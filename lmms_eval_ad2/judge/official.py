@@ -54,9 +54,13 @@ def _few_shot(path: Path, rubric: str) -> Example:
 
 
 def system_texts(files: Mapping[str, str | Path], rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
-    """Rubrics whose system prompt comes from a file: plain text, or JSON that holds one string (also under `system`)."""
+    """Rubrics whose system prompt comes from a file: plain text, or JSON that holds one string (also under `system`).
+
+    Such a prompt says itself how a reply must end, so our closing goes; what the fences mean is still said.
+    """
     return {
-        name: changed(rubrics[one_of(name, rubrics, "rubric")], system=_system(Path(path))) for name, path in files.items()
+        name: changed(rubrics[one_of(name, rubrics, "rubric")], system=_system(Path(path)), closing="")
+        for name, path in files.items()
     }
 
 

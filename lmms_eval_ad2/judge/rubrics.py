@@ -13,7 +13,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import yaml
@@ -44,7 +43,10 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """One rubric. `parts` maps the fields of an item, in the order in which they are shown, to their titles."""
+    """One rubric. `parts` maps the fields of an item, in the order in which they are shown, to their titles.
+
+    The system message is `system` (the criteria), `guard` (what the fences mean) and `closing` (how to end a reply).
+    """
 
     name: str
     system: str
@@ -52,23 +54,31 @@ class Rubric:
     reply: ReplyForm = "strict"
     examples: tuple[Example, ...] = ()
     version: str = "1"
+    guard: str = ""
+    closing: str = ""
 
     @property
     def sha256(self) -> str:
         """Hash of all prompt text and of the reply form."""
         shots = [[dict(e.fields), e.reply] for e in self.examples]
-        content = [self.name, self.system, list(self.parts.items()), self.reply, shots]
+        content = [self.name, self.system_message, list(self.parts.items()), self.reply, shots]
         return hashlib.sha256(json.dumps(content, ensure_ascii=False, sort_keys=True).encode()).hexdigest()
 
-    def messages(self, item: JudgeItem) -> list[Message]:
-        """Chat messages: system, each example as a user and an assistant turn, then the item."""
-        turns: list[Message] = [{"role": "system", "content": self.system}]
+    @property
+    def system_message(self) -> str:
+        return "\n\n".join(t.strip() for t in (self.system, self.guard, self.closing) if t.strip())
+
+    def opening(self) -> list[Message]:
+        """What every request of this rubric begins with: system, then each example as a user and an assistant turn."""
+        turns: list[Message] = [{"role": "system", "content": self.system_message}]
         for example in self.examples:
             turns.append({"role": "user", "content": self._show(example.fields)})
             turns.append({"role": "assistant", "content": example.reply})
-        fields = {name: getattr(item, name) for name in self.parts}
-        turns.append({"role": "user", "content": self._show(fields)})
         return turns
+
+    def question(self, item: JudgeItem) -> Message:
+        """The user turn that shows `item`."""
+        return {"role": "user", "content": self._show({name: getattr(item, name) for name in self.parts})}
 
     def missing(self, item: JudgeItem) -> Unscored | None:
         """Why `item` cannot be asked about: no reference to compare with, or no steps."""
@@ -97,38 +107,6 @@ def packaged() -> Mapping[str, Rubric]:
     return from_yaml(text, "rubrics.yaml", {})
 
 
-def load(
-    *,
-    override: Path | None = None,
-    official_dir: Path | None = None,
-    system_files: Mapping[str, str | Path] | None = None,
-    reply: Mapping[str, str] | None = None,
-) -> dict[str, Rubric]:
-    """The packaged rubrics, changed in this order by a YAML file, official prompt files, system texts, reply forms.
-
-    Raises Ad2Error or DataError for a file that is absent or malformed, or an unknown rubric.
-    """
-    from lmms_eval_ad2.judge import official  # it builds on Rubric
-
-    rubrics = dict(packaged())
-    if override is not None:
-        rubrics |= from_yaml(_text(override), override, rubrics)
-    if official_dir is not None:
-        rubrics |= official.few_shots(official_dir, rubrics)
-    rubrics |= official.system_texts(system_files or {}, rubrics)
-    for name, form in (reply or {}).items():
-        known = rubrics[one_of(name, rubrics, "rubric")]
-        rubrics[name] = official.changed(known, reply=one_of(form, REPLY_FORMS, "reply form"))
-    return rubrics
-
-
-def _text(path: Path) -> str:
-    try:
-        return Path(path).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise Ad2Error(f"cannot read the rubric file {path}: {exc}") from exc
-
-
 def from_yaml(text: str, file: object, base: Mapping[str, Rubric]) -> dict[str, Rubric]:
     """Rubrics of a YAML document; a rubric takes the fields that it does not give from `base`."""
     try:
@@ -151,28 +129,30 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: R
         raise DataError(file, name, "parts", "a mapping from fields of an item to their titles", parts)
     for part in parts:
         one_of(part, PART_FIELDS, f"part of rubric {name}")
-    system = _system(data, file, name, around, base)
+    system = data.get("system", base.system if base else None)
+    if not isinstance(system, str) or not system.strip():
+        raise DataError(file, name, "system", "the text of the system prompt", system)
     form = one_of(str(data.get("reply", base.reply if base else "strict")), REPLY_FORMS, "reply form")
     shots = data.get("examples")
-    examples = base.examples if shots is None and base else tuple(_example(e, parts, file, name, form) for e in shots or ())
+    examples = (
+        base.examples if shots is None and base else tuple(_example(e, parts, file, name, form) for e in shots or ())
+    )
     version = str(data.get("version", f"{base.version}+own" if base else "1"))
-    return Rubric(name, system, dict(parts), form, examples, version)
+    guard, closing = (own or inherited for own, inherited in zip(around, _around(base), strict=True))
+    return Rubric(name, system, dict(parts), form, examples, version, guard, closing)
 
 
-def _system(data: Mapping[str, Any], file: object, name: str, around: tuple[str, str], base: Rubric | None) -> str:
-    own = data.get("system")
-    if own is None and base is not None:
-        return base.system
-    if not isinstance(own, str) or not own.strip():
-        raise DataError(file, name, "system", "the text of the system prompt", own)
-    return "\n\n".join(t.strip() for t in (own, *around) if t.strip())
+def _around(base: Rubric | None) -> tuple[str, str]:
+    return (base.guard, base.closing) if base else ("", "")
 
 
 def _example(data: Any, parts: Mapping[str, str], file: object, name: str, form: ReplyForm) -> Example:
     if not isinstance(data, dict) or not isinstance(data.get("reply"), str):
         raise DataError(file, name, "examples", "mappings with the fields of an item and a reply", data)
     check_keys(data, (*parts, "reply"), f"{file}, example of rubric {name}")
-    fields = {p: (tuple(map(str, data.get(p) or ())) if p == "steps" else str(data.get(p) or "").strip()) for p in parts}
+    fields = {
+        p: (tuple(map(str, data.get(p) or ())) if p == "steps" else str(data.get(p) or "").strip()) for p in parts
+    }
     return checked(Example(fields, data["reply"].strip()), form, file, name)
 
 

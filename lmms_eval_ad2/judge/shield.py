@@ -18,13 +18,14 @@ from collections.abc import Mapping, Sequence
 DOT = "·"  # stands where a sequence was broken; the system prompt tells the judge so
 
 # Double brackets of any width are the verdict's; runs of angle brackets are the fence's.
-_RUNS = re.compile(r"(?<=\[)(?=\[)|(?<=\])(?=\])|(?<=［)(?=［)|(?<=］)(?=］)|(?<=<)(?=<)|(?<=>)(?=>)|(?<=【)(?=【)|(?<=】)(?=】)")
+_RUNS = re.compile(r"([\[\]［］【】<>])(?=\1)")
 # <|im_start|>, <｜User｜>, </s>, [INST], <start_of_turn>, <think>, <image> ...: special to one tokenizer or another.
 _SPECIAL = re.compile(
     r"(?i)(?<=<)(?=[|｜])|(?<=[|｜])(?=>)"
     r"|(?<=<)(?=/?(?:s|bos|eos|pad|unk|think|image|video|img|start_of_turn|end_of_turn|system|user|assistant)>)"
     r"|(?<=\[)(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
 )
+_SUSPECT = re.compile(r"[\[\]［］【】<>|｜]")
 # Two separate letters can still spell a bracket pair with a character between them that nobody sees.
 _KEPT_CONTROLS = frozenset("\n\t")
 
@@ -34,8 +35,11 @@ def neutralise(text: str) -> str:
 
     The result contains no `[[`, `]]`, `<<`, `>>` and no chat-template token; applied twice it gives the same.
     """
-    seen = "".join(" " if c == "\r" else c for c in text.replace("\r\n", "\n") if _visible(c) or c == "\r")
-    return _SPECIAL.sub(DOT, _RUNS.sub(DOT, seen))
+    if not text.replace("\n", "").replace("\t", "").isprintable():  # rare, and slow to look at one by one
+        text = "".join(" " if c == "\r" else c for c in text.replace("\r\n", "\n") if _visible(c) or c == "\r")
+    if not _SUSPECT.search(text):
+        return text
+    return _SPECIAL.sub(DOT, _RUNS.sub(rf"\1{DOT}", text))
 
 
 def _visible(char: str) -> bool:
@@ -51,5 +55,6 @@ def nonce(rubric: str, fields: Mapping[str, object]) -> str:
 def fence(parts: Sequence[tuple[str, str]], mark: str) -> str:
     """`(title, untrusted text)` pairs, each between an opening and a closing fence that carry `mark`."""
     return "\n\n".join(
-        f"<<<{title.upper()} {mark}>>>\n{neutralise(text).strip() or '(empty)'}\n<<<END {mark}>>>" for title, text in parts
+        f"<<<{title.upper()} {mark}>>>\n{neutralise(text).strip() or '(empty)'}\n<<<END {mark}>>>"
+        for title, text in parts
     )

@@ -33,7 +33,7 @@ def import_release(
 ) -> Manifest:
     """Import `source` in the layout of `release` as dataset `name` (default: the release's name).
 
-    What is imported already from the same files with the same arguments is returned as it is (unless `resume` is False).
+    What is imported already, from the same files with the same arguments, is returned as it is if `resume`.
 
     Raises Ad2Error for a source without the release's layout, DataError for bad rows (unless
     `skip_bad`) and for counts that are not the release's (unless `partial`).

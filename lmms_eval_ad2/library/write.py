@@ -7,8 +7,8 @@ import hashlib
 import json
 import logging
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +74,7 @@ def write_dataset(
         manifest = Manifest(
             name=name, split=split, n=stage.tally.n, sha256=stage.tally.sha256, counts=stage.tally.sorted_counts(),
             parts=tuple(stage.parts), image_root=str(Path(image_root).absolute()), source=dict(source),
-            version=__version__, created=datetime.now(UTC).isoformat(timespec="seconds"), key=key,
+            version=__version__, created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), key=key,
             bad_rows=stage.bad_rows, left_out=dict(sorted(stage.left_out.items())),
         )  # fmt: skip
         manifest.save(new)

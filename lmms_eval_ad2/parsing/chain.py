@@ -8,9 +8,7 @@ from lmms_eval_ad2.parsing.normalise import declines
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _START = re.compile(r"[<＜〈《]\s{0,4}start[\s_-]{0,4}(?P<number>\d{1,2})\s{0,4}[>＞〉》]", re.IGNORECASE)
-_END = re.compile(
-    r"[<＜〈《]\s{0,4}(?:/?\s{0,4}end|/\s{0,4}start)[\s_-]{0,4}\d{0,2}\s{0,4}[>＞〉》]", re.IGNORECASE
-)
+_END = re.compile(r"[<＜〈《]\s{0,4}(?:/?\s{0,4}end|/\s{0,4}start)[\s_-]{0,4}\d{0,2}\s{0,4}[>＞〉》]", re.IGNORECASE)
 
 
 def read_chain(text: str, n_steps: int) -> Answer | Unparsed:
@@ -33,5 +31,9 @@ def read_chain(text: str, n_steps: int) -> Answer | Unparsed:
         return Unparsed("chain", "empty", text[:200])
     missing = [number for number, value in enumerate(values, 1) if not value]
     extra = sorted(number for number in steps if not 1 <= number <= count)
-    notes = [f"{name} steps: {', '.join(map(str, found))}" for name, found in (("missing", missing), ("extra", extra)) if found]
+    notes = [
+        f"{name} steps: {', '.join(map(str, found))}"
+        for name, found in (("missing", missing), ("extra", extra))
+        if found
+    ]
     return Answer("chain", values, "; ".join(notes))

@@ -5,58 +5,66 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.normalise import no_verdict
+from lmms_eval_ad2.parsing.normalise import declines, hedges, no_verdict
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _ONES = {
-    word: value
-    for value, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-        "seventeen eighteen nineteen".split()
-    )
+    **{"zero": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9},
+    **{"ten": 10, "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16},
+    **{"seventeen": 17, "eighteen": 18, "nineteen": 19},
 }
 _TENS = {
-    word: 10 * value
-    for value, word in enumerate("twenty thirty forty fifty sixty seventy eighty ninety".split(), start=2)
+    **{"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50},
+    **{"sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90},
 }
 _ZH = {sign: value for value, sign in enumerate("零一二三四五六七八九十")} | {"〇": 0, "两": 2, "俩": 2}
 _MEASURE = "辆个名位人台只条盏座块根处架艘棵匹头张栋支把件"
 _MAX_DIGITS = 9
+_MOST = 2_000  # a text with more numbers is a model caught in a loop; its last ones are weighed
 
 _TOKEN = re.compile(
-    r"(?<![A-Za-z0-9_.])(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?P<fraction>\.\d+)?(?![A-Za-z0-9_])(?!\.\d)"
+    r"(?<![A-Za-z0-9_.])(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?P<fraction>\.\d+)?(?![A-Za-z0-9_]|-[a-z])(?!\.\d)"
     rf"|(?<![a-z-])(?P<word>(?:{'|'.join(_TENS)})(?:[- ](?:{'|'.join(list(_ONES)[1:10])}))?|{'|'.join(_ONES)})"
-    r"(?![a-z])(?! (?:hundred|thousand|dozen))"
+    r"(?![a-z]|-[a-z])(?! (?:hundred|thousand|dozen))"
     rf"|(?<!第)(?<![零〇一二两三四五六七八九十百])(?P<zh>[零〇一二两俩三四五六七八九十]{{1,3}})(?=[{_MEASURE}]|[)\]}}\"']{{0,3}}\s?(?:\Z|[.,;!\n到至或~-]))"
 )
 _COORDINATES = re.compile(r"[<\[(][^<>\[\]()\n]{0,60}\d ?, ?-?\d[^<>\[\]()\n]{0,60}[>\])]")
+_SINGLE = re.compile(r"(\bthere(?: is|'s) (?:only |just )?)a single\b")
 _LIST_ITEM = re.compile(r"(?m)^ ?(\d{1,2})[.)、] ?(?=[^\s\d])")
 _LABEL_LEFT = re.compile(
     r"(?:\b(?:step|image|figure|fig\.?|frame|lane|camera|cam|route|highway|line|option|page|picture|view|photo|score"
-    r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z"
+    r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z|\b(?:number|car|vehicle|truck|bus|object|pedestrian) \Z"
+    r"|\blimit(?: is| of)? \Z|(?:\bnot|不是) ?\Z"
 )
 _UNIT_RIGHT = re.compile(
     r" ?(?:%|°|米|公里|秒|分钟|度|点|年|月|日|号|岁|时)"
-    r"|[ -]?(?:m|km|cm|meters?|metres?|kph|mph|km/h|seconds?|s|minutes?|hours?|degrees?|feet|foot|ft|px|pixels?|years?)\b|:\d\d"
+    r"|[ -]?(?:m|km|cm|meters?|metres?|kph|mph|km/h|seconds?|s|minutes?|hours?|degrees?"
+    r"|feet|foot|ft|px|pixels?|years?)\b|:\d\d"
 )
-_PRONOUN_LEFT = re.compile(r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|last|red|right|left) \Z")
+_PRONOUN_LEFT = re.compile(
+    r"\b(?:the|this|that|no|any|some|every|each|which|another|other|first|last|red|right|left) \Z"
+)
 _RANGE_LEFT = re.compile(
     r"(?:\b(?:at least|at most|more than|less than|fewer than|over|up to|under|no (?:more|less|fewer) than)|[<>≥≤]=?"
     r"|至少|超过|不少于|最多|不到|多于|少于|不超过) ?\Z"
 )
-_RANGE_RIGHT = re.compile(rf" ?\+(?! ?\d)|,? or (?:more|fewer|less)\b| ?[{_MEASURE}]?(?:以上|以下|左右以上|多[{_MEASURE}])")
+_RANGE_RIGHT = re.compile(
+    rf" ?\+(?! ?\d)|,? or (?:more|fewer|less)\b| ?[{_MEASURE}]?(?:以上|以下|左右以上|多[{_MEASURE}])"
+)
 _RANGE_JOINT = re.compile(rf" ?[{_MEASURE}]? ?(?:-|~|to|or|到|至|或|或者|还是) ?")
 _ABOUT = re.compile(r"(?:\b(?:about|approximately|around|roughly|nearly|almost)|大约|大概|约) ?\Z")
-_DRESS = r"(?:(?:a |only|just|exactly|about|approximately|around|roughly|at least|total of|仅|只|大约|约) ?)*[(\[{\"']{0,3}\Z"
+_DRESS = r"(?:(?:a |only|just|exactly|about|approximately|around|roughly|total of|仅|只|大约|约) ?)*[(\[{\"']{0,3}\Z"
 _STRONG_LEFT = re.compile(
     r"(?:\b(?:answer|count|total|number|sum)\b[^.;\n\d]{0,60}?(?:\b(?:is|are|was|of)|[:=]) ?"
     r"|\b(?:in total|altogether|in all|overall),? ?(?:there (?:is|are)|i (?:can )?(?:see|count))? ?"
-    r"|= ?|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
+    r"|= ?|\\boxed ?\{ ?|<answer> ?|答案[\"']?(?:是|为)?[: ]*"
+    r"|(?:总共|一共|共计|合计|总计|共)有?[: ]*|(?:总数|数量)(?:是|为)?[: ]*"
     r"|\b(?:answer|count|number|total)[\"']? ?: ?)" + _DRESS
 )
 _STRONG_RIGHT = re.compile(r"(?: [a-z]+){0,2} (?:in total|altogether|in all|total)\b")
 _WEAK_LEFT = re.compile(
-    r"(?:\bthere (?:is|are|were|was)|\bi (?:can )?(?:see|count|find|spot)|\b(?:shows?|contains?|has|have)|有|看到) ?" + _DRESS
+    r"(?:\bthere (?:is|are|were|was)|\bi (?:can )?(?:see|count|find|spot)|\b(?:shows?|contains?|has|have)|有|看到) ?"
+    + _DRESS
 )
 _NONE = re.compile(
     r"\bthere (?:is|are|was|were)(?: no\b|n't any\b| not any\b| none\b)(?! (?:other|more|additional))"
@@ -83,10 +91,10 @@ class _Found:
 
 def read_count(text: str) -> Answer | Unparsed:
     """The number that plain `text` settles on. "No cars" is 0; "about 10" is 10, with the note "approximate"."""
-    low = _COORDINATES.sub(lambda match: " " * len(match.group()), text.lower())
+    low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", text.lower()))
     if low.strip(" .!\"'()") in _NONE_WHOLE:
         return Answer("count", 0)
-    found = _merged(low, [item for item in map(lambda match: _judge(low, match), _tokens(low)) if item])
+    found = _merged(low, [item for match in _tokens(low) if (item := _judge(low, match))])
     chosen = _chosen(low, found)
     if chosen is None:
         if len(found) > 1 or (found and _NONE.search(low)):
@@ -94,6 +102,8 @@ def read_count(text: str) -> Answer | Unparsed:
         if _NONE.search(low):
             return Answer("count", 0)
         return Unparsed("count", "hedged" if _VAGUE.search(low) else no_verdict(text), text[-200:])
+    if not chosen.strong and (hedges(low[chosen.end :]) or declines(low[chosen.end :])):
+        return Unparsed("count", "hedged", text[-200:])
     if chosen.value is None:
         return Unparsed("count", chosen.fault, text[-200:])
     return Answer("count", chosen.value, "approximate" if chosen.about else "")
@@ -103,7 +113,7 @@ def _tokens(low: str) -> list[re.Match[str]]:
     """Number tokens, less the numbering of a list."""
     items = [match.start(1) for match in _LIST_ITEM.finditer(low)]
     numbering = set(items) if len(items) > 1 else set()
-    return [match for match in _TOKEN.finditer(low) if match.start() not in numbering]
+    return [match for match in _TOKEN.finditer(low) if match.start() not in numbering][-_MOST:]
 
 
 def _judge(low: str, match: re.Match[str]) -> _Found | None:
@@ -119,7 +129,8 @@ def _judge(low: str, match: re.Match[str]) -> _Found | None:
         value, fault = None, "not_a_count"
     if _RANGE_LEFT.search(left) or _RANGE_RIGHT.match(right):
         value, fault = None, "range"
-    strong = bool(_STRONG_LEFT.search(left) or _STRONG_RIGHT.match(right))
+    alone = (start == 0 and right.lstrip(".").startswith("\n\n")) or (left.endswith("\n\n") and not right.strip(" ."))
+    strong = alone or bool(_STRONG_LEFT.search(left) or _STRONG_RIGHT.match(right))
     return _Found(start, end, value, fault, strong, bool(_WEAK_LEFT.search(left)), bool(_ABOUT.search(left)))
 
 

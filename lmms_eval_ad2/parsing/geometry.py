@@ -40,7 +40,8 @@ _NAMES: dict[str, str] = {
     "y": "y",
 }
 _FINAL = re.compile(
-    r"(?:final|answer|therefore|thus|hence|in conclusion|correct(?:ed)?|最终|答案|因此|所以)[^\n]{0,80}\Z", re.IGNORECASE
+    r"(?:final|answer|therefore|thus|hence|in conclusion|correct(?:ed)?|最终|答案|因此|所以)[^\n\])>]{0,80}\Z",
+    re.IGNORECASE,
 )
 
 
@@ -92,7 +93,8 @@ def _find(text: str, form: Form) -> tuple[Numbers, list[str]] | Unparsed:
 
 def _chosen(text: str, shapes: list[tuple[int, Numbers]], form: Form) -> tuple[Numbers, list[str]] | Unparsed:
     """The one shape, or the last where the text calls it final; several without such a word are no answer."""
-    start, values = shapes[-1]
+    asked = [shape for shape in shapes if len(shape[1]) == (4 if form == "box" else 2)]
+    start, values = (asked or shapes)[-1]
     wrong = _fault(values)
     if wrong:
         return Unparsed(form, wrong, text[-200:])
@@ -121,7 +123,7 @@ def _between_tags(text: str) -> str | None:
 
 
 def _listed(text: str) -> list[tuple[int, Numbers]]:
-    """Every bracketed list of numbers with its place; two neighbouring points in round or square brackets are one box."""
+    """Every bracketed list of numbers with its place; two neighbouring points, unless each stands in <>, are a box."""
     shapes: list[tuple[int, Numbers]] = []
     last_end, pairable = 0, False
     for match in _LIST.finditer(text):
@@ -143,11 +145,15 @@ def _floats(body: str) -> Numbers:
 
 
 def _named(text: str) -> tuple[Numbers, list[str]] | None:
-    """Numbers with names: x1.. or min_x.. or left.., x/y with width/height, or x and y alone. The last of each counts."""
+    """Numbers with names: x1, min_x or left and so on; x, y, width, height; x and y alone. The last of each counts."""
     values = {_NAMES[m["name"].lower().replace("_", "")]: float(m["value"]) for m in _NAMED.finditer(text)}
     if not all(math.isfinite(value) for value in values.values()):
         return None
-    for names, note in ((("x1", "y1", "x2", "y2"), ""), (("x", "y", "w", "h"), "from width and height"), (("x", "y"), "")):
+    for names, note in (
+        (("x1", "y1", "x2", "y2"), ""),
+        (("x", "y", "w", "h"), "from width and height"),
+        (("x", "y"), ""),
+    ):
         if all(name in values for name in names):
             picked = tuple(values[name] for name in names)
             if note:

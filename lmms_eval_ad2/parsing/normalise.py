@@ -29,6 +29,7 @@ _PLAIN: dict[int, str | None] = {**_WIDE, **_STYLED, **_SIGNS}
 
 _THOUGHT = re.compile(r"[<◁](/?)(?:think|thinking|thought|reasoning)[>▷]", re.IGNORECASE)
 _TOKEN = re.compile(r"<\|(?:im_end|im_start|endoftext|eot_id|end|eos)\|>|</s>|<s>|<end_of_utterance>")
+_ROLE = re.compile(r"\A\s*(?:assistant|ASSISTANT)\s*[:\n]")
 _FENCE = re.compile(r"```[A-Za-z]{0,12}")
 _LATEX = re.compile(r"\\(?:text|textbf|textit|mathrm|mathbf|mathsf|bf|rm)\s?(?=\{)|\\[()\[\]]|\$")
 _EMPHASIS = re.compile(r"\*{1,3}|__|^[ ]{0,3}#{1,6} ", re.MULTILINE)
@@ -38,11 +39,13 @@ _BLANK_LINES = re.compile(r"\n{3,}")
 _REFUSAL = re.compile(
     r"\b(?:sorry|apologi[sz]e|as an ai)\b"
     r"|\b(?:can't|cannot|can not|unable to|not able to|won't) "
-    r"(?:\w+ )?(?:see|view|access|open|read|process|analy[sz]e|assist|help|answer|provide|identify|recogni[sz]e)\b"
+    r"(?:\w+ )?(?:see|view|access|open|read|process|analy[sz]e|assist|help|answer"
+    r"|provide|identify|recogni[sz]e|count)\b"
     r"|抱歉|对不起|(?:无法|不能|没法)(?:直接)?(?:查看|看到|看见|识别|回答|提供|处理|访问|协助|帮助|分析|读取)"
 )
 _REFUSED_REPLY = re.compile(
-    r"(?:(?:i am|i'm)? ?(?:very |so |really )?sorry,? ?|(?:my )?apolog(?:ies|i[sz]e),? ?|i apologi[sz]e,? ?|unfortunately,? ?)?"
+    r"(?:(?:i am|i'm)? ?(?:very |so |really )?sorry,? ?|(?:my )?apolog(?:ies|i[sz]e),? ?|i apologi[sz]e,? ?"
+    r"|unfortunately,? ?)?"
     r"(?:but )?(?:as an ai[^.,]{0,60},? ?)?(?:but )?"
     r"(?:i (?:can't|cannot|can not|won't)|i am (?:unable|not able) to|i'm (?:unable|not able) to|unable to) "
     r"(?:\w+ )?(?:see|view|access|open|read|process|analy[sz]e|assist|help|answer|provide|identify|recogni[sz]e)"
@@ -52,7 +55,8 @@ _REFUSED_REPLY = re.compile(
     r"|(?:i am|i'm)? ?sorry[.!]?|(?:很|非常)?(?:抱歉|对不起)[.!]?"
 )
 _HEDGE = re.compile(
-    r"\b(?:maybe|perhaps|possibly|not sure|unsure|uncertain|unclear|hard to (?:tell|say)|difficult to (?:tell|say|determine)"
+    r"\b(?:maybe|perhaps|possibly|not sure|unsure|uncertain|unclear|hard to (?:tell|say)"
+    r"|difficult to (?:tell|say|determine)"
     r"|(?:cannot|can't|can not|unable to|impossible to|not possible to) (?:determine|tell|say|decide|be determined)"
     r"|it depends|might|could be|may be)\b"
     r"|不确定|无法确定|不能确定|难以|说不准|不清楚|看不清|也许|或许|可能|无法判断|不好说|不能判断"
@@ -78,11 +82,11 @@ def without_thoughts(text: str) -> tuple[str, bool]:
         start = tag.end()
     if not inside:
         kept.append(text[start:])
-    return _TOKEN.sub("", "".join(kept)).strip(), inside
+    return _ROLE.sub("", _TOKEN.sub("", "".join(kept))).strip(), inside
 
 
 def plain(text: str) -> str:
-    """Half-width, without Markdown, LaTeX dress and code fences: for reading verdicts, never for text that is scored."""
+    """Half-width, without Markdown, LaTeX and code fences: for reading verdicts, never for text that is scored."""
     text = _FENCE.sub(" ", text).translate(_PLAIN)
     text = _EMPHASIS.sub("", _LATEX.sub(" ", text))
     # No long runs of blanks remain, so that no pattern can take long over one.

@@ -15,64 +15,86 @@ from lmms_eval_ad2.parsing.normalise import no_verdict
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _LEFT, _RIGHT = 100, 60  # how far around a mention is looked at
+_MOST = 2_000  # a text with more lone letters is a model caught in a loop; its last ones are weighed
 
 _MENTION = re.compile(
     r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
 )
 _OPENERS, _CLOSERS = "([{<\"'", ")]}>\"'"
 _DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
+_UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
 _LABEL = re.compile(r"(?:\boption|\bchoice|选项)\s?[(\[{<\"']{0,3}\Z")
 # "A" and "I" before a word are an article and a pronoun, unless the word belongs to a verdict.
-_ARTICLE = re.compile(r" (?!(?:because|since|as|and|or|is|are|was|due|given|which|but|would be|should be|must be)\b)[a-z0-9]")
-_CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b)")
+_ARTICLE = re.compile(
+    r" (?!(?:because|since|as|and|or|is|are|was|due|given|which|but|would be|should be|must be"
+    r"|matches|fits|describes)\b)[a-z0-9]"
+)
+_CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|吧|呢|了)")
 _JOIN = re.compile(
-    rf"[{re.escape(_CLOSERS)}]{{0,3}}\s?(?P<word>,? ?(?:and also|and|or|as well as)|,|/|&|\+|、|和|与|及|以及|或者|或|还是)"
+    rf"[{re.escape(_CLOSERS)}]{{0,3}}\s?(?P<word>,? ?(?:and also|and|or|as well as)"
+    r"|,|;|/|&|\+|、|和|与|及|以及|或者|或|还是)"
     rf"\s?(?:option |choice |选项)?[{re.escape(_OPENERS)}]{{0,3}}"
 )
 _OR = re.compile(r"or|/|或|还是")
 
 _ADVERBS = (
-    r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still|,| )*"
+    r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still"
+    r"|,| )*"
 )
-_IS = r"(?:is|are|was|would be|should be|must be|has to be|will be|could be|might be|may be|'s|seems to be|appears to be)"
+_IS = (
+    r"(?:is|are|was|would be|should be|must be|has to be|will be|could be|might be|may be|'s|seems to be|appears to be)"
+)
 _ZH_IS = r"(?:应该是|应该为|应该选|应为|应是|应选|是|为|选|即)"
-_NOUN = r"(?:answers?|verdict|conclusion|selection|choice|option|选项|答案|结论|选择)"
-_MARK = re.compile(
-    rf"(?:\b{_NOUN}[\"']?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS}|\Z)[:= ]*"
-    rf"|(?:答案|选项|结论|选择) ?(?:{_ZH_IS}|[:=])[: ]*"
-    rf"|\b(?:answers?|option|choice|one|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS} "
-    rf"|\b(?:it|this|that|guess)(?: {_IS}|'s)[: ]*"
-    r"|\b(?:choose|select|pick|go with|going with|opt for|choosing|selecting|settle on|guess|say|answer with)\b[,: ]*"
-    r"|\b(?:therefore|thus|hence|so)\b[, ]*|(?:因此|所以|故|综上)[, ]*"
-    r"|\b(?:maybe|perhaps|possibly|probably|definitely)\b[, ]*"
-    rf"|(?:{_ZH_IS}|选择|认为)[: ]*"
-    r"|\\boxed ?\{[{ ]*|<answer> ?)"
-    rf"{_ADVERBS}{_DRESS}"
+_NOUN = r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|letter|choice|option|选项|答案|结论|选择)"
+_STRONG = re.compile(
+    rf"(?:{_NOUN}[\"'\]]?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS})[:= }}]*|(?:\banswer\]?|答案) "
+    rf"|\b(?:answers?|option|choice|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS}\b ?"
+    r"|\b(?:choose|select|pick|go with|going with|opt for|choosing|selecting|settle on|guess|answer with)\b[,: ]*"
+    r"|(?:应选|故选|选择|我选|选)[: ]*|\\boxed ?\{[{ ]*|<answer> ?)"
+    rf"{_ADVERBS}[: ]*\Z"
+)
+# These lead to a verdict only where the clause ends after the letter: "so C." but not "so C is ahead".
+_WEAK = re.compile(
+    rf"(?:\b(?:it|this|that|guess)(?: {_IS}|'s)[: ]*|\bone\b[^\n]{{0,70}}?\b{_IS}\b ?"
+    r"|\b(?:say|think|believe|therefore|thus|hence|so|maybe|perhaps|possibly|probably|definitely)\b[,: ]*"
+    rf"|(?:因此|所以|故|综上|认为|{_ZH_IS})[,: ]*)"
+    rf"{_ADVERBS}[: ]*\Z"
 )
 _ANSWER_AHEAD = re.compile(r"\banswer\b|答案")
 _CONTRAST = re.compile(rf"(?:\bbut(?: rather)?|而是|\bit's|\bit is),? ?{_DRESS}")
 _NEGATED_LEFT = re.compile(
     r"(?:\bnot|n't(?: be)?|\bnever|\brather than|\binstead of|\bover|\bexclud\w{1,4}|\beliminat\w{1,4}|\brul\w{1,4} out"
     r"|\bagainst|\bunlike|不是|不选|不应选|不会是|不为|排除|而非)"
-    r"(?: be| either| both)?\s?" + _DRESS
+    r"(?: be| either| both)?\s?"
+    + _DRESS
+    + r"|(?:n't|\bnot|\bnever)(?: \w+)? (?:think|believe|say|choose|pick|select|agree|go with)\b[^,]*\Z"
+    r"|\b(?:unlikely|doubt)\b[^,]*\Z|不(?:认为|觉得|应该?选|能选)[^,]*\Z"
+    r"|\b(?:wrong|incorrect|false)(?: answers?| options?| choices?| ones?)\b[^.]*\Z|错误(?:的)?(?:答案|选项)[^.]*\Z"
 )
 _NEGATED_RIGHT = re.compile(
     r"[)\]}>\"']{0,3}\s?(?:(?:is|are|was|were|can be|would be|has been) ?)?(?:also |clearly |both |all |therefore )?"
-    r"(?:not\b|n't\b|incorrect|wrong|false|invalid|ruled out|eliminated|excluded|can't|cannot|does not|doesn't|do not|don't"
+    r"(?:not\b|n't\b|incorrect|wrong|false|invalid|ruled out|eliminated|excluded|can't|cannot|does not|doesn't"
+    r"|do not|don't"
     r"|都?(?:不|错|可以排除|排除)|(?:也|选项)?(?:不对|不正确|错误|不符合|不是))"
 )
-_CONDITION = re.compile(r"\b(?:if|whether|unless|suppose)\b[^,]*\Z|(?:如果|若是|假如|是否)[^,]*\Z")
-_OPEN = re.compile(r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z")
+_CONDITION = re.compile(
+    r"\bif\b(?! (?:i|we) (?:had|have|must|were)\b| forced)|\b(?:whether|unless|suppose)\b[^,]*\Z"
+    r"|(?:如果|若|假如)(?!必须|一定要|非要|只能)|是否[^,]*\Z"
+)
+_OPEN = re.compile(
+    r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
+)
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
+    r"[)\]}>\"']{0,3}\s?(?:选项)?(?:(?:best )?(?:describes|matches|fits)\b"
+    r"|(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
     r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
     r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"
     r"|(?P<zh_also>也)?(?:都)?(?:是|为)?(?:最)?(?:正确|对的|对[,.]|佳|合适|符合|正确答案))"
 )
 _QUESTION = re.compile(r"[^.!\n]{0,40}\?")
 _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
-_HEAD_RIGHT = re.compile(r"[)\]}>\"']?\s?(?:[.):、,]|- )\s?(?P<rest>[^\n]*)|[)\]}>]\s?(?P<after>[^\n]*)")
-_BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[\"']?(?P<text>[^\n<\"]{1,400})")
+_HEAD_RIGHT = re.compile(r"[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b")
+_BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
 _ANSWER_LINE = re.compile(r"(\banswer|答案|结论)[:：]?\s*\n+\s*", re.IGNORECASE)
 _TEXT_MARK = re.compile(r"(?:\banswer(?: is|:|\"? ?:)|答案(?:是|为|:)|<answer>|\\boxed ?\{)", re.IGNORECASE)
@@ -109,7 +131,9 @@ def read_option(text: str, letters: Sequence[str], options: Mapping[str, str]) -
         return Unparsed("mc", "several", text)
     text = _ANSWER_LINE.sub(r"\1: ", text)
     mentions = _mentions(text)
-    verdict = _last(text, _verdicts(text, mentions)) or _from_heads(text, mentions) or _from_brackets(text, mentions)
+    verdict = (
+        _last(text, _verdicts(text, mentions)) or _from_heads(text, mentions, texts) or _from_brackets(text, mentions)
+    )
     if verdict is None:
         quoted = _from_text(text, by_text)
         return Answer("mc", quoted, "by its text") if quoted else Unparsed("mc", no_verdict(text), text[-200:])
@@ -125,8 +149,7 @@ def _checked(text: str, verdict: _Verdict, offered: set[str], texts: Mapping[str
     letter = verdict.mention.letter
     if letter not in offered:
         return Unparsed("mc", "not_offered", f"{letter} is not among {', '.join(sorted(offered))}")
-    beside = _BESIDE.match(text, verdict.mention.end)
-    said = _bare(beside["text"]) if beside else ""
+    said = _beside(text, verdict.mention)
     if said and texts.get(letter, "") != said and said in texts.values():
         return Unparsed("mc", "contradiction", tail)
     return Answer("mc", letter)
@@ -143,7 +166,7 @@ def _mentions(text: str) -> list[_Mention]:
         if raw in "AaIi" and not dressed and _ARTICLE.match(text, end):
             continue
         found.append(_Mention(raw.upper(), start, end, raw.islower(), dressed))
-    return found
+    return found[-_MOST:]
 
 
 def _groups(text: str, mentions: Sequence[_Mention]) -> Iterator[tuple[list[_Mention], bool]]:
@@ -170,6 +193,8 @@ def _verdicts(text: str, mentions: Sequence[_Mention]) -> list[_Verdict]:
         first, last = group[0], group[-1]
         left = _sentence_before(text, first.start)
         right = text[last.end : last.end + _RIGHT]
+        if _NEGATED_RIGHT.match(right) and len(group) > 1 and _split_off(text, group, left):
+            group, last, either, right = [first], first, False, text[first.end : first.end + _RIGHT]
         if _NEGATED_LEFT.search(left) or _NEGATED_RIGHT.match(right):
             negated_before = last.end
             continue
@@ -187,6 +212,11 @@ def _verdicts(text: str, mentions: Sequence[_Mention]) -> list[_Verdict]:
     return found
 
 
+def _split_off(text: str, group: Sequence[_Mention], left: str) -> bool:
+    """ "I choose C, A and B are wrong": the first of the group is chosen, and only the rest denied."""
+    return text[group[0].end : group[1].start].startswith(",") and _marked(left, ",", group[0])
+
+
 def _sentence_before(text: str, start: int) -> str:
     """Lower-case text before `start`, back to the end of the sentence before."""
     left = text[max(0, start - _LEFT) : start]
@@ -196,14 +226,12 @@ def _sentence_before(text: str, start: int) -> str:
 
 def _marked(left: str, right: str, mention: _Mention) -> bool:
     """Whether the words before say that this mention is the answer, and the mention can be one."""
-    if mention.dressed:
-        return bool(_MARK.search(left) and not _LABEL.fullmatch(left.strip())) or bool(
-            left[-1:] in tuple(_OPENERS) and _ANSWER_AHEAD.search(left)
-        )
-    strict = mention.lower or mention.letter == "I"
-    if strict and not _CLAUSE_END.match(right):
-        return False
-    return bool(_MARK.search(left))
+    bare, ends = _UNDRESS.sub("", left), bool(_CLAUSE_END.match(right))
+    if _STRONG.search(bare) or _STRONG.search(left):
+        return ends or mention.dressed or not (mention.lower or mention.letter == "I")
+    if _WEAK.search(bare):
+        return ends
+    return mention.dressed and left[-1:] in tuple(_OPENERS) and bool(_ANSWER_AHEAD.search(left))
 
 
 def _alone(text: str, first: _Mention, last: _Mention) -> bool:
@@ -212,7 +240,7 @@ def _alone(text: str, first: _Mention, last: _Mention) -> bool:
     after = text[last.end : last.end + 8]
     ends = re.fullmatch(r"[)\]}>\"']{0,3}\s?[.!]?[)\]}>\"']?", after) is not None
     line_ends = ends or re.match(r"[)\]}>\"']{0,3}\s?[.!:]?\s?\n", after) is not None
-    opening = r"\s?[\[({<\"'-]{0,3}(?:(?:option|choice|选项|选)[: ]?)?[\[({<\"']{0,3}"
+    opening = r"\s?(?:- )?[\[({<\"'-]{0,3}(?:(?:option|choice|选项|选)[: ]?)?[\[({<\"']{0,3}"
     at_start = len(before) == first.start and re.fullmatch(opening, before.lower()) is not None
     at_line = re.search(rf"\n{opening}\Z", before.lower()) is not None
     at_sentence = re.search(rf"[.!?]\s{opening}\Z", before.lower()) is not None
@@ -233,10 +261,10 @@ def _last(text: str, verdicts: Sequence[_Verdict]) -> _Verdict | None:
     return last
 
 
-def _from_heads(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
-    """"B. The blue truck": the only letter at the head of a line, unless the line is one of a list of options."""
+def _from_heads(text: str, mentions: Sequence[_Mention], texts: Mapping[str, str]) -> _Verdict | None:
+    """ "B. The blue truck": the only letter at the head of a line, unless the line is one of a list of options."""
     enumerated = {mention.letter for mention in mentions if _ENUMERATED.match(text, mention.end)}
-    if len(enumerated) > 2:
+    if len(enumerated) > 1:
         return None
     heads: list[_Mention] = []
     for mention in mentions:
@@ -244,7 +272,8 @@ def _from_heads(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
         at_head = re.search(r"(?:\A|\n)\s?[(\[{<\"'-]{0,3}(?:option |choice |选项)?[(\[\"']?\Z", line.lower())
         if at_head and (mention.start <= 16 or "\n" in line) and mention.letter != "I":
             right = text[mention.end : mention.end + _RIGHT]
-            if _HEAD_RIGHT.match(right) and not _NEGATED_RIGHT.match(right) and not _QUESTION.match(right):
+            named = texts.get(mention.letter) and _beside(text, mention) == texts[mention.letter]
+            if (named or _HEAD_RIGHT.match(right)) and not _NEGATED_RIGHT.match(right) and not _QUESTION.match(right):
                 heads.append(mention)
     if len({mention.letter for mention in heads}) != 1:
         return None
@@ -252,7 +281,7 @@ def _from_heads(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
 
 
 def _from_brackets(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
-    """"... is turning left (C).": one letter only is ever in brackets, and a clause of the text ends with it."""
+    """ "... is turning left (C).": one letter only is ever in brackets, and a clause of the text ends with it."""
     held = [m for m in mentions if m.dressed and text[m.start - 1 : m.start] == "(" and text[m.end : m.end + 1] == ")"]
     if len({mention.letter for mention in held}) != 1:
         return None
@@ -262,6 +291,12 @@ def _from_brackets(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
     if not closed or _NEGATION.search(left) or _OPEN.search(left):
         return None
     return _Verdict(frozenset({last.letter}), last)
+
+
+def _beside(text: str, mention: _Mention) -> str:
+    """What stands after a letter up to the end of its line, bare."""
+    beside = _BESIDE.match(text, mention.end)
+    return _bare(beside["text"]) if beside else ""
 
 
 def _bare(text: str) -> str:
@@ -280,12 +315,13 @@ def _by_text(texts: Mapping[str, str]) -> dict[str, str]:
 
 def _from_text(text: str, by_text: Mapping[str, str]) -> str | None:
     """The option that the text quotes word for word as its answer, if it quotes just one."""
+    quotes = sum(option in _bare(text[-2000:]) for option in by_text)
     sentence = re.split(r"(?<=[.!?])\s|\n", text.rstrip()[-600:].rstrip("\"' .!"))[-1]
     said: list[str] = []
     marks = list(_TEXT_MARK.finditer(text))
     if marks:
         said.append(re.split(r"[\n<}]", text[marks[-1].end() : marks[-1].end() + 600].lstrip())[0])
-    if not _NEGATION.search(sentence) and not _OPEN.search(sentence.lower()):
-        said += [sentence, sentence.rpartition(" is ")[2], sentence.rpartition('"')[2]]
+    if quotes == 1 and not _NEGATION.search(sentence) and not _OPEN.search(sentence.lower()):
+        said += [sentence, re.split(r" is |'s ", sentence)[-1], sentence.rpartition('"')[2]]
     found = {by_text[bare] for bare in map(_bare, said) if bare in by_text}
     return found.pop() if len(found) == 1 else None

@@ -8,7 +8,9 @@ from lmms_eval_ad2.parsing.normalise import declines, no_verdict
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _WHOLE = {
-    **dict.fromkeys(("yes", "y", "yeah", "yep", "true", "correct", "是", "是的", "有", "有的", "对", "对的"), "yes"),
+    **dict.fromkeys(
+        ("yes", "y", "yeah", "yep", "true", "correct", "是", "是的", "有", "有的", "对", "对的", "没错"), "yes"
+    ),
     **dict.fromkeys(("正确", "存在", "能", "可以", "会", "可见", "visible", "present"), "yes"),
     **dict.fromkeys(("no", "n", "nope", "false", "incorrect", "wrong", "none", "not visible", "not present"), "no"),
     **dict.fromkeys(("否", "不", "不是", "不是的", "没有", "没", "无", "不对", "错", "错误", "不正确"), "no"),
@@ -18,22 +20,25 @@ _OPEN = r"[(\[{<\"']{0,3}\Z"
 # A clause begins here, or words that lead to a verdict end here.
 _LEAD = re.compile(
     r"(?:\A|[.!?;:,\n>{]|\b(?:so|therefore|thus|hence|but|is|be|say|answer|definitely|clearly|probably|likely|certainly)"
-    r"|答案(?:是|为)?|回答(?:是|为)?|因此|所以|故|应该?(?:是|为))[,: ]{0,2}" + _OPEN
+    r"|答案(?:是|为)?|回答(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想)[,: ]{0,2}" + _OPEN
 )
-_ANSWER = re.compile(r"(?:\banswer[\"']?(?: is)?[: ]{0,2}|答案[\"']?(?:是|为)?[: ]{0,2}|\\boxed ?\{|<answer> ?|\A)" + _OPEN)
+_ANSWER = re.compile(
+    r"(?:\banswer[\"']?(?: is)?[: ]{0,2}|答案[\"']?(?:是|为)?[: ]{0,2}|\\boxed ?\{|<answer> ?|\A)" + _OPEN
+)
 _WORD = re.compile(r"(?<![a-z0-9-])(?:yes|no|true|false)(?![a-z0-9-])")
 _NO_RIGHT = re.compile(
     r"[)\]}>\"']{0,3}(?:\Z|\s?[.,;!:\n<}-]| (?:it|there|they|he|she|i|we|you|because|since|the|this|that)\b)"
 )
 _ZH_WORD = re.compile(
-    r"(?:不是的|不是|不对|不正确|不存在|没有|是的|有的|对的|正确|存在|错误|是|有|对|否|没|无|不|错)(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!\n<}]))"
+    r"(?:没错|不是的|不是|不对|不正确|不存在|没有|是的|有的|对的|正确|存在|错误|是|有|对|否|没|无|不|错)(?=[)\]}>\"']{0,3}(?:\Z|\s?[.,;!\n<}]))"
 )
 _NOT_LEFT = re.compile(r"(?:\bnot|n't|不是)\s?[\"']?\Z")
 _MAYBE_LEFT = re.compile(r"(?:\b(?:maybe|perhaps|possibly|might be|could be|may be)|可能|也许|或许)[, ]{0,2}\Z")
-_JOINT = re.compile(r"[\"']?\s?(?:and|or|/|\||和|或)\s?[\"']?")
+_JOINT = re.compile(r"[\"'\s,.;]{0,3}(?P<word>and|or|but|/|\||和|或)?[\"'\s]{0,2}")
 _ABSENT = re.compile(
-    r"\bthere (?:is|are|was|were)(?: no\b| not\b|n't\b| none\b)|\bthere's no\b"
-    r"|\bno\b[^.,;\n]{1,60}\b(?:is|are|was|were|can be)\b[^.\n]{0,20}\b(?:visible|present|seen|detected|shown|found)\b"
+    r"\bthere (?:is|are|was|were)(?: no\b(?! doubt| question)| not\b|n't\b| none\b)|\bthere's no\b"
+    r"|\bno\b(?! doubt| question)[^.,;\n]{1,60}\b(?:is|are|was|were|can be)\b[^.\n]{0,20}"
+    r"\b(?:visible|present|seen|detected|shown|found)\b"
     r"|(?:\bnot|n't)(?: be)?(?: \w+)? (?:visible|present|seen|detected|found|shown)\b"
     r"|\bi (?:do not|don't|cannot|can't|can not|did not|didn't) (?:see|find|detect|observe|spot)\b"
     r"|\b(?:does not|doesn't|do not|don't) (?:show|contain|appear|exist|have)\b"
@@ -42,7 +47,8 @@ _ABSENT = re.compile(
 _PRESENT = re.compile(
     r"\bthere (?:is|are|was|were) (?:a|an|one|two|three|some|several|many|multiple|\d+)\b"
     r"|\b(?:is|are) (?:\w+ly )?(?:visible|present)\b|\bcan be seen\b"
-    r"|\bi (?:can )?see (?:a|an|one|two|some|several)\b|(?:图中|画面中|图片中|图像中|画面里|图里)(?:确实)?有|可以看到|能看到"
+    r"|\bi (?:can )?see (?:a|an|one|two|some|several)\b|(?:图中|画面中|图片中"
+    r"|图像中|画面里|图里)(?:确实)?有|\A有(?!可能|没有)|存在|可以看到|能看到"
 )
 
 
@@ -65,17 +71,17 @@ def _events(low: str) -> list[tuple[int, str]]:
     found: list[tuple[int, str]] = []
     previous: re.Match[str] | None = None
     for match in _WORD.finditer(low):
-        joined = previous is not None and bool(_JOINT.fullmatch(low[previous.end() : match.start()][:12]))
-        if joined and previous is not None and match.start() - previous.end() <= 12:
-            found.append((match.start(), "hedged"))
-        else:
-            verdict = _english(low, match)
-            if verdict:
-                found.append((match.start(), verdict))
+        verdict = _english(low, match)
+        between = low[previous.end() : match.start()][:12] if previous and previous.group() != match.group() else "-"
+        joint = _JOINT.fullmatch(between)
+        if joint and (verdict or joint["word"]):
+            verdict = "hedged"
+        if verdict:
+            found.append((match.start(), verdict))
         previous = match
     for match in _ZH_WORD.finditer(low):
         left = low[max(0, match.start() - 16) : match.start()]
-        if _LEAD.search(left) and (match.start() == 0 or len(left) > 0):
+        if _LEAD.search(left if match.start() <= 16 else "-" + left):
             found.append((match.start(), _WHOLE[match.group()]))
         elif _MAYBE_LEFT.search(left):
             found.append((match.start(), "hedged"))
@@ -91,18 +97,16 @@ def _english(low: str, match: re.Match[str]) -> str | None:
         return "hedged"
     if word in ("true", "false"):
         return _WHOLE[word] if _ANSWER.search(left) and match.start() > 0 and _NO_RIGHT.match(right) else None
-    if match.start() > 24 and not _LEAD.search("-" + left):
-        return None
-    if match.start() <= 24 and not _LEAD.search(left):
+    if not _LEAD.search(left if match.start() <= 24 else "-" + left):  # a cut is no beginning
         return None
     return word if word == "yes" or _NO_RIGHT.match(right) else None
 
 
 def _stated(low: str) -> str | None:
     """What one sentence says of presence: "yes", "no", or None where it says neither or both."""
-    if declines(low) and not re.search(r"\bany\b", low) or len(re.findall(r"[.!?\n](?=\s?\S)", low[:1000])) > 0:
+    if len(low) > 400 or "?" in low or re.search(r"[.!?\n](?=\s?\S)", low):
         return None
-    if len(low) > 400 or "?" in low:
+    if declines(low) and not re.search(r"\bany\b", low):
         return None
     absent = bool(_ABSENT.search(low))
     present = bool(_PRESENT.search(_ABSENT.sub(" ", low)))

@@ -9,7 +9,7 @@ from lmms_eval_ad2.sample.scene import Scene
 
 RGB = tuple[int, int, int]
 LEVEL = {"light": 0.35, "moderate": 0.65, "severe": 1.0}
-HEADLIGHTS = 26.0  # metres over which our own headlights fade
+HEADLIGHTS = 30.0  # metres over which our own headlights fade
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Air:
 
     def shade(self, color: RGB, distance: float, ahead: float = 1.0) -> RGB:
         """A surface's colour as seen from `distance` metres. `ahead`: 1 in our headlights' cone, 0 outside it."""
-        lamp = 1.0 - self.dark * (1.0 - 0.75 * ahead * math.exp(-distance / HEADLIGHTS))
+        lamp = 1.0 - self.dark * (1.0 - 0.9 * ahead * math.exp(-distance / HEADLIGHTS))
         t = self.clearness(distance)
         r, g, b = (
             min(255, int(c * k * lamp * t + h * (1 - t))) for c, k, h in zip(color, self.tint, self.haze, strict=True)
@@ -55,8 +55,8 @@ def air_of(scene: Scene) -> Air:
             return Air(_dim((150, 160, 172), 1 - 0.3 * s), low, low, 260 - 120 * s, (0.86,) * 3, clouds=0.9, shadow=0.2)
         case "dawn":
             return Air(
-                (74, 96, 150), (255, 190, 126), (232, 178, 140), 300 - 160 * s, (1.0, 0.84, 0.74),
-                clouds=0.45, dark=0.1 + 0.14 * s, sun=True, shadow=0.5,
+                (74, 96, 150), (255, 190, 126), (232, 178, 140), 300 - 160 * s, (1.04, 0.9, 0.82),
+                clouds=0.45, dark=0.06 + 0.12 * s, sun=True, shadow=0.5,
             )  # fmt: skip
         case "rainy":
             low = _dim((168, 176, 184), 1 - 0.22 * s)
@@ -72,7 +72,7 @@ def air_of(scene: Scene) -> Air:
             )  # fmt: skip
         case "fog":
             low = (200, 204, 206)
-            return Air((192, 197, 201), low, low, 95 - 67 * s, (0.88, 0.9, 0.9), clouds=0.0, wet=0.2, shadow=0.15)
+            return Air((192, 197, 201), low, low, 95 - 67 * s, (0.88, 0.9, 0.9), clouds=0.0, shadow=0.15)
         case "night":
             return Air(
                 (8, 11, 24), (30, 34, 52), (16, 18, 28), 150 - 60 * s, (0.92, 0.95, 1.05), clouds=0.15,

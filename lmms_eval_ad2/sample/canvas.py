@@ -61,7 +61,7 @@ class Canvas:
         self._owner = number
 
     def _count(self, number: int) -> int:
-        return self.owners.histogram()[number]
+        return int(np.count_nonzero(np.asarray(self.owners) == number))
 
     def seen(self) -> dict[int, Seen]:
         """Every labelled thing that has a pixel left in the finished picture."""
@@ -69,10 +69,12 @@ class Canvas:
         owners = np.asarray(self.owners)
         found = {}
         for number, alone in self._alone.items():
-            rows, columns = np.nonzero(owners == number)
+            mask = owners == number
+            rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
             if len(rows):
-                box = (int(columns.min()), int(rows.min()), int(columns.max()) + 1, int(rows.max()) + 1)
-                found[number] = Seen(box, len(rows), len(rows) / alone)
+                box = (int(columns[0]), int(rows[0]), int(columns[-1]) + 1, int(rows[-1]) + 1)
+                pixels = int(np.count_nonzero(mask))
+                found[number] = Seen(box, pixels, pixels / alone)
         return found
 
     # --- drawing ---
@@ -154,6 +156,8 @@ class Canvas:
     def finish(self) -> Image.Image:
         """The picture at its final size, lights spread."""
         picture = self.image.reduce(SCALE)
+        if self._glow.getbbox() is None:
+            return picture
         soft = self._glow.filter(ImageFilter.GaussianBlur(3))
         wide = ImageChops.add(soft, self._glow.filter(ImageFilter.GaussianBlur(11)))
         return ImageChops.screen(picture, wide.resize((WIDTH, HEIGHT), Image.Resampling.BILINEAR))

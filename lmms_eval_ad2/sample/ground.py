@@ -1,6 +1,7 @@
 """Sky and ground of a picture, pixel by pixel: road, lines, crossing, pavements, snow and sand on them.
 
 Edges are softened by how many metres a pixel covers, so that lines stay smooth to the horizon.
+Colours are planes: arrays of shape (3, rows, columns), 0..255.
 """
 
 from __future__ import annotations
@@ -26,46 +27,48 @@ FAR = 400.0  # metres
 def backdrop(scene: Scene, air: Air, camera: Camera, rng: np.random.Generator) -> Image.Image:
     """Sky above the horizon, ground below it, WIDTH x HEIGHT, without any thing on it."""
     top = math.ceil(HORIZON)
-    picture = np.empty((HEIGHT, WIDTH, 3), np.float32)
-    picture[:top] = _sky(air, top, camera, rng)
-    picture[top:] = _ground(scene, air, top, camera, rng)
-    return Image.fromarray(np.clip(picture, 0, 255).astype(np.uint8))
+    planes = np.concatenate([_sky(air, top, camera, rng), _ground(scene, air, top, camera, rng)], axis=1)
+    np.clip(planes, 0, 255, out=planes)
+    return Image.merge("RGB", [Image.fromarray(p) for p in planes.astype(np.uint8)])
 
 
 def _sky(air: Air, rows: int, camera: Camera, rng: np.random.Generator) -> Array:
-    k = (np.linspace(0, 1, rows, dtype=np.float32) ** 1.4)[:, None, None]
-    sky = np.broadcast_to(_rgb(air.sky_top) * (1 - k) + _rgb(air.sky_low) * k, (rows, WIDTH, 3)).copy()
+    k = (np.linspace(0, 1, rows, dtype=np.float32) ** 1.4)[:, None]
+    sky = np.repeat(_rgb(air.sky_top) * (1 - k) + _rgb(air.sky_low) * k, WIDTH, axis=2)
     if air.clouds:
-        noise = _noise(rng, rows, WIDTH, (3, 6, 12))
-        cover = np.clip((noise - 0.52) * 3.2, 0, 1)[..., None] * air.clouds * (1 - 0.75 * k)
-        bright = _rgb(air.sky_low) * (0.55 if air.dark > 0.4 else 1.06)
-        sky += cover * (bright - sky)
+        cover = np.clip((_noise(rng, rows, WIDTH, (3, 6, 12)) - 0.52) * 3.2, 0, 1) * air.clouds * (1 - 0.75 * k)
+        bright = 0.55 if air.dark > 0.4 else 1.06
+        _paint(sky, cover, (air.sky_low[0] * bright, air.sky_low[1] * bright, air.sky_low[2] * bright))
     if air.sun and abs(camera.yaw) < 1:
         y, x = np.mgrid[0:rows, 0:WIDTH].astype(np.float32)
         d = np.hypot(x - 330, (y - (rows - 46)) * 1.1)
-        sky += np.exp(-d / 90)[..., None] * _rgb((120, 84, 30)) + np.clip((19 - d) / 3, 0, 1)[..., None] * 110
+        sky += np.exp(-d / 90) * _rgb((120, 84, 30)) + np.clip((19 - d) / 3, 0, 1) * 110
     if air.dark > 0.5:
         stars = rng.random((rows, WIDTH)) > 0.9994
-        sky[stars & (np.arange(rows)[:, None] < rows * 0.6)] += 120
+        sky += stars * (np.arange(rows)[:, None] < rows * 0.6) * np.float32(120)
     return sky
 
 
 def _ground(scene: Scene, air: Air, top: int, camera: Camera, rng: np.random.Generator) -> Array:
     x, z, depth, size = _plane(camera.yaw, top)
     color = _surface(scene, air, x, z, size)
-    color *= (1 + (_grain(HEIGHT - top) - 0.5) * 0.12)[..., None]
+    color *= 1 + (_grain(HEIGHT - top) - 0.5) * 0.12
     if air.wet:
-        mirror = np.clip(1 - depth / 60, 0, 1)[..., None] * 0.10 + 0.16
-        on_road = _band(x, *scene.road, size)[..., None]
-        color += on_road * air.wet * mirror * (_rgb(air.sky_low) - color)
-        puddles = np.clip((_noise(rng, HEIGHT - top, WIDTH, (4, 9)) - 0.6) * 9, 0, 1)[..., None]
-        color += on_road * puddles * air.wet * 0.35 * (_rgb(air.sky_low) * 0.92 - color)
+        on_road = _band(x, *scene.road, size) * air.wet
+        mirror = np.clip(1 - depth / 60, 0, 1) * 0.10 + 0.16
+        if air.rain:
+            mirror += np.clip((_noise(rng, HEIGHT - top, WIDTH, (4, 9)) - 0.6) * 9, 0, 1) * 0.3
+        _paint(color, on_road * mirror, air.sky_low)
     # Our own headlights, then the air in between.
-    cone = np.clip(1.5 - np.abs(x) / (2.0 + 0.24 * np.maximum(z, 0)), 0, 1) * (z > 0)
-    lamp = 1 - air.dark * (1 - 0.8 * cone * np.exp(-depth / HEADLIGHTS))
-    color *= lamp[..., None] * _rgb(tuple(air.tint))
-    clear = np.exp(-depth / air.reach)[..., None]
-    return color * clear + _rgb(air.haze) * (1 - clear)
+    lamp = np.exp(-depth / air.reach)
+    clear = lamp.copy()
+    if air.dark:
+        cone = np.clip(1.5 - np.abs(x) / (2.0 + 0.24 * np.maximum(z, 0)), 0, 1) * (z > 0)
+        lamp *= 1 - air.dark * (1 - 0.9 * cone * np.exp(-depth / HEADLIGHTS))
+    for plane, tint, haze in zip(color, air.tint, air.haze, strict=True):
+        plane *= lamp * tint
+        plane += haze * (1 - clear)
+    return color
 
 
 @cache
@@ -85,7 +88,7 @@ def _plane(yaw: float, top: int) -> tuple[Array, Array, Array, Array]:
 def _surface(scene: Scene, air: Air, x: Array, z: Array, size: Array) -> Array:
     left, right = scene.road
     side = PAVEMENT if scene.setting == "city" else GRASS
-    color = np.empty((*x.shape, 3), np.float32)
+    color = np.empty((3, *x.shape), np.float32)
     color[:] = _rgb(side)
     if scene.setting == "city":
         _paint(color, _band(x, left - 0.25, right + 0.25, size), CURB)
@@ -155,12 +158,14 @@ def _dashes(z: Array, size: Array) -> Array:
     return np.clip((1.5 - np.abs(z % 8.0 - 4.0)) / np.maximum(size * 8, 1e-3) + 0.5, 0, 1)
 
 
-def _paint(color: Array, cover: Array, paint: tuple[int, int, int]) -> None:
-    color += cover[..., None] * (_rgb(paint) - color)
+def _paint(color: Array, cover: Array, paint: tuple[float, float, float]) -> None:
+    for plane, value in zip(color, paint, strict=True):
+        plane += cover * (np.float32(value) - plane)
 
 
-def _rgb(color: tuple[float, ...]) -> Array:
-    return np.asarray(color, np.float32)
+def _rgb(color: tuple[float, float, float]) -> Array:
+    """A colour as planes, shape (3, 1, 1)."""
+    return np.asarray(color, np.float32)[:, None, None]
 
 
 @cache

@@ -14,6 +14,7 @@ PAINTS: dict[str, RGB] = {
     "white": (236, 236, 232), "black": (44, 45, 50), "silver": (176, 180, 186), "red": (190, 38, 40),
     "blue": (42, 84, 168), "yellow": (236, 190, 40), "green": (46, 122, 78), "orange": (228, 118, 34),
 }  # fmt: skip
+SKY_GLASS = (78, 92, 106)
 GLASS, LIT_GLASS, TYRE, RIM, DARK = (52, 62, 74), (236, 214, 150), (28, 28, 30), (150, 152, 156), (46, 46, 50)
 TAIL, BRAKE, HEAD, PLATE = (150, 24, 26), (255, 40, 36), (250, 246, 226), (238, 238, 232)
 
@@ -64,6 +65,7 @@ _BUS = Body(
     tuple(((a, 1.35), (a, 2.45), (a + 1.25, 2.45), (a + 1.25, 1.35)) for a in (0.5, 1.95, 3.4, 4.85, 6.3, 7.75, 9.2)),
     (2.4, 8.6), 0.48,
 )  # fmt: skip
+_WAIST = 0.95  # metres: below, the sides stand upright
 BODIES: dict[str, tuple[Body, ...]] = {"car": (_CAR,), "van": (_VAN,), "truck": (_CARGO, _CAB), "bus": (_BUS,)}
 
 
@@ -91,9 +93,10 @@ def _distance(canvas: Canvas, place: Placed, along: float) -> float:
 
 
 def _shadow(canvas: Canvas, place: Placed, length: float, width: float) -> None:
-    for grow, share in ((0.28, 0.45), (0.1, 0.7)):
-        a, w = length / 2 + grow, width / 2 + grow
-        ring = [place.at(x, y, 0.0) for x, y in ((-a, -w), (-a, w), (a, w), (a, -w))]
+    for grow, share in ((0.3, 0.4), (0.16, 0.4), (0.04, 0.6)):
+        a, w, cut = length / 2 + grow, width / 2 + grow, 0.15 + grow
+        corners = [(-a, cut - w), (cut - a, -w), (a - cut, -w), (a, cut - w)]
+        ring = [place.at(x, y, 0.0) for x, y in corners + [(x, -y) for x, y in reversed(corners)]]
         canvas.shadow(ring, canvas.air.shadow * share)
 
 
@@ -107,6 +110,9 @@ class _Solid:
         self.middle = self.at(middle, 0, 1.0)
 
     def at(self, along: float, across: float, up: float) -> Point3:
+        """A point of the body; cars and vans get narrower towards the roof."""
+        if self.thing.kind in ("car", "van") and up > _WAIST:
+            across *= 1 - 0.3 * (up - _WAIST)
         return self.place.at(along - self.length / 2, across, up)
 
     def faces_us(self, points: list[Point3]) -> bool:
@@ -114,6 +120,12 @@ class _Solid:
         out = sum(k * (a - b) for k, a, b in zip(n, c, self.middle, strict=True))
         view = sum(k * (e - a) for k, a, e in zip(n, c, (0.0, EYE, 0.0), strict=True))
         return (view > 0) == (out > 0)
+
+    def shows(self, side: float) -> bool:
+        """Whether we stand beyond the plane of this side."""
+        a = math.radians(self.place.heading)
+        ours = -self.place.x * math.cos(a) + self.place.z * math.sin(a)
+        return ours > side if side > 0 else ours < side
 
     def draw(self) -> None:
         self.underside()
@@ -126,7 +138,7 @@ class _Solid:
             if self.faces_us(quad):
                 strips.append((quad, part))
         strips.sort(key=lambda s: -math.dist(centre(s[0]), (0.0, EYE, 0.0)))
-        sides = [side for side in (-half, half) if self.faces_us([self.at(a, side, u) for a, u in self.body.outline])]
+        sides = [side for side in (-half, half) if self.shows(side)]
         end_on = [s for s in strips if s[1] in ("back", "front", "doors")]
         for quad, part in strips:
             if (quad, part) not in end_on:
@@ -182,6 +194,7 @@ class _Solid:
         if part == "glass":
             face(quad, paint)
             face(inside(quad, 0.07, 0.93, 0.06, 0.94), GLASS)
+            face(inside(quad, 0.07, 0.93, 0.62, 0.94), SKY_GLASS)
         elif part == "rear_glass":
             face(quad, paint)
             face(inside(quad, 0.1, 0.9, 0.12, 0.85), GLASS)

@@ -1,1 +1,1 @@
-"""From a model's text to a table: one row a sample (sample), judge replies filled in (judged), columns a task (table), files (store)."""
+"""From a model's text to a table: a row a sample (sample), judge replies (judged), columns (table), files (store)."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.drivelm_text import read_options
+from lmms_eval_ad2.drivelm_text import read_behavior, read_options
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.caption import DEFAULT_METRICS, CorpusScore, TokenizerName, caption_scores
 from lmms_eval_ad2.parsing import parse
@@ -20,6 +20,7 @@ from lmms_eval_ad2.scoring.drivelm_walk import Question, Walk, match, points, wa
 
 ACCURACY, LLM, LANGUAGE, MATCH = 0, 1, 2, 3  # the challenge's tags
 WEIGHTS = {"llm": 0.4, "language": 0.2, "match": 0.2, "accuracy": 0.2}
+FORMS = {"options": "mc", "yesno": "yesno"}  # closed questions, wherever they stand
 NO_JUDGE = "no LLM judge was given; the challenge asks GPT-3.5-turbo for 0..100"
 
 
@@ -125,9 +126,13 @@ def score_challenge(
     left_out = sum(len(asked[tag]) - len(said[tag]) for tag in asked)
     parts["final"] = _final(parts, left_out)
     closed = [choice for choice in choices if choice.counts and choice.id in {q.id for q in said[ACCURACY]}]
-    parts["parsed_accuracy"] = _mean("parsed_accuracy", [float(choice.correct) for choice in closed])
-    parts["parsed_accuracy_all"] = _mean("parsed_accuracy_all", [float(choice.correct) for choice in choices])
-    counts = _counts(found, said) | _choice_counts(closed, "") | _choice_counts(choices, "_all")
+    groups = {"": closed} | {f"_{name}": [c for c in choices if c.read.form == form] for name, form in FORMS.items()}
+    counts = _counts(found, said)
+    for suffix, group in groups.items():
+        name = f"parsed_accuracy{suffix}"
+        parts[name] = _mean(name, [float(choice.correct) for choice in group])
+        unread = sum(isinstance(choice.read, Unparsed) for choice in group)
+        counts |= {f"n_parsed{suffix}": len(group) - unread, f"n_unparsed{suffix}": unread}
     return ChallengeResult(parts, counts, choices, found.missing, found.unknown, tokenizer)
 
 
@@ -138,7 +143,7 @@ def _choice(question: Question) -> Choice | None:
     options = read_options(question.text)
     truth = question.truth.strip().rstrip(".")
     if options and truth in options:
-        read = parse(question.answer, "mc", letters=list(options), options=options)
+        read = _option(question.answer, options)
     elif truth.lower() in ("yes", "no"):
         truth = truth.lower()
         read = parse(question.answer, "yesno")
@@ -146,6 +151,26 @@ def _choice(question: Question) -> Choice | None:
         return None
     correct = isinstance(read, Answer) and read.value == truth
     return Choice(question.id, question.part, truth, read, correct, question.counts)
+
+
+def _truth_not_offered(question: Question) -> bool:
+    options = read_options(question.text)
+    return bool(options) and question.truth.strip().rstrip(".") not in options
+
+
+def _option(answer: str, options: Mapping[str, str]) -> Answer | Unparsed:
+    """The option chosen; one that states a behaviour in two sentences may be said in one, with other joints."""
+    read = parse(answer, "mc", letters=list(options), options=options)
+    said = read_behavior(answer)
+    if isinstance(read, Answer) or read.reason != "no_verdict" or said is None:
+        return read
+    offered = {letter: read_behavior(text) for letter, text in options.items()}
+    if None in offered.values():
+        return read
+    letters = [letter for letter, behavior in offered.items() if behavior == said]
+    if len(letters) != 1:
+        return Unparsed("mc", "not_offered" if not letters else "several", "; ".join(said))
+    return Answer("mc", letters[0], "by its behaviour")
 
 
 def _mean(name: str, values: Sequence[float]) -> Score | Unscored:
@@ -216,6 +241,7 @@ def _counts(found: Walk, said: Mapping[int, Sequence[Question]]) -> dict[str, in
         "n_match": len(said[MATCH]),
         "n_match_without_points": sum(not points(q.truth) for q in said[MATCH]),
         "n_llm": len(said[LLM]),
+        "n_truth_not_offered": sum(_truth_not_offered(q) for q in found.questions),
         "n_untagged": sum(q.counts and not q.tags for q in found.questions),
         "n_skipped_by_walk": sum(not q.counts for q in found.questions),
         "n_empty_questions": found.n_empty_questions,
@@ -224,8 +250,3 @@ def _counts(found: Walk, said: Mapping[int, Sequence[Question]]) -> dict[str, in
         "n_duplicate": found.n_duplicate,
         "n_unknown": len(found.unknown),
     }
-
-
-def _choice_counts(choices: Sequence[Choice], suffix: str) -> dict[str, int]:
-    unread = sum(isinstance(choice.read, Unparsed) for choice in choices)
-    return {f"n_parsed{suffix}": len(choices) - unread, f"n_unparsed{suffix}": unread}

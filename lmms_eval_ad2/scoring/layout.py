@@ -19,7 +19,8 @@ import yaml
 
 from lmms_eval_ad2.errors import DataError
 
-# part -> columns whose unweighted mean is the part's score (AD2 Tables 3, 5, 6, 7; CODA-LM Tables 2, 3; AutoDrive-QA Table 1)
+# part -> columns whose unweighted mean is the part's score
+# (AD2 Tables 3, 5, 6, 7; CODA-LM Tables 2, 3; AutoDrive-QA Table 1)
 MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("ad2_bench", "perception_base"): ("existence", "counting", "location", "detection"),
     ("ad2_bench", "perception_advanced"): ("ocr_f1", "attribute", "position", "caption_others"),

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.metrics import choice, ocr, spatial
 from lmms_eval_ad2.parsing import failure_reason, parse
-from lmms_eval_ad2.records import Answer, Form, Record, Unparsed
+from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
 from lmms_eval_ad2.scoring.layout import column_of
 from lmms_eval_ad2.scoring.variant import Variant
 
@@ -129,12 +130,12 @@ def _read(record: Record, raw: str | Sequence[str], form: Form, variant: Variant
     )  # fmt: skip
 
 
-def target_of(record: Record, form: Form, lang: str) -> Answer | Unparsed:
+def target_of(record: Record, form: Form, lang: Lang) -> Answer | Unparsed:
     """The reference of a record, read by the same parser as the model's answer."""
     if form == "mc":
         ok = any(o.letter == record.letter for o in record.options)
         return Answer("mc", record.letter) if ok else Unparsed("mc", BAD_REFERENCE)
-    text = record.answer.get("zh" if lang == "zh" else "en")
+    text = record.answer.get(lang)
     return parse(text, form, image_size=record.image_size, frame="pixel", n_steps=len(record.steps))
 
 
@@ -145,8 +146,11 @@ def _exact(sample: Sample, record: Record, read: Answer, variant: Variant) -> No
         return
     if sample.form == "mc":
         sample.kind = next((o.kind for o in record.options if o.letter == read.value), None)
-    metric: Any = {"point": spatial.location_score, "box": spatial.iou}.get(sample.form, choice.accuracy)
-    value = float(metric(read.value, target.value))
+    if sample.form in ("point", "box"):
+        metric: Any = spatial.iou if sample.form == "box" else spatial.location_score
+        value = float(metric(read.value, target.value))
+    else:
+        value = choice.accuracy(str(read.value), str(target.value))
     settle(sample, sample.column, value, value)
 
 
@@ -165,13 +169,12 @@ def rubric_of(benchmark: str, part: str) -> str:
     return f"coda_{part}" if benchmark == "coda_lm" else "ad2_vqa"
 
 
-def reference_text(record: Record, lang: str) -> str:
+def reference_text(record: Record, lang: Lang) -> str:
     """The free-text reference; a multiple-choice record asked openly has its correct option's text."""
-    code = "zh" if lang == "zh" else "en"
-    text = record.answer.get(code)
+    text = record.answer.get(lang)
     if text and text != record.letter:
         return text
-    return next((o.text.get(code) for o in record.options if o.letter == record.letter), text)
+    return next((o.text.get(lang) for o in record.options if o.letter == record.letter), text)
 
 
 def _free(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
@@ -201,10 +204,7 @@ def _chain(sample: Sample, record: Record, read: Answer, variant: Variant) -> No
         JudgeItem(f"{base}:sacs:{i}", "ad2_sacs", text, step.answer.get(lang), step.question.get(lang))
         for i, (text, step) in enumerate(zip(said, steps, strict=True))
     ]
-    items += [
-        JudgeItem(f"{base}:slps:{i}", "ad2_slps", b, steps=(a, b))
-        for i, (a, b) in enumerate(zip(said, said[1:], strict=False))
-    ]
+    items += [JudgeItem(f"{base}:slps:{i}", "ad2_slps", b, steps=(a, b)) for i, (a, b) in enumerate(pairwise(said))]
     items.append(JudgeItem(f"{base}:orcs:0", "ad2_orcs", said[-1], steps=tuple(said)))
     if len(said) > 1:  # a chain of one step has no pair, and nothing that could justify its decision
         items.append(JudgeItem(f"{base}:djss:0", "ad2_djss", said[-1], steps=tuple(said[:-1])))

@@ -14,7 +14,7 @@ from typing import Any
 from lmms_eval_ad2.metrics import summary
 from lmms_eval_ad2.metrics.caption import caption_scores
 from lmms_eval_ad2.records import Record, Unscored
-from lmms_eval_ad2.scoring.layout import mean_columns
+from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER, mean_columns
 from lmms_eval_ad2.scoring.sample import Sample, reference_text
 from lmms_eval_ad2.scoring.variant import Variant
 
@@ -87,10 +87,8 @@ def summarise(lines: Sequence[Line], variant: Variant, judge: str | None, *, see
             "missing_columns": [c for c in wanted if c not in by_column],
         },
         "columns": columns | _captions(lines, variant),
-        "subtasks": _grouped(lines, lambda x: x.subtask, judge, seed),
-        "breakdowns": {
-            k: cells for k in BREAKDOWNS if (cells := _grouped(lines, lambda x, k=k: dict(x.groups).get(k), judge, seed))
-        },
+        "subtasks": _grouped(lines, _subtask, judge, seed),
+        "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(lines, _group(k), judge, seed))},
         "error_kinds": dict(Counter(x.kind for x in lines if x.kind and x.kind != "correct" and x.score == 0)),
         "judge": used,
     }
@@ -144,9 +142,15 @@ def _counts(lines: Sequence[Line]) -> dict[str, int]:
     }
 
 
-def _grouped(
-    lines: Iterable[Line], key: Callable[[Line], str | None], judge: str | None, seed: int
-) -> dict[str, Cell]:
+def _subtask(line: Line) -> str:
+    return line.subtask
+
+
+def _group(name: str) -> Callable[[Line], str | None]:
+    return lambda line: dict(line.groups).get(name)
+
+
+def _grouped(lines: Iterable[Line], key: Callable[[Line], str | None], judge: str | None, seed: int) -> dict[str, Cell]:
     """A cell a group, over each sample's own score (micro mean, as CODA-LM's region classes)."""
     groups: dict[str, list[tuple[Line, float | None, float]]] = defaultdict(list)
     for line in lines:
@@ -165,8 +169,10 @@ def _captions(lines: Sequence[Line], variant: Variant) -> dict[str, Cell]:
     if not pairs:
         return {}
     references: Mapping[str, Sequence[str]] = {k: [reference] for k, (_, reference) in pairs.items()}
-    results = caption_scores(references, {k: said for k, (said, _) in pairs.items()}, variant.captions, lang=variant.lang)
-    cells = {}
+    results = caption_scores(
+        references, {k: said for k, (said, _) in pairs.items()}, variant.captions, lang=variant.lang
+    )
+    cells: dict[str, Cell] = {}
     for name, result in results.items():
         value = None if isinstance(result, Unscored) else _round(100 * result.value)
         cells[name] = {"official": value, "strict": value, "ci": None, **_counts(free), "judge": None}

@@ -77,5 +77,4 @@ class Variant:
     def changes(self) -> dict[str, Any]:
         """What differs from the canonical task: the variant's name in tables."""
         plain = asdict(Variant(self.benchmark, self.part))
-        mine = {k: v for k, v in asdict(self).items() if v != plain[k] and k != "captions"}
-        return mine
+        return {k: v for k, v in asdict(self).items() if v != plain[k] and k != "captions"}

@@ -21,10 +21,11 @@ class Scripted:
     """A judge that gives the scores of a list, in order; None is a failed reply."""
 
     label = "scripted"
-    usage: dict[str, Any] = {}
 
     def __init__(self, *scores: float | None) -> None:
-        self.scores, self.asked = list(scores), []
+        self.scores: list[float | None] = list(scores)
+        self.asked: list[JudgeItem] = []
+        self.usage: dict[str, Any] = {}
 
     def describe(self) -> dict[str, Any]:
         return {"backend": "scripted"}

@@ -100,7 +100,7 @@ def test_rounds_are_read_as_they_are() -> None:
 def test_chain_without_tags_is_unparsed_in_all_columns() -> None:
     sample = score_sample(chain(), "I would just slow down.", Variant("ad2_bench", "cot", style="chain"), "t")
     assert sample.status == "unparsed"
-    assert sample.values == {c: 0.1 for c in ("sacs", "slps", "orcs", "djss")}
+    assert sample.values == dict.fromkeys(("sacs", "slps", "orcs", "djss"), 0.1)
 
 
 def test_a_broken_reference_is_not_the_models_fault() -> None:

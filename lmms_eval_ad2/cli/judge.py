@@ -1,0 +1,96 @@
+"""`ad2 judge rate` marks a file of answers; `ad2 judge agree` compares marks with human votes (CODA-LM, Table 7)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.judge.agreement import Agreement
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser("judge", help="rate answers with a judge; compare a judge with people")
+    parts = p.add_subparsers(dest="action", metavar="ACTION", required=True)
+    rate_p = parts.add_parser("rate", help="rate a JSONL file of answers (docs/judge.md has the format)")
+    rate_p.add_argument("items", type=Path, metavar="ITEMS.jsonl")
+    rate_p.add_argument("--judge", help="as in ad2 eval (default: AD2_JUDGE, else lexical)")
+    rate_p.add_argument("--out", type=Path, required=True, metavar="RATINGS.jsonl")
+    rate_p.add_argument("--cache", type=Path, help="replies of an LLM judge (default: OUT with .sqlite beside it)")
+    rate_p.set_defaults(func=rate)
+    agree_p = parts.add_parser("agree", help="consistency of a judge with the majority of people")
+    agree_p.add_argument("ratings", type=Path, metavar="RATINGS.jsonl")
+    agree_p.add_argument("human", type=Path, metavar="HUMAN.jsonl")
+    agree_p.add_argument("--json", action="store_true", help="print JSON")
+    agree_p.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
+    agree_p.set_defaults(func=agree)
+
+
+def rate(args: argparse.Namespace) -> int:
+    """0 when at least one item has a mark, 1 when none has: an endpoint that never answered is no success."""
+    from lmms_eval_ad2.judge import Rating, files, make_judge
+
+    items = files.read_items(args.items)
+    judge = make_judge(args.judge, cache=args.cache or args.out.with_name(args.out.name + ".sqlite"))
+    results = judge.rate([item for item, _ in items])
+    files.write_ratings(args.out, items, results, judge.label)
+    marks = [r.score for r in results if isinstance(r, Rating)]
+    mean = f", mean {sum(marks) / len(marks):.2f}" if marks else ""
+    print(f"{judge.label}: {len(marks)} of {len(results)} rated{mean} -> {args.out}")
+    unscored = [r for r in results if not isinstance(r, Rating)]
+    for reason, count in Counter(u.reason for u in unscored).most_common():
+        detail = next((u.detail for u in unscored if u.reason == reason and u.detail), "")
+        print(f"  not rated: {count} {reason}" + (f" ({detail})" if detail else ""))
+    print("  " + ", ".join(f"{name} {value}" for name, value in judge.usage.items()))
+    return 0 if marks else 1
+
+
+def agree(args: argparse.Namespace) -> int:
+    from lmms_eval_ad2.judge import agreement, files
+
+    found = agreement.compare(files.read_ratings(args.ratings), files.read_votes(args.human))
+    tables = {task: _table(a, args.seed) for task, a in found.items()}
+    if args.json:
+        print(json.dumps(tables, indent=2))
+        return 0
+    for task, table in tables.items():
+        print(f"{task}: " + _line(table))
+    print("consistency: same winner as the majority of people; the judge's ties and missing marks count as misses")
+    return 0
+
+
+def _table(a: Agreement, seed: int) -> dict[str, Any]:
+    from lmms_eval_ad2.metrics.summary import bootstrap_mean
+
+    interval = bootstrap_mean(a.hits, clusters=a.clusters, seed=seed) if a.hits else None
+    return {
+        "consistency": a.consistency,
+        "ci": [interval.low, interval.high] if interval else None,
+        "consistency_where_the_judge_decided": a.decided,
+        "pairs": a.n_pairs,
+        "pairs_with_a_human_winner": len(a.hits),
+        "human_ties": a.human_ties,
+        "judgements": a.n_judgements,
+        "judge_ties": a.judge_ties,
+        "unrated": a.unrated,
+        "models": list(a.models),
+        "spearman": a.spearman,
+        "kendall_tau_b": a.kendall,
+    }
+
+
+def _line(table: dict[str, Any]) -> str:
+    if table["consistency"] is None:
+        return f"no pair with a human winner ({table['human_ties']} ties)"
+    ci = f" (95% CI {100 * table['ci'][0]:.1f} to {100 * table['ci'][1]:.1f})" if table["ci"] else ""
+    decided = table["consistency_where_the_judge_decided"]
+    text = f"consistency {100 * table['consistency']:.1f}%{ci} over {table['pairs_with_a_human_winner']} pairs"
+    text += f"; {100 * decided:.1f}% where the judge decided" if decided is not None else ""
+    text += f"; {table['human_ties']} human ties, {table['judge_ties']} judge ties, {table['unrated']} unrated"
+    if table["spearman"] is not None:
+        text += f"; {len(table['models'])} models: Spearman {table['spearman']:.2f}"
+        text += f", Kendall {table['kendall_tau_b']:.2f}"
+    return text

@@ -1,0 +1,40 @@
+"""A value as text in the published answer format: what a model that follows the prompt to the letter would write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lmms_eval_ad2.records import Form, Lang, Value
+from lmms_eval_ad2.scoring.variant import Frame
+
+YES_NO: dict[Lang, dict[str, str]] = {"en": {"yes": "yes", "no": "no"}, "zh": {"yes": "是", "no": "否"}}
+
+
+def written(value: Value, form: Form, lang: Lang, frame: Frame, size: tuple[int, int] | None) -> str:
+    """`value` (Answer.value of `form`; spatial ones in pixels) as text; a spatial string stays as it is.
+
+    `frame` is the one that the task reads coordinates in: proportional ones need `size` (width, height) in pixels.
+    """
+    if form == "yesno":
+        return YES_NO[lang].get(str(value), str(value))
+    if isinstance(value, tuple) and form in ("point", "box"):
+        numbers = [_number(v) for v in in_frame([float(v) for v in value], frame, size)]
+        return f"<{','.join(numbers)}>" if form == "point" else f"<OUTPUT START>[{', '.join(numbers)}]<OUTPUT END>"
+    return str(value)
+
+
+def chain(steps: Sequence[str]) -> str:
+    """All steps of a chain of thought in one turn, each in its tags (AD2-Bench section 3.2)."""
+    return "\n".join(f"<start{number}>{text}<end>" for number, text in enumerate(steps, 1))
+
+
+def in_frame(pixels: Sequence[float], frame: Frame, size: tuple[int, int] | None) -> list[float]:
+    """Alternating x, y from pixels to `frame`; without `size` they stay pixels, and the parser will say so."""
+    whole = {"unit": 1, "thousand": 1000}.get(frame)
+    if whole is None or size is None:
+        return list(pixels)
+    return [value * whole / size[axis % 2] for axis, value in enumerate(pixels)]
+
+
+def _number(value: float) -> str:
+    return format(value, ".10g")

@@ -1,0 +1,151 @@
+"""The LLM judge: items -> prompts -> one batch to an OpenAI-compatible endpoint -> marks.
+
+A reply is cached when a mark could be read from it, so a second run asks again only for what failed.
+The key of a reply is everything that can change it: rubric hash, model, temperature, seed, token
+limit, messages. The address is not part of it: a server may move to another port.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.judge import verdict
+from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
+from lmms_eval_ad2.judge.names import one_of
+from lmms_eval_ad2.judge.rubrics import Message, Rubric
+from lmms_eval_ad2.llm import batch
+from lmms_eval_ad2.llm.cache import Cache, key_of
+from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
+from lmms_eval_ad2.records import Unscored
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """What the endpoint is asked with. `extra` goes into the request as it stands (e.g. reasoning_effort)."""
+
+    model: str
+    temperature: float | None = 0.0
+    seed: int | None = 0
+    max_tokens: int = 1024
+    max_tokens_key: str = "max_tokens"  # newer models want max_completion_tokens
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def payload(self, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+        body: dict[str, Any] = {"model": self.model, "messages": list(messages), self.max_tokens_key: self.max_tokens}
+        if self.temperature is not None:
+            body["temperature"] = self.temperature
+        if self.seed is not None:
+            body["seed"] = self.seed
+        return body | dict(self.extra)
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Money for a million tokens, in the currency of the user's contract."""
+
+    prompt: float
+    completion: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    key: str
+    payload: Mapping[str, Any]
+    rubric: Rubric
+
+
+class LLMJudge:
+    """A judge behind an OpenAI-compatible endpoint. `rubrics` by name; `cache` keeps replies between runs."""
+
+    def __init__(
+        self, endpoint: Endpoint, sampling: Sampling, rubrics: Mapping[str, Rubric],
+        *, cache: Path | None = None, price: Price | None = None,
+    ) -> None:  # fmt: skip
+        self.label = f"openai:{sampling.model}"
+        self.usage = new_usage()
+        self.endpoint, self.sampling, self.rubrics, self.price = endpoint, sampling, rubrics, price
+        self._cache_path = cache
+        self._cache: Cache | None = None
+        self._served: set[str] = set()
+        self._openings: dict[str, tuple[list[Message], str]] = {}
+
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[Rating | Unscored]:
+        """See Judge.rate. Raises Ad2Error for an unknown rubric, and where the endpoint refuses every request."""
+        requests = [self._request(item) for item in items]
+        payloads = {r.key: r.payload for r in requests if isinstance(r, _Request)}
+        rubric_of = {r.key: r.rubric for r in requests if isinstance(r, _Request)}
+        outcomes = self._ask(payloads, rubric_of, progress)
+        marks = {key: self._mark(outcome, rubric_of[key]) for key, outcome in outcomes.items()}
+        return [
+            _for_item(marks[r.key], outcomes[r.key], item) if isinstance(r, _Request) else r
+            for item, r in zip(items, requests, strict=True)
+        ]
+
+    def _request(self, item: JudgeItem) -> _Request | Unscored:
+        name = one_of(item.rubric, self.rubrics, "rubric")
+        rubric = self.rubrics[name]
+        if name not in self._openings:
+            self._openings[name] = (rubric.opening(), rubric.sha256)
+        if missing := rubric.missing(item):
+            return missing
+        opening, sha256 = self._openings[name]
+        payload = self.sampling.payload([*opening, rubric.question(item)])
+        return _Request(key_of({"rubric": sha256, **payload}), payload, rubric)
+
+    def _ask(
+        self, payloads: Mapping[str, Mapping[str, Any]], rubric_of: Mapping[str, Rubric], progress: bool
+    ) -> batch.Outcomes:
+        if self._cache is None and self._cache_path is not None:
+            self._cache = Cache(self._cache_path)
+        tally = batch.Tally()
+        try:
+            outcomes = batch.ask(
+                payloads, self.endpoint, cache=self._cache, tally=tally, label=f"judge {self.label}", progress=progress,
+                keep=lambda key, reply: not isinstance(self._mark(reply, rubric_of[key]), Unscored),
+            )  # fmt: skip
+        finally:
+            self._count(tally)
+        self._served |= {r.model for r in outcomes.values() if isinstance(r, Reply) and r.model}
+        return outcomes
+
+    def _mark(self, outcome: Reply | Failure, rubric: Rubric) -> float | Unscored:
+        if isinstance(outcome, Failure):
+            return Unscored(rubric.name, outcome.reason, outcome.detail)
+        return verdict.read(outcome.text, outcome.finish_reason, rubric.reply, rubric.name)
+
+    def _count(self, tally: batch.Tally) -> None:
+        for name in ("requests", "retries", "cached", "failed", "prompt_tokens", "completion_tokens"):
+            self.usage[name] += getattr(tally, name)
+        if tally.unreported:
+            self.usage["replies_without_token_counts"] = (
+                self.usage.get("replies_without_token_counts", 0) + tally.unreported
+            )
+        if self.price:
+            spent = self.usage["prompt_tokens"] * self.price.prompt
+            spent += self.usage["completion_tokens"] * self.price.completion
+            self.usage["cost"] = round(spent / 1e6, 6)
+
+    def describe(self) -> dict[str, Any]:
+        """See Judge.describe. `served_as` are the model names that replies carried: what an alias stood for."""
+        return {
+            "backend": "openai",
+            "model": self.sampling.model,
+            "base_url": self.endpoint.base_url,
+            "temperature": self.sampling.temperature,
+            "seed": self.sampling.seed,
+            "max_tokens": self.sampling.max_tokens,
+            "extra": dict(self.sampling.extra),
+            "served_as": sorted(self._served),
+            "rubrics": {
+                name: {"version": r.version, "reply": r.reply, "sha256": r.sha256} for name, r in self.rubrics.items()
+            },
+        }
+
+
+def _for_item(mark: float | Unscored, outcome: Reply | Failure, item: JudgeItem) -> Rating | Unscored:
+    if isinstance(mark, Unscored):
+        return mark
+    return Rating(item.id, mark, outcome.text if isinstance(outcome, Reply) else "")

@@ -1,0 +1,129 @@
+"""The JSONL files of `ad2 judge`: items to rate, ratings, human votes. docs/judge.md shows each format."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.judge.agreement import TIE, Rated, Vote
+from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, Rating
+from lmms_eval_ad2.judge.names import one_of
+from lmms_eval_ad2.judge.rubrics import RUBRICS
+from lmms_eval_ad2.records import Unscored
+
+Row = dict[str, Any]
+_PASSED_ON = ("task", "model", "run")
+
+
+def rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Line number (from 1) and object of each line that is not blank."""
+    try:
+        text = Path(path).read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Ad2Error(f"cannot read {path}: {exc}") from exc
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as exc:
+            raise DataError(path, number, "(line)", "a JSON object", line[:80], f"JSON: {exc}") from exc
+        if not isinstance(row, dict):
+            raise DataError(path, number, "(line)", "a JSON object", row)
+        yield number, row
+
+
+def read_items(path: Path) -> list[tuple[JudgeItem, Row]]:
+    """Items with the fields that are passed on to the ratings (task, model, run). Raises DataError."""
+    found = []
+    for number, row in rows(path):
+        text = {name: _text(path, number, row, name, "") for name in ("reference", "question")}
+        steps = row.get("steps", [])
+        if not isinstance(steps, list) or not all(isinstance(s, str) for s in steps):
+            raise DataError(path, number, "steps", "a list of texts", steps)
+        rubric = one_of(_text(path, number, row, "rubric"), RUBRICS, f"rubric in {path}, row {number}:")
+        item = JudgeItem(
+            _text(path, number, row, "id"), rubric, _text(path, number, row, "answer"), steps=tuple(steps), **text
+        )
+        found.append((item, {k: _text(path, number, row, k) for k in _PASSED_ON if k in row}))
+    if not found:
+        raise Ad2Error(f"{path} holds no items")
+    return found
+
+
+def write_ratings(
+    path: Path, items: Sequence[tuple[JudgeItem, Row]], results: Sequence[Rating | Unscored], label: str
+) -> None:
+    """One line an item, in order; the file appears whole or not at all."""
+    lines = []
+    for (item, passed), result in zip(items, results, strict=True):
+        row: Row = {"id": item.id, "task": item.rubric, "rubric": item.rubric, "judge": label, **passed}
+        if isinstance(result, Rating):
+            row |= {"score": result.score, "reason": None, "raw": result.raw}
+        else:
+            row |= {"score": None, "reason": result.reason, "raw": result.detail}
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text("".join(lines), "utf-8")
+        part.replace(path)
+    except OSError as exc:
+        raise Ad2Error(f"cannot write {path}: {exc}") from exc
+
+
+def read_ratings(path: Path) -> list[Rated]:
+    """Marks by task, sample, model and run; each combination once. Raises DataError."""
+    found: dict[tuple[str, ...], Rated] = {}
+    for number, row in rows(path):
+        score = row.get("score")
+        good = isinstance(score, int | float) and not isinstance(score, bool) and LOWEST <= score <= HIGHEST
+        if not (good or score is None) or "score" not in row:
+            raise DataError(path, number, "score", "a number from 1 to 10, or null", score)
+        task, sample, model = (_text(path, number, row, name) for name in ("task", "id", "model"))
+        run = _text(path, number, row, "run", "")
+        if (task, sample, model, run) in found:
+            raise DataError(
+                path,
+                number,
+                "id",
+                "each sample once for a task and model",
+                sample,
+                "name a judge's runs in 'run'",
+            )
+        found[task, sample, model, run] = Rated(task, sample, model, score, run)
+    return list(found.values())
+
+
+def read_votes(path: Path) -> list[Vote]:
+    """Votes of people on pairs; each pair once. Raises DataError."""
+    found: dict[tuple[str, str, frozenset[str]], Vote] = {}
+    for number, row in rows(path):
+        models = row.get("models")
+        if not isinstance(models, list) or len(models) != 2 or not all(isinstance(m, str) and m for m in models):
+            raise DataError(path, number, "models", "the names of the two models", models)
+        if models[0] == models[1] or TIE in models:
+            raise DataError(path, number, "models", f"two different names, none of them '{TIE}'", models)
+        votes = row.get("votes")
+        if not isinstance(votes, list) or not votes or any(v not in (*models, TIE) for v in votes):
+            raise DataError(path, number, "votes", f"a list of {models[0]}, {models[1]} or {TIE}", votes)
+        task, sample = _text(path, number, row, "task"), _text(path, number, row, "id")
+        key = (task, sample, frozenset(models))
+        if key in found:
+            raise DataError(path, number, "id", "each pair of models once for a sample", sample)
+        found[key] = Vote(task, sample, (models[0], models[1]), tuple(votes))
+    if not found:
+        raise Ad2Error(f"{path} holds no votes")
+    return list(found.values())
+
+
+def _text(path: Path, number: int, row: Row, name: str, default: str | None = None) -> str:
+    value = row.get(name, default)
+    if isinstance(value, int) and not isinstance(value, bool) and name == "id":  # ids are often numbers
+        return str(value)
+    if not isinstance(value, str) or (name in ("id", "task", "model") and not value):
+        raise DataError(path, number, name, "a text", value)
+    return value

@@ -1,0 +1,84 @@
+"""The offline default: how much of its wording an answer shares with the reference. No model, no network.
+
+Mark = 1 + 9 · F, with F the ROUGE-L F-measure (Lin 2004, beta = 1): the longest common subsequence of
+tokens, as recall of the reference and precision of the answer. Tokens are lower-cased words and
+numbers after NFKC; each Chinese or Japanese character is a token.
+
+It sees words, not truth: "turn left" and "turn right" are alike to it, a good paraphrase is not.
+Where there is no reference to compare with (SLPS, ORCS, DJSS), it says so instead of giving a mark.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
+from lmms_eval_ad2.judge.names import one_of
+from lmms_eval_ad2.judge.rubrics import RUBRICS
+from lmms_eval_ad2.records import Unscored
+
+# Rubrics that compare an answer with a reference; the others judge the logic of a chain, which no similarity measures.
+COMPARING = ("coda_general", "coda_suggestion", "coda_region", "ad2_sacs", "ad2_vqa")
+NOT_JUDGEABLE = "not_judgeable_lexically"
+
+_CJK = "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_TOKEN = re.compile(rf"[{_CJK}]|\d+(?:[.,]\d+)*|(?:(?![{_CJK}])[^\W\d_])+(?:'[^\W\d_]+)?")
+
+
+class LexicalJudge:
+    """ROUGE-L on a scale of 1..10."""
+
+    label = "lexical"
+
+    def __init__(self) -> None:
+        self.usage = new_usage()
+
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[Rating | Unscored]:
+        """See Judge.rate. Never fails but for an unknown rubric."""
+        return [self._rate(item) for item in items]
+
+    def _rate(self, item: JudgeItem) -> Rating | Unscored:
+        reason = unfit(item, NOT_JUDGEABLE)
+        if reason:
+            return Unscored(item.rubric, reason)
+        reference = tokens(item.reference)
+        if not reference:
+            return Unscored(item.rubric, "no_reference", "the reference holds no word")
+        f = rouge_l(tokens(item.answer), reference)
+        return Rating(item.id, 1 + 9 * f, f"ROUGE-L F {f:.4f}")
+
+    def describe(self) -> dict[str, Any]:
+        return {"backend": "lexical", "model": None, "mark": "1 + 9 * ROUGE-L F", "seed": None, "temperature": None}
+
+
+def unfit(item: JudgeItem, not_judgeable: str) -> str | None:
+    """Why a judge that compares two texts cannot rate `item`; None where it can. Ad2Error for an unknown rubric."""
+    if one_of(item.rubric, RUBRICS, "rubric") not in COMPARING:
+        return not_judgeable
+    return None if item.reference.strip() else "no_reference"
+
+
+def tokens(text: str) -> list[str]:
+    """Lower-cased words and numbers; CJK characters one by one."""
+    return _TOKEN.findall(unicodedata.normalize("NFKC", text).lower())
+
+
+def rouge_l(answer: Sequence[str], reference: Sequence[str]) -> float:
+    """ROUGE-L F-measure with beta 1, in 0..1; 0 where either is empty."""
+    common = lcs(answer, reference)
+    return 2 * common / (len(answer) + len(reference)) if common else 0.0
+
+
+def lcs(a: Sequence[str], b: Sequence[str]) -> int:
+    """Length of the longest common subsequence, with the rows of the table as bits of an integer (Hyyrö 2004)."""
+    places: dict[str, int] = {}
+    for i, token in enumerate(a):
+        places[token] = places.get(token, 0) | 1 << i
+    full = row = (1 << len(a)) - 1
+    for token in b:
+        match = row & places.get(token, 0)
+        row = ((row + match) | (row - match)) & full
+    return len(a) - row.bit_count()

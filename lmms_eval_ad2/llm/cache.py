@@ -1,0 +1,89 @@
+"""Replies of an endpoint, kept by the content of the question.
+
+One sqlite file in WAL mode, one table `replies`:
+
+    key                 sha256 of the canonical JSON of everything that can change the reply
+    text, finish_reason, model      as the endpoint gave them
+    prompt_tokens, completion_tokens
+    created             unix time
+
+Each reply is a transaction of its own, written before it is used: a process that is killed loses
+only what was under way. Failures are never written. Several processes may share a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.client import Reply
+
+_TABLE = """CREATE TABLE IF NOT EXISTS replies (
+    key TEXT PRIMARY KEY, text TEXT NOT NULL, finish_reason TEXT, model TEXT,
+    prompt_tokens INTEGER, completion_tokens INTEGER, created REAL NOT NULL) WITHOUT ROWID"""
+_COLUMNS = "text, finish_reason, model, prompt_tokens, completion_tokens"
+_AT_ONCE = 500  # keys in one SELECT; sqlite allows 999 in old builds
+
+
+def key_of(inputs: Any) -> str:
+    """sha256 of the canonical JSON of `inputs` (sorted keys, no spaces)."""
+    text = json.dumps(inputs, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Cache:
+    """The file at `path`, made where absent. Raises Ad2Error where it cannot be read or written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(path)
+        with self._mended():
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute(_TABLE)
+
+    def get_many(self, keys: Iterable[str]) -> dict[str, Reply]:
+        """The replies that are there, by key."""
+        wanted = list(keys)
+        found: dict[str, Reply] = {}
+        with self._mended():
+            for start in range(0, len(wanted), _AT_ONCE):
+                part = wanted[start : start + _AT_ONCE]
+                marks = ",".join("?" * len(part))
+                rows = self._db.execute(f"SELECT key, {_COLUMNS} FROM replies WHERE key IN ({marks})", part)
+                found |= {key: Reply(*rest) for key, *rest in rows}
+        return found
+
+    def put(self, key: str, reply: Reply) -> None:
+        """Keep one reply; on return it survives the death of this process."""
+        row = (
+            key, reply.text, reply.finish_reason, reply.model, reply.prompt_tokens, reply.completion_tokens,
+            time.time(),
+        )  # fmt: skip
+        with self._mended():
+            self._db.execute(f"INSERT OR REPLACE INTO replies (key, {_COLUMNS}, created) VALUES (?,?,?,?,?,?,?)", row)
+
+    def __len__(self) -> int:
+        with self._mended():
+            return int(self._db.execute("SELECT COUNT(*) FROM replies").fetchone()[0])
+
+    def close(self) -> None:
+        self._db.close()
+
+    @contextmanager
+    def _mended(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as exc:
+            raise Ad2Error(
+                f"the reply cache {self.path} cannot be used: {exc}. "
+                "Move the file away to start a new one, or name another place"
+            ) from exc

@@ -1,0 +1,222 @@
+"""An async client of one OpenAI-compatible endpoint: POST {base_url}/chat/completions.
+
+`Client.complete` gives a Reply or a Failure; what may pass (throttling, 5xx, time-outs, cut
+connections, nonsense instead of JSON, an empty text) is tried again a bounded number of times.
+What concerns every request alike (a wrong key, an unknown model, no credit) raises Ad2Error.
+
+aiohttp rather than httpx: at 64 requests in flight httpx's pool needs several times the processor
+time per request, which on a small machine is the bottleneck (docs/judge.md has the measurement).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.retry import LONGEST_RETRY_AFTER_S, Backoff, Pace, retry_after
+
+# A throttled request was never looked at, so it gets more patience than a failed one.
+THROTTLE_FACTOR = 4
+_DETAIL = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where and how to ask. `rpm` is requests a minute; `max_retries` counts repeats of one request."""
+
+    base_url: str
+    api_key: str = field(default="", repr=False)
+    timeout_s: float = 60.0
+    max_retries: int = 6
+    concurrency: int = 64
+    rpm: float | None = None
+    backoff_s: float = 0.5
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A completion. Token counts are None where the endpoint does not report them."""
+
+    text: str
+    finish_reason: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """No completion. `reason` is a short stable code; `refused` where the request itself was turned down (HTTP 4xx)."""
+
+    reason: str
+    detail: str = ""
+    refused: bool = False
+
+
+class _Again(Exception):
+    """This attempt failed in a way that may pass."""
+
+    def __init__(self, reason: str, detail: str = "", wait_s: float | None = None, throttled: bool = False) -> None:
+        super().__init__(reason)
+        self.failure = Failure(reason, detail)
+        self.wait_s, self.throttled = wait_s, throttled
+
+
+class Client:
+    """`async with Client(endpoint) as client: await client.complete(payload)`. Counts requests and retries."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.requests = 0
+        self.retries = 0
+        self._url = endpoint.base_url.rstrip("/") + "/chat/completions"
+        self._proxy = _proxy(self._url)
+        self._backoff = Backoff(endpoint.backoff_s, endpoint.seed)
+        self._session: aiohttp.ClientSession | None = None
+        self._pace = Pace(endpoint.rpm)
+
+    async def __aenter__(self) -> Client:
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if self.endpoint.api_key:
+            headers["Authorization"] = f"Bearer {self.endpoint.api_key}"
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self.endpoint.concurrency, ttl_dns_cache=300),
+            timeout=aiohttp.ClientTimeout(total=self.endpoint.timeout_s),
+            headers=headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def complete(self, payload: Mapping[str, Any]) -> Reply | Failure:
+        """One completion of `payload` (the JSON body). Raises Ad2Error where no request can succeed."""
+        body = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+        failed = throttled = 0
+        while True:
+            await self._pace.wait()
+            self.requests += 1
+            try:
+                return await self._attempt(body)
+            except _Again as again:
+                throttled, failed = throttled + again.throttled, failed + (not again.throttled)
+                limit = self.endpoint.max_retries
+                if failed > limit or throttled > limit * THROTTLE_FACTOR:
+                    return again.failure
+                await self._wait(again, failed + throttled - 1)
+            self.retries += 1
+
+    async def _wait(self, again: _Again, attempt: int) -> None:
+        delay = self._backoff.delay(attempt)
+        if again.throttled:
+            # All workers hold still; each then starts at a moment of its own, not all at once.
+            quiet = min(again.wait_s if again.wait_s is not None else delay, LONGEST_RETRY_AFTER_S)
+            self._pace.quiet(quiet)
+            delay = quiet + self._backoff.delay(0)
+        await asyncio.sleep(delay)
+
+    async def _attempt(self, body: bytes) -> Reply | Failure:
+        assert self._session is not None, "use the client in 'async with'"
+        try:
+            async with self._session.post(self._url, data=body, proxy=self._proxy, allow_redirects=False) as response:
+                raw, status, headers = await response.read(), response.status, response.headers
+        except TimeoutError as exc:
+            raise _Again("timeout", f"no reply within {self.endpoint.timeout_s:g} s") from exc
+        except aiohttp.InvalidURL as exc:
+            raise Ad2Error(f"base_url {self.endpoint.base_url!r} is not a URL") from exc
+        except (aiohttp.ClientError, OSError) as exc:
+            raise _Again("connection", self._clean(f"{type(exc).__name__}: {exc}")) from exc
+        if status == 200:
+            return _read(raw)
+        return self._turned_down(status, headers, raw)
+
+    def _turned_down(self, status: int, headers: Mapping[str, str], raw: bytes) -> Failure:
+        code, message = _error(raw)
+        text = self._clean(f"HTTP {status}: {message}")
+        if status in (401, 403, 404) or code in ("insufficient_quota", "billing_hard_limit_reached", "model_not_found"):
+            raise Ad2Error(f"{self.endpoint.base_url} refuses every request: {text}. {_HINTS.get(status, '')}".rstrip())
+        if status == 429:
+            raise _Again("throttled", text, retry_after(headers), throttled=True)
+        if status == 503 and (wait := retry_after(headers)) is not None:
+            raise _Again("http_503", text, wait, throttled=True)
+        if status >= 500 or status in (408, 409, 425):
+            raise _Again(f"http_{status}", text)
+        return Failure(f"http_{status}", text, refused=True)
+
+    def _clean(self, text: str) -> str:
+        """`text` on one line, short, and without the key, which some servers repeat in their messages."""
+        key = self.endpoint.api_key
+        return " ".join((text.replace(key, "***") if key else text).split())[:_DETAIL]
+
+
+_HINTS = {
+    401: "Is the key in the environment right? (OPENAI_API_KEY, or the variable named by api_key_env)",
+    403: "The key has no right to this model or endpoint",
+    404: "Check the model's name, and that base_url ends as the server's does (often in /v1)",
+    429: "The account has no credit left",
+}
+
+
+def _proxy(url: str) -> str | None:
+    """The proxy that the environment names for `url` (HTTPS_PROXY, NO_PROXY ...), looked up once."""
+    parts = urlsplit(url)
+    if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
+        return None
+    return urllib.request.getproxies().get(parts.scheme)
+
+
+def _error(raw: bytes) -> tuple[str, str]:
+    """Code and message of an error body, whatever its shape; HTML pages come out as their beginning."""
+    text = raw.decode("utf-8", "replace")
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return "", text.strip()[:_DETAIL] or "(no body)"
+    error = data.get("error", data) if isinstance(data, dict) else data
+    if isinstance(error, dict):
+        return str(error.get("code") or ""), str(error.get("message") or error.get("detail") or text)
+    return "", str(error)
+
+
+def _read(raw: bytes) -> Reply:
+    """The Reply in a body with status 200; _Again where it holds none."""
+    try:
+        data = json.loads(raw)
+        choice = data["choices"][0]
+        message = choice["message"]
+        content = message.get("content")
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as exc:
+        start = raw[:_DETAIL].decode("utf-8", "replace").strip()
+        raise _Again("invalid_reply", f"not a chat completion: {start!r}") from exc
+    finish = choice.get("finish_reason")
+    if message.get("refusal"):
+        return Reply(str(message["refusal"]), "content_filter", data.get("model"), *_tokens(data))
+    if isinstance(content, list):  # content parts
+        content = "".join(p.get("text") or "" for p in content if isinstance(p, dict))
+    if content is not None and not isinstance(content, str):
+        raise _Again("invalid_reply", f"content is {type(content).__name__}, not text")
+    if not (content or "").strip() and finish not in ("length", "content_filter"):
+        raise _Again("empty_reply", f"finish_reason {finish!r}")
+    return Reply(content or "", finish, data.get("model"), *_tokens(data))
+
+
+def _tokens(data: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    usage = data.get("usage")
+    if not isinstance(usage, dict):
+        return None, None
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    return (prompt if isinstance(prompt, int) else None), (completion if isinstance(completion, int) else None)

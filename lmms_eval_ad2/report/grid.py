@@ -1,0 +1,310 @@
+"""Runs + a shape + the paper's figures -> Grid: the one table behind text, Markdown, page and plots.
+
+Figures that another judge rated never share a column: a judged column is split by judge, and the
+paper's figures join a run's column only where its judge is of the paper's kind.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lmms_eval_ad2.report import published
+from lmms_eval_ad2.report.lines import Line, lines_of, reasons
+from lmms_eval_ad2.report.runs import Cell, Run
+from lmms_eval_ad2.report.shapes import ERROR_KINDS, SHAPES, Column, Shape, own_shape
+
+
+@dataclass(frozen=True, slots=True)
+class GridColumn:
+    """`judge` stands under the title; None where nothing in the column needed one and nothing else says so."""
+
+    key: str
+    title: str
+    judge: str | None = None
+    headline: bool = False
+    lower_is_better: bool = False
+
+    @property
+    def heading(self) -> str:
+        return f"{self.title} [{self.judge}]" if self.judge else self.title
+
+
+@dataclass(frozen=True, slots=True)
+class GridRow:
+    """`kind`: run | floor | ceiling | published. `cells` has one entry a column, None where there is no figure."""
+
+    kind: str
+    label: str
+    cells: tuple[Cell | None, ...]
+    views: str = ""
+    data: str = ""
+    note: str = ""
+    judge: str = ""
+    n: int | None = None
+    n_unparsed: int = 0
+    n_unscored: int = 0
+    reasons: str = ""
+    line: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table. `source` names the paper's table ("" for our own); `kinds` marks counts in place of intervals."""
+
+    key: str
+    title: str
+    source: str
+    columns: tuple[GridColumn, ...]
+    rows: tuple[GridRow, ...]
+    notes: tuple[str, ...]
+    views: bool = False
+    kinds: bool = False
+    decimals: int = 1
+
+
+def grids(runs: Sequence[Run], *, with_published: bool = True) -> list[Grid]:
+    """All tables for which a run has a figure: the papers' in their order, then benchmarks without a paper's table."""
+    benchmarks = list(dict.fromkeys(t.benchmark for run in runs for t in run.tasks.values()))
+    shapes = list(SHAPES)
+    for name in benchmarks:
+        if all(shape.benchmark != name for shape in SHAPES):
+            parts = dict.fromkeys(t.part for run in runs for t in run.tasks.values() if t.benchmark == name)
+            shapes.append(own_shape(name, tuple(parts)))
+    built = (_build(shape, lines_of(runs, shape.benchmark), with_published) for shape in shapes)
+    return [grid for grid in built if grid is not None]
+
+
+def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | None:
+    printed = published.table(shape.benchmark, shape.number) if shape.number else None
+    wanted = [line for line in lines if line.used(shape.parts)]
+    shape = _with_extras(shape, wanted)
+    ours = _kind_rows(shape, wanted) if shape.kinds else [(line, "", _cells(shape, line)) for line in wanted]
+    ours = [row for row in ours if any(cell is not None for cell in row[2].values())]
+    if not ours:
+        return None
+    shown = printed if with_published else None
+    columns, where = _split(shape, [cells for _, _, cells in ours], shown)
+    rows = [_row(shape, line, extra, cells, columns, where) for line, extra, cells in ours]
+    if shown:
+        rows += _published_rows(shape, shown, columns, where)
+    return Grid(
+        key=f"{shape.benchmark}/{shape.number or 'parts'}",
+        title=shape.title,
+        source=printed.source if printed else "",
+        columns=tuple(columns),
+        rows=tuple(rows),
+        notes=(*shape.notes, *_notes(shape, rows, shown)),
+        views=shape.views,
+        kinds=shape.kinds,
+        decimals=_decimals(printed) if printed else 1,
+    )
+
+
+# --- our figures ---
+
+
+def _cells(shape: Shape, line: Line) -> dict[str, Cell | None]:
+    """The figures of a line by column key."""
+    found: dict[str, Cell | None] = {}
+    for column in shape.columns:
+        found[column.key] = mean([found.get(k) for k in column.mean_of]) if column.mean_of else _pick(column, line)
+    return found
+
+
+def _pick(column: Column, line: Line) -> Cell | None:
+    task = line.tasks.get((column.part, column.open_ended))
+    if task is None and column.open_ended:  # n-gram metrics may also come with the canonical task
+        task = line.tasks.get((column.part, False))
+    if task is None:
+        return None
+    match column.place:
+        case ("score",):
+            return task.score if not task.open_ended else None
+        case ("columns", name):
+            return task.columns.get(name)
+        case (_, group, name):
+            return task.breakdowns.get(group, {}).get(name)
+    raise ValueError(f"column {column.key}: unknown place {column.place}")
+
+
+def mean(cells: Sequence[Cell | None]) -> Cell | None:
+    """The unweighted mean of parts; None if one is absent. Its interval takes the parts as independent."""
+    have = [c for c in cells if c is not None]
+    if not have or len(have) < len(cells):
+        return None
+    official = [c.official for c in have if c.official is not None]
+    strict = [c.strict for c in have if c.strict is not None]
+    judges = dict.fromkeys(c.judge for c in have if c.judge)
+    value = sum(official) / len(have) if len(official) == len(have) else None
+    intervals = [(c.official, c.ci) for c in have if c.official is not None and c.ci is not None]
+    ci = None
+    if value is not None and len(intervals) == len(have):
+        low = math.sqrt(sum((v - c[0]) ** 2 for v, c in intervals)) / len(have)
+        high = math.sqrt(sum((c[1] - v) ** 2 for v, c in intervals)) / len(have)
+        ci = (value - low, value + high)
+    return Cell(
+        official=value,
+        strict=sum(strict) / len(have) if len(strict) == len(have) else None,
+        ci=ci,
+        n=sum(c.n for c in have),
+        n_ok=sum(c.n_ok for c in have),
+        n_unparsed=sum(c.n_unparsed for c in have),
+        n_unscored=sum(c.n_unscored for c in have),
+        judge=" + ".join(judges) or None,
+        partial=any(c.partial for c in have),
+    )
+
+
+def _kind_rows(shape: Shape, lines: Sequence[Line]) -> list[tuple[Line, str, dict[str, Cell | None]]]:
+    """AutoDrive-QA Table 7: a row a kind of distractor, in percent of the wrong answers of a part."""
+    rows = []
+    for line in lines:
+        counts = {c.key: task.error_kinds for c in shape.columns if (task := line.tasks.get((c.part, False)))}
+        others = sorted({kind for by_kind in counts.values() for kind in by_kind} - ERROR_KINDS.keys())
+        if not any(sum(by_kind.values()) for by_kind in counts.values()):
+            continue
+        for kind in (*ERROR_KINDS, *others):
+            rows.append((line, kind_title(kind), {c.key: _share(counts.get(c.key), kind) for c in shape.columns}))
+    return rows
+
+
+def kind_title(kind: str) -> str:
+    return ERROR_KINDS.get(kind, kind.replace("_", " ").capitalize())
+
+
+def _share(counts: Mapping[str, int] | None, kind: str) -> Cell | None:
+    total = sum(counts.values()) if counts else 0
+    if not counts or not total:
+        return None
+    n = counts.get(kind, 0)
+    return Cell(100 * n / total, None, None, n=n, n_ok=n, n_unparsed=0, n_unscored=0)
+
+
+# --- columns ---
+
+Where = dict[tuple[str, str | None], int]  # (column key, judge of a run's figure | PRINTED) -> position
+PRINTED = "\0printed"
+
+
+def _split(
+    shape: Shape, rows: Sequence[Mapping[str, Cell | None]], printed: published.PublishedTable | None
+) -> tuple[list[GridColumn], Where]:
+    """One column a judge, and which figure goes where."""
+    columns: list[GridColumn] = []
+    where: Where = {}
+    for column in shape.columns:
+        judges = list(dict.fromkeys(c.judge for row in rows if (c := row.get(column.key)) is not None))
+        is_printed = printed is not None and column.key in printed.columns
+        alike = [j for j in judges if is_printed and printed and printed.judged_alike(column.key, j)]
+        shared = alike[0] if len(alike) == 1 else ...
+        paper = f"paper: {printed.judge_of(column.key) or 'no judge'}" if is_printed and printed else ""
+        for judge in judges:
+            where[column.key, judge] = len(columns)
+            label = judge
+            if judge == shared:
+                where[column.key, PRINTED] = len(columns)
+                label = f"{judge}; {paper}" if judge else None
+            elif judge is None and (len(judges) > 1 or is_printed):
+                label = "no judge"
+            columns.append(_column(column, label))
+        if is_printed and (column.key, PRINTED) not in where:
+            where[column.key, PRINTED] = len(columns)
+            plain = printed is not None and printed.judge_of(column.key) is None and not judges
+            columns.append(_column(column, None if plain else paper))
+        elif not judges and not is_printed:
+            columns.append(_column(column, None))  # nothing to show yet: the shape of the table stays
+    return columns, where
+
+
+def _column(column: Column, judge: str | None) -> GridColumn:
+    return GridColumn(column.key, column.title, judge, column.headline, column.lower_is_better)
+
+
+def _with_extras(shape: Shape, lines: Sequence[Line]) -> Shape:
+    """The shape with the runs' further figures after the paper's columns: nothing that was scored is left out."""
+    if not shape.extras:
+        return shape
+    part = next(iter(shape.parts))
+    known = {column.place[-1] for column in shape.columns}
+    place = ("columns",) if shape.extras == "columns" else ("breakdowns", shape.extras)
+    names = dict.fromkeys(
+        name
+        for line in lines
+        for task in line.used(shape.parts)
+        for name in (task.columns if shape.extras == "columns" else task.breakdowns.get(shape.extras, {}))
+        if name not in known
+    )
+    outside = "outside the mean" if shape.extras == "columns" else "not in the paper"
+    added = (Column(n, f"{n.replace('_', ' ').capitalize()} ({outside})", part, (*place, n)) for n in names)
+    return replace(shape, columns=(*shape.columns, *added))
+
+
+# --- rows ---
+
+
+def _row(
+    shape: Shape, line: Line, extra: str, cells: Mapping[str, Cell | None], columns: Sequence[GridColumn], where: Where
+) -> GridRow:  # fmt: skip
+    placed: list[Cell | None] = [None] * len(columns)
+    for key, cell in cells.items():
+        if cell is not None:
+            placed[where[key, cell.judge]] = cell
+    tasks = line.used(shape.parts)
+    judges = dict.fromkeys(str(t.judge) for t in tasks if t.judge)
+    return GridRow(
+        kind=line.run.role,
+        label=f"{line.label}: {extra}" if extra else line.label,
+        cells=tuple(placed),
+        views=line.views if shape.views else "",
+        data=f"{line.data} {line.split}".strip(),
+        note=line.note,
+        judge=" + ".join(judges),
+        n=None if shape.kinds else sum(t.score.n for t in tasks),
+        n_unparsed=sum(t.score.n_unparsed for t in tasks),
+        n_unscored=sum(t.score.n_unscored for t in tasks),
+        reasons="" if shape.kinds else reasons(tasks),
+        line=line.label,
+    )
+
+
+def _published_rows(
+    shape: Shape, printed: published.PublishedTable, columns: Sequence[GridColumn], where: Where
+) -> list[GridRow]:  # fmt: skip
+    rows = []
+    for row in printed.rows:
+        placed: list[Cell | None] = [None] * len(columns)
+        for key, value in row.values.items():
+            if value is not None and (key, PRINTED) in where:
+                placed[where[key, PRINTED]] = Cell(float(value), None, None, 0, 0, 0, 0)
+        labels = dict(row.labels)
+        views, llm, kind = labels.pop("views", ""), labels.pop("llm", ""), labels.pop("kind", "")
+        label = kind_title(kind) if kind else labels["model"] + (f" ({llm})" if llm else "")
+        rows.append(GridRow("published", label, tuple(placed), views=views, data="paper", judge=""))
+    return rows
+
+
+# --- notes ---
+
+
+def _notes(shape: Shape, rows: Sequence[GridRow], printed: published.PublishedTable | None) -> list[str]:
+    notes = [f"{row.line}: {row.reasons}" for row in rows if row.reasons]
+    if shape.kinds:
+        notes += [f"{row.line}: {row.note}" for row in rows if row.note]
+    for row in rows:
+        notes += [f"{row.line}: {c.reason}" for c in row.cells if c is not None and c.reason]
+    if any(c is not None and c.partial for row in rows for c in row.cells):
+        notes.append("† a mean over fewer columns than the paper's: the data have no samples for the others.")
+    if printed:
+        notes.append(f"Published rows are {printed.source}: other data and another judge; not comparable figure by figure.")
+        for odd in published.inconsistent(shape.benchmark):
+            if re.search(rf"Tables? (?:\d+ and )?{printed.number}\b", f"{odd.where} {odd.says} {odd.computed}"):
+                notes.append(f"The paper does not agree with itself ({odd.where}): {odd.says}; but: {odd.computed}.")
+    return list(dict.fromkeys(notes))
+
+
+def _decimals(printed: published.PublishedTable) -> int:
+    figures = [v for row in printed.rows for v in row.values.values() if v is not None]
+    return 1 if all(round(v, 1) == v for v in figures) else 2

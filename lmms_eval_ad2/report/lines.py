@@ -1,0 +1,120 @@
+"""Tasks -> lines: which tasks of a run stand in one row of a table.
+
+A row is a run on one data set, asked in one way. Tasks are matched by what their summaries say
+(benchmark, part, variant), never by their names.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmms_eval_ad2.report.runs import Run, Task
+
+Signature = tuple[tuple[str, Any], ...]
+
+# Benchmarks whose rows are told apart by their views; what is asked openly there joins its row.
+MULTI_VIEW = frozenset({"autodrive_qa", "drivelm"})
+
+
+@dataclass(slots=True)
+class Line:
+    """A row to be: tasks by (part, asked openly for n-gram metrics alone)."""
+
+    run: Run
+    benchmark: str
+    data: str
+    split: str
+    signature: Signature
+    tasks: dict[tuple[str, bool], Task] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        words = [self.run.role] if self.run.role != "run" else []
+        words += [text for key, value in self.signature if (text := _word(self.benchmark, key, value))]
+        return f"{self.run.name} ({', '.join(words)})" if words else self.run.name
+
+    @property
+    def views(self) -> str:
+        changes = dict(self.signature)
+        shown = "1" if changes.get("views") == "front" else "all"
+        return f"{shown}, mosaic" if changes.get("layout") == "mosaic" else shown
+
+    @property
+    def note(self) -> str:
+        """What a reader must know of the data before reading a figure."""
+        return "; ".join(data_notes(self.data, self.run.about.get("limit")))
+
+    def used(self, parts: Iterable[str]) -> list[Task]:
+        """The tasks behind a table: those asked canonically, or where there are none the open ones."""
+        wanted = set(parts)
+        found = [t for (part, is_open), t in self.tasks.items() if part in wanted and not is_open]
+        return found or [t for (part, _), t in self.tasks.items() if part in wanted]
+
+
+def data_notes(name: str, limit: Any = None) -> list[str]:
+    notes = []
+    if name.startswith("sample_"):
+        notes.append("sample: not the benchmark")
+    if name.startswith("autodrive_qa"):
+        notes.append("reconstruction: not the authors' questions")
+    if limit:
+        notes.append(f"first {limit} of each task only")
+    return notes
+
+
+def lines_of(runs: Sequence[Run], benchmark: str) -> list[Line]:
+    """All rows of a benchmark, in the order of the runs."""
+    found: dict[tuple[Any, ...], Line] = {}
+    for run in runs:
+        for task in run.tasks.values():
+            if task.benchmark != benchmark:
+                continue
+            data, split, signature = str(task.data.get("name", "?")), str(task.data.get("split", "")), signature_of(task)
+            place = (task.part, task.open_ended)
+            known = found.get((run.folder, data, split, signature))
+            if known and place in known.tasks:  # a second task of the same kind: a row of its own, under its name
+                signature += (("task", task.name),)
+            line = found.setdefault(
+                (run.folder, data, split, signature), Line(run, benchmark, data, split, signature)
+            )
+            line.tasks[place] = task
+    return list(found.values())
+
+
+def signature_of(task: Task) -> Signature:
+    """The way of asking that tells rows apart. A chain's style and a multiple-choice benchmark's form are its own."""
+    own = {"judge"}
+    if task.part == "cot":
+        own.add("style")
+    if task.benchmark in MULTI_VIEW:
+        own.add("form")
+    return tuple(sorted((k, _plain(v)) for k, v in task.variant.items() if k not in own))
+
+
+def _plain(value: Any) -> Any:
+    """Hashable: a variant's values come from JSON."""
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def _word(benchmark: str, key: str, value: Any) -> str:
+    if key in ("views", "layout") and benchmark in MULTI_VIEW:
+        return ""  # in a column of its own
+    words: Mapping[tuple[str, Any], str] = {
+        ("coords", True): "coordinates in words",
+        ("rounds", True): "step by step",
+        ("style", "chain"): "chain of thought",
+        ("mark", "none"): "no mark",
+    }
+    named = {"lang": "{}", "mark": "mark as {}", "form": "asked as {}", "frame": "frame {}"}
+    return words.get((key, value)) or named.get(key, f"{key} {{}}").format(value)
+
+
+def reasons(tasks: Iterable[Task]) -> str:
+    """Why answers could not be read or scored, commonest first: "unparsed:hedged 2, unscored:judge_failed 1"."""
+    total: Counter[str] = Counter()
+    for task in tasks:
+        total.update(task.reasons)
+    return ", ".join(f"{reason} {n}" for reason, n in total.most_common())

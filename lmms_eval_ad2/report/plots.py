@@ -1,0 +1,168 @@
+"""Plots as SVG text for the report page; the one file that imports matplotlib.
+
+Text stays text (the page sets its colour for light and dark), backgrounds are transparent, and
+lines are of a grey that is seen on both.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.report.grid import Grid, kind_title
+from lmms_eval_ad2.report.runs import Run
+
+# Okabe and Ito's colours, told apart by colour-blind readers too.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8B7FD1", "#B8A800")
+FLOOR, CEILING = "#9AA0A6", "#C9CDD2"
+GREY = "#8A8F98"
+STATUS = {"ok": "#009E73", "unparsed": "#E69F00", "unscored": "#D55E00"}
+WIDTH = 9.6  # inches: 72 units each in SVG
+SETTINGS = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "ad2",  # the same figures give the same bytes
+    "text.parse_math": False,  # a "$" in a label is a dollar sign
+    "font.size": 9,
+    "axes.edgecolor": GREY,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+
+
+def bars(grid: Grid) -> str | None:
+    """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure.
+
+    Columns in which less is better are left to the table.
+    """
+    rows = [row for row in grid.rows if row.kind != "published"]
+    spots = [
+        i for i, column in enumerate(grid.columns)
+        if not column.lower_is_better and any(r.cells[i] is not None and r.cells[i].official is not None for r in rows)
+    ]  # fmt: skip
+    if not rows or not spots:
+        return None
+    with _settings():
+        figure, axes = _figure(2.6 if len(rows) < 4 else 3.0)
+        width = 0.8 / len(rows)
+        colours = _row_colours([row.kind for row in rows])
+        for r, row in enumerate(rows):
+            have = [(x, row.cells[i]) for x, i in enumerate(spots) if row.cells[i] is not None]
+            shown = [(x + (r - (len(rows) - 1) / 2) * width, c) for x, c in have if c and c.official is not None]
+            axes.bar([x for x, _ in shown], [c.official for _, c in shown], width * 0.92, color=colours[r], label=_short(row.label))
+            spans = [(x, c.official, c.ci) for x, c in shown if c.ci]
+            if spans:
+                below, above = [max(0, v - ci[0]) for _, v, ci in spans], [max(0, ci[1] - v) for _, v, ci in spans]
+                axes.errorbar(
+                    [x for x, *_ in spans], [v for _, v, _ in spans], [below, above],
+                    fmt="none", ecolor=GREY, elinewidth=1.2, capsize=2.5,
+                )  # fmt: skip
+        axes.set_xticks(range(len(spots)), [_tick(grid.columns[i].title, grid.columns[i].judge, len(spots)) for i in spots])
+        axes.set_xlim(-0.6, len(spots) - 0.4)
+        top = max(c.ci[1] if c.ci else c.official for row in rows for i in spots if (c := row.cells[i]) and c.official is not None)
+        axes.set_ylim(0, 100 if top > 40 else max(5.0, top * 1.2))
+        axes.set_ylabel("percent")
+        _finish(figure, axes, len(rows))
+        return _svg(figure)
+
+
+def status(runs: Sequence[Run]) -> str | None:
+    """A bar a task of each run: the shares of answers that were scored, not read, and not scored."""
+    bars_ = [
+        (f"{_short(run.name)} · {task.name}", task.score)
+        for run in runs for task in run.tasks.values() if task.score.n
+    ]  # fmt: skip
+    if not bars_:
+        return None
+    with _settings():
+        figure, axes = _figure(0.7 + 0.24 * len(bars_))
+        left = [0.0] * len(bars_)
+        for name, colour in STATUS.items():
+            share = [100 * getattr(c, f"n_{name}") / c.n for _, c in bars_]
+            axes.barh(range(len(bars_)), share, 0.7, left=left, color=colour, label=name)
+            left = [a + b for a, b in zip(left, share, strict=True)]
+        axes.set_yticks(range(len(bars_)), [label for label, _ in bars_])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("percent of the samples")
+        _finish(figure, axes, len(STATUS), axis="x")
+        return _svg(figure)
+
+
+def error_kinds(runs: Sequence[Run]) -> str | None:
+    """A bar a task of each run: which kinds of distractor its wrong answers chose, in percent."""
+    bars_ = [
+        (f"{_short(run.name)} · {task.name}", task.error_kinds)
+        for run in runs for task in run.tasks.values() if sum(task.error_kinds.values())
+    ]  # fmt: skip
+    if not bars_:
+        return None
+    kinds = sorted({kind for _, counts in bars_ for kind in counts})
+    with _settings():
+        figure, axes = _figure(0.9 + 0.26 * len(bars_))
+        left = [0.0] * len(bars_)
+        for k, kind in enumerate(kinds):
+            share = [_percent(counts, kind) for _, counts in bars_]
+            axes.barh(range(len(bars_)), share, 0.7, left=left, color=COLOURS[k % len(COLOURS)], label=_short(kind_title(kind)))
+            left = [a + b for a, b in zip(left, share, strict=True)]
+        axes.set_yticks(range(len(bars_)), [f"{label} (n {sum(c.values())})" for label, c in bars_])
+        axes.invert_yaxis()
+        axes.set_xlim(0, 100)
+        axes.set_xlabel("percent of the wrong answers")
+        _finish(figure, axes, len(kinds), axis="x")
+        return _svg(figure)
+
+
+def _percent(counts: Mapping[str, int], kind: str) -> float:
+    return 100 * counts.get(kind, 0) / sum(counts.values())
+
+
+def _short(text: str, limit: int = 44) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _tick(title: str, judge: str | None, ticks: int) -> str:
+    limit = max(9, 110 // max(1, ticks))
+    return _short(title, limit) + (f"\n[{_short(judge.split(';')[0], limit)}]" if judge else "")
+
+
+def _row_colours(kinds: Sequence[str]) -> list[str]:
+    """Models in colours, floors and ceilings in greys."""
+    colours, used = [], 0
+    for kind in kinds:
+        if kind == "run":
+            colours.append(COLOURS[used % len(COLOURS)])
+            used += 1
+        else:
+            colours.append(FLOOR if kind == "floor" else CEILING)
+    return colours
+
+
+def _settings() -> Any:
+    return require("matplotlib", "plots of the report page").rc_context(SETTINGS)
+
+
+def _figure(height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _finish(figure: Any, axes: Any, series: int, axis: str = "y") -> None:
+    axes.grid(axis=axis, color=GREY, alpha=0.25, linewidth=0.8)
+    axes.set_axisbelow(True)
+    figure.legend(loc="outside upper left", ncols=min(series, 4), frameon=False)
+
+
+def _svg(figure: Any) -> str:
+    """The <svg> element alone: no XML head, no metadata, nothing that points elsewhere."""
+    buffer = io.StringIO()
+    figure.savefig(
+        buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+    )
+    text = buffer.getvalue()
+    return text[text.index("<svg") :]

@@ -1,0 +1,111 @@
+"""What the papers print: AD2-Bench Tables 2, 3, 5-7; CODA-LM Tables 2, 3, 6, 7; AutoDrive-QA Tables 1, 7, 8.
+
+The figures are facts and stand in `published.yaml`. They come from other data and other judges
+than a user's run, so they are shown under it, never mixed with it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """A printed row: its text cells by name, its figures by column; None where the figure is not legible."""
+
+    labels: Mapping[str, str]
+    values: Mapping[str, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedTable:
+    """A printed table. `judge` rated the columns in `judged`; `means` says which columns are means of which."""
+
+    paper: str
+    number: int
+    title: str
+    columns: tuple[str, ...]
+    judge: str | None
+    judge_models: str
+    judged: frozenset[str]
+    means: Mapping[str, tuple[str, ...]]
+    rows: tuple[PublishedRow, ...]
+
+    @property
+    def source(self) -> str:
+        return f"{self.paper}, Table {self.number}"
+
+    def judge_of(self, column: str) -> str | None:
+        """Who rated a column: the paper's LLM, or None where no judge was needed."""
+        return self.judge if column in self.judged else None
+
+    def judged_alike(self, column: str, label: str | None) -> bool:
+        """Whether a run's judge `label` ("openai:gpt-4o-2024-11-20", "lexical", None) is of the kind that rated `column`."""
+        if column not in self.judged:
+            return label is None
+        backend, _, model = (label or "").partition(":")
+        return backend == "openai" and re.fullmatch(self.judge_models, model) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Inconsistency:
+    """A place where a paper does not agree with itself: what it says, and what its own figures give."""
+
+    where: str
+    says: str
+    computed: str
+
+
+def table(benchmark: str, number: int) -> PublishedTable:
+    """A printed table; KeyError where it is not on file."""
+    return _read()[benchmark][0][number]
+
+
+def tables() -> list[PublishedTable]:
+    """All printed tables."""
+    return [t for by_number, _ in _read().values() for t in by_number.values()]
+
+
+def inconsistent(benchmark: str) -> tuple[Inconsistency, ...]:
+    """Where the paper of a benchmark does not agree with itself."""
+    return _read()[benchmark][1]
+
+
+@functools.cache
+def _read() -> dict[str, tuple[dict[int, PublishedTable], tuple[Inconsistency, ...]]]:
+    text = resources.files(__package__).joinpath("published.yaml").read_text("utf-8")
+    papers = {}
+    for benchmark, paper in yaml.safe_load(text).items():
+        by_number = {t["number"]: _table(paper, t) for t in paper["tables"]}
+        papers[benchmark] = (by_number, tuple(Inconsistency(**i) for i in paper.get("inconsistent", ())))
+    return papers
+
+
+def _table(paper: Mapping[str, Any], raw: Mapping[str, Any]) -> PublishedTable:
+    labels, columns = raw["labels"], tuple(raw["columns"])
+    rows = tuple(
+        PublishedRow(
+            dict(zip(labels, row[: len(labels)], strict=True)),
+            dict(zip(columns, row[len(labels) :], strict=True)),
+        )
+        for row in raw["rows"]
+    )
+    means = {name: tuple(of) for name, of in raw.get("means", {}).items()}
+    return PublishedTable(
+        paper=paper["paper"],
+        number=raw["number"],
+        title=raw["title"],
+        columns=columns,
+        judge=paper["judge"],
+        judge_models=paper.get("judge_models", ""),
+        judged=frozenset(raw.get("judged", ())),
+        means=means,
+        rows=rows,
+    )

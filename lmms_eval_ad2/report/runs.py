@@ -1,0 +1,252 @@
+"""Finished runs on disk -> Run. Reads summary.json; its shape is docs/architecture.md, schema "ad2-run/1".
+
+All figures are percentages. What is absent is None, never 0.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.errors import DataError
+
+SCHEMA = "ad2-run/1"
+FLOORS = {"ad2_chance": "chance", "ad2_majority": "majority"}
+CEILINGS = {"ad2_oracle": "oracle"}
+
+_log = logging.getLogger(__name__)
+_AGAIN = "run the evaluation again with this version, or report it with the version that wrote it"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure under both rules with its interval and counts. `partial`: a mean over fewer columns than the paper's."""
+
+    official: float | None
+    strict: float | None
+    ci: tuple[float, float] | None
+    n: int
+    n_ok: int
+    n_unparsed: int
+    n_unscored: int
+    judge: str | None = None
+    reason: str | None = None
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """The table of one task. `variant` holds what differs from the canonical way of asking."""
+
+    name: str
+    benchmark: str
+    part: str
+    variant: Mapping[str, Any]
+    data: Mapping[str, Any]
+    score: Cell
+    columns: Mapping[str, Cell]
+    subtasks: Mapping[str, Cell]
+    breakdowns: Mapping[str, Mapping[str, Cell]]
+    error_kinds: Mapping[str, int]
+    reasons: Mapping[str, int]
+    judge: str | None
+
+    @property
+    def open_ended(self) -> bool:
+        """Free text scored by n-gram metrics alone (the open-ended columns of AutoDrive-QA Table 1)."""
+        return self.variant.get("judge") is False
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A finished run: `about` is the "run" block of its summary, `name` is unique among the runs loaded together."""
+
+    folder: Path
+    name: str
+    about: Mapping[str, Any]
+    tasks: Mapping[str, Task]
+
+    @property
+    def role(self) -> str:
+        """ "run", or "floor" and "ceiling" for the models that answer by chance, by majority, or from the key."""
+        model = self.about.get("model")
+        return "floor" if model in FLOORS else "ceiling" if model in CEILINGS else "run"
+
+    @property
+    def judge(self) -> str | None:
+        judge = self.about.get("judge")
+        return judge.get("label") if isinstance(judge, Mapping) else None
+
+
+def load(paths: Sequence[Path]) -> list[Run]:
+    """Every run at or below `paths`, models first, then floors and ceilings.
+
+    A path is a summary.json, a run folder, or any folder above runs. Raises DataError for a path
+    without a finished run and for a summary that is broken, foreign or of another schema. A run that
+    has answers but no summary is unfinished: it is named in a warning and left out.
+    """
+    files: dict[Path, Path] = {}
+    for path in paths:
+        for file in _summaries(Path(path)):
+            files.setdefault(file.resolve(), file)
+    runs = _distinct([_read(file) for file in files.values()])
+    return sorted(runs, key=lambda run: ("run", "floor", "ceiling").index(run.role))
+
+
+def _summaries(path: Path) -> list[Path]:
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise DataError(path, None, "path", "a run folder, or a folder above runs", "nothing there")
+    found = sorted(path.rglob("summary.json"))
+    unfinished = sorted(j.parent for j in path.rglob("journal") if j.is_dir() and not (j.parent / "summary.json").exists())
+    if not found:
+        hint = "run the same command again: it goes on where it stopped" if unfinished else ""
+        what = f"only unfinished runs ({', '.join(str(u) for u in unfinished)})" if unfinished else "none"
+        raise DataError(path, None, "summary.json", "a finished run at or below this folder", what, hint)
+    for folder in unfinished:
+        _log.warning("%s: unfinished run, left out; run the same command again to finish it", folder)
+    return found
+
+
+def _read(path: Path) -> Run:
+    try:
+        data = json.loads(path.read_text("utf-8"), parse_constant=_not_finite)
+    except (OSError, ValueError, RecursionError) as exc:
+        raise DataError(path, None, "file", "the summary of a run, as JSON", str(exc), _AGAIN) from exc
+    found = data.get("schema") if isinstance(data, dict) else type(data).__name__
+    if found != SCHEMA:
+        raise DataError(path, None, "schema", f"'{SCHEMA}'", found or "no schema", _AGAIN)
+    place = _Place(path)
+    about, tasks = place.mapping(data, "run"), place.mapping(data, "tasks")
+    label = str(about.get("label") or about.get("model") or path.parent.name)
+    return Run(path.parent, label, about, {name: _task(place, name, table) for name, table in tasks.items()})
+
+
+def _not_finite(text: str) -> float:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _distinct(runs: Sequence[Run]) -> list[Run]:
+    """Give runs of the same model names of their own: by their judges where these differ, else by their folders."""
+    same = Counter(run.name for run in runs)
+    judged = Counter((run.name, run.judge) for run in runs)
+    named = []
+    for run in runs:
+        if same[run.name] > 1:
+            mark = str(run.judge) if judged[run.name, run.judge] == 1 else run.folder.name
+            run = replace(run, name=f"{run.name} ({mark})")
+        named.append(run)
+    return named
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Reads fields of one file; a wrong one is a DataError that names it."""
+
+    file: Path
+    at: str = ""
+
+    def inside(self, name: str) -> _Place:
+        return _Place(self.file, f"{self.at}.{name}" if self.at else name)
+
+    def wrong(self, name: str, expected: str, found: Any) -> DataError:
+        return DataError(self.file, None, self.inside(name).at, expected, found, _AGAIN)
+
+    def mapping(self, data: Mapping[str, Any], name: str, default: Any = None) -> Mapping[str, Any]:
+        value = data.get(name, default)
+        if not isinstance(value, dict):
+            raise self.wrong(name, "a mapping", value)
+        return value
+
+    def text(self, data: Mapping[str, Any], name: str) -> str:
+        value = data.get(name)
+        if not isinstance(value, str):
+            raise self.wrong(name, "text", value)
+        return value
+
+    def number(self, data: Mapping[str, Any], name: str) -> float | None:
+        value = data.get(name)
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)):
+            raise self.wrong(name, "a percentage or null", value)
+        return value
+
+    def count(self, data: Mapping[str, Any], name: str) -> int:
+        value = data.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self.wrong(name, "a count", value)
+        return value
+
+    def counts(self, data: Mapping[str, Any], name: str) -> dict[str, int]:
+        inner = self.mapping(data, name, {})
+        return {str(key): self.inside(name).count(inner, key) for key in inner}
+
+    def cell(self, data: Mapping[str, Any], name: str) -> Cell:
+        raw, here = self.mapping(data, name), self.inside(name)
+        ci = raw.get("ci")
+        if ci is not None and (
+            not isinstance(ci, list) or len(ci) != 2 or not all(isinstance(x, int | float) and math.isfinite(x) for x in ci)
+        ):
+            raise here.wrong("ci", "[low, high] or null", ci)
+        return Cell(
+            here.number(raw, "official"), here.number(raw, "strict"), (ci[0], ci[1]) if ci else None,
+            *(here.count(raw, key) for key in ("n", "n_ok", "n_unparsed", "n_unscored")),
+            judge=raw.get("judge"), reason=raw.get("reason"), partial=bool(raw.get("missing_columns")),
+        )  # fmt: skip
+
+    def cells(self, data: Mapping[str, Any], name: str) -> dict[str, Cell]:
+        inner = self.mapping(data, name, {})
+        return {str(key): self.inside(name).cell(inner, key) for key in inner}
+
+
+def _task(place: _Place, name: str, table: Any) -> Task:
+    here = place.inside("tasks").inside(name)
+    if not isinstance(table, dict):
+        raise place.inside("tasks").wrong(name, "a mapping", table)
+    breakdowns = here.mapping(table, "breakdowns", {})
+    return Task(
+        name=name,
+        benchmark=here.text(table, "benchmark"),
+        part=here.text(table, "part"),
+        variant=here.mapping(table, "variant", {}),
+        data=here.mapping(table, "data"),
+        score=here.cell(table, "score"),
+        columns=here.cells(table, "columns"),
+        subtasks=here.cells(table, "subtasks"),
+        breakdowns={key: here.inside("breakdowns").cells(breakdowns, key) for key in breakdowns},
+        error_kinds=here.counts(table, "error_kinds"),
+        reasons=here.counts(table, "reasons"),
+        judge=table.get("judge"),
+    )
+
+
+def sample_rows(run: Run, task: str) -> Iterator[dict[str, Any]]:
+    """The rows of samples/<task>.jsonl, one at a time. A last line that breaks off is named in a warning and left out."""
+    path = run.folder / "samples" / f"{task}.jsonl"
+    try:
+        with path.open(encoding="utf-8", errors="replace") as handle:
+            for number, line in enumerate(handle, 1):
+                row = _row(path, number, line)
+                if row is not None:
+                    yield row
+    except FileNotFoundError:
+        raise DataError(path, None, "file", "the samples of a finished run", "no such file") from None
+
+
+def _row(path: Path, number: int, line: str) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as exc:
+        if not line.endswith("\n"):  # only the last line can lack its end: a copy that was cut off
+            _log.warning("%s: line %d breaks off; left out", path, number)
+            return None
+        raise DataError(path, number, "line", "one JSON object", line[:80]) from exc
+    if not isinstance(row, dict) or "id" not in row:
+        raise DataError(path, number, "id", "a sample as JSON object with an id", line[:80])
+    return row

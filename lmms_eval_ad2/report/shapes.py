@@ -1,0 +1,162 @@
+"""The shapes of the papers' tables: which figure of which task stands in which column.
+
+A column's `key` is its name in `published.yaml`; `place` says where a run has it:
+("score",), ("columns", NAME) or ("breakdowns", "category", NAME) of the task of that `part`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table. `headline` figures carry their interval in text tables.
+
+    `mean_of` names columns of the same table: then the figure is their mean, and there is no `part`.
+    `open_ended`: taken from the task that asks the same questions openly (AutoDrive-QA Table 1).
+    """
+
+    key: str
+    title: str
+    part: str = ""
+    place: tuple[str, ...] = ("score",)
+    headline: bool = False
+    lower_is_better: bool = False
+    open_ended: bool = False
+    mean_of: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A table: of the paper (`number`), or our own (None).
+
+    `views`: with a column for the number of views; `kinds`: a row a kind of distractor; `extras`: where a run's
+    further figures are, which stand outside the paper's columns and come after them ("columns", "category").
+    """
+
+    benchmark: str
+    number: int | None
+    title: str
+    columns: tuple[Column, ...]
+    views: bool = False
+    kinds: bool = False
+    extras: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def parts(self) -> frozenset[str]:
+        return frozenset(c.part for c in self.columns if c.part)
+
+
+def _columns(part: str, titles: dict[str, str], mean: str = "") -> tuple[Column, ...]:
+    """Columns of one task, and its score last under the title `mean`."""
+    inner = tuple(
+        Column(key, title, part, ("columns", key), lower_is_better=key == "ocr_cer") for key, title in titles.items()
+    )
+    return (*inner, Column("score", mean, part, headline=True)) if mean else inner
+
+
+def _headline(key: str, title: str, part: str) -> Column:
+    return Column(key, title, part, headline=True)
+
+
+AD2_PARTS = {
+    "perception_base": "Base Perc.",
+    "perception_advanced": "Adv. Perc.",
+    "relation": "Relation Und.",
+    "cot": "Event Res.",
+}
+COT = {"sacs": "SACS", "slps": "SLPS", "orcs": "ORCS", "djss": "DJSS"}
+BASE = {"existence": "Existence", "counting": "Counting", "location": "Location", "detection": "Detection"}
+ADVANCED = {
+    "ocr_f1": "OCR-F1",
+    "ocr_cer": "OCR-CER ↓",
+    "attribute": "Attr.",
+    "position": "Pos.",
+    "caption_others": "Cap. & Others",
+}
+RELATION = {"spatial": "Spatial", "occlusion": "Occlusion", "social": "Social", "causal": "Causal"}
+REGION_CLASSES = {
+    "vehicle": "Vehicle", "vru": "VRU", "traffic_cone": "Cone", "traffic_light": "Light", "traffic_sign": "Sign",
+    "barrier": "Barrier", "miscellaneous": "Mis.",
+}  # fmt: skip
+CAPTIONS = {"bleu_4": "BLEU-4", "meteor": "METEOR", "cider": "CIDEr", "spice": "SPICE"}
+MCQ_PARTS = {"perception": "Perception", "prediction": "Prediction", "planning": "Planning"}
+# The groups of AutoDrive-QA Table 7, in its order; other kinds of distractor follow.
+ERROR_KINDS = {
+    "driving_domain_misconceptions": "Driving domain misconceptions",
+    "logical_inconsistencies": "Logical inconsistencies",
+    "misinterpreted_sensor_inputs": "Misinterpreted sensor inputs",
+}
+
+
+def _mcq_columns() -> tuple[Column, ...]:
+    columns: list[Column] = []
+    for part, title in MCQ_PARTS.items():
+        columns += [
+            _headline(part, title, part),
+            Column(f"{part}_bleu", "BLEU", part, ("columns", "bleu_4"), open_ended=True),
+            Column(f"{part}_cider", "CIDEr", part, ("columns", "cider"), open_ended=True),
+        ]
+    return tuple(columns)
+
+
+SHAPES: tuple[Shape, ...] = (
+    Shape(
+        "ad2_bench", 2, "AD2-Bench: overall",
+        (
+            *(_headline(part, title, part) for part, title in AD2_PARTS.items()),
+            Column("average", "Avg-S (w/ CoT)", headline=True, mean_of=tuple(AD2_PARTS)),
+        ),
+        notes=("Event Res. is the mean of the four chain-of-thought scores of Table 3; Avg-S the mean of the four parts.",),
+    ),
+    Shape(
+        "ad2_bench", 3, "AD2-Bench: reasoning without and with chain of thought",
+        (
+            _headline("reasoning", "w/o CoT", "reasoning"),
+            _headline("cot", "w/ CoT", "cot"),
+            *(Column(key, title, "cot", ("columns", key)) for key, title in COT.items()),
+        ),
+    ),
+    Shape("ad2_bench", 5, "AD2-Bench: basic perception", _columns("perception_base", BASE, "Avg-S"), extras="columns"),
+    Shape(
+        "ad2_bench", 6, "AD2-Bench: advanced perception", _columns("perception_advanced", ADVANCED, "Avg-S"),
+        extras="columns",
+        notes=("OCR-CER (lower is better, can pass 100) stands outside the mean.",),
+    ),
+    Shape("ad2_bench", 7, "AD2-Bench: relation understanding", _columns("relation", RELATION, "Avg-S"), extras="columns"),
+    Shape(
+        "coda_lm", 2, "CODA-LM: general perception and driving suggestions",
+        (
+            _headline("general", "General", "general"),
+            _headline("suggestion", "Suggestion", "suggestion"),
+            _headline("region", "Regional", "region"),
+            Column("final", "Final", headline=True, mean_of=("general", "region", "suggestion")),
+        ),
+        notes=("Regional and Final (the mean of the three tasks, as the benchmark's own scripts rank) are not in the paper's table.",),
+    ),
+    Shape(
+        "coda_lm", 3, "CODA-LM: regional perception by class",
+        (
+            _headline("all", "ALL", "region"),
+            *(Column(k, title, "region", ("breakdowns", "category", k)) for k, title in REGION_CLASSES.items()),
+        ),
+        extras="category",
+        notes=("ALL is the mean over samples, not over classes.",),
+    ),
+    Shape("coda_lm", 6, "CODA-LM: regional perception, n-gram metrics (x100)", _columns("region", CAPTIONS)),
+    Shape("autodrive_qa", 1, "AutoDrive-QA: accuracy", _mcq_columns(), views=True),
+    Shape(
+        "autodrive_qa", 7, "AutoDrive-QA: wrong answers by the kind of the chosen distractor",
+        tuple(Column(part, title, part) for part, title in MCQ_PARTS.items()), views=True, kinds=True,
+        notes=("Percent of the wrong answers that chose an option of known kind, and their number. "
+               "The paper's three groups sum to 100; a run's other kinds are listed too.",),
+    ),
+)  # fmt: skip
+
+
+def own_shape(benchmark: str, parts: tuple[str, ...]) -> Shape:
+    """The table of a benchmark that has none in a paper of ours: one column a part."""
+    columns = tuple(_headline(part, part.replace("_", " ").capitalize(), part) for part in parts)
+    return Shape(benchmark, None, f"{benchmark}: score by part", columns, views=True)

@@ -1,0 +1,156 @@
+"""Grids as text for a terminal or as Markdown.
+
+A run takes two lines in a text table: the benchmark's own rules with the 95 % interval of
+headline figures, and beneath it the strict ones. In Markdown both stand in one cell.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow, grids
+from lmms_eval_ad2.report.lines import data_notes
+from lmms_eval_ad2.report.runs import Cell, Run
+
+NONE = "–"
+NGRAM = "– (n-gram metrics only)"
+LEGEND = (
+    "First line: as the benchmark's own rules count [95 % interval]. Second line, 'strict': everything unread or "
+    "unscored counts as the worst score. – : no figure. Figures of different judges stand in different columns."
+)
+LEGEND_MARKDOWN = (
+    "official [95 % interval] / strict: official as the benchmark's own rules count, strict with everything unread or "
+    "unscored as the worst score. – : no figure. Figures of different judges stand in different columns."
+)
+
+
+def render(runs: Sequence[Run], *, published: bool = True, markdown: bool = False) -> str:
+    """All tables of `runs` with the papers' figures beneath (`published`), and a list of every task with its counts."""
+    blocks = [LEGEND_MARKDOWN if markdown else LEGEND]
+    blocks += [_grid(grid, markdown) for grid in grids(runs, with_published=published)]
+    blocks.append(_overview(runs, markdown))
+    return "\n\n".join(blocks) + "\n"
+
+
+def number(value: float | None, decimals: int = 1) -> str:
+    return NONE if value is None else f"{value:.{decimals}f}"
+
+
+def interval(cell: Cell) -> str:
+    """ "57.3 [55.1, 59.4]"; without an interval the figure alone, without a figure a dash and why."""
+    if cell.official is None:
+        missing = [f"{n} {word}" for n, word in ((cell.n_unparsed, "unparsed"), (cell.n_unscored, "unscored")) if n]
+        return f"{NONE} ({', '.join(missing)})" if missing else NONE
+    mark = "†" if cell.partial else ""
+    span = f" [{number(cell.ci[0])}, {number(cell.ci[1])}]" if cell.ci else ""
+    return f"{number(cell.official)}{mark}{span}"
+
+
+def official(cell: Cell | None, row: GridRow, column: GridColumn, grid: Grid) -> str:
+    """The text of a figure under the benchmark's own rules."""
+    if cell is None:
+        return NONE if row.kind != "published" else ""
+    if row.kind == "published":
+        return number(cell.official, grid.decimals)
+    if grid.kinds:
+        return f"{number(cell.official)} ({cell.n})"
+    if column.headline or cell.official is None:
+        return interval(cell)
+    return number(cell.official) + ("†" if cell.partial else "")
+
+
+def counts(row: GridRow) -> tuple[str, str]:
+    """ "400" and "2 / 1": how many samples, and how many of them unparsed / unscored."""
+    return ("", "") if row.n is None else (str(row.n), f"{row.n_unparsed} / {row.n_unscored}")
+
+
+def _grid(grid: Grid, markdown: bool) -> str:
+    headers = ["Model", *(["Views"] if grid.views else []), "Data", "Judge"]
+    headers += [c.heading if markdown else _stacked(c) for c in grid.columns]
+    headers.append("n (unparsed / unscored)" if markdown else "n\nunparsed / unscored")
+    rows = [(_markdown_row if markdown else _text_row)(row, grid) for row in grid.rows]
+    title = grid.title + (f" (shape of {grid.source})" if grid.source else "")
+    lines = [f"### {_escape(title)}\n" if markdown else title, _table(headers, rows, markdown)]
+    lines += [("\n- " if i == 0 else "- ") + _escape(n) if markdown else f"  {n}" for i, n in enumerate(grid.notes)]
+    return "\n".join(lines)
+
+
+def _stacked(column: GridColumn) -> str:
+    judge = (column.judge or "").replace("; ", ";\n")
+    return f"{column.title}\n[{judge}]" if judge else column.title
+
+
+def _text_row(row: GridRow, grid: Grid) -> list[str]:
+    if row.kind == "published":
+        label = f"published: {row.label}"
+        return [label, *([row.views] if grid.views else []), row.data, "", *_officials(row, grid), ""]
+    if grid.kinds:
+        return [row.label, *([row.views] if grid.views else []), row.data, NONE, *_officials(row, grid), ""]
+    n, bad = counts(row)
+    strict = [number(c.strict) if c is not None and c.strict is not None else "" for c in row.cells]
+    cells = [f"{a}\n{b}" if b else a for a, b in zip(_officials(row, grid), strict, strict=True)]
+    return [
+        f"{row.label}\n· strict", *([row.views] if grid.views else []),
+        f"{row.data}\n{row.note}", row.judge or NONE, *cells, f"{n}\n{bad}",
+    ]  # fmt: skip
+
+
+def _markdown_row(row: GridRow, grid: Grid) -> list[str]:
+    if row.kind == "published":
+        cells = [f"*published:* {row.label}", *([row.views] if grid.views else []), row.data, "", *_officials(row, grid), ""]
+        return [_escape(c) for c in cells]
+    n, bad = counts(row)
+    n = f"{n} ({bad})" if n else ""
+    cells = [
+        f"{a} / {number(c.strict)}" if c is not None and c.strict is not None else a
+        for a, c in zip(_officials(row, grid), row.cells, strict=True)
+    ]
+    data = f"{row.data} ({row.note})" if row.note else row.data
+    found = [f"{row.label}", *([row.views] if grid.views else []), data, row.judge or NONE, *cells, n]
+    return [_escape(c) for c in found]
+
+
+def _officials(row: GridRow, grid: Grid) -> list[str]:
+    return [official(c, row, column, grid) for c, column in zip(row.cells, grid.columns, strict=True)]
+
+
+def _overview(runs: Sequence[Run], markdown: bool) -> str:
+    headers = ["Run", "Task", "Data", "sha256", "Judge", "Score", "Strict", "n", "ok", "unparsed", "unscored", "Reasons"]
+    rows = []
+    for run in runs:
+        for task in run.tasks.values():
+            notes = data_notes(str(task.data.get("name", "?")), run.about.get("limit"))
+            data = " ".join(str(task.data.get(k, "")) for k in ("name", "split")) + (f" ({'; '.join(notes)})" if notes else "")
+            s = task.score
+            why = ", ".join(f"{reason} {n}" for reason, n in task.reasons.items())
+            rows.append([
+                run.name, task.name, data, str(task.data.get("sha256", ""))[:8], task.judge or NONE, NGRAM if task.open_ended else interval(s),
+                number(s.strict), str(s.n), str(s.n_ok), str(s.n_unparsed), str(s.n_unscored), why,
+            ])  # fmt: skip
+    title = "All tasks"
+    shown = [[_escape(c) for c in row] for row in rows] if markdown else rows
+    return (f"### {title}\n\n" if markdown else f"{title}\n") + _table(headers, shown, markdown)
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) -> str:
+    tabulate = require("tabulate", "tables").tabulate
+    clean = [[_printable(c) for c in row] for row in rows]
+    text = tabulate(
+        clean, [_printable(h) for h in headers], tablefmt="pipe" if markdown else "simple", disable_numparse=True
+    )
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+def _printable(text: str) -> str:
+    """Without control characters (a label could otherwise rewrite the terminal); line breaks stay."""
+    return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf"))
+
+
+def _escape(text: str) -> str:
+    """Text for a Markdown cell: nothing in a label may open a column, a tag or a link."""
+    for char in "\\`|":
+        text = text.replace(char, "\\" + char)
+    text = text.replace("<", "&lt;").replace(">", "&gt;").replace("](", "]\\(")
+    return text.replace("\n", " ")

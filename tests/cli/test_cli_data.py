@@ -1,0 +1,95 @@
+"""`ad2 data`, from the command line in."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.cli import data
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.library import open_dataset
+from lmms_eval_ad2.releases import RELEASES
+
+ROW = {
+    "id": "q1", "image": "a.jpg", "dimension": "perception_base", "subtask": "counting", "form": "count",
+    "question": "How many?", "answer": 2,
+}  # fmt: skip
+
+
+def ad2(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    data.register(parser.add_subparsers(required=True))
+    args = parser.parse_args(["data", *words])
+    return args.func(args)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join([json.dumps(ROW), "{", json.dumps({**ROW, "id": "q2"})]), encoding="utf-8")
+    return path
+
+
+def test_import_list_verify_relocate(source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DataError, match=r"rows.jsonl, row 2.*--skip-bad"):
+        ad2("import", "ad2_bench", str(source))
+    assert ad2("import", "ad2_bench", str(source), "--skip-bad", "--as", "mine", "--split", "dev") == 0
+    out, err = capsys.readouterr()
+    assert "mine (dev): 2 records [perception_base 2]" in out
+    assert "bad rows skipped: 1, listed in" in err
+    listed = Path(err.strip().splitlines()[-1].split("listed in ")[1])
+    assert json.loads(listed.read_text("utf-8"))["row"] == 2
+
+    assert ad2("list") == 0
+    assert "mine (dev): 2 records" in capsys.readouterr().out
+    assert ad2("list", "--json") == 0
+    (manifest,) = json.loads(capsys.readouterr().out)
+    assert (manifest["name"], manifest["bad_rows"], manifest["source"]["release"]) == ("mine", 1, "ad2_bench")
+
+    assert ad2("verify", "mine") == 0
+    assert capsys.readouterr().out == "mine (dev): 2 records: ok\n"
+    assert ad2("verify", "mine", "--images", "--json") == 1
+    (verdict,) = json.loads(capsys.readouterr().out)
+    assert (verdict["ok"], verdict["n_problems"]) == (False, 2)
+    assert "image a.jpg: file not found" in verdict["problems"][0]
+
+    images = tmp_path / "images"
+    images.mkdir()
+    (images / "a.jpg").touch()
+    assert ad2("relocate", "mine", "--images", str(images)) == 0
+    assert open_dataset("mine", "dev").image_root == images
+
+
+def test_a_second_import_of_the_same_is_left_alone(source: Path) -> None:
+    words = ("import", "ad2_bench", str(source), "--skip-bad")
+    assert ad2(*words) == 0
+    part = open_dataset("ad2_bench", "test").parts[0]
+    before = part.stat().st_mtime_ns
+    assert ad2(*words) == 0
+    assert part.stat().st_mtime_ns == before
+    assert ad2(*words, "--no-resume") == 0
+    assert part.stat().st_mtime_ns != before
+
+
+def test_an_empty_home_and_unknown_names(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ad2("list") == 0
+    assert "nothing is imported" in capsys.readouterr().out
+    with pytest.raises(Ad2Error, match="did you mean 'coda_lm'"):
+        ad2("import", "codalm", str(source))
+    with pytest.raises(Ad2Error, match="run: ad2 data import coda_lm"):
+        ad2("verify", "coda_lm")
+    with pytest.raises(Ad2Error, match="not found"):
+        ad2("import", "ad2_bench", str(source.with_name("none.jsonl")))
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_every_release_prints_its_schema(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ad2("schema", name) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(("SOURCE:", "Format raw"))
+    assert max(map(len, text.splitlines())) <= 120
+    assert ad2("schema") == 0
+    assert name in capsys.readouterr().out

@@ -1,0 +1,97 @@
+"""`ad2 drivelm score`: its table, its JSON, its errors."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.cli import drivelm
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.metrics.caption import java
+
+needs_java = pytest.mark.skipif(not java.usable(), reason="no Java")
+
+
+def ad2(*words: str | Path) -> int:
+    parser = argparse.ArgumentParser()
+    drivelm.register(parser.add_subparsers())
+    args = parser.parse_args(["drivelm", "score", *map(str, words)])
+    return args.func(args)
+
+
+def real_files(data_dir: Path) -> tuple[Path, str, Path]:
+    return data_dir / "drivelm" / "output.json", "--truth", data_dir / "drivelm" / "test_eval.json"
+
+
+@needs_java
+def test_json_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ad2(*real_files(data_dir), "--json") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert (data["accuracy"], data["match_f1"], data["final"], data["tokenizer"]) == (0.0, 0.0, None, "ptb")
+    assert (data["n_accuracy"], data["n_language"], data["n_match"], data["n_llm"]) == (9, 9, 4, 9)
+    assert (data["n_skipped_by_walk"], data["n_missing"], data["n_duplicate"], data["n_unknown"]) == (35, 0, 0, 0)
+    assert 0.1 < data["bleu_1"] < 0.3
+    assert data["bleu_1"] > data["bleu_2"] > data["bleu_3"] > data["bleu_4"] >= 0
+    assert 0.1 < data["rouge_l"] < 0.3
+    assert 0 < data["cider"] < 0.1
+    assert set(data["unscored"]) == {"llm", "match", "final"}
+    assert (data["parsed_accuracy"], data["n_parsed"], data["n_unparsed"]) == (0.0, 6, 3)
+    assert len(data["chosen"]) == 26
+
+
+def test_table_of_the_challenges_sample(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ad2(*real_files(data_dir), "--tokenizer", "plain") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "accuracy            0.0000  0..1      9" in lines
+    assert "match_f1            0.0000  0..100    4" in lines
+    assert "final                    -  0..1" in lines
+    assert any(line.startswith("not scored: llm, match (no_judge:") for line in lines)
+    assert "not scored: final (parts_missing: missing: llm, match)" in lines
+    assert "66 questions, 66 answers; the walk leaves 31 and skips 35" in lines
+    assert "tokenizer of the language part: plain" in lines
+    assert any("(not_offered)" in line for line in lines)
+
+
+def test_without_java_the_rest_is_scored(
+    data_dir: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert ad2(*real_files(data_dir)) == 0
+    out = capsys.readouterr().out
+    assert "accuracy            0.0000  0..1      9" in out
+    assert "not scored: bleu_1, bleu_2, bleu_3, bleu_4, rouge_l, cider, language (java_missing:" in out
+    assert "missing: llm, language, match" in out
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    qas = {"perception": [{"Q": "Wet?", "A": "No.", "tag": [0]}], "prediction": [], "planning": [], "behavior": []}
+    truth, answers = tmp_path / "t.json", tmp_path / "a.json"
+    truth.write_text(json.dumps({"s": {"key_frames": {"f": {"QA": qas}}}}))
+    answers.write_text("\ufeff" + json.dumps([{"id": "zzz", "answer": "No."}]), encoding="utf-8")
+    assert ad2(answers, "--truth", truth) == 0
+    out = capsys.readouterr().out
+    assert "1 questions have no answer in the file" in out
+    assert "1 answers belong to no question of the truth" in out
+
+
+@pytest.mark.parametrize("content", ["not json", "[1", "\xff\xfe", "", "[" * 100_000])
+def test_a_file_that_is_not_json(tmp_path: Path, content: str) -> None:
+    bad, good = tmp_path / "bad.json", tmp_path / "good.json"
+    bad.write_bytes(content.encode("latin-1"))
+    good.write_text("{}")
+    with pytest.raises(DataError, match=r"bad\.json"):
+        ad2(bad, "--truth", good)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"cannot read .*absent\.json: No such file"):
+        ad2(tmp_path / "absent.json", "--truth", tmp_path / "t.json")
+
+
+def test_help_states_the_units(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        ad2("--help")
+    assert "match_f1, llm and match are 0..100" in " ".join(capsys.readouterr().out.split())

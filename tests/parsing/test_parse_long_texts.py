@@ -1,0 +1,56 @@
+"""Long and hostile texts: reading takes time linear in their length, whatever they repeat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+
+from lmms_eval_ad2.parsing import parse
+from lmms_eval_ad2.records import FORMS, Answer
+
+SIZE = 100_000
+FILLER = "The road ahead is wet and the lights of a car on the left are bright. "
+
+# One that repeats is enough to drive a backtracking pattern into quadratic time.
+REPEATED = (
+    "A ", "(A) ", "A, ", "answer is ", "the answer is not A ", "<think>", "</think>", "<think></think>", "[1,2 ", "[1, ", "<1,2>",
+    "(1,2),", "1 ", "1", "1,", "-", "- ", " ", "\n", "x1=1 ", "yes ", "no, ", "有,", "没有,", "十", "twenty ", "there is ",
+    "not ", "<start1>", "<end>", "<start1>a", "\\boxed{", "$", "**", "`", '"', "e\u0301\u0316", "option ", "选项", "if ",
+    "I cannot see ", "a.", "1.\n", "<OUTPUT START>", "((((", "[1e", "1.1.", "number of ", "the match ", "the option is of ",
+)  # fmt: skip
+
+
+def work(call: Callable[[], object]) -> float:
+    start = time.process_time()
+    call()
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_repetition_takes_more_than_linear_time(form: str) -> None:
+    for piece in REPEATED:
+        short, long = ((piece * (size // len(piece) + 1))[:size] for size in (SIZE // 8, SIZE))
+        base = min(work(lambda: parse(short, form)) for _ in range(2))  # type: ignore[arg-type]  # noqa: B023
+        grown = work(lambda: parse(long, form))  # type: ignore[arg-type]  # noqa: B023
+        # Eight times the text: linear is 8 times the work, quadratic 64. The floor keeps noise out.
+        assert grown <= 30 * max(base, 0.01), (piece, base, grown)
+
+
+def test_the_verdict_at_the_end_of_a_long_text_is_found() -> None:
+    filler = FILLER * (SIZE // len(FILLER))
+    assert parse(filler + "\nThe answer is C.", "mc") == Answer("mc", "C")
+    assert parse("The answer is A. " + filler + "\nThe answer is C.", "mc") == Answer("mc", "C")
+    assert parse("The answer is A. " + filler, "mc") == Answer("mc", "A")
+    assert parse(filler + "\nSo the answer is no.", "yesno") == Answer("yesno", "no")
+    assert parse(filler + "\nThe total is 7.", "count") == Answer("count", 7)
+    assert parse(filler + "<OUTPUT START>[1, 2, 3, 4]<OUTPUT END>", "box") == Answer("box", (1, 2, 3, 4))
+    assert parse(filler + "<5,6>", "point") == Answer("point", (5, 6))
+    assert parse("<start1>" + filler + "<end><start2>b<end>", "chain", n_steps=2).value[1] == "b"  # type: ignore[union-attr, index]
+    assert parse("<think>" + filler + "</think>B", "mc") == Answer("mc", "B")
+
+
+def test_a_model_in_a_loop_is_still_read() -> None:
+    assert parse("The answer is B. " * 6000, "mc") == Answer("mc", "B")
+    assert parse("3 " * 50_000, "count") == Answer("count", 3)

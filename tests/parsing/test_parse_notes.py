@@ -1,0 +1,67 @@
+"""Notes, defaults and the smaller promises of the readers."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmms_eval_ad2.parsing import parse
+from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
+from lmms_eval_ad2.records import Answer, Unparsed
+
+
+def test_letters_default_to_the_options_and_then_to_a_to_f() -> None:
+    assert isinstance(parse("C", "mc", options={"A": "x", "B": "y"}), Unparsed)
+    assert parse("F", "mc") == Answer("mc", "F")
+    assert parse("b", "mc", letters=["a", "b"]) == Answer("mc", "B")
+
+
+def test_texts_that_two_options_share_decide_nothing() -> None:
+    got = parse("a car", "mc", options={"A": "A car", "B": "the car."})
+    assert isinstance(got, Unparsed)
+    assert parse("a car", "mc", options={"A": "A car", "B": "A bus"}) == Answer("mc", "A", "by its text")
+
+
+def test_how_a_statement_and_an_estimate_were_read_stays_visible() -> None:
+    assert parse("There are no cyclists.", "yesno") == Answer("yesno", "no", "statement")
+    assert parse("approximately 10", "count") == Answer("count", 10, "approximate")
+
+
+def test_chain_notes_name_the_steps() -> None:
+    text = "<start1>a<end><start3>c<end><start7>z<end>"
+    assert parse(text, "chain", n_steps=4) == Answer("chain", ("a", "", "c", ""), "missing steps: 2, 4; extra steps: 7")
+
+
+def test_a_detail_shows_what_was_not_read() -> None:
+    got = parse("x" * 1000 + " no idea", "mc")
+    assert isinstance(got, Unparsed)
+    assert got.detail.endswith("no idea") and len(got.detail) <= 200
+
+
+def test_unknown_forms_are_a_fault_of_the_caller() -> None:
+    with pytest.raises(ValueError, match="unknown form"):
+        parse("B", "poem")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "inside"),
+    [
+        ("<think>a</think>b", "b", False),
+        ("a</think>b", "b", False),
+        ("b<think>a", "b", True),
+        ("<think>a<think>b</think>c", "c", False),
+        ("<thinking>a</thinking>B<|im_end|>", "B", False),
+        ("a<think>x</think>b<think>y</think>c", "abc", False),
+        ("◁think▷a◁/think▷b", "b", False),
+        ("assistant: B", "B", False),
+    ],
+)
+def test_thoughts(text: str, left: str, inside: bool) -> None:
+    assert without_thoughts(text) == (left, inside)
+
+
+def test_plain_text() -> None:
+    assert plain("（Ｂ）１２。") == "(B)12."
+    assert plain("**Answer:**  `B`") == "Answer: 'B'"
+    assert plain("$\\text{B}$") == "{B}"
+    assert plain("①Ⓑ𝐂") == "1BC"
+    assert plain("a\u200bb\n\n\n\n c") == "ab\n\nc"
