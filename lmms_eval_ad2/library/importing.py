@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import logging
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from lmms_eval_ad2.library.home import extracted_dir, split_dir
 from lmms_eval_ad2.library.manifest import Manifest
 from lmms_eval_ad2.library.parts import file_sha256
 from lmms_eval_ad2.library.write import finished, import_key, write_dataset
-from lmms_eval_ad2.releases import find_release
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.releases import Item, Opened, find_release
+
+log = logging.getLogger(__name__)
 
 LISTED = 50  # source files listed singly in a manifest; more are given as one hash over all
 
@@ -56,9 +60,25 @@ def import_release(
     if resume and (done := finished(split_dir(name, opened.split, home), key)):
         return done
     return write_dataset(
-        name, opened.split, opened.records(), image_root=opened.image_root, source=origin, skip_bad=skip_bad,
+        name, opened.split, _look(opened, name), image_root=opened.image_root, source=origin, skip_bad=skip_bad,
         check_images=check_images, home=home, resume=resume, expected={} if partial else opened.expected,
     )  # fmt: skip
+
+
+def _look(opened: Opened, name: str) -> Iterator[Item]:
+    """The items; warns at the first record whose images are missing, since --images may be the wrong folder."""
+    looked = False
+    for item in opened.records():
+        if not looked and isinstance(item, Record):
+            looked = True
+            for path in item.images:
+                if not (opened.image_root / path).is_file():
+                    log.warning(
+                        "%s: no file %s in %s. Where the images lie elsewhere: ad2 data relocate %s --images DIR",
+                        name, path, opened.image_root, name,
+                    )  # fmt: skip
+                    break
+        yield item
 
 
 def _files(paths: list[Path]) -> list[Mapping[str, Any]]:

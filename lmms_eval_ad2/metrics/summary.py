@@ -64,7 +64,7 @@ def bootstrap_mean(
 
 
 def bootstrap_mean_of_means(
-    columns: Sequence[Sequence[float]],
+    columns: Sequence[Sequence[float] | Floats],
     *,
     clusters: Sequence[Sequence[Hashable] | None] | None = None,
     seed: int = 0,
@@ -87,7 +87,7 @@ def bootstrap_mean_of_means(
     return _percentile(total / len(columns), level) if columns else None
 
 
-def standard_error(values: Sequence[float], clusters: Sequence[Hashable] | None = None) -> float | None:
+def standard_error(values: Sequence[float] | Floats, clusters: Sequence[Hashable] | None = None) -> float | None:
     """Standard error of the mean; None with fewer than two units.
 
     Without clusters: s / sqrt(n). With them: the usual cluster-robust one,
@@ -148,7 +148,7 @@ class _Units:
             raise ValueError(f"{len(array)} values but {len(clusters)} cluster names")
         numbers: dict[Hashable, int] = {}
         index = np.array([numbers.setdefault(name, len(numbers)) for name in clusters], dtype=np.intp)
-        sums: Floats = np.bincount(index, weights=array)
+        sums = np.bincount(index, weights=array).astype(np.float64)
         return cls(sums, np.bincount(index).astype(np.float64))
 
     def mean(self) -> float:

@@ -33,7 +33,8 @@ _SINGLE = re.compile(r"(\bthere(?: is|'s) (?:only |just )?)a single\b")
 _LIST_ITEM = re.compile(r"(?m)^ ?(\d{1,2})[.)、] ?(?=[^\s\d])")
 _LABEL_LEFT = re.compile(
     r"(?:\b(?:step|image|figure|fig\.?|frame|lane|camera|cam|route|highway|line|option|page|picture|view|photo|score"
-    r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z|\b(?:number|car|vehicle|truck|bus|object|pedestrian) \Z"
+    r"|confidence|rating|level|no\.)|#|第|步骤|图|置信度) ?[:#]? ?\Z"
+    r"|\b(?:number|car|vehicle|truck|bus|object|pedestrian) \Z"
     r"|\blimit(?: is| of)? \Z|(?:\bnot|不是) ?\Z"
 )
 _UNIT_RIGHT = re.compile(

@@ -95,9 +95,11 @@ _QUESTION = re.compile(r"[^.!\n]{0,40}\?")
 _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
 _HEAD_RIGHT = re.compile(r"[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b")
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
+_LETTER_FIRST = re.compile(r"\W{0,4}(?:[A-Za-z]\s?(?:[^\w\s]|\Z)|[A-Z]\s[A-Z])")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
 _ANSWER_LINE = re.compile(r"(\banswer|答案|结论)[:：]?\s*\n+\s*", re.IGNORECASE)
 _TEXT_MARK = re.compile(r"(?:\banswer(?: is|:|\"? ?:)|答案(?:是|为|:)|<answer>|\\boxed ?\{)", re.IGNORECASE)
+_FILLERS = frozenset(("a", "an", "the", "and", "it", "is", "are"))
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\b|\?|不|没|是否|如果", re.IGNORECASE)
 
 
@@ -122,9 +124,9 @@ class _Verdict:
 def read_option(text: str, letters: Sequence[str], options: Mapping[str, str]) -> Answer | Unparsed:
     """The letter that plain `text` settles on; `options` maps letters to texts, and may be empty."""
     offered = {letter.strip().upper() for letter in letters}
-    texts = {letter.strip().upper(): _bare(option) for letter, option in options.items()}
+    texts = {letter.strip().upper(): _gist(option) for letter, option in options.items()}
     by_text = _by_text(texts)
-    whole = by_text.get(_bare(text)) if len(text) > 3 else None
+    whole = None if _LETTER_FIRST.match(text) else by_text.get(_gist(text))
     if whole:
         return Answer("mc", whole, "by its text")
     if _LETTERS_ONLY.fullmatch(text) and set(text.rstrip(".")) <= offered:
@@ -296,32 +298,40 @@ def _from_brackets(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
 def _beside(text: str, mention: _Mention) -> str:
     """What stands after a letter up to the end of its line, bare."""
     beside = _BESIDE.match(text, mention.end)
-    return _bare(beside["text"]) if beside else ""
+    return _gist(beside["text"]) if beside else ""
 
 
-def _bare(text: str) -> str:
-    """For comparing texts: small letters, digits and ideographs, single blanks, no leading article."""
-    words = re.sub(r"[\W_]+", " ", text[:2000].casefold()).split()
-    return " ".join(words[1:] if len(words) > 1 and words[0] in ("a", "an", "the") else words)
+def _words(text: str) -> list[str]:
+    """Small letters, digits and ideographs, without the words that tell no two options apart."""
+    return [word for word in re.sub(r"[\W_]+", " ", text[:2000].casefold()).split() if word not in _FILLERS]
+
+
+def _gist(text: str) -> str:
+    """What two texts share that say the same in the same order: their words, each at its first place.
+
+    "It turns left. It is fast." and "It turns left, and is fast" are one; nothing is reordered or replaced.
+    """
+    return " ".join(dict.fromkeys(_words(text)))
 
 
 def _by_text(texts: Mapping[str, str]) -> dict[str, str]:
-    """Option text -> letter, without empty texts and those that two options share."""
+    """Option text -> letter, without empty texts, lone letters and texts that two options share."""
     counts: dict[str, int] = {}
     for option in texts.values():
         counts[option] = counts.get(option, 0) + 1
-    return {option: letter for letter, option in texts.items() if option and counts[option] == 1}
+    return {option: letter for letter, option in texts.items() if len(option) > 1 and counts[option] == 1}
 
 
 def _from_text(text: str, by_text: Mapping[str, str]) -> str | None:
     """The option that the text quotes word for word as its answer, if it quotes just one."""
-    quotes = sum(option in _bare(text[-2000:]) for option in by_text)
+    tail = " ".join(_words(text[-2000:]))
+    quotes = sum(option in tail for option in by_text)
     sentence = re.split(r"(?<=[.!?])\s|\n", text.rstrip()[-600:].rstrip("\"' .!"))[-1]
     said: list[str] = []
     marks = list(_TEXT_MARK.finditer(text))
     if marks:
         said.append(re.split(r"[\n<}]", text[marks[-1].end() : marks[-1].end() + 600].lstrip())[0])
-    if quotes == 1 and not _NEGATION.search(sentence) and not _OPEN.search(sentence.lower()):
+    if quotes <= 1 and not _NEGATION.search(sentence) and not _OPEN.search(sentence.lower()):
         said += [sentence, re.split(r" is |'s ", sentence)[-1], sentence.rpartition('"')[2]]
-    found = {by_text[bare] for bare in map(_bare, said) if bare in by_text}
+    found = {by_text[gist] for gist in map(_gist, said) if gist in by_text}
     return found.pop() if len(found) == 1 else None

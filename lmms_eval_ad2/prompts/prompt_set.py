@@ -47,8 +47,8 @@ SLOTS: dict[str, tuple[str, str]] = {
     # CODA-LM's question is the same for a whole task: a text of one's own may hold it already.
     "coda_general": ("", "question"),
     "coda_suggestion": ("", "question"),
-    "coda_region": ("", "question"),
-    "coda_region_question_coords": ("coords", ""),
+    "coda_region": ("", "mark question"),
+    "coda_region_text": ("coords", ""),
     "drivelm_tags": ("", "tag size"),
     "drivelm_size": ("width height", ""),
     "frame_pixel_size": ("", "width height"),

@@ -21,9 +21,10 @@ __all__ = ["PromptSet", "build", "build_round", "can_ask", "effective_mark"]
 
 Frame = Literal["auto", "pixel", "unit", "thousand"]
 
-_TAG = re.compile(r"<c\d+,\s*CAM_[A-Z_]+,\s*-?[\d.]+,\s*-?[\d.]+>")
+_TAG = re.compile(r"<[A-Za-z]\w*,\s*CAM_[A-Z_]+,\s*-?[\d.]+,\s*-?[\d.]+>")
 # A model's own image token inside a question would be counted as one more image.
 _IMAGE_TOKEN = re.compile(r"<image>\s?")
+_MCQ = ("autodrive_qa", "drivelm", "nuscenes_qa", "lingoqa")  # AutoDrive-QA and what it is built from
 _OPEN_FORMS: tuple[Form, ...] = ("mc", "yesno", "count", "ocr", "chain")
 
 
@@ -59,6 +60,8 @@ def build(
             f"{record.id}: a record of form '{record.form}' cannot be asked as '{wanted}': it has no "
             + {"mc": "options with a correct letter", "chain": "steps"}.get(wanted, "free-text reference answer")
         )
+    if coords and not record.mark.coords:
+        raise Ad2Error(f"{record.id}: it has no marked region whose coordinates could be told; ask without coords")
     shown_mark = effective_mark(record, "text" if coords else mark)
     if record.benchmark == "coda_lm" and wanted == "vqa":
         return _coda(record, lang, shown_mark, prompts)
@@ -101,12 +104,12 @@ def build_round(
 
 def _mc(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
     lines = "\n".join(f"({o.letter}) {_plain(o.text.get(lang))}" for o in record.options)
-    key = "mcq" if record.benchmark == "autodrive_qa" else "mc"
+    key = "mcq" if record.benchmark in _MCQ else "mc"
     return prompts.fill(key, lang, question=question, options=lines, letters=_letters(record, lang))
 
 
 def _free(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
-    key = "mcq_vqa" if record.benchmark == "autodrive_qa" else f"vqa_{record.task}"
+    key = "mcq_vqa" if record.benchmark in _MCQ else f"vqa_{record.task}"
     return prompts.fill(key if key in prompts.texts["en"] else "vqa", lang, question=question)
 
 
@@ -139,17 +142,13 @@ _FORMS = {
 
 def _coda(record: Record, lang: Lang, mark: Mark, prompts: PromptSet) -> str:
     """CODA-LM asks in English, also of the Chinese annotations, unless the data or the prompt file has Chinese."""
-    question = _plain(record.question.get(lang))
-    if record.task == "region":
-        if not mark.coords:
-            raise Ad2Error(f"{record.id}: region perception needs its object marked; use mark 'native' or coords")
-        if mark.kind == "text":
-            question = prompts.fill("coda_region_question_coords", lang, coords=_coords(record, mark))
-        elif mark.kind == "point":
-            question = prompts.fill("coda_region_question_point", lang)
-    if not question:
-        question = prompts.fill(f"coda_{record.task}_question", lang)
-    return prompts.fill(f"coda_{record.task}", lang, question=question)
+    question = _plain(record.question.get(lang)) or prompts.fill(f"coda_{record.task}_question", lang)
+    if record.task != "region":
+        return prompts.fill(f"coda_{record.task}", lang, question=question)
+    note = ""  # a release whose pictures have the rectangle in them already has no mark
+    if mark.coords:
+        note = prompts.fill(f"coda_region_{mark.kind}", lang, **_coords_of(record, mark)) + " "
+    return prompts.fill("coda_region", lang, mark=note, question=question)
 
 
 # --- parts ---
@@ -167,6 +166,10 @@ def _letters(record: Record, lang: Lang) -> str:
     comma, last = (", ", " or ") if lang == "en" else ("、", "或")
     letters = [o.letter for o in record.options]
     return last.join([comma.join(letters[:-1]), letters[-1]]) if len(letters) > 1 else letters[0]
+
+
+def _coords_of(record: Record, mark: Mark) -> dict[str, object]:
+    return {"coords": _coords(record, mark)} if mark.kind == "text" else {}
 
 
 def _coords(record: Record, mark: Mark) -> str:

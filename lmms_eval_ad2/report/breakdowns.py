@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow
 from lmms_eval_ad2.report.lines import Line, lines_of, reasons
 from lmms_eval_ad2.report.runs import Cell, Run, Task
+from lmms_eval_ad2.report.shapes import BENCHMARKS
 
 SUBTASK = "sub-task"
 # What a paper's table of ours already shows.
@@ -35,7 +36,7 @@ def _grid(
 ) -> Grid:  # fmt: skip
     benchmark, part, name, judge = key
     groups = list(dict.fromkeys(group for _, _, cells in rows for group in cells))
-    title = f"{benchmark}: {part.replace('_', ' ')} by {name}" + (f" [{judge}]" if judge else "")
+    title = f"{BENCHMARKS.get(benchmark, benchmark)}: {part.replace('_', ' ')} by {name}" + (f" [{judge}]" if judge else "")
     return Grid(
         key=f"{benchmark}/{part}/{name}/{judge or ''}",
         title=title,

@@ -19,13 +19,16 @@ from lmms_eval_ad2.report.shapes import ERROR_KINDS, SHAPES, Column, Shape, own_
 
 @dataclass(frozen=True, slots=True)
 class GridColumn:
-    """`judge` stands under the title; None where nothing in the column needed one and nothing else says so."""
+    """`judge` stands under the title; None where nothing in the column needed one and nothing else says so.
+
+    `plotted`: its figures can stand beside the others as bars (the same scale, more is better).
+    """
 
     key: str
     title: str
     judge: str | None = None
     headline: bool = False
-    lower_is_better: bool = False
+    plotted: bool = True
 
     @property
     def heading(self) -> str:
@@ -82,7 +85,9 @@ def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | 
     wanted = [line for line in lines if line.used(shape.parts)]
     shape = _with_extras(shape, wanted)
     ours = _kind_rows(shape, wanted) if shape.kinds else [(line, "", _cells(shape, line)) for line in wanted]
-    ours = [row for row in ours if any(cell is not None for cell in row[2].values())]
+    # A row without any figure that the paper's table has belongs to another table.
+    core = set(printed.columns) if printed else {column.key for column in shape.columns}
+    ours = [row for row in ours if any(row[2].get(key) is not None for key in core)]
     if not ours:
         return None
     shown = printed if with_published else None
@@ -192,35 +197,34 @@ PRINTED = "\0printed"
 def _split(
     shape: Shape, rows: Sequence[Mapping[str, Cell | None]], printed: published.PublishedTable | None
 ) -> tuple[list[GridColumn], Where]:
-    """One column a judge, and which figure goes where."""
-    columns: list[GridColumn] = []
-    where: Where = {}
+    """One column a judge, and which figure goes where: a block of columns a judge, the paper's own block last."""
+    judges = list(dict.fromkeys(c.judge for row in rows for c in row.values() if c is not None and c.judge))
+    blocks: list[tuple[int, GridColumn, list[tuple[str, str | None]]]] = []
     for column in shape.columns:
-        judges = list(dict.fromkeys(c.judge for row in rows if (c := row.get(column.key)) is not None))
-        is_printed = printed is not None and column.key in printed.columns
-        alike = [j for j in judges if is_printed and printed and printed.judged_alike(column.key, j)]
-        shared = alike[0] if len(alike) == 1 else ...
-        paper = f"paper: {printed.judge_of(column.key) or 'no judge'}" if is_printed and printed else ""
-        for judge in judges:
-            where[column.key, judge] = len(columns)
-            label = judge
-            if judge == shared:
-                where[column.key, PRINTED] = len(columns)
-                label = f"{judge}; {paper}" if judge else None
-            elif judge is None and (len(judges) > 1 or is_printed):
+        used = list(dict.fromkeys(c.judge for row in rows if (c := row.get(column.key)) is not None))
+        in_paper = printed if printed and column.key in printed.columns else None
+        alike = [j for j in used if in_paper and in_paper.judged_alike(column.key, j)]
+        paper = (in_paper.judge_of(column.key) or "no judge") if in_paper else ""
+        for judge in used:
+            shared = alike == [judge]
+            label = f"{judge}; paper: {paper}" if judge and shared else judge
+            if judge is None and (len(used) > 1 or (in_paper and not shared)):
                 label = "no judge"
-            columns.append(_column(column, label))
-        if is_printed and (column.key, PRINTED) not in where:
-            where[column.key, PRINTED] = len(columns)
-            plain = printed is not None and printed.judge_of(column.key) is None and not judges
-            columns.append(_column(column, None if plain else paper))
-        elif not judges and not is_printed:
-            columns.append(_column(column, None))  # nothing to show yet: the shape of the table stays
-    return columns, where
+            places = [(column.key, judge)] + ([(column.key, PRINTED)] if shared else [])
+            blocks.append((judges.index(judge) if judge else 0, _column(column, label), places))
+        if in_paper and len(alike) != 1:
+            plain = paper == "no judge" and not used
+            blocks.append((len(judges), _column(column, None if plain else f"paper: {paper}"), [(column.key, PRINTED)]))
+        elif not used and not in_paper:
+            blocks.append((0, _column(column, None), []))  # nothing to show yet: the table keeps its shape
+    blocks.sort(key=lambda block: block[0])
+    where = {place: position for position, (_, _, places) in enumerate(blocks) for place in places}
+    return [column for _, column, _ in blocks], where
 
 
 def _column(column: Column, judge: str | None) -> GridColumn:
-    return GridColumn(column.key, column.title, judge, column.headline, column.lower_is_better)
+    plotted = not (column.lower_is_better or column.open_ended)
+    return GridColumn(column.key, column.title, judge, column.headline, plotted)
 
 
 def _with_extras(shape: Shape, lines: Sequence[Line]) -> Shape:
@@ -298,7 +302,8 @@ def _notes(shape: Shape, rows: Sequence[GridRow], printed: published.PublishedTa
     if any(c is not None and c.partial for row in rows for c in row.cells):
         notes.append("† a mean over fewer columns than the paper's: the data have no samples for the others.")
     if printed:
-        notes.append(f"Published rows are {printed.source}: other data and another judge; not comparable figure by figure.")
+        other = "other data and another judge" if printed.judged else "other data"
+        notes.append(f"Published rows are {printed.source}: {other}; not comparable figure by figure.")
         for odd in published.inconsistent(shape.benchmark):
             if re.search(rf"Tables? (?:\d+ and )?{printed.number}\b", f"{odd.where} {odd.says} {odd.computed}"):
                 notes.append(f"The paper does not agree with itself ({odd.where}): {odd.says}; but: {odd.computed}.")

@@ -16,8 +16,8 @@ from lmms_eval_ad2.report.runs import Run
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8B7FD1", "#B8A800")
-FLOOR, CEILING = "#9AA0A6", "#C9CDD2"
-GREY = "#8A8F98"
+FLOOR, CEILING = "#AEB4BC", "#D3D7DC"
+GREY = "#7A808A"
 STATUS = {"ok": "#009E73", "unparsed": "#E69F00", "unscored": "#D55E00"}
 WIDTH = 9.6  # inches: 72 units each in SVG
 SETTINGS = {
@@ -34,19 +34,16 @@ SETTINGS = {
 
 
 def bars(grid: Grid) -> str | None:
-    """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure.
-
-    Columns in which less is better are left to the table.
-    """
+    """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure to plot."""
     rows = [row for row in grid.rows if row.kind != "published"]
     spots = [
         i for i, column in enumerate(grid.columns)
-        if not column.lower_is_better and any(r.cells[i] is not None and r.cells[i].official is not None for r in rows)
+        if column.plotted and any(r.cells[i] is not None and r.cells[i].official is not None for r in rows)
     ]  # fmt: skip
-    if not rows or not spots:
+    if grid.kinds or not spots:
         return None
     with _settings():
-        figure, axes = _figure(2.6 if len(rows) < 4 else 3.0)
+        figure, axes = _figure(2.5, min(WIDTH, max(4.8, 1.4 + len(spots) * (0.6 + 0.2 * len(rows)))))
         width = 0.8 / len(rows)
         colours = _row_colours([row.kind for row in rows])
         for r, row in enumerate(rows):
@@ -60,7 +57,8 @@ def bars(grid: Grid) -> str | None:
                     [x for x, *_ in spans], [v for _, v, _ in spans], [below, above],
                     fmt="none", ecolor=GREY, elinewidth=1.2, capsize=2.5,
                 )  # fmt: skip
-        axes.set_xticks(range(len(spots)), [_tick(grid.columns[i].title, grid.columns[i].judge, len(spots)) for i in spots])
+        room = max(9, round(11.5 * figure.get_figwidth() / len(spots)))
+        axes.set_xticks(range(len(spots)), [_tick(grid.columns[i].title, grid.columns[i].judge, room) for i in spots])
         axes.set_xlim(-0.6, len(spots) - 0.4)
         top = max(c.ci[1] if c.ci else c.official for row in rows for i in spots if (c := row.cells[i]) and c.official is not None)
         axes.set_ylim(0, 100 if top > 40 else max(5.0, top * 1.2))
@@ -124,9 +122,10 @@ def _short(text: str, limit: int = 44) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _tick(title: str, judge: str | None, ticks: int) -> str:
-    limit = max(9, 110 // max(1, ticks))
-    return _short(title, limit) + (f"\n[{_short(judge.split(';')[0], limit)}]" if judge else "")
+def _tick(title: str, judge: str | None, limit: int) -> str:
+    """Title and judge under a group of bars, cut to the room that there is (characters)."""
+    name = (judge or "").split("; ")[0].removeprefix("openai:")
+    return _short(title, limit) + (f"\n[{_short(name, limit)}]" if name else "")
 
 
 def _row_colours(kinds: Sequence[str]) -> list[str]:
@@ -145,17 +144,18 @@ def _settings() -> Any:
     return require("matplotlib", "plots of the report page").rc_context(SETTINGS)
 
 
-def _figure(height: float) -> tuple[Any, Any]:
+def _figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
+    """A figure of inches, and its axes."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
 def _finish(figure: Any, axes: Any, series: int, axis: str = "y") -> None:
     axes.grid(axis=axis, color=GREY, alpha=0.25, linewidth=0.8)
     axes.set_axisbelow(True)
-    figure.legend(loc="outside upper left", ncols=min(series, 4), frameon=False)
+    figure.legend(loc="outside upper left", ncols=max(1, min(series, int(figure.get_figwidth() // 2.3))), frameon=False)
 
 
 def _svg(figure: Any) -> str:

@@ -61,6 +61,7 @@ def _headline(key: str, title: str, part: str) -> Column:
     return Column(key, title, part, headline=True)
 
 
+BENCHMARKS = {"ad2_bench": "AD2-Bench", "coda_lm": "CODA-LM", "autodrive_qa": "AutoDrive-QA", "drivelm": "DriveLM"}
 AD2_PARTS = {
     "perception_base": "Base Perc.",
     "perception_advanced": "Adv. Perc.",
@@ -159,4 +160,4 @@ SHAPES: tuple[Shape, ...] = (
 def own_shape(benchmark: str, parts: tuple[str, ...]) -> Shape:
     """The table of a benchmark that has none in a paper of ours: one column a part."""
     columns = tuple(_headline(part, part.replace("_", " ").capitalize(), part) for part in parts)
-    return Shape(benchmark, None, f"{benchmark}: score by part", columns, views=True)
+    return Shape(benchmark, None, f"{BENCHMARKS.get(benchmark, benchmark)}: score by part", columns, views=True)

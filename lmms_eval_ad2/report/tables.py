@@ -25,6 +25,12 @@ LEGEND_MARKDOWN = (
     "unscored as the worst score. – : no figure. Figures of different judges stand in different columns."
 )
 
+LEGEND_PAGE = (
+    "Upper figure: as the benchmark's own rules count, with its 95 % interval. Lower figure: strict, everything unread or "
+    "unscored counts as the worst score. – : no figure. † : a mean over fewer columns than the paper's. "
+    "Figures of different judges stand in different columns. Point at a figure to see its counts."
+)
+
 
 def render(runs: Sequence[Run], *, published: bool = True, markdown: bool = False) -> str:
     """All tables of `runs` with the papers' figures beneath (`published`), and a list of every task with its counts."""
@@ -61,6 +67,14 @@ def official(cell: Cell | None, row: GridRow, column: GridColumn, grid: Grid) ->
     return number(cell.official) + ("†" if cell.partial else "")
 
 
+def tip(cell: Cell) -> str:
+    """All that is known of a figure, in words."""
+    text = f"n {cell.n}: {cell.n_ok} ok, {cell.n_unparsed} unparsed, {cell.n_unscored} unscored"
+    if cell.ci:
+        text += f"; 95 % interval {number(cell.ci[0])} to {number(cell.ci[1])}"
+    return text + (f"; {cell.reason}" if cell.reason else "")
+
+
 def counts(row: GridRow) -> tuple[str, str]:
     """ "400" and "2 / 1": how many samples, and how many of them unparsed / unscored."""
     return ("", "") if row.n is None else (str(row.n), f"{row.n_unparsed} / {row.n_unscored}")
@@ -72,8 +86,8 @@ def _grid(grid: Grid, markdown: bool) -> str:
     headers.append("n (unparsed / unscored)" if markdown else "n\nunparsed / unscored")
     rows = [(_markdown_row if markdown else _text_row)(row, grid) for row in grid.rows]
     title = grid.title + (f" (shape of {grid.source})" if grid.source else "")
-    lines = [f"### {_escape(title)}\n" if markdown else title, _table(headers, rows, markdown)]
-    lines += [("\n- " if i == 0 else "- ") + _escape(n) if markdown else f"  {n}" for i, n in enumerate(grid.notes)]
+    lines = [f"### {escape(title)}\n" if markdown else title, table(headers, rows, markdown)]
+    lines += [("\n- " if i == 0 else "- ") + escape(n) if markdown else f"  {n}" for i, n in enumerate(grid.notes)]
     return "\n".join(lines)
 
 
@@ -100,7 +114,7 @@ def _text_row(row: GridRow, grid: Grid) -> list[str]:
 def _markdown_row(row: GridRow, grid: Grid) -> list[str]:
     if row.kind == "published":
         cells = [f"*published:* {row.label}", *([row.views] if grid.views else []), row.data, "", *_officials(row, grid), ""]
-        return [_escape(c) for c in cells]
+        return [escape(c) for c in cells]
     n, bad = counts(row)
     n = f"{n} ({bad})" if n else ""
     cells = [
@@ -109,7 +123,7 @@ def _markdown_row(row: GridRow, grid: Grid) -> list[str]:
     ]
     data = f"{row.data} ({row.note})" if row.note else row.data
     found = [f"{row.label}", *([row.views] if grid.views else []), data, row.judge or NONE, *cells, n]
-    return [_escape(c) for c in found]
+    return [escape(c) for c in found]
 
 
 def _officials(row: GridRow, grid: Grid) -> list[str]:
@@ -130,11 +144,12 @@ def _overview(runs: Sequence[Run], markdown: bool) -> str:
                 number(s.strict), str(s.n), str(s.n_ok), str(s.n_unparsed), str(s.n_unscored), why,
             ])  # fmt: skip
     title = "All tasks"
-    shown = [[_escape(c) for c in row] for row in rows] if markdown else rows
-    return (f"### {title}\n\n" if markdown else f"{title}\n") + _table(headers, shown, markdown)
+    shown = [[escape(c) for c in row] for row in rows] if markdown else rows
+    return (f"### {title}\n\n" if markdown else f"{title}\n") + table(headers, shown, markdown)
 
 
-def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) -> str:
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) -> str:
+    """A plain table: aligned text, or Markdown (cells already escaped)."""
     tabulate = require("tabulate", "tables").tabulate
     clean = [[_printable(c) for c in row] for row in rows]
     text = tabulate(
@@ -148,7 +163,7 @@ def _printable(text: str) -> str:
     return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf"))
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
     """Text for a Markdown cell: nothing in a label may open a column, a tag or a link."""
     for char in "\\`|":
         text = text.replace(char, "\\" + char)

@@ -94,7 +94,7 @@ class Canvas:
             self.flat(pixels, self.tone(color, points, lit, glowing))
 
     def tone(self, color: RGB, points: Sequence[Point3], lit: bool = True, glowing: bool = False) -> RGB:
-        x, y, z = centre(points)
+        x, _, z = centre(points)
         distance = (x * x + z * z) ** 0.5
         if lit:
             n = normal(points)

@@ -149,7 +149,9 @@ def _flakes(image: Image.Image, rng: np.random.Generator, count: int, strength: 
 
 def _dust(image: Image.Image, rng: np.random.Generator, strength: float) -> Image.Image:
     """Clouds of sand driven across the view, and grains."""
-    coarse = Image.fromarray((rng.random((9, 7)) * 255).astype(np.uint8)).resize((WIDTH, HEIGHT), Image.Resampling.BICUBIC)
+    coarse = Image.fromarray((rng.random((9, 7)) * 255).astype(np.uint8)).resize(
+        (WIDTH, HEIGHT), Image.Resampling.BICUBIC
+    )
     grain = rng.random((HEIGHT, WIDTH // 6))
     streak = Image.fromarray((grain * 255).astype(np.uint8)).resize((WIDTH, HEIGHT), Image.Resampling.BILINEAR)
     streak = streak.filter(ImageFilter.BoxBlur(2))

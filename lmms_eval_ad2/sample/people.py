@@ -33,7 +33,9 @@ class Figure:
         du, dv = b[0] - a[0], b[1] - a[1]
         n = (du * du + dv * dv) ** 0.5 or 1.0
         pu, pv = -dv / n * width / 2, du / n * width / 2
-        self.shape([(a[0] + pu, a[1] + pv), (b[0] + pu, b[1] + pv), (b[0] - pu, b[1] - pv), (a[0] - pu, a[1] - pv)], color)
+        self.shape(
+            [(a[0] + pu, a[1] + pv), (b[0] + pu, b[1] + pv), (b[0] - pu, b[1] - pv), (a[0] - pu, a[1] - pv)], color
+        )
         for u, v in (a, b):
             self.ball(u, v, width / 2, color)
 
@@ -42,7 +44,9 @@ class Figure:
 
     def ground(self, half: float) -> None:
         x, z, h = self.thing.x, self.thing.z, half * self.size
-        ring = [(x + h * a, 0.0, z + h * 0.5 * b) for a, b in ((-1, -0.6), (0, -1), (1, -0.6), (1, 0.6), (0, 1), (-1, 0.6))]
+        ring = [
+            (x + h * a, 0.0, z + h * 0.5 * b) for a, b in ((-1, -0.6), (0, -1), (1, -0.6), (1, 0.6), (0, 1), (-1, 0.6))
+        ]
         self.canvas.shadow(ring, self.canvas.air.shadow)
 
 
@@ -100,8 +104,14 @@ def _side_cyclist(f: Figure, shirt: RGB, skin: RGB) -> None:
         f.ball(u, 0.34, 0.27, f.canvas.air.haze if f.canvas.air.dark < 0.4 else (60, 60, 66))
         f.ball(u, 0.34, 0.05, SHOE)
     frame = (40, 92, 150)
-    for a, b in (((-0.52, 0.34), (-0.15, 0.85)), ((-0.15, 0.85), (0.38, 0.8)), ((0.38, 0.8), (0.02, 0.32)),
-                 ((0.02, 0.32), (-0.52, 0.34)), ((0.02, 0.32), (-0.15, 0.85)), ((0.52, 0.34), (0.36, 0.98))):  # fmt: skip
+    for a, b in (
+        ((-0.52, 0.34), (-0.15, 0.85)),
+        ((-0.15, 0.85), (0.38, 0.8)),
+        ((0.38, 0.8), (0.02, 0.32)),
+        ((0.02, 0.32), (-0.52, 0.34)),
+        ((0.02, 0.32), (-0.15, 0.85)),
+        ((0.52, 0.34), (0.36, 0.98)),
+    ):
         f.limb(a, b, 0.05, frame)
     f.limb((-0.15, 0.95), (0.16, 0.72), 0.15, TROUSERS)
     f.limb((0.16, 0.72), (0.05, 0.28), 0.13, TROUSERS)

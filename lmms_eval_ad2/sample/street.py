@@ -63,7 +63,15 @@ def draw_panel(canvas: Canvas, thing: Thing, number: int) -> None:
         f.shape([(u - 0.05, 0), (u + 0.05, 0), (u + 0.05, top), (u - 0.05, top)], POST)
     f.shape([(-half, foot), (half, foot), (half, top), (-half, top)], WHITE)
     back = GREEN if thing.color == "green" else BLUE
-    f.shape([(-half + 0.05, foot + 0.05), (half - 0.05, foot + 0.05), (half - 0.05, top - 0.05), (-half + 0.05, top - 0.05)], back)
+    f.shape(
+        [
+            (-half + 0.05, foot + 0.05),
+            (half - 0.05, foot + 0.05),
+            (half - 0.05, top - 0.05),
+            (-half + 0.05, top - 0.05),
+        ],
+        back,
+    )
     for i, line in enumerate(lines):
         canvas.text(f.p(0, top - 0.36 - 0.55 * i), 0.42, line, WHITE)
 
@@ -167,10 +175,19 @@ def draw_tree(canvas: Canvas, x: float, z: float, rng: random.Random) -> None:
         lift = (v - 2.5) / 2  # lighter, or whiter, towards the top
         cover = canvas.air.white * max(0.0, lift) * 0.85
         red, grn, blue = (c * (0.78 + 0.3 * lift) for c in green)
-        f.ball(u, v, r, (int(red + (236 - red) * cover), int(grn + (240 - grn) * cover), int(blue + (244 - blue) * cover)))
+        f.ball(
+            u, v, r, (int(red + (236 - red) * cover), int(grn + (240 - grn) * cover), int(blue + (244 - blue) * cover))
+        )
 
 
-WALLS: tuple[RGB, ...] = ((170, 128, 104), (186, 176, 158), (148, 152, 160), (196, 164, 120), (132, 112, 108), (206, 198, 186))
+WALLS: tuple[RGB, ...] = (
+    (170, 128, 104),
+    (186, 176, 158),
+    (148, 152, 160),
+    (196, 164, 120),
+    (132, 112, 108),
+    (206, 198, 186),
+)
 PANE, PANE_LIT = (84, 98, 112), (250, 212, 130)
 
 
@@ -220,7 +237,12 @@ def draw_guardrail(canvas: Canvas, x: float, near: float, far: float) -> None:
 
 Drawer = Callable[[Canvas, Thing, int], None]
 FURNITURE: dict[str, Drawer] = {
-    "speed_sign": draw_speed_sign, "stop_sign": draw_stop_sign, "warning_sign": draw_warning_sign,
-    "direction_sign": draw_panel, "traffic_light": draw_traffic_light, "traffic_cone": draw_cone,
-    "barrier": draw_barrier, "carton": draw_carton,
-}  # fmt: skip
+    "speed_sign": draw_speed_sign,
+    "stop_sign": draw_stop_sign,
+    "warning_sign": draw_warning_sign,
+    "direction_sign": draw_panel,
+    "traffic_light": draw_traffic_light,
+    "traffic_cone": draw_cone,
+    "barrier": draw_barrier,
+    "carton": draw_carton,
+}

@@ -11,9 +11,15 @@ from lmms_eval_ad2.sample.canvas import Canvas
 from lmms_eval_ad2.sample.scene import Thing
 
 PAINTS: dict[str, RGB] = {
-    "white": (236, 236, 232), "black": (44, 45, 50), "silver": (176, 180, 186), "red": (190, 38, 40),
-    "blue": (42, 84, 168), "yellow": (236, 190, 40), "green": (46, 122, 78), "orange": (228, 118, 34),
-}  # fmt: skip
+    "white": (236, 236, 232),
+    "black": (44, 45, 50),
+    "silver": (176, 180, 186),
+    "red": (190, 38, 40),
+    "blue": (42, 84, 168),
+    "yellow": (236, 190, 40),
+    "green": (46, 122, 78),
+    "orange": (228, 118, 34),
+}
 SKY_GLASS = (78, 92, 106)
 GLASS, LIT_GLASS, TYRE, RIM, DARK = (52, 62, 74), (236, 214, 150), (28, 28, 30), (150, 152, 156), (46, 46, 50)
 TAIL, BRAKE, HEAD, PLATE = (150, 24, 26), (255, 40, 36), (250, 246, 226), (238, 238, 232)
@@ -33,7 +39,7 @@ class Body:
     wheels: tuple[float, ...]
     wheel_radius: float
     start: float = 0.0  # along: where the body begins, for vehicles of two bodies
-    paint: str = ""  # fixed colour, whatever the vehicle's
+    cargo: bool = False  # a box, a shade lighter than its cab
 
     @property
     def length(self) -> float:
@@ -42,29 +48,46 @@ class Body:
 
 _CAR = Body(
     ((0.0, 0.32), (0.02, 0.92), (0.50, 1.0), (1.12, 1.46), (2.55, 1.47), (3.35, 0.98), (4.30, 0.80), (4.38, 0.32)),
-    ("back", "body", "glass", "body", "glass", "body", "front"), 1.82,
+    ("back", "body", "glass", "body", "glass", "body", "front"),
+    1.82,
     (((0.85, 1.0), (1.22, 1.36), (1.85, 1.38), (1.85, 1.0)), ((1.95, 1.0), (1.95, 1.38), (2.5, 1.37), (3.05, 1.0))),
-    (0.82, 3.52), 0.33,
-)  # fmt: skip
+    (0.82, 3.52),
+    0.33,
+)
 _VAN = Body(
     ((0.0, 0.36), (0.0, 1.2), (0.12, 2.05), (3.7, 2.08), (4.45, 1.22), (5.0, 1.02), (5.05, 0.36)),
-    ("back", "rear_glass", "body", "glass", "body", "front"), 2.0,
-    (((3.0, 1.2), (3.0, 1.82), (3.62, 1.82), (4.1, 1.2)),), (0.95, 4.1), 0.36,
-)  # fmt: skip
+    ("back", "rear_glass", "body", "glass", "body", "front"),
+    2.0,
+    (((3.0, 1.2), (3.0, 1.82), (3.62, 1.82), (4.1, 1.2)),),
+    (0.95, 4.1),
+    0.36,
+)
 _CARGO = Body(
-    ((0.0, 0.75), (0.0, 3.3), (5.4, 3.3), (5.4, 0.75)), ("doors", "body", "body"), 2.45, (), (1.1, 2.1), 0.48,
-    paint="cargo",
-)  # fmt: skip
+    ((0.0, 0.75), (0.0, 3.3), (5.4, 3.3), (5.4, 0.75)),
+    ("doors", "body", "body"),
+    2.45,
+    (),
+    (1.1, 2.1),
+    0.48,
+    cargo=True,
+)
 _CAB = Body(
-    ((5.5, 0.5), (5.5, 2.75), (6.9, 2.75), (7.25, 1.6), (7.3, 0.5)), ("body", "body", "glass", "front"), 2.4,
-    (((6.0, 1.6), (6.0, 2.4), (6.7, 2.4), (7.0, 1.6)),), (6.4,), 0.48, start=5.5,
-)  # fmt: skip
+    ((5.5, 0.5), (5.5, 2.75), (6.9, 2.75), (7.25, 1.6), (7.3, 0.5)),
+    ("body", "body", "glass", "front"),
+    2.4,
+    (((6.0, 1.6), (6.0, 2.4), (6.7, 2.4), (7.0, 1.6)),),
+    (6.4,),
+    0.48,
+    start=5.5,
+)
 _BUS = Body(
     ((0.0, 0.4), (0.0, 1.35), (0.05, 2.6), (0.1, 3.05), (10.9, 3.05), (11.0, 1.15), (11.0, 0.4)),
-    ("back", "rear_glass", "body", "body", "glass", "front"), 2.5,
+    ("back", "rear_glass", "body", "body", "glass", "front"),
+    2.5,
     tuple(((a, 1.35), (a, 2.45), (a + 1.25, 2.45), (a + 1.25, 1.35)) for a in (0.5, 1.95, 3.4, 4.85, 6.3, 7.75, 9.2)),
-    (2.4, 8.6), 0.48,
-)  # fmt: skip
+    (2.4, 8.6),
+    0.48,
+)
 _WAIST = 0.95  # metres: below, the sides stand upright
 BODIES: dict[str, tuple[Body, ...]] = {"car": (_CAR,), "van": (_VAN,), "truck": (_CARGO, _CAB), "bus": (_BUS,)}
 
@@ -105,7 +128,8 @@ class _Solid:
 
     def __init__(self, canvas: Canvas, thing: Thing, place: Placed, body: Body, length: float) -> None:
         self.canvas, self.thing, self.place, self.body, self.length = canvas, thing, place, body, length
-        self.paint = (222, 222, 216) if body.paint == "cargo" else PAINTS[thing.color or "silver"]
+        r, g, b = PAINTS[thing.color or "silver"]
+        self.paint = ((r * 3 + 230) // 4, (g * 3 + 230) // 4, (b * 3 + 230) // 4) if body.cargo else (r, g, b)
         middle = (body.start + body.length) / 2
         self.middle = self.at(middle, 0, 1.0)
 
@@ -131,8 +155,15 @@ class _Solid:
         self.underside()
         half = self.body.width / 2
         strips = []
-        for (a, b), part in zip(zip(self.body.outline, self.body.outline[1:], strict=False), self.body.parts, strict=True):
-            quad = [self.at(a[0], -half, a[1]), self.at(a[0], half, a[1]), self.at(b[0], half, b[1]), self.at(b[0], -half, b[1])]
+        for (a, b), part in zip(
+            zip(self.body.outline, self.body.outline[1:], strict=False), self.body.parts, strict=True
+        ):
+            quad = [
+                self.at(a[0], -half, a[1]),
+                self.at(a[0], half, a[1]),
+                self.at(b[0], half, b[1]),
+                self.at(b[0], -half, b[1]),
+            ]
             if part == "front":  # its outline runs downwards: keep the bottom edge first
                 quad = [quad[3], quad[2], quad[1], quad[0]]
             if self.faces_us(quad):
@@ -155,13 +186,19 @@ class _Solid:
         a0, a1 = self.body.start + 0.25, self.body.length - 0.25
         corners = [(a0, -half), (a0, half), (a1, half), (a1, -half)]
         for (a, w), (b, v) in zip(corners, corners[1:] + corners[:1], strict=True):
-            self.canvas.face([self.at(a, w, 0.16), self.at(b, v, 0.16), self.at(b, v, low), self.at(a, w, low)], (18, 18, 20))
+            self.canvas.face(
+                [self.at(a, w, 0.16), self.at(b, v, 0.16), self.at(b, v, low), self.at(a, w, low)], (18, 18, 20)
+            )
         r = self.body.wheel_radius
         for wheel in self.body.wheels:
             for side in (-half + 0.12, half - 0.12):
                 for along in (wheel - r, wheel + r):
-                    face = [self.at(along, side - 0.11, 0), self.at(along, side + 0.11, 0), self.at(along, side + 0.11, r),
-                            self.at(along, side - 0.11, r)]  # fmt: skip
+                    face = [
+                        self.at(along, side - 0.11, 0),
+                        self.at(along, side + 0.11, 0),
+                        self.at(along, side + 0.11, r),
+                        self.at(along, side - 0.11, r),
+                    ]
                     self.canvas.face(face, TYRE)
 
     def side(self, side: float) -> None:
@@ -191,17 +228,14 @@ class _Solid:
 
     def strip(self, quad: list[Point3], part: str) -> None:
         face, paint = self.canvas.face, self.paint
+        face(quad, paint)
         if part == "glass":
-            face(quad, paint)
             face(inside(quad, 0.07, 0.93, 0.06, 0.94), GLASS)
             face(inside(quad, 0.07, 0.93, 0.62, 0.94), SKY_GLASS)
         elif part == "rear_glass":
-            face(quad, paint)
             face(inside(quad, 0.1, 0.9, 0.12, 0.85), GLASS)
-        else:
-            face(quad, paint)
-        if part == "doors":
-            face(inside(quad, 0.495, 0.505, 0.04, 0.96), (120, 120, 118))
+        elif part == "doors":
+            face(inside(quad, 0.495, 0.505, 0.04, 0.96), tuple(c // 2 for c in paint))  # type: ignore[arg-type]
             for u0, u1 in ((0.05, 0.16), (0.84, 0.95)):
                 face(inside(quad, u0, u1, 0.02, 0.08), self.tail_color(), glowing=True)
             face(inside(quad, 0.0, 1.0, -0.06, 0.0), DARK)

@@ -63,6 +63,15 @@ def test_import_list_verify_relocate(source: Path, tmp_path: Path, capsys: pytes
     assert open_dataset("mine", "dev").image_root == images
 
 
+def test_wrong_image_folders_are_warned_of(source: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert ad2("import", "ad2_bench", str(source), "--skip-bad") == 0
+    assert caplog.text.count("no file a.jpg in") == 1
+    (source.parent / "a.jpg").touch()
+    caplog.clear()
+    assert ad2("import", "ad2_bench", str(source), "--skip-bad", "--as", "again") == 0
+    assert caplog.text == ""
+
+
 def test_a_second_import_of_the_same_is_left_alone(source: Path) -> None:
     words = ("import", "ad2_bench", str(source), "--skip-bad")
     assert ad2(*words) == 0

@@ -41,6 +41,10 @@ def kill_after(home: Path, parts: int) -> None:
     assert process.returncode == -signal.SIGKILL, "the import was over before it could be killed"
 
 
+def bad_rows(home: Path) -> list[str]:
+    return (home / "data/d/test/bad_rows.jsonl").read_text("utf-8").splitlines()
+
+
 def test_kill_9_and_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     whole = store(tmp_path / "whole", N)
     home = tmp_path / "killed"
@@ -55,8 +59,7 @@ def test_kill_9_and_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     assert (home / "data/d/test" / first.name).stat().st_mtime_ns == written  # not written again
     for field in ("sha256", "n", "counts", "bad_rows", "left_out", "parts"):
         assert getattr(resumed, field) == getattr(whole, field), field
-    listed = [(root / "data/d/test/bad_rows.jsonl").read_text("utf-8") for root in (tmp_path / "whole", home)]
-    assert listed[0] == listed[1]
+    assert bad_rows(home) == bad_rows(tmp_path / "whole")
     assert verify("d", "test", home=home).ok
 
 
@@ -86,6 +89,7 @@ def test_a_stop_between_any_two_writes(tmp_path: Path, monkeypatch: pytest.Monke
         store(tmp_path / "stopped", N)
     resumed = store(tmp_path / "stopped", N)
     assert (resumed.sha256, resumed.bad_rows, resumed.parts) == (whole.sha256, whole.bad_rows, whole.parts)
+    assert bad_rows(tmp_path / "stopped") == bad_rows(tmp_path / "whole")
 
 
 def interrupted(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -37,6 +37,7 @@ RECORDS = st.builds(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(RECORDS)
 def test_json(record: Record) -> None:
     again = Record.from_json(record.to_json())

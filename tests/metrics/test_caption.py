@@ -90,8 +90,14 @@ def test_equal_to_pycocoevalcap_on_real_answers(data_dir: Path) -> None:
 def test_meteor_equals_pycocoevalcap_and_survives_its_own_separator(capfd: pytest.CaptureFixture[str]) -> None:
     from pycocoevalcap.meteor.meteor import Meteor
 
-    references = REFERENCES | {"sep": ["the car ||| stops"], "empty": ["the car stops"], "wide": ["it stops"]}
+    references = REFERENCES | {
+        "sep": ["the car ||| stops"],
+        "empty": ["the car stops"],
+        "wide": ["it stops"],
+        "endless": ["a b"],
+    }
     hostile = {"sep": "EVAL ||| the car\nSCORE |||||| stops", "empty": "", "wide": "it stops " + "word " * 300}
+    hostile["endless"] = "a b " * 20_000  # uncut, this ends the program for the whole set
     found = caption_scores(references, CANDIDATES | hostile, ["meteor"])["meteor"]
     assert isinstance(found, CorpusScore), found
     assert capfd.readouterr() == ("", "")
@@ -101,6 +107,7 @@ def test_meteor_equals_pycocoevalcap_and_survives_its_own_separator(capfd: pytes
     assert found.per_item["sep"] > 0.3, "its row still holds its own words"
     assert found.per_item["empty"] == 0
     assert 0 < found.per_item["wide"] < 1
+    assert found.note == "1 texts were cut to 2000 words"
 
 
 def test_bleu_worked_by_hand() -> None:

@@ -3,39 +3,64 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
 
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import FORMS, Answer
+from lmms_eval_ad2.records import FORMS, Answer, Form
 
 SIZE = 100_000
 FILLER = "The road ahead is wet and the lights of a car on the left are bright. "
 
 # One that repeats is enough to drive a backtracking pattern into quadratic time.
 REPEATED = (
-    "A ", "(A) ", "A, ", "answer is ", "the answer is not A ", "<think>", "</think>", "<think></think>", "[1,2 ", "[1, ", "<1,2>",
-    "(1,2),", "1 ", "1", "1,", "-", "- ", " ", "\n", "x1=1 ", "yes ", "no, ", "有,", "没有,", "十", "twenty ", "there is ",
-    "not ", "<start1>", "<end>", "<start1>a", "\\boxed{", "$", "**", "`", '"', "e\u0301\u0316", "option ", "选项", "if ",
-    "I cannot see ", "a.", "1.\n", "<OUTPUT START>", "((((", "[1e", "1.1.", "number of ", "the match ", "the option is of ",
-)  # fmt: skip
+    *(
+        "A ",
+        "(A) ",
+        "A, ",
+        "a.",
+        "answer is ",
+        "the answer is not A ",
+        "option ",
+        "选项",
+        "if ",
+        "the match ",
+        "the option is of ",
+    ),
+    *(
+        "yes ",
+        "no, ",
+        "有,",
+        "没有,",
+        "not ",
+        "there is ",
+        "I cannot see ",
+        "十",
+        "twenty ",
+        "number of ",
+        "1.\n",
+        "1.1.",
+    ),
+    *("[1,2 ", "[1, ", "<1,2>", "(1,2),", "1 ", "1", "1,", "-", "- ", "x1=1 ", "((((", "[1e", "<OUTPUT START>"),
+    *("<think>", "</think>", "<think></think>", "<start1>", "<end>", "<start1>a", "\\boxed{", "$", "**", "`", '"'),
+    *(" ", "\n", "e\u0301\u0316"),
+)
 
 
-def work(call: Callable[[], object]) -> float:
+def work(text: str, form: Form) -> float:
+    """Processor time, not wall time: other processes do not count."""
     start = time.process_time()
-    call()
+    parse(text, form)
     return time.process_time() - start
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_repetition_takes_more_than_linear_time(form: str) -> None:
+def test_no_repetition_takes_more_than_linear_time(form: Form) -> None:
     for piece in REPEATED:
         short, long = ((piece * (size // len(piece) + 1))[:size] for size in (SIZE // 8, SIZE))
-        base = min(work(lambda: parse(short, form)) for _ in range(2))  # type: ignore[arg-type]  # noqa: B023
-        grown = work(lambda: parse(long, form))  # type: ignore[arg-type]  # noqa: B023
         # Eight times the text: linear is 8 times the work, quadratic 64. The floor keeps noise out.
-        assert grown <= 30 * max(base, 0.01), (piece, base, grown)
+        allowed = 30 * max(work(short, form), 0.01)
+        assert work(long, form) <= allowed or work(long, form) <= allowed, piece
 
 
 def test_the_verdict_at_the_end_of_a_long_text_is_found() -> None:

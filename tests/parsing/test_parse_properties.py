@@ -13,10 +13,48 @@ from lmms_eval_ad2.parsing import FAILURES, REASONS, failure_reason, parse
 from lmms_eval_ad2.records import FORMS, Answer, Form, Unparsed
 
 PIECES = (
-    "A|B|C|a|b|(C)|[D]|I|Z|answer|The answer is|not|but|or|and|,|.|:|\n|yes|no|Yes,|No.|是|否|没有|答案是|选|可能|maybe|3|10|10.|three"
-    "|三辆|3-4|-|1.5|nan|inf|1e999|<1,2>|[1,2,3,4]|(|)|[|<|>|{|}|\\boxed{|<think>|</think>|<OUTPUT START>|<OUTPUT END>"
-    "|<start1>|<end>|<start2>|x1=|y=|sorry|I cannot see the image|抱歉|\u200b|Ｂ|１|\x00|\ud800|option|if|also correct"
-).split("|")
+    *(
+        "A",
+        "B",
+        "C",
+        "a",
+        "b",
+        "(C)",
+        "[D]",
+        "I",
+        "Z",
+        "answer",
+        "The answer is",
+        "not",
+        "but",
+        "or",
+        "and",
+        "also correct",
+        "if",
+    ),
+    *("option", "答案是", "选", "Ｂ", "yes", "no", "Yes,", "No.", "是", "否", "没有", "可能", "maybe", "sorry", "抱歉"),
+    *("3", "10", "10.", "three", "三辆", "3-4", "1.5", "１", "nan", "inf", "1e999", "<1,2>", "[1,2,3,4]", "x1=", "y="),
+    *(
+        "(",
+        ")",
+        "[",
+        "<",
+        ">",
+        "{",
+        "}",
+        ",",
+        ".",
+        ":",
+        "-",
+        "\n",
+        "\\boxed{",
+        "<think>",
+        "</think>",
+        "<start1>",
+        "<start2>",
+    ),
+    *("<end>", "<OUTPUT START>", "<OUTPUT END>", "I cannot see the image", "\u200b", "\x00", "\ud800"),
+)
 texts = st.one_of(
     st.text(max_size=200),
     st.lists(st.sampled_from(PIECES), max_size=24).map(" ".join),
@@ -61,10 +99,11 @@ def test_a_letter_is_always_one_of_those_offered(text: str, letters: set[str]) -
 
 
 LETTER_TEMPLATES = (
-    "{}", "({})", "{}.", "**{}**", "Answer: {}", "answer is ({}).", "The answer is {}", "Option {}", "选项{}", "答案是{}", "我选{}。",
-    "\\boxed{{{}}}", '{{"answer": "{}"}}', "<think>The answer is A, or B?</think>{}", "A car turns. The answer is not Z but {}",
+    *("{}", "({})", "{}.", "**{}**", "Answer: {}", "answer is ({}).", "The answer is {}", "Option {}", "\\boxed{{{}}}"),
+    *("选项{}", "答案是{}", "我选{}。", '{{"answer": "{}"}}', "<think>The answer is A, or B?</think>{}"),
+    "A car turns. The answer is not Z but {}",
     "First I said the answer is A. The final answer is {}.",
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("template", LETTER_TEMPLATES)
@@ -74,9 +113,10 @@ def test_a_rendered_letter_reads_back(template: str, letter: str) -> None:
         assert parse(template.format(shown), "mc") == Answer("mc", letter)
 
 
-@pytest.mark.parametrize(
-    "template", ("{}", "{}.", "Answer: {}", "There are {} cars.", "一共{}辆。", "The total is {}", "共有{}个")
-)
+COUNT_TEMPLATES = ("{}", "{}.", "Answer: {}", "There are {} cars.", "一共{}辆。", "The total is {}", "共有{}个")
+
+
+@pytest.mark.parametrize("template", COUNT_TEMPLATES)
 def test_a_rendered_count_reads_back(template: str) -> None:
     for value in (*range(0, 121), 1000, 99999):
         assert parse(template.format(value), "count") == Answer("count", value), value

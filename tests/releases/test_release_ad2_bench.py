@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmms_eval_ad2.errors import DataError
@@ -209,6 +209,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.sampled_from([*BASE, "options", "letter", "cot", "prompt", "scene", "meta"]), JSON))
 def test_any_row_is_read_or_refused_with_a_data_error(changes: dict[str, Any]) -> None:
     try:

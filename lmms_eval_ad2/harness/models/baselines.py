@@ -53,7 +53,9 @@ class Baseline(lmms):
         raise NotImplementedError(f"{self.name} writes answers and has no likelihoods; use generate_until tasks")
 
     def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
-        raise NotImplementedError(f"{self.name} answers rounds as generate_until_agentic tasks ask them (ad2x_cot_rounds)")
+        raise NotImplementedError(
+            f"{self.name} answers rounds as generate_until_agentic tasks ask them (ad2x_cot_rounds)"
+        )
 
     def _answer(self, request: Any) -> str:
         _, settings, _, doc_id, task, split = request.args
@@ -136,8 +138,9 @@ class Oracle(Baseline):
 
     def value(self, record: Record, form: Form, step: int, variant: Variant, task: str, split: str) -> Value:
         value = reference(record, form, variant.lang, step)
-        # What cannot be read as a reference is a fault of the data, which scoring reports.
-        return record.answer.get(variant.lang) if value is None else value
+        if value is None:  # a fault of the data, which scoring reports
+            return "" if form == "chain" else record.answer.get(variant.lang)
+        return value
 
 
 def offered(record: Record) -> tuple[str, ...]:
@@ -153,5 +156,6 @@ def random_point(rng: random.Random, size: tuple[int, int]) -> tuple[float, floa
 
 
 def random_box(rng: random.Random, size: tuple[int, int]) -> tuple[float, float, float, float]:
-    (x1, x2), (y1, y2) = (sorted((rng.randrange(length), rng.randrange(length) + 1)) for length in size)
-    return float(x1), float(y1), float(x2), float(y2)
+    """At least one pixel wide and high."""
+    (x1, x2), (y1, y2) = (sorted((rng.randrange(length), rng.randrange(length))) for length in size)
+    return float(x1), float(y1), float(x2 + 1), float(y2 + 1)

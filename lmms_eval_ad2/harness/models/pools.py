@@ -51,7 +51,7 @@ class Pools:
     def __init__(self, records: Iterable[Record], variant: Variant) -> None:
         self._entries: dict[Key, list[Entry]] = {}
         self._place: dict[Key, dict[str, int]] = {}
-        self._counts: dict[Key, Counter[Value]] = {}
+        self._winner: dict[tuple[Key, tuple[Value, ...]], Value] = {}
         self._middle: dict[Key, tuple[tuple[float, ...], bool]] = {}
         for record in records:
             form = variant.asked_form(record.form)
@@ -81,11 +81,11 @@ class Pools:
 
     def most_common(self, record: Record, form: Form, step: int, offered: Iterable[Value] = ()) -> Value:
         """The most frequent reference (among `offered` where given); ties go to the smaller in lexicographic order."""
-        key = self._first(record, form, step)
-        if key not in self._counts:
-            self._counts[key] = Counter(e.value for e in self._entries[key])
-        counts = self._counts[key]
-        return min(tuple(offered) or tuple(counts), key=lambda value: (-counts[value], value))
+        key = (self._first(record, form, step), tuple(offered))
+        if key not in self._winner:
+            counts = Counter(e.value for e in self._entries[key[0]])
+            self._winner[key] = min(key[1] or tuple(counts), key=lambda value: (-counts[value], value))
+        return self._winner[key]
 
     def middle(self, record: Record, form: Form) -> tuple[float, ...]:
         """The median of each coordinate, in pixels of the record's image.

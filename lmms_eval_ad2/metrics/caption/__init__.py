@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lmms_eval_ad2.errors import Ad2Error, DataError, require
 from lmms_eval_ad2.metrics.caption import meteor, ngram, spice
@@ -29,12 +29,14 @@ class CorpusScore:
 
     `value` of BLEU and METEOR pools the counts of the set (it is not the mean of `per_item`); of ROUGE-L, CIDEr
     and SPICE it is the mean. `tokenizer` names what cut the words: "ptb", "plain", or "spice" (its own parser).
+    `note` says where a text could not be scored whole (METEOR and very long texts).
     """
 
     metric: str
     value: float
     per_item: Mapping[str, float] = field(default_factory=dict)
     tokenizer: str = "ptb"
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,9 @@ def _over_tokens(raw: Pairs, metrics: Sequence[str], tokenizer: TokenizerName, l
             result[name] = _cider(cut, tokenizer)
         elif name == "meteor":
             run = functools.partial(meteor.scores, cut.references, cut.candidates, timeout_s)
-            result[name] = _java_metric(name, tokenizer, cut.ids, run)
+            score = _java_metric(name, tokenizer, cut.ids, run)
+            note = meteor.cut_note(cut.references, cut.candidates)
+            result[name] = replace(score, note=note) if isinstance(score, CorpusScore) else score
     return result
 
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from lmms_eval_ad2.metrics.caption import java
 
+# Its aligner needs memory by the product of both lengths: one text of 12,000 words ends it for the whole set.
+LONGEST = 2000  # words of a text that it is given
 _SEPARATOR = "|||"  # of METEOR's line protocol
 
 
@@ -17,7 +19,7 @@ def scores(
 ) -> tuple[float, Sequence[float]]:
     """METEOR of the set (pooled counts) and of each pair, 0..1; raises java.JavaError.
 
-    `references` and `candidates` are tokens on one line each.
+    `references` and `candidates` are tokens on one line each; words beyond the first `LONGEST` are left out.
     """
     java.find()
     from pycocoevalcap.meteor.meteor import Meteor
@@ -43,6 +45,13 @@ def scores(
         _close(program)
 
 
+def cut_note(references: Sequence[Sequence[str]], candidates: Sequence[str]) -> str:
+    """How many texts are longer than METEOR is given, in words; empty where none is."""
+    texts = [*candidates, *(text for refs in references for text in refs)]
+    n = sum(text.count(" ") >= LONGEST for text in texts)
+    return f"{n} texts were cut to {LONGEST} words" if n else ""
+
+
 def _expire(expired: threading.Event, program: Any) -> None:
     expired.set()
     program.meteor_p.kill()
@@ -52,7 +61,7 @@ def _plain(text: str) -> str:
     # Broken up until none is left: removing the middle of "||||||" once could leave another.
     while _SEPARATOR in text:
         text = text.replace(_SEPARATOR, " ")
-    return " ".join(text.split())
+    return " ".join(text.split()[:LONGEST])
 
 
 def _close(program: Any) -> None:

@@ -1,0 +1,210 @@
+"""Any vision-language model that ms-swift knows, in this process or behind `swift deploy` (docs/models.md).
+
+The only file that imports ms-swift. One failing sample becomes a marked text that scoring counts as
+Unscored (and a resumed run asks again); it neither ends the run nor passes for an empty answer.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmms_eval.api.model import lmms
+from loguru import logger
+from tqdm import tqdm
+
+from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
+from lmms_eval_ad2.harness.models.prompting import Engine, Prompt, Sampling, failure, sampling_of
+from lmms_eval_ad2.harness.models.server import Server
+
+# backend -> (ms-swift's class, the library that it needs beside ms-swift)
+BACKENDS = {
+    "transformers": ("TransformersEngine", "transformers"),
+    "vllm": ("VllmEngine", "vllm"),
+    "lmdeploy": ("LmdeployEngine", "lmdeploy"),
+}
+# ms-swift reads these in a text as places for media or boxes.
+MEDIA_TAGS = ("<image>", "<video>", "<audio>", "<bbox>", "<ref-object>", "<cot-process>", "<start-image>", "<img>")
+_COMMON = (
+    "model", "backend", "server", "max_new_tokens", "temperature", "seed", "batch_size", "max_batch_size", "device",
+    "system_prompt",
+)  # fmt: skip
+_SERVER = ("num_concurrent", "timeout")
+_LOCAL = ("template", "model_type", "adapters", "torch_dtype", "device_map", "use_hf", "max_pixels")
+
+
+class Swift(lmms):
+    """`--model ad2_swift --model_args model=...,backend=transformers` or `...,server=http://host:8000`."""
+
+    is_simple = True
+
+    def __init__(
+        self,
+        model: str = "",
+        backend: str = "transformers",
+        server: str = "",
+        max_new_tokens: int | None = None,
+        temperature: float | None = None,
+        seed: int | None = None,
+        batch_size: Any = 1,
+        max_batch_size: Any = None,
+        device: Any = None,
+        system_prompt: str = "",
+        **more: Any,
+    ) -> None:
+        """`max_new_tokens`, `temperature`, `seed` win over the task's settings; the rest is in docs/models.md."""
+        super().__init__()
+        self._fixed = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
+        sampling_of({}, self._fixed)  # a wrong value must fail before the model is loaded
+        system = self._resolve_system_prompt(system_prompt)
+        self._engine: Engine
+        if server:
+            refuse_unknown("ad2_swift", more, (*_COMMON, *_SERVER))
+            self._engine = Server(
+                server, model, system=system, timeout_s=float(more.get("timeout", 600)),
+                concurrency=whole_number("ad2_swift", "num_concurrent", more.get("num_concurrent", 16), 1),
+            )  # fmt: skip
+        else:
+            if not model:
+                raise Ad2Error("ad2_swift: name a checkpoint (model=...) or a running server (server=http://...)")
+            size = whole_number("ad2_swift", "batch_size", batch_size, 1)
+            if device and "device_map" not in more and str(device) == "cpu":
+                more["device_map"] = "cpu"
+            self._engine = InProcess(model, backend, size, seed, system, more)
+
+    @property
+    def batch_size(self) -> int:
+        """Prompts in one go."""
+        return self._engine.batch_size
+
+    @property
+    def device(self) -> Any:
+        """Where ranks gather their counts: the process group's own device."""
+        import torch
+
+        accelerator = getattr(self, "accelerator", None)
+        return accelerator.device if accelerator is not None else torch.device("cpu")
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        by_sampling: dict[Sampling, list[int]] = {}
+        for i, request in enumerate(requests):
+            by_sampling.setdefault(sampling_of(request.args[1], self._fixed), []).append(i)
+        answers = [""] * len(requests)
+        with tqdm(total=len(requests), desc="ad2_swift", disable=self.rank != 0) as bar:
+            for sampling, indices in by_sampling.items():
+                for start in range(0, len(indices), self.batch_size):
+                    batch = indices[start : start + self.batch_size]
+                    texts = self._engine.ask([self._prompt(requests[i]) for i in batch], sampling)
+                    for i, text in zip(batch, texts, strict=True):
+                        answers[i] = text
+                    bar.update(len(batch))
+        return answers
+
+    def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
+        raise NotImplementedError("ad2_swift generates text; use generate_until tasks")
+
+    def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
+        raise NotImplementedError("ad2_swift answers rounds as generate_until_agentic tasks ask them (ad2x_cot_rounds)")
+
+    def _prompt(self, request: Any) -> Prompt:
+        context, _, to_visual, doc_id, task, split = request.args
+        images = to_visual(self.task_dict[task][split][doc_id]) if to_visual else []
+        return Prompt(context, tuple(images or ()))
+
+
+class InProcess:
+    """One of ms-swift's engines, loaded here. `more` are further model arguments, some of them the engine's own."""
+
+    def __init__(
+        self, model: str, backend: str, batch_size: int, seed: int | None, system: str, more: Mapping[str, Any]
+    ) -> None:
+        if backend not in BACKENDS:
+            raise Ad2Error(f"ad2_swift: backend must be one of {', '.join(BACKENDS)}, not '{backend}'")
+        name, library = BACKENDS[backend]
+        self._swift = require("swift.infer_engine", "by --model ad2_swift")
+        require(library, f"by backend={backend}")
+        self.batch_size, self._system, self._own_seed = batch_size, system, backend == "transformers"
+        if self._own_seed and seed is not None:
+            import torch
+
+            torch.manual_seed(seed)  # this engine takes no seed with a request
+        self._engine = load(getattr(self._swift, name), model, batch_size, more)
+        self._engine.strict = False  # a prompt that cannot be encoded comes back as its exception
+
+    def ask(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[str]:
+        try:
+            return [self._text(r) for r in self._infer(prompts, sampling)]
+        except Exception as exc:
+            if len(prompts) == 1:
+                logger.opt(exception=exc).warning("ad2_swift: a sample failed: {}", exc)
+                return [failure(f"{type(exc).__name__}: {exc}")]
+        # One sample (or the size of the batch) spoilt it: each on its own.
+        return [text for prompt in prompts for text in self.ask([prompt], sampling)]
+
+    def _infer(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Any]:
+        config = self._swift.RequestConfig(
+            max_tokens=sampling.max_new_tokens, temperature=sampling.temperature, top_p=sampling.top_p,
+            top_k=sampling.top_k, num_beams=sampling.num_beams, stop=list(sampling.stop), seed=sampling.seed,
+        )  # fmt: skip
+        requests = [self._swift.InferRequest(messages=self._messages(p)) for p in prompts]
+        return list(self._engine.infer(requests, config, use_tqdm=False))
+
+    def _messages(self, prompt: Prompt) -> list[dict[str, Any]]:
+        content: list[dict[str, Any]] = [{"type": "image", "image": i.convert("RGB")} for i in prompt.images]
+        content.append({"type": "text", "text": without_tags(prompt.text)})
+        system = [{"role": "system", "content": self._system}] if self._system else []
+        return [*system, {"role": "user", "content": content}]
+
+    @staticmethod
+    def _text(response: Any) -> str:
+        if isinstance(response, Exception):
+            logger.warning("ad2_swift: a sample failed: {}: {}", type(response).__name__, response)
+            return failure(f"{type(response).__name__}: {response}")
+        content = response.choices[0].message.content
+        return content if isinstance(content, str) else ""
+
+
+def load(engine: Any, model: str, batch_size: int, more: Mapping[str, Any]) -> Any:
+    """Make the engine; arguments that neither we nor its constructor know are refused. Ad2Error if it cannot load."""
+    takes = [n for n, p in inspect.signature(engine.__init__).parameters.items() if p.kind is not p.VAR_KEYWORD]
+    own = [n for n in takes if n not in ("self", "model", "model_id_or_path", "template", "template_type")]
+    refuse_unknown("ad2_swift", more, (*_COMMON, *_LOCAL, *own))
+    settings = {n: v for n, v in more.items() if n in own}
+    settings["use_hf"] = more.get("use_hf", True)  # names as lmms-eval's users write them: Hugging Face's
+    settings["torch_dtype"] = dtype(more.get("torch_dtype"))
+    settings["template_type"] = more.get("template")
+    for name in ("adapters", "device_map"):
+        if name in more and name not in own:
+            raise Ad2Error(f"ad2_swift: {engine.__name__} takes no {name}")
+    if isinstance(more.get("adapters"), str):
+        settings["adapters"] = more["adapters"].split(":")
+    if "max_batch_size" in takes:
+        settings["max_batch_size"] = batch_size
+    try:
+        loaded = engine(model, **settings)
+    except (ValueError, OSError) as exc:
+        raise Ad2Error(f"ad2_swift: ms-swift does not load '{model}': {exc}") from exc
+    if "max_pixels" in more:
+        loaded.template.max_pixels = whole_number("ad2_swift", "max_pixels", more["max_pixels"], 1)
+    return loaded
+
+
+def dtype(name: Any) -> Any:
+    """A torch dtype by name; None (the checkpoint's own) for None and "auto"."""
+    import torch
+
+    if name in (None, "auto"):
+        return None
+    found = getattr(torch, str(name), None)
+    if not isinstance(found, torch.dtype):
+        raise Ad2Error(f"ad2_swift: torch_dtype must be auto, bfloat16, float16 or float32, not '{name}'")
+    return found
+
+
+def without_tags(text: str) -> str:
+    """A tag that a model once wrote into its answer, and a later round quotes, must not count as one more image."""
+    for tag in MEDIA_TAGS:
+        text = text.replace(tag, tag[1:-1])
+    return text

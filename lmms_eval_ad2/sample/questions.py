@@ -1,0 +1,78 @@
+"""Scenes -> pictures and records of the three benchmarks. Everything follows from the scenes; nothing is random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.sample.ask import Asker
+from lmms_eval_ad2.sample.ask_coda import ask_coda
+from lmms_eval_ad2.sample.ask_cot import ask_cot
+from lmms_eval_ad2.sample.ask_mcq import ask_mcq, ask_six_views
+from lmms_eval_ad2.sample.ask_perception import ask_advanced, ask_base
+from lmms_eval_ad2.sample.ask_reasoning import ask_reasoning, ask_relation
+from lmms_eval_ad2.sample.camera import SIX_VIEWS
+from lmms_eval_ad2.sample.draw import Picture, draw_scene
+from lmms_eval_ad2.sample.scene import VEHICLES, VRU, Scene
+from lmms_eval_ad2.sample.scenes import ad2_scenes, coda_scenes, six_view_scenes
+
+BENCHMARKS = ("ad2_bench", "coda_lm", "autodrive_qa")
+
+
+@dataclass
+class Shot:
+    """Pictures taken of one scene by image path, and the records about them by benchmark."""
+
+    pictures: dict[str, Picture]
+    records: dict[str, list[Record]] = field(default_factory=dict)
+
+
+def shots() -> Iterator[Shot]:
+    """All scenes, drawn one after the other."""
+    for turn, scene in enumerate(ad2_scenes()):
+        yield _ad2(scene, turn)
+    for scene in coda_scenes():
+        yield _coda(scene)
+    for scene in six_view_scenes():
+        yield _six(scene)
+
+
+def _ad2(scene: Scene, turn: int) -> Shot:
+    path = f"ad2/{scene.id}.jpg"
+    picture = draw_scene(scene)
+    ad2 = Asker(picture, "ad2_bench", (path,))
+    for ask in (ask_base, ask_advanced, ask_relation, ask_reasoning):
+        ask(ad2, turn)
+    ask_cot(ad2)
+    shot = Shot({path: picture}, {"ad2_bench": ad2.records})
+    if turn % 2 == 0:
+        shot.records["autodrive_qa"] = _single_view(picture, path)
+    return shot
+
+
+def _coda(scene: Scene) -> Shot:
+    path = f"coda/{scene.id}.jpg"
+    picture = draw_scene(scene)
+    coda = Asker(picture, "coda_lm", (path,))
+    ask_coda(coda)
+    return Shot({path: picture}, {"coda_lm": coda.records})
+
+
+def _single_view(picture: Picture, path: str) -> list[Record]:
+    mcq = Asker(picture, "autodrive_qa", (path,))
+    ask_mcq(mcq)
+    return mcq.records
+
+
+def _six(scene: Scene) -> Shot:
+    pictures = {camera: draw_scene(scene, yaw) for camera, yaw in SIX_VIEWS.items()}
+    paths = {camera: f"six/{scene.id}_{camera}.jpg" for camera in SIX_VIEWS}
+    mcq = Asker(pictures["CAM_FRONT"], "autodrive_qa", tuple(paths.values()), tuple(SIX_VIEWS))
+    kinds = (*VRU, *VEHICLES)
+    around = {
+        camera: [t for t in scene.of(*kinds) if (s := p.seen.get(t.key)) and s.pixels > 600 and s.visible > 0.6]
+        for camera, p in pictures.items()
+    }
+    ask_six_views(mcq, around)
+    return Shot({paths[c]: p for c, p in pictures.items()}, {"autodrive_qa": mcq.records})

@@ -1,0 +1,106 @@
+"""llm/batch: many questions, once each, bounded in flight; an endpoint that has gone is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm import batch
+from lmms_eval_ad2.llm.cache import Cache
+from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
+from lmms_eval_ad2.llm.fake import FakeServer, serve
+
+
+def payloads(n: int) -> dict[str, dict[str, Any]]:
+    return {f"k{i}": {"model": "m", "messages": [{"role": "user", "content": f"question {i}"}]} for i in range(n)}
+
+
+def endpoint(server: FakeServer, **settings: Any) -> Endpoint:
+    return Endpoint(server.url, **{"backoff_s": 0.001, "max_retries": 1, "concurrency": 8, **settings})
+
+
+def answer(body: dict[str, Any]) -> str:
+    return "to " + body["messages"][-1]["content"]
+
+
+def test_every_question_gets_its_own_reply_and_the_limit_holds() -> None:
+    with serve(reply=answer, latency_s=0.005) as server:
+        outcomes = batch.ask(payloads(60), endpoint(server), progress=False)
+    assert {k: r.text for k, r in outcomes.items() if isinstance(r, Reply)} == {
+        f"k{i}": f"to question {i}" for i in range(60)
+    }
+    assert server.requests == 60
+    assert 2 <= server.most_in_flight <= 8
+
+
+def test_the_cache_answers_first_and_keeps_only_what_keep_accepts(tmp_path: Path) -> None:
+    cache, tally = Cache(tmp_path / "c.sqlite"), batch.Tally()
+    with serve(reply=answer, failures=["400"]) as server:
+        batch.ask(payloads(10), endpoint(server), cache=cache, keep=lambda k, r: k != "k5", progress=False)
+        assert len(cache) == 8  # not the refused one, not k5
+        outcomes = batch.ask(payloads(10), endpoint(server), cache=cache, tally=tally, progress=False)
+    assert server.requests == 12
+    assert (tally.cached, tally.requests, tally.failed) == (8, 2, 0)
+    assert len(outcomes) == 10
+
+
+def test_an_endpoint_that_has_gone_is_given_up() -> None:
+    with serve(failures=lambda n, body: "ok" if n < 20 else "500") as server:
+        outcomes = batch.ask(payloads(400), endpoint(server, max_retries=0), progress=False)
+    reasons = [o.reason for o in outcomes.values() if isinstance(o, Failure)]
+    assert len(outcomes) == 400 and len(reasons) == 380
+    assert reasons.count("endpoint_down") > 300
+    assert server.requests < 60
+
+
+def test_single_failures_do_not_give_it_up() -> None:
+    with serve(failures=["500", "500", "ok"], cycle=True) as server:
+        outcomes = batch.ask(payloads(120), endpoint(server, max_retries=0, concurrency=1), progress=False)
+    reasons = {o.reason for o in outcomes.values() if isinstance(o, Failure)}
+    assert reasons == {"http_500"}
+    assert server.requests == 120
+
+
+def test_a_wrong_key_stops_at_once_after_saving_what_came(tmp_path: Path) -> None:
+    cache, tally = Cache(tmp_path / "c.sqlite"), batch.Tally()
+    with serve(failures=lambda n, body: "ok" if n < 20 else "401") as server, pytest.raises(Ad2Error, match="HTTP 401"):
+        batch.ask(payloads(5000), endpoint(server), cache=cache, tally=tally, progress=False)
+    assert server.requests < 20 + 2 * 8
+    assert len(cache) == 20
+    assert tally.requests >= 21
+
+
+def test_an_endpoint_that_refuses_all_from_the_start_is_a_wrong_request() -> None:
+    with serve(failures=["400"], cycle=True) as server, pytest.raises(Ad2Error, match="refused each of the first 8"):
+        batch.ask(payloads(5000), endpoint(server), progress=False)
+    assert server.requests < 24
+
+
+def test_a_throttling_endpoint_gets_everything_through() -> None:
+    with serve(reply=answer, per_second=40, retry_after_s=0.2) as server:
+        tally = batch.Tally()
+        outcomes = batch.ask(payloads(80), endpoint(server, concurrency=16, max_retries=6), tally=tally, progress=False)
+    assert all(isinstance(o, Reply) for o in outcomes.values())
+    assert server.replies == 80
+    assert tally.retries == server.requests - 80 > 0
+
+
+def test_within_a_running_event_loop() -> None:
+    async def notebook() -> batch.Outcomes:
+        return batch.ask(payloads(3), endpoint(server), progress=False)
+
+    with serve(reply=answer) as server:
+        assert len(asyncio.run(notebook())) == 3
+    with serve(failures=["401"]) as server, pytest.raises(Ad2Error, match="401"):
+        asyncio.run(notebook())
+
+
+def test_replies_without_token_counts_are_told() -> None:
+    tally = batch.Tally()
+    with serve(report_usage=False) as server:
+        batch.ask(payloads(4), endpoint(server), tally=tally, progress=False)
+    assert (tally.unreported, tally.prompt_tokens) == (4, 0)

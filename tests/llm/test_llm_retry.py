@@ -1,0 +1,65 @@
+"""llm/retry: how long to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import time
+
+import pytest
+
+from lmms_eval_ad2.llm.retry import LONGEST_BACKOFF_S, Backoff, Pace, retry_after
+
+
+def test_backoff_doubles_has_jitter_and_an_end() -> None:
+    delays = [Backoff(0.5, seed=3).delay(n) for n in range(4)]
+    for n, delay in enumerate(delays):
+        assert 0.25 * 2**n <= delay <= 0.5 * 2**n
+    assert Backoff(0.5).delay(1000) <= LONGEST_BACKOFF_S
+    one, two = Backoff(0.5, seed=3), Backoff(0.5, seed=3)
+    assert [one.delay(0) for _ in range(5)] == [two.delay(0) for _ in range(5)]
+    assert len({one.delay(0) for _ in range(5)}) == 5
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after-ms": "1500", "retry-after": "9"}, 1.5),
+        ({"retry-after": "-4"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
+    assert retry_after(headers) == seconds
+
+
+def test_retry_after_as_a_date() -> None:
+    found = retry_after({"retry-after": email.utils.formatdate(time.time() + 100, usegmt=True)})
+    assert found is not None and 95 < found <= 100
+
+
+def test_pace_spreads_starts_and_keeps_quiet() -> None:
+    async def starts(pace: Pace, n: int) -> list[float]:
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+
+        async def one() -> float:
+            await pace.wait()
+            return clock() - begun
+
+        return sorted(await asyncio.gather(*(one() for _ in range(n))))
+
+    async def paced() -> list[float]:
+        return await starts(Pace(per_minute=6000), 6)  # one each 10 ms
+
+    assert all(at >= 0.0099 * n for n, at in enumerate(asyncio.run(paced())))
+
+    async def quiet() -> list[float]:
+        pace = Pace()
+        pace.quiet(0.05)
+        return await starts(pace, 3)
+
+    assert min(asyncio.run(quiet())) >= 0.049
