@@ -19,8 +19,8 @@ def register(subparsers: Any) -> None:
         help="tables of finished runs in the shape of the papers', a page, a comparison",
         usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published]\n"
         "       ad2 report compare A B [--json] [--force]",
-        description="RESULTS are run folders, or folders above them. 'compare' tests two runs against each other, paired by "
-        "sample, with Holm's correction over the tasks. (A folder named 'compare' is reached as ./compare.)",
+        description="RESULTS are run folders, or folders above them. 'compare' tests two runs against each other, "
+        "paired by sample, with Holm's correction over the tasks. (A folder named 'compare' is reached as ./compare.)",
     )
     p.add_argument("results", nargs="+", metavar="RESULTS", help="folders with results, or: compare A B")
     p.add_argument("--html", type=Path, metavar="PAGE.html", help="also write one self-contained page")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.prompts import text, visual
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import Variant
 
@@ -66,18 +67,19 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
 
         ensure_sample()
     source = open_dataset(name, split)
-    parts = []
-    for path in source.parts:
-        table = pq.read_table(path, memory_map=True)
-        parts.append(table.filter(pc.equal(table["task"], variant.part)))
-    table = _askable(pa.concat_tables(parts), variant) if parts else None
-    if table is None or table.num_rows == 0:
+    parts = [pq.read_table(path, memory_map=True) for path in source.parts]
+    of_part = pa.concat_tables([t.filter(pc.equal(t["task"], variant.part)) for t in parts])
+    table = _askable(of_part, variant)
+    left_out = of_part.num_rows - table.num_rows
+    if left_out:
+        print(f"ad2: {task}: {left_out} of {of_part.num_rows} records have not what this variant asks for; left out")
+    if table.num_rows == 0:
         raise Ad2Error(
             f"task {task}: dataset '{name}' ({split}) has no records of part '{variant.part}'"
-            + (f" that can be asked as {variant.form}" if variant.form else "")
+            + (f" that can be asked like this ({variant.changes()})" if left_out else "")
             + f"; see: ad2 data verify {name}"
         )
-    info = {"name": name, "split": split, "sha256": source.sha256, "n": table.num_rows}
+    info = {"name": name, "split": split, "sha256": source.sha256, "n": table.num_rows, "left_out": left_out}
     info["image_root"] = str(source.image_root)
     TASKS[task] = TaskInfo(task, variant, Path(source.image_root), info, table["record"])
     table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
@@ -86,22 +88,20 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
 
 
 def _askable(table: Any, variant: Variant) -> Any:
-    """Only the records that have what the asked form needs (a canonical task asks every record)."""
-    if variant.form is None and variant.style == "direct" and not variant.rounds:
+    """Only the records that have what the variant needs (a canonical task asks every record of its part)."""
+    if variant.form is None and variant.style == "direct" and not variant.rounds and variant.mark == "native":
         return table
     import pyarrow as pa
 
-    keep = [can_ask(Record.from_json(text), variant) for text in table["record"].to_pylist()]
+    keep = [can_ask(Record.from_json(row), variant) for row in table["record"].to_pylist()]
     return table.filter(pa.array(keep, pa.bool_()))
 
 
 def can_ask(record: Record, variant: Variant) -> bool:
-    """Has the record what the variant's form needs?"""
-    form = variant.asked_form(record.form)
-    if form == "chain":
-        return bool(record.steps)
-    if form == "mc":
-        return bool(record.options and record.letter)
-    if form == "vqa":
-        return bool(record.answer) or bool(record.letter)
-    return record.form == form
+    """Has the record the form and the visual prompt that the variant asks for?"""
+    if not text.can_ask(record, variant.asked_form(record.form)):
+        return False
+    try:
+        return variant.mark in ("native", "none") or bool(visual.effective_mark(record, variant.mark).kind != "none")
+    except Ad2Error:  # a box cannot be made from a point
+        return False

@@ -37,8 +37,19 @@ def prompt_of(record: Record, task: TaskInfo) -> str:
     """The text of the first turn."""
     v = task.variant
     if v.rounds:
-        return text.build_round(record, 0, (), lang=v.lang, prompts=_prompts())
-    return text.build(record, lang=v.lang, form=v.form, style=v.style, coords=v.coords, mark=v.mark, prompts=_prompts())
+        return round_of(record, task, 0, ())
+    return text.build(
+        record, lang=v.lang, form=v.form, style=v.style, coords=v.coords, mark=v.mark, layout=v.layout, views=v.views,
+        frame=v.frame, prompts=_prompts(),
+    )  # fmt: skip
+
+
+def round_of(record: Record, task: TaskInfo, step: int, said: Sequence[str]) -> str:
+    """The text of one turn when asked in rounds; `step` counts from 0."""
+    v = task.variant
+    return text.build_round(
+        record, step, said, lang=v.lang, mark=v.mark, layout=v.layout, views=v.views, prompts=_prompts()
+    )
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
@@ -88,8 +99,7 @@ def round_to_text(
     if round_idx >= len(record.steps):
         # The stock loop keeps the last output only, and only if it looks like JSON.
         return None, None, True, [*said[:-1], pack_rounds(said)], {"rounds": round_idx}
-    following = text.build_round(record, round_idx, said, lang=task.variant.lang, prompts=_prompts())
-    return None, following, False, said, {"rounds": round_idx}
+    return None, round_of(record, task, round_idx, said), False, said, {"rounds": round_idx}
 
 
 def pack_rounds(said: Sequence[str]) -> str:

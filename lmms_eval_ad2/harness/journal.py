@@ -46,9 +46,6 @@ class Journal:
         _mend_tail(self.path)
         self._handle = self.path.open("a", encoding="utf-8")
 
-    def __len__(self) -> int:
-        return len(self._known)
-
     def get(self, key: str) -> str | None:
         return self._known.get(key)
 

@@ -49,8 +49,7 @@ def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
     path = Path(text).expanduser()
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return _from_file(path)
-    one_of(name, (*BACKENDS, "a YAML file"), "judge")
-    raise AssertionError("unreachable: the name is no backend")
+    return {"backend": one_of(name, BACKENDS, "judge (and no YAML file)")}
 
 
 def _pairs(backend: str, text: str) -> dict[str, Any]:
@@ -90,7 +89,9 @@ def _from_file(path: Path) -> dict[str, Any]:
         if data.get(key):
             data[key] = str(path.parent / Path(str(data[key])).expanduser())
     if isinstance(data.get("system_files"), dict):
-        data["system_files"] = {k: str(path.parent / str(v)) for k, v in data["system_files"].items()}
+        data["system_files"] = {
+            k: str(path.parent / Path(str(v)).expanduser()) for k, v in data["system_files"].items()
+        }
     return _checked(data, str(path))
 
 

@@ -111,6 +111,7 @@ class _Batch:
                 self.cache.put(key, outcome)
             self.outcomes[key] = outcome
             self.tally.count(outcome)
+            self.bar.set_postfix(tokens=self.tally.prompt_tokens + self.tally.completion_tokens, refresh=False)
             self.bar.update()
             self._watch(outcome)
 

@@ -75,9 +75,6 @@ class Cache:
         with self._mended():
             return int(self._db.execute("SELECT COUNT(*) FROM replies").fetchone()[0])
 
-    def close(self) -> None:
-        self._db.close()
-
     @contextmanager
     def _mended(self) -> Iterator[None]:
         try:

@@ -19,7 +19,6 @@ _LIST = re.compile(
     rf"(?P<open>[<\[(])\s*(?P<body>(?:{_NUMBER}|{_NOT_FINITE})(?:(?:\s*[,;]\s*|\s+)(?:{_NUMBER}|{_NOT_FINITE}))*)(?:\s*,)?\s*[>\])]",
     re.IGNORECASE,
 )
-_VALUE = re.compile(_NUMBER)
 _BARE = re.compile(rf"(?:{_NUMBER})(?:(?:\s*[,;]\s*|\s+)(?:{_NUMBER}))*\.?", re.IGNORECASE)
 # Two corners written as two points, as Qwen-VL does; separate <x,y> are separate points instead.
 _CORNER_GAP = re.compile(r"\s*(?:,|to|至|到|-|->)?\s*", re.IGNORECASE)

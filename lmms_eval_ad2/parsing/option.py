@@ -8,35 +8,18 @@ and conditional mentions are none. Neighbouring mentions ("A and C") are one ver
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lmms_eval_ad2.parsing.mentions import OPENERS, Mention, find_mentions, groups
 from lmms_eval_ad2.parsing.normalise import no_verdict
+from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
 from lmms_eval_ad2.records import Answer, Unparsed
 
 _LEFT, _RIGHT = 100, 60  # how far around a mention is looked at
-_MOST = 2_000  # a text with more lone letters is a model caught in a loop; its last ones are weighed
-
-_MENTION = re.compile(
-    r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
-)
-_OPENERS, _CLOSERS = "([{<\"'", ")]}>\"'"
 _DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
 _UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
-_LABEL = re.compile(r"(?:\boption|\bchoice|选项)\s?[(\[{<\"']{0,3}\Z")
-# "A" and "I" before a word are an article and a pronoun, unless the word belongs to a verdict.
-_ARTICLE = re.compile(
-    r" (?!(?:because|since|as|and|or|is|are|was|due|given|which|but|would be|should be|must be"
-    r"|matches|fits|describes)\b)[a-z0-9]"
-)
 _CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|吧|呢|了)")
-_JOIN = re.compile(
-    rf"[{re.escape(_CLOSERS)}]{{0,3}}\s?(?P<word>,? ?(?:and also|and|or|as well as)"
-    r"|,|;|/|&|\+|、|和|与|及|以及|或者|或|还是)"
-    rf"\s?(?:option |choice |选项)?[{re.escape(_OPENERS)}]{{0,3}}"
-)
-_OR = re.compile(r"or|/|或|还是")
-
 _ADVERBS = (
     r"(?:most likely|probably|likely|clearly|definitely|certainly|therefore|simply|actually|indeed|either|both|still"
     r"|,| )*"
@@ -49,7 +32,8 @@ _NOUN = r"(?:(?<![a-z])ans(?:wers?)?|verdict|conclusion|selection|letter|choice|
 _STRONG = re.compile(
     rf"(?:{_NOUN}[\"'\]]?(?: \([^)]{{0,20}}\))? ?(?:{_IS}|[:=-]|{_ZH_IS})[:= }}]*|(?:\banswer\]?|答案) "
     rf"|\b(?:answers?|option|choice|match|description|statement|response)\b[^\n]{{0,70}}?\b{_IS}\b ?"
-    r"|\b(?:choose|select|pick|go with|going with|opt for|choosing|selecting|settle on|guess|answer with)\b[,: ]*"
+    r"|\b(?:choose|select|pick|go with|going with|opt for|recommend|suggest"
+    r"|choosing|selecting|settle on|guess|answer with)\b[,: ]*"
     r"|(?:应选|故选|选择|我选|选)[: ]*|\\boxed ?\{[{ ]*|<answer> ?)"
     rf"{_ADVERBS}[: ]*\Z"
 )
@@ -85,7 +69,7 @@ _OPEN = re.compile(
     r"\b(?:might|may|could|maybe|perhaps|possibly|either|between)\b[^,]*\Z|(?<!最)(?<!最有)(?:可能|也许|或许)[^,]*\Z"
 )
 _CONFIRMED = re.compile(
-    r"[)\]}>\"']{0,3}\s?(?:选项)?(?:(?:best )?(?:describes|matches|fits)\b"
+    r"[)\]}>\"']{0,3}\s?(?:选?项)?(?:(?:best )?(?:describes|matches|fits)\b"
     r"|(?:is|are|would be|should be|must be|seems|appears|looks)\b(?: to be)?"
     r"(?P<also> also)?(?: both| clearly| definitely| most likely| probably| indeed| therefore| obviously)*"
     r"(?: the)?(?: most| only| single)? (?:correct|right|best|accurate|appropriate|answer|true)"
@@ -95,27 +79,15 @@ _QUESTION = re.compile(r"[^.!\n]{0,40}\?")
 _ENUMERATED = re.compile(r"[)\]]?[.):、]\s?[^\s.,;)]")
 _HEAD_RIGHT = re.compile(r"[)\]}>\"']?\s?(?:[.):、,]|- )|[)\]}>]| (?:because|since|rather than|instead of|over)\b")
 _BESIDE = re.compile(r"[)\]}>\"']{0,3}\s?[.):,、-]?\s?[(\"']{0,2}(?P<text>[^\n<\"]{1,400})")
-_LETTER_FIRST = re.compile(r"\W{0,4}(?:[A-Za-z]\s?(?:[^\w\s]|\Z)|[A-Z]\s[A-Z])")
 _LETTERS_ONLY = re.compile(r"[A-Z]{2,8}\.?")
 _ANSWER_LINE = re.compile(r"(\banswer|答案|结论)[:：]?\s*\n+\s*", re.IGNORECASE)
-_TEXT_MARK = re.compile(r"(?:\banswer(?: is|:|\"? ?:)|答案(?:是|为|:)|<answer>|\\boxed ?\{)", re.IGNORECASE)
-_FILLERS = frozenset(("a", "an", "the", "and", "it", "is", "are"))
 _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\b|\?|不|没|是否|如果", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Mention:
-    letter: str
-    start: int
-    end: int
-    lower: bool
-    dressed: bool  # in brackets or quotes, or after "option"
 
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     letters: frozenset[str]
-    mention: _Mention
+    mention: Mention
     open: bool = False  # "A or B", "maybe B"
     also: bool = False  # "C is also correct"
     alone: bool = False  # the whole line
@@ -124,20 +96,20 @@ class _Verdict:
 def read_option(text: str, letters: Sequence[str], options: Mapping[str, str]) -> Answer | Unparsed:
     """The letter that plain `text` settles on; `options` maps letters to texts, and may be empty."""
     offered = {letter.strip().upper() for letter in letters}
-    texts = {letter.strip().upper(): _gist(option) for letter, option in options.items()}
-    by_text = _by_text(texts)
-    whole = None if _LETTER_FIRST.match(text) else by_text.get(_gist(text))
+    texts = {letter.strip().upper(): gist(option) for letter, option in options.items()}
+    letters_of = by_text(texts)
+    whole = whole_option(text, letters_of)
     if whole:
         return Answer("mc", whole, "by its text")
     if _LETTERS_ONLY.fullmatch(text) and set(text.rstrip(".")) <= offered:
         return Unparsed("mc", "several", text)
     text = _ANSWER_LINE.sub(r"\1: ", text)
-    mentions = _mentions(text)
+    mentions = find_mentions(text)
     verdict = (
         _last(text, _verdicts(text, mentions)) or _from_heads(text, mentions, texts) or _from_brackets(text, mentions)
     )
     if verdict is None:
-        quoted = _from_text(text, by_text)
+        quoted = quoted_option(text, letters_of)
         return Answer("mc", quoted, "by its text") if quoted else Unparsed("mc", no_verdict(text), text[-200:])
     return _checked(text, verdict, offered, texts)
 
@@ -157,41 +129,10 @@ def _checked(text: str, verdict: _Verdict, offered: set[str], texts: Mapping[str
     return Answer("mc", letter)
 
 
-def _mentions(text: str) -> list[_Mention]:
-    """Every letter that stands alone, articles and pronouns left out."""
-    found: list[_Mention] = []
-    for match in _MENTION.finditer(text):
-        start, end = match.span()
-        around = text[start - 1 : start] in tuple(_OPENERS) and text[end : end + 1] in tuple(_CLOSERS)
-        dressed = around or bool(_LABEL.search(text[max(0, start - 12) : start].lower()))
-        raw = match["letter"]
-        if raw in "AaIi" and not dressed and _ARTICLE.match(text, end):
-            continue
-        found.append(_Mention(raw.upper(), start, end, raw.islower(), dressed))
-    return found[-_MOST:]
-
-
-def _groups(text: str, mentions: Sequence[_Mention]) -> Iterator[tuple[list[_Mention], bool]]:
-    """Runs of mentions that "and", "or", a comma join; the flag says that one of the joints is an "or"."""
-    group: list[_Mention] = []
-    either = False
-    for mention in mentions:
-        joint = _JOIN.fullmatch(text[group[-1].end : mention.start][:24]) if group else None
-        if joint and mention.start - group[-1].end <= 24 and (not mention.lower or mention.dressed):
-            group.append(mention)
-            either = either or bool(_OR.search(joint["word"]))
-            continue
-        if group:
-            yield group, either
-        group, either = [mention], False
-    if group:
-        yield group, either
-
-
-def _verdicts(text: str, mentions: Sequence[_Mention]) -> list[_Verdict]:
+def _verdicts(text: str, mentions: Sequence[Mention]) -> list[_Verdict]:
     found: list[_Verdict] = []
     negated_before = -1  # where the last negated mention stood: "not A but B"
-    for group, either in _groups(text, mentions):
+    for group, either in groups(text, mentions):
         first, last = group[0], group[-1]
         left = _sentence_before(text, first.start)
         right = text[last.end : last.end + _RIGHT]
@@ -214,7 +155,7 @@ def _verdicts(text: str, mentions: Sequence[_Mention]) -> list[_Verdict]:
     return found
 
 
-def _split_off(text: str, group: Sequence[_Mention], left: str) -> bool:
+def _split_off(text: str, group: Sequence[Mention], left: str) -> bool:
     """ "I choose C, A and B are wrong": the first of the group is chosen, and only the rest denied."""
     return text[group[0].end : group[1].start].startswith(",") and _marked(left, ",", group[0])
 
@@ -226,21 +167,21 @@ def _sentence_before(text: str, start: int) -> str:
     return left[cut + 1 :].lower()
 
 
-def _marked(left: str, right: str, mention: _Mention) -> bool:
+def _marked(left: str, right: str, mention: Mention) -> bool:
     """Whether the words before say that this mention is the answer, and the mention can be one."""
     bare, ends = _UNDRESS.sub("", left), bool(_CLAUSE_END.match(right))
     if _STRONG.search(bare) or _STRONG.search(left):
         return ends or mention.dressed or not (mention.lower or mention.letter == "I")
     if _WEAK.search(bare):
         return ends
-    return mention.dressed and left[-1:] in tuple(_OPENERS) and bool(_ANSWER_AHEAD.search(left))
+    return mention.dressed and left[-1:] in tuple(OPENERS) and bool(_ANSWER_AHEAD.search(left))
 
 
-def _alone(text: str, first: _Mention, last: _Mention) -> bool:
+def _alone(text: str, first: Mention, last: Mention) -> bool:
     """Whether the mention is all that the first or the last line says, or the text's last sentence."""
     before = text[max(0, first.start - 24) : first.start]
     after = text[last.end : last.end + 8]
-    ends = re.fullmatch(r"[)\]}>\"']{0,3}\s?[.!]?[)\]}>\"']?", after) is not None
+    ends = re.fullmatch(r"(?:选?项)?[)\]}>\"']{0,3}\s?[.!]?[)\]}>\"']?", after) is not None
     line_ends = ends or re.match(r"[)\]}>\"']{0,3}\s?[.!:]?\s?\n", after) is not None
     opening = r"\s?(?:- )?[\[({<\"'-]{0,3}(?:(?:option|choice|选项|选)[: ]?)?[\[({<\"']{0,3}"
     at_start = len(before) == first.start and re.fullmatch(opening, before.lower()) is not None
@@ -263,12 +204,12 @@ def _last(text: str, verdicts: Sequence[_Verdict]) -> _Verdict | None:
     return last
 
 
-def _from_heads(text: str, mentions: Sequence[_Mention], texts: Mapping[str, str]) -> _Verdict | None:
+def _from_heads(text: str, mentions: Sequence[Mention], texts: Mapping[str, str]) -> _Verdict | None:
     """ "B. The blue truck": the only letter at the head of a line, unless the line is one of a list of options."""
     enumerated = {mention.letter for mention in mentions if _ENUMERATED.match(text, mention.end)}
     if len(enumerated) > 1:
         return None
-    heads: list[_Mention] = []
+    heads: list[Mention] = []
     for mention in mentions:
         line = text[max(0, mention.start - 16) : mention.start]
         at_head = re.search(r"(?:\A|\n)\s?[(\[{<\"'-]{0,3}(?:option |choice |选项)?[(\[\"']?\Z", line.lower())
@@ -282,7 +223,7 @@ def _from_heads(text: str, mentions: Sequence[_Mention], texts: Mapping[str, str
     return _Verdict(frozenset({heads[0].letter}), heads[0])
 
 
-def _from_brackets(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
+def _from_brackets(text: str, mentions: Sequence[Mention]) -> _Verdict | None:
     """ "... is turning left (C).": one letter only is ever in brackets, and a clause of the text ends with it."""
     held = [m for m in mentions if m.dressed and text[m.start - 1 : m.start] == "(" and text[m.end : m.end + 1] == ")"]
     if len({mention.letter for mention in held}) != 1:
@@ -295,43 +236,7 @@ def _from_brackets(text: str, mentions: Sequence[_Mention]) -> _Verdict | None:
     return _Verdict(frozenset({last.letter}), last)
 
 
-def _beside(text: str, mention: _Mention) -> str:
+def _beside(text: str, mention: Mention) -> str:
     """What stands after a letter up to the end of its line, bare."""
     beside = _BESIDE.match(text, mention.end)
-    return _gist(beside["text"]) if beside else ""
-
-
-def _words(text: str) -> list[str]:
-    """Small letters, digits and ideographs, without the words that tell no two options apart."""
-    return [word for word in re.sub(r"[\W_]+", " ", text[:2000].casefold()).split() if word not in _FILLERS]
-
-
-def _gist(text: str) -> str:
-    """What two texts share that say the same in the same order: their words, each at its first place.
-
-    "It turns left. It is fast." and "It turns left, and is fast" are one; nothing is reordered or replaced.
-    """
-    return " ".join(dict.fromkeys(_words(text)))
-
-
-def _by_text(texts: Mapping[str, str]) -> dict[str, str]:
-    """Option text -> letter, without empty texts, lone letters and texts that two options share."""
-    counts: dict[str, int] = {}
-    for option in texts.values():
-        counts[option] = counts.get(option, 0) + 1
-    return {option: letter for letter, option in texts.items() if len(option) > 1 and counts[option] == 1}
-
-
-def _from_text(text: str, by_text: Mapping[str, str]) -> str | None:
-    """The option that the text quotes word for word as its answer, if it quotes just one."""
-    tail = " ".join(_words(text[-2000:]))
-    quotes = sum(option in tail for option in by_text)
-    sentence = re.split(r"(?<=[.!?])\s|\n", text.rstrip()[-600:].rstrip("\"' .!"))[-1]
-    said: list[str] = []
-    marks = list(_TEXT_MARK.finditer(text))
-    if marks:
-        said.append(re.split(r"[\n<}]", text[marks[-1].end() : marks[-1].end() + 600].lstrip())[0])
-    if quotes <= 1 and not _NEGATION.search(sentence) and not _OPEN.search(sentence.lower()):
-        said += [sentence, re.split(r" is |'s ", sentence)[-1], sentence.rpartition('"')[2]]
-    found = {by_text[gist] for gist in map(_gist, said) if gist in by_text}
-    return found.pop() if len(found) == 1 else None
+    return gist(beside["text"]) if beside else ""

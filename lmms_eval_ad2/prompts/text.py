@@ -208,15 +208,17 @@ def _view_notes(record: Record, lang: Lang, layout: Layout, views: Views, prompt
     """What the images are: nothing for the plain single image of AD2-Bench and CODA-LM."""
     pairs = shown(record, views)
     names = [v for v, _ in pairs]
-    say = {v: prompts.fill(f"view_{v}", lang) if v in CAMERAS else v for v in names}
+    if not pairs:
+        raise DataError(record.benchmark, record.id, "images", "at least one image", record.images)
+    if len(pairs) == 1:
+        known = names[0] in CAMERAS
+        return [prompts.fill("view_single", lang, view=prompts.fill(f"view_{names[0]}", lang))] if known else []
+    # With the camera's own name too: object tags and options use it.
+    say = {v: f"{prompts.fill(f'view_{v}', lang)} (CAM_{v.upper()})" if v in CAMERAS else v for v in names}
     comma = ", " if lang == "en" else "、"
     if is_mosaic(pairs, layout):
         upper, lower = (comma.join(say.get(c, "-") for c in row) for row in GRID)
         return [prompts.fill("views_mosaic", lang, upper=upper, lower=lower)]
-    if len(pairs) == 1:
-        return [prompts.fill("view_single", lang, view=say[names[0]])] if names[0] in CAMERAS else []
-    if not pairs:
-        raise DataError(record.benchmark, record.id, "images", "at least one image", record.images)
     if not all(names):
         return [prompts.fill("views_unnamed", lang, n=len(pairs))]
     key = "views_list" if CAMERAS.issuperset(names) else "views_frames"

@@ -36,7 +36,9 @@ def _grid(
 ) -> Grid:  # fmt: skip
     benchmark, part, name, judge = key
     groups = list(dict.fromkeys(group for _, _, cells in rows for group in cells))
-    title = f"{BENCHMARKS.get(benchmark, benchmark)}: {part.replace('_', ' ')} by {name}" + (f" [{judge}]" if judge else "")
+    title = f"{BENCHMARKS.get(benchmark, benchmark)}: {part.replace('_', ' ')} by {name}" + (
+        f" [{judge}]" if judge else ""
+    )
     return Grid(
         key=f"{benchmark}/{part}/{name}/{judge or ''}",
         title=title,

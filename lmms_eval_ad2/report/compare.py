@@ -89,10 +89,10 @@ def render(run_a: Run, run_b: Run, rows: Sequence[Row], *, markdown: bool = Fals
     lines = [f"A: {run_a.name}", f"B: {run_b.name}", "", tables.table(headers, body, markdown), ""]
     lines += [f"Attention, {row.task}: {note}" for row in rows for note in row.notes]
     lines.append(
-        "Means over the samples that both runs have and scored (not means of columns). Exact McNemar test where all scores "
-        "are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected for the number of tasks."
+        "Means over the samples that both runs have and scored (not means of columns). Exact McNemar test where all "
+        "scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected for the number of tasks."
     )
-    return "\n".join(lines) + "\n"
+    return tables.printable("\n".join(lines)) + "\n"
 
 
 def _p(value: float | None) -> str:

@@ -6,15 +6,15 @@ paper's figures join a run's column only where its judge is of the paper's kind.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lmms_eval_ad2.report import published
+from lmms_eval_ad2.report.figures import cells_of, kind_rows, kind_title, with_extras
 from lmms_eval_ad2.report.lines import Line, lines_of, reasons
 from lmms_eval_ad2.report.runs import Cell, Run
-from lmms_eval_ad2.report.shapes import ERROR_KINDS, SHAPES, Column, Shape, own_shape
+from lmms_eval_ad2.report.shapes import SHAPES, Column, Shape, own_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ def grids(runs: Sequence[Run], *, with_published: bool = True) -> list[Grid]:
 def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | None:
     printed = published.table(shape.benchmark, shape.number) if shape.number else None
     wanted = [line for line in lines if line.used(shape.parts)]
-    shape = _with_extras(shape, wanted)
-    ours = _kind_rows(shape, wanted) if shape.kinds else [(line, "", _cells(shape, line)) for line in wanted]
+    shape = with_extras(shape, wanted)
+    ours = kind_rows(shape, wanted) if shape.kinds else [(line, "", cells_of(shape, line)) for line in wanted]
     # A row without any figure that the paper's table has belongs to another table.
     core = set(printed.columns) if printed else {column.key for column in shape.columns}
     ours = [row for row in ours if any(row[2].get(key) is not None for key in core)]
@@ -106,86 +106,6 @@ def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | 
         kinds=shape.kinds,
         decimals=_decimals(printed) if printed else 1,
     )
-
-
-# --- our figures ---
-
-
-def _cells(shape: Shape, line: Line) -> dict[str, Cell | None]:
-    """The figures of a line by column key."""
-    found: dict[str, Cell | None] = {}
-    for column in shape.columns:
-        found[column.key] = mean([found.get(k) for k in column.mean_of]) if column.mean_of else _pick(column, line)
-    return found
-
-
-def _pick(column: Column, line: Line) -> Cell | None:
-    task = line.tasks.get((column.part, column.open_ended))
-    if task is None and column.open_ended:  # n-gram metrics may also come with the canonical task
-        task = line.tasks.get((column.part, False))
-    if task is None:
-        return None
-    match column.place:
-        case ("score",):
-            return task.score if not task.open_ended else None
-        case ("columns", name):
-            return task.columns.get(name)
-        case (_, group, name):
-            return task.breakdowns.get(group, {}).get(name)
-    raise ValueError(f"column {column.key}: unknown place {column.place}")
-
-
-def mean(cells: Sequence[Cell | None]) -> Cell | None:
-    """The unweighted mean of parts; None if one is absent. Its interval takes the parts as independent."""
-    have = [c for c in cells if c is not None]
-    if not have or len(have) < len(cells):
-        return None
-    official = [c.official for c in have if c.official is not None]
-    strict = [c.strict for c in have if c.strict is not None]
-    judges = dict.fromkeys(c.judge for c in have if c.judge)
-    value = sum(official) / len(have) if len(official) == len(have) else None
-    intervals = [(c.official, c.ci) for c in have if c.official is not None and c.ci is not None]
-    ci = None
-    if value is not None and len(intervals) == len(have):
-        low = math.sqrt(sum((v - c[0]) ** 2 for v, c in intervals)) / len(have)
-        high = math.sqrt(sum((c[1] - v) ** 2 for v, c in intervals)) / len(have)
-        ci = (value - low, value + high)
-    return Cell(
-        official=value,
-        strict=sum(strict) / len(have) if len(strict) == len(have) else None,
-        ci=ci,
-        n=sum(c.n for c in have),
-        n_ok=sum(c.n_ok for c in have),
-        n_unparsed=sum(c.n_unparsed for c in have),
-        n_unscored=sum(c.n_unscored for c in have),
-        judge=" + ".join(judges) or None,
-        partial=any(c.partial for c in have),
-    )
-
-
-def _kind_rows(shape: Shape, lines: Sequence[Line]) -> list[tuple[Line, str, dict[str, Cell | None]]]:
-    """AutoDrive-QA Table 7: a row a kind of distractor, in percent of the wrong answers of a part."""
-    rows = []
-    for line in lines:
-        counts = {c.key: task.error_kinds for c in shape.columns if (task := line.tasks.get((c.part, False)))}
-        others = sorted({kind for by_kind in counts.values() for kind in by_kind} - ERROR_KINDS.keys())
-        if not any(sum(by_kind.values()) for by_kind in counts.values()):
-            continue
-        for kind in (*ERROR_KINDS, *others):
-            rows.append((line, kind_title(kind), {c.key: _share(counts.get(c.key), kind) for c in shape.columns}))
-    return rows
-
-
-def kind_title(kind: str) -> str:
-    return ERROR_KINDS.get(kind, kind.replace("_", " ").capitalize())
-
-
-def _share(counts: Mapping[str, int] | None, kind: str) -> Cell | None:
-    total = sum(counts.values()) if counts else 0
-    if not counts or not total:
-        return None
-    n = counts.get(kind, 0)
-    return Cell(100 * n / total, None, None, n=n, n_ok=n, n_unparsed=0, n_unscored=0)
 
 
 # --- columns ---
@@ -225,25 +145,6 @@ def _split(
 def _column(column: Column, judge: str | None) -> GridColumn:
     plotted = not (column.lower_is_better or column.open_ended)
     return GridColumn(column.key, column.title, judge, column.headline, plotted)
-
-
-def _with_extras(shape: Shape, lines: Sequence[Line]) -> Shape:
-    """The shape with the runs' further figures after the paper's columns: nothing that was scored is left out."""
-    if not shape.extras:
-        return shape
-    part = next(iter(shape.parts))
-    known = {column.place[-1] for column in shape.columns}
-    place = ("columns",) if shape.extras == "columns" else ("breakdowns", shape.extras)
-    names = dict.fromkeys(
-        name
-        for line in lines
-        for task in line.used(shape.parts)
-        for name in (task.columns if shape.extras == "columns" else task.breakdowns.get(shape.extras, {}))
-        if name not in known
-    )
-    outside = "outside the mean" if shape.extras == "columns" else "not in the paper"
-    added = (Column(n, f"{n.replace('_', ' ').capitalize()} ({outside})", part, (*place, n)) for n in names)
-    return replace(shape, columns=(*shape.columns, *added))
 
 
 # --- rows ---

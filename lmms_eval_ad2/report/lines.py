@@ -72,14 +72,16 @@ def lines_of(runs: Sequence[Run], benchmark: str) -> list[Line]:
         for task in run.tasks.values():
             if task.benchmark != benchmark:
                 continue
-            data, split, signature = str(task.data.get("name", "?")), str(task.data.get("split", "")), signature_of(task)
+            data, split, signature = (
+                str(task.data.get("name", "?")),
+                str(task.data.get("split", "")),
+                signature_of(task),
+            )
             place = (task.part, task.open_ended)
             known = found.get((run.folder, data, split, signature))
             if known and place in known.tasks:  # a second task of the same kind: a row of its own, under its name
                 signature += (("task", task.name),)
-            line = found.setdefault(
-                (run.folder, data, split, signature), Line(run, benchmark, data, split, signature)
-            )
+            line = found.setdefault((run.folder, data, split, signature), Line(run, benchmark, data, split, signature))
             line.tasks[place] = task
     return list(found.values())
 

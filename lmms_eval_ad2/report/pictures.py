@@ -65,5 +65,6 @@ def _jpeg(image: Any, width: int) -> str:
     small = image.convert("RGB")
     small.thumbnail((width, 2 * width))
     buffer = io.BytesIO()
-    small.save(buffer, "JPEG", quality=QUALITY, optimize=True)
+    # Full colour resolution: thin red outlines would wash out.
+    small.save(buffer, "JPEG", quality=QUALITY, subsampling=0, optimize=True)
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

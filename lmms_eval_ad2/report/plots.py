@@ -7,11 +7,13 @@ lines are of a grey that is seen on both.
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lmms_eval_ad2.errors import require
-from lmms_eval_ad2.report.grid import Grid, kind_title
+from lmms_eval_ad2.report.figures import kind_title
+from lmms_eval_ad2.report.grid import Grid, GridRow
 from lmms_eval_ad2.report.runs import Run
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
@@ -33,50 +35,53 @@ SETTINGS = {
 }
 
 
-def bars(grid: Grid) -> str | None:
+def bars(grid: Grid, colours: Mapping[str, str]) -> str | None:
     """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure to plot."""
     rows = [row for row in grid.rows if row.kind != "published"]
-    spots = [
-        i for i, column in enumerate(grid.columns)
-        if column.plotted and any(r.cells[i] is not None and r.cells[i].official is not None for r in rows)
-    ]  # fmt: skip
+    spots = [i for i, c in enumerate(grid.columns) if c.plotted and any(_value(row, i) is not None for row in rows)]
     if grid.kinds or not spots:
         return None
     with _settings():
         figure, axes = _figure(2.5, min(WIDTH, max(4.8, 1.4 + len(spots) * (0.6 + 0.2 * len(rows)))))
-        width = 0.8 / len(rows)
-        colours = _row_colours([row.kind for row in rows])
         for r, row in enumerate(rows):
-            have = [(x, row.cells[i]) for x, i in enumerate(spots) if row.cells[i] is not None]
-            shown = [(x + (r - (len(rows) - 1) / 2) * width, c) for x, c in have if c and c.official is not None]
-            axes.bar([x for x, _ in shown], [c.official for _, c in shown], width * 0.92, color=colours[r], label=_short(row.label))
-            spans = [(x, c.official, c.ci) for x, c in shown if c.ci]
-            if spans:
-                below, above = [max(0, v - ci[0]) for _, v, ci in spans], [max(0, ci[1] - v) for _, v, ci in spans]
-                axes.errorbar(
-                    [x for x, *_ in spans], [v for _, v, _ in spans], [below, above],
-                    fmt="none", ecolor=GREY, elinewidth=1.2, capsize=2.5,
-                )  # fmt: skip
+            _series(axes, row, spots, (r - (len(rows) - 1) / 2) * 0.8 / len(rows), 0.74 / len(rows), colours[row.line])
         room = max(9, round(11.5 * figure.get_figwidth() / len(spots)))
-        axes.set_xticks(range(len(spots)), [_tick(grid.columns[i].title, grid.columns[i].judge, room) for i in spots])
+        titles = [_tick(grid.columns[i].title, grid.columns[i].judge, room) for i in spots]
+        axes.set_xticks(range(len(spots)), titles)
         axes.set_xlim(-0.6, len(spots) - 0.4)
-        top = max(c.ci[1] if c.ci else c.official for row in rows for i in spots if (c := row.cells[i]) and c.official is not None)
+        top = max(axes.dataLim.y1, 0.0)
         axes.set_ylim(0, 100 if top > 40 else max(5.0, top * 1.2))
         axes.set_ylabel("percent")
         _finish(figure, axes, len(rows))
         return _svg(figure)
 
 
+def _value(row: GridRow, column: int) -> float | None:
+    cell = row.cells[column]
+    return None if cell is None else cell.official
+
+
+def _series(axes: Any, row: GridRow, spots: Sequence[int], shift: float, width: float, colour: str) -> None:
+    """The bars of one row, each beside the others of its column, with the intervals that are known."""
+    values = [(x + shift, v, row.cells[i]) for x, i in enumerate(spots) if (v := _value(row, i)) is not None]
+    axes.bar([x for x, *_ in values], [v for _, v, _ in values], width, color=colour, label=_short(row.label))
+    spans = [(x, v, cell.ci) for x, v, cell in values if cell is not None and cell.ci]
+    if spans:
+        below, above = [max(0.0, v - ci[0]) for _, v, ci in spans], [max(0.0, ci[1] - v) for _, v, ci in spans]
+        style = {"fmt": "none", "ecolor": GREY, "elinewidth": 1.2, "capsize": 2.5}
+        axes.errorbar([x for x, *_ in spans], [v for _, v, _ in spans], [below, above], **style)
+
+
 def status(runs: Sequence[Run]) -> str | None:
-    """A bar a task of each run: the shares of answers that were scored, not read, and not scored."""
+    """A bar a task in which something was not read or not scored: shares of the three outcomes; None without any."""
     bars_ = [
         (f"{_short(run.name)} · {task.name}", task.score)
-        for run in runs for task in run.tasks.values() if task.score.n
+        for run in runs for task in run.tasks.values() if task.score.n_unparsed or task.score.n_unscored
     ]  # fmt: skip
     if not bars_:
         return None
     with _settings():
-        figure, axes = _figure(0.7 + 0.24 * len(bars_))
+        figure, axes = _figure(0.9 + 0.24 * len(bars_))
         left = [0.0] * len(bars_)
         for name, colour in STATUS.items():
             share = [100 * getattr(c, f"n_{name}") / c.n for _, c in bars_]
@@ -104,7 +109,14 @@ def error_kinds(runs: Sequence[Run]) -> str | None:
         left = [0.0] * len(bars_)
         for k, kind in enumerate(kinds):
             share = [_percent(counts, kind) for _, counts in bars_]
-            axes.barh(range(len(bars_)), share, 0.7, left=left, color=COLOURS[k % len(COLOURS)], label=_short(kind_title(kind)))
+            axes.barh(
+                range(len(bars_)),
+                share,
+                0.7,
+                left=left,
+                color=COLOURS[k % len(COLOURS)],
+                label=_short(kind_title(kind)),
+            )
             left = [a + b for a, b in zip(left, share, strict=True)]
         axes.set_yticks(range(len(bars_)), [f"{label} (n {sum(c.values())})" for label, c in bars_])
         axes.invert_yaxis()
@@ -128,16 +140,12 @@ def _tick(title: str, judge: str | None, limit: int) -> str:
     return _short(title, limit) + (f"\n[{_short(name, limit)}]" if name else "")
 
 
-def _row_colours(kinds: Sequence[str]) -> list[str]:
-    """Models in colours, floors and ceilings in greys."""
-    colours, used = [], 0
-    for kind in kinds:
-        if kind == "run":
-            colours.append(COLOURS[used % len(COLOURS)])
-            used += 1
-        else:
-            colours.append(FLOOR if kind == "floor" else CEILING)
-    return colours
+def palette(all_grids: Iterable[Grid]) -> dict[str, str]:
+    """A colour for each row's label, the same in every plot: models in colours, floors and ceilings in greys."""
+    kinds = {row.line: row.kind for grid in all_grids for row in grid.rows if row.kind != "published"}
+    models = [label for label, kind in kinds.items() if kind == "run"]
+    colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(models)}
+    return {label: colours.get(label) or (FLOOR if kind == "floor" else CEILING) for label, kind in kinds.items()}
 
 
 def _settings() -> Any:
@@ -161,8 +169,10 @@ def _finish(figure: Any, axes: Any, series: int, axis: str = "y") -> None:
 def _svg(figure: Any) -> str:
     """The <svg> element alone: no XML head, no metadata, nothing that points elsewhere."""
     buffer = io.StringIO()
-    figure.savefig(
-        buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
-    )
+    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    with warnings.catch_warnings():
+        # A Chinese label: the browser has the glyphs that matplotlib's own font lacks.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure.savefig(buffer, format="svg", transparent=True, metadata=nothing)
     text = buffer.getvalue()
     return text[text.index("<svg") :]

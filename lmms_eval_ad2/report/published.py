@@ -47,7 +47,7 @@ class PublishedTable:
         return self.judge if column in self.judged else None
 
     def judged_alike(self, column: str, label: str | None) -> bool:
-        """Whether a run's judge `label` ("openai:gpt-4o-2024-11-20", "lexical", None) is of the kind that rated `column`."""
+        """Whether a run's judge ("openai:gpt-4o-2024-11-20", "lexical", None) is of the kind that rated `column`."""
         if column not in self.judged:
             return label is None
         backend, _, model = (label or "").partition(":")

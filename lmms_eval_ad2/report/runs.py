@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,29 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.report.fields import AGAIN, Cell, Place
 
 SCHEMA = "ad2-run/1"
 FLOORS = {"ad2_chance": "chance", "ad2_majority": "majority"}
 CEILINGS = {"ad2_oracle": "oracle"}
 
 _log = logging.getLogger(__name__)
-_AGAIN = "run the evaluation again with this version, or report it with the version that wrote it"
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A figure under both rules with its interval and counts. `partial`: a mean over fewer columns than the paper's."""
-
-    official: float | None
-    strict: float | None
-    ci: tuple[float, float] | None
-    n: int
-    n_ok: int
-    n_unparsed: int
-    n_unscored: int
-    judge: str | None = None
-    reason: str | None = None
-    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +88,9 @@ def _summaries(path: Path) -> list[Path]:
     if not path.is_dir():
         raise DataError(path, None, "path", "a run folder, or a folder above runs", "nothing there")
     found = sorted(path.rglob("summary.json"))
-    unfinished = sorted(j.parent for j in path.rglob("journal") if j.is_dir() and not (j.parent / "summary.json").exists())
+    unfinished = sorted(
+        j.parent for j in path.rglob("journal") if j.is_dir() and not (j.parent / "summary.json").exists()
+    )
     if not found:
         hint = "run the same command again: it goes on where it stopped" if unfinished else ""
         what = f"only unfinished runs ({', '.join(str(u) for u in unfinished)})" if unfinished else "none"
@@ -119,11 +104,11 @@ def _read(path: Path) -> Run:
     try:
         data = json.loads(path.read_text("utf-8"), parse_constant=_not_finite)
     except (OSError, ValueError, RecursionError) as exc:
-        raise DataError(path, None, "file", "the summary of a run, as JSON", str(exc), _AGAIN) from exc
+        raise DataError(path, None, "file", "the summary of a run, as JSON", str(exc), AGAIN) from exc
     found = data.get("schema") if isinstance(data, dict) else type(data).__name__
     if found != SCHEMA:
-        raise DataError(path, None, "schema", f"'{SCHEMA}'", found or "no schema", _AGAIN)
-    place = _Place(path)
+        raise DataError(path, None, "schema", f"'{SCHEMA}'", found or "no schema", AGAIN)
+    place = Place(path)
     about, tasks = place.mapping(data, "run"), place.mapping(data, "tasks")
     label = str(about.get("label") or about.get("model") or path.parent.name)
     return Run(path.parent, label, about, {name: _task(place, name, table) for name, table in tasks.items()})
@@ -146,66 +131,7 @@ def _distinct(runs: Sequence[Run]) -> list[Run]:
     return named
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Reads fields of one file; a wrong one is a DataError that names it."""
-
-    file: Path
-    at: str = ""
-
-    def inside(self, name: str) -> _Place:
-        return _Place(self.file, f"{self.at}.{name}" if self.at else name)
-
-    def wrong(self, name: str, expected: str, found: Any) -> DataError:
-        return DataError(self.file, None, self.inside(name).at, expected, found, _AGAIN)
-
-    def mapping(self, data: Mapping[str, Any], name: str, default: Any = None) -> Mapping[str, Any]:
-        value = data.get(name, default)
-        if not isinstance(value, dict):
-            raise self.wrong(name, "a mapping", value)
-        return value
-
-    def text(self, data: Mapping[str, Any], name: str) -> str:
-        value = data.get(name)
-        if not isinstance(value, str):
-            raise self.wrong(name, "text", value)
-        return value
-
-    def number(self, data: Mapping[str, Any], name: str) -> float | None:
-        value = data.get(name)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)):
-            raise self.wrong(name, "a percentage or null", value)
-        return value
-
-    def count(self, data: Mapping[str, Any], name: str) -> int:
-        value = data.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise self.wrong(name, "a count", value)
-        return value
-
-    def counts(self, data: Mapping[str, Any], name: str) -> dict[str, int]:
-        inner = self.mapping(data, name, {})
-        return {str(key): self.inside(name).count(inner, key) for key in inner}
-
-    def cell(self, data: Mapping[str, Any], name: str) -> Cell:
-        raw, here = self.mapping(data, name), self.inside(name)
-        ci = raw.get("ci")
-        if ci is not None and (
-            not isinstance(ci, list) or len(ci) != 2 or not all(isinstance(x, int | float) and math.isfinite(x) for x in ci)
-        ):
-            raise here.wrong("ci", "[low, high] or null", ci)
-        return Cell(
-            here.number(raw, "official"), here.number(raw, "strict"), (ci[0], ci[1]) if ci else None,
-            *(here.count(raw, key) for key in ("n", "n_ok", "n_unparsed", "n_unscored")),
-            judge=raw.get("judge"), reason=raw.get("reason"), partial=bool(raw.get("missing_columns")),
-        )  # fmt: skip
-
-    def cells(self, data: Mapping[str, Any], name: str) -> dict[str, Cell]:
-        inner = self.mapping(data, name, {})
-        return {str(key): self.inside(name).cell(inner, key) for key in inner}
-
-
-def _task(place: _Place, name: str, table: Any) -> Task:
+def _task(place: Place, name: str, table: Any) -> Task:
     here = place.inside("tasks").inside(name)
     if not isinstance(table, dict):
         raise place.inside("tasks").wrong(name, "a mapping", table)
@@ -227,7 +153,7 @@ def _task(place: _Place, name: str, table: Any) -> Task:
 
 
 def sample_rows(run: Run, task: str) -> Iterator[dict[str, Any]]:
-    """The rows of samples/<task>.jsonl, one at a time. A last line that breaks off is named in a warning and left out."""
+    """The rows of samples/<task>.jsonl, one at a time; a last line that breaks off is left out with a warning."""
     path = run.folder / "samples" / f"{task}.jsonl"
     try:
         with path.open(encoding="utf-8", errors="replace") as handle:

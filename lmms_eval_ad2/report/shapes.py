@@ -110,7 +110,7 @@ SHAPES: tuple[Shape, ...] = (
             *(_headline(part, title, part) for part, title in AD2_PARTS.items()),
             Column("average", "Avg-S (w/ CoT)", headline=True, mean_of=tuple(AD2_PARTS)),
         ),
-        notes=("Event Res. is the mean of the four chain-of-thought scores of Table 3; Avg-S the mean of the four parts.",),
+        notes=("Event Res. is the mean of the four chain-of-thought scores (Table 3), Avg-S of the four parts.",),
     ),
     Shape(
         "ad2_bench", 3, "AD2-Bench: reasoning without and with chain of thought",
@@ -126,7 +126,9 @@ SHAPES: tuple[Shape, ...] = (
         extras="columns",
         notes=("OCR-CER (lower is better, can pass 100) stands outside the mean.",),
     ),
-    Shape("ad2_bench", 7, "AD2-Bench: relation understanding", _columns("relation", RELATION, "Avg-S"), extras="columns"),
+    Shape(
+        "ad2_bench", 7, "AD2-Bench: relation understanding", _columns("relation", RELATION, "Avg-S"), extras="columns",
+    ),
     Shape(
         "coda_lm", 2, "CODA-LM: general perception and driving suggestions",
         (
@@ -135,7 +137,7 @@ SHAPES: tuple[Shape, ...] = (
             _headline("region", "Regional", "region"),
             Column("final", "Final", headline=True, mean_of=("general", "region", "suggestion")),
         ),
-        notes=("Regional and Final (the mean of the three tasks, as the benchmark's own scripts rank) are not in the paper's table.",),
+        notes=("Regional and Final (the mean of the three tasks) are not in the paper's table.",),
     ),
     Shape(
         "coda_lm", 3, "CODA-LM: regional perception by class",

@@ -26,8 +26,8 @@ LEGEND_MARKDOWN = (
 )
 
 LEGEND_PAGE = (
-    "Upper figure: as the benchmark's own rules count, with its 95 % interval. Lower figure: strict, everything unread or "
-    "unscored counts as the worst score. – : no figure. † : a mean over fewer columns than the paper's. "
+    "Upper figure: as the benchmark's own rules count, with its 95 % interval. Lower figure: strict, everything unread "
+    "or unscored counts as the worst score. – : no figure. † : a mean over fewer columns than the paper's. "
     "Figures of different judges stand in different columns. Point at a figure to see its counts."
 )
 
@@ -37,7 +37,7 @@ def render(runs: Sequence[Run], *, published: bool = True, markdown: bool = Fals
     blocks = [LEGEND_MARKDOWN if markdown else LEGEND]
     blocks += [_grid(grid, markdown) for grid in grids(runs, with_published=published)]
     blocks.append(_overview(runs, markdown))
-    return "\n\n".join(blocks) + "\n"
+    return printable("\n\n".join(blocks)) + "\n"
 
 
 def number(value: float | None, decimals: int = 1) -> str:
@@ -113,7 +113,14 @@ def _text_row(row: GridRow, grid: Grid) -> list[str]:
 
 def _markdown_row(row: GridRow, grid: Grid) -> list[str]:
     if row.kind == "published":
-        cells = [f"*published:* {row.label}", *([row.views] if grid.views else []), row.data, "", *_officials(row, grid), ""]
+        cells = [
+            f"*published:* {row.label}",
+            *([row.views] if grid.views else []),
+            row.data,
+            "",
+            *_officials(row, grid),
+            "",
+        ]
         return [escape(c) for c in cells]
     n, bad = counts(row)
     n = f"{n} ({bad})" if n else ""
@@ -131,16 +138,32 @@ def _officials(row: GridRow, grid: Grid) -> list[str]:
 
 
 def _overview(runs: Sequence[Run], markdown: bool) -> str:
-    headers = ["Run", "Task", "Data", "sha256", "Judge", "Score", "Strict", "n", "ok", "unparsed", "unscored", "Reasons"]
+    headers = [
+        "Run",
+        "Task",
+        "Data",
+        "sha256",
+        "Judge",
+        "Score",
+        "Strict",
+        "n",
+        "ok",
+        "unparsed",
+        "unscored",
+        "Reasons",
+    ]
     rows = []
     for run in runs:
         for task in run.tasks.values():
             notes = data_notes(str(task.data.get("name", "?")), run.about.get("limit"))
-            data = " ".join(str(task.data.get(k, "")) for k in ("name", "split")) + (f" ({'; '.join(notes)})" if notes else "")
+            data = " ".join(str(task.data.get(k, "")) for k in ("name", "split")) + (
+                f" ({'; '.join(notes)})" if notes else ""
+            )
             s = task.score
             why = ", ".join(f"{reason} {n}" for reason, n in task.reasons.items())
             rows.append([
-                run.name, task.name, data, str(task.data.get("sha256", ""))[:8], task.judge or NONE, NGRAM if task.open_ended else interval(s),
+                run.name, task.name, data, str(task.data.get("sha256", ""))[:8], task.judge or NONE,
+                NGRAM if task.open_ended else interval(s),
                 number(s.strict), str(s.n), str(s.n_ok), str(s.n_unparsed), str(s.n_unscored), why,
             ])  # fmt: skip
     title = "All tasks"
@@ -151,14 +174,14 @@ def _overview(runs: Sequence[Run], markdown: bool) -> str:
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) -> str:
     """A plain table: aligned text, or Markdown (cells already escaped)."""
     tabulate = require("tabulate", "tables").tabulate
-    clean = [[_printable(c) for c in row] for row in rows]
+    clean = [[printable(c) for c in row] for row in rows]  # first, or the widths would be wrong
     text = tabulate(
-        clean, [_printable(h) for h in headers], tablefmt="pipe" if markdown else "simple", disable_numparse=True
+        clean, [printable(h) for h in headers], tablefmt="pipe" if markdown else "simple", disable_numparse=True
     )
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Without control characters (a label could otherwise rewrite the terminal); line breaks stay."""
     return "".join(c for c in text if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf"))
 

@@ -37,7 +37,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """One moment. `right_lanes`: lanes right of ours; `crossing`: z of a zebra crossing; `light`: the signal's state."""
+    """One moment. `right_lanes`: lanes right of ours; `crossing`: z of a zebra crossing; `light`: the signal."""
 
     id: str
     weather: Weather

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +89,20 @@ def test_a_throttling_endpoint_gets_everything_through() -> None:
     assert all(isinstance(o, Reply) for o in outcomes.values())
     assert server.replies == 80
     assert tally.retries == server.requests - 80 > 0
+
+
+def test_all_workers_hold_still_while_the_endpoint_asks_for_quiet() -> None:
+    arrivals: list[float] = []
+
+    def second_is_throttled(number: int, body: dict[str, Any]) -> str:
+        arrivals.append(time.monotonic())
+        return "429" if number == 1 else "ok"
+
+    with serve(failures=second_is_throttled, retry_after_s=0.4, latency_s=0.01) as server:
+        outcomes = batch.ask(payloads(60), endpoint(server, concurrency=2), progress=False)
+    assert all(isinstance(o, Reply) for o in outcomes.values()) and len(arrivals) == 61
+    gaps = [b - a for a, b in itertools.pairwise(arrivals)]
+    assert max(gaps[:3]) > 0.35  # at the third or fourth request, not after all others have been answered
 
 
 def test_within_a_running_event_loop() -> None:

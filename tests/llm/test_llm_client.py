@@ -39,7 +39,20 @@ def test_no_key_no_header() -> None:
     assert "Authorization" not in server.headers[0]
 
 
-PASSING = ["429", "500", "502", "503", "408", "cut", "cut_body", "invalid_json", "no_choices", "empty", "html", "html_200"]
+PASSING = [
+    "429",
+    "500",
+    "502",
+    "503",
+    "408",
+    "cut",
+    "cut_body",
+    "invalid_json",
+    "no_choices",
+    "empty",
+    "html",
+    "html_200",
+]
 
 
 @pytest.mark.parametrize("kind", PASSING)
@@ -105,7 +118,9 @@ def test_a_refused_request_is_not_repeated() -> None:
     assert server.requests == 1
 
 
-@pytest.mark.parametrize(("kind", "finish"), [("truncated", "length"), ("refusal", "content_filter"), ("filtered", "content_filter")])
+@pytest.mark.parametrize(
+    ("kind", "finish"), [("truncated", "length"), ("refusal", "content_filter"), ("filtered", "content_filter")]
+)
 def test_how_a_reply_ended_is_told(kind: str, finish: str) -> None:
     with serve(failures=[kind]) as server:
         reply, _ = complete(server)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tracemalloc
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_memory_stays_bounded() -> None:
     assert peak < 100e6
 
 
-def dictionary(values: list[float]) -> dict[str, float]:
+def dictionary(values: Sequence[float]) -> dict[str, float]:
     return {f"q{number:03}": value for number, value in enumerate(values)}
 
 

@@ -42,7 +42,7 @@ def test_frames(text: str, frame: str, want: tuple[float, ...], note: str) -> No
 
 def test_proportions_need_an_image_size() -> None:
     for frame in ("auto", "unit", "thousand"):
-        got = parse("[0.5, 0.25]", "point", frame=frame)  # type: ignore[arg-type]
+        got = parse("[0.5, 0.25]", "point", frame=frame)
         assert isinstance(got, Unparsed) and got.reason == "no_image_size"
 
 

@@ -21,6 +21,13 @@ def test_texts_that_two_options_share_decide_nothing() -> None:
     assert parse("a car", "mc", options={"A": "A car", "B": "A bus"}) == Answer("mc", "A", "by its text")
 
 
+def test_only_the_whole_of_a_text_is_an_option() -> None:
+    options = {"A": "A red car", "B": "A blue truck"}
+    assert parse("The red car", "mc", options=options) == Answer("mc", "A", "by its text")
+    for text in ("The red car. " * 300 + "No, a blue truck or a bus", "A red car?", "Maybe a red car", "no red car"):
+        assert isinstance(parse(text, "mc", options=options), Unparsed)
+
+
 def test_how_a_statement_and_an_estimate_were_read_stays_visible() -> None:
     assert parse("There are no cyclists.", "yesno") == Answer("yesno", "no", "statement")
     assert parse("approximately 10", "count") == Answer("count", 10, "approximate")

@@ -24,12 +24,14 @@ def cell(
 
 
 def task(
-    benchmark: str, part: str, score: dict[str, Any], columns: Mapping[str, Any] | None = None, *, data: str | None = None,
-    split: str = "test", sha256: str = SHA, image_root: str = "", variant: Mapping[str, Any] | None = None, **more: Any,
+    benchmark: str, part: str, score: dict[str, Any], columns: Mapping[str, Any] | None = None, *,
+    data: str | None = None, split: str = "test", sha256: str = SHA, image_root: str = "",
+    variant: Mapping[str, Any] | None = None, **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
     return {
         "benchmark": benchmark, "part": part, "lang": (variant or {}).get("lang", "en"), "variant": dict(variant or {}),
-        "data": {"name": data or benchmark, "split": split, "sha256": sha256, "n": score["n"], "image_root": image_root},
+        "data": {"name": data or benchmark, "split": split, "sha256": sha256, "n": score["n"],
+                 "image_root": image_root},
         **{k: score[k] for k in ("n", "n_ok", "n_unparsed", "n_unscored")},
         "reasons": {}, "score": score, "columns": dict(columns or {}), "subtasks": {}, "breakdowns": {},
         "error_kinds": {}, "judge": score["judge"], **more,
@@ -59,8 +61,9 @@ def write_run(
 
 
 def sample(id: str, score: float | None, *, raw: str = "B", status: str = "ok", reason: str | None = None,
-           question: str = "Is there a truck?", images: tuple[str, ...] = ("a.jpg",), box: tuple[float, ...] | None = None,
-           cluster: str | None = None, **more: Any) -> dict[str, Any]:  # fmt: skip
+           question: str = "Is there a truck?", images: tuple[str, ...] = ("a.jpg",),
+           box: tuple[float, ...] | None = None, cluster: str | None = None,
+           **more: Any) -> dict[str, Any]:  # fmt: skip
     record = Record(
         id=id, benchmark="ad2_bench", task="perception_base", subtask="existence", form="yesno", images=images,
         question=Text(question), answer=Text("yes"), mark=Mark("box", (box,)) if box else Mark(), cluster=cluster or id,
@@ -75,7 +78,9 @@ def sample(id: str, score: float | None, *, raw: str = "B", status: str = "ok", 
     }  # fmt: skip
 
 
-def ad2_tasks(judge: str | None = "lexical", *, data: str = "ad2_bench", prefix: str = "ad2", **more: Any) -> dict[str, Any]:
+def ad2_tasks(
+    judge: str | None = "lexical", *, data: str = "ad2_bench", prefix: str = "ad2", **more: Any
+) -> dict[str, Any]:
     """A full AD2-Bench run whose averages can be checked in the head: parts 40, 60, 50, 70; average 55."""
 
     def columns(values: Mapping[str, float], judged: Sequence[str] = ()) -> dict[str, Any]:
@@ -89,7 +94,8 @@ def ad2_tasks(judge: str | None = "lexical", *, data: str = "ad2_bench", prefix:
     cot = columns({"sacs": 70, "slps": 72, "orcs": 68, "djss": 70}, ["sacs", "slps", "orcs", "djss"])
     relation = columns({"spatial": 50, "occlusion": 40, "social": 60, "causal": 50})
     parts = {
-        "perception_base": (cell(40.0, strict=39.0, ci=[38, 42], unparsed=2), base, {"reasons": {"unparsed:hedged": 2}}),
+        "perception_base": (cell(40.0, strict=39.0, ci=[38, 42], unparsed=2), base,
+                            {"reasons": {"unparsed:hedged": 2}}),
         "perception_advanced": (cell(60.0, strict=59.0, ci=[58, 62], judge=judge), advanced, {}),
         "relation": (cell(50.0, strict=49.0, ci=[48, 52]), relation, {}),
         "reasoning": (cell(30.0, strict=29.0, ci=[28, 32], judge=judge), {"reasoning": cell(30.0, judge=judge)}, {}),

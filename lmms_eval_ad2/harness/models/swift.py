@@ -138,7 +138,7 @@ class InProcess:
             return [self._text(r) for r in self._infer(prompts, sampling)]
         except Exception as exc:
             if len(prompts) == 1:
-                logger.opt(exception=exc).warning("ad2_swift: a sample failed: {}", exc)
+                logger.warning("ad2_swift: a sample failed: {}: {}", type(exc).__name__, exc)
                 return [failure(f"{type(exc).__name__}: {exc}")]
         # One sample (or the size of the batch) spoilt it: each on its own.
         return [text for prompt in prompts for text in self.ask([prompt], sampling)]
@@ -185,7 +185,8 @@ def load(engine: Any, model: str, batch_size: int, more: Mapping[str, Any]) -> A
     try:
         loaded = engine(model, **settings)
     except (ValueError, OSError) as exc:
-        raise Ad2Error(f"ad2_swift: ms-swift does not load '{model}': {exc}") from exc
+        hint = "Its --model_type and --template are model_type=... and template=... in --model_args"
+        raise Ad2Error(f"ad2_swift: ms-swift does not load '{model}': {exc}. {hint}") from exc
     if "max_pixels" in more:
         loaded.template.max_pixels = whole_number("ad2_swift", "max_pixels", more["max_pixels"], 1)
     return loaded

@@ -1,0 +1,99 @@
+"""Reads the fields of a summary.json with care: a wrong one is a DataError that names its place."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.errors import DataError
+
+AGAIN = "run the evaluation again with this version, or report it with the version that wrote it"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A figure under both rules with its interval and counts. `partial`: a mean over fewer columns than the paper's."""
+
+    official: float | None
+    strict: float | None
+    ci: tuple[float, float] | None
+    n: int
+    n_ok: int
+    n_unparsed: int
+    n_unscored: int
+    judge: str | None = None
+    reason: str | None = None
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Reads fields of one file; a wrong one is a DataError that names it."""
+
+    file: Path
+    at: str = ""
+
+    def inside(self, name: str) -> Place:
+        return Place(self.file, f"{self.at}.{name}" if self.at else name)
+
+    def wrong(self, name: str, expected: str, found: Any) -> DataError:
+        return DataError(self.file, None, self.inside(name).at, expected, found, AGAIN)
+
+    def mapping(self, data: Mapping[str, Any], name: str, default: Any = None) -> Mapping[str, Any]:
+        value = data.get(name, default)
+        if not isinstance(value, dict):
+            raise self.wrong(name, "a mapping", value)
+        return value
+
+    def text(self, data: Mapping[str, Any], name: str) -> str:
+        value = data.get(name)
+        if not isinstance(value, str):
+            raise self.wrong(name, "text", value)
+        return value
+
+    def number(self, data: Mapping[str, Any], name: str) -> float | None:
+        value = data.get(name)
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
+        ):
+            raise self.wrong(name, "a percentage or null", value)
+        return value
+
+    def count(self, data: Mapping[str, Any], name: str) -> int:
+        value = data.get(name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise self.wrong(name, "a count", value)
+        return value
+
+    def counts(self, data: Mapping[str, Any], name: str) -> dict[str, int]:
+        inner = self.mapping(data, name, {})
+        return {str(key): self.inside(name).count(inner, key) for key in inner}
+
+    def cell(self, data: Mapping[str, Any], name: str) -> Cell:
+        raw, here = self.mapping(data, name), self.inside(name)
+        ci = raw.get("ci")
+        if ci is not None and (
+            not isinstance(ci, list)
+            or len(ci) != 2
+            or not all(isinstance(x, int | float) and math.isfinite(x) for x in ci)
+        ):
+            raise here.wrong("ci", "[low, high] or null", ci)
+        return Cell(
+            official=here.number(raw, "official"),
+            strict=here.number(raw, "strict"),
+            ci=(ci[0], ci[1]) if ci else None,
+            n=here.count(raw, "n"),
+            n_ok=here.count(raw, "n_ok"),
+            n_unparsed=here.count(raw, "n_unparsed"),
+            n_unscored=here.count(raw, "n_unscored"),
+            judge=raw.get("judge"),
+            reason=raw.get("reason"),
+            partial=bool(raw.get("missing_columns")),
+        )
+
+    def cells(self, data: Mapping[str, Any], name: str) -> dict[str, Cell]:
+        inner = self.mapping(data, name, {})
+        return {str(key): self.inside(name).cell(inner, key) for key in inner}

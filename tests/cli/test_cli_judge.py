@@ -1,0 +1,76 @@
+"""`ad2 judge rate` and `ad2 judge agree`, as typed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmms_eval_ad2.cli import judge
+from lmms_eval_ad2.llm.fake import serve
+
+
+def run(*words: object) -> int:
+    parser = argparse.ArgumentParser()
+    judge.register(parser.add_subparsers(required=True))
+    args = parser.parse_args([str(w) for w in ("judge", *words)])
+    return int(args.func(args))
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(r) + "\n" for r in rows), "utf-8")
+    return path
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Path:
+    """Two models on four samples: "good" repeats the reference, "bad" talks of something else."""
+    common = {"task": "general", "rubric": "coda_general"}
+    rows = [
+        {**common, "id": f"s{i}", "reference": f"truck {i} ahead", "model": model, "answer": text}
+        for i in range(4)
+        for model, text in (("good", f"truck {i} ahead"), ("bad", "no idea at all"))
+    ]
+    return write(tmp_path / "items.jsonl", rows)
+
+
+def test_rate_then_agree(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "ratings.jsonl"
+    assert run("rate", answers, "--judge", "lexical", "--out", out) == 0
+    assert "lexical: 8 of 8 rated" in capsys.readouterr().out
+    human = write(
+        tmp_path / "human.jsonl",
+        [
+            {"id": f"s{i}", "task": "general", "models": ["good", "bad"], "votes": ["good", "good", "bad"]}
+            for i in range(3)
+        ]
+        + [{"id": "s3", "task": "general", "models": ["bad", "good"], "votes": ["bad", "bad", "bad"]}],
+    )
+    assert run("agree", out, human, "--json") == 0
+    table = json.loads(capsys.readouterr().out)["general"]
+    assert (table["consistency"], table["pairs"], table["judge_ties"], table["unrated"]) == (0.75, 4, 0, 0)
+    low, high = table["ci"]
+    assert 0 <= low < 0.75 < high <= 1
+    assert run("agree", out, human) == 0
+    assert "general: consistency 75.0% (95% CI" in capsys.readouterr().out
+
+
+def test_rate_goes_on_where_it_stopped(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "ratings.jsonl"
+    with serve(reply="overlap", failures=lambda n, body: "400" if n == 2 else "ok") as server:
+        spec = f"openai:model=m,base_url={server.url},concurrency=1"
+        assert run("rate", answers, "--judge", spec, "--out", out) == 0
+        assert "not rated: 1 http_400 (HTTP 400" in capsys.readouterr().out
+        assert run("rate", answers, "--judge", spec, "--out", out) == 0
+        assert server.requests == 9
+    rows = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert [(r["model"], r["score"]) for r in rows[:2]] == [("good", 10.0), ("bad", 1.0)]
+    assert all(r["judge"] == "openai:m" for r in rows)
+
+
+def test_nothing_rated_is_no_success(answers: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("rate", answers, "--judge", "fake:fail_every=1", "--out", tmp_path / "r.jsonl") == 1
+    assert "0 of 8 rated" in capsys.readouterr().out

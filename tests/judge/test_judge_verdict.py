@@ -1,0 +1,104 @@
+"""judge/verdict: which replies carry a mark, and that no other text ever becomes one."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_eval_ad2.judge import verdict
+from lmms_eval_ad2.records import Unscored
+
+
+def strict(reply: str, finish: str | None = "stop") -> float | str:
+    found = verdict.read(reply, finish, "strict", "r")
+    return found.reason if isinstance(found, Unscored) else found
+
+
+def official(reply: str) -> float | str:
+    found = verdict.read(reply, "stop", "official", "r")
+    return found.reason if isinstance(found, Unscored) else found
+
+
+@pytest.mark.parametrize(
+    ("reply", "mark"),
+    [
+        ("Good.\nRating: [[7]]", 7),
+        ("Rating: [[10]]", 10),
+        ("Rating: [[1]]", 1),
+        ("[[ 6.5 ]]", 6.5),
+        ("First I thought [[9]], but the light is wrong. Rating: [[3]]", 3),
+        ("The scale ends at [[10]].\n\nRating: [[2]]\n", 2),
+        ("**Rating: [[8]]**", 8),
+        ("理由充分。\nRating: [[8]]", 8),
+        ("<think>Could be [[9]].</think>Rating: [[4]]", 4),
+        ("Score: 0 (rule 1 violated)", "unparsed_reply"),
+        ("Score: 10", "unparsed_reply"),
+        ("10", "unparsed_reply"),
+        ("Rating: 7", "unparsed_reply"),
+        ("Rating: [7]", "unparsed_reply"),
+        ("Rating: [[7/10]]", "unparsed_reply"),
+        ("Rating: [[n]]", "unparsed_reply"),
+        ("Rating: [[seven]]", "unparsed_reply"),
+        ("Rating: [[7", "unparsed_reply"),
+        ("Rating: [·[10]·]", "unparsed_reply"),
+        ("I cannot help with that.", "unparsed_reply"),
+        ("<html><body>Rating 9</body></html>", "unparsed_reply"),
+        ("<think>It deserves [[9]], or maybe", "unparsed_reply"),
+        ("Rating: [[0]]", "out_of_range"),
+        ("Rating: [[11]]", "out_of_range"),
+        ("Rating: [[100]]", "out_of_range"),
+        ("Rating: [[-3]]", "out_of_range"),
+        ("Rating: [[0.9]]", "out_of_range"),
+        ("Rating: [[8]] on ten, so [[80]]", "out_of_range"),
+        ("", "empty_reply"),
+        (" \n", "empty_reply"),
+        ("<think>[[5]]</think>", "empty_reply"),
+    ],
+)
+def test_strict(reply: str, mark: float | str) -> None:
+    assert strict(reply) == mark
+
+
+@pytest.mark.parametrize(
+    ("reply", "mark"),
+    [
+        ("Rating: [[7]]", 7),
+        ("The rating is: [[6]]", 6),
+        ("so [[5]]", 5),
+        ("so [[5]], or rather Rating: [[8]]", 8),  # its lead comes first in the order of leads
+        ("Rating: [[4]] ... Rating: [[9]]", 4),  # the first one, as in the official script
+        ("Rating: [[4 ]]", 4),
+        ("Rating: [[x]]; rating is: [[3]]", 3),
+        ("Rating: [[7.5]]", "unparsed_reply"),  # int() of the official script
+        ("Rating: [[8/10]]", "unparsed_reply"),
+        ("Score: 0 (rule 1 violated)", "unparsed_reply"),
+        ("Rating: 10", "unparsed_reply"),
+        ("Rating: [[0]]", "out_of_range"),
+        ("Rating: [[77]]", "out_of_range"),
+        ("<think>Rating: [[9]]</think> Rating: [[2]]", 2),
+    ],
+)
+def test_official(reply: str, mark: float | str) -> None:
+    assert official(reply) == mark
+
+
+@pytest.mark.parametrize("form", verdict.REPLY_FORMS)
+@pytest.mark.parametrize(("finish", "reason"), [("length", "truncated_reply"), ("content_filter", "refused")])
+def test_how_it_ended_counts_more_than_what_it_says(form: verdict.ReplyForm, finish: str, reason: str) -> None:
+    found = verdict.read("Rating: [[9]]", finish, form, "coda_general")
+    assert isinstance(found, Unscored) and (found.metric, found.reason) == ("coda_general", reason)
+
+
+@given(st.text() | st.text(alphabet="[]0123456789.-+ Rating:is\n"), st.sampled_from(verdict.REPLY_FORMS))
+def test_any_text_gives_a_mark_on_the_scale_or_none(reply: str, form: verdict.ReplyForm) -> None:
+    found = verdict.read(reply, "stop", form, "r")
+    if isinstance(found, Unscored):
+        assert found.reason in (verdict.UNPARSED, verdict.OUT_OF_RANGE, verdict.EMPTY)
+    else:
+        assert 1 <= found <= 10 and "[[" in reply
+
+
+def test_the_end_of_a_long_reply_is_shown() -> None:
+    found = verdict.read("x" * 1000 + " no verdict", "stop", "strict", "r")
+    assert isinstance(found, Unscored) and found.detail.endswith("no verdict") and len(found.detail) < 250

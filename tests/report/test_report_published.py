@@ -1,0 +1,128 @@
+"""The papers' figures: shapes, spot checks against the papers, and the arithmetic that must hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from lmms_eval_ad2.report import published
+from lmms_eval_ad2.report.shapes import SHAPES
+
+
+def rows(benchmark: str, number: int) -> dict[str, dict[str, float | None]]:
+    return {next(iter(r.labels.values())): dict(r.values) for r in published.table(benchmark, number).rows}
+
+
+def test_every_table_is_there_in_full() -> None:
+    found = {(t.paper, t.number): len(t.rows) for t in published.tables()}
+    assert found == {
+        **{("AD2-Bench", n): 12 for n in (2, 3, 5, 6, 7)},
+        ("CODA-LM", 2): 9, ("CODA-LM", 3): 9, ("CODA-LM", 6): 9, ("CODA-LM", 7): 2,
+        ("AutoDrive-QA", 1): 6, ("AutoDrive-QA", 7): 3, ("AutoDrive-QA", 8): 7,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "number", "row", "column", "value"),
+    [
+        ("ad2_bench", 2, "InternVL3-8B", "average", 57.33),
+        ("ad2_bench", 3, "InternVL3", "djss", 60.53),
+        ("ad2_bench", 5, "InternVL3", "counting", 57.1),
+        ("ad2_bench", 5, "Janus-Pro", "detection", 0.11),
+        ("ad2_bench", 6, "LLaVA-1.5", "ocr_cer", 173.1),
+        ("ad2_bench", 7, "LLaVA-OneVision", "social", 73.68),
+        ("coda_lm", 2, "GPT-4V", "suggestion", 62.6),
+        ("coda_lm", 3, "Gemini-Pro", "traffic_cone", 78.3),
+        ("coda_lm", 6, "GPT-4V", "cider", 0.0),
+        ("coda_lm", 7, "GPT-4", "region", 87),
+        ("coda_lm", 7, "GPT-4V", "general", None),
+        ("autodrive_qa", 1, "GPT-4V", "planning", 68.5),
+        ("autodrive_qa", 7, "logical_inconsistencies", "planning", 48.86),
+        ("autodrive_qa", 8, "all", "prediction_correctness", 4.60),
+    ],
+)
+def test_figures(benchmark: str, number: int, row: str, column: str, value: float | None) -> None:
+    assert rows(benchmark, number)[row][column] == value
+
+
+def test_averages_are_the_means_they_are_said_to_be() -> None:
+    """Within rounding: half a unit of the last digit of each figure."""
+    checked = 0
+    for table in published.tables():
+        for mean, columns in table.means.items():
+            for row in table.rows:
+                figures = [row.values[c] for c in columns]
+                computed = sum(v for v in figures if v is not None) / len(figures)
+                one_digit = sum(c in ("counting", "ocr_f1") for c in columns)
+                slack = 0.005 + (0.05 * one_digit + 0.005 * (len(columns) - one_digit)) / len(columns) + 1e-9
+                assert row.values[mean] == pytest.approx(computed, abs=slack), (table.source, row.labels)
+                checked += 1
+    assert checked == 60
+
+
+def test_the_overall_table_agrees_with_the_tables_of_the_parts() -> None:
+    def plain(name: str) -> str:
+        return name.lower().removesuffix("-8b").removesuffix("-7b")
+
+    overall = {plain(k): v for k, v in rows("ad2_bench", 2).items()}
+    for part, number, column in (
+        ("perception_base", 5, "score"), ("perception_advanced", 6, "score"), ("relation", 7, "score"),
+        ("cot", 3, "cot"),
+    ):  # fmt: skip
+        for name, values in rows("ad2_bench", number).items():
+            assert overall[plain(name)][part] == pytest.approx(values[column], abs=0.0101), (part, name)
+
+
+def test_kinds_of_error_sum_to_all() -> None:
+    table = rows("autodrive_qa", 7)
+    for part in ("perception", "prediction", "planning"):
+        assert sum(v[part] or 0 for v in table.values()) == pytest.approx(100, abs=0.015)
+
+
+def test_what_does_not_hold_is_listed() -> None:
+    """Each inconsistency that is listed is one, recomputed here from the figures on file."""
+    ad2, coda, mcq = (published.inconsistent(b) for b in ("ad2_bench", "coda_lm", "autodrive_qa"))
+    assert len(ad2) == 1
+    assert len(coda) == 1
+    assert len(mcq) == 2
+    gain = rows("ad2_bench", 3)["InternVL3"]
+    assert (gain["cot"] or 0) - (gain["reasoning"] or 0) == pytest.approx(20.83)
+    assert "20.166" in ad2[0].says
+    captions = rows("coda_lm", 6)
+    same = [{k: v for k, v in captions[m].items() if k != "bleu_4"} for m in ("InternLM2-vl-7B", "InfMLLM-13B")]
+    assert same[0] == same[1]
+    accuracy = published.table("autodrive_qa", 1).rows
+    gains = [
+        accuracy[0].values[p] - accuracy[1].values[p]  # type: ignore[operator]
+        for p in ("perception", "prediction", "planning")
+    ]
+    assert gains == pytest.approx([5.32, 6.14, 4.49])
+    assert rows("autodrive_qa", 8)["all"]["perception"] not in [r.values["perception"] for r in accuracy]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "number", "column", "judge", "alike"),
+    [
+        ("ad2_bench", 3, "sacs", "openai:gpt-4o-2024-11-20", True),
+        ("ad2_bench", 3, "sacs", "openai:gpt-4o", True),
+        ("ad2_bench", 3, "sacs", "openai:gpt-4o-mini", False),
+        ("ad2_bench", 3, "sacs", "openai:qwen3-32b", False),
+        ("ad2_bench", 3, "sacs", "lexical", False),
+        ("ad2_bench", 3, "sacs", "embedding:gpt-4o", False),
+        ("ad2_bench", 3, "sacs", None, False),
+        ("ad2_bench", 5, "counting", None, True),
+        ("ad2_bench", 5, "counting", "lexical", False),
+        ("coda_lm", 2, "general", "openai:gpt-4-0613", True),
+        ("coda_lm", 2, "general", "openai:gpt-4o-2024-05-13", False),
+    ],
+)
+def test_which_judges_are_of_the_papers_kind(
+    benchmark: str, number: int, column: str, judge: str | None, alike: bool
+) -> None:
+    assert published.table(benchmark, number).judged_alike(column, judge) is alike
+
+
+def test_shapes_show_every_published_column() -> None:
+    for shape in SHAPES:
+        assert shape.number is not None
+        table = published.table(shape.benchmark, shape.number)
+        assert set(table.columns) <= {c.key for c in shape.columns}, shape.title
