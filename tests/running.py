@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 BIN = Path(sys.executable).parent
+REPO = Path(__file__).resolve().parent.parent
 
 
 def environment(**changes: str) -> dict[str, str]:

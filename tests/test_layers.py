@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from conftest import REPO
+from running import REPO
 
 PACKAGE = REPO / "lmms_eval_ad2"
 

@@ -25,6 +25,8 @@ Outcomes = dict[str, Reply | Failure]
 _MIN_STREAK = 16  # failures in a row before an endpoint counts as down, whatever the concurrency
 _REFUSED_FIRST = 8  # so many refusals and no success yet: the request is wrong, not the items
 
+_SHOW_EVERY = 16  # items between two updates of the token count on screen
+
 
 @dataclass(slots=True)
 class Tally:
@@ -111,7 +113,8 @@ class _Batch:
                 self.cache.put(key, outcome)
             self.outcomes[key] = outcome
             self.tally.count(outcome)
-            self.bar.set_postfix(tokens=self.tally.prompt_tokens + self.tally.completion_tokens, refresh=False)
+            if not self.bar.disable and len(self.outcomes) % _SHOW_EVERY == 0:
+                self.bar.set_postfix(tokens=self.tally.prompt_tokens + self.tally.completion_tokens, refresh=False)
             self.bar.update()
             self._watch(outcome)
 

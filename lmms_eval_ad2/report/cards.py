@@ -41,7 +41,7 @@ def _samples(task: Task, best: Worst) -> list[dict[str, Any]]:
             "question": _question(row),
             "options": _options(row),
             "raw": [str(x) for x in row["raw"]] if isinstance(row.get("raw"), list) else [str(row.get("raw", ""))],
-            "answer": None if row.get("answer") is None else plain(row["answer"]),
+            "answer": _read_as(row),
             "reference": _reference(row),
             "judge": _marks(row),
             "images": shown.images,
@@ -50,13 +50,20 @@ def _samples(task: Task, best: Worst) -> list[dict[str, Any]]:
     return samples
 
 
+def _read_as(row: Mapping[str, Any]) -> str | None:
+    """What the answer was read as; None where there is none, or where it is the text itself."""
+    answer = row.get("answer")
+    return None if answer is None or answer == row.get("raw") else plain(answer)
+
+
 def _marks(row: Mapping[str, Any]) -> str:
     """What the judge gave, by rubric and part: "ad2_sacs 0: 7, ad2_sacs 1: 4"."""
     marks = []
     for entry in row.get("judge") or ():
         if isinstance(entry, Mapping):
             part = "" if entry.get("part") in (None, "0") and len(row["judge"]) == 1 else f" {entry.get('part')}"
-            mark = entry.get("score") if entry.get("score") is not None else entry.get("reason")
+            score = entry.get("score")
+            mark = f"{score:.3g}" if isinstance(score, int | float) else entry.get("reason")
             marks.append(f"{entry.get('rubric')}{part}: {mark}")
     return ", ".join(marks)
 

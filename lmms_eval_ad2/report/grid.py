@@ -14,7 +14,7 @@ from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.figures import cells_of, kind_rows, kind_title, with_extras
 from lmms_eval_ad2.report.lines import Line, lines_of, reasons
 from lmms_eval_ad2.report.runs import Cell, Run
-from lmms_eval_ad2.report.shapes import SHAPES, Column, Shape, own_shape
+from lmms_eval_ad2.report.shapes import CAPTIONS, SHAPES, Column, Shape, own_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _split(
 
 
 def _column(column: Column, judge: str | None) -> GridColumn:
-    plotted = not (column.lower_is_better or column.open_ended)
+    plotted = not (column.lower_is_better or column.place[-1] in CAPTIONS)
     return GridColumn(column.key, column.title, judge, column.headline, plotted)
 
 

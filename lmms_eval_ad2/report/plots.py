@@ -18,7 +18,7 @@ from lmms_eval_ad2.report.runs import Run
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8B7FD1", "#B8A800")
-FLOOR, CEILING = "#AEB4BC", "#D3D7DC"
+FLOORS, CEILINGS = ("#AEB4BC", "#8B939E"), ("#D3D7DC", "#BFC6CE")
 GREY = "#7A808A"
 STATUS = {"ok": "#009E73", "unparsed": "#E69F00", "unscored": "#D55E00"}
 WIDTH = 9.6  # inches: 72 units each in SVG
@@ -37,9 +37,10 @@ SETTINGS = {
 
 def bars(grid: Grid, colours: Mapping[str, str]) -> str | None:
     """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure to plot."""
-    rows = [row for row in grid.rows if row.kind != "published"]
-    spots = [i for i, c in enumerate(grid.columns) if c.plotted and any(_value(row, i) is not None for row in rows)]
-    if grid.kinds or not spots:
+    ours = [row for row in grid.rows if row.kind != "published"]
+    spots = [i for i, c in enumerate(grid.columns) if c.plotted and any(_value(row, i) is not None for row in ours)]
+    rows = [row for row in ours if any(_value(row, i) is not None for i in spots)]
+    if grid.kinds or not rows:
         return None
     with _settings():
         figure, axes = _figure(2.5, min(WIDTH, max(4.8, 1.4 + len(spots) * (0.6 + 0.2 * len(rows)))))
@@ -50,9 +51,9 @@ def bars(grid: Grid, colours: Mapping[str, str]) -> str | None:
         axes.set_xticks(range(len(spots)), titles)
         axes.set_xlim(-0.6, len(spots) - 0.4)
         top = max(axes.dataLim.y1, 0.0)
-        axes.set_ylim(0, 100 if top > 40 else max(5.0, top * 1.2))
+        axes.set_ylim(0, max(103.0, top) if top > 40 else max(5.0, top * 1.2))
         axes.set_ylabel("percent")
-        _finish(figure, axes, len(rows))
+        _finish(figure, axes)
         return _svg(figure)
 
 
@@ -91,7 +92,7 @@ def status(runs: Sequence[Run]) -> str | None:
         axes.invert_yaxis()
         axes.set_xlim(0, 100)
         axes.set_xlabel("percent of the samples")
-        _finish(figure, axes, len(STATUS), axis="x")
+        _finish(figure, axes, axis="x")
         return _svg(figure)
 
 
@@ -122,7 +123,7 @@ def error_kinds(runs: Sequence[Run]) -> str | None:
         axes.invert_yaxis()
         axes.set_xlim(0, 100)
         axes.set_xlabel("percent of the wrong answers")
-        _finish(figure, axes, len(kinds), axis="x")
+        _finish(figure, axes, axis="x")
         return _svg(figure)
 
 
@@ -143,9 +144,11 @@ def _tick(title: str, judge: str | None, limit: int) -> str:
 def palette(all_grids: Iterable[Grid]) -> dict[str, str]:
     """A colour for each row's label, the same in every plot: models in colours, floors and ceilings in greys."""
     kinds = {row.line: row.kind for grid in all_grids for row in grid.rows if row.kind != "published"}
-    models = [label for label, kind in kinds.items() if kind == "run"]
-    colours = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(models)}
-    return {label: colours.get(label) or (FLOOR if kind == "floor" else CEILING) for label, kind in kinds.items()}
+    colours: dict[str, str] = {}
+    for kind, choice in (("run", COLOURS), ("floor", FLOORS), ("ceiling", CEILINGS)):
+        labels = [label for label, k in kinds.items() if k == kind]
+        colours |= {label: choice[i % len(choice)] for i, label in enumerate(labels)}
+    return colours
 
 
 def _settings() -> Any:
@@ -160,10 +163,12 @@ def _figure(height: float, width: float = WIDTH) -> tuple[Any, Any]:
     return figure, figure.add_subplot()
 
 
-def _finish(figure: Any, axes: Any, series: int, axis: str = "y") -> None:
+def _finish(figure: Any, axes: Any, axis: str = "y") -> None:
     axes.grid(axis=axis, color=GREY, alpha=0.25, linewidth=0.8)
     axes.set_axisbelow(True)
-    figure.legend(loc="outside upper left", ncols=max(1, min(series, int(figure.get_figwidth() // 2.3))), frameon=False)
+    longest = max(len(label) for label in axes.get_legend_handles_labels()[1])
+    columns = max(1, int(figure.get_figwidth() / (0.09 * longest + 0.6)))
+    figure.legend(loc="outside upper left", ncols=min(columns, 4), frameon=False)
 
 
 def _svg(figure: Any) -> str:

@@ -19,6 +19,8 @@ from lmms_eval_ad2.harness.models.swift import MEDIA_TAGS, Swift, without_tags
 from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.parsing import failure_reason
 
+pytest_plugins = ("tiny_models",)  # the fixture tiny_qwen
+
 GREEDY = {"max_new_tokens": 8, "temperature": 0, "do_sample": False, "until": []}
 
 
@@ -123,7 +125,7 @@ def test_what_it_cannot_do_it_says(loaded: Swift) -> None:
         ("model=x,temprature=0", "unknown model argument 'temprature'; did you mean 'temperature'"),
         ("model=x,torch_dtype=float31", "torch_dtype must be"),
         ("model=x,max_new_tokens=many", "max_new_tokens"),
-        ("model=no/such-checkpoint-here", "does not load 'no/such-checkpoint-here'"),
+        ("model=/no/such/folder", "does not load '/no/such/folder'"),
     ],
 )
 def test_mistakes_are_named_before_the_run(args: str, message: str) -> None:

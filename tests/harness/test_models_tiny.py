@@ -12,6 +12,8 @@ from lmms_eval.models import get_model
 from PIL import Image
 from running import host, run_folder
 
+pytest_plugins = ("tiny_models",)  # the fixture tiny_qwen
+
 GREEDY = {"max_new_tokens": 8, "temperature": 0, "until": []}
 DOCS = [{"shade": shade, "n": n} for shade, n in ((0, 1), (120, 2), (240, 1))]
 

@@ -44,7 +44,8 @@ def evil_run(tmp_path: Path) -> Path:
     Image.new("RGB", (1600, 900), (90, 120, 150)).save(tmp_path / "a.jpg")
     table = task(
         "ad2_bench", "perception_base", cell(50.0, ci=[40, 60], unparsed=1), {EVIL: cell(1.0)},
-        image_root=str(tmp_path), reasons={f"unparsed:{EVIL}": 1}, breakdowns={"weather": {EVIL: cell(1.0), "fog": cell(2.0)}},
+        image_root=str(tmp_path), reasons={f"unparsed:{EVIL}": 1},
+        breakdowns={"weather": {EVIL: cell(1.0), "fog": cell(2.0)}},
         subtasks={EVIL: cell(1.0), "b": cell(2.0)}, error_kinds={EVIL: 2},
     )  # fmt: skip
     rows = [
