@@ -138,8 +138,9 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
     run = current()
     for key, value in IMAGE_ENCODING.items():
         os.environ.setdefault(key, value)
-    run.judge()  # a wrong specification must fail before the model has worked for hours
     rank = int(os.environ.get("RANK", 0))
+    if rank == 0:
+        run.judge()  # a wrong specification must fail before the model has worked for hours
     journal = Journal(run.folder / "journal", rank) if run.folder else None
     with attach(lm, journal):
         results = original(lm, task_dict, *args, **kwargs)

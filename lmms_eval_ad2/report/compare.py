@@ -13,7 +13,7 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics import summary
 from lmms_eval_ad2.report import tables
-from lmms_eval_ad2.report.runs import Run, Task, sample_rows
+from lmms_eval_ad2.report.runs import Run, Task, judge_sha, sample_rows
 
 _FORCE = "to compare them all the same: --force"
 
@@ -53,7 +53,8 @@ def compare(run_a: Run, run_b: Run, *, force: bool = False, seed: int = 0) -> li
             f"the runs share no task: {run_a.name} has {', '.join(run_a.tasks) or 'none'}; "
             f"{run_b.name} has {', '.join(run_b.tasks) or 'none'}"
         )
-    clashes = {name: _clashes(run_a.tasks[name], run_b.tasks[name]) for name in shared}
+    other = judge_sha(run_a.about) != judge_sha(run_b.about)
+    clashes = {name: _clashes(run_a.tasks[name], run_b.tasks[name], other) for name in shared}
     found = [f"{name}: {clash}" for name in shared for clash in clashes[name]]
     if found and not force:
         raise Ad2Error(f"not comparable: {'; '.join(found)}. Leave these tasks out, or run both alike; {_FORCE}")
@@ -87,6 +88,9 @@ def render(run_a: Run, run_b: Run, rows: Sequence[Row], *, markdown: bool = Fals
     if markdown:
         body = [[tables.escape(cell) for cell in line] for line in body]
     lines = [f"A: {run_a.name}", f"B: {run_b.name}", "", tables.table(headers, body, markdown), ""]
+    for key in ("prompts_sha256", "gen_kwargs", "limit", "image_encoding"):
+        if run_a.about.get(key) != run_b.about.get(key):
+            lines.append(f"Attention: {key} differs: {run_a.about.get(key)} against {run_b.about.get(key)}")
     lines += [f"Attention, {row.task}: {note}" for row in rows for note in row.notes]
     lines.append(
         "Means over the samples that both runs have and scored (not means of columns). Exact McNemar test where all "
@@ -106,13 +110,15 @@ def _left_out(row: Row) -> str:
     return ", ".join(f"{n} {word}" for n, word in counts if n) or "none"
 
 
-def _clashes(a: Task, b: Task) -> list[str]:
+def _clashes(a: Task, b: Task, other_judge: bool) -> list[str]:
     found = []
     for field in ("name", "split", "sha256"):
         if a.data.get(field) != b.data.get(field):
             found.append(f"data {field} {_shown(a.data.get(field))} against {_shown(b.data.get(field))}")
     if a.judge != b.judge:
         found.append(f"judge {a.judge or 'none'} against {b.judge or 'none'}")
+    elif a.judge and other_judge:
+        found.append(f"judge {a.judge} with other rubrics or settings")
     if dict(a.variant) != dict(b.variant):
         found.append(f"asked as {dict(a.variant)} against {dict(b.variant)}")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +31,18 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Reads fields of one file; a wrong one is a DataError that names it."""
+    """Reads fields of one file; a wrong one is a DataError that names it. `judge_mark` is added to labels of judges."""
 
     file: Path
+    judge_mark: str = ""
     at: str = ""
 
     def inside(self, name: str) -> Place:
-        return Place(self.file, f"{self.at}.{name}" if self.at else name)
+        return replace(self, at=f"{self.at}.{name}" if self.at else name)
+
+    def judge(self, data: Mapping[str, Any]) -> str | None:
+        label = data.get("judge")
+        return f"{label}{self.judge_mark}" if label else None
 
     def wrong(self, name: str, expected: str, found: Any) -> DataError:
         return DataError(self.file, None, self.inside(name).at, expected, found, AGAIN)
@@ -89,7 +94,7 @@ class Place:
             n_ok=here.count(raw, "n_ok"),
             n_unparsed=here.count(raw, "n_unparsed"),
             n_unscored=here.count(raw, "n_unscored"),
-            judge=raw.get("judge"),
+            judge=here.judge(raw),
             reason=raw.get("reason"),
             partial=bool(raw.get("missing_columns")),
         )

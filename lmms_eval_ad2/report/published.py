@@ -50,7 +50,7 @@ class PublishedTable:
         """Whether a run's judge ("openai:gpt-4o-2024-11-20", "lexical", None) is of the kind that rated `column`."""
         if column not in self.judged:
             return label is None
-        backend, _, model = (label or "").partition(":")
+        backend, _, model = (label or "").split(" (")[0].partition(":")  # without a mark for its settings
         return backend == "openai" and re.fullmatch(self.judge_models, model) is not None
 
 

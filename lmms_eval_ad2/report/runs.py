@@ -5,6 +5,7 @@ All figures are percentages. What is absent is None, never 0.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
 from collections import Counter
@@ -78,7 +79,9 @@ def load(paths: Sequence[Path]) -> list[Run]:
     for path in paths:
         for file in _summaries(Path(path)):
             files.setdefault(file.resolve(), file)
-    runs = _distinct([_read(file) for file in files.values()])
+    found = [(file, _read(file)) for file in files.values()]
+    marks = _judge_marks([about for _, (about, _) in found])
+    runs = _distinct([_run(file, *blocks, mark) for (file, blocks), mark in zip(found, marks, strict=True)])
     return sorted(runs, key=lambda run: ("run", "floor", "ceiling").index(run.role))
 
 
@@ -100,7 +103,8 @@ def _summaries(path: Path) -> list[Path]:
     return found
 
 
-def _read(path: Path) -> Run:
+def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """The blocks "run" and "tasks" of a summary."""
     try:
         data = json.loads(path.read_text("utf-8"), parse_constant=_not_finite)
     except (OSError, ValueError, RecursionError) as exc:
@@ -109,9 +113,38 @@ def _read(path: Path) -> Run:
     if found != SCHEMA:
         raise DataError(path, None, "schema", f"'{SCHEMA}'", found or "no schema", AGAIN)
     place = Place(path)
-    about, tasks = place.mapping(data, "run"), place.mapping(data, "tasks")
+    return place.mapping(data, "run"), place.mapping(data, "tasks")
+
+
+def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_mark: str) -> Run:
+    place = Place(path, judge_mark)
     label = str(about.get("label") or about.get("model") or path.parent.name)
     return Run(path.parent, label, about, {name: _task(place, name, table) for name, table in tasks.items()})
+
+
+# Of a judge's description: what does not change its marks.
+_NOT_MARKING = frozenset({"label", "usage", "served_as", "base_url", "max_tokens"})
+
+
+def judge_sha(about: Mapping[str, Any]) -> str | None:
+    """A short hash of what a run's judge marks by (model, rubrics, temperature, seed); None without a judge."""
+    judge = about.get("judge")
+    if not isinstance(judge, Mapping):
+        return None
+    marking = {key: value for key, value in judge.items() if key not in _NOT_MARKING}
+    return hashlib.sha256(json.dumps(marking, sort_keys=True).encode()).hexdigest()[:6]
+
+
+def _judge_marks(abouts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Judges of one label that mark by other rubrics or settings are other judges: what to add to the label of each."""
+    shas: dict[Any, set[str | None]] = {}
+    labels = [judge.get("label") if isinstance(judge := about.get("judge"), Mapping) else None for about in abouts]
+    for label, about in zip(labels, abouts, strict=True):
+        shas.setdefault(label, set()).add(judge_sha(about))
+    return [
+        f" (settings {judge_sha(about)})" if label and len(shas[label]) > 1 else ""
+        for label, about in zip(labels, abouts, strict=True)
+    ]
 
 
 def _not_finite(text: str) -> float:
@@ -133,6 +166,8 @@ def _distinct(runs: Sequence[Run]) -> list[Run]:
 
 def _task(place: Place, name: str, table: Any) -> Task:
     here = place.inside("tasks").inside(name)
+    if Path(name).name != name:  # it names files
+        raise place.wrong("tasks", "names of tasks", name)
     if not isinstance(table, dict):
         raise place.inside("tasks").wrong(name, "a mapping", table)
     breakdowns = here.mapping(table, "breakdowns", {})
@@ -148,7 +183,7 @@ def _task(place: Place, name: str, table: Any) -> Task:
         breakdowns={key: here.inside("breakdowns").cells(breakdowns, key) for key in breakdowns},
         error_kinds=here.counts(table, "error_kinds"),
         reasons=here.counts(table, "reasons"),
-        judge=table.get("judge"),
+        judge=here.judge(table),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import sys
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,19 @@ def test_a_failing_engine_is_asked_sample_by_sample(loaded: Swift, monkeypatch: 
     assert answers[:3] == expected[:3]
     assert failure_reason(answers[3]) == "request_failed"
     assert "RuntimeError: out of memory" in answers[3]
+
+
+def test_an_adapter_changes_the_answers(loaded: Swift, tiny_qwen: Path, tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    get_peft_model(Qwen2_5_VLForConditionalGeneration.from_pretrained(tiny_qwen), config).save_pretrained(tmp_path)
+    args = f"model={tiny_qwen},model_type=qwen2_5_vl,template=qwen2_5_vl,torch_dtype=float32,max_pixels=12544"
+    tuned = Swift.create_from_arg_string(f"{args},adapters={tmp_path}", {"batch_size": 4, "device": "cpu"})
+    answers = ask(tuned, DOCS)
+    assert not any(failure_reason(a) for a in answers)
+    assert answers != ask(loaded, DOCS)
 
 
 def test_tags_in_a_text_are_not_images(loaded: Swift) -> None:
@@ -206,6 +220,9 @@ def test_requests_fly_together_and_answers_keep_their_order(server: Any) -> None
     assert ask(model, docs) == [f"re: question {i}" for i in range(40)]
     assert 1 < server.most_in_flight <= 8
     assert model.batch_size == 32
+    engine = weakref.ref(model._engine)
+    model.clean()
+    assert engine() is None
 
 
 def test_a_failed_request_is_marked_and_an_empty_answer_is_an_answer(server: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,17 @@ def test_correction_over_the_tasks(tmp_path: Path) -> None:
     assert rows["t1"].p_holm == pytest.approx(3 * 2 / 2**8)
     assert rows["t3"].p_holm == pytest.approx(2 * 2 / 2**6)
     assert rows["t2"].p_holm == 1
+
+
+def test_the_same_judge_with_other_rubrics_is_refused(tmp_path: Path) -> None:
+    runs = pair(tmp_path, {"t": scores([50.0])}, {"t": scores([60.0])}, {"judge": "lexical"}, {"judge": "lexical"})
+    assert compare(*runs)[0].difference == pytest.approx(-10)
+    other = replace(runs[1], about={**runs[1].about, "judge": {"label": "lexical", "rubrics": "other"}})
+    with pytest.raises(Ad2Error, match="judge lexical with other rubrics or settings"):
+        compare(runs[0], other)
+
+
+def test_other_prompts_are_said(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, {"t": scores([50.0])}, {"t": scores([60.0])})
+    b = replace(b, about={**b.about, "prompts_sha256": "ff"})
+    assert "Attention: prompts_sha256 differs: None against ff" in comparing.render(a, b, compare(a, b))

@@ -12,6 +12,7 @@ from make_runs import ad2_tasks, cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.runs import sample_rows
 
 
@@ -109,3 +110,21 @@ def test_torn_last_line_is_left_out_and_said(tmp_path: Path, caplog: pytest.LogC
     path.write_text('{"id": "2", "sc\n' + json.dumps(sample("3", 0.0)) + "\n", "utf-8")
     with pytest.raises(DataError, match="row 1"):  # in the middle it is damage, not a cut
         list(sample_rows(run, "t"))
+
+
+def test_judges_of_one_label_with_other_rubrics_are_two_judges(tmp_path: Path) -> None:
+    for name, rubric in (("a", "own"), ("b", "official"), ("c", "own")):
+        data = summary({"t": task("coda_lm", "general", cell(50.0, judge="openai:gpt-4"))}, judge="openai:gpt-4")
+        data["run"]["judge"] |= {"rubrics": rubric, "usage": {"requests": len(name)}, "served_as": [name]}
+        write_run(tmp_path / name, data)
+    a, b, c = (run.tasks["t"].score.judge for run in report.load([tmp_path]))
+    assert a == c != b
+    assert str(a).startswith("openai:gpt-4 (settings ")
+    assert report.load([tmp_path / "a"])[0].tasks["t"].judge == "openai:gpt-4"
+    assert published.table("coda_lm", 2).judged_alike("general", a)
+
+
+def test_task_names_cannot_name_other_files(tmp_path: Path) -> None:
+    write_run(tmp_path, summary({"../t": task("coda_lm", "general", cell(50.0))}))
+    with pytest.raises(DataError, match="names of tasks"):
+        report.load([tmp_path])

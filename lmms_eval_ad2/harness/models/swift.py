@@ -108,6 +108,11 @@ class Swift(lmms):
     def generate_until_multi_round(self, requests: list[Any]) -> list[str]:
         raise NotImplementedError("ad2_swift answers rounds as generate_until_agentic tasks ask them (ad2x_cot_rounds)")
 
+    def clean(self) -> None:
+        """Let go of the model: in a series of runs (a --config list) the next one needs its memory."""
+        self.__dict__.pop("_engine", None)
+        super().clean()
+
     def _prompt(self, request: Any) -> Prompt:
         context, _, to_visual, doc_id, task, split = request.args
         images = to_visual(self.task_dict[task][split][doc_id]) if to_visual else []
