@@ -16,7 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
-DOCUMENTS, ROUNDS = 2000, 5
+DOCUMENTS, ROUNDS = 1000, 7
+SIZE = (1600, 900)  # nuScenes' size; CODA's and ACDC's images are larger
 
 LEAN = """
 task: lean_mc
@@ -55,6 +56,7 @@ def prepare(folder: Path) -> None:
     """The same documents twice: in our data home, and as a plain parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
+    from PIL import Image
 
     from lmms_eval_ad2.library import open_dataset, write_dataset
     from lmms_eval_ad2.records import Option, Record, Text
@@ -63,19 +65,23 @@ def prepare(folder: Path) -> None:
     ensure_sample()
     source = open_dataset("sample_ad2_bench", "test")
     rows = [r for p in source.parts for r in pq.read_table(p)["record"].to_pylist()]
-    images = sorted({Record.from_json(r).images[0] for r in rows})
+    images = []
+    for i, name in enumerate(sorted({Record.from_json(r).images[0] for r in rows})):
+        with Image.open(Path(source.image_root) / name) as drawn:
+            drawn.resize(SIZE).save(folder / f"{i}.jpg", quality=90)
+        images.append(f"{i}.jpg")
     options = tuple(Option(x, Text(f"option {x}")) for x in "ABCDEF")
     records = [
         Record(f"d{i}", "ad2_bench", "perception_base", "existence", "mc", (images[i % len(images)],),
                Text(f"Question {i}: which of these is in the image?"), Text("option A"), "A", options)
         for i in range(DOCUMENTS)
     ]  # fmt: skip
-    write_dataset("ad2_bench", "test", records, image_root=source.image_root, source={"made": "benchmark"})
+    write_dataset("ad2_bench", "test", records, image_root=folder, source={"made": "benchmark"})
     table = pa.table(
         {
             "question": [r.question.en for r in records],
             "answer": [r.letter for r in records],
-            "image": [str(Path(source.image_root) / r.images[0]) for r in records],
+            "image": [str(folder / r.images[0]) for r in records],
         }
     )
     pq.write_table(table, folder / "lean.parquet")

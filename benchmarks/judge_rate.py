@@ -1,4 +1,4 @@
-"""10,000 judged items against a local endpoint: our engine against the ideal rate, and a plain thread pool beside it."""
+"""10,000 judged items against a local endpoint: our engine against the ideal rate, a plain thread pool beside it."""
 
 from __future__ import annotations
 

@@ -43,9 +43,8 @@ def run(args: argparse.Namespace) -> int:
     print(tables.render(runs))
     page = args.out / "report.html"
     html.write(runs, page)
-    print(
-        f"\nreport page: {page.resolve()}\nThe sample is drawn, not photographed: these figures say that everything runs."
-    )
+    print(f"\nreport page: {page.resolve()}")
+    print("The sample is drawn, not photographed: these figures say that everything runs.")
     print(f"demo took {time.monotonic() - started:.0f} s")
     return 0
 

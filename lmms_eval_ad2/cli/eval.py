@@ -11,7 +11,7 @@ def register(subparsers: Any) -> None:
     p = subparsers.add_parser(
         "eval",
         help="evaluate a model (lmms-eval's own command line underneath)",
-        description="Runs lmms-eval with --output_path, so that the run can be killed and goes on with the same command. "
+        description="Runs lmms-eval with --output_path: a killed run goes on with the same command. "
         "Options after -- go to lmms-eval as they are.",
     )
     p.add_argument("--model", required=True, help="any lmms-eval model, e.g. qwen2_5_vl, openai, ad2_swift, ad2_chance")

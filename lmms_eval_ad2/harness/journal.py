@@ -4,8 +4,8 @@ File: <run>/journal/rank<R>.jsonl, one line an answer: {"key": sha256, "text": a
 are appended whole and synced after each batch; a torn last line is skipped. All ranks' files
 are read at start, so a run begun on one rank goes on on two.
 
-Key: all inputs of the answer: task, prompt, generation settings, image files' content, how the
-marks are drawn, round, and the how-manyth repetition. The folder is the model's (scoring/store.py).
+Key: all inputs of the answer: task, prompt, generation settings, image files' content, the
+variant (marks, views), round, and the how-manyth repetition. The folder is the model's (scoring/store.py).
 Failures, empty answers and rank padding are not stored: they are asked again.
 
 One task a model call: with several tasks in one call and batch > 1, many wrappers of lmms-eval
@@ -28,7 +28,6 @@ from tqdm import tqdm
 
 import lmms_eval_ad2
 from lmms_eval_ad2.harness.data import TASKS
-from lmms_eval_ad2.harness.hooks import open_doc
 from lmms_eval_ad2.parsing import failure_reason
 
 API_MODELS = ("lmms_eval.models.chat.openai", "lmms_eval.models.simple.openai")
@@ -100,28 +99,28 @@ class _Images:
         return self._seen[path]
 
 
-def request_parts(lm: Any, request: Any) -> tuple[str, Any, int, str, str]:
-    """(context, generation settings, doc id, task, split) of a simple or chat request."""
+def request_parts(lm: Any, request: Any) -> tuple[str, Any, int, str]:
+    """(context, generation settings, doc id, task) of a simple or chat request."""
     args = request.args
     gen = args[1] if getattr(lm, "is_simple", True) else args[2]
-    return args[0], gen, args[3], args[4], args[5]
+    return args[0], gen, args[3], args[4]
 
 
 def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
-    """sha256 over all inputs of the answer."""
-    context, gen, doc_id, task, split = request_parts(lm, request)
-    record, info = open_doc(lm.task_dict[task][split][doc_id])
-    inputs = {
-        "version": lmms_eval_ad2.__version__,
-        "task": task,
-        "record": record.id,
-        "prompt": context,
-        "generation": gen,
-        "variant": info.variant.changes(),
-        "images": [images(info.image_root / name) for name in record.images],
-        "mark": [record.mark.kind, record.mark.coords],
-        "round": (request.metadata or {}).get("ad2_step", 0),
-    }
+    """sha256 over all inputs of the answer. The record's own JSON stands for its marks and everything else in it."""
+    context, gen, row, task = request_parts(lm, request)
+    info = TASKS[task]
+    record = info.records[row].as_py()
+    inputs = [
+        lmms_eval_ad2.__version__,
+        task,
+        record,
+        context,
+        gen,
+        info.variant.changes(),
+        [images(info.image_root / name) for name in json.loads(record)["images"]],
+        (request.metadata or {}).get("ad2_step", 0),
+    ]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
 
 

@@ -10,6 +10,7 @@ methods may be wrapped; the module's own functions follow on the first TaskManag
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from collections.abc import Callable
@@ -60,12 +61,23 @@ def _initialize_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
         try:
             _install_late()
             # Names that lmms-eval already has win: we never take another task's place.
-            return {**self._get_task_and_group(str(TASKS_DIR)), **index}
+            return {**own_index(), **index}
         except Exception as exc:
             warnings.warn(f"lmms-eval-ad2 could not add its tasks: {exc}", stacklevel=1)
             return index
 
     return initialize_tasks
+
+
+def own_index() -> dict[str, dict[str, Any]]:
+    """Our tasks as TaskManager indexes them. Files are named like their tasks, so none need be read at start-up."""
+    index: dict[str, dict[str, Any]] = {}
+    for path in sorted(TASKS_DIR.rglob("*.yaml")):
+        if path.stem.startswith("bench_"):
+            index[path.stem] = {"type": "group", "task": -1, "yaml_path": str(path)}
+        elif not path.stem.startswith("_"):
+            index[path.stem] = {"type": "task", "yaml_path": str(path)}
+    return index
 
 
 def _install_late() -> None:
@@ -74,11 +86,25 @@ def _install_late() -> None:
     from lmms_eval.api.task import ConfigurableTask
     from lmms_eval.evaluator_utils import TaskOutput
 
-    from lmms_eval_ad2.harness import data, judging, rounds, run
+    wrap(ConfigurableTask, "download", _later("data", "wrap_download"))
+    wrap(TaskOutput, "calculate_aggregate_metric", _later("judging", "wrap_aggregate"))
+    wrap(evaluator, "prepare_print_tasks", _later("judging", "wrap_print"))
+    wrap(evaluator, "_run_generate_until_agentic", _later("rounds", "wrap_agentic"))
+    wrap(evaluator, "evaluate", _later("run", "wrap_evaluate"))
+    wrap(evaluator, "simple_evaluate", _later("run", "wrap_simple_evaluate"))
 
-    wrap(ConfigurableTask, "download", data.wrap_download)
-    wrap(TaskOutput, "calculate_aggregate_metric", judging.wrap_aggregate)
-    wrap(evaluator, "prepare_print_tasks", judging.wrap_print)
-    wrap(evaluator, "_run_generate_until_agentic", rounds.wrap_agentic)
-    wrap(evaluator, "evaluate", run.wrap_evaluate)
-    wrap(evaluator, "simple_evaluate", run.wrap_simple_evaluate)
+
+def _later(module: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A wrapper whose module is imported when it is first called: `--tasks list` stays as quick as it was."""
+
+    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+        ready: list[Callable[..., Any]] = []
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if not ready:
+                ready.append(getattr(importlib.import_module(f"{__package__}.{module}"), name)(original))
+            return ready[0](*args, **kwargs)
+
+        return call
+
+    return make

@@ -71,20 +71,48 @@ def bootstrap_mean_of_means(
     resamples: int = 2000,
     level: float = 0.95,
 ) -> Interval | None:
-    """Interval of the unweighted mean of the columns' means (a benchmark's average over its tasks).
+    """Interval of the unweighted mean of the columns' means (a benchmark's average over its columns).
 
-    Each column is resampled by itself, with its own clusters; columns are taken as independent.
-    None where there is no column, or one of them has fewer than two units: its spread is unknown.
+    Columns that share a cluster name (an image asked about in several columns, a chain marked by several
+    metrics) are resampled together; a column without clusters is resampled by itself. A draw that leaves a
+    column empty says nothing about it and is left out. None where there is no column, or one of them has
+    fewer than two units: its spread is unknown.
     """
     groups = clusters if clusters is not None else [None] * len(columns)
+    sums, sizes = _shared_units(columns, groups)
+    if not columns or bool(((sizes > 0).sum(axis=0) < 2).any()):
+        return None
     rng = np.random.default_rng(seed)
-    total: Floats = np.zeros(resamples)
-    for column, group in zip(columns, groups, strict=True):
-        means = _resampled_means(_Units.of(column, group), rng, resamples)
-        if means is None:
-            return None
-        total += means
-    return _percentile(total / len(columns), level) if columns else None
+    count = len(sums)
+    means: list[Floats] = []
+    step = max(1, _CELLS // count)
+    for start in range(0, resamples, step):
+        drawn = rng.integers(0, count, size=(min(step, resamples - start), count), dtype=np.int32)
+        totals = np.stack([sums[:, k][drawn].sum(axis=1) for k in range(len(columns))], axis=1)
+        counts = np.stack([sizes[:, k][drawn].sum(axis=1) for k in range(len(columns))], axis=1)
+        whole = (counts > 0).all(axis=1)
+        means.append((totals[whole] / counts[whole]).mean(axis=1))
+    kept = np.concatenate(means)
+    return _percentile(kept, level) if len(kept) else None
+
+
+def _shared_units(
+    columns: Sequence[Sequence[float] | Floats], clusters: Sequence[Sequence[Hashable] | None]
+) -> tuple[Floats, Floats]:
+    """Sums and numbers of values, each of shape (units, columns); a named unit is one across all columns."""
+    numbers: dict[Hashable, int] = {}
+    placed: list[tuple[Floats, list[int]]] = []
+    for k, (column, names) in enumerate(zip(columns, clusters, strict=True)):
+        values = _finite(column)
+        if names is not None and len(names) != len(values):
+            raise ValueError(f"{len(values)} values but {len(names)} cluster names")
+        keys = [("own", k, i) for i in range(len(values))] if names is None else [("shared", name) for name in names]
+        placed.append((values, [numbers.setdefault(key, len(numbers)) for key in keys]))
+    sums, sizes = np.zeros((len(numbers), len(columns))), np.zeros((len(numbers), len(columns)))
+    for k, (values, index) in enumerate(placed):
+        np.add.at(sums[:, k], index, values)
+        np.add.at(sizes[:, k], index, 1.0)
+    return sums, sizes
 
 
 def standard_error(values: Sequence[float] | Floats, clusters: Sequence[Hashable] | None = None) -> float | None:

@@ -7,8 +7,9 @@ mean), `strict` with the worst score wherever nothing could be read or scored.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -40,7 +41,7 @@ class Sample:
     cluster: str
     raw: str | list[str]
     prompt: str
-    record: dict[str, Any]
+    record: Record
     status: str = "ok"
     reason: str | None = None
     answer: Any = None
@@ -52,9 +53,14 @@ class Sample:
     judge: list[dict[str, Any]] = field(default_factory=list)
     pending: list[JudgeItem] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
-        """As written to file; `pending` is work in progress and stays out."""
-        return {name: getattr(self, name) for name in self.__slots__ if name != "pending"}
+    def to_json(self) -> str:
+        """The line as written to file, the record last; `pending` is work in progress and stays out.
+
+        Raises ValueError for a value that is not finite: NaN is no JSON, and must fail here, not at a reader.
+        """
+        own = {name: getattr(self, name) for name in self.__slots__ if name not in ("pending", "record")}
+        head = json.dumps(own, ensure_ascii=False, allow_nan=False)
+        return f'{head[:-1]}, "record": {self.record.to_json()}}}'
 
 
 def score_sample(record: Record, raw: str | Sequence[str], variant: Variant, task: str, prompt: str = "") -> Sample:
@@ -65,7 +71,7 @@ def score_sample(record: Record, raw: str | Sequence[str], variant: Variant, tas
         id=record.id, task=task, benchmark=record.benchmark, part=part, subtask=record.subtask,
         column=column_of(record.benchmark, part, record.subtask, record.subtask_id),
         form=form, lang=variant.lang, cluster=record.cluster or record.id,
-        raw=raw if isinstance(raw, str) else list(raw), prompt=prompt, record=asdict(record),
+        raw=raw if isinstance(raw, str) else list(raw), prompt=prompt, record=record,
     )  # fmt: skip
     failed = next((r for t in ([raw] if isinstance(raw, str) else raw) if (r := failure_reason(t))), None)
     if failed:

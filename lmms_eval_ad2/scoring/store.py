@@ -55,8 +55,7 @@ class SampleWriter:
 
     def write(self, sample: Sample) -> None:
         if self._handle:
-            # NaN is no JSON: a value that is not finite must fail here, not at a reader.
-            self._handle.write(json.dumps(sample.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
+            self._handle.write(sample.to_json() + "\n")
 
     def __exit__(self, kind: object, *_: object) -> None:
         if not self._handle or not self._path:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lmms_eval_ad2.metrics import summary
 from lmms_eval_ad2.metrics.caption import caption_scores
-from lmms_eval_ad2.records import Record, Unscored
+from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER, mean_columns
 from lmms_eval_ad2.scoring.sample import Sample, reference_text
 from lmms_eval_ad2.scoring.variant import Variant
@@ -21,6 +21,16 @@ from lmms_eval_ad2.scoring.variant import Variant
 Cell = dict[str, Any]
 JUDGED_FORMS = ("vqa", "chain")
 BREAKDOWNS = {"weather": "scene", "severity": "scene", "category": "meta", "source": "meta"}
+
+
+_SHARED: dict[Any, Any] = {}
+
+
+def _share(value: Any) -> Any:
+    """One object for equal small tuples: most samples of a task have the same few marks and groups."""
+    if len(_SHARED) < 10_000:
+        return _SHARED.setdefault(value, value)
+    return _SHARED.get(value, value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +59,12 @@ class Line:
         if variant.captions and s.form == "vqa" and s.status != "unscored":
             # What could not be read enters as the empty answer: corpus metrics know no other way to count it.
             said = str(s.answer) if s.status == "ok" and s.answer else ""
-            text = (said, reference_text(Record.from_dict(s.record), variant.lang))
-        groups = tuple(
-            (sys.intern(k), sys.intern(str(v))) for k, where in BREAKDOWNS.items() if (v := s.record[where].get(k))
-        )
+            text = (said, reference_text(s.record, variant.lang))
+        groups = tuple((k, str(v)) for k, where in BREAKDOWNS.items() if (v := getattr(s.record, where).get(k)))
+        marks = tuple((c, s.values.get(c), v) for c, v in s.strict.items())
         return cls(
-            s.id, sys.intern(s.subtask), sys.intern(s.form), sys.intern(s.cluster), sys.intern(s.status), s.reason,
-            s.score, s.kind, tuple((sys.intern(c), s.values.get(c), v) for c, v in s.strict.items()), groups, text,
+            s.id, sys.intern(s.subtask), sys.intern(s.form), sys.intern(s.cluster), sys.intern(s.status),
+            _share(s.reason), _share(s.score), _share(s.kind), _share(marks), _share(groups), text,
         )  # fmt: skip
 
 
@@ -63,13 +72,13 @@ def summarise(lines: Sequence[Line], variant: Variant, judge: str | None, *, see
     """The table of one task. `judge` is the label of the judge that rated its free text, if any did."""
     chained = any(x.form == "chain" for x in lines)
     wanted = mean_columns(variant.benchmark, "cot" if chained else variant.part)
-    by_column: dict[str, list[tuple[Line, float | None, float]]] = defaultdict(list)
+    by_column: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
-        for column, official, strict in line.marks:
-            by_column[column].append((line, official, strict))
+        for column, _, _ in line.marks:
+            by_column[column].append(line)
     order = [c for c in wanted if c in by_column]
     rest = sorted(set(by_column) - set(order))
-    columns = {c: cell(by_column[c], judge, seed=seed) for c in [*order, *rest]} if variant.judge else {}
+    columns = {c: cell(by_column[c], _column(c), judge, seed=seed) for c in [*order, *rest]} if variant.judge else {}
     used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
     return {
         "benchmark": variant.benchmark,
@@ -80,7 +89,7 @@ def summarise(lines: Sequence[Line], variant: Variant, judge: str | None, *, see
         **_counts(lines),
         "reasons": dict(Counter(f"{x.status}:{x.reason}" for x in lines if x.status != "ok").most_common()),
         "score": {
-            **_mean([columns[c] for c in order if c in columns], [by_column[c] for c in order], seed),
+            **_mean({c: columns[c] for c in order if c in columns}, by_column, seed),
             **_counts(lines),
             "judge": used,
             "columns": order,
@@ -94,13 +103,31 @@ def summarise(lines: Sequence[Line], variant: Variant, judge: str | None, *, see
     }
 
 
-def cell(marks: Sequence[tuple[Line, float | None, float]], judge: str | None, *, seed: int = 0) -> Cell:
-    """One cell over (line, official, strict) of one column; fractions become percentages."""
-    known = [(100 * v, x.cluster) for x, v, _ in marks if v is not None]
-    values = [v for v, _ in known]
-    strict = [100 * v for _, _, v in marks]
-    interval = summary.bootstrap_mean(values, clusters=[c for _, c in known], seed=seed) if values else None
-    lines = [x for x, _, _ in marks]
+# (official | None, strict) of a line, as percentages
+Mark = Callable[[Line], tuple[float | None, float]]
+
+
+def _column(name: str) -> Mark:
+    """A line's marks in one column."""
+
+    def mark(line: Line) -> tuple[float | None, float]:
+        official, strict = next((o, s) for c, o, s in line.marks if c == name)
+        return (None if official is None else 100 * official), 100 * strict
+
+    return mark
+
+
+def _own_score(line: Line) -> tuple[float | None, float]:
+    """A line's own score: of several columns (a chain's four) the mean; what is better low stays out."""
+    strict = [v for c, _, v in line.marks if c not in LOWER_IS_BETTER]
+    return line.score, 100 * sum(strict) / len(strict)
+
+
+def cell(lines: Sequence[Line], mark: Mark, judge: str | None, *, seed: int = 0) -> Cell:
+    """One cell over `lines`, in percent."""
+    values, clusters = _official(lines, mark)
+    strict = [mark(x)[1] for x in lines]
+    interval = summary.bootstrap_mean(values, clusters=clusters, seed=seed) if values else None
     return {
         "official": _round(sum(values) / len(values)) if values else None,
         "strict": _round(sum(strict) / len(strict)) if strict else None,
@@ -110,17 +137,21 @@ def cell(marks: Sequence[tuple[Line, float | None, float]], judge: str | None, *
     }
 
 
-def _mean(cells: Sequence[Cell], marks: Sequence[Sequence[tuple[Line, float | None, float]]], seed: int) -> Cell:
+def _official(lines: Sequence[Line], mark: Mark) -> tuple[list[float], list[str]]:
+    """What was scored, and the clusters it belongs to."""
+    known = [x for x in lines if mark(x)[0] is not None]
+    return [v for x in known if (v := mark(x)[0]) is not None], [x.cluster for x in known]
+
+
+def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[Line]], seed: int) -> Cell:
     """The part's score: the unweighted mean of its columns (AD2-Bench's averages are; checked against its tables)."""
-    official = [c["official"] for c in cells if c["official"] is not None]
-    strict = [c["strict"] for c in cells if c["strict"] is not None]
+    official = [c["official"] for c in cells.values() if c["official"] is not None]
+    strict = [c["strict"] for c in cells.values() if c["strict"] is not None]
     full = bool(cells) and len(official) == len(cells)
     interval = None
-    if full:
-        known = [[(100 * v, x.cluster) for x, v, _ in column if v is not None] for column in marks]
-        interval = summary.bootstrap_mean_of_means(
-            [[v for v, _ in k] for k in known], clusters=[[c for _, c in k] for k in known], seed=seed
-        )
+    if full:  # columns share images, and a chain's four metrics share everything: they are resampled together
+        known = [_official(by_column[c], _column(c)) for c in cells]
+        interval = summary.bootstrap_mean_of_means([v for v, _ in known], clusters=[c for _, c in known], seed=seed)
     return {
         "official": _round(sum(official) / len(official)) if full else None,
         "strict": _round(sum(strict) / len(strict)) if strict else None,
@@ -152,14 +183,12 @@ def _group(name: str) -> Callable[[Line], str | None]:
 
 def _grouped(lines: Iterable[Line], key: Callable[[Line], str | None], judge: str | None, seed: int) -> dict[str, Cell]:
     """A cell a group, over each sample's own score (micro mean, as CODA-LM's region classes)."""
-    groups: dict[str, list[tuple[Line, float | None, float]]] = defaultdict(list)
+    groups: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
         name = key(line)
         if name and line.marks:
-            strict = [v for c, _, v in line.marks if c not in LOWER_IS_BETTER]
-            score = None if line.score is None else line.score / 100
-            groups[name].append((line, score, sum(strict) / len(strict)))
-    return {name: cell(marks, judge, seed=seed) for name, marks in sorted(groups.items())}
+            groups[name].append(line)
+    return {name: cell(group, _own_score, judge, seed=seed) for name, group in sorted(groups.items())}
 
 
 def _captions(lines: Sequence[Line], variant: Variant) -> dict[str, Cell]:

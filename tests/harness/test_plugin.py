@@ -53,6 +53,7 @@ from lmms_eval.tasks import TaskManager as T
 assert plugin.TASKS_DIR.is_dir()
 only = T(include_defaults=False, include_path=str(plugin.TASKS_DIR))
 assert set(only.all_tasks) == ours
+assert plugin.own_index() == {k: only.task_index[k] for k in ours}, "a file is not named like its task"
 print(json.dumps([len(before[0]), len(ours)]))
 """
 

@@ -115,7 +115,7 @@ def test_unknown_subtask_goes_to_other() -> None:
 
 def test_a_row_is_plain_json() -> None:
     sample = score_sample(chain(), "<start1>a<end><start2>b<end>", Variant("ad2_bench", "cot", style="chain"), "t")
-    again = json.loads(json.dumps(sample.to_dict(), allow_nan=False))
+    again = json.loads(sample.to_json())
     assert again["answer"] == ["a", "b", ""]
     assert again["record"]["steps"][0]["answer"]["en"] == "truth 1"
     assert "pending" not in again
