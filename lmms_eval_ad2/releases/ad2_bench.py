@@ -6,15 +6,14 @@ Coordinates may come in pixels or normalised to 0..1; records hold pixels.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.records import FORMS, MARKS, Mark, Option, Record, Step, Text
-from lmms_eval_ad2.releases import stream
-from lmms_eval_ad2.releases.base import BadRow, Item, Opened, Release, existing, image_folder
+from lmms_eval_ad2.releases.base import Opened, Release
 from lmms_eval_ad2.releases.row import Row, plain
+from lmms_eval_ad2.releases.rows import open_rows
 
 SCHEMA = """\
 SOURCE: a file of JSON lines, or one JSON array; one object a question.
@@ -56,20 +55,7 @@ _COORDS = {"point": 2, "box": 4}
 
 
 def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
-    path = existing(source, "annotation file")
-    root = image_folder(images, [path.parent], ".")
-    return Opened(split or "test", root, lambda: read(path), [path])
-
-
-def read(path: Path) -> Iterator[Item]:
-    for found in stream.rows(path):
-        if isinstance(found, DataError):
-            yield BadRow(found)
-            continue
-        try:
-            yield from records_of(Row(found[1], path, found[0]))
-        except DataError as exc:
-            yield BadRow(exc)
+    return open_rows(source, split, images, records_of)
 
 
 def records_of(row: Row) -> list[Record]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.records import Option, Record, Text
-from lmms_eval_ad2.releases import stream
-from lmms_eval_ad2.releases.base import BadRow, Item, Opened, Release, existing, image_folder
+from lmms_eval_ad2.releases.base import Opened, Release
 from lmms_eval_ad2.releases.row import Row
+from lmms_eval_ad2.releases.rows import open_rows
 
 SCHEMA = """\
 SOURCE: a file of JSON lines, or one JSON array; one object a question.
@@ -46,20 +45,7 @@ FIELDS = (
 
 
 def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
-    path = existing(source, "annotation file")
-    root = image_folder(images, [path.parent], ".")
-    return Opened(split or "test", root, lambda: read(path), [path])
-
-
-def read(path: Path) -> Iterator[Item]:
-    for found in stream.rows(path):
-        if isinstance(found, DataError):
-            yield BadRow(found)
-            continue
-        try:
-            yield record_of(Row(found[1], path, found[0]))
-        except DataError as exc:
-            yield BadRow(exc)
+    return open_rows(source, split, images, lambda row: [record_of(row)])
 
 
 def record_of(row: Row) -> Record:
