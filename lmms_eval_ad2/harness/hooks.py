@@ -25,12 +25,9 @@ def open_doc(doc: Mapping[str, Any]) -> tuple[Record, TaskInfo]:
 
 
 @functools.cache
-def _prompts() -> text.PromptSet:
+def prompts() -> text.PromptSet:
+    """The prompt texts of this run (AD2_PROMPTS overlays the packaged ones)."""
     return text.PromptSet.load()
-
-
-def prompts_sha256() -> str:
-    return str(_prompts().sha256)
 
 
 def prompt_of(record: Record, task: TaskInfo) -> str:
@@ -40,7 +37,7 @@ def prompt_of(record: Record, task: TaskInfo) -> str:
         return round_of(record, task, 0, ())
     return text.build(
         record, lang=v.lang, form=v.form, style=v.style, coords=v.coords, mark=v.mark, layout=v.layout, views=v.views,
-        frame=v.frame, prompts=_prompts(),
+        frame=v.frame, prompts=prompts(),
     )  # fmt: skip
 
 
@@ -48,7 +45,7 @@ def round_of(record: Record, task: TaskInfo, step: int, said: Sequence[str]) -> 
     """The text of one turn when asked in rounds; `step` counts from 0."""
     v = task.variant
     return text.build_round(
-        record, step, said, lang=v.lang, mark=v.mark, layout=v.layout, views=v.views, prompts=_prompts()
+        record, step, said, lang=v.lang, mark=v.mark, layout=v.layout, views=v.views, prompts=prompts()
     )
 
 

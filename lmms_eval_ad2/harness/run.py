@@ -67,9 +67,9 @@ class Run:
             "seed": self.seed,
             "limit": None if limit in (None, -1) else limit,
             "gen_kwargs": getattr(self.cli, "gen_kwargs", None) or None,
-            "policy": os.environ.get("AD2_POLICY", "official"),
-            "profile": os.environ.get("AD2_PROFILE", "paper"),
-            "prompts_sha256": hooks.prompts_sha256(),
+            "policy": "official",  # of the headline; strict stands beside it in every cell
+            "profile": Path(hooks.prompts().source).name,  # "packaged", or the user's file of prompts
+            "prompts_sha256": hooks.prompts().sha256,
             "image_encoding": {k: os.environ.get(k) for k in IMAGE_ENCODING},
             "judge": {**judge.describe(), "label": judge.label, "usage": dict(judge.usage)} if judge else None,
             "versions": versions(),
