@@ -39,7 +39,7 @@ HEAVY = {
     "pycocoevalcap": ("metrics/caption",),
     "jiwer": ("metrics/ocr.py",),
     "ijson": ("releases",),
-    "torch": ("harness/models",),
+    "torch": ("harness/models", "harness/ranks.py"),
     "datasets": ("harness/data.py",),
 }
 

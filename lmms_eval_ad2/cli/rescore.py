@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
+import hashlib
+import json
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -29,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.judge import make_judge
     from lmms_eval_ad2.report import tables
-    from lmms_eval_ad2.scoring import store
+    from lmms_eval_ad2.scoring import judged, store
 
     if args.judge:
         os.environ["AD2_JUDGE"] = args.judge
@@ -39,24 +43,27 @@ def run(args: argparse.Namespace) -> int:
     source = folders[0]
     old = store.read_summary(source)
     judge = make_judge(None, cache=source / "judge.sqlite")
-    label = judge.label.replace(":", "-").replace("/", "_")
-    target = args.out or source.with_name(f"{source.name}-rescored-{label}")
+    target = args.out or source.with_name(f"{source.name}-rescored-{_tag(judge, args.frame)}")
     if target.resolve() == source.resolve():
         raise Ad2Error(f"--out {target}: a run is never overwritten by its own rescoring")
     tables_new = {
         name: rescore_task(source, target, name, table, judge, args.frame, old["run"]["seed"])
         for name, table in old["tasks"].items()
     }
-    about = {
-        "backend": judge.describe().get("backend"),
-        **judge.describe(),
-        "label": judge.label,
-        "usage": dict(judge.usage),
-    }
-    store.write_summary(target, {**old["run"], "judge": about, "rescored_from": source.name}, tables_new)
+    now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+    store.write_summary(
+        target, {**old["run"], "judge": judged.about(judge), "rescored_from": source.name, "date": now}, tables_new
+    )
     print(tables.render(report.load([target])))
     print(f"rescored {len(tables_new)} tasks into {target}")
     return 0
+
+
+def _tag(judge: Judge, frame: str | None) -> str:
+    """The judge's name and a hash of its settings: two different rescorings never share a folder."""
+    text = json.dumps([judge.describe(), frame], sort_keys=True, default=str)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", judge.label)
+    return f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:6]}"
 
 
 def rescore_task(

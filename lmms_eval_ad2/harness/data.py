@@ -89,7 +89,8 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
 
 def _askable(table: Any, variant: Variant) -> Any:
     """Only the records that have what the variant needs (a canonical task asks every record of its part)."""
-    if variant.form is None and variant.style == "direct" and not variant.rounds and variant.mark == "native":
+    plain = variant.form is None and variant.style == "direct" and not variant.rounds
+    if plain and variant.mark == "native" and not variant.coords:
         return table
     import pyarrow as pa
 
@@ -99,7 +100,7 @@ def _askable(table: Any, variant: Variant) -> Any:
 
 def can_ask(record: Record, variant: Variant) -> bool:
     """Has the record the form and the visual prompt that the variant asks for?"""
-    if not text.can_ask(record, variant.asked_form(record.form)):
+    if not text.can_ask(record, variant.asked_form(record.form)) or (variant.coords and not record.mark.coords):
         return False
     try:
         return variant.mark in ("native", "none") or bool(visual.effective_mark(record, variant.mark).kind != "none")

@@ -100,7 +100,8 @@ def round_to_text(
 
 
 def pack_rounds(said: Sequence[str]) -> str:
-    return json.dumps({"ad2_rounds": list(said)}, ensure_ascii=False)
+    """One JSON text without "<": stripping of thinking tags must not reach from one round into another."""
+    return json.dumps({"ad2_rounds": list(said)}, ensure_ascii=False).replace("<", "\\u003c")
 
 
 def read_rounds(packed: str) -> str | list[str]:

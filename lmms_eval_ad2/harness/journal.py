@@ -7,9 +7,6 @@ are read at start, so a run begun on one rank goes on on two.
 Key: all inputs of the answer: task, prompt, generation settings, image files' content, the
 variant (marks, views), round, and the how-manyth repetition. The folder is the model's (scoring/store.py).
 Failures, empty answers and rank padding are not stored: they are asked again.
-
-One task a model call: with several tasks in one call and batch > 1, many wrappers of lmms-eval
-take images from the wrong task.
 """
 
 from __future__ import annotations
@@ -18,8 +15,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,10 +23,12 @@ from typing import Any
 from tqdm import tqdm
 
 import lmms_eval_ad2
+from lmms_eval_ad2.harness import asking
+from lmms_eval_ad2.harness.asking import Ask, request_parts
 from lmms_eval_ad2.harness.data import TASKS
 from lmms_eval_ad2.parsing import failure_reason
 
-API_MODELS = ("lmms_eval.models.chat.openai", "lmms_eval.models.simple.openai")
+SYNC_EVERY = 8  # answers that arrive by themselves are written in groups of this size, a batch always as a whole
 
 
 class Journal:
@@ -99,13 +97,6 @@ class _Images:
         return self._seen[path]
 
 
-def request_parts(lm: Any, request: Any) -> tuple[str, Any, int, str]:
-    """(context, generation settings, doc id, task) of a simple or chat request."""
-    args = request.args
-    gen = args[1] if getattr(lm, "is_simple", True) else args[2]
-    return args[0], gen, args[3], args[4]
-
-
 def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
     """sha256 over all inputs of the answer. The record's own JSON stands for its marks and everything else in it."""
     context, gen, row, task = request_parts(lm, request)
@@ -127,19 +118,20 @@ def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
 @contextmanager
 def attach(lm: Any, journal: Journal | None) -> Iterator[None]:
     """Let `lm.generate_until` save as it goes (and ask one task at a time), for the length of the block."""
+    own = vars(lm).get("generate_until")  # the caller may have set one on the instance: it comes back
     original = lm.generate_until
     lm.generate_until = lambda requests: _generate(lm, original, list(requests), journal)
     try:
         yield
     finally:
         del lm.generate_until
+        if own is not None:
+            lm.generate_until = own
         if journal:
             journal.close()
 
 
-def _generate(
-    lm: Any, ask: Callable[[list[Any]], list[Any]], requests: list[Any], journal: Journal | None
-) -> list[Any]:
+def _generate(lm: Any, ask: Ask, requests: list[Any], journal: Journal | None) -> list[Any]:
     mine = [i for i, r in enumerate(requests) if request_parts(lm, r)[3] in TASKS]
     answers: list[Any] = [None] * len(requests)
     others = sorted(set(range(len(requests))) - set(mine))
@@ -147,28 +139,42 @@ def _generate(
         for i, text in zip(others, ask([requests[i] for i in others]), strict=True):
             answers[i] = text
     keys = _keys(lm, requests, mine) if journal else {}
-    todo = []
-    for i in mine:
-        known = journal.get(keys[i]) if journal else None
-        if known is None:
-            todo.append(i)
-        else:
-            answers[i] = known
-    if journal and len(todo) < len(mine):
-        print(
-            f"ad2: {len(mine) - len(todo)} of {len(mine)} answers were there already; asking for {len(todo)}",
-            flush=True,
-        )
-    with _quiet(lm), tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar:
-        for batch, texts in _batches(lm, ask, requests, todo):
-            for i, text in zip(batch, texts, strict=True):
-                answers[i] = text
-            if journal:
-                journal.put([
-                    (keys[i], _text(t)) for i, t in zip(batch, texts, strict=True) if not _padding(requests[i])
-                ])  # fmt: skip
+    known = {i: text for i in mine if journal and (text := journal.get(keys[i])) is not None}
+    for i, text in known.items():
+        answers[i] = text
+    todo = [i for i in mine if i not in known]
+    if known:
+        print(f"ad2: {len(known)} of {len(mine)} answers were there already; asking for {len(todo)}", flush=True)
+    saver = _Saver(journal, keys, requests)
+    with tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar:
+        for batch in asking.answers(lm, ask, requests, todo, saver.keep):
+            for i, answer in batch:
+                answers[i] = answer
+            saver.sync()
             bar.update(len(batch))
     return answers
+
+
+class _Saver:
+    """Hands answers to the journal, each once; what arrives by itself is written at once, a batch when it is whole."""
+
+    def __init__(self, journal: Journal | None, keys: Mapping[int, str], requests: Sequence[Any]) -> None:
+        self._journal, self._keys, self._requests = journal, keys, requests
+        self._saved: set[int] = set()
+        self._waiting: list[tuple[str, str]] = []
+
+    def keep(self, index: int, answer: Any) -> None:
+        if self._journal is None or index in self._saved or _padding(self._requests[index]):
+            return
+        self._saved.add(index)
+        self._waiting.append((self._keys[index], _text(answer)))
+        if len(self._waiting) >= SYNC_EVERY:
+            self.sync()
+
+    def sync(self) -> None:
+        if self._journal is not None and self._waiting:
+            self._journal.put(self._waiting)
+            self._waiting = []
 
 
 def _keys(lm: Any, requests: list[Any], mine: list[int]) -> dict[int, str]:
@@ -190,79 +196,3 @@ def _text(answer: Any) -> str:
 
     text, _ = unwrap_generation_output(answer)
     return text if isinstance(text, str) else ""
-
-
-def batch_size_of(lm: Any) -> int:
-    """The model's batch size: what it would take in one go anyway."""
-    for name in ("batch_size", "batch_size_per_gpu"):
-        size = getattr(lm, name, None)
-        if isinstance(size, int) and size > 0:
-            return size
-    return 1
-
-
-def _batches(
-    lm: Any, ask: Callable[[list[Any]], list[Any]], requests: list[Any], todo: list[int]
-) -> Iterator[tuple[list[int], list[Any]]]:
-    """Ask in batches of the model's own size, long prompts first as its own sorting would have them."""
-    if type(lm).__module__ in API_MODELS and not getattr(lm, "adaptive_concurrency", False):
-        yield from _threads(lm, ask, requests, todo)
-        return
-    size = batch_size_of(lm)
-    by_task: dict[str, list[int]] = {}
-    for i in todo:
-        by_task.setdefault(request_parts(lm, requests[i])[3], []).append(i)
-    for indices in by_task.values():
-        ordered = sorted(indices, key=lambda i: -len(request_parts(lm, requests[i])[0])) if size > 1 else indices
-        for start in range(0, len(ordered), size):
-            batch = ordered[start : start + size]
-            yield batch, ask([requests[i] for i in batch])
-
-
-def _threads(
-    lm: Any, ask: Callable[[list[Any]], list[Any]], requests: list[Any], todo: list[int]
-) -> Iterator[tuple[list[int], list[Any]]]:
-    """An endpoint: `num_concurrent` requests in flight, each saved on arrival; images are encoded in the threads."""
-    with ThreadPoolExecutor(max_workers=max(1, int(getattr(lm, "num_concurrent", 1)))) as pool:
-        futures = {pool.submit(ask, [requests[i]]): i for i in todo}
-        try:
-            for future in as_completed(futures):
-                yield [futures[future]], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-class _NoBar:
-    """A tqdm that shows nothing: a model called once a batch would print a bar each time."""
-
-    def __init__(self, iterable: Any = None, **_: Any) -> None:
-        self._iterable = iterable
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._iterable or ())
-
-    def __enter__(self) -> _NoBar:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        return
-
-    def __getattr__(self, _: str) -> Any:
-        return lambda *args, **kwargs: None
-
-
-@contextmanager
-def _quiet(lm: Any) -> Iterator[None]:
-    """Hide the wrapper's own progress bars; ours counts across batches."""
-    import sys
-
-    modules = {m for c in type(lm).__mro__ if (m := sys.modules.get(c.__module__)) and hasattr(m, "tqdm")}
-    saved = {m: m.tqdm for m in modules}
-    for module in modules:
-        module.tqdm = _NoBar  # type: ignore[attr-defined]
-    try:
-        yield
-    finally:
-        for module, bar in saved.items():
-            module.tqdm = bar  # type: ignore[attr-defined]

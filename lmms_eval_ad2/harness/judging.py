@@ -100,15 +100,37 @@ def _metric(output: Any, name: str, value: float, values: list[float]) -> None:
 def wrap_print(original: Callable[..., Any]) -> Callable[..., Any]:
     def prepare_print_tasks(task_dict: Any, results: Any, *args: Any, **kwargs: Any) -> Any:
         tasks, groups = original(task_dict, results, *args, **kwargs)
-        for name, table in run.current().tables.items():
-            row = tasks.get(name)
-            if row is None:
-                continue
-            for column, cell in {"score": table["score"], **table["columns"]}.items():
-                if cell["ci"]:
-                    row[f"{column} 95% CI,{FILTER}"] = f"{cell['ci'][0]:.2f} to {cell['ci'][1]:.2f}"
-            if table["judge"]:
-                row[f"judge,{FILTER}"] = table["judge"]
+        known = run.current().tables
+        for name, table in known.items():
+            if name in tasks:
+                _annotate(tasks[name], table)
+        for group, members in _group_members(task_dict).items():
+            missing = [m for m in members if m in known and known[m]["score"]["official"] is None]
+            for row in (tasks.get(group), groups.get(group)):
+                if row is not None and missing:
+                    _refuse_mean(row, missing)
         return tasks, groups
 
     return prepare_print_tasks
+
+
+def _annotate(row: dict[str, Any], table: dict[str, Any]) -> None:
+    """Our intervals and the judge's name, as text: lmms-eval prints what it finds."""
+    for column, cell in {"score": table["score"], **table["columns"]}.items():
+        if cell["ci"]:
+            row[f"{column} 95% CI,{FILTER}"] = f"{cell['ci'][0]:.2f} to {cell['ci'][1]:.2f}"
+    if table["judge"]:
+        row[f"judge,{FILTER}"] = table["judge"]
+
+
+def _group_members(task_dict: Any) -> dict[str, list[str]]:
+    from lmms_eval.evaluator_utils import get_subtask_list
+
+    return {str(group): list(members) for group, members in get_subtask_list(task_dict).items() if members}
+
+
+def _refuse_mean(row: dict[str, Any], missing: Sequence[str]) -> None:
+    """lmms-eval would average the parts that have a score; a mean over fewer parts is another quantity."""
+    for key in [k for k in row if k.split(",")[0] in ("score", "score_stderr", "score_stderr_clt")]:
+        del row[key]
+    row[f"score,{FILTER}"] = f"not scored: {', '.join(missing)}"

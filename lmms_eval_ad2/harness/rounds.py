@@ -27,24 +27,30 @@ class _Talk:
 
 def wrap_agentic(original: Callable[..., Any]) -> Callable[..., Any]:
     def run(lm: Any, requests: list[Any], agentic_trace_mode: str = "basic", response_cache: Any = None) -> list[str]:
-        if not requests or not all(r.args[5] in TASKS for r in requests):
-            return original(lm, requests, agentic_trace_mode=agentic_trace_mode, response_cache=response_cache)
-        return lock_step(lm, requests)
+        mine = [i for i, r in enumerate(requests) if r.args[5] in TASKS]
+        theirs = sorted(set(range(len(requests))) - set(mine))
+        said: dict[int, str] = dict(zip(mine, lock_step(lm, [requests[i] for i in mine]), strict=True))
+        if theirs:
+            asked = [requests[i] for i in theirs]
+            rest = original(lm, asked, agentic_trace_mode=agentic_trace_mode, response_cache=response_cache)
+            said.update(zip(theirs, rest, strict=True))
+        return [said[i] for i in range(len(requests))]
 
     return run
 
 
 def lock_step(lm: Any, requests: list[Any]) -> list[str]:
-    """The last output of every document; all live documents are asked together, step by step."""
+    """The last output of every document; all live documents are asked together, step by step.
+
+    A document ends by itself after its last step (hooks.round_to_text), however many it has.
+    """
     talks = [_Talk(r, r.args[0]) for r in requests]
-    limit = max(int(r.args[1].get("max_agentic_steps", 12)) for r in requests)
-    for step in range(limit):
-        live = [t for t in talks if not t.done]
-        if not live:
-            break
+    step = 0
+    while live := [t for t in talks if not t.done]:
         answers = lm.generate_until([_instance(lm, t, step) for t in live])
         for talk, answer in zip(live, answers, strict=True):
             _advance(lm, talk, answer, step)
+        step += 1
     return [t.said[-1] if t.said else "" for t in talks]
 
 
@@ -52,7 +58,7 @@ def _advance(lm: Any, talk: _Talk, answer: Any, step: int) -> None:
     from lmms_eval.api.instance import unwrap_generation_output
 
     text, _ = unwrap_generation_output(answer)
-    talk.said.append(text)
+    talk.said.append(str(text))
     _, _, _, to_text, doc_id, task, split = talk.request.args
     doc = lm.task_dict[task][split][doc_id]
     _, following, done, said, talk.info = to_text(

@@ -9,35 +9,36 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-import platform
 import sys
 import traceback
-from collections.abc import Callable
-from importlib import metadata
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import lmms_eval_ad2
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import hooks
+from lmms_eval_ad2.harness.asking import IMAGE_ENCODING
 from lmms_eval_ad2.harness.data import task_settings
+from lmms_eval_ad2.harness.identity import identity, model_label, redact, versions
 from lmms_eval_ad2.harness.journal import Journal, attach
-from lmms_eval_ad2.scoring import store
+from lmms_eval_ad2.harness.ranks import leave_group_at_exit
+from lmms_eval_ad2.scoring import judged, store
 
-# The endpoint wrappers of lmms-eval encode to PNG by default: 25 times slower, four times larger.
-IMAGE_ENCODING = {"LMMS_IMAGE_ENCODE_FORMAT": "JPEG", "LMMS_IMAGE_JPEG_QUALITY": "95"}
+PREVIOUS = "summary.previous.json"
+ALIKE = ("limit", "offset", "gen_kwargs", "prompts_sha256")  # what two calls must share to stand in one summary
 
 
 class Run:
     """What a run knows and collects. `folder` is None without --output_path."""
 
-    def __init__(self, model: str = "", model_args: str = "", cli: Any = None, seed: int = 0) -> None:
-        self.model, self.model_args, self.cli, self.seed = model, model_args, cli, seed
+    def __init__(self, model: Any = "", model_args: Any = "", cli: Any = None, seed: int = 0) -> None:
+        self.model = model if isinstance(model, str) else type(model).__name__
+        self.model_args, self.cli, self.seed = redact(model_args) if model_args else "", cli, seed
         self.tables: dict[str, dict[str, Any]] = {}
-        self.failure: BaseException | None = None
         self._judge: Any = None
+        self.ours = False
         out = getattr(cli, "output_path", None)
-        self.folder = store.run_folder(Path(out), model, {"model": model, "args": model_args}) if out else None
+        self.folder = store.run_folder(Path(out), self.model, identity(model, self.model_args, cli)) if out else None
 
     def judge(self) -> Any:
         """The judge of this run (AD2_JUDGE); replies are cached beside the run, else in the data home."""
@@ -50,11 +51,29 @@ class Run:
             self._judge = make_judge(None, cache=folder / "judge.sqlite")
         return self._judge
 
+    def begin(self) -> None:
+        """Put an earlier summary aside: until this run is done the folder counts as unfinished."""
+        path = self.folder / "summary.json" if self.folder else None
+        if path and path.exists():
+            path.replace(path.with_name(PREVIOUS))
+
     def finish(self) -> None:
-        """Write summary.json: from now on the run counts as done."""
-        if self.folder and self.tables:
-            path = store.write_summary(self.folder, self.describe(), self.tables)
-            print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
+        """Write summary.json: from now on the run counts as done. Tables of other tasks stay, if asked alike."""
+        if not (self.folder and self.tables):
+            return
+        about = self.describe()
+        earlier = store.read_summary(self.folder, PREVIOUS) if (self.folder / PREVIOUS).exists() else None
+        tables = dict(self.tables)
+        if earlier and all(earlier["run"].get(k) == about[k] for k in ALIKE) and _same_judge(earlier["run"], about):
+            tables = {**earlier["tables"], **tables}
+        elif earlier:
+            lost = sorted(set(earlier["tables"]) - set(tables))
+            print(
+                f"ad2: an earlier run here was asked or judged otherwise; no longer in the summary: {lost}", flush=True
+            )
+        path = store.write_summary(self.folder, about, tables)
+        (self.folder / PREVIOUS).unlink(missing_ok=True)
+        print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
 
     def describe(self) -> dict[str, Any]:
         judge = self._judge
@@ -66,34 +85,23 @@ class Run:
             "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
             "seed": self.seed,
             "limit": None if limit in (None, -1) else limit,
+            "offset": getattr(self.cli, "offset", 0) or 0,
             "gen_kwargs": getattr(self.cli, "gen_kwargs", None) or None,
             "policy": "official",  # of the headline; strict stands beside it in every cell
             "profile": Path(hooks.prompts().source).name,  # "packaged", or the user's file of prompts
             "prompts_sha256": hooks.prompts().sha256,
-            "image_encoding": {k: os.environ.get(k) for k in IMAGE_ENCODING},
-            "judge": {**judge.describe(), "label": judge.label, "usage": dict(judge.usage)} if judge else None,
+            "image_encoding": {k: os.environ.get(k, v) for k, v in IMAGE_ENCODING.items()},
+            "judge": judged.about(judge) if judge else None,
             "versions": versions(),
         }
 
 
-def versions() -> dict[str, str]:
-    """The versions that can move a number."""
-    found = {"lmms_eval_ad2": lmms_eval_ad2.__version__, "python": platform.python_version()}
-    for name in ("lmms_eval", "torch", "transformers", "pillow", "pycocoevalcap", "jiwer", "ms_swift", "openai"):
-        try:
-            found[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            continue
-    return found
-
-
-def model_label(model: str, model_args: str) -> str:
-    """A short name for tables: the checkpoint's where there is one."""
-    pairs = dict(p.split("=", 1) for p in model_args.split(",") if "=" in p)
-    for key in ("pretrained", "model_version", "model"):
-        if pairs.get(key):
-            return pairs[key].rstrip("/").split("/")[-1]
-    return model
+def _same_judge(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Judges are the same if everything but their usage is."""
+    judges = [
+        {k: v for k, v in (run.get("judge") or {}).items() if k not in ("usage", "served_as")} for run in (one, other)
+    ]
+    return judges[0] == judges[1]
 
 
 _current = Run()
@@ -101,15 +109,6 @@ _current = Run()
 
 def current() -> Run:
     return _current
-
-
-def redact(model_args: Any) -> str:
-    """Model arguments as text, without keys and tokens."""
-    from lmms_eval.evaluator import _redact_eval_config_secrets as hide
-
-    if isinstance(model_args, dict):
-        return ",".join(f"{k}={v}" for k, v in sorted(hide(model_args).items()))
-    return str(hide(str(model_args or "")))
 
 
 def ours_in(task_dict: Any) -> list[str]:
@@ -136,11 +135,11 @@ def wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, kwargs: Any) -> Any:
     run = current()
-    for key, value in IMAGE_ENCODING.items():
-        os.environ.setdefault(key, value)
+    run.ours = True
     rank = int(os.environ.get("RANK", 0))
     if rank == 0:
         run.judge()  # a wrong specification must fail before the model has worked for hours
+        run.begin()
     journal = Journal(run.folder / "journal", rank) if run.folder else None
     with attach(lm, journal):
         results = original(lm, task_dict, *args, **kwargs)
@@ -153,13 +152,13 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
     def simple_evaluate(model: Any, model_args: Any = None, *args: Any, **kwargs: Any) -> Any:
         global _current
         cli = kwargs.get("cli_args")
-        name = model if isinstance(model, str) else type(model).__name__
-        _current = Run(name, redact(model_args), cli, int(kwargs.get("random_seed") or 0))
+        _current = Run(model, model_args, cli, int(kwargs.get("random_seed") or 0))
+        leave_group_at_exit()
         try:
             return original(model, model_args, *args, **kwargs)
         except Exception as exc:
-            _current.failure = exc
-            if cli is None:  # called as a library: the caller handles it
+            # Called as a library, or without a task of ours: the caller, or lmms-eval, handles it as ever.
+            if cli is None or not (_current.ours or isinstance(exc, Ad2Error)):
                 raise
             end_badly(exc)
 

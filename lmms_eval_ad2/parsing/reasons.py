@@ -43,6 +43,8 @@ _MARKERS: tuple[tuple[str, str], ...] = (
     (r"\[SAFETY_BLOCKED\b", "safety_blocked"),
     (r"\[GENERATION_FAILED\]", "generation_failed"),
     (r"\[ERROR\]", "generation_failed"),
+    # async_openai: a reply without content
+    (r"(?:Error: )?can only concatenate str \(not \"NoneType\"\) to str\s*\Z", "generation_failed"),
     # oryx, llava_vid: the whole answer is this one line
     (r"Video [^\n]{0,4096} (?:can not load|generate failed), check the source\s*\Z", "media_failed"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from lmms_eval_ad2.judge.base import Judge, JudgeItem, Rating
 from lmms_eval_ad2.records import Unscored
@@ -59,3 +60,8 @@ def _column(sample: Sample, column: str, verdicts: Sequence[Verdict]) -> None:
     official = sum(known) / len(known) if known else None
     strict = sum(JUDGE_WORST if m is None else m for m in marks) / len(marks)
     settle(sample, column, official, strict)
+
+
+def about(judge: Judge) -> dict[str, Any]:
+    """A judge as it stands in result files: what it is, and what it has cost."""
+    return {**judge.describe(), "label": judge.label, "usage": dict(judge.usage)}

@@ -184,11 +184,12 @@ def reference_text(record: Record, lang: Lang) -> str:
 
 
 def _free(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
-    if not variant.judge:
-        return
     reference = reference_text(record, variant.lang)
     if not reference:
+        sample.answer = None  # nothing to compare with, for n-gram metrics neither
         _not_scored(sample, "unscored", BAD_REFERENCE)
+        return
+    if not variant.judge:
         return
     rubric = rubric_of(record.benchmark, sample.part)
     sample.pending = [

@@ -76,9 +76,9 @@ def write_summary(folder: Path, run: Mapping[str, Any], tasks: Mapping[str, Any]
     return path
 
 
-def read_summary(folder: Path) -> dict[str, Any]:
+def read_summary(folder: Path, name: str = "summary.json") -> dict[str, Any]:
     """summary.json of a run folder, checked for its schema."""
-    path = folder / "summary.json"
+    path = folder / name
     try:
         data = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:

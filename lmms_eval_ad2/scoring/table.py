@@ -56,9 +56,9 @@ class Line:
     @classmethod
     def of(cls, s: Sample, variant: Variant) -> Line:
         text = None
-        if variant.captions and s.form == "vqa" and s.status != "unscored":
+        if variant.captions and s.form == "vqa" and (s.answer is not None or s.status == "unparsed"):
             # What could not be read enters as the empty answer: corpus metrics know no other way to count it.
-            said = str(s.answer) if s.status == "ok" and s.answer else ""
+            said = str(s.answer) if s.answer is not None else ""
             text = (said, reference_text(s.record, variant.lang))
         groups = tuple((k, str(v)) for k, where in BREAKDOWNS.items() if (v := getattr(s.record, where).get(k)))
         marks = tuple((c, s.values.get(c), v) for c, v in s.strict.items())
@@ -80,6 +80,7 @@ def summarise(lines: Sequence[Line], variant: Variant, judge: str | None, *, see
     rest = sorted(set(by_column) - set(order))
     columns = {c: cell(by_column[c], _column(c), judge, seed=seed) for c in [*order, *rest]} if variant.judge else {}
     used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
+    grouped = lines if variant.judge else ()  # n-gram metrics are a set's, not a sample's: no groups
     return {
         "benchmark": variant.benchmark,
         "part": variant.part,
@@ -96,8 +97,8 @@ def summarise(lines: Sequence[Line], variant: Variant, judge: str | None, *, see
             "missing_columns": [c for c in wanted if c not in by_column],
         },
         "columns": columns | _captions(lines, variant),
-        "subtasks": _grouped(lines, _subtask, judge, seed),
-        "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(lines, _group(k), judge, seed))},
+        "subtasks": _grouped(grouped, _subtask, judge, seed),
+        "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, _group(k), judge, seed))},
         "error_kinds": dict(Counter(x.kind for x in lines if x.kind and x.kind != "correct" and x.score == 0)),
         "judge": used,
     }

@@ -99,3 +99,13 @@ def test_a_wrong_judge_fails_before_the_model_works(tmp_path: Path) -> None:
     done = host(*words, cwd=tmp_path, code=2, AD2_JUDGE="opnai:model=x")
     assert "opnai" in done.stderr
     assert not list(tmp_path.rglob("rank0.jsonl"))
+
+
+def test_tasks_asked_one_after_the_other_share_a_summary(tmp_path: Path) -> None:
+    for task in ("ad2demo_mcq_planning", "ad2demo_mcq_prediction"):
+        host("--model", "ad2_chance", "--tasks", task, "--output_path", tmp_path, cwd=tmp_path)
+    assert tables(tmp_path).keys() == {"ad2demo_mcq_planning", "ad2demo_mcq_prediction"}
+    words = ("--model", "ad2_chance", "--tasks", "ad2demo_mcq_planning", "--limit", "2", "--output_path", tmp_path)
+    done = host(*words, cwd=tmp_path)
+    assert tables(tmp_path).keys() == {"ad2demo_mcq_planning"}, "figures of 2 samples never stand beside others"
+    assert "no longer in the summary: ['ad2demo_mcq_prediction']" in done.stdout

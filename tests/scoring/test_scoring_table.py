@@ -82,3 +82,31 @@ def test_groups_by_weather() -> None:
 def test_no_samples_at_all() -> None:
     table = summarise([], BASE, None)
     assert (table["n"], table["score"]["official"], table["columns"]) == (0, None, {})
+
+
+CAPTIONED = Variant("coda_lm", "region", captions=("bleu_1",))
+
+
+def free(id: str, said: str, **changes: Any) -> Sample:
+    asked = record(id, "vqa", benchmark="coda_lm", answer=Text("a red car"), scene={"weather": "fog"}, **changes)
+    return score_sample(asked, said, CAPTIONED, "t")
+
+
+def test_ngram_metrics_keep_answers_whose_judge_failed() -> None:
+    samples = [free("a", "a red car"), free("b", "a red car"), free("c", "[LMMS_EVAL_REQUEST_FAILED] x")]
+    samples[1].status, samples[1].reason = "unscored", "timeout"
+    texts = [Line.of(s, CAPTIONED).text for s in samples]
+    assert texts == [("a red car", "a red car"), ("a red car", "a red car"), None]
+
+
+def test_what_only_ngrams_score_has_no_groups() -> None:
+    variant = Variant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
+    rows = [score_sample(record("a", "vqa", answer=Text("x y")), said, variant, "t") for said in ("x y", "")]
+    table = summarise(rows, variant, None)
+    assert (table["subtasks"], table["breakdowns"], table["columns"].keys()) == ({}, {}, {"bleu_1"})
+
+
+def test_an_empty_reference_is_no_reference_for_ngrams_either() -> None:
+    variant = Variant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
+    sample = score_sample(record("a", "vqa", answer=Text("")), "a red car", variant, "t")
+    assert (sample.status, sample.reason, Line.of(sample, variant).text) == ("unscored", "bad_reference", None)

@@ -1,0 +1,67 @@
+"""Only the same run goes on in the same folder, and no secret gets into a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.harness.identity import identity, model_label, redact
+from lmms_eval_ad2.scoring.store import run_folder
+
+CLI = argparse.Namespace(seed=[0, 1234, 1234, 1234], force_simple=False, system_instruction=None)
+
+
+def folder(model: object = "m", args: str = "a=1", **changes: object) -> Path:
+    return run_folder(Path("out"), "m", identity(model, args, argparse.Namespace(**{**vars(CLI), **changes})))
+
+
+def test_the_same_command_has_the_same_folder() -> None:
+    assert folder() == folder()
+
+
+@pytest.mark.parametrize("changes", [{"seed": [1]}, {"force_simple": True}, {"system_instruction": "x"}])
+def test_what_moves_answers_moves_the_folder(changes: dict) -> None:
+    assert folder(**changes) != folder()
+
+
+def test_another_endpoint_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = folder()
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+    assert folder() != before
+
+
+def test_other_weights_at_the_same_place_are_another_run(tmp_path: Path) -> None:
+    (tmp_path / "model.safetensors").write_bytes(b"1")
+    before = folder(args=f"pretrained={tmp_path}")
+    assert folder(args=f"pretrained={tmp_path}") == before
+    (tmp_path / "model.safetensors").write_bytes(b"22")
+    assert folder(args=f"pretrained={tmp_path}") != before
+
+
+def test_an_object_of_the_callers_never_resumes() -> None:
+    model = object()
+    assert folder(model) != folder(model)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "base_url=http://user:SECRET@host/v1",
+        "openai_key=SECRET,x=1",
+        "x=1,api_key=SECRET",
+        "token=SECRET",
+        "key=sk-SECRET-abcdefgh",
+        "headers=Authorization: Bearer SECRET",
+        "auth=SECRET",
+    ],
+)
+def test_secrets_stay_out(text: str) -> None:
+    assert "SECRET" not in redact(text)
+
+
+def test_what_is_no_secret_stays() -> None:
+    text = "pretrained=Qwen/Qwen2.5-VL-7B-Instruct,max_pixels=12544,tokenizer=x"
+    assert redact(text) == text
+    assert model_label("qwen2_5_vl", text) == "Qwen2.5-VL-7B-Instruct"
