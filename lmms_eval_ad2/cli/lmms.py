@@ -6,12 +6,17 @@ says which it left out. Everything else goes to lmms-eval as it was typed.
 
 from __future__ import annotations
 
+import difflib
 import fnmatch
+import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+
+OUR_MODELS = ("ad2_chance", "ad2_majority", "ad2_oracle", "ad2_swift")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,11 +26,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Ad2Error as exc:
         print(f"error: {exc}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("interrupted; with --output_path the same command goes on where this one stopped", file=sys.stderr)
+        return 130
 
 
 def run(arguments: list[str]) -> int:
     """Hand `arguments` to lmms-eval in this process; its exit code, or ours where its would lie."""
     arguments = resolve_tasks(arguments)
+    check_model(_value(arguments, "--model"))
+    check_output(_value(arguments, "--output_path"))
     sys.argv = ["lmms_eval", *arguments]
     if not needs_plugin(arguments):
         from lmms_eval.cli import dispatch
@@ -44,6 +54,39 @@ def run(arguments: list[str]) -> int:
 def needs_plugin(arguments: Sequence[str]) -> bool:
     """Help, version and the banner need no tasks: keep them instant."""
     return bool(arguments) and not {"-h", "--help", "version", "--version"} & set(arguments[:1])
+
+
+def _value(arguments: Sequence[str], option: str) -> str | None:
+    """What stands behind `option`, as "--x y" or "--x=y"."""
+    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if word == option:
+            return following
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
+
+
+def check_model(name: str | None) -> None:
+    """A misspelt model of ours, before ten seconds of imports."""
+    if name and name.startswith("ad2") and name not in OUR_MODELS:
+        raise Ad2Error(f"no model '{name}'" + _near(name, OUR_MODELS))
+
+
+def check_output(path: str | None) -> None:
+    """A place that cannot be written to, before the model has worked."""
+    if not path:
+        return
+    folder = Path(path)
+    nearest = next(p for p in (folder, *folder.absolute().parents) if p.exists())
+    if not nearest.is_dir():
+        raise Ad2Error(f"--output_path {path}: {nearest} is a file; name a folder")
+    if not os.access(nearest, os.W_OK):
+        raise Ad2Error(f"--output_path {path}: {nearest} cannot be written to")
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    close = difflib.get_close_matches(name, known, 3, 0.6)
+    return f"; did you mean {' or '.join(close)}?" if close else f"; known: {', '.join(known)}"
 
 
 def _true_exit(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,8 +128,17 @@ def resolve(names: str) -> str:
 
     resolved: list[str] = []
     for name in names.split(","):
-        if "*" not in name or not name.startswith(("ad2", "bench_")):
+        if not name.startswith(("ad2", "bench_")):
             resolved.append(name)
+            continue
+        if "*" not in name:
+            known = [t.name for t in tasks.catalogue()] + tasks.groups()
+            if name not in known:
+                raise Ad2Error(f"no task '{name}'{_near(name, known) if len(name) > 4 else ''}; all: ad2 tasks")
+            resolved.append(name)
+            continue
+        if name.startswith("bench_"):
+            resolved += fnmatch.filter(tasks.groups(), name) or [name]
             continue
         matched = [t for t in tasks.catalogue() if fnmatch.fnmatch(t.name, name)]
         ready = [t for t in matched if t.ready()]

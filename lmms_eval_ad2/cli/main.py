@@ -35,6 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) went away
         sys.stderr.close()
         return 0
+    except (PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError) as exc:
+        print(f"error: {exc.filename}: {exc.strerror}; choose another place, or mend its permissions", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
         return 130

@@ -37,10 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
     if args.judge:
         os.environ["AD2_JUDGE"] = args.judge
-    folders = [args.run] if (args.run / "summary.json").exists() else [p.parent for p in args.run.rglob("summary.json")]
-    if len(folders) != 1:
-        raise Ad2Error(f"{args.run}: expected one run (summary.json), found {len(folders)}")
-    source = folders[0]
+    source = _find(args.run)
     old = store.read_summary(source)
     judge = make_judge(None, cache=source / "judge.sqlite")
     target = args.out or source.with_name(f"{source.name}-rescored-{_tag(judge, args.frame)}")
@@ -57,6 +54,21 @@ def run(args: argparse.Namespace) -> int:
     print(tables.render(report.load([target])))
     print(f"rescored {len(tables_new)} tasks into {target}")
     return 0
+
+
+def _find(path: Path) -> Path:
+    """The run at or below `path`; earlier rescorings beside it do not count."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if (path / "summary.json").exists():
+        return path
+    if not path.is_dir():
+        raise Ad2Error(f"{path}: no such folder")
+    found = sorted(p.parent for p in path.rglob("summary.json") if "-rescored-" not in p.parent.name)
+    if len(found) != 1:
+        names = "".join(f"\n  {p}" for p in found)
+        raise Ad2Error(f"{path}: expected one finished run, found {len(found)}; name one of them:{names or ' none'}")
+    return found[0]
 
 
 def _tag(judge: Judge, frame: str | None) -> str:

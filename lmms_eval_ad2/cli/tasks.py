@@ -81,6 +81,12 @@ def catalogue() -> tuple[TaskFile, ...]:
     return tuple(sorted(found, key=lambda t: t.name))
 
 
+@functools.cache
+def groups() -> list[str]:
+    """Names of our groups; their files are named like them."""
+    return sorted(p.stem for p in tasks_dir().rglob("bench_*.yaml"))
+
+
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("tasks", help="list the tasks and whether their data are there")
     p.add_argument("pattern", nargs="?", default="*", help="e.g. 'ad2_*'")

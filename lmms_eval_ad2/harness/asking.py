@@ -16,12 +16,15 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from typing import Any
 
+from lmms_eval_ad2.errors import DataError
+
 Ask = Callable[[list[Any]], list[Any]]
 Save = Callable[[int, Any], None]
 
 ASYNC_MODEL = "lmms_eval.models.chat.async_openai"
 # The endpoint wrappers of lmms-eval encode to PNG by default: 25 times slower, four times larger.
 IMAGE_ENCODING = {"LMMS_IMAGE_ENCODE_FORMAT": "JPEG", "LMMS_IMAGE_JPEG_QUALITY": "95"}
+NO_MEDIA = "[AD2_MEDIA_FAILED]"
 NO_TEXT = "[GENERATION_FAILED] the model returned no text"
 
 
@@ -45,18 +48,34 @@ def clean(answer: Any) -> Any:
 
 def answers(lm: Any, ask: Ask, requests: list[Any], todo: list[int], save: Save) -> Iterator[list[tuple[int, Any]]]:
     """Lists of (index, answer) for `todo`, as they come; `save` is called at least once for each."""
+    safe = _safely(ask)
     with _quiet(lm), _encoding():
         if type(lm).__module__ == ASYNC_MODEL and hasattr(lm, "maybe_forward_with_tool"):
             batches = _arriving(lm, ask, requests, todo, save)
         elif getattr(lm, "num_concurrent", None) and not getattr(lm, "adaptive_concurrency", False):
-            batches = _threads(int(lm.num_concurrent), ask, requests, todo)
+            batches = _threads(int(lm.num_concurrent), safe, requests, todo)
         else:
-            batches = _batches(lm, ask, requests, todo)
+            batches = _batches(lm, safe, requests, todo)
         for batch in batches:
             found = [(i, clean(a)) for i, a in batch]
             for i, answer in found:
                 save(i, answer)
             yield found
+
+
+def _safely(ask: Ask) -> Ask:
+    """A batch with an unreadable image is asked one by one: that sample fails, and the run goes on."""
+
+    def asking(requests: list[Any]) -> list[Any]:
+        try:
+            return ask(requests)
+        except DataError as exc:
+            if len(requests) > 1:
+                return [a for r in requests for a in asking([r])]
+            print(f"ad2: not asked: {exc}", file=sys.stderr, flush=True)
+            return [f"{NO_MEDIA} {exc}"]
+
+    return asking
 
 
 def _batch_size(lm: Any) -> int:

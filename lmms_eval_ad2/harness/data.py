@@ -79,12 +79,28 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
             + (f" that can be asked like this ({variant.changes()})" if left_out else "")
             + f"; see: ad2 data verify {name}"
         )
-    info = {"name": name, "split": split, "sha256": source.sha256, "n": table.num_rows, "left_out": left_out}
+    foreign = _without_chinese(table) if variant.lang == "zh" else 0
+    if foreign:
+        print(f"ad2: {task}: {foreign} of {table.num_rows} records have no Chinese text; they are asked in English")
+    info = {
+        "name": name,
+        "split": split,
+        "sha256": source.sha256,
+        "n": table.num_rows,
+        "left_out": left_out,
+        "not_in_lang": foreign,
+    }
     info["image_root"] = str(source.image_root)
     TASKS[task] = TaskInfo(task, variant, Path(source.image_root), info, table["record"])
     table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
     table = table.append_column("ad2_row", pa.array(range(table.num_rows), pa.int64()))
     return datasets.Dataset(datasets.table.InMemoryTable(table))
+
+
+def _without_chinese(table: Any) -> int:
+    """Records with neither a Chinese question nor a Chinese reference (CODA-LM has only the latter)."""
+    records = (Record.from_json(row) for row in table["record"].to_pylist())
+    return sum(not (r.question.zh or r.answer.zh) for r in records)
 
 
 def _askable(table: Any, variant: Variant) -> Any:

@@ -22,6 +22,7 @@ from lmms_eval_ad2.harness.data import task_settings
 from lmms_eval_ad2.harness.identity import identity, model_label, redact, versions
 from lmms_eval_ad2.harness.journal import Journal, attach
 from lmms_eval_ad2.harness.ranks import leave_group_at_exit
+from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judged, store
 
 PREVIOUS = "summary.previous.json"
@@ -65,9 +66,9 @@ class Run:
         earlier = store.read_summary(self.folder, PREVIOUS) if (self.folder / PREVIOUS).exists() else None
         tables = dict(self.tables)
         if earlier and all(earlier["run"].get(k) == about[k] for k in ALIKE) and _same_judge(earlier["run"], about):
-            tables = {**earlier["tables"], **tables}
+            tables = {**earlier["tasks"], **tables}
         elif earlier:
-            lost = sorted(set(earlier["tables"]) - set(tables))
+            lost = sorted(set(earlier["tasks"]) - set(tables))
             print(
                 f"ad2: an earlier run here was asked or judged otherwise; no longer in the summary: {lost}", flush=True
             )
@@ -136,6 +137,8 @@ def wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
 def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, kwargs: Any) -> Any:
     run = current()
     run.ours = True
+    if run.folder is None and run.cli is not None:
+        print("ad2: without --output_path no answer is kept: a killed run starts anew, and nothing can be rescored")
     rank = int(os.environ.get("RANK", 0))
     if rank == 0:
         run.judge()  # a wrong specification must fail before the model has worked for hours
@@ -145,7 +148,24 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
         results = original(lm, task_dict, *args, **kwargs)
     if results is not None:
         run.finish()
+        _check_requests(run.tables)
     return results
+
+
+def _check_requests(tables: Mapping[str, Any]) -> None:
+    """Requests that failed: say so; where no answer at all was had, the run has failed."""
+    failed = {name: _failed(table) for name, table in tables.items()}
+    total, asked = sum(failed.values()), sum(t["n"] for t in tables.values())
+    if total:
+        text = f"{total} of {asked} answers could not be had (failed requests, unreadable images); they are unscored"
+        again = "run the same command again to ask for them"
+        if total == asked:
+            raise Ad2Error(f"{text}; see the messages above, then {again}")
+        print(f"ad2: {text}; {again}", file=sys.stderr, flush=True)
+
+
+def _failed(table: Mapping[str, Any]) -> int:
+    return sum(n for reason, n in table["reasons"].items() if reason.removeprefix("unscored:") in FAILURES)
 
 
 def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -93,6 +93,7 @@ class _Batch:
         """All workers to their end; the first Ad2Error stops the others and is raised."""
         queue = iter(self.missing.items())
         async with Client(self.endpoint) as client:
+            await client.reach()
             workers = [
                 asyncio.create_task(self._work(client, queue))
                 for _ in range(min(self.endpoint.concurrency, len(self.missing)))

@@ -27,6 +27,7 @@ from lmms_eval_ad2.llm.retry import LONGEST_RETRY_AFTER_S, Backoff, Pace, retry_
 # A throttled request was never looked at, so it gets more patience than a failed one.
 THROTTLE_FACTOR = 4
 _DETAIL = 300
+_REACH_TRIES, _REACH_TIMEOUT_S = 3, 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +103,25 @@ class Client:
     ) -> None:
         if self._session is not None:
             await self._session.close()
+
+    async def reach(self) -> None:
+        """Raise Ad2Error where nobody listens at the address: better at once than after every item's retries."""
+        if self._proxy:
+            return
+        parts = urlsplit(self._url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        for attempt in range(_REACH_TRIES):
+            try:
+                _, writer = await asyncio.wait_for(asyncio.open_connection(parts.hostname, port), _REACH_TIMEOUT_S)
+                writer.close()
+                return
+            except (OSError, TimeoutError) as exc:
+                failure = exc
+                await asyncio.sleep(0.2 * 4**attempt)
+        raise Ad2Error(
+            f"no endpoint answers at {self.endpoint.base_url} ({failure}); start it or correct base_url, then run the "
+            "same command again: what came before is kept"
+        )
 
     async def complete(self, payload: Mapping[str, Any]) -> Reply | Failure:
         """One completion of `payload` (the JSON body). Raises Ad2Error where no request can succeed."""

@@ -43,6 +43,7 @@ _MARKERS: tuple[tuple[str, str], ...] = (
     (r"\[SAFETY_BLOCKED\b", "safety_blocked"),
     (r"\[GENERATION_FAILED\]", "generation_failed"),
     (r"\[ERROR\]", "generation_failed"),
+    (r"\[AD2_MEDIA_FAILED\]", "media_failed"),  # ours: a broken image costs its own samples, not the run
     # async_openai: a reply without content
     (r"(?:Error: )?can only concatenate str \(not \"NoneType\"\) to str\s*\Z", "generation_failed"),
     # oryx, llava_vid: the whole answer is this one line

@@ -210,3 +210,20 @@ def test_an_async_endpoint_is_called_once_and_saves_on_arrival(tasks: Path) -> N
     with pytest.raises(RuntimeError), attach(second := Async(), Journal(tasks / "k", 0)):
         second.generate_until([request("ta", i % 6) for i in range(24)])
     assert len(list(read_lines(tasks / "k" / "rank0.jsonl"))) == 16, "what had arrived, in groups of eight"
+
+
+def test_a_broken_image_costs_its_own_sample_only(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from lmms_eval_ad2.errors import DataError
+    from lmms_eval_ad2.parsing import failure_reason
+
+    class Picky(Model):
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            if any(r.args[3] == 2 for r in requests):
+                raise DataError("b.jpg", None, "image", "a whole image")
+            return super().generate_until(requests)
+
+    with attach(model := Picky(), Journal(tasks / "j", 0)):
+        said = model.generate_until([request("ta", i) for i in range(6)])
+    assert [failure_reason(t) for t in said] == [None, None, "media_failed", None, None, None]
+    assert "b.jpg" in capsys.readouterr().err
+    assert len(list(read_lines(tasks / "j" / "rank0.jsonl"))) == 5

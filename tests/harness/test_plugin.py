@@ -129,9 +129,25 @@ def test_our_script_leaves_out_what_has_no_data(tmp_path: Path) -> None:
     assert "none of its 11 tasks has its data" in done.stderr
 
 
-def test_a_misspelt_task_has_a_true_exit_code(tmp_path: Path) -> None:
-    done = run(BIN / "lmms_eval", "--model", "ad2_chance", "--tasks", "ad2demo_nothing", cwd=tmp_path, code=1)
-    assert "ad2demo_nothing" in done.stdout + done.stderr
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--model", "ad2_chance", "--tasks", "ad2_percption_base"), "did you mean ad2_perception_base"),
+        (("--model", "ad2_chanc", "--tasks", "ad2demo_cot"), "did you mean ad2_chance"),
+        (("--model", "ad2_chance", "--tasks", "ad2demo_cot", "--output_path", "a_file"), "a_file is a file"),
+    ],
+)
+def test_a_users_mistake_is_one_line(words: tuple, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a_file").touch()
+    done = run(BIN / "lmms_eval", *words, cwd=tmp_path, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_all_groups_together(tmp_path: Path) -> None:
+    """Overlapping groups cannot be asked for together; ours do not overlap, and the wildcard reaches the data check."""
+    done = run(BIN / "lmms_eval", "--model", "ad2_chance", "--tasks", "bench_*", cwd=tmp_path, code=2)
+    assert "ad2 data import" in done.stderr
 
 
 def test_the_hosts_cache_is_refused(tmp_path: Path) -> None:

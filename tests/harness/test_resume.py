@@ -149,3 +149,21 @@ def test_nothing_and_failures_stay_out_of_the_journal(text: str, tmp_path: Path)
     journal.close()
     assert Journal(tmp_path, 1).get("k1") is None
     assert Journal(tmp_path, 1).get("k2") == "B"
+
+
+def test_a_dead_endpoint_is_a_failed_run(tmp_path: Path) -> None:
+    with serve(reply="A", failures=lambda number, body: "400") as server:
+        done = host(*words(server, tmp_path), cwd=tmp_path, code=2)
+    assert "answers could not be had" in done.stderr
+    assert all(t["n_unscored"] == t["n"] for t in tables(tmp_path).values()), "and it is written down"
+
+
+def test_a_dead_judge_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    spec = "openai:model=fake,base_url=http://127.0.0.1:9/v1"
+    with serve(reply=answer) as server:
+        command = words(server, tmp_path)
+        done = host(*command, cwd=tmp_path, code=2, AD2_JUDGE=spec, OPENAI_API_KEY="none")
+        assert "no endpoint answers at http://127.0.0.1:9/v1" in done.stderr
+        asked = server.requests
+        host(*command, cwd=tmp_path)
+        assert server.requests == asked, "the answers were kept"

@@ -16,7 +16,8 @@ from lmms_eval.api.model import lmms
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models import published
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
-from lmms_eval_ad2.harness.models.pools import Pools, reference
+from lmms_eval_ad2.harness.models.pools import NoOther, Pools, reference
+from lmms_eval_ad2.harness.models.prompting import failure
 from lmms_eval_ad2.records import Form, Record, Value
 from lmms_eval_ad2.scoring.variant import Variant
 
@@ -47,7 +48,7 @@ class Baseline(lmms):
         return accelerator.device if accelerator is not None else torch.device("cpu")
 
     def generate_until(self, requests: list[Any]) -> list[str]:
-        return [self._answer(request) for request in requests]
+        return [self._answer_or_why(request) for request in requests]
 
     def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
         raise NotImplementedError(f"{self.name} writes answers and has no likelihoods; use generate_until tasks")
@@ -56,6 +57,13 @@ class Baseline(lmms):
         raise NotImplementedError(
             f"{self.name} answers rounds as generate_until_agentic tasks ask them (ad2x_cot_rounds)"
         )
+
+    def _answer_or_why(self, request: Any) -> str:
+        """The answer; where nothing can be drawn from, failure text: that record is unscored, and the run goes on."""
+        try:
+            return self._answer(request)
+        except NoOther as exc:
+            return failure(exc)
 
     def _answer(self, request: Any) -> str:
         _, settings, _, doc_id, task, split = request.args

@@ -45,6 +45,10 @@ def reference(record: Record, form: Form, lang: Lang, step: int = 0) -> Value | 
     return target.value if isinstance(target, Answer) else None
 
 
+class NoOther(Exception):
+    """There is no other record to draw a reference from: this one cannot be answered by chance."""
+
+
 class Pools:
     """All references of one task; `records` is read once."""
 
@@ -67,7 +71,7 @@ class Pools:
             self._entries.setdefault(key, []).append(entry)
 
     def another(self, record: Record, form: Form, step: int, rng: random.Random) -> Value:
-        """The reference of a random record other than `record`; Ad2Error if the dataset has none."""
+        """The reference of a random record other than `record`; NoOther if the dataset has none."""
         for key in self._filled(record, form, step):
             entries = self._entries[key]
             if key not in self._place:
@@ -77,7 +81,7 @@ class Pools:
             if others:
                 drawn = rng.randrange(others)
                 return entries[drawn + (drawn >= own)].value
-        raise Ad2Error(f"{record.id}: no other record has a {form} reference to draw from: the dataset is too small")
+        raise NoOther(f"{record.id}: no other record has a {form} reference to draw from")
 
     def most_common(self, record: Record, form: Form, step: int, offered: Iterable[Value] = ()) -> Value:
         """The most frequent reference (among `offered` where given); ties go to the smaller in lexicographic order."""
