@@ -46,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
     print(f"\nreport page: {page.resolve()}")
     print("The sample is drawn, not photographed: these figures say that everything runs.")
     print(f"demo took {time.monotonic() - started:.0f} s")
+    print(f"next: . {Path(sys.executable).parent / 'activate'}   (puts ad2 and lmms_eval on your path), then ad2 tasks")
     return 0
 
 
