@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.force:
         raise Ad2Error("--force belongs to: ad2 report compare A B")
-    runs = report.load([Path(p) for p in args.results])
+    paths = [Path(p) for p in args.results]
+    runs = report.load(paths)  # what it leaves out it says on stderr
     published = not args.no_published
     if args.json:
         print(json.dumps(_as_json(runs, published), ensure_ascii=False, indent=1))
@@ -50,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     if args.html:
         from lmms_eval_ad2.report import html
 
-        html.write(runs, args.html, published=published)
+        html.write(runs, args.html, published=published, unfinished=report.unfinished(paths))
         if not args.json:
             print(f"\nreport page: {args.html}")
     return 0

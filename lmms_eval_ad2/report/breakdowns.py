@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow
-from lmms_eval_ad2.report.lines import Line, lines_of, reasons
+from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow, settle
+from lmms_eval_ad2.report.lines import Line, data_sha, lines_of, reasons
 from lmms_eval_ad2.report.runs import Cell, Run, Task
 from lmms_eval_ad2.report.shapes import BENCHMARKS
 
@@ -39,7 +39,7 @@ def _grid(
     title = f"{BENCHMARKS.get(benchmark, benchmark)}: {part.replace('_', ' ')} by {name}" + (
         f" [{judge}]" if judge else ""
     )
-    return Grid(
+    return settle(Grid(
         key=f"{benchmark}/{part}/{name}/{judge or ''}",
         title=title,
         source="",
@@ -57,8 +57,9 @@ def _grid(
                 n_unscored=task.score.n_unscored,
                 reasons=reasons([task]),
                 line=line.label,
+                sha=data_sha([task]),
             )
             for line, task, cells in rows
         ),
         notes=("Means over the samples of a group, not over columns.",),
-    )
+    ))  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,14 @@ from typing import Any
 from lmms_eval_ad2.errors import DataError
 
 AGAIN = "run the evaluation again with this version, or report it with the version that wrote it"
+
+
+_ABSOLUTE = re.compile(r"(?<![\w:/.])/(?:[^\s/'\",;:]+/)*([^\s/'\",;:]+)")
+
+
+def without_folders(text: str) -> str:
+    """A message without the folders of the machine that wrote it: a page is passed on."""
+    return _ABSOLUTE.sub(lambda m: m[0].partition("/site-packages/")[2] or m[1], text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +104,7 @@ class Place:
             n_unparsed=here.count(raw, "n_unparsed"),
             n_unscored=here.count(raw, "n_unscored"),
             judge=here.judge(raw),
-            reason=raw.get("reason"),
+            reason=without_folders(str(raw["reason"])) if raw.get("reason") else None,
             partial=bool(raw.get("missing_columns")),
         )
 

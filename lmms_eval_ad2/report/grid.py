@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.figures import cells_of, kind_rows, kind_title, with_extras
-from lmms_eval_ad2.report.lines import Line, lines_of, reasons
+from lmms_eval_ad2.report.lines import Line, data_sha, lines_of, reason_notes, reasons
 from lmms_eval_ad2.report.runs import Cell, Run
 from lmms_eval_ad2.report.shapes import CAPTIONS, SHAPES, Column, Shape, own_shape
 
@@ -49,13 +49,17 @@ class GridRow:
     n: int | None = None
     n_unparsed: int = 0
     n_unscored: int = 0
-    reasons: str = ""
+    reasons: tuple[tuple[str, int], ...] = ()
     line: str = ""
+    sha: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table. `source` names the paper's table ("" for our own); `kinds` marks counts in place of intervals."""
+    """A table. `source` names the paper's table ("" for our own); `kinds` marks counts in place of intervals.
+
+    `caption`: the data and the judge where all runs have the same; then they have no column of their own.
+    """
 
     key: str
     title: str
@@ -66,6 +70,9 @@ class Grid:
     views: bool = False
     kinds: bool = False
     decimals: int = 1
+    caption: str = ""
+    data_column: bool = True
+    judge_column: bool = True
 
 
 def grids(runs: Sequence[Run], *, with_published: bool = True) -> list[Grid]:
@@ -95,16 +102,50 @@ def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | 
     rows = [_row(shape, line, extra, cells, columns, where) for line, extra, cells in ours]
     if shown:
         rows += _published_rows(shape, shown, columns, where)
-    return Grid(
+    return settle(Grid(
         key=f"{shape.benchmark}/{shape.number or 'parts'}",
         title=shape.title,
         source=printed.source if printed else "",
         columns=tuple(columns),
         rows=tuple(rows),
-        notes=(*shape.notes, *_notes(shape, rows, shown)),
+        notes=(*shape.notes, *_notes(shape, rows, columns, shown)),
         views=shape.views,
         kinds=shape.kinds,
         decimals=_decimals(printed) if printed else 1,
+    ))  # fmt: skip
+
+
+def settle(grid: Grid) -> Grid:
+    """The table without empty columns, with what all runs share said once, and with other data of one name told apart.
+
+    Data sets of one name and split whose sha256 differ get their short hash and a footnote.
+    """
+    kept = [i for i in range(len(grid.columns)) if any(row.cells[i] is not None for row in grid.rows)]
+    ours = [row for row in grid.rows if row.kind != "published"]
+    shas: dict[str, set[str]] = {}
+    for row in ours:
+        shas.setdefault(row.data, set()).add(row.sha)
+    clash = {name for name, found in shas.items() if len(found) > 1}
+    rows = []
+    for row in grid.rows:
+        data = f"{row.data} {row.sha}" if row.kind != "published" and row.data in clash else row.data
+        rows.append(replace(row, data=data, cells=tuple(row.cells[i] for i in kept)))
+    all_data = {(row.data, row.note) for row in rows if row.kind != "published"}
+    judges = {row.judge for row in ours}
+    caption = []
+    if len(all_data) == 1:
+        caption.append("Data: " + ", ".join(x for x in all_data.pop() if x))
+        all_data = set()
+    if len(judges) == 1 and "" not in judges:
+        caption.append(f"Judge: {next(iter(judges))}")
+    return replace(
+        grid,
+        columns=tuple(grid.columns[i] for i in kept),
+        rows=tuple(rows),
+        notes=(*grid.notes, *(["Rows with different hashes were asked different questions."] if clash else [])),
+        caption=". ".join(caption),
+        data_column=bool(all_data),
+        judge_column=len(judges) > 1,
     )
 
 
@@ -170,8 +211,9 @@ def _row(
         n=None if shape.kinds else sum(t.score.n for t in tasks),
         n_unparsed=sum(t.score.n_unparsed for t in tasks),
         n_unscored=sum(t.score.n_unscored for t in tasks),
-        reasons="" if shape.kinds else reasons(tasks),
+        reasons=() if shape.kinds else reasons(tasks),
         line=line.label,
+        sha=data_sha(tasks),
     )
 
 
@@ -194,12 +236,12 @@ def _published_rows(
 # --- notes ---
 
 
-def _notes(shape: Shape, rows: Sequence[GridRow], printed: published.PublishedTable | None) -> list[str]:
-    notes = [f"{row.line}: {row.reasons}" for row in rows if row.reasons]
-    if shape.kinds:
-        notes += [f"{row.line}: {row.note}" for row in rows if row.note]
+def _notes(
+    shape: Shape, rows: Sequence[GridRow], columns: Sequence[GridColumn], printed: published.PublishedTable | None
+) -> list[str]:  # fmt: skip
+    notes = reason_notes((row.line, row.reasons) for row in rows)
     for row in rows:
-        notes += [f"{row.line}: {c.reason}" for c in row.cells if c is not None and c.reason]
+        notes += [f"{k.title}: {c.reason}" for k, c in zip(columns, row.cells, strict=True) if c and c.reason]
     if any(c is not None and c.partial for row in rows for c in row.cells):
         notes.append("† a mean over fewer columns than the paper's: the data have no samples for the others.")
     if printed:

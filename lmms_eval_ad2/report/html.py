@@ -20,19 +20,22 @@ from lmms_eval_ad2.report import plots, tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.cards import cards, plain
 from lmms_eval_ad2.report.grid import Grid, grids
-from lmms_eval_ad2.report.lines import data_notes
 from lmms_eval_ad2.report.runs import Run, Task
 
 WORST = 4
+LEAST = 10  # samples of a group that is plotted
 PLOTTED = frozenset({"weather", "severity"})
 
 
-def write(runs: Sequence[Run], path: Path, *, published: bool = True, worst_samples: int = WORST) -> None:
-    """Write the page of `runs` to `path`, whole or not at all.
+def write(
+    runs: Sequence[Run], path: Path, *, published: bool = True, worst_samples: int = WORST,
+    unfinished: Sequence[Path] = (),
+) -> None:  # fmt: skip
+    """Write the page of `runs` to `path`, whole or not at all. `unfinished`: folders of runs that were left out.
 
     Raises MissingExtra without matplotlib or Jinja2, Ad2Error where the file cannot be written.
     """
-    text = page(runs, published=published, worst_samples=worst_samples)
+    text = page(runs, published=published, worst_samples=worst_samples, unfinished=unfinished)
     path = Path(path)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -45,7 +48,9 @@ def write(runs: Sequence[Run], path: Path, *, published: bool = True, worst_samp
         raise Ad2Error(f"cannot write the report page {path}: {exc}") from exc
 
 
-def page(runs: Sequence[Run], *, published: bool = True, worst_samples: int = WORST) -> str:
+def page(
+    runs: Sequence[Run], *, published: bool = True, worst_samples: int = WORST, unfinished: Sequence[Path] = ()
+) -> str:  # fmt: skip
     """The page as HTML text."""
     jinja2 = require("jinja2", "the report page")
     environment = jinja2.Environment(
@@ -58,27 +63,23 @@ def page(runs: Sequence[Run], *, published: bool = True, worst_samples: int = WO
         title=", ".join(dict.fromkeys(run.name for run in runs)),
         version=lmms_eval_ad2.__version__,
         written=dt.datetime.now(dt.UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        warnings=_warnings(runs),
+        warnings=[*tables.warnings(runs), *map(_left_out, unfinished)],
         runs=[_about(run) for run in runs],
         grids=[_table(g, plots.bars(g, colours)) for g in tabled],
         status=plots.status(runs),
         error_kinds=plots.error_kinds(runs),
-        breakdowns=[_table(g, plots.bars(g, colours) if g.key.split("/")[2] in PLOTTED else None) for g in broken],
+        breakdowns=[
+            _table(g, plots.bars(g, colours, LEAST) if g.key.split("/")[2] in PLOTTED else None) for g in broken
+        ],
         tasks=[_task(run, task) for run in runs for task in run.tasks.values()],
         worst=cards(runs, worst_samples),
         legend=tables.LEGEND_PAGE,
     )
 
 
-def _warnings(runs: Sequence[Run]) -> list[str]:
-    """What must be known before any figure is read."""
-    found: dict[str, list[str]] = {}
-    for run in runs:
-        for task in run.tasks.values():
-            name = str(task.data.get("name", "?"))
-            for note in data_notes(name, run.about.get("limit")):
-                found.setdefault(f"{name}: {note}", []).append(run.name)
-    return [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]
+def _left_out(folder: Path) -> str:
+    """Names the run by the end of its path: a page is passed on, and folders above tell of its writer's machine."""
+    return f"{'/'.join(folder.parts[-3:])}: unfinished run, left out; run the same command again to finish it"
 
 
 def _about(run: Run) -> dict[str, Any]:

@@ -114,9 +114,40 @@ def _word(benchmark: str, key: str, value: Any) -> str:
     return words.get((key, value)) or named.get(key, f"{key} {{}}").format(value)
 
 
-def reasons(tasks: Iterable[Task]) -> str:
-    """Why answers could not be read or scored, commonest first: "unparsed:hedged 2, unscored:judge_failed 1"."""
+# Words for codes that a reader can act on; the other codes are words already.
+WORDS = {
+    "not_judgeable_lexically": "the lexical judge cannot mark logic (SLPS, ORCS, DJSS); choose an LLM with --judge",
+    "not_judgeable_by_similarity": "the similarity judge cannot mark logic (SLPS, ORCS, DJSS); "
+    "choose an LLM with --judge",
+}
+
+
+def reasons(tasks: Iterable[Task]) -> tuple[tuple[str, int], ...]:
+    """Why answers could not be read or scored, commonest first: ("unparsed:hedged", 2), ..."""
     total: Counter[str] = Counter()
     for task in tasks:
         total.update(task.reasons)
-    return ", ".join(f"{reason} {n}" for reason, n in total.most_common())
+    return tuple(total.most_common())
+
+
+def reason_notes(rows: Iterable[tuple[str, Sequence[tuple[str, int]]]]) -> list[str]:
+    """One line a distinct reason, from (label of a row, its reasons): "14 unscored in each of 4 rows: ..."."""
+    found: dict[str, dict[str, int]] = {}
+    for label, why in rows:
+        for reason, n in why:
+            found.setdefault(reason, {})[label] = n
+    notes = []
+    for reason, by_label in found.items():
+        status, _, code = reason.partition(":")
+        counts = set(by_label.values())
+        if len(counts) > 1:
+            who = f"{status} ({', '.join(f'{label} {n}' for label, n in by_label.items())})"
+        else:
+            who = f"{counts.pop()} {status}" + (f" in each of {len(by_label)} rows" if len(by_label) > 1 else "")
+        notes.append(f"{who}: {WORDS.get(code, code.replace('_', ' '))}")
+    return notes
+
+
+def data_sha(tasks: Iterable[Task]) -> str:
+    """The short hash of the data behind some tasks; of several data sets joined by "+"."""
+    return "+".join(dict.fromkeys(str(t.data.get("sha256") or "")[:8] for t in tasks))

@@ -14,11 +14,12 @@ from typing import Any
 from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.report.figures import kind_title
 from lmms_eval_ad2.report.grid import Grid, GridRow
-from lmms_eval_ad2.report.runs import Run
+from lmms_eval_ad2.report.runs import Cell, Run
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8B7FD1", "#B8A800")
-FLOORS, CEILINGS = ("#AEB4BC", "#8B939E"), ("#D3D7DC", "#BFC6CE")
+FLOORS, CEILINGS = ("#6B7280", "#B9A38C"), ("#9DB58A", "#8A5A3C")
+MOST = 6  # runs in a plot
 GREY = "#7A808A"
 STATUS = {"ok": "#009E73", "unparsed": "#E69F00", "unscored": "#D55E00"}
 WIDTH = 9.6  # inches: 72 units each in SVG
@@ -35,17 +36,33 @@ SETTINGS = {
 }
 
 
-def bars(grid: Grid, colours: Mapping[str, str]) -> str | None:
-    """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure to plot."""
+def bars(grid: Grid, colours: Mapping[str, str], least: int = 0) -> str | None:
+    """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure to plot.
+
+    At most MOST runs, and no figure over fewer than `least` samples; a bar without an interval is hollow.
+    """
     ours = [row for row in grid.rows if row.kind != "published"]
-    spots = [i for i, c in enumerate(grid.columns) if c.plotted and any(_value(row, i) is not None for row in ours)]
-    rows = [row for row in ours if any(_value(row, i) is not None for i in spots)]
+    spots = [
+        i for i, c in enumerate(grid.columns) if c.plotted and any(_value(row, i, least) is not None for row in ours)
+    ]
+    every = [row for row in ours if any(_value(row, i, least) is not None for i in spots)]
+    rows = every[:MOST]
     if grid.kinds or not rows:
         return None
+    remarks = [f"first {MOST} of {len(every)} runs"] if len(every) > MOST else []
+    remarks += [f"groups of at least {least} samples"] if least else []
     with _settings():
-        figure, axes = _figure(2.5, min(WIDTH, max(4.8, 1.4 + len(spots) * (0.6 + 0.2 * len(rows)))))
+        longest = max(len(_short(row.label)) for row in rows)
+        wanted = max(4.8, 0.8 + 0.09 * longest, 1.4 + len(spots) * (0.6 + 0.2 * len(rows)))
+        figure, axes = _figure(2.5, min(WIDTH, wanted))
+        hollow = False
         for r, row in enumerate(rows):
-            _series(axes, row, spots, (r - (len(rows) - 1) / 2) * 0.8 / len(rows), 0.74 / len(rows), colours[row.line])
+            shift, width = (r - (len(rows) - 1) / 2) * 0.8 / len(rows), 0.74 / len(rows)
+            values = [
+                (x + shift, v, row.cells[i]) for x, i in enumerate(spots) if (v := _value(row, i, least)) is not None
+            ]
+            hollow |= _series(axes, row, values, width, colours[row.line])
+        remarks += ["hollow: no interval"] if hollow else []
         room = max(9, round(11.5 * figure.get_figwidth() / len(spots)))
         titles = [_tick(grid.columns[i].title, grid.columns[i].judge, room) for i in spots]
         axes.set_xticks(range(len(spots)), titles)
@@ -53,31 +70,48 @@ def bars(grid: Grid, colours: Mapping[str, str]) -> str | None:
         top = max(axes.dataLim.y1, 0.0)
         axes.set_ylim(0, max(103.0, top) if top > 40 else max(5.0, top * 1.2))
         axes.set_ylabel("percent")
+        _remark(axes, remarks)
         _finish(figure, axes)
         return _svg(figure)
 
 
-def _value(row: GridRow, column: int) -> float | None:
+def _remark(axes: Any, remarks: Sequence[str]) -> None:
+    if remarks:
+        axes.set_title("; ".join(remarks), loc="right", fontsize=8)
+
+
+def _value(row: GridRow, column: int, least: int) -> float | None:
     cell = row.cells[column]
-    return None if cell is None else cell.official
+    return None if cell is None or cell.n < least else cell.official
 
 
-def _series(axes: Any, row: GridRow, spots: Sequence[int], shift: float, width: float, colour: str) -> None:
-    """The bars of one row, each beside the others of its column, with the intervals that are known."""
-    values = [(x + shift, v, row.cells[i]) for x, i in enumerate(spots) if (v := _value(row, i)) is not None]
-    axes.bar([x for x, *_ in values], [v for _, v, _ in values], width, color=colour, label=_short(row.label))
+def _series(
+    axes: Any, row: GridRow, values: Sequence[tuple[float, float, Cell | None]], width: float, colour: str
+) -> bool:  # fmt: skip
+    """The bars of one row, (place, height, cell) each, with the intervals that are known; is one hollow?
+
+    A figure from one cluster has no interval: its bar is an outline, lest it read as certain.
+    """
+    label: str | None = _short(row.label)
+    known = [(x, v) for x, v, cell in values if cell is not None and cell.ci]
+    bare = [(x, v) for x, v, cell in values if cell is None or not cell.ci]
+    for some, style in ((known, {"color": colour}), (bare, {"fill": False, "edgecolor": colour, "linewidth": 1.6})):
+        if some:
+            axes.bar([x for x, _ in some], [v for _, v in some], width, label=label, **style)
+            label = None
     spans = [(x, v, cell.ci) for x, v, cell in values if cell is not None and cell.ci]
     if spans:
         below, above = [max(0.0, v - ci[0]) for _, v, ci in spans], [max(0.0, ci[1] - v) for _, v, ci in spans]
         style = {"fmt": "none", "ecolor": GREY, "elinewidth": 1.2, "capsize": 2.5}
         axes.errorbar([x for x, *_ in spans], [v for _, v, _ in spans], [below, above], **style)
+    return bool(bare)
 
 
 def status(runs: Sequence[Run]) -> str | None:
     """A bar a task in which something was not read or not scored: shares of the three outcomes; None without any."""
     bars_ = [
         (f"{_short(run.name)} · {task.name}", task.score)
-        for run in runs for task in run.tasks.values() if task.score.n_unparsed or task.score.n_unscored
+        for run in runs[:MOST] for task in run.tasks.values() if task.score.n_unparsed or task.score.n_unscored
     ]  # fmt: skip
     if not bars_:
         return None
@@ -92,6 +126,7 @@ def status(runs: Sequence[Run]) -> str | None:
         axes.invert_yaxis()
         axes.set_xlim(0, 100)
         axes.set_xlabel("percent of the samples")
+        _remark(axes, [f"first {MOST} of {len(runs)} runs"] if len(runs) > MOST else [])
         _finish(figure, axes, axis="x")
         return _svg(figure)
 
@@ -100,7 +135,7 @@ def error_kinds(runs: Sequence[Run]) -> str | None:
     """A bar a task of each run: which kinds of distractor its wrong answers chose, in percent."""
     bars_ = [
         (f"{_short(run.name)} · {task.name}", task.error_kinds)
-        for run in runs for task in run.tasks.values() if sum(task.error_kinds.values())
+        for run in runs[:MOST] for task in run.tasks.values() if sum(task.error_kinds.values())
     ]  # fmt: skip
     if not bars_:
         return None
@@ -123,6 +158,7 @@ def error_kinds(runs: Sequence[Run]) -> str | None:
         axes.invert_yaxis()
         axes.set_xlim(0, 100)
         axes.set_xlabel("percent of the wrong answers")
+        _remark(axes, [f"first {MOST} of {len(runs)} runs"] if len(runs) > MOST else [])
         _finish(figure, axes, axis="x")
         return _svg(figure)
 
@@ -131,7 +167,7 @@ def _percent(counts: Mapping[str, int], kind: str) -> float:
     return 100 * counts.get(kind, 0) / sum(counts.values())
 
 
-def _short(text: str, limit: int = 44) -> str:
+def _short(text: str, limit: int = 96) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -142,7 +178,7 @@ def _tick(title: str, judge: str | None, limit: int) -> str:
 
 
 def palette(all_grids: Iterable[Grid]) -> dict[str, str]:
-    """A colour for each row's label, the same in every plot: models in colours, floors and ceilings in greys."""
+    """A colour for each row's label, the same in every plot: models in colours, floors and ceilings in muted ones."""
     kinds = {row.line: row.kind for grid in all_grids for row in grid.rows if row.kind != "published"}
     colours: dict[str, str] = {}
     for kind, choice in (("run", COLOURS), ("floor", FLOORS), ("ceiling", CEILINGS)):

@@ -20,6 +20,12 @@ from lmms_eval_ad2.report.fields import AGAIN, Cell, Place
 SCHEMA = "ad2-run/1"
 FLOORS = {"ad2_chance": "chance", "ad2_majority": "majority"}
 CEILINGS = {"ad2_oracle": "oracle"}
+# The papers' order of benchmarks and their parts; what is not named comes after.
+ORDER = {
+    "ad2_bench": ("perception_base", "perception_advanced", "relation", "reasoning", "cot"),
+    "coda_lm": ("general", "region", "suggestion"),
+    "autodrive_qa": ("perception", "prediction", "planning"),
+}
 
 _log = logging.getLogger(__name__)
 
@@ -71,14 +77,29 @@ class Run:
 def load(paths: Sequence[Path]) -> list[Run]:
     """Every run at or below `paths`, models first, then floors and ceilings.
 
-    A path is a summary.json, a run folder, or any folder above runs. Raises DataError for a path
-    without a finished run and for a summary that is broken, foreign or of another schema. A run that
-    has answers but no summary is unfinished: it is named in a warning and left out.
+    A path is a summary.json, a run folder, or any folder above runs. A run that has answers but no summary
+    is unfinished: it is named in a warning and left out, as is a folder without any run. Raises DataError
+    where nothing is left, for a path that is absent, and for a summary that is broken, foreign or of
+    another schema.
     """
     files: dict[Path, Path] = {}
-    for path in paths:
-        for file in _summaries(Path(path)):
+    empty = []
+    for path in map(Path, paths):
+        found_here = _summaries(path)
+        empty += [] if found_here else [path]
+        for file in found_here:
             files.setdefault(file.resolve(), file)
+    left_out = unfinished(paths)
+    if not files:
+        hint = "run the same command again: it goes on where it stopped" if left_out else ""
+        what = f"only unfinished runs ({', '.join(str(u) for u in left_out)})" if left_out else "none"
+        where = Path(paths[0]) if len(paths) == 1 else Path(", ".join(str(p) for p in paths))
+        raise DataError(where, None, "summary.json", "a finished run at or below this folder", what, hint)
+    for folder in left_out:
+        _log.warning("%s: unfinished run, left out; run the same command again to finish it", folder)
+    for path in empty:
+        if not unfinished([path]):
+            _log.warning("%s: no run at or below it, left out", path)
     found = [(file, _read(file)) for file in files.values()]
     marks = _judge_marks([about for _, (about, _) in found])
     runs = _distinct([_run(file, *blocks, mark) for (file, blocks), mark in zip(found, marks, strict=True)])
@@ -90,17 +111,13 @@ def _summaries(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise DataError(path, None, "path", "a run folder, or a folder above runs", "nothing there")
-    found = sorted(path.rglob("summary.json"))
-    unfinished = sorted(
-        j.parent for j in path.rglob("journal") if j.is_dir() and not (j.parent / "summary.json").exists()
-    )
-    if not found:
-        hint = "run the same command again: it goes on where it stopped" if unfinished else ""
-        what = f"only unfinished runs ({', '.join(str(u) for u in unfinished)})" if unfinished else "none"
-        raise DataError(path, None, "summary.json", "a finished run at or below this folder", what, hint)
-    for folder in unfinished:
-        _log.warning("%s: unfinished run, left out; run the same command again to finish it", folder)
-    return found
+    return sorted(path.rglob("summary.json"))
+
+
+def unfinished(paths: Sequence[Path]) -> list[Path]:
+    """The folders of runs at or below `paths` that have answers but no summary yet."""
+    journals = (j for path in paths for j in sorted(Path(path).rglob("journal")) if j.is_dir())
+    return list(dict.fromkeys(j.parent for j in journals if not (j.parent / "summary.json").exists()))
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -119,7 +136,15 @@ def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_mark: str) -> Run:
     place = Place(path, judge_mark)
     label = str(about.get("label") or about.get("model") or path.parent.name)
-    return Run(path.parent, label, about, {name: _task(place, name, table) for name, table in tasks.items()})
+    read = {name: _task(place, name, table) for name, table in tasks.items()}
+    return Run(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
+
+
+def _position(task: Task) -> tuple[int, str, int, str]:
+    """Where a task stands: benchmarks, then parts in the papers' order, then by name."""
+    benchmarks, parts = list(ORDER), ORDER.get(task.benchmark, ())
+    benchmark = benchmarks.index(task.benchmark) if task.benchmark in ORDER else len(benchmarks)
+    return benchmark, task.benchmark, parts.index(task.part) if task.part in parts else len(parts), task.name
 
 
 # Of a judge's description: what does not change its marks.
@@ -155,13 +180,31 @@ def _distinct(runs: Sequence[Run]) -> list[Run]:
     """Give runs of the same model names of their own: by their judges where these differ, else by their folders."""
     same = Counter(run.name for run in runs)
     judged = Counter((run.name, run.judge) for run in runs)
+    alike: dict[str, list[Path]] = {}
+    for run in runs:
+        alike.setdefault(run.name, []).append(run.folder.resolve())
+    marks = {name: _shortest(folders) for name, folders in alike.items()}
     named = []
     for run in runs:
         if same[run.name] > 1:
-            mark = str(run.judge) if judged[run.name, run.judge] == 1 else run.folder.name
+            by_judge = judged[run.name, run.judge] == 1
+            mark = str(run.judge) if by_judge else marks[run.name][run.folder.resolve()]
             run = replace(run, name=f"{run.name} ({mark})")
         named.append(run)
     return named
+
+
+def _shortest(folders: Sequence[Path]) -> dict[Path, str]:
+    """The shortest part of each path that tells it from the others, from where they fork: runs/bench, runs/chance."""
+    shortest = min(len(f.parts) for f in folders)
+    fork = next((i for i in range(shortest) if len({f.parts[i] for f in folders}) > 1), shortest - 1)
+    longest = max(len(f.parts) for f in folders)
+    marks: dict[Path, str] = {}
+    for end in range(fork + 1, longest + 1):
+        marks = {f: "/".join(f.parts[fork:end]) for f in folders}
+        if len(set(marks.values())) == len(set(folders)):
+            break
+    return marks
 
 
 def _task(place: Place, name: str, table: Any) -> Task:

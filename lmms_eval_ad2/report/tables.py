@@ -6,8 +6,9 @@ headline figures, and beneath it the strict ones. In Markdown both stand in one 
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow, grids
@@ -15,6 +16,7 @@ from lmms_eval_ad2.report.lines import data_notes
 from lmms_eval_ad2.report.runs import Cell, Run
 
 NONE = "–"
+WIDTH = 120  # of lines of prose in a terminal
 NGRAM = "– (n-gram metrics only)"
 LEGEND = (
     "First line: as the benchmark's own rules count [95 % interval]. Second line, 'strict': everything unread or "
@@ -34,7 +36,7 @@ LEGEND_PAGE = (
 
 def render(runs: Sequence[Run], *, published: bool = True, markdown: bool = False) -> str:
     """All tables of `runs` with the papers' figures beneath (`published`), and a list of every task with its counts."""
-    blocks = [LEGEND_MARKDOWN if markdown else LEGEND]
+    blocks = [LEGEND_MARKDOWN if markdown else textwrap.fill(LEGEND, WIDTH)]
     blocks += [_grid(grid, markdown) for grid in grids(runs, with_published=published)]
     blocks.append(_overview(runs, markdown))
     return printable("\n\n".join(blocks)) + "\n"
@@ -81,56 +83,57 @@ def counts(row: GridRow) -> tuple[str, str]:
 
 
 def _grid(grid: Grid, markdown: bool) -> str:
-    headers = ["Model", *(["Views"] if grid.views else []), "Data", "Judge"]
+    headers = _leading(
+        grid, "Model", "n (unparsed / unscored)" if markdown else "n (unparsed\n/ unscored)", "Views", "Data", "Judge"
+    )
     headers += [c.heading if markdown else _stacked(c) for c in grid.columns]
-    headers.append("n (unparsed / unscored)" if markdown else "n\nunparsed / unscored")
     rows = [(_markdown_row if markdown else _text_row)(row, grid) for row in grid.rows]
     title = grid.title + (f" (shape of {grid.source})" if grid.source else "")
-    lines = [f"### {escape(title)}\n" if markdown else title, table(headers, rows, markdown)]
-    lines += [("\n- " if i == 0 else "- ") + escape(n) if markdown else f"  {n}" for i, n in enumerate(grid.notes)]
+    lines = [f"### {escape(title)}\n" if markdown else title]
+    if grid.caption:
+        lines.append(f"{escape(grid.caption)}\n" if markdown else textwrap.fill(grid.caption, WIDTH))
+    lines.append(table(headers, rows, markdown))
+    for i, note in enumerate(grid.notes):
+        wrapped = textwrap.fill(note, WIDTH, initial_indent="  ", subsequent_indent="    ")
+        lines.append(("\n- " if i == 0 else "- ") + escape(note) if markdown else wrapped)
     return "\n".join(lines)
 
 
+def _leading(grid: Grid, label: str, n: str, views: str, data: str, judge: str) -> list[str]:
+    """The columns before the figures; data and judge stand in the caption where all rows share them."""
+    optional = ((grid.views, views), (grid.data_column, data), (grid.judge_column, judge))
+    return [label, *([] if grid.kinds else [n]), *(text for shown, text in optional if shown)]
+
+
 def _stacked(column: GridColumn) -> str:
-    judge = (column.judge or "").replace("; ", ";\n")
+    judge = (column.judge or "").replace("; ", ";\n").replace("paper: ", "paper:\n")
     return f"{column.title}\n[{judge}]" if judge else column.title
 
 
 def _text_row(row: GridRow, grid: Grid) -> list[str]:
     if row.kind == "published":
-        label = f"published: {row.label}"
-        return [label, *([row.views] if grid.views else []), row.data, "", *_officials(row, grid), ""]
+        return [*_leading(grid, f"published: {row.label}", "", row.views, row.data, ""), *_officials(row, grid)]
+    data = f"{row.data}\n{row.note}" if row.note else row.data
     if grid.kinds:
-        return [row.label, *([row.views] if grid.views else []), row.data, NONE, *_officials(row, grid), ""]
+        return [*_leading(grid, row.label, "", row.views, data, NONE), *_officials(row, grid)]
     n, bad = counts(row)
     strict = [number(c.strict) if c is not None and c.strict is not None else "" for c in row.cells]
     cells = [f"{a}\n{b}" if b else a for a, b in zip(_officials(row, grid), strict, strict=True)]
-    return [
-        f"{row.label}\n· strict", *([row.views] if grid.views else []),
-        f"{row.data}\n{row.note}", row.judge or NONE, *cells, f"{n}\n{bad}",
-    ]  # fmt: skip
+    return [*_leading(grid, f"{row.label}\n· strict", f"{n}\n({bad})", row.views, data, row.judge or NONE), *cells]
 
 
 def _markdown_row(row: GridRow, grid: Grid) -> list[str]:
     if row.kind == "published":
-        cells = [
-            f"*published:* {row.label}",
-            *([row.views] if grid.views else []),
-            row.data,
-            "",
-            *_officials(row, grid),
-            "",
-        ]
-        return [escape(c) for c in cells]
+        leading = _leading(grid, f"*published:* {row.label}", "", row.views, row.data, "")
+        return [escape(c) for c in (*leading, *_officials(row, grid))]
     n, bad = counts(row)
-    n = f"{n} ({bad})" if n else ""
     cells = [
         f"{a} / {number(c.strict)}" if c is not None and c.strict is not None else a
         for a, c in zip(_officials(row, grid), row.cells, strict=True)
     ]
     data = f"{row.data} ({row.note})" if row.note else row.data
-    found = [f"{row.label}", *([row.views] if grid.views else []), data, row.judge or NONE, *cells, n]
-    return [escape(c) for c in found]
+    leading = _leading(grid, row.label, f"{n} ({bad})" if n else "", row.views, data, row.judge or NONE)
+    return [escape(c) for c in (*leading, *cells)]
 
 
 def _officials(row: GridRow, grid: Grid) -> list[str]:
@@ -155,10 +158,7 @@ def _overview(runs: Sequence[Run], markdown: bool) -> str:
     rows = []
     for run in runs:
         for task in run.tasks.values():
-            notes = data_notes(str(task.data.get("name", "?")), run.about.get("limit"))
-            data = " ".join(str(task.data.get(k, "")) for k in ("name", "split")) + (
-                f" ({'; '.join(notes)})" if notes else ""
-            )
+            data = " ".join(str(task.data.get(k, "")) for k in ("name", "split"))
             s = task.score
             why = ", ".join(f"{reason} {n}" for reason, n in task.reasons.items())
             rows.append([
@@ -168,7 +168,20 @@ def _overview(runs: Sequence[Run], markdown: bool) -> str:
             ])  # fmt: skip
     title = "All tasks"
     shown = [[escape(c) for c in row] for row in rows] if markdown else rows
-    return (f"### {title}\n\n" if markdown else f"{title}\n") + table(headers, shown, markdown)
+    notes = "\n".join(f"- {escape(n)}" if markdown else f"  {n}" for n in warnings(runs))
+    text = (f"### {title}\n\n" if markdown else f"{title}\n") + table(headers, shown, markdown)
+    return text + (f"\n\n{notes}" if notes and markdown else f"\n{notes}" if notes else "")
+
+
+def warnings(runs: Iterable[Run]) -> list[str]:
+    """What must be known of the data before any figure is read, with the runs that it is true of."""
+    found: dict[str, list[str]] = {}
+    for run in runs:
+        for task in run.tasks.values():
+            name = str(task.data.get("name", "?"))
+            for note in data_notes(name, run.about.get("limit")):
+                found.setdefault(f"{name}: {note}", []).append(run.name)
+    return [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], markdown: bool) -> str:

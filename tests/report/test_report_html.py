@@ -17,6 +17,7 @@ from PIL import Image
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report import html, plots
+from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import grids
 from lmms_eval_ad2.report.worst import worst
 
@@ -181,3 +182,24 @@ def test_chinese_labels_are_plotted_without_a_word(tmp_path: Path, recwarn: pyte
     write_run(tmp_path, summary({"t": task("ad2_bench", "relation", cell(45.0), breakdowns=groups)}))
     assert "雾天</text>" in html.page(report.load([tmp_path]))
     assert not [w for w in recwarn if "Glyph" in str(w.message)]
+
+
+def test_plots_mark_what_they_leave_out(tmp_path: Path) -> None:
+    for i in range(7):
+        parts = {"weather": {"fog": cell(40.0), "rain": cell(50.0, n=9)}}
+        table = task("ad2_bench", "relation", cell(45.0), breakdowns=parts)
+        write_run(tmp_path / str(i), summary({"t": table}, label=f"model-{i}"))
+    runs = report.load([tmp_path])
+    grid = breakdown_grids(runs)[0]
+    svg = str(plots.bars(grid, plots.palette([grid]), 10))
+    assert "first 6 of 7 runs; groups of at least 10 samples; hollow: no interval" in svg
+    assert "fog</text>" in svg
+    assert "rain</text>" not in svg
+    assert "model-6" not in svg
+
+
+def test_unfinished_runs_are_said_on_the_page(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", summary(ad2_tasks()))
+    page = html.page(report.load([tmp_path]), unfinished=[tmp_path / "half" / "ad2" / "m"])
+    assert "half/ad2/m: unfinished run, left out" in page
+    assert str(tmp_path) not in page

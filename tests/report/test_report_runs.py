@@ -128,3 +128,31 @@ def test_task_names_cannot_name_other_files(tmp_path: Path) -> None:
     write_run(tmp_path, summary({"../t": task("coda_lm", "general", cell(50.0))}))
     with pytest.raises(DataError, match="names of tasks"):
         report.load([tmp_path])
+
+
+def test_runs_of_equal_folders_are_named_by_where_they_were_written(tmp_path: Path) -> None:
+    for out in ("bench", "chance"):
+        write_run(tmp_path / out / "ad2" / "toy-12345678", summary(ad2_tasks()))
+    assert [r.name for r in report.load([tmp_path])] == ["toy-7b (bench)", "toy-7b (chance)"]
+
+
+def test_an_unfinished_run_beside_others_is_left_out_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:  # fmt: skip
+    half, done = tmp_path / "half", tmp_path / "done"
+    (half / "ad2" / "m" / "journal").mkdir(parents=True)
+    (tmp_path / "empty").mkdir()
+    write_run(done, summary(ad2_tasks()))
+    with caplog.at_level(logging.WARNING):
+        assert [r.folder for r in report.load([half, done, tmp_path / "empty"])] == [done]
+    assert "m: unfinished run, left out" in caplog.text
+    assert "empty: no run at or below it" in caplog.text
+    assert report.unfinished([half, done]) == [half / "ad2" / "m"]
+
+
+def test_tasks_stand_in_the_papers_order(tmp_path: Path) -> None:
+    tasks = ad2_tasks() | {"z": task("coda_lm", "general", cell(1.0)), "y": task("coda_lm", "region", cell(1.0))}
+    write_run(tmp_path, summary(dict(reversed(list(tasks.items())))))
+    assert [t.part for t in report.load([tmp_path])[0].tasks.values()] == [
+        "perception_base", "perception_advanced", "relation", "reasoning", "cot", "general", "region",
+    ]  # fmt: skip

@@ -13,6 +13,7 @@ from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.figures import mean
 from lmms_eval_ad2.report.grid import Grid, GridRow, grids
+from lmms_eval_ad2.report.lines import reason_notes
 from lmms_eval_ad2.report.runs import Cell
 
 GPT4O = "openai:gpt-4o-2024-11-20"
@@ -73,7 +74,7 @@ def test_without_a_judge_of_the_papers_kind_its_column_stays_blank_for_us(tmp_pa
     runs = loaded(tmp_path, summary({"ad2_coda_general": task("coda_lm", "general", score)}, judge="lexical"))
     grid = grid_of(runs, "coda_lm/2")
     assert [c.heading for c in grid.columns] == [
-        "General [lexical]", "Regional", "Final", "General [paper: GPT-4]", "Suggestion [paper: GPT-4]",
+        "General [lexical]", "General [paper: GPT-4]", "Suggestion [paper: GPT-4]",
     ]  # fmt: skip
     assert figures(grid, grid.rows[0]) == {"General [lexical]": 30}
     assert figures(grid, grid.rows[-1]) == {"General [paper: GPT-4]": 46.5, "Suggestion [paper: GPT-4]": 62.6}
@@ -121,12 +122,14 @@ def test_mean_of_cells() -> None:
 def test_both_rules_counts_and_reasons_are_shown(tmp_path: Path) -> None:
     text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), judge="lexical")), published=False)
     base = text[text.index("AD2-Bench: basic perception") :].splitlines()
-    official, strict = base[4].split(), base[5].split()
-    assert official[-2:] == ["77.0", "100"]
-    assert "40.0 [38.0, 42.0]" in base[4]
-    assert strict == ["·", "strict", "49.0", "39.0", "59.0", "9.0", "39.0", "77.0", "2", "/", "0"]
-    assert "Category (outside the mean)" in base[1]
-    assert "  toy-7b: unparsed:hedged 2" in base
+    assert base[1] == "Data: ad2_bench test"  # said once, and no judge was needed
+    official, strict = base[5].split(), base[6].split()
+    assert official[:2] == ["toy-7b", "100"]
+    assert official[-1] == "77.0"
+    assert "40.0 [38.0, 42.0]" in base[5]
+    assert strict == ["·", "strict", "(2", "/", "0)", "49.0", "39.0", "59.0", "9.0", "39.0", "77.0"]
+    assert "Category (outside the mean)" in base[2]
+    assert "  2 unparsed: hedged" in base
     assert "published:" not in text
 
 
@@ -135,7 +138,7 @@ def test_a_figure_that_is_missing_says_why(tmp_path: Path) -> None:
     table = task("coda_lm", "suggestion", score, reasons={"unscored:judge_timeout": 12})
     text = tables.render(loaded(tmp_path, summary({"t": table}, judge="lexical")))
     assert "– (12 unscored)" in text
-    assert "toy-7b: unscored:judge_timeout 12" in text
+    assert "12 unscored: judge timeout" in text
     assert "nan" not in text.lower()
     assert "None" not in text
 
@@ -229,7 +232,7 @@ def test_region_classes_and_classes_that_no_one_knows(tmp_path: Path) -> None:
     }  # fmt: skip
     captions = grid_of(runs, "coda_lm/6")
     assert figures(captions, captions.rows[0]) == {"BLEU-4": 3, "SPICE": None}
-    assert "toy-7b: no_java: x" in captions.notes
+    assert "SPICE: no_java: x" in captions.notes
     assert "coda_lm/2" not in {g.key for g in grids(runs)}  # a region task alone has nothing for Table 2
 
 
@@ -282,3 +285,38 @@ def test_breakdowns_never_mix_judges(tmp_path: Path) -> None:
         ("ad2_bench/reasoning/weather/lexical", ["lexical"]),
         (f"ad2_bench/reasoning/weather/{GPT4O}", [GPT4O]),
     ]
+
+
+def test_other_data_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    def run(label: str, sha256: str) -> dict[str, Any]:
+        return summary({"t": task("ad2_bench", "relation", cell(50.0), sha256=sha256)}, label=label)
+
+    alike = grid_of(loaded(tmp_path / "1", run("a", "11" * 32), run("b", "11" * 32)), "ad2_bench/7")
+    assert (alike.caption, alike.data_column) == ("Data: ad2_bench test", False)
+    apart = grid_of(loaded(tmp_path / "2", run("a", "11" * 32), run("b", "22" * 32)), "ad2_bench/7")
+    assert [r.data for r in apart.rows[:2]] == ["ad2_bench test 11111111", "ad2_bench test 22222222"]
+    assert "Rows with different hashes were asked different questions." in apart.notes
+    assert apart.data_column
+
+
+def test_reasons_are_said_once_for_all_runs() -> None:
+    code = "unscored:not_judgeable_lexically"
+    assert reason_notes([("a", [(code, 14)]), ("b", [(code, 14)]), ("c", [("unparsed:hedged", 1)])]) == [
+        "14 unscored in each of 2 rows: the lexical judge cannot mark logic (SLPS, ORCS, DJSS); "
+        "choose an LLM with --judge",
+        "1 unparsed: hedged",
+    ]
+    assert reason_notes([("a", [("unparsed:hedged", 1)]), ("b", [("unparsed:hedged", 2)])]) == [
+        "unparsed (a 1, b 2): hedged"
+    ]
+
+
+def test_no_folder_of_the_machine_is_shown(tmp_path: Path) -> None:
+    why = (
+        "no: put it into /home/me/env/site-packages/pycocoevalcap/spice/lib, see https://example.org/a/b or /opt/x.jar"
+    )
+    columns = {"bleu_4": cell(3.0), "spice": cell(None, reason=why)}
+    grid = grid_of(
+        loaded(tmp_path, summary({"t": task("coda_lm", "region", cell(40.0), columns)}, label="m")), "coda_lm/6"
+    )
+    assert "SPICE: no: put it into pycocoevalcap/spice/lib, see https://example.org/a/b or x.jar" in grid.notes
