@@ -60,5 +60,5 @@ def _tables() -> None:
     from lmms_eval_ad2.report import tables
 
     folder = current().folder
-    if folder and (folder / "summary.json").exists():
+    if folder and current().tables:  # --predict_only makes none
         print(tables.render(report.load([folder])))

@@ -67,11 +67,8 @@ class Run:
         tables = dict(self.tables)
         if earlier and all(earlier["run"].get(k) == about[k] for k in ALIKE) and _same_judge(earlier["run"], about):
             tables = {**earlier["tasks"], **tables}
-        elif earlier:
-            lost = sorted(set(earlier["tasks"]) - set(tables))
-            print(
-                f"ad2: an earlier run here was asked or judged otherwise; no longer in the summary: {lost}", flush=True
-            )
+        elif earlier and (lost := sorted(set(earlier["tasks"]) - set(tables))):
+            print(f"ad2: an earlier run here was asked or judged otherwise; no longer in the summary: {lost}")
         path = store.write_summary(self.folder, about, tables)
         (self.folder / PREVIOUS).unlink(missing_ok=True)
         print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
