@@ -6,16 +6,10 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-# module -> what a user types to get it. One place, so that every message is exact.
+# module -> what a user types to get it, where that is not `pip install <module>`.
 INSTALL: dict[str, str] = {
     "swift": "pip install 'lmms-eval-ad2[swift]'",
     "sentence_transformers": "pip install 'lmms-eval-ad2[embedding]'",
-    "matplotlib": "pip install 'lmms-eval-ad2[report]'",
-    "pycocoevalcap": "pip install pycocoevalcap",
-    "jiwer": "pip install jiwer",
-    "evaluate": "pip install evaluate",
-    "ijson": "pip install ijson",
-    "openai": "pip install openai",
     "lmms_eval": "pip install lmms-eval==0.7.3",
 }
 

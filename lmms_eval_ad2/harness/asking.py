@@ -19,7 +19,7 @@ from typing import Any
 from lmms_eval_ad2.errors import DataError
 
 Ask = Callable[[list[Any]], list[Any]]
-Save = Callable[[int, Any], None]
+Save = Callable[[dict[int, Any]], None]
 
 ASYNC_MODEL = "lmms_eval.models.chat.async_openai"
 # The endpoint wrappers of lmms-eval encode to PNG by default: 25 times slower, four times larger.
@@ -46,8 +46,8 @@ def clean(answer: Any) -> Any:
     return answer if whole == text else whole
 
 
-def answers(lm: Any, ask: Ask, requests: list[Any], todo: list[int], save: Save) -> Iterator[list[tuple[int, Any]]]:
-    """Lists of (index, answer) for `todo`, as they come; `save` is called at least once for each."""
+def answers(lm: Any, ask: Ask, requests: list[Any], todo: list[int], save: Save) -> Iterator[dict[int, Any]]:
+    """Answers by index for `todo`, as they come. `save` gets early what is known before its batch is whole."""
     safe = _safely(ask)
     with _quiet(lm), _encoding():
         if type(lm).__module__ == ASYNC_MODEL and hasattr(lm, "maybe_forward_with_tool"):
@@ -57,10 +57,7 @@ def answers(lm: Any, ask: Ask, requests: list[Any], todo: list[int], save: Save)
         else:
             batches = _batches(lm, safe, requests, todo)
         for batch in batches:
-            found = [(i, clean(a)) for i, a in batch]
-            for i, answer in found:
-                save(i, answer)
-            yield found
+            yield {i: clean(a) for i, a in batch}
 
 
 def _safely(ask: Ask) -> Ask:
@@ -121,7 +118,7 @@ def _arriving(lm: Any, ask: Ask, requests: list[Any], todo: list[int], save: Sav
 
     async def forward(request: Any, position: int) -> Any:
         reply = await original(request, position)
-        save(todo[position], clean(reply[0]))
+        save({todo[position]: clean(reply[0])})
         return reply
 
     lm.maybe_forward_with_tool = forward

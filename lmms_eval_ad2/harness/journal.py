@@ -28,8 +28,6 @@ from lmms_eval_ad2.harness.asking import Ask, request_parts
 from lmms_eval_ad2.harness.data import TASKS
 from lmms_eval_ad2.parsing import failure_reason
 
-SYNC_EVERY = 8  # answers that arrive by themselves are written in groups of this size, a batch always as a whole
-
 
 class Journal:
     """Answers on disk for one rank; reads those of all ranks."""
@@ -147,34 +145,27 @@ def _generate(lm: Any, ask: Ask, requests: list[Any], journal: Journal | None) -
         print(f"ad2: {len(known)} of {len(mine)} answers were there already; asking for {len(todo)}", flush=True)
     saver = _Saver(journal, keys, requests)
     with tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar:
-        for batch in asking.answers(lm, ask, requests, todo, saver.keep):
-            for i, answer in batch:
+        for batch in asking.answers(lm, ask, requests, todo, saver.save):
+            saver.save(batch)
+            for i, answer in batch.items():
                 answers[i] = answer
-            saver.sync()
             bar.update(len(batch))
     return answers
 
 
 class _Saver:
-    """Hands answers to the journal, each once; what arrives by itself is written at once, a batch when it is whole."""
+    """Hands answers to the journal, each once: a batch in one write, what arrives by itself at once."""
 
     def __init__(self, journal: Journal | None, keys: Mapping[int, str], requests: Sequence[Any]) -> None:
         self._journal, self._keys, self._requests = journal, keys, requests
         self._saved: set[int] = set()
-        self._waiting: list[tuple[str, str]] = []
 
-    def keep(self, index: int, answer: Any) -> None:
-        if self._journal is None or index in self._saved or _padding(self._requests[index]):
+    def save(self, answers: Mapping[int, Any]) -> None:
+        if self._journal is None:
             return
-        self._saved.add(index)
-        self._waiting.append((self._keys[index], _text(answer)))
-        if len(self._waiting) >= SYNC_EVERY:
-            self.sync()
-
-    def sync(self) -> None:
-        if self._journal is not None and self._waiting:
-            self._journal.put(self._waiting)
-            self._waiting = []
+        new = [i for i in answers if i not in self._saved and not _padding(self._requests[i])]
+        self._saved.update(new)
+        self._journal.put([(self._keys[i], _text(answers[i])) for i in new])
 
 
 def _keys(lm: Any, requests: list[Any], mine: list[int]) -> dict[int, str]:
