@@ -14,6 +14,7 @@ PACKAGE = REPO / "lmms_eval_ad2"
 ALLOWED: dict[str, set[str]] = {
     "records": set(),
     "errors": set(),
+    "files": set(),
     "drivelm_text": {"records", "errors"},
     "releases": {"records", "errors", "drivelm_text"},
     "library": {"records", "errors", "releases"},
@@ -21,14 +22,14 @@ ALLOWED: dict[str, set[str]] = {
     "parsing": {"records", "errors"},
     "metrics": {"records", "errors"},
     "llm": {"records", "errors"},
-    "judge": {"llm", "parsing", "records", "errors"},
-    "scoring": {"judge", "parsing", "metrics", "records", "errors", "drivelm_text"},
+    "judge": {"llm", "parsing", "records", "errors", "files"},
+    "scoring": {"judge", "parsing", "metrics", "records", "errors", "drivelm_text", "files"},
     "sample": {"library", "records", "errors"},
     "harness": {
         "scoring", "judge", "llm", "parsing", "metrics", "prompts", "library", "releases", "sample", "records",
         "errors",
     },
-    "report": {"prompts", "metrics", "records", "errors"},
+    "report": {"prompts", "metrics", "records", "errors", "files"},
 }  # fmt: skip
 # heavy library -> the one room (or file) that may import it
 HEAVY = {

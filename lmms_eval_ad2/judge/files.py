@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.judge.agreement import TIE, Rated, Vote
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, Rating
 from lmms_eval_ad2.judge.names import one_of
@@ -66,11 +67,9 @@ def write_ratings(
         else:
             row |= {"score": None, "reason": result.reason, "raw": result.detail}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
-    part = path.with_name(path.name + ".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("".join(lines), "utf-8")
-        part.replace(path)
+        with whole_file(path) as handle:
+            handle.writelines(lines)
     except OSError as exc:
         raise Ad2Error(f"cannot write {path}: {exc}") from exc
 

@@ -6,9 +6,7 @@ models, data sets and judges wrote is untrusted; the template escapes all of it.
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
-import os
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -16,6 +14,7 @@ from typing import Any
 
 import lmms_eval_ad2
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.report import plots, tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.cards import cards, plain
@@ -37,14 +36,10 @@ def write(
     """
     text = page(runs, published=published, worst_samples=worst_samples, unfinished=unfinished)
     path = Path(path)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(text, "utf-8", errors="replace")
-        temporary.replace(path)
+        with whole_file(path, errors="replace") as handle:
+            handle.write(text)
     except OSError as exc:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise Ad2Error(f"cannot write the report page {path}: {exc}") from exc
 
 

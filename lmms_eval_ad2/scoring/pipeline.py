@@ -10,7 +10,7 @@ from typing import Any
 from lmms_eval_ad2.judge.base import Judge
 from lmms_eval_ad2.scoring import judged
 from lmms_eval_ad2.scoring.sample import Sample
-from lmms_eval_ad2.scoring.store import SampleWriter
+from lmms_eval_ad2.scoring.store import sample_writer
 from lmms_eval_ad2.scoring.table import Line, summarise
 from lmms_eval_ad2.scoring.variant import Variant
 
@@ -27,13 +27,13 @@ def score_task(
     """
     lines: list[Line] = []
     label = None
-    with SampleWriter(folder, task) as writer:
+    with sample_writer(folder, task) as write:
         for chunk in _chunks(samples):
             if any(s.pending for s in chunk):
                 judged.apply(chunk, judge(), progress=progress)
                 label = judge().label
             for sample in chunk:
-                writer.write(sample)
+                write(sample)
                 lines.append(Line.of(sample, variant))
     return summarise(lines, variant, label, seed=seed), lines
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.scoring.sample import Sample
 
 SCHEMA = "ad2-run/1"
@@ -27,52 +28,21 @@ def run_folder(out: Path, model: str, arguments: Mapping[str, Any]) -> Path:
     return out / "ad2" / f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def write_atomic(path: Path, chunks: Iterable[str]) -> None:
-    """Write a whole file or nothing."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as handle:
-        for chunk in chunks:
-            handle.write(chunk)
-        handle.flush()
-        os.fsync(handle.fileno())
-    temporary.replace(path)
-
-
-class SampleWriter:
-    """samples/<task>.jsonl, line by line; the file appears when the block ends well."""
-
-    def __init__(self, folder: Path | None, task: str) -> None:
-        self._path = folder / "samples" / f"{task}.jsonl" if folder else None
-
-    def __enter__(self) -> SampleWriter:
-        self._handle = None
-        if self._path:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._temporary = self._path.with_name(f".{self._path.name}.{os.getpid()}.tmp")
-            self._handle = self._temporary.open("w", encoding="utf-8")
-        return self
-
-    def write(self, sample: Sample) -> None:
-        if self._handle:
-            self._handle.write(sample.to_json() + "\n")
-
-    def __exit__(self, kind: object, *_: object) -> None:
-        if not self._handle or not self._path:
-            return
-        self._handle.flush()
-        os.fsync(self._handle.fileno())
-        self._handle.close()
-        if kind is None:
-            self._temporary.replace(self._path)
-        else:
-            self._temporary.unlink()
+@contextmanager
+def sample_writer(folder: Path | None, task: str) -> Iterator[Callable[[Sample], None]]:
+    """A function that writes samples/<task>.jsonl line by line; the file appears when the block ends well."""
+    if folder is None:
+        yield lambda sample: None
+        return
+    with whole_file(folder / "samples" / f"{task}.jsonl") as handle:
+        yield lambda sample: print(sample.to_json(), file=handle)
 
 
 def write_summary(folder: Path, run: Mapping[str, Any], tasks: Mapping[str, Any]) -> Path:
     path = folder / "summary.json"
     data = {"schema": SCHEMA, "run": run, "tasks": tasks}
-    write_atomic(path, [json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False)])
+    with whole_file(path) as handle:
+        handle.write(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False))
     return path
 
 
