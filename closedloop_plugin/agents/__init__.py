@@ -1,0 +1,1 @@
+"""The fast system: who looks at the road and says what to do."""

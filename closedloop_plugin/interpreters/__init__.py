@@ -1,0 +1,1 @@
+"""The slow system: from words to Control."""

@@ -1,0 +1,21 @@
+"""The Interpreter. Passed by every implementation: tests/contracts/test_interpreters.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.state import Decision, Reading
+
+
+class Interpreter(Protocol):
+    name: str  # e.g. "rules", "cng:endpoint:llama-3-8b"
+    mode: str  # "cng" | "dcs" | "rules" | "hybrid"
+    local: bool  # as Agent.local
+
+    def interpret(self, items: Sequence[tuple[Ask, Decision]]) -> list[Reading]:
+        """One Reading an item, in order. A reply that cannot be read is Reading(None, raw, reason), never a guess."""
+        ...
+
+    def describe(self) -> dict[str, Any]: ...

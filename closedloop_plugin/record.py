@@ -1,0 +1,76 @@
+"""EpisodeRecord: one line of episodes.jsonl, and all that the scores need. JSON both ways."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+# The infraction lists of an official record, in its order.
+INFRACTIONS = (
+    "collisions_layout",
+    "collisions_pedestrian",
+    "collisions_vehicle",
+    "red_light",
+    "stop_infraction",
+    "outside_route_lanes",
+    "min_speed_infractions",
+    "yield_emergency_vehicle_infractions",
+    "scenario_timeouts",
+    "route_dev",
+    "vehicle_blocked",
+    "route_timeout",
+)
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """One episode, finished or failed. Lists of messages carry their numbers, as the official files do."""
+
+    suite: str  # "embedded220", "bench2drive220", a file's stem, or a user's program
+    route_id: str
+    repetition: int
+    seed: int
+    scenario: str  # type
+    scenario_name: str
+    town: str
+    end: str  # EndReason
+    status: str  # official text
+    infractions: dict[str, list[str]]
+    score_route: float  # percent
+    score_penalty: float
+    score_composed: float
+    route_length_m: float
+    game_s: float
+    system_s: float
+    ticks: int
+    agent: dict[str, Any]
+    interpreter: dict[str, Any] | None
+    profile: str
+    world: dict[str, Any]  # backend, version, waiting: "waits" | "latency 0.5" | "latency measured"
+    map: dict[str, Any]  # source, sha256, pieces [[from, to, kind]], experimental
+    weather: dict[str, float] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # decisions, unparsed, unparsed by reason, agent_errors, retries
+    events: list[tuple[float, str]] = field(default_factory=list)  # of the scenario, (s, name)
+    places: list[dict[str, Any]] = field(default_factory=list)  # infractions to draw: kind, time_s, x, y, text
+    comfort: dict[str, Any] = field(default_factory=dict)  # official and corrected share, segments
+    junctions_passed: int | None = None
+    reason: str = ""  # of a failure, in words
+    version: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.suite, self.route_id, self.repetition
+
+    @property
+    def success(self) -> bool:
+        """Completed, and nothing but min_speed_infractions (Bench2Drive's rule)."""
+        clean = all(not v for k, v in self.infractions.items() if k != "min_speed_infractions")
+        return self.status in ("Completed", "Perfect") and clean
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, line: str) -> EpisodeRecord:
+        return cls(**json.loads(line))

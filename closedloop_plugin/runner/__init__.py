@@ -1,0 +1,1 @@
+"""Episodes: the loop, the pool of worlds, the store."""

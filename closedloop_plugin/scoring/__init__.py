@@ -1,0 +1,1 @@
+"""Official scores: infractions, driving score, success, efficiency, comfort, ability."""

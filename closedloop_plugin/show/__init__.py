@@ -1,0 +1,1 @@
+"""Pictures of episodes: film strip, top view, video."""

@@ -1,0 +1,216 @@
+"""What flows round the loop. Imports nothing of ours.
+
+Frame of every position here: the map frame, right-handed, metres, x east, y north; yaw in radians,
+counter-clockwise from +x (frames.py converts CARLA's and Scenic's). Control follows CARLA: steer > 0 is right.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Control:
+    """Normalised pedals and wheel, as carla.VehicleControl: steer in [-1, 1] (right > 0), throttle, brake in [0, 1]."""
+
+    steer: float = 0.0
+    throttle: float = 0.0
+    brake: float = 0.0
+
+    def checked(self) -> Control:
+        """Clamped to the ranges above; ValueError on NaN or infinity (CARLA accepts a NaN silently)."""
+        values = (float(self.steer), float(self.throttle), float(self.brake))
+        if not all(map(math.isfinite, values)):
+            raise ValueError(f"control is not finite: steer {self.steer}, throttle {self.throttle}, brake {self.brake}")
+        steer, throttle, brake = values
+        return Control(min(max(steer, -1.0), 1.0), min(max(throttle, 0.0), 1.0), min(max(brake, 0.0), 1.0))
+
+
+COAST = Control()
+FULL_BRAKE = Control(brake=1.0)
+
+
+class Command(StrEnum):
+    """The route's hint at this place (CARLA's RoadOption)."""
+
+    FOLLOW = "lane follow"
+    LEFT = "turn left"
+    RIGHT = "turn right"
+    STRAIGHT = "go straight"
+    CHANGE_LEFT = "change lane left"
+    CHANGE_RIGHT = "change lane right"
+
+
+class Kind(StrEnum):
+    """What an actor is; the camera draws by it, the infractions count by it."""
+
+    CAR = "car"
+    VAN = "van"
+    TRUCK = "truck"
+    BUS = "bus"
+    POLICE = "police"
+    AMBULANCE = "ambulance"
+    FIRETRUCK = "firetruck"
+    MOTORCYCLE = "motorcycle"
+    BICYCLE = "bicycle"
+    PEDESTRIAN = "pedestrian"
+    CHILD = "child"
+    ANIMAL = "animal"
+    CONE = "cone"
+    BARRIER = "barrier"
+    DEBRIS = "debris"
+    WARNING_SIGN = "warning sign"
+    BLOCKER = "blocker"  # a container, an advertisement, a vending machine: what a pedestrian steps out from behind
+
+
+PEDESTRIANS = frozenset({Kind.PEDESTRIAN, Kind.CHILD})
+STATIC = frozenset({Kind.CONE, Kind.BARRIER, Kind.DEBRIS, Kind.WARNING_SIGN, Kind.BLOCKER})
+VEHICLES = frozenset(Kind) - PEDESTRIANS - STATIC - {Kind.ANIMAL}
+EMERGENCY = frozenset({Kind.POLICE, Kind.AMBULANCE, Kind.FIRETRUCK})
+
+
+@dataclass(frozen=True)
+class Actor:
+    """One body at one moment. (x, y) is the centre of its box."""
+
+    id: str
+    kind: Kind
+    x: float
+    y: float
+    yaw: float
+    speed: float  # m/s, negative in reverse
+    length: float
+    width: float
+    height: float
+    yaw_rate: float = 0.0  # rad/s, counter-clockwise
+    ax: float = 0.0  # m/s2, map frame
+    ay: float = 0.0
+    steer: float = 0.0  # the wheel now, right > 0
+    colour: tuple[int, int, int] = (120, 120, 130)  # RGB
+    lamps: frozenset[str] = frozenset()  # of: brake, left, right, hazard, siren, headlights, reverse
+    doors: frozenset[str] = frozenset()  # of: left, right
+    role: str = "scenario"  # ego | scenario | background
+
+
+class Signal(StrEnum):
+    RED = "red"
+    YELLOW = "yellow"
+    GREEN = "green"
+
+
+@dataclass(frozen=True)
+class StopLine:
+    """Where traffic of one approach stops. (x, y): middle of the line; yaw: the direction of traffic."""
+
+    id: str
+    x: float
+    y: float
+    yaw: float
+    width: float  # m, across the lanes it holds for
+    control: str  # "signal" | "stop" | "yield"
+    on_route: bool = False  # True: the ego's own route crosses it
+    route_s: float | None = None  # m along the route, where on_route
+
+
+class Surface(StrEnum):
+    """What is under the ego's centre."""
+
+    LANE = "lane"  # a driving lane in the direction of travel, or any lane inside a junction
+    ONCOMING = "oncoming"
+    SHOULDER = "shoulder"  # shoulder, parking or bicycle lane
+    OFF = "off"
+
+
+@dataclass(frozen=True)
+class Contact:
+    """The ego touches a body in this tick. `impulse` in kg m/s."""
+
+    actor: str
+    kind: Kind
+    x: float
+    y: float
+    impulse: float = 0.0
+
+
+@dataclass(frozen=True)
+class Truth:
+    """All there is to know about one tick: for the referee, and for agents that declare themselves privileged."""
+
+    tick: int
+    time_s: float
+    ego: Actor
+    actors: tuple[Actor, ...] = ()
+    signals: Mapping[str, Signal] = field(default_factory=dict)  # by StopLine.id
+    contacts: tuple[Contact, ...] = ()
+    surface: Surface = Surface.LANE
+    oncoming_allowed: bool = False  # a TwoWays scenario: the other lane must be used, it counts as no infraction
+    events: tuple[tuple[float, str], ...] = ()  # (time_s, name) from the scenario so far: "trigger", "act", "end", ...
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What a car's own sensors and its navigation know."""
+
+    tick: int
+    time_s: float
+    speed: float  # m/s
+    command: Command
+    target: tuple[float, float]  # next route point, ego frame: metres forward, metres to the LEFT
+    images: Callable[[str], np.ndarray]  # camera name -> (H, W, 3) uint8 RGB, rendered when asked for
+    speed_limit: float = 50 / 3.6  # m/s
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the fast system said. A driving baseline or the expert fills `control` and needs no interpreter."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)  # task (action, trajectory, reasoning, threat ...) -> answer
+    control: Control | None = None
+    latency_s: float = 0.0  # wall time the model took for this answer
+    error: str | None = None  # the model could not answer: named, counted, never replaced by an invented text
+    thought: Mapping[str, Any] = field(default_factory=dict)  # for logs and pictures only
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the slow system made of it. control None: the reply could not be read, `reason` says why."""
+
+    control: Control | None
+    raw: str = ""
+    reason: str | None = None
+    mode: str = ""  # which interpreter really spoke (hybrid switches)
+    latency_s: float = 0.0
+
+
+class EndReason(StrEnum):
+    """Every way in which an episode ends."""
+
+    COMPLETED = "completed"
+    ROUTE_DEVIATION = "route deviation"
+    BLOCKED = "blocked"
+    ROUTE_TIMEOUT = "route timeout"
+    TICK_LIMIT = "tick limit"
+    UNPARSED = "unparsed reply"  # profile policy strict
+    INVALID = "invalid episode"  # the simulator rejected the scene
+    AGENT_FAILED = "agent failed"
+    WORLD_FAILED = "world failed"  # died or hung, retries used up
+
+
+# The official status text of each (reference: Bench2Drive's result file).
+STATUS = {
+    EndReason.COMPLETED: "Completed",
+    EndReason.ROUTE_DEVIATION: "Failed - Agent deviated from the route",
+    EndReason.BLOCKED: "Failed - Agent got blocked",
+    EndReason.ROUTE_TIMEOUT: "Failed - Agent timed out",
+    EndReason.TICK_LIMIT: "Failed - TickRuntime",
+    EndReason.UNPARSED: "Failed - Agent crashed",
+    EndReason.INVALID: "Failed - Simulation crashed",
+    EndReason.AGENT_FAILED: "Failed - Agent crashed",
+    EndReason.WORLD_FAILED: "Failed - Simulation crashed",
+}

@@ -1,0 +1,1 @@
+"""Where the car drives. base.py is what the runner sees."""

@@ -1,0 +1,78 @@
+"""The World: what an episode is run in. Passed by every implementation: tests/contracts/test_worlds.py."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any, Protocol
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.routes import Route, Weather
+from closedloop_plugin.state import Control, Observation, Truth
+
+
+@dataclass(frozen=True)
+class Camera:
+    """A pinhole camera on the ego, CARLA's conventions: metres forward, RIGHT, up from the ego's centre on the ground;
+    yaw in degrees clockwise, horizontal field of view in degrees."""
+
+    name: str
+    width: int
+    height: int
+    fov: float
+    forward: float
+    right: float
+    up: float
+    yaw: float = 0.0
+
+
+@dataclass(frozen=True)
+class Setup:
+    """One episode to run. Either `route` (its scenario comes from the catalogue) or `program`, a user's .scenic file."""
+
+    route: Route | None
+    seed: int
+    cameras: tuple[Camera, ...] = ()
+    timestep: float = 0.05
+    program: File | None = None
+    town: File | None = None  # OpenDRIVE file to use instead of a corridor
+    traffic: bool = True  # background vehicles and pedestrians
+    weather: Weather | None = None  # instead of the route's
+    max_ticks: int = 4000
+    options: dict[str, Any] = field(default_factory=dict)  # scenario parameters that override the route's
+
+
+class WorldError(RuntimeError):
+    """The simulator failed (not the agent, not the user): the episode may be tried again."""
+
+
+class InvalidScene(RuntimeError):
+    """The scenario cannot be placed or was rejected: an invalid episode, counted, never dropped."""
+
+
+class World(Protocol):
+    """One simulator. reset -> step* -> (reset ... | close). Main thread only, one episode at a time.
+
+    `reset` raises InvalidScene, WorldError, or errors.Ad2Error (a user's mistake: a missing map, a wrong program).
+    `step` applies the control for one timestep and returns what the car sees then. After the scenario or the tick
+    limit has ended the simulation, `step` raises WorldError; `done` says so before.
+    """
+
+    backend: str  # "embedded" | "carla"
+    version: str
+
+    def reset(self, setup: Setup) -> Observation: ...
+
+    def step(self, control: Control) -> Observation: ...
+
+    def truth(self) -> Truth: ...
+
+    @property
+    def road(self) -> RoadMap: ...
+
+    @property
+    def done(self) -> str | None:
+        """Why the simulation itself has ended (a user's `terminate`), or None."""
+        ...
+
+    def close(self) -> None: ...

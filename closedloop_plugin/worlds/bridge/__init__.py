@@ -1,0 +1,1 @@
+"""Scenic turned from push to pull: compile a program, sample a scene, step it from outside."""
