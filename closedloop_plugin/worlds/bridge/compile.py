@@ -1,0 +1,81 @@
+"""A Scenic program -> a sampled scene. The only place that compiles; Scenic itself is imported here, lazily."""
+
+from __future__ import annotations
+
+import random
+import traceback
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.worlds.base import InvalidScene
+from lmms_eval_ad2.errors import Ad2Error, require
+
+LIBGL = (
+    "Scenic needs OpenCV, and the installed build needs libGL: either install it (Debian: apt install libgl1 "
+    "libglib2.0-0), or replace the build (pip uninstall -y opencv-python && "
+    "pip install --force-reinstall --no-deps 'opencv-python-headless<5')"
+)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A scene ready to run, and how to get the simulator that its model names."""
+
+    scenario: Any
+    scene: Any
+
+
+def scenic() -> Any:
+    """The scenic package, set up for driving from outside; says how to mend a missing libGL."""
+    try:
+        module = require("scenic", "the closed loop's scenarios")
+    except Ad2Error as exc:
+        text = str(exc) + str(exc.__cause__)
+        raise Ad2Error(LIBGL) if "libGL" in text or "libgthread" in text else exc from None
+    import scenic.core.dynamics as dynamics
+
+    # Its watchdog is SIGALRM around each behaviour step, model answers included: ours is in the pool.
+    dynamics.stuckBehaviorWarningTimeout = 0
+    return module
+
+
+def scene_for(program: File, model: str, params: dict[str, Any], seed: int, tries: int = 2000) -> Compiled:
+    """Compile and sample. The same program, params and seed give the same scene.
+
+    Raises:
+        Ad2Error: the program is wrong: file, line and Scenic's own message.
+        InvalidScene: no sample satisfies its requirements.
+    """
+    module = scenic()
+    from scenic.core.distributions import RejectionException
+    from scenic.core.errors import ScenicError
+
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    try:
+        scenario = module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
+        scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
+    except RejectionException as exc:
+        raise InvalidScene(f"{File(program).name}: no scene found in {tries} tries: {exc}") from exc
+    except (ScenicError, SyntaxError) as exc:
+        raise Ad2Error(_where(program, exc)) from exc
+    except (InvalidScene, Ad2Error):
+        raise
+    except Exception as exc:  # Python errors inside a user's program
+        raise Ad2Error(_where(program, exc)) from exc
+    return Compiled(scenario, scene)
+
+
+def _where(program: File, exc: BaseException) -> str:
+    """File, line and message of an error in a program."""
+    line = getattr(exc, "lineno", None)
+    name = getattr(exc, "filename", None) or str(program)
+    if line is None:
+        frames = [f for f in traceback.extract_tb(exc.__traceback__) if f.filename.endswith(".scenic")]
+        if frames:
+            name, line = frames[-1].filename, frames[-1].lineno
+    message = str(exc).strip() or type(exc).__name__
+    return f"{name}" + (f", line {line}" if line else "") + f": {type(exc).__name__}: {message}"

@@ -1,0 +1,92 @@
+"""A running Scenic simulation, stepped from outside.
+
+Scenic runs a whole simulation inside one call and asks the agents' behaviours for actions. Here the ego's behaviour is
+ours: when Scenic asks it, a greenlet switches out to the caller, who looks, thinks, and switches back with a Control.
+One OS thread (Scenic wants the main one), any Scenic simulator: the embedded one and CARLA's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from closedloop_plugin.state import Control
+from closedloop_plugin.worlds.base import InvalidScene, WorldError
+from closedloop_plugin.worlds.bridge.compile import Compiled
+from closedloop_plugin.worlds.bridge.stage import Stage
+from lmms_eval_ad2.errors import require
+
+
+class Session:
+    """One simulation of one scene. `start()`, then `advance(control)` until `done`; `close()` in any case."""
+
+    def __init__(self, compiled: Compiled, simulator: Any, stage: Stage, max_ticks: int) -> None:
+        self.stage = stage
+        self.simulation: Any = None
+        self.done: str | None = None
+        self._compiled, self._simulator, self._max = compiled, simulator, max_ticks
+        greenlet = require("greenlet", "stepping Scenic from outside")
+        self._caller = greenlet.getcurrent()
+        self._exit = greenlet.GreenletExit
+        self._run = greenlet.greenlet(self._simulate)
+
+    def start(self) -> Any:
+        """Set the scene up; returns the Scenic simulation at tick 0, waiting for the ego's control."""
+        ego = self._compiled.scene.egoObject
+        ego.behavior = _driven(self)
+        return self._switch()
+
+    def advance(self, control: Control) -> Any:
+        """One tick with this control. After it `simulation` holds the next state; `done` may be set."""
+        if self.done:
+            raise WorldError(f"the simulation has ended: {self.done}")
+        return self._switch(self.stage.disturbed(control))
+
+    def close(self) -> None:
+        """Stop in mid-run: Scenic's own clean-up runs."""
+        if self._run and not self._run.dead:
+            self._run.throw(self._exit)
+
+    def _switch(self, *words: Any) -> Any:
+        try:
+            return self._run.switch(*words)
+        except InvalidScene:
+            raise
+        except Exception as exc:
+            self.done = self.done or f"failed: {exc}"
+            raise WorldError(f"{type(exc).__name__}: {exc}") from exc
+
+    def _simulate(self, *_: Any) -> Any:
+        result = self._simulator.simulate(
+            self._compiled.scene, maxSteps=self._max, timestep=self.stage.timestep, enableReplay=False, verbosity=0
+        )
+        if result is None:  # a requirement rejected it, here or in mid-run
+            self.done = "rejected"
+            raise InvalidScene("the simulation was rejected by a requirement of the scenario")
+        self.done = str(result.result.terminationReason)
+        return result
+
+    def wait(self, simulation: Any) -> Control:
+        """Called by the ego's behaviour inside the simulation: hand it out, come back with a control."""
+        self.simulation = simulation
+        self.stage.observe(simulation.objects[0], simulation.currentTime)
+        return self._caller.switch(simulation)
+
+
+def _driven(session: Session) -> Any:
+    """A Scenic behaviour, written in Python: it takes its actions from outside."""
+    from scenic.core.dynamics.behaviors import Behavior
+    from scenic.domains.driving.actions import SetBrakeAction, SetSteerAction, SetThrottleAction
+
+    class Driven(Behavior):
+        def checkPreconditions(self, *_: Any, **__: Any) -> None: ...
+
+        def checkInvariants(self, *_: Any, **__: Any) -> None: ...
+
+        def makeGenerator(self, agent: Any):  # type: ignore[no-untyped-def]
+            import scenic.syntax.veneer as veneer
+
+            while True:
+                c = session.wait(veneer.currentSimulation)
+                yield SetThrottleAction(c.throttle), SetBrakeAction(c.brake), SetSteerAction(c.steer)
+
+    return Driven()
