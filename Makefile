@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-FILES  := setup.cfg pyproject.toml constraints.txt scripts/install.py scripts/torchvision_shim.py
+FILES  := setup.cfg pyproject.toml constraints.txt scripts/install.py scripts/torchvision_shim.py scripts/opencv_choice.py
 export HF_HUB_OFFLINE := 1
 
 .PHONY: demo test check bench clean
@@ -23,7 +23,7 @@ bench: $(VENV)/.installed-dev
 
 $(VENV)/.installed: $(FILES)
 	@echo "first run: installs into $(VENV), about 3 minutes; afterwards the demo takes about 1 minute"
-	$(PYTHON) scripts/install.py --venv $(VENV)
+	$(PYTHON) scripts/install.py --venv $(VENV) --extras drive
 	@touch $@
 
 $(VENV)/.installed-dev: $(FILES)

@@ -11,6 +11,12 @@ INSTALL: dict[str, str] = {
     "swift": "pip install 'lmms-eval-ad2[swift]'",
     "sentence_transformers": "pip install 'lmms-eval-ad2[embedding]'",
     "lmms_eval": "pip install lmms-eval==0.7.3",
+    "scenic": "pip install 'lmms-eval-ad2[drive]'",
+    "greenlet": "pip install 'lmms-eval-ad2[drive]'",
+    "shapely": "pip install 'lmms-eval-ad2[drive]'",
+    "cv2": "pip install 'lmms-eval-ad2[drive]'",
+    "av": "pip install 'lmms-eval-ad2[drive]'",
+    "carla": "pip install 'lmms-eval-ad2[carla]'",
 }
 
 

@@ -42,7 +42,8 @@ def main() -> int:
     print("installing (2 to 4 minutes the first time) ...", flush=True)
     # One command: a second one could replace the CPU build by a newer CUDA one.
     pip(python, "install", "-q", "-c", str(CONSTRAINTS), *index, TORCH, "-e", target)
-    subprocess.run([python, ROOT / "scripts" / "torchvision_shim.py"], check=True)
+    for script in ("torchvision_shim.py", "opencv_choice.py"):
+        subprocess.run([python, ROOT / "scripts" / script], check=True)
     print(f"installed in {time.monotonic() - started:.0f} s", flush=True)
     return 0
 

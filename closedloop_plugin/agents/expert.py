@@ -1,0 +1,219 @@
+"""A driver that knows everything: the upper bound, and the proof that a scenario can be survived. Privileged.
+
+Each decision: (1) where across the road (manoeuvre.py), (2) the speed that bends, lights, stop signs and the car ahead
+allow, (3) rollouts against everybody's forecast (forecast.py): the strongest acceleration after which a way on or a
+way to stop remains free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.agents import forecast, manoeuvre, tracking
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.manoeuvre import EGO_LENGTH, EGO_WIDTH, Lateral, Patience, Seen
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.state import Decision, Signal, Truth
+from closedloop_plugin.worlds.base import Camera
+
+FRONT = EGO_LENGTH / 2
+FIRSTS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)
+
+
+@dataclass
+class Mind:
+    """What the driver remembers of an episode."""
+
+    s: float | None = None
+    time_s: float = 0.0
+    lateral: Lateral = field(default_factory=Lateral)
+    patience: Patience = field(default_factory=Patience)
+    stopped: set[str] = field(default_factory=set)  # stop signs done
+    waited_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Scene:
+    """One tick, in the route's frame."""
+
+    truth: Truth
+    road: RoadMap
+    actors: list[Seen]
+    s: float
+    d: float
+    speed: float
+
+
+class Expert:
+    """Privileged reference driver."""
+
+    name = "expert (privileged)"
+    privileged = True
+    local = True
+    cameras: tuple[Camera, ...] = ()
+
+    def __init__(self) -> None:
+        self._minds: dict[str, Mind] = {}
+
+    def start(self, episode: str, seed: int) -> None:
+        self._minds[episode] = Mind()
+
+    def end(self, episode: str) -> None:
+        self._minds.pop(episode, None)
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name, "privileged": True}
+
+    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        return [self._one(ask) for ask in asks]
+
+    def _one(self, ask: Ask) -> Decision:
+        if ask.truth is None or ask.road is None:
+            return Decision(error="the expert needs the truth and the road")
+        mind = self._minds.setdefault(ask.episode, Mind())
+        scene = look(ask.truth, ask.road, mind)
+        choose_side(scene, mind)
+        top = speed_limit(scene, mind)
+        wanted = min(tracking.to_speed(top, scene.speed), follow(scene, mind))
+        acceleration, nudge = safest(scene, mind, wanted, top)
+        mind.waited_s = mind.waited_s + 0.05 if scene.speed < 0.2 else 0.0
+        ahead = np.array([scene.s + 3.0])
+        offset = float(mind.lateral.at(ahead)[0]) + nudge
+        control = tracking.control(ask.truth.ego, ask.road.path, scene.s, offset, acceleration)
+        return Decision(control=control, thought={"a": round(acceleration, 2), "offset": round(offset, 2), "top": top})
+
+
+def look(truth: Truth, road: RoadMap, mind: Mind) -> Scene:
+    """Place everybody on the route; the driver's own place moves on from the last one."""
+    s, d = road.path.locate(truth.ego.x, truth.ego.y, mind.s)
+    first = mind.s is None
+    dt = max(truth.time_s - mind.time_s, 0.0)
+    mind.s, mind.time_s = s, truth.time_s
+    actors = manoeuvre.seen(road.path, truth, s)
+    mind.patience.watch(actors, dt)
+    if first and abs(d) > 0.3:  # starts beside its lane (ParkingExit): the way in is a ramp as well
+        mind.lateral = Lateral(s, d, d, 1.0, "parked")
+    return Scene(truth, road, actors, s, d, truth.ego.speed)
+
+
+def choose_side(scene: Scene, mind: Mind) -> None:
+    """Begin or end a move across the road."""
+    lateral, s, d = mind.lateral, scene.s, scene.d
+    if manoeuvre.siren_behind(scene.actors, s):
+        lanes = scene.road.facts.get("lanes", {})
+        width = scene.road.lane_width
+        side = -width if lanes.get("right") else width if lanes.get("left") else -0.7
+        if manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, side):
+            lateral.go(s, d, side, scene.speed, "yield")
+        return
+    if lateral.why == "parked":
+        if manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, 0.0):
+            lateral.go(s, d, 0.0, scene.speed, "")
+        return
+    group = manoeuvre.blockers(scene.road, scene.truth, scene.actors, mind.patience, s)
+    way = manoeuvre.way_round(scene.road, scene.truth, group) if group else None
+    if way is None:
+        if not group and lateral.target and manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, 0.0):
+            lateral.go(s, d, 0.0, scene.speed, "")
+        return
+    target, why = way
+    if lateral.target == target or group[0].s - s > 45.0:
+        return
+    free = manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, target)
+    if why == "oncoming" and lateral.why != "oncoming":
+        end = max(x.s + x.half_s + max(x.v_s, 0.0) * 4.0 for x in group)
+        near = group[0].s - group[0].half_s - s < 26.0
+        free = free and near and manoeuvre.oncoming_is_free(scene.actors, s, scene.speed, end, target)
+    if free:
+        lateral.go(s, d, target, scene.speed, why)
+
+
+def speed_limit(scene: Scene, mind: Mind) -> float:
+    """Bends, the limit, red lights and stop signs: the speed for now, m/s."""
+    top = tracking.curve_speed(scene.road.path, scene.s, scene.speed, 0.65 * scene.road.speed_limit)
+    for line in scene.road.stop_lines:
+        if not line.on_route or line.route_s is None:
+            continue
+        gap = line.route_s - (scene.s + FRONT)
+        if not -0.8 < gap < 60.0:
+            continue
+        if line.control == "signal":
+            state = scene.truth.signals.get(line.id, Signal.GREEN)
+            stoppable = gap > scene.speed**2 / (2 * 4.5)
+            hold = (state == Signal.RED and gap > -0.3) or (state == Signal.YELLOW and stoppable)
+        else:
+            if line.control == "stop" and scene.speed < 0.08 and gap < 3.0:
+                mind.stopped.add(line.id)
+            hold = line.control == "stop" and line.id not in mind.stopped
+        if hold:
+            room = gap - 0.8
+            top = min(top, math.sqrt(2 * 2.2 * room) if room > 0.15 else 0.0)
+    return top
+
+
+def follow(scene: Scene, mind: Mind) -> float:
+    """IDM acceleration behind the nearest thing in the ego's own corridor, m/s2."""
+    best = math.inf
+    for x in scene.actors:
+        ahead = float(mind.lateral.at(np.array([x.s - x.half_s]))[0])
+        if x.s <= scene.s + 1.0 or x.v_s < -1.0 or abs(x.d - ahead) > x.half_d + EGO_WIDTH / 2 + 0.15:
+            continue
+        if abs(x.v_d) > 1.0:
+            continue  # crossing: the rollouts' part
+        waits = scene.truth.oncoming_allowed and mind.patience.stands(x) and mind.lateral.target == 0.0
+        gap = x.s - x.half_s - scene.s - FRONT
+        still = 9.5 if waits else 3.0
+        v, lead = scene.speed, max(x.v_s, 0.0)
+        wanted = still + max(0.0, 1.3 * v + v * (v - lead) / (2 * math.sqrt(2.0 * 3.0)))
+        best = min(best, 2.0 * (1 - (wanted / max(gap, 0.1)) ** 2))
+    return max(best, -8.0)
+
+
+def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> tuple[float, float]:
+    """(acceleration, sideways nudge): the strongest acceleration up to the wanted one that leaves a free way."""
+    others = [x.actor for x in scene.actors if matters(x, scene, mind)]
+    firsts = [wanted] + [a for a in FIRSTS if a < wanted - 0.05]
+    if not others:
+        return wanted, 0.0
+    discs = forecast.forecast(others)
+    margin = 0.15 if mind.waited_s < 20.0 else 0.0
+    runs = [forecast.rollout(scene.speed, a, then, max(top, 3.0)) for a in firsts for then in (1.8, -5.0)]
+    starts = scene.s + np.stack(runs)
+
+    def free(nudge: float) -> np.ndarray:
+        ramp = mind.lateral
+
+        def plan(s: np.ndarray) -> np.ndarray:
+            return ramp.at(s) + nudge * np.clip((s - scene.s) / 8.0, 0.0, 1.0)
+
+        hit = forecast.touches(scene.road.path, starts, plan, (EGO_LENGTH, EGO_WIDTH), discs, margin)
+        return hit.reshape(-1, 2).max(1)
+
+    straight = free(0.0)
+    good = np.flatnonzero(np.isinf(straight))
+    if len(good) and firsts[good[0]] > -2.5:
+        return firsts[good[0]], 0.0
+    for nudge in (-0.7, 0.7):
+        other = free(nudge)
+        fine = np.flatnonzero(np.isinf(other))
+        if len(fine) and (not len(good) or firsts[fine[0]] > firsts[good[0]]):
+            return firsts[fine[0]], nudge
+    if len(good):
+        return firsts[good[0]], 0.0
+    return min(firsts[int(straight.argmax())], -6.0), 0.0
+
+
+def matters(x: Seen, scene: Scene, mind: Mind) -> bool:
+    """Who belongs into the rollouts: not those who follow behind in the ego's own lane: they watch us."""
+    if x.s + x.half_s > scene.s - FRONT:
+        return True
+    moving_over = abs(mind.lateral.target - scene.d) > 0.8
+    parallel = abs(x.v_d) < 1.0
+    if not parallel:
+        return True
+    return moving_over and abs(x.d - scene.d) > 1.3 and abs(x.d - mind.lateral.target) < x.half_d + 1.3

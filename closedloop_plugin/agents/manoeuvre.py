@@ -1,0 +1,173 @@
+"""Where across the road: passing what blocks the lane, and making room for an ambulance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.path import Path
+from closedloop_plugin.state import EMERGENCY, PEDESTRIANS, STATIC, Actor, Kind, Signal, Truth
+
+EGO_LENGTH, EGO_WIDTH = 4.7, 2.0
+SIDE = 0.45  # m to what is passed
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An actor in the route's frame: s, d of its centre, half its extent along both, speed along and across (m/s)."""
+
+    actor: Actor
+    s: float
+    d: float
+    half_s: float
+    half_d: float
+    v_s: float
+    v_d: float
+
+
+def seen(path: Path, truth: Truth, near: float, reach: float = 90.0) -> list[Seen]:
+    """All actors within reach, in the route's frame."""
+    out = []
+    for a in truth.actors:
+        if math.hypot(a.x - truth.ego.x, a.y - truth.ego.y) > reach:
+            continue
+        s, d = path.locate(a.x, a.y, near, reach)
+        turn = a.yaw - path.pose(s)[2]
+        c, k = abs(math.cos(turn)), abs(math.sin(turn))
+        half = a.length / 2, a.width / 2
+        out.append(
+            Seen(
+                a, s, d, c * half[0] + k * half[1], k * half[0] + c * half[1],
+                a.speed * math.cos(turn), a.speed * math.sin(turn),
+            )
+        )  # fmt: skip
+    return out
+
+
+@dataclass
+class Lateral:
+    """The offset from the route that the car is to hold: a ramp from one value to another. Mutable, one an episode."""
+
+    start_s: float = 0.0
+    start_d: float = 0.0
+    target: float = 0.0
+    length: float = 1.0
+    why: str = ""  # "", pass, oncoming, yield
+
+    def at(self, s: np.ndarray) -> np.ndarray:
+        u = np.clip((s - self.start_s) / self.length, 0.0, 1.0)
+        return self.start_d + (self.target - self.start_d) * u * u * (3 - 2 * u)
+
+    def go(self, s: float, d: float, target: float, speed: float, why: str) -> None:
+        """Begin to move over, from where the car is."""
+        if abs(target - self.target) < 0.05 and why == self.why:
+            return
+        self.start_s, self.start_d, self.target, self.why = s, d, target, why
+        self.length = min(max(2.2 * speed, 9.0), 32.0) * max(abs(target - d) / 3.5, 0.6)
+
+
+@dataclass
+class Patience:
+    """For how long each actor has stood still, s."""
+
+    still: dict[str, float] = field(default_factory=dict)
+
+    def watch(self, actors: Sequence[Seen], dt: float) -> None:
+        for x in actors:
+            moving = abs(x.actor.speed) > 0.4
+            self.still[x.actor.id] = 0.0 if moving else self.still.get(x.actor.id, 0.0) + dt
+
+    def stands(self, x: Seen) -> bool:
+        return x.actor.kind in STATIC or self.still.get(x.actor.id, 0.0) > 1.2
+
+
+def blockers(road: RoadMap, truth: Truth, actors: Sequence[Seen], patience: Patience, s: float) -> list[Seen]:
+    """What stands (or cycles slowly) in the ego's lane ahead and is no queue: nearest first, one group."""
+    red = [
+        x.route_s
+        for x in road.stop_lines
+        if x.route_s is not None and x.route_s > s and truth.signals.get(x.id, Signal.GREEN) != Signal.GREEN
+    ]
+    found: list[Seen] = []
+    for x in sorted(actors, key=lambda x: x.s):
+        slow = x.actor.kind == Kind.BICYCLE and 0 <= x.v_s < 6.0 and abs(x.v_d) < 0.7
+        if not (slow or patience.stands(x)) or x.actor.kind in PEDESTRIANS:
+            continue
+        if x.s + x.half_s < s - 3.0 or x.s - s > 60.0 or abs(x.d) > x.half_d + EGO_WIDTH / 2 + 0.3:
+            continue
+        if any(start - 10.0 < x.s < end + 3.0 for start, end in road.junctions):
+            continue
+        if x.actor.kind not in STATIC and any(0 < line - x.s < 25.0 for line in red):
+            continue
+        if found and x.s - x.half_s > found[-1].s + found[-1].half_s + 22.0:
+            break
+        found.append(x)
+    return found
+
+
+def way_round(road: RoadMap, truth: Truth, group: Sequence[Seen]) -> tuple[float, str] | None:
+    """(offset, why) with which the group can be passed, the smallest first; None: there is none."""
+    lanes = road.facts.get("lanes", {})
+    width = road.lane_width
+    left = max(x.d + x.half_d for x in group) + EGO_WIDTH / 2 + SIDE
+    right = min(x.d - x.half_d for x in group) - EGO_WIDTH / 2 - SIDE
+    slack = width / 2 - EGO_WIDTH / 2 + 0.1
+    options: list[tuple[float, str]] = []
+    if left <= slack:
+        options.append((left, "pass"))
+    if right >= -slack:
+        options.append((right, "pass"))
+    for n in range(1, int(lanes.get("left", 0)) + 1):
+        if left <= n * width + slack:
+            options.append((n * width, "pass"))
+            break
+    for n in range(1, int(lanes.get("right", 0)) + 1):
+        if right >= -n * width - slack:
+            options.append((-n * width, "pass"))
+            break
+    if not options and truth.oncoming_allowed and int(lanes.get("oncoming", 0)) and left <= width + 1.2:
+        options.append((max(left, 0.8 * width), "oncoming"))
+    return min(options, key=lambda o: abs(o[0])) if options else None
+
+
+def gap_is_free(actors: Sequence[Seen], s: float, d: float, speed: float, target: float) -> bool:
+    """Nobody beside or fast from behind in the lane to move into."""
+    for x in actors:
+        if abs(x.d - target) > x.half_d + 1.3 or abs(x.d - d) < 1.3:
+            continue
+        behind = s - EGO_LENGTH / 2 - (x.s + x.half_s)
+        if x.v_s < -1.0 or x.s > s + EGO_LENGTH:
+            continue  # oncoming: oncoming_is_free; ahead: the rollouts
+        if behind < 4.0 + max(0.0, x.v_s - speed) * 3.0:
+            return False
+    return True
+
+
+def oncoming_is_free(actors: Sequence[Seen], s: float, speed: float, end: float, target: float) -> bool:
+    """No oncoming car reaches us before we are back."""
+    distance = end + EGO_LENGTH + 14.0 - s
+    seconds = time_for(distance, speed, top=8.0)
+    back = end + EGO_LENGTH + 14.0
+    coming = (x for x in actors if x.v_s < -0.5 and abs(x.d - target) < x.half_d + 2.2 and x.s > s - 5)
+    return all(x.s + x.v_s * seconds >= back for x in coming)
+
+
+def time_for(distance: float, speed: float, top: float, accelerate: float = 2.0) -> float:
+    """Seconds for a distance from this speed, accelerating to top."""
+    ramp = max(top - speed, 0.0) / accelerate
+    covered = speed * ramp + accelerate * ramp * ramp / 2
+    if covered >= distance:
+        return (-speed + math.sqrt(speed * speed + 2 * accelerate * distance)) / accelerate
+    return ramp + (distance - covered) / max(top, speed)
+
+
+def siren_behind(actors: Sequence[Seen], s: float) -> bool:
+    """An emergency vehicle with its siren on comes from behind, or is just passing."""
+    return any(
+        x.actor.kind in EMERGENCY and "siren" in x.actor.lamps and x.actor.speed > 1.0 and -70.0 < x.s - s < 6.0
+        for x in actors
+    )

@@ -1,0 +1,61 @@
+"""From a wanted line and acceleration to wheel and pedals: what the expert and the baselines share."""
+
+from __future__ import annotations
+
+import math
+
+from closedloop_plugin.frames import to_ego
+from closedloop_plugin.path import Path
+from closedloop_plugin.state import Actor, Control
+
+WHEELBASE = 2.9  # m, a mid-size car
+MAX_WHEEL = math.radians(35)  # of the inner front wheel at steer = 1
+ENGINE = 4.5  # m/s2 that full throttle gives at town speeds
+BRAKES = 8.0  # m/s2 at full brake
+
+
+def pursuit(ego: Actor, path: Path, s: float, offset: float, speed: float) -> float:
+    """Pure pursuit towards the path `offset` metres to the left of it: steer in [-1, 1], right > 0."""
+    ahead = min(max(0.55 * speed + 2.2, 3.2), 12.0)
+    x, y, _ = path.pose(s + ahead, offset)
+    rear_x, rear_y = ego.x - math.cos(ego.yaw) * WHEELBASE / 2, ego.y - math.sin(ego.yaw) * WHEELBASE / 2
+    forward, left = to_ego(x, y, rear_x, rear_y, ego.yaw)
+    reach = max(math.hypot(forward, left), 1.0)
+    wheel = math.atan2(2 * WHEELBASE * left, reach * reach)
+    return min(max(-wheel / MAX_WHEEL, -1.0), 1.0)
+
+
+def pedals(acceleration: float, speed: float) -> tuple[float, float]:
+    """(throttle, brake) for a wanted acceleration in m/s2; a standing car that is to stay gets the brake."""
+    if speed < 0.3 and acceleration <= 0:
+        return 0.0, 0.6
+    if acceleration >= 0:
+        return min((acceleration + 0.02 * speed) / ENGINE, 1.0), 0.0
+    coasting = 0.1 + 0.01 * speed  # what the car loses by itself
+    return 0.0, min(max(-acceleration - coasting, 0.0) / BRAKES, 1.0)
+
+
+def to_speed(wanted: float, speed: float, brake: float = 4.0, accelerate: float = 2.0) -> float:
+    """Acceleration that brings the car to a speed within about a second."""
+    return min(max(1.2 * (wanted - speed), -brake), accelerate)
+
+
+def curve_speed(path: Path, s: float, speed: float, limit: float, sideways: float = 2.2) -> float:
+    """Highest speed now that still fits every bend within braking reach, m/s."""
+    reach = 6.0 + speed * speed / 4.0
+    best = limit
+    step = 0
+    while step * 1.5 < reach:
+        at = s + step * 1.5
+        bend = abs(path.bend(max(at - 1.5, 0.0), 3.0)) / 3.0
+        if bend > 1e-3:
+            allowed = math.sqrt(sideways / bend)
+            best = min(best, math.sqrt(allowed * allowed + 2 * 2.0 * step * 1.5))
+        step += 1
+    return max(best, 2.0)
+
+
+def control(ego: Actor, path: Path, s: float, offset: float, acceleration: float) -> Control:
+    """Wheel and pedals together."""
+    throttle, brake = pedals(acceleration, ego.speed)
+    return Control(pursuit(ego, path, s, offset, ego.speed), throttle, brake).checked()
