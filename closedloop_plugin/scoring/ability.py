@@ -1,0 +1,169 @@
+"""The five abilities of Bench2Drive and their mean, the Skill Score.
+
+Success counts per ability over the routes that have a record; one without leaves the denominator (unlike Driving Score
+and Success Rate) and is listed, as the official script lists it under "crashed".
+
+Traffic_Signs has two official variants. N: records of its types, S: successes, J: those that passed the junction test.
+    v0.0.3   every record counts twice: (S + J) / 2N; the published tables
+    v0.0.4   a failed record that passed the junction test is credited: records with success or the test, / N
+Junction test: driven past the route's first junction without an infraction at a stop sign or a red light. It needs the
+town's map (or a record of ours, which counts its junctions); where one record cannot be tested the figure is S / N,
+labelled partial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from closedloop_plugin.scoring.official_record import OfficialRecord
+from lmms_eval_ad2.errors import Ad2Error
+
+VARIANTS = ("v0.0.3", "v0.0.4")
+
+# route id -> share of the route, in [0, 1], that must be exceeded to have passed the first junction (the official
+# script: (waypoints up to the junction + 8) / waypoints, at 1 m), or whether the junction was passed.
+Junctions = Mapping[str, float | bool]
+
+_JUNCTION_TURNS = (
+    "EnterActorFlow",
+    "CrossingBicycleFlow",
+    "NonSignalizedJunctionLeftTurn",
+    "NonSignalizedJunctionRightTurn",
+    "NonSignalizedJunctionLeftTurnEnterFlow",
+    "SignalizedJunctionLeftTurn",
+    "SignalizedJunctionRightTurn",
+    "SignalizedJunctionLeftTurnEnterFlow",
+)
+_JUNCTION_HAZARDS = (
+    "BlockedIntersection",
+    "OppositeVehicleTakingPriority",
+    "OppositeVehicleRunningRedLight",
+    "PedestrianCrossing",
+    "VehicleTurningRoute",
+    "VehicleTurningRoutePedestrian",
+)
+
+# ability -> scenario types; a type may be in several.
+ABILITIES: Mapping[str, frozenset[str]] = {
+    "Overtaking": frozenset(
+        {
+            "Accident",
+            "AccidentTwoWays",
+            "ConstructionObstacle",
+            "ConstructionObstacleTwoWays",
+            "HazardAtSideLane",
+            "HazardAtSideLaneTwoWays",
+            "ParkedObstacle",
+            "ParkedObstacleTwoWays",
+            "VehicleOpensDoorTwoWays",
+        }
+    ),
+    "Merging": frozenset(
+        {
+            *_JUNCTION_TURNS,
+            "HighwayCutIn",
+            "HighwayExit",
+            "InterurbanActorFlow",
+            "InterurbanAdvancedActorFlow",
+            "MergerIntoSlowTraffic",
+            "MergerIntoSlowTrafficV2",
+            "ParkingExit",
+            "SequentialLaneChange",
+        }
+    ),
+    "Emergency_Brake": frozenset(
+        {
+            *_JUNCTION_HAZARDS,
+            "ControlLoss",
+            "DynamicObjectCrossing",
+            "HardBreakRoute",
+            "ParkingCrossingPedestrian",
+            "ParkingCutIn",
+            "StaticCutIn",
+        }
+    ),
+    "Give_Way": frozenset({"InvadingTurn", "YieldToEmergencyVehicle"}),
+    "Traffic_Signs": frozenset(
+        {
+            *_JUNCTION_TURNS,
+            *_JUNCTION_HAZARDS,
+            "T_Junction",
+            "VanillaNonSignalizedTurn",
+            "VanillaNonSignalizedTurnEncounterStopsign",
+            "VanillaSignalizedTurnEncounterGreenLight",
+            "VanillaSignalizedTurnEncounterRedLight",
+        }
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One ability. `values`: each record's share of success in [0, 1]; `routes`: its route id, the same order."""
+
+    values: tuple[float, ...]
+    routes: tuple[str, ...]
+    partial: bool = False  # Traffic_Signs without the junction test
+    untested: int = 0  # records whose junction test is not known
+    at_most: float | None = None  # where partial: the figure if every record that can still pass the test did
+
+    @property
+    def percent(self) -> float | None:
+        return 100.0 * sum(self.values) / len(self.values) if self.values else None
+
+
+def of_type(scenario: str) -> tuple[str, ...]:
+    """The abilities that a scenario type tests."""
+    return tuple(name for name, types in ABILITIES.items() if scenario in types)
+
+
+def skills(
+    records: Sequence[tuple[str, OfficialRecord]], variant: str = "v0.0.3", junctions: Junctions | None = None
+) -> dict[str, Skill]:
+    """All five, from (scenario type by the route file, record)."""
+    if variant not in VARIANTS:
+        raise Ad2Error(f"no Traffic_Signs variant {variant!r}; known: {', '.join(VARIANTS)}")
+    found = {}
+    for name, types in ABILITIES.items():
+        members = [record for scenario, record in records if scenario in types]
+        if name == "Traffic_Signs":
+            found[name] = traffic_signs(members, variant, junctions or {})
+        else:
+            found[name] = Skill(tuple(float(r.success) for r in members), tuple(r.route_id for r in members))
+    return found
+
+
+def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Junctions) -> Skill:
+    """Traffic_Signs over records of its types."""
+    tests = [passed_junction(r, junctions) for r in records]
+    routes = tuple(r.route_id for r in records)
+    untested = sum(test is None for test in tests)
+    values = [_credit(r.success, test is not False, variant) for r, test in zip(records, tests, strict=True)]
+    if not untested:
+        return Skill(tuple(values), routes)
+    plain = tuple(float(r.success) for r in records)
+    return Skill(plain, routes, True, untested, 100.0 * sum(values) / len(values))
+
+
+def passed_junction(record: OfficialRecord, junctions: Junctions) -> bool | None:
+    """The junction test; None where the map would have to say. No infraction at lights or signs is part of it."""
+    if record.infractions["stop_infraction"] or record.infractions["red_light"] or not record.score_route:
+        return False
+    fact = junctions.get(record.route_id)
+    if fact is None:
+        return None if record.junctions_passed is None else record.junctions_passed > 0
+    if isinstance(fact, bool):
+        return fact
+    return record.score_route / 100.0 > fact
+
+
+def _credit(success: bool, passed: bool, variant: str) -> float:
+    return (success + passed) / 2 if variant == "v0.0.3" else float(success or passed)
+
+
+def skill_score(found: Mapping[str, Skill]) -> float | None:
+    """Mean of the five in percent; None where one of them has no record."""
+    values = [skill.percent for skill in found.values()]
+    known = [value for value in values if value is not None]
+    return sum(known) / len(ABILITIES) if len(known) == len(ABILITIES) else None

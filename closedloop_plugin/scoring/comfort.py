@@ -1,0 +1,176 @@
+"""Comfortness (Bench2Drive calls it smoothness): the share of 20-sample segments in which six quantities keep bounds.
+
+Both modes: at each sample lon = a . forward, lat = a . right, magnitude = |a|, all in the plane, and the yaw rate; each
+smoothed by a Savitzky-Golay filter (order 2, window min(7, n)) within its segment; jerks are derivatives, by the same
+filter, of the smoothed accelerations. A segment is comfortable when every sample of all six is strictly inside. A last
+segment of fewer than 20 samples is left out; an episode of 20 or fewer is one segment; fewer than 3 cannot be filtered.
+
+`official`   as Bench2Drive's script computes: dt = 0.1 s whatever the rate; the yaw rate as CARLA gives it (degrees/s)
+             against bounds in rad/s, and "unwrapped" like an angle (whole turns of 2 pi between neighbours removed);
+             "yaw acceleration" is the yaw rate once more, without a derivative.
+`corrected`  dt = the real distance of samples; yaw rate in rad/s, not unwrapped; yaw acceleration is its derivative.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import savgol_filter
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+Floats = NDArray[np.float64]
+
+MODES = ("official", "corrected")
+OFFICIAL_DT = 0.1  # s
+SEGMENT = 20  # samples
+WINDOW, ORDER = 7, 2
+FIELDS = ("acceleration", "angular_velocity", "forward_vector", "right_vector")
+
+# quantity -> (low, high), strict; m/s2, m/s3, rad/s2, rad/s
+BOUNDS = {
+    "lon_acceleration": (-4.05, 2.40),
+    "lat_acceleration": (-4.89, 4.89),
+    "magnitude_jerk": (-8.37, 8.37),
+    "lon_jerk": (-4.13, 4.13),
+    "yaw_acceleration": (-1.93, 1.93),
+    "yaw_rate": (-0.95, 0.95),
+}
+
+
+@dataclass(frozen=True)
+class Motion:
+    """An episode's samples, each array (n, 3), CARLA's axes: m/s2; degrees/s; unit vectors. `steps`: (n,) ticks."""
+
+    acceleration: Floats
+    angular_velocity: Floats
+    forward_vector: Floats
+    right_vector: Floats
+    steps: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.acceleration)
+
+
+def share(motion: Motion, mode: str, dt: float = 0.05) -> float | None:
+    """Share of comfortable segments in [0, 1]; None with fewer than 3 samples. `dt`: s, for `corrected` only."""
+    verdicts = segments(motion, mode, dt)
+    return sum(verdicts) / len(verdicts) if verdicts else None
+
+
+def segments(motion: Motion, mode: str, dt: float = 0.05) -> list[bool]:
+    """The verdict on each segment, in order."""
+    if mode not in MODES:
+        raise Ad2Error(f"no comfort mode {mode!r}; known: {', '.join(MODES)}")
+    n = len(motion)
+    if n <= ORDER:
+        return []
+    cuts = [slice(0, n)] if n <= SEGMENT else [slice(i, i + SEGMENT) for i in range(0, n - SEGMENT + 1, SEGMENT)]
+    return [comfortable(quantities(motion, cut, mode, dt)) for cut in cuts]
+
+
+def comfortable(values: Mapping[str, Floats]) -> bool:
+    """Every sample of all six strictly inside its bounds."""
+    return all(bool(((values[name] > low) & (values[name] < high)).all()) for name, (low, high) in BOUNDS.items())
+
+
+def quantities(motion: Motion, cut: slice, mode: str, dt: float) -> dict[str, Floats]:
+    """The six quantities of one segment, each (n,), as the mode computes them."""
+    a, forward, right = (
+        np.asarray(x)[cut, :2] for x in (motion.acceleration, motion.forward_vector, motion.right_vector)
+    )
+    rate = np.asarray(motion.angular_velocity)[cut, 2]
+    official = mode == "official"
+    delta = OFFICIAL_DT if official else dt
+    lon = _smooth((a * forward).sum(axis=1))
+    magnitude = _smooth(np.hypot(a[:, 0], a[:, 1]))
+    yaw_rate = _smooth(_unturned(rate) if official else np.radians(rate))
+    return {
+        "lon_acceleration": lon,
+        "lat_acceleration": _smooth((a * right).sum(axis=1)),
+        "magnitude_jerk": _smooth(magnitude, delta),
+        "lon_jerk": _smooth(lon, delta),
+        "yaw_acceleration": yaw_rate if official else _smooth(yaw_rate, delta),
+        "yaw_rate": yaw_rate,
+    }
+
+
+def _smooth(values: Floats, delta: float | None = None) -> Floats:
+    """Filtered; with `delta` (s) its first derivative instead."""
+    window = min(WINDOW, len(values))
+    if delta is None:
+        return savgol_filter(values, window, ORDER)
+    return savgol_filter(values, window, ORDER, deriv=1, delta=delta)
+
+
+def _unturned(values: Floats) -> Floats:
+    """Steps between neighbours brought within half a turn of 2 pi, as one does with angles."""
+    turns = np.zeros_like(values)
+    turns[1:] = np.cumsum(np.round(np.diff(values) / math.tau))
+    return values - math.tau * turns
+
+
+def read_motion(file: File) -> Motion:
+    """A metric_info.json: an object keyed by tick, each with the four vectors of FIELDS (more is ignored)."""
+    file = File(file)
+    try:
+        data = json.loads(file.read_text("utf-8"))
+    except OSError as exc:
+        raise Ad2Error(f"{file}: cannot be read ({exc.strerror})") from exc
+    except (ValueError, RecursionError) as exc:
+        raise Ad2Error(f"{file}: not a whole JSON file ({exc}); remove it to score without it") from exc
+    return parse_motion(data, file)
+
+
+def find_motions(folder: File, names: Mapping[tuple[str, int], str]) -> dict[tuple[str, int], Motion]:
+    """Motion of each (route id, repetition) whose file is there; `names`: its save_name in the result file.
+
+    Looked for, in this order: FOLDER/<save_name>/metric_info.json (Bench2Drive), FOLDER/<route>_rep<k>.json (ours).
+    """
+    if not folder.is_dir():
+        raise Ad2Error(f"{folder}: no such folder of metric_info files")
+    found: dict[tuple[str, int], Motion] = {}
+    for (route, k), save_name in names.items():
+        own = folder / f"{route}_rep{k}.json"
+        # The name comes from a file: only its last part, so that it cannot lead out of the folder.
+        official = folder / File(save_name).name / "metric_info.json" if save_name else own
+        file = official if official.is_file() else own
+        if file.is_file():
+            found[route, k] = read_motion(file)
+    if not found:
+        raise Ad2Error(f"{folder}: no metric_info of these records; expected <save_name>/metric_info.json or "
+                       "<route>_rep<k>.json in it")  # fmt: skip
+    return found
+
+
+def parse_motion(data: Any, file: object = "metric_info") -> Motion:
+    """As read_motion, from the parsed object. Ticks are put in order of their number."""
+    if not isinstance(data, dict) or not data:
+        raise DataError(file, None, "(top)", "an object keyed by tick", data)
+    rows = sorted(((_step(file, key), value) for key, value in data.items()), key=lambda row: row[0])
+    columns = {name: np.array([_vector(file, step, row, name) for step, row in rows]) for name in FIELDS}
+    return Motion(**columns, steps=np.array([step for step, _ in rows]))
+
+
+def _step(file: object, key: str) -> int:
+    if not (key.isascii() and key.isdigit() and len(key) < 16):
+        raise DataError(file, None, "(key)", "the number of a tick", key)
+    return int(key)
+
+
+def _vector(file: object, step: int, row: Any, name: str) -> list[float]:
+    value = row.get(name) if isinstance(row, dict) else row
+    if not isinstance(value, list) or len(value) != 3 or not all(map(_is_finite, value)):
+        raise DataError(file, f"tick {step}", name, "three finite numbers", value)
+    return [float(x) for x in value]
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e15 < value < 1e15

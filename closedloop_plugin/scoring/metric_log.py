@@ -1,0 +1,61 @@
+"""Writes what Comfortness reads, in the layout and the axes of Bench2Drive's metric_info.json.
+
+    {"0": {"acceleration": [x, y, z], "angular_velocity": [..], "forward_vector": [..], "right_vector": [..],
+           "location": [..], "rotation": [roll, pitch, yaw]}, "1": ...}
+
+CARLA's left-handed axes, as `carla` itself would give them: y and yaw change their sign against the map frame (through
+frames.py), angular velocity in degrees/s, rotation in degrees. Our worlds are flat: z, roll and pitch are 0.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.frames import to_carla
+from closedloop_plugin.scoring.comfort import MODES, parse_motion, segments
+from closedloop_plugin.state import Truth
+
+_DECIMALS = 5  # a file of 4,000 ticks stays near 1 MB
+
+
+class MetricLog:
+    """One episode's log. A tick that is told twice keeps its last state."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, dict[str, list[float]]] = {}
+        self._times: dict[int, float] = {}
+
+    def add(self, truth: Truth) -> None:
+        ego = truth.ego
+        x, y, yaw = to_carla(ego.x, ego.y, ego.yaw)
+        ax, ay, _ = to_carla(ego.ax, ego.ay)
+        c, s = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
+        row = {
+            "acceleration": [ax, ay, 0.0],
+            "angular_velocity": [0.0, 0.0, -math.degrees(ego.yaw_rate)],
+            "forward_vector": [c, s, 0.0],
+            "right_vector": [-s, c, 0.0],
+            "location": [x, y, 0.0],
+            "rotation": [0.0, 0.0, yaw],
+        }
+        self._rows[truth.tick] = {name: [round(v, _DECIMALS) + 0.0 for v in values] for name, values in row.items()}
+        self._times[truth.tick] = truth.time_s
+
+    def to_json(self) -> dict[str, Any]:
+        return {str(tick): self._rows[tick] for tick in sorted(self._rows)}
+
+    def comfort(self) -> dict[str, Any]:
+        """{"official": share, "corrected": share, "segments": number, "dt": s}: what the file of `to_json` gives.
+
+        The shares are None with fewer than three ticks. dt is the median distance of the logged times.
+        """
+        if len(self._rows) < 3:
+            return {**dict.fromkeys(MODES), "segments": 0, "dt": None}
+        motion = parse_motion(self.to_json())
+        dt = round(float(np.median(np.diff([self._times[t] for t in sorted(self._times)]))), 9)
+        verdicts = {mode: segments(motion, mode, dt) for mode in MODES}
+        shares = {mode: sum(found) / len(found) for mode, found in verdicts.items()}
+        return {**shares, "segments": len(verdicts["official"]), "dt": dt}

@@ -1,0 +1,218 @@
+"""Official result files: read from disk, merged or split; and our own episodes in the same form.
+
+    {"_checkpoint": {"records": [see official_record.py]}, "driving score": mean, "success rate": fraction,
+     "eval num": records, "ad2": {"origin": {...}, "versions": [...]}}                   "ad2" in files of ours only
+
+Every record of ours says its origin itself, so that no piece of a file can pass for a result of CARLA.
+
+A file that was cut off while it was written gives all its whole records; how many were lost is counted and said.
+Of a folder: episodes.jsonl where there is one (a run of ours); else every official result file right in it, but for a
+merged.json beside others, which only repeats them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path as File
+from typing import Any
+
+from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, parse_record
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+EPISODES = "episodes.jsonl"
+_DECODER = json.JSONDecoder()
+
+
+@dataclass(frozen=True)
+class Results:
+    """What was read. `lost`: (file, records that were cut off); `files`: those that gave records."""
+
+    records: tuple[OfficialRecord, ...]
+    files: tuple[str, ...]
+    lost: tuple[tuple[str, int], ...] = ()
+
+
+def read(paths: Sequence[File]) -> Results:
+    """All records of these files and folders, in their order."""
+    records: list[OfficialRecord] = []
+    lost: list[tuple[str, int]] = []
+    files = [file for path in paths for file in _files(File(path))]
+    for file in files:
+        found, missing = read_file(file)
+        records += found
+        if missing:
+            lost.append((str(file), missing))
+    if not records:
+        raise Ad2Error(f"{', '.join(map(str, paths))}: no whole record in it")
+    return Results(tuple(records), tuple(map(str, files)), tuple(lost))
+
+
+def read_apart(paths: Sequence[File]) -> Results:
+    """As `read`, each path one repetition of its own: official runs call every one of theirs rep0."""
+    parts = [read([path]) for path in paths]
+    records = [replace(r, repetition=k) for k, part in enumerate(parts) for r in part.records]
+    return Results(tuple(records), sum((p.files for p in parts), ()), sum((p.lost for p in parts), ()))
+
+
+def read_file(file: File) -> tuple[list[OfficialRecord], int]:
+    """(records, number lost at a cut-off end) of one file."""
+    try:
+        text = file.read_bytes().decode("utf-8", errors="replace")
+    except OSError as exc:
+        raise Ad2Error(f"{file}: cannot be read ({exc.strerror})") from exc
+    if file.suffix == ".jsonl":
+        return _episodes(file, text)
+    rows, lost = _official(file, text)
+    return [parse_record(row, file, i) for i, row in enumerate(rows)], lost
+
+
+def from_episode(record: EpisodeRecord, file: object = "episode", row: int | str = 0) -> OfficialRecord:
+    """An episode of ours through the same door as a foreign file."""
+    return parse_record(_official_record(record, 0), file, row)
+
+
+def to_official(records: Sequence[EpisodeRecord], n_routes: int | None = None) -> dict[str, Any]:
+    """The merged official form of one run's episodes; of two of one episode the later counts.
+
+    "driving score" and "success rate" are over `n_routes` episodes (routes x repetitions; default: those given), as
+    the official script's are over 220. Where they come from stands under "ad2".
+    """
+    kept = {r.key: r for r in records}.values()
+    origins = {json.dumps(_origin(r), sort_keys=True) for r in kept}
+    if len(origins) > 1:
+        raise Ad2Error(f"episodes of {len(origins)} different runs do not go into one result file: {sorted(origins)}")
+    rows = [_official_record(r, i) for i, r in enumerate(kept)]
+    total = n_routes or len(rows)
+    return {
+        "_checkpoint": {"records": rows},
+        "driving score": math.fsum(r.score_composed for r in kept) / total if total else 0.0,
+        "success rate": sum(r.success for r in kept) / total if total else 0.0,
+        "eval num": len(rows),
+        "ad2": {
+            "origin": json.loads(origins.pop()) if origins else {},
+            "versions": sorted({_version(r) for r in kept}),
+        },
+    }
+
+
+def _official_record(r: EpisodeRecord, index: int) -> dict[str, Any]:
+    lists = {name: list(r.infractions.get(name, ())) for name in INFRACTIONS}
+    return {
+        "index": index,
+        "route_id": _official_id(r),
+        "scenario_name": r.scenario_name,
+        "weather_id": "",
+        "save_name": f"{r.route_id}_rep{r.repetition}",
+        "status": r.status,
+        "num_infractions": sum(map(len, lists.values())),
+        "infractions": lists,
+        "scores": {name: getattr(r, name) for name in SCORES},
+        "meta": {"route_length": r.route_length_m, "duration_game": r.game_s, "duration_system": r.system_s},
+        "town_name": r.town,
+        "ad2": {"origin": _origin(r), **_extras(r)},
+    }
+
+
+def _official_id(r: EpisodeRecord) -> str:
+    return f"RouteScenario_{r.route_id}_rep{r.repetition}"
+
+
+def _origin(r: EpisodeRecord) -> dict[str, Any]:
+    """What must be the same for scores to go into one mean."""
+    interpreter = r.interpreter or {}
+    return {
+        "backend": str(r.world.get("backend", "")),
+        "waiting": str(r.world.get("waiting", "")),
+        "suite": r.suite,
+        "profile": r.profile,
+        "agent": str(r.agent.get("name", "")),
+        "interpreter": str(interpreter.get("name", "")),
+        "mode": str(interpreter.get("mode", "")),
+    }
+
+
+def _version(r: EpisodeRecord) -> str:
+    return f"world {r.world.get('version', '?')}, lmms-eval-ad2 {r.version or '?'}"
+
+
+def _extras(r: EpisodeRecord) -> dict[str, Any]:
+    return {
+        "version": _version(r),
+        "comfort": dict(r.comfort),
+        "junctions_passed": r.junctions_passed,
+        "experimental": r.map.get("experimental", False),
+        "end": r.end,
+        "reason": r.reason,
+        "seed": r.seed,
+        "map": {name: r.map.get(name) for name in ("source", "sha256")},
+        "counts": dict(r.counts),
+    }
+
+
+def _files(path: File) -> list[File]:
+    if not path.exists():
+        raise Ad2Error(f"{path}: no such file or folder")
+    if not path.is_dir():
+        return [path]
+    if (path / EPISODES).is_file():
+        return [path / EPISODES]
+    found = [file for file in sorted(path.glob("*.json")) if b'"_checkpoint"' in file.read_bytes()]
+    split = [file for file in found if file.name != "merged.json"]
+    if not found:
+        raise Ad2Error(f"{path}: neither {EPISODES} nor an official result file (*.json with _checkpoint) in it")
+    return split or found
+
+
+def _official(file: File, text: str) -> tuple[list[Any], int]:
+    """(raw records, number lost)."""
+    try:
+        data = json.loads(text)
+    except RecursionError as exc:
+        raise Ad2Error(f"{file}: nested too deeply for a result file") from exc
+    except ValueError:
+        return _whole_records(file, text)
+    if not isinstance(data, dict) or not isinstance(data.get("_checkpoint"), dict):
+        raise DataError(file, None, "_checkpoint", "an object with the records of an official result file")
+    rows = data["_checkpoint"].get("records")
+    if not isinstance(rows, list):
+        raise DataError(file, None, "_checkpoint.records", "a list", rows)
+    return rows, 0
+
+
+def _whole_records(file: File, text: str) -> tuple[list[Any], int]:
+    """The records before the place where a broken file ends, and how many begin at or after it."""
+    start = text.find('"records"')
+    at = text.find("[", start) + 1 if start >= 0 else 0
+    if not at:
+        raise Ad2Error(f"{file}: not a JSON file, and no list of records in it")
+    rows: list[Any] = []
+    while True:
+        while at < len(text) and text[at] in " \t\r\n,":
+            at += 1
+        if at >= len(text) or text[at] == "]":
+            return rows, 0
+        try:
+            row, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            return rows, max(1, text.count('"route_id"', at))
+        rows.append(row)
+
+
+def _episodes(file: File, text: str) -> tuple[list[OfficialRecord], int]:
+    """Lines of episodes.jsonl; half a line at the very end is one lost record."""
+    *lines, rest = text.split("\n")
+    records = []
+    for row, line in enumerate(lines, 1):
+        try:
+            episode = EpisodeRecord.from_json(line)
+        except (ValueError, TypeError, RecursionError) as exc:
+            raise DataError(file, row, "line", "an episode record", line[:80], f"({exc})") from exc
+        try:
+            records.append(from_episode(episode, file, row))
+        except (AttributeError, TypeError) as exc:
+            raise DataError(file, row, "line", "the fields of an episode record", None, f"({exc})") from exc
+    return records, 1 if rest.strip() else 0

@@ -1,0 +1,181 @@
+"""One record of an official result file, whatever wrote it.
+
+    {"route_id": "RouteScenario_4937_rep0", "scenario_name": "ParkingCutIn_1", "status", "town_name", "save_name",
+     "infractions": {name: [message]}, "scores": {"score_route", "score_penalty", "score_composed"}, "meta": {...}}
+
+Records of ours add "ad2": {"origin": {backend, suite, profile, ...}, "version", "comfort", "junctions_passed",
+"experimental", ...}. Missing keys are tolerated and named in `gaps`; a value of a wrong type is a DataError.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from closedloop_plugin.record import INFRACTIONS
+from lmms_eval_ad2.errors import DataError
+
+DONE = ("Completed", "Perfect")
+# Statuses of episodes that say nothing of the driving: something broke, or the run was cut off in the middle.
+CRASHED = ("Simulation crashed", "Agent couldn't be set up", "Agent crashed", "sensors were invalid", "Started")
+
+_ROUTE_ID = re.compile(r"RouteScenario_(.+)_rep([0-9]{1,9})")
+_NUMBERED = re.compile(r"(.+)_\d+")  # ParkingCutIn_1
+SCORES = ("score_route", "score_penalty", "score_composed")
+
+
+@dataclass(frozen=True)
+class OfficialRecord:
+    """What the scores need of one episode. Scores in percent, the penalty a factor; None: the file does not say."""
+
+    route_id: str
+    repetition: int
+    scenario: str  # type, from scenario_name without its number
+    scenario_name: str
+    town: str
+    status: str
+    infractions: Mapping[str, tuple[str, ...]]
+    score_route: float | None
+    score_penalty: float | None
+    score_composed: float | None
+    meta: Mapping[str, float] = field(default_factory=dict)  # route_length m, duration_game s, duration_system s
+    save_name: str = ""
+    gaps: tuple[str, ...] = ()  # missing keys: "status", "infractions", "scores.score_route" ...
+    source: str = ""  # file and place in it
+    # Only in records of ours:
+    origin: Mapping[str, Any] = field(default_factory=dict)  # backend, suite, profile, waiting, agent, interpreter
+    version: str = ""  # of world and package
+    comfort: Mapping[str, Any] = field(default_factory=dict)  # as MetricLog.comfort()
+    junctions_passed: int | None = None
+    experimental: bool = False  # its map's topology is not sound: kept out of headline means
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.route_id, self.repetition
+
+    @property
+    def score(self) -> float:
+        """score_composed; route x penalty where only these are known; 0 where nothing is."""
+        if self.score_composed is not None:
+            return max(self.score_composed, 0.0)
+        if self.score_route is None or self.score_penalty is None:
+            return 0.0
+        return round(max(self.score_route * self.score_penalty, 0.0), 6)
+
+    @property
+    def success(self) -> bool:
+        """Driven to the end, and no infraction but minimum speed. A record without its lists is no success."""
+        clean = all(not texts for name, texts in self.infractions.items() if name != "min_speed_infractions")
+        return self.status in DONE and clean and "infractions" not in self.gaps
+
+    @property
+    def crashed(self) -> bool:
+        return any(word in self.status for word in CRASHED)
+
+
+def parse_record(raw: Any, file: object, row: int | str) -> OfficialRecord:
+    """One element of "records"; DataError names file, record and field."""
+    if not isinstance(raw, dict):
+        raise DataError(file, row, "record", "an object", raw)
+    route_id, repetition = _route_id(raw.get("route_id"), file, row)
+    gaps: list[str] = []
+
+    def text(name: str) -> str:
+        value = raw.get(name)
+        if value is None:
+            gaps.append(name)
+            return ""
+        if not isinstance(value, str):
+            raise DataError(file, row, name, "a text", value)
+        return value
+
+    name = text("scenario_name")
+    numbered = _NUMBERED.fullmatch(name)
+    scores = _table(raw, "scores", file, row, gaps)
+    score_route, score_penalty, score_composed = (_score(scores, key, file, row, gaps) for key in SCORES)
+    return OfficialRecord(
+        route_id=route_id,
+        repetition=repetition,
+        scenario=numbered.group(1) if numbered else name,
+        scenario_name=name,
+        town=text("town_name"),
+        status=text("status"),
+        infractions=_infractions(raw, file, row, gaps),
+        score_route=score_route,
+        score_penalty=score_penalty,
+        score_composed=score_composed,
+        meta={k: float(v) for k, v in _table(raw, "meta", file, row, gaps).items() if _is_number(v)},
+        save_name=text("save_name"),
+        gaps=tuple(gaps),
+        source=f"{file}, record {row}",
+        **_ours(raw.get("ad2"), file, row),
+    )
+
+
+def _route_id(value: Any, file: object, row: int | str) -> tuple[str, int]:
+    match = _ROUTE_ID.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise DataError(file, row, "route_id", "a text like RouteScenario_4937_rep0", value)
+    return match.group(1), int(match.group(2))
+
+
+def _table(raw: Mapping[str, Any], name: str, file: object, row: int | str, gaps: list[str]) -> Mapping[str, Any]:
+    value = raw.get(name)
+    if value is None:
+        gaps.append(name)
+        return {}
+    if not isinstance(value, dict):
+        raise DataError(file, row, name, "an object", value)
+    return value
+
+
+def _score(scores: Mapping[str, Any], name: str, file: object, row: int | str, gaps: list[str]) -> float | None:
+    value = scores.get(name)
+    if value is None:
+        gaps.append(f"scores.{name}")
+        return None
+    top = 1.0 if name == "score_penalty" else 100.0
+    if not _is_number(value) or not 0 <= value <= top + 1e-6:
+        raise DataError(file, row, f"scores.{name}", f"a number from 0 to {top:g}", value)
+    return float(value)
+
+
+def _infractions(raw: Mapping[str, Any], file: object, row: int | str, gaps: list[str]) -> dict[str, tuple[str, ...]]:
+    """All lists of the record; a list it lacks is empty (older files have fewer)."""
+    found = _table(raw, "infractions", file, row, gaps)
+    for name, texts in found.items():
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            raise DataError(file, row, f"infractions.{name}", "a list of messages", texts)
+    return {**dict.fromkeys(INFRACTIONS, ()), **{name: tuple(texts) for name, texts in found.items()}}
+
+
+def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
+    """The fields that only records of ours fill; nothing for a foreign record."""
+    if raw is None:
+        return {}
+    if not isinstance(raw, dict):
+        raise DataError(file, row, "ad2", "an object", raw)
+    origin, comfort = raw.get("origin"), raw.get("comfort", {})
+    if not isinstance(origin, dict) or not all(isinstance(v, str) for v in origin.values()) or not origin:
+        raise DataError(file, row, "ad2.origin", "an object of texts", origin)
+    if not isinstance(comfort, dict) or not all(v is None or _is_number(v) for v in comfort.values()):
+        raise DataError(file, row, "ad2.comfort", "an object of numbers", comfort)
+    junctions, experimental = raw.get("junctions_passed"), raw.get("experimental", False)
+    if junctions is not None and not (isinstance(junctions, int) and junctions >= 0):
+        raise DataError(file, row, "ad2.junctions_passed", "a number of junctions", junctions)
+    if not isinstance(experimental, bool):
+        raise DataError(file, row, "ad2.experimental", "true or false", experimental)
+    return {
+        "origin": origin,
+        "version": str(raw.get("version", "")),
+        "comfort": comfort,
+        "junctions_passed": junctions,
+        "experimental": experimental,
+    }
+
+
+def _is_number(value: Any) -> bool:
+    """Finite, and not a whole number so long that no float holds it."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e15 < value < 1e15

@@ -1,0 +1,174 @@
+"""From the arguments of `ad2 drive run` to a runner.Run with its drivers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.agents.make import cameras_of, make_agent
+from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
+from closedloop_plugin.profiles import Profile, profile
+from closedloop_plugin.routes import Route, select, sha256
+from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble, remote
+from closedloop_plugin.runner.latency import read_latency
+from closedloop_plugin.runner.pilot import Rules
+from closedloop_plugin.runner.pool import Limits
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.run import Run
+from closedloop_plugin.suites import data_home, suite
+from closedloop_plugin.worlds.base import Camera
+from lmms_eval_ad2.errors import Ad2Error
+
+WORLDS = {"embedded": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld"}
+TRACK = Recipe("closedloop_plugin.show.track:TrackLog")
+FRAMES = "closedloop_plugin.runner.pictures:Frames"
+FILM = "closedloop_plugin.show.video:Film"
+
+
+@dataclass(frozen=True)
+class Order:
+    """`agent`, `interpreter`: those that live in this process; None: each world has its own (or there is none)."""
+
+    run: Run
+    routes: tuple[Route, ...]  # that were asked for; empty for a program
+    agent: Agent | None
+    interpreter: Interpreter | None
+
+
+def ordered(args: argparse.Namespace) -> Order:
+    """Everything checked, models loaded; nothing driven yet."""
+    _check(args)
+    rules = profile(args.profile)
+    subject = _program(args) if args.scenario else _suite(args)
+    driver = _driver(args, rules)
+    wish = Wish(
+        args.out,
+        _world(args.world),
+        rules,
+        Rules(args.policy, args.decision_hz, read_latency(args.latency)),
+        args.seed,
+        not args.no_traffic,
+        TRACK,
+        _recorders(args, driver.cameras),
+        Limits(args.workers, args.retries, args.world_timeout),
+        args.retry_failed,
+    )
+    return Order(assemble(wish, subject, driver), subject.routes, *remote(driver))
+
+
+def _check(args: argparse.Namespace) -> None:
+    for name, least in (("repetitions", 1), ("workers", 1), ("limit", 1), ("retries", 0), ("world_timeout", 1)):
+        value = getattr(args, name)
+        if value is not None and not value >= least:
+            raise Ad2Error(f"--{name.replace('_', '-')} {value}: {least} or more")
+    if args.decision_hz is not None and not 0 < args.decision_hz <= profile(args.profile).hz:
+        raise Ad2Error(f"--decision-hz {args.decision_hz:g}: above 0, and at most the simulation's rate")
+    if args.map and not args.scenario:
+        raise Ad2Error("--map belongs to --scenario; maps of routes come from --towns DIR")
+    if (args.mode == "hybrid") != bool(args.interpreter2):
+        raise Ad2Error("--mode hybrid and --interpreter2 need each other")
+
+
+def _suite(args: argparse.Namespace) -> Subject:
+    found = suite(args.suite, args.world)
+    routes = found.routes
+    if args.routes_ids:
+        routes = tuple(select(routes, [i.strip() for i in args.routes_ids.split(",") if i.strip()]))
+    routes = routes[: args.limit]
+    towns = _towns(args.towns, routes)
+    return Subject(
+        found.name, found.sha256, found.ids, routes, towns=towns, repetitions=args.repetitions, shard=args.shard
+    )
+
+
+def _program(args: argparse.Namespace) -> Subject:
+    for option, file in (("--scenario", args.scenario), ("--map", args.map)):
+        if file is not None and not file.is_file():
+            raise Ad2Error(f"{option} {file}: no such file")
+    name, map_file = args.scenario.stem, args.map.absolute() if args.map else None
+    return Subject(
+        name, sha256(args.scenario), [name], (), args.scenario.absolute(), map_file,
+        repetitions=args.repetitions, shard=args.shard,
+    )  # fmt: skip
+
+
+def _towns(folder: Path | None, routes: Sequence[Route]) -> Mapping[str, Path]:
+    """Town -> its OpenDRIVE file, of those that are there. Other towns get corridor maps; each record says which."""
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise Ad2Error(f"--towns {folder}: no such folder")
+    files = {town: folder / f"{town}.xodr" for town in sorted({r.town for r in routes})}
+    found = {town: file.absolute() for town, file in files.items() if file.is_file()}
+    if not found:
+        raise Ad2Error(f"--towns {folder}: no map of these routes' towns there; expected {next(iter(files))}.xodr, ...")
+    return found
+
+
+def _driver(args: argparse.Namespace, rules: Profile) -> Driver:
+    """A driver of its own controls gets no interpreter: a result that names one would mislead."""
+    interpreter = _interpreter(args, rules)
+    agent = _agent(args, rules, interpreter)
+    if agent.local:
+        if args.interpreter:
+            raise Ad2Error(f"--agent {args.agent} drives by itself: there is nothing for --interpreter to read")
+        recipe = Recipe("closedloop_plugin.agents.make:make_agent", {"spec": args.agent})
+        return Driver(agent, agent_recipe=recipe, cameras=_cameras(args, rules, agent))
+    near = interpreter.local and interpreter.mode != "hybrid"
+    return Driver(agent, interpreter, None, _rules_recipe(rules) if near else None, _cameras(args, rules, agent))
+
+
+def _interpreter(args: argparse.Namespace, rules: Profile) -> Interpreter:
+    spec = args.interpreter or "rules"
+    mode = args.mode or ("rules" if spec == "rules" else "cng")
+    more: dict[str, Any] = {"describer": args.describer, "prompts": args.prompts, "seed": args.seed}
+    if mode != "hybrid":
+        return make_interpreter(spec, mode, rules, **more)
+    first, second = (
+        make_interpreter(s, "rules" if s == "rules" else "cng", rules, **more) for s in (spec, args.interpreter2)
+    )
+    return make_hybrid(first, second)
+
+
+def _rules_recipe(rules: Profile) -> Recipe:
+    where = "closedloop_plugin.interpreters.make:make_interpreter"
+    return Recipe(where, {"spec": "rules", "mode": "rules", "profile": rules})
+
+
+def _agent(args: argparse.Namespace, rules: Profile, interpreter: Interpreter) -> Agent:
+    tasks = tasks_for(interpreter, [t.strip() for t in args.tasks.split(",") if t.strip()])
+    return make_agent(
+        args.agent, tasks=tasks, cameras=_view(args), prompts=args.prompts, seed=args.seed, profile=rules,
+        fine_grained=args.fine_grained,
+    )  # fmt: skip
+
+
+def _view(args: argparse.Namespace) -> str:
+    return args.camera + (f"@{args.size}" if args.size else "")
+
+
+def _cameras(args: argparse.Namespace, rules: Profile, agent: Agent) -> tuple[Camera, ...]:
+    """The agent's; where it has none, those of --camera for frames and films."""
+    if agent.cameras or not (args.frames or args.video):
+        return agent.cameras
+    return cameras_of(_view(args), rules if rules.cameras else profile("bench2drive"))
+
+
+def _world(name: str) -> Recipe:
+    if ":" in name:
+        return Recipe(name)
+    if name not in WORLDS:
+        raise Ad2Error(f"--world {name}: known: {', '.join(WORLDS)}, or an own one as MODULE:CALLABLE")
+    return Recipe(WORLDS[name], {"folder": data_home() / "maps"})
+
+
+def _recorders(args: argparse.Namespace, cameras: Sequence[Camera]) -> tuple[Recipe, ...]:
+    names = [c.name for c in cameras]
+    frames = [Recipe(FRAMES, {"folder": args.out / "frames", "cameras": names})] if args.frames else []
+    films = [Recipe(FILM, {"folder": args.out / "frames", "camera": names[0]})] if args.video else []
+    return (*frames, *films)

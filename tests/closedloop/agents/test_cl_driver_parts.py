@@ -1,0 +1,111 @@
+"""Tracking, forecasts and manoeuvres against values worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path as File
+
+import numpy as np
+import pytest
+
+from closedloop_plugin.agents import forecast, manoeuvre, tracking
+from closedloop_plugin.agents.manoeuvre import Lateral, Patience
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.path import Path
+from closedloop_plugin.state import Actor, Kind, Signal, StopLine, Truth
+
+ROAD = Path([(0, 0), (200, 0)])
+
+
+def car(
+    x: float, y: float = 0.0, speed: float = 0.0, yaw: float = 0.0, kind: Kind = Kind.CAR, name: str = "a"
+) -> Actor:
+    return Actor(name, kind, x, y, yaw, speed, 4.5, 2.0, 1.5)
+
+
+def road(**lanes: int) -> RoadMap:
+    return RoadMap(File("x"), "corridor", "T", "0", ROAD, (), facts={"lanes": lanes})
+
+
+def test_pursuit_turns_towards_the_path() -> None:
+    assert tracking.pursuit(car(20, 0), ROAD, 20, 0.0, 8) == pytest.approx(0.0, abs=1e-9)
+    assert tracking.pursuit(car(20, -1), ROAD, 20, 0.0, 8) < -0.02, "the path is to the left: steer < 0"
+    assert tracking.pursuit(car(20, 0), ROAD, 20, -1.0, 8) > 0.02, "the offset is to the right: steer > 0"
+
+
+def test_pedals() -> None:
+    assert tracking.pedals(0.0, 0.0) == (0.0, 0.6)  # standing stays
+    throttle, brake = tracking.pedals(2.25, 0.0)
+    assert (throttle, brake) == (pytest.approx(0.5), 0.0)
+    assert tracking.pedals(-4.1, 0.5)[1] == pytest.approx((4.1 - 0.105) / 8)
+    assert tracking.pedals(-50, 10) == (0.0, 1.0)
+
+
+def test_a_bend_of_radius_20_is_taken_at_the_speed_of_2_2_sideways() -> None:
+    angle = np.linspace(0, math.pi / 2, 200)
+    bend = Path(np.column_stack([20 * np.sin(angle), 20 - 20 * np.cos(angle)]))
+    assert tracking.curve_speed(bend, 10, 5, 14) == pytest.approx(math.sqrt(2.2 * 20), rel=0.03)
+    assert tracking.curve_speed(ROAD, 10, 5, 14) == 14
+
+
+def test_rollout_stops_and_stays() -> None:
+    stop = forecast.rollout(5.0, -5.0, -5.0, 8.0)
+    assert stop[-1] == pytest.approx(2.5, abs=0.1)  # v^2 / 2a
+    assert stop[-1] == stop[-5]
+    assert forecast.rollout(5.0, 0.0, 0.0, 8.0)[-1] == pytest.approx(25.0)
+
+
+def test_touches_says_when() -> None:
+    still = forecast.forecast([car(30)])
+    runs = np.stack([forecast.rollout(5.0, 0, 0, 9), forecast.rollout(5.0, -5, -5, 9)])
+    hit = forecast.touches(ROAD, runs, np.zeros_like, (4.7, 2.0), still, 0.0)
+    assert hit[0] == pytest.approx((30 - 4.6) / 5, abs=0.3)
+    assert np.isinf(hit[1])
+    beside = forecast.touches(ROAD, runs, lambda s: np.full_like(s, 2.6), (4.7, 2.0), still, 0.15)
+    assert np.isinf(beside).all(), "0.6 m of air beside a parked car is a free way"
+
+
+def test_what_stands_in_the_lane_is_a_blocker_but_a_queue_is_not() -> None:
+    line = StopLine("l", 60, 0, 0, 3.5, "signal", True, 60.0)
+    plan = road(left=1)
+    lit = RoadMap(File("x"), "corridor", "T", "0", ROAD, (), stop_lines=(line,), facts={"lanes": {"left": 1}})
+    truth = Truth(0, 0, car(10, name="ego"), (car(45, name="b"),), {"l": Signal.RED})
+    patience = Patience()
+    actors = manoeuvre.seen(ROAD, truth, 10)
+    assert manoeuvre.blockers(plan, truth, actors, patience, 10) == [], "nobody has stood long enough"
+    patience.watch(actors, 2.0)
+    assert [x.actor.id for x in manoeuvre.blockers(plan, truth, actors, patience, 10)] == ["b"]
+    assert manoeuvre.blockers(lit, truth, actors, patience, 10) == [], "it waits for the red light"
+
+
+def test_way_round_prefers_the_smallest_shift() -> None:
+    truth = Truth(0, 0, car(10, name="ego"), (car(45, name="b"),))
+    group = manoeuvre.seen(ROAD, truth, 10)
+    assert manoeuvre.way_round(road(left=1, right=0), truth, group) == (3.5, "pass")
+    assert manoeuvre.way_round(road(right=1), truth, group) == (-3.5, "pass")
+    assert manoeuvre.way_round(road(oncoming=1), truth, group) is None, "the other lane only where it is allowed"
+    allowed = Truth(0, 0, truth.ego, truth.actors, oncoming_allowed=True)
+    assert manoeuvre.way_round(road(oncoming=1), allowed, group) == (pytest.approx(2.8), "oncoming")
+
+
+def test_oncoming_gap() -> None:
+    def coming(x: float) -> list[manoeuvre.Seen]:
+        return manoeuvre.seen(ROAD, Truth(0, 0, car(10, name="e"), (car(x, 3.5, 8.0, math.pi),)), 10, reach=300)
+
+    # 40 m on to clear: about 7 s from standing; the car comes 8 m/s * 7 s = 55 m nearer.
+    assert not manoeuvre.oncoming_is_free(coming(90), 10, 0.0, 31.3, 3.5)
+    assert manoeuvre.oncoming_is_free(coming(140), 10, 0.0, 31.3, 3.5)
+
+
+@pytest.mark.parametrize(("distance", "speed", "top", "seconds"), [(9, 0, 8, 3.0), (48, 8, 8, 6.0), (32, 0, 8, 6.0)])
+def test_time_for(distance: float, speed: float, top: float, seconds: float) -> None:
+    assert manoeuvre.time_for(distance, speed, top) == pytest.approx(seconds)
+
+
+def test_a_ramp_is_smooth_and_ends() -> None:
+    ramp = Lateral()
+    ramp.go(20.0, 0.0, 3.5, 8.0, "pass")
+    d = ramp.at(np.arange(0, 80, 0.5))
+    assert d[0] == 0.0
+    assert d[-1] == 3.5
+    assert np.abs(np.diff(d)).max() < 0.2, "no step"

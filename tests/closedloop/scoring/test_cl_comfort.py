@@ -1,0 +1,224 @@
+"""Comfortness: a quadratic filter leaves lines alone, so that slopes and levels can be worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from closedloop_plugin.scoring.comfort import (
+    BOUNDS,
+    Motion,
+    comfortable,
+    find_motions,
+    parse_motion,
+    quantities,
+    read_motion,
+    segments,
+    share,
+)
+from closedloop_plugin.scoring.metric_log import MetricLog
+from closedloop_plugin.state import Actor, Kind, Truth
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+
+def motion(lon=0.0, lat=0.0, rate=0.0, n: int = 20) -> Motion:
+    """Facing +x in CARLA's axes (+y is right); lon, lat in m/s2 and rate in degrees/s: constants or one a sample."""
+    ones, zero = np.ones(n), np.zeros(n)
+    return Motion(
+        np.column_stack([ones * lon, ones * lat, zero + 9.81]),
+        np.column_stack([zero, zero, ones * rate]),
+        np.tile([1.0, 0.0, 0.0], (n, 1)),
+        np.tile([0.0, 1.0, 0.0], (n, 1)),
+        np.arange(n),
+    )
+
+
+@pytest.mark.parametrize(
+    ("good", "bad"),
+    [
+        (motion(lon=2.39), motion(lon=2.41)),
+        (motion(lon=-4.04), motion(lon=-4.06)),
+        (motion(lat=4.88), motion(lat=4.90)),
+        (motion(lat=-4.88), motion(lat=-4.90)),
+    ],
+)
+def test_accelerations(good: Motion, bad: Motion) -> None:
+    for mode in ("official", "corrected"):
+        assert share(good, mode) == 1.0
+        assert share(bad, mode) == 0.0
+
+
+def test_lon_jerk_official_takes_a_tenth_of_a_second_a_sample() -> None:
+    line = np.arange(10) * 1.0 - 3.9  # one unit a sample
+    assert share(motion(lon=line[:5] * 0.41, n=5), "official") == 1.0  # 4.1 m/s3
+    assert share(motion(lon=line[:5] * 0.42, n=5), "official") == 0.0  # 4.2
+    assert share(motion(lon=line[:5] * 0.20, n=5), "corrected", 0.05) == 1.0  # 4.0
+    assert share(motion(lon=line[:5] * 0.21, n=5), "corrected", 0.05) == 0.0  # 4.2
+    assert share(motion(lon=line[:5] * 0.21, n=5), "corrected", 0.1) == 1.0  # 2.1
+
+
+def test_magnitude_jerk() -> None:
+    rise = np.arange(5) + 0.1
+    assert share(motion(lat=rise * 0.83, n=5), "official") == 1.0  # 8.3 m/s3
+    assert share(motion(lat=rise * 0.84, n=5), "official") == 0.0  # 8.4
+    # Height does not count: 9.81 m/s2 upwards in every motion here.
+
+
+def test_yaw_rate_degrees_against_radians() -> None:
+    assert share(motion(rate=0.94), "official") == 1.0
+    assert share(motion(rate=0.96), "official") == 0.0  # 1 degree/s read as 1 rad/s
+    assert share(motion(rate=-54.0), "corrected") == 1.0  # 0.942 rad/s
+    assert share(motion(rate=55.0), "corrected") == 0.0  # 0.960 rad/s
+
+
+def test_yaw_acceleration_has_a_derivative_only_when_corrected() -> None:
+    ramp = np.arange(10) - 4.5
+    gentle, rough = (ramp * math.degrees(a * 0.05) for a in (1.90, 1.95))  # rad/s2 at 20 Hz
+    assert share(motion(rate=gentle, n=10), "corrected", 0.05) == 1.0
+    assert share(motion(rate=rough, n=10), "corrected", 0.05) == 0.0
+    same = quantities(motion(rate=ramp * 0.1, n=10), slice(0, 10), "official", 0.05)
+    assert np.array_equal(same["yaw_acceleration"], same["yaw_rate"])
+
+
+def test_official_unwraps_the_rate_like_an_angle() -> None:
+    jumps = np.array([0.0, math.tau, 2 * math.tau, math.tau, 0.0, 0.0, 0.0])
+    assert share(motion(rate=jumps, n=7), "official") == 1.0  # quirk: whole turns vanish
+    assert quantities(motion(rate=jumps, n=7), slice(0, 7), "corrected", 0.05)["yaw_rate"].max() > 0.05
+
+
+def test_the_filter_itself() -> None:
+    """A spike of 3 amid six zeros: the quadratic of least squares is 1 - x^2 / 7, x samples from the middle.
+
+    The seven smoothed values lie on it, so the jerk is its own slope: -2 x / 7 a sample, over 0.1 s.
+    """
+    spike = np.zeros(7)
+    spike[3] = 3.0
+    x = np.arange(-3, 4)
+    found = quantities(motion(lon=spike, n=7), slice(0, 7), "official", 0.05)
+    assert found["lon_acceleration"] == pytest.approx(1 - x**2 / 7)
+    assert found["lon_jerk"] == pytest.approx(-2 * x / 7 / 0.1)
+
+
+def test_directions_are_dot_products() -> None:
+    turned = motion(lon=1.0, lat=2.0)
+    north = np.tile([0.0, -1.0, 0.0], (20, 1))
+    east = np.tile([1.0, 0.0, 0.0], (20, 1))
+    found = quantities(
+        Motion(turned.acceleration, turned.angular_velocity, north, east, turned.steps), slice(0, 20), "official", 0.05
+    )
+    assert found["lon_acceleration"] == pytest.approx(np.full(20, -2.0))
+    assert found["lat_acceleration"] == pytest.approx(np.full(20, 1.0))
+
+
+@pytest.mark.parametrize("name", BOUNDS)
+def test_bounds_are_strict(name: str) -> None:
+    low, high = BOUNDS[name]
+    calm = {quantity: np.zeros(3) for quantity in BOUNDS}
+    assert comfortable(calm)
+    for edge in (low, high):
+        assert not comfortable({**calm, name: np.array([0.0, edge, 0.0])})
+        assert comfortable({**calm, name: np.array([0.0, edge * 0.999, 0.0])})
+
+
+@pytest.mark.parametrize(("n", "count"), [(2, 0), (3, 1), (19, 1), (20, 1), (21, 1), (39, 1), (40, 2), (59, 2)])
+def test_segments_of_twenty(n: int, count: int) -> None:
+    assert len(segments(motion(n=n), "official")) == count
+
+
+def test_share_of_segments_and_the_dropped_rest() -> None:
+    rough = np.zeros(50)
+    rough[25:35] = 4.0
+    assert share(motion(lon=rough, n=50), "official") == 0.5
+    rough = np.zeros(50)
+    rough[45:] = 9.0  # in the incomplete last segment
+    assert share(motion(lon=rough, n=50), "official") == 1.0
+    assert share(motion(n=2), "official") is None
+
+
+def truth(tick: int, **ego: float) -> Truth:
+    state = {"x": 3.0, "y": 4.0, "yaw": math.pi / 2, "speed": 5.0, **ego}
+    return Truth(tick, tick * 0.05, Actor("ego", Kind.CAR, length=4.5, width=1.9, height=1.5, **state))
+
+
+def test_metric_log_writes_carla_axes() -> None:
+    log = MetricLog()
+    log.add(truth(0, ax=-1.0, ay=2.0, yaw_rate=0.5))  # heading north: 2 ahead, 1 to the left
+    row = log.to_json()["0"]
+    assert row["location"] == [3.0, -4.0, 0.0]
+    assert row["rotation"] == [0.0, 0.0, -90.0]
+    assert row["forward_vector"] == [0.0, -1.0, 0.0]
+    assert row["right_vector"] == [1.0, 0.0, 0.0]
+    assert row["acceleration"] == [-1.0, -2.0, 0.0]
+    assert row["angular_velocity"] == [0.0, 0.0, pytest.approx(-28.64789)]
+    assert list(row) == [
+        "acceleration", "angular_velocity", "forward_vector", "right_vector", "location", "rotation",
+    ]  # fmt: skip
+
+
+def test_metric_log_comfort_is_that_of_its_file(tmp_path: Path) -> None:
+    log = MetricLog()
+    for tick in range(45):
+        log.add(truth(tick, ay=3.0 if tick >= 20 else 0.5, yaw_rate=0.1))
+    file = tmp_path / "metric_info.json"
+    file.write_text(json.dumps(log.to_json()))
+    found = log.comfort()
+    # 0.1 rad/s is 5.7 degrees/s: official calls all of it rough; corrected only the hard second half.
+    assert found == {"official": 0.0, "corrected": 0.5, "segments": 2, "dt": 0.05}
+    assert share(read_motion(file), "corrected", 0.05) == 0.5
+    assert MetricLog().comfort() == {"official": None, "corrected": None, "segments": 0, "dt": None}
+
+
+def row(**changes: object) -> dict[str, object]:
+    names = ("acceleration", "angular_velocity", "forward_vector", "right_vector")
+    return {**{name: [0.0, 0.0, 0.0] for name in names}, **changes}
+
+
+def test_ticks_are_ordered_by_number() -> None:
+    data = {"10": row(acceleration=[2, 0, 0]), "9": row(acceleration=[1, 0, 0])}
+    found = parse_motion(data)
+    assert found.acceleration[:, 0].tolist() == [1.0, 2.0]
+    assert found.steps.tolist() == [9, 10]
+
+
+@pytest.mark.parametrize(
+    ("data", "field"),
+    [
+        ({}, "(top)"),
+        ([], "(top)"),
+        ({"a": row()}, "(key)"),
+        ({"0": row(acceleration=[1, 2])}, "acceleration"),
+        ({"0": row(right_vector=None)}, "right_vector"),
+        ({"0": row(forward_vector=[1, float("nan"), 0])}, "forward_vector"),
+        ({"0": row(forward_vector=[1, 10**400, 0])}, "forward_vector"),
+        ({"0": {"acceleration": [0, 0, 0]}}, "angular_velocity"),
+        ({"0": 3}, "acceleration"),
+    ],
+)
+def test_a_bad_metric_info_names_tick_and_field(data: object, field: str) -> None:
+    with pytest.raises(DataError) as error:
+        parse_motion(data, "m.json")
+    assert error.value.field == field
+
+
+def test_files_are_found_in_both_layouts(tmp_path: Path) -> None:
+    (tmp_path / "Route_a").mkdir()
+    for file in (tmp_path / "Route_a" / "metric_info.json", tmp_path / "2_rep1.json"):
+        file.write_text(json.dumps({"0": row(), "1": row()}))
+    names = {("1", 0): "Route_a", ("2", 1): "gone", ("3", 0): "", ("4", 0): "../../etc"}
+    assert set(find_motions(tmp_path, names)) == {("1", 0), ("2", 1)}
+    with pytest.raises(Ad2Error, match="no metric_info of these"):
+        find_motions(tmp_path, {("9", 0): "x"})
+    with pytest.raises(Ad2Error, match="no such folder"):
+        find_motions(tmp_path / "gone", names)
+    (tmp_path / "2_rep1.json").write_text('{"0": {"acc')
+    with pytest.raises(Ad2Error, match=r"2_rep1\.json: not a whole JSON file"):
+        find_motions(tmp_path, names)
+
+
+def test_an_unknown_mode_lists_the_known() -> None:
+    with pytest.raises(Ad2Error, match="official, corrected"):
+        segments(motion(), "nice")
