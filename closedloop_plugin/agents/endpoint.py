@@ -1,0 +1,132 @@
+"""A model behind an OpenAI-compatible endpoint: all questions of a decision in one go, pictures as data URLs."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from closedloop_plugin.agents.asking import Question, Said
+from closedloop_plugin.agents.spec import endpoint_choice, endpoint_options, key_for
+from lmms_eval_ad2.llm import batch
+from lmms_eval_ad2.llm.cache import Cache, key_of
+from lmms_eval_ad2.llm.client import Client, Endpoint, Failure, Reply
+
+MAX_TOKENS = 256
+JPEG_QUALITY = 90
+
+
+class EndpointModel:
+    """`options` as spec.endpoint_options gives them. `cache`: a file that keeps replies between runs.
+
+    A cached reply takes no time, so a run with --latency measured must have no cache.
+    """
+
+    def __init__(self, options: Mapping[str, Any], *, cache: File | None = None, seed: int = 0) -> None:
+        self.options = dict(options)
+        self.name = f"endpoint:{options['model']}"
+        self.tally = batch.Tally()
+        self._seed = int(options.get("seed", seed))
+        self._temperature = float(options.get("temperature", 0.0))
+        self._limit_key = endpoint_choice(options, "max_tokens_key", ("max_tokens", "max_completion_tokens"))
+        self._format = endpoint_choice(options, "format", ("jpeg", "png"))
+        self._cache = Cache(cache) if cache else None
+        self._served: set[str] = set()
+        self.endpoint = Endpoint(
+            base_url=options["base_url"],
+            api_key=key_for(options["base_url"], options.get("api_key_env")),
+            timeout_s=options.get("timeout", 60.0),
+            max_retries=options.get("max_retries", 3),
+            concurrency=options.get("concurrency", 64),
+            rpm=options.get("rpm"),
+            backoff_s=options.get("backoff", 0.5),
+        )
+
+    @classmethod
+    def from_spec(cls, spec: str, *, cache: File | None = None, seed: int = 0) -> EndpointModel:
+        return cls(endpoint_options(spec), cache=cache, seed=seed)
+
+    def reach(self) -> None:
+        """Ad2Error where nobody listens at the address: before any world is started."""
+
+        async def knock() -> None:
+            async with Client(self.endpoint) as client:
+                await client.reach()
+
+        asyncio.run(knock())
+
+    def ask(self, questions: Sequence[Question]) -> list[Said]:
+        """See Backend.ask. Time is counted from the first request to the last reply."""
+        urls = self._data_urls(questions)
+        payloads = [self._payload(q, [urls[id(image)] for image in q.images]) for q in questions]
+        keys = [self._key(q, p) for q, p in zip(questions, payloads, strict=True)]
+        start = time.monotonic()
+        outcomes = batch.ask(
+            dict(zip(keys, payloads, strict=True)), self.endpoint, cache=self._cache, tally=self.tally,
+            keep=lambda key, reply: reply.finish_reason != "content_filter", progress=False,
+        )  # fmt: skip
+        seconds = time.monotonic() - start
+        self._served |= {o.model for o in outcomes.values() if isinstance(o, Reply) and o.model}
+        return [_said(outcomes[key], seconds) for key in keys]
+
+    def describe(self) -> dict[str, Any]:
+        """Without the key. `served_as` are the names that replies carried: what an alias stood for."""
+        return {
+            "backend": "endpoint",
+            "model": self.options["model"],
+            "base_url": self.endpoint.base_url,
+            "temperature": self._temperature,
+            "seed": self._seed,
+            "max_tokens": self.options.get("max_tokens", MAX_TOKENS),
+            "image_format": self._format,
+            "cache": self._cache is not None,
+            "served_as": sorted(self._served),
+        }
+
+    def _payload(self, question: Question, urls: Sequence[str]) -> dict[str, Any]:
+        content: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        content.append({"type": "text", "text": question.text})
+        return {
+            "model": self.options["model"],
+            # Text-only servers often refuse a list of parts.
+            "messages": [{"role": "user", "content": content if question.images else question.text}],
+            self._limit_key: self.options.get("max_tokens", MAX_TOKENS),
+            "temperature": self._temperature,
+            "seed": self._seed,
+        }
+
+    def _key(self, question: Question, payload: Mapping[str, Any]) -> str:
+        if self._cache is None:
+            return question.key
+        # A sampled reply belongs to its own episode and tick; a greedy one to everybody who asks the same.
+        return key_of({**payload, "_of": question.key} if self._temperature else payload)
+
+    def _data_urls(self, questions: Sequence[Question]) -> dict[int, str]:
+        """By the picture's identity: the tasks of one decision share theirs. Pillow encodes outside Python's lock."""
+        images = {id(image): image for q in questions for image in q.images}
+        with ThreadPoolExecutor(8) as pool:
+            return dict(zip(images, pool.map(self._data_url, images.values()), strict=True))
+
+    def _data_url(self, image: np.ndarray) -> str:
+        buffer = io.BytesIO()
+        quality = {"quality": self.options.get("quality", JPEG_QUALITY)} if self._format == "jpeg" else {}
+        Image.fromarray(image).save(buffer, self._format.upper(), **quality)
+        return f"data:image/{self._format};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+
+
+def _said(outcome: Reply | Failure, seconds: float) -> Said:
+    if isinstance(outcome, Failure):
+        return Said(error=f"{outcome.reason}: {outcome.detail}" if outcome.detail else outcome.reason, seconds=seconds)
+    if outcome.finish_reason == "content_filter":
+        return Said(error="refused: the endpoint withheld the reply", seconds=seconds)
+    if not outcome.text.strip():
+        return Said(error="empty_reply", seconds=seconds)
+    return Said(outcome.text, seconds=seconds, cut=outcome.finish_reason == "length")

@@ -1,0 +1,128 @@
+"""Any lmms-eval model in this process, by name and model_args. The loop's only room that knows lmms_eval."""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import functools
+import io
+import time
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+from PIL import Image
+
+from closedloop_plugin.agents.asking import Question, Said
+from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.parsing import failure_reason
+
+MAX_TOKENS = 256
+# Of our own in a spec; everything else goes to the model's class.
+GENERATION = ("max_new_tokens", "temperature")
+_TASK, _SPLIT = "ad2_drive", "run"
+
+
+class LmmsModel:
+    """`lm`: a loaded lmms-eval model; its task_dict gets one entry for the time of a call."""
+
+    def __init__(self, lm: Any, name: str, args: str = "", generation: Mapping[str, Any] | None = None) -> None:
+        self.lm, self.name, self.args = lm, f"lmms:{name}", args
+        self._generation = {"max_new_tokens": MAX_TOKENS, "temperature": 0.0, **(generation or {})}
+        self._generation["do_sample"] = self._generation["temperature"] > 0
+
+    @classmethod
+    def from_spec(cls, spec: str) -> LmmsModel:
+        """`NAME,arg=value,...`; a model that two specs name alike is loaded once."""
+        name, _, args = spec.partition(",")
+        if not name.strip():
+            raise Ad2Error("lmms: which model? e.g. lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct")
+        utils = require("lmms_eval.utils", f"by lmms:{name}")
+        try:
+            given = dict(utils.simple_parse_args_string(args))
+        except ValueError:
+            raise Ad2Error(f"lmms:{spec}: expected KEY=VALUE, separated by commas, after the model's name") from None
+        generation = {key: given.pop(key) for key in GENERATION if key in given}
+        for key, value in generation.items():
+            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+                raise Ad2Error(f"lmms:{name}: {key}: expected a number from 0 on, found {value!r}")
+        return cls(_load(name.strip(), tuple(sorted(given.items(), key=str))), name.strip(), args, generation)
+
+    def ask(self, questions: Sequence[Question]) -> list[Said]:
+        """See Backend.ask. One generate_until for all; an exception in it is every question's error."""
+        docs = [[Image.fromarray(image) for image in q.images] for q in questions]
+        requests = [self._instance(i, q) for i, q in enumerate(questions)]
+        if not requests:
+            return []
+        self.lm.task_dict[_TASK] = {_SPLIT: docs}
+        start = time.monotonic()
+        try:
+            # Wrappers draw a progress bar for each call: one for each decision here.
+            with contextlib.redirect_stderr(io.StringIO()):
+                outputs = self.lm.generate_until(requests)
+        except Exception as exc:  # whatever a wrapper raises is this model's failure, named in the record
+            why = f"generation_failed: {type(exc).__name__}: {' '.join(str(exc).split())[:300]}"
+            return [Said(error=why, seconds=time.monotonic() - start)] * len(requests)
+        finally:
+            del self.lm.task_dict[_TASK]
+        seconds = time.monotonic() - start
+        if len(outputs) != len(requests):
+            why = f"generation_failed: {len(outputs)} answers to {len(requests)} questions"
+            return [Said(error=why, seconds=seconds)] * len(requests)
+        return [_said(output, seconds) for output in outputs]
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "backend": "lmms",
+            "model": self.name.removeprefix("lmms:"),
+            "model_args": self.args,
+            "lmms_eval": metadata.version("lmms-eval"),
+            **self._generation,
+        }
+
+    def _instance(self, index: int, question: Question) -> Any:
+        """Chat and simple models take their arguments in different orders (lmms_eval.api.instance)."""
+        instance = require("lmms_eval.api.instance").Instance
+        settings = dict(self._generation)  # its own: some wrappers take entries out
+        where = (index, _TASK, _SPLIT)
+        args: tuple[Any, ...] = (question.text, settings, _visuals, *where)
+        if not getattr(self.lm, "is_simple", True):
+            args = (question.text, functools.partial(_messages, question.text), settings, *where)
+        return instance("generate_until", args, 0, {"task": _TASK, "doc_id": index, "repeats": 1})
+
+
+def _visuals(doc: list[Image.Image]) -> list[Image.Image]:
+    """lmms-eval's doc_to_visual; the same function for all, since wrappers use the first one for a whole batch."""
+    return doc
+
+
+def _messages(text: str, doc: list[Image.Image]) -> list[dict[str, Any]]:
+    """lmms-eval's doc_to_messages: pictures first, then the words."""
+    parts: list[dict[str, Any]] = [{"type": "image", "url": image} for image in doc]
+    return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
+
+
+def _said(output: Any, seconds: float) -> Said:
+    text, _ = require("lmms_eval.api.instance").unwrap_generation_output(output)
+    text = text if isinstance(text, str) else str(text)
+    failed = failure_reason(text)
+    if failed:  # lmms-eval writes these in place of an answer
+        return Said(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)
+    return Said(text, seconds=seconds) if text.strip() else Said(error="empty_reply", seconds=seconds)
+
+
+@functools.lru_cache(maxsize=4)  # fast and slow system may be the same weights
+def _load(name: str, args: tuple[tuple[str, Any], ...]) -> Any:
+    models = require("lmms_eval.models", f"by lmms:{name}")
+    known = models.MODEL_REGISTRY_V2.list_model_names()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, 3)
+        hint = f"did you mean {', '.join(near)}?" if near else "`lmms-eval models` lists them"
+        raise Ad2Error(f"lmms:{name}: lmms-eval has no such model; {hint}")
+    settings = {"batch_size": 1, **dict(args)}
+    try:
+        lm = models.get_model(name)(**settings)
+    except Exception as exc:  # a missing package, a wrong argument, weights that are not there: all the user's to mend
+        why = " ".join(str(exc).split())[:300] or type(exc).__name__
+        raise Ad2Error(f"lmms:{name} cannot be loaded: {type(exc).__name__}: {why}") from exc
+    return lm

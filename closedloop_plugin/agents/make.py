@@ -1,0 +1,124 @@
+"""From `--agent` to an Agent.
+
+expert | still | straight | random | speed-only | steer-only
+endpoint:MODEL@http://host:port/v1[,timeout=60,max_tokens=256,temperature=0,format=jpeg,...]
+endpoint:http://host:port/v1,model=MODEL,...
+lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature are ours)
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path as File
+
+from closedloop_plugin.agents.asking import Backend
+from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.agents.questions import TASKS, Prompter
+from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.profiles import Profile
+from closedloop_plugin.profiles import profile as profile_named
+from closedloop_plugin.prompts.texts import Texts, texts_of
+from closedloop_plugin.worlds.base import Camera
+from lmms_eval_ad2.errors import Ad2Error
+
+# name -> (module, class); their seed comes with start()
+BUILT_IN = {
+    "expert": ("expert", "Expert"),
+    "still": ("baselines", "Still"),
+    "straight": ("baselines", "Straight"),
+    "random": ("baselines", "RandomDriver"),
+    "speed-only": ("baselines", "SpeedOnly"),
+    "steer-only": ("baselines", "SteerOnly"),
+}
+MODELS = ("endpoint", "lmms")
+DEFAULT_PROFILE = "bench2advlm"
+FINE_GRAINED = ("off", "prompt", "question")
+
+
+def make_agent(
+    spec: str,
+    *,
+    tasks: Sequence[str] = ("action",),
+    cameras: str | Sequence[Camera] | None = None,
+    prompts: Texts | File | str | None = None,
+    cache: File | None = None,
+    seed: int = 0,
+    profile: Profile | None = None,
+    fine_grained: bool | str = False,
+) -> Agent:
+    """The agent that `spec` names; Ad2Error says in one line what is wrong with it.
+
+    tasks: of TASKS; hybrid interpreters need "threat" too. cameras: "front" (default) or "surround", with a size of
+    one's own as "front@800x450", or Camera objects. cache: replies of an endpoint (not with --latency measured).
+    fine_grained: "off", "prompt" (= True) or "question", see Talker.
+    """
+    kind, colon, _ = spec.strip().partition(":")
+    if kind in BUILT_IN and not colon:
+        module, name = BUILT_IN[kind]
+        return getattr(importlib.import_module(f"closedloop_plugin.agents.{module}"), name)()
+    if kind not in MODELS:
+        known = (*BUILT_IN, *(f"{m}:..." for m in MODELS))
+        near = difflib.get_close_matches(kind, (*BUILT_IN, *MODELS), 1)
+        raise Ad2Error(
+            f"no agent '{spec}'; " + (f"did you mean '{near[0]}'? " if near else "") + f"known: {', '.join(known)}"
+        )
+    rules = profile or profile_named(DEFAULT_PROFILE)
+    seen = cameras_of(cameras, rules)
+    asked = _tasks(tasks)
+    fine = _fine_grained(fine_grained, asked)
+    prompter = Prompter(texts_of(prompts), rules, tuple(c.name for c in seen), suffixes=fine == "prompt")
+    return Talker(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine)
+
+
+def make_backend(spec: str, *, cache: File | None = None, seed: int = 0) -> Backend:
+    """The model behind `endpoint:...` or `lmms:...`, reached or loaded."""
+    kind, _, rest = spec.strip().partition(":")
+    if kind == "endpoint":
+        from closedloop_plugin.agents.endpoint import EndpointModel
+
+        model = EndpointModel.from_spec(rest, cache=cache, seed=seed)
+        model.reach()
+        return model
+    if kind == "lmms":
+        from closedloop_plugin.agents.lmms_model import LmmsModel
+
+        return LmmsModel.from_spec(rest)
+    raise Ad2Error(f"'{spec}' names no model; write endpoint:MODEL@http://host:port/v1 or lmms:NAME,arg=value,...")
+
+
+def cameras_of(wanted: str | Sequence[Camera] | None, profile: Profile) -> tuple[Camera, ...]:
+    """Cameras by name and size; the front one always comes first, since interpreters look through it."""
+    if wanted is not None and not isinstance(wanted, str):
+        return tuple(wanted)
+    name, at, size = (wanted or "front").partition("@")
+    if name not in ("front", "surround"):
+        raise Ad2Error(f"cameras: expected front or surround, with @WIDTHxHEIGHT or without, found '{wanted}'")
+    chosen = [c for c in profile.cameras if name == "surround" or c.name == "front"]
+    if not chosen:
+        raise Ad2Error(f"the profile {profile.name} has no cameras; take bench2advlm or bench2drive for a model")
+    if not at:
+        return tuple(chosen)
+    width, _, height = size.partition("x")
+    if not (width.isdecimal() and height.isdecimal() and 16 <= int(width) <= 8192 and 16 <= int(height) <= 8192):
+        raise Ad2Error(f"cameras: expected a size like 800x450 (16 to 8192 pixels), found '{size}'")
+    return tuple(replace(c, width=int(width), height=int(height)) for c in chosen)
+
+
+def _tasks(tasks: Sequence[str]) -> tuple[str, ...]:
+    asked = tuple(dict.fromkeys([tasks] if isinstance(tasks, str) else tasks))
+    unknown = [t for t in asked if t not in TASKS]
+    if unknown or not asked:
+        raise Ad2Error(f"tasks: expected some of {', '.join(TASKS)}, found '{', '.join(unknown)}'")
+    return asked
+
+
+def _fine_grained(wanted: bool | str, tasks: tuple[str, ...]) -> str:
+    mode = ("prompt" if wanted else "off") if isinstance(wanted, bool) else wanted
+    if mode not in FINE_GRAINED:
+        raise Ad2Error(f"fine-grained control: expected one of {', '.join(FINE_GRAINED)}, found '{wanted}'")
+    if mode != "off" and "action" not in tasks:
+        raise Ad2Error("fine-grained control puts a suffix behind the action; add the task 'action'")
+    return mode

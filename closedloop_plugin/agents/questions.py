@@ -1,0 +1,87 @@
+"""Observation -> what the fast system is asked, one question for each task (Bench2ADVLM section 3.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from closedloop_plugin.profiles import Profile
+from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.state import Observation
+
+TASKS = ("action", "trajectory", "reasoning", "threat")
+WAYPOINTS, WAYPOINT_S = 6, 0.5  # a plan over 3 s, as nuScenes planners give it
+# "selecting from predefined suffixes" (section 5); which ones is not published, these are ours.
+SUFFIXES = tuple(f"with speed = {share:g}" for share in (0.0, 0.25, 0.5, 0.75, 1.0))
+
+
+def top_speed(profile: Profile, observation: Observation) -> float:
+    """m/s that a suffix's 1.0 stands for: the profile's limit on driving, else the road's."""
+    return profile.max_speed if profile.max_speed is not None else observation.speed_limit
+
+
+def situation(texts: Texts, observation: Observation, cameras: Sequence[str] = ("front",)) -> str:
+    """What speedometer and navigation say, in words."""
+    forward, left = observation.target
+    side = "straight on" if abs(left) < 0.5 else f"{abs(left):.1f} m to the {'left' if left > 0 else 'right'}"
+    names = [name.replace("_", " ") for name in cameras]
+    return texts.fill(
+        "situation",
+        cameras="the camera" if len(names) <= 1 else f"these cameras, in this order: {', '.join(names)}",
+        speed=f"{observation.speed:.1f}",
+        limit=f"{observation.speed_limit:.1f}",
+        command=str(observation.command),
+        ahead=f"{forward:.1f}",
+        side=side,
+    )
+
+
+@dataclass(frozen=True)
+class Prompter:
+    """All that the prompts of one agent depend on. `suffixes`: the action question asks for one of SUFFIXES too."""
+
+    texts: Texts
+    profile: Profile
+    cameras: tuple[str, ...] = ("front",)
+    suffixes: bool = False
+
+    def question(self, task: str, observation: Observation) -> str:
+        """The prompt of a task of TASKS."""
+        here = situation(self.texts, observation, self.cameras)
+        if task == "action":
+            clause = ""
+            if self.suffixes:
+                clause = self.texts.fill("suffixes", list=_listed(), top=f"{top_speed(self.profile, observation):g}")
+            return self.texts.fill("action", situation=here, suffixes=clause)
+        if task == "trajectory":
+            horizon = f"{WAYPOINTS * WAYPOINT_S:g}"
+            return self.texts.fill("trajectory", situation=here, horizon=horizon, step=f"{WAYPOINT_S:g}", n=WAYPOINTS)
+        return self.texts.fill(task, situation=here)
+
+    def suffix_question(self, observation: Observation, decision: str) -> str:
+        """Asks which suffix fits `decision`, a text that is already fenced."""
+        here = situation(self.texts, observation, self.cameras)
+        top = f"{top_speed(self.profile, observation):g}"
+        return self.texts.fill("suffix", situation=here, decision=decision, list=_listed(), top=top)
+
+
+def _listed() -> str:
+    return ", ".join(f'"{suffix}"' for suffix in SUFFIXES)
+
+
+def chosen_suffix(reply: str) -> str | None:
+    """The one suffix of SUFFIXES that a reply names; None where it names none or several."""
+    low = " ".join(reply.lower().split())
+    found = {s for s in SUFFIXES if _stands_in(s, low)}
+    return found.pop() if len(found) == 1 else None
+
+
+def _stands_in(suffix: str, text: str) -> bool:
+    """Whether `suffix` stands there whole: "with speed = 0" is no part of "with speed = 0.5"."""
+    start = text.find(suffix)
+    while start >= 0:
+        after = text[start + len(suffix) :][:2]
+        if not (after[:1].isdigit() or (after[:1] == "." and after[1:].isdigit())):
+            return True
+        start = text.find(suffix, start + 1)
+    return False

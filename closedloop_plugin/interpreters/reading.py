@@ -1,0 +1,181 @@
+"""The slow system's reply -> controls. The last object that speaks of controls counts; nothing is guessed from prose.
+
+Tolerated because it is unambiguous: text and code fences around the object, any order and case of the keys, more keys
+beside the three, single quotes or none, a comma at the end, numbers in quotes. Not: units, percentages, words,
+true/false, lists, NaN. Values outside their range are clamped, as the published post-processing does; the raw reply
+stays in the record.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from closedloop_plugin.profiles import Profile
+from closedloop_plugin.state import Control
+from lmms_eval_ad2.parsing import failure_reason
+from lmms_eval_ad2.parsing.normalise import declines, without_thoughts
+
+# Why a reply could not be read; the codes stand in records.
+REASONS = (
+    "empty", "truncated", "unfinished_thought", "refusal", "no_json", "missing_key", "doubled_key", "not_a_number",
+    "not_finite", "not_in_set",
+)  # fmt: skip
+AXES = ("throttle", "steer", "brake")
+_NAMES = {"throttle": "throttle", "steer": "steer", "steering": "steer", "brake": "brake"}
+LONGEST = 8000  # characters looked at, from the end: a model caught in a loop must not cost minutes
+_STEP = 1e-6  # how far from a member of a set a value may be written
+
+_NUMBER = re.compile(r"[+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,3})?")
+_FLAT = re.compile(r"\{([^{}]{1,400})\}")
+_PAIR = re.compile(
+    r"\s*(?P<q>[\"']?)(?P<key>[A-Za-z_]{1,40})(?P=q)\s*[:=]\s*"
+    r"(?:\"(?P<d>[^\"]*)\"|'(?P<s>[^']*)'|(?P<n>[^\s,\"']+))\s*(?:,|\Z)"
+)
+
+
+class Unread(Exception):
+    """The reply holds no control; the message is one of REASONS, with the key it concerns."""
+
+
+def read_cng(reply: str) -> Control:
+    """Continuous numbers, clamped to their ranges. Raises Unread."""
+    values = _values(reply)
+    return Control(values["steer"], values["throttle"], values["brake"]).checked()
+
+
+def read_dcs(reply: str, profile: Profile) -> Control:
+    """Members of the profile's sets. Throttle and brake are never both above 0 there: where a reply has both, the
+    published rule holds (throttle > brake: no brake) and otherwise its mirror (no throttle). Raises Unread."""
+    values = _values(reply)
+    sets = {"throttle": profile.throttle_set, "steer": profile.steer_set, "brake": profile.brake_set}
+    picked = {axis: _member(axis, values[axis], sets[axis]) for axis in AXES}
+    if picked["throttle"] > 0 and picked["brake"] > 0:
+        picked["brake" if picked["throttle"] > picked["brake"] else "throttle"] = 0.0
+    return Control(picked["steer"], picked["throttle"], picked["brake"]).checked()
+
+
+def _member(axis: str, value: float, allowed: Sequence[float]) -> float:
+    for member in allowed:
+        if abs(value - member) <= _STEP:
+            return member
+    raise Unread(f"not_in_set {axis}")
+
+
+def _values(reply: str) -> dict[str, float]:
+    """The three numbers of the last control object."""
+    failed = failure_reason(reply)
+    if failed:
+        raise Unread(failed)
+    said, unfinished = without_thoughts(reply)
+    if unfinished:
+        raise Unread("unfinished_thought")
+    if not said:
+        raise Unread("empty")
+    found = _last_control(said[-LONGEST:])
+    if found is None:
+        raise Unread("refusal" if declines(said) else "no_json")
+    values: dict[str, Any] = {}
+    for key, value in found:
+        axis = _NAMES.get(key.strip().lower())
+        if axis is None:
+            continue
+        if axis in values and values[axis] != value:
+            raise Unread(f"doubled_key {axis}")
+        values[axis] = value
+    for axis in AXES:
+        if axis not in values:
+            raise Unread(f"missing_key {axis}")
+    return {axis: _number(axis, values[axis]) for axis in AXES}
+
+
+def _number(axis: str, value: Any) -> float:
+    if isinstance(value, str):
+        word = value.strip()
+        if word.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            raise Unread(f"not_finite {axis}")
+        if not _NUMBER.fullmatch(word):
+            raise Unread(f"not_a_number {axis}")
+        value = float(word)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unread(f"not_a_number {axis}")
+    try:
+        number = float(value)
+    except OverflowError:
+        raise Unread(f"not_finite {axis}") from None
+    if not math.isfinite(number):
+        raise Unread(f"not_finite {axis}")
+    return number
+
+
+Pairs = list[tuple[str, Any]]
+
+
+class _Object(list):
+    """A JSON object as its pairs: a dict would hide a key that stands there twice."""
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_Object)
+
+
+def _last_control(text: str) -> Pairs | None:
+    """Pairs of the last object with at least one of the three keys; objects inside objects are found too."""
+    last: Pairs | None = None
+    position = text.find("{")
+    while position >= 0:
+        end = position + 1
+        try:
+            found, after = _DECODER.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            loose = _FLAT.match(text, position)
+            pairs = _loose(loose[1]) if loose else None
+            if loose and pairs is not None:
+                end = loose.end()
+        else:
+            pairs = _deepest(found)
+            end = after
+        if pairs is not None and _speaks(pairs):
+            last = pairs
+        position = text.find("{", end)
+    return last
+
+
+def _deepest(value: Any) -> Pairs | None:
+    """The last control object within a decoded value, itself included; without recursion, whatever its depth."""
+    waiting = [value]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _Object):
+            if _speaks(node):
+                return list(node)
+            waiting.extend(v for _, v in node)
+        elif isinstance(node, list):
+            waiting.extend(node)
+    return None
+
+
+def _speaks(pairs: Pairs) -> bool:
+    return any(key.strip().lower() in _NAMES for key, _ in pairs)
+
+
+def _loose(body: str) -> Pairs | None:
+    """`'throttle': 0.5, steer: "0", brake: 0,` as pairs; None where anything else stands there."""
+    pairs: Pairs = []
+    position = 0
+    body = body.strip()
+    while position < len(body):
+        match = _PAIR.match(body, position)
+        if not match:
+            return None
+        value = next(v for v in (match["d"], match["s"], match["n"]) if v is not None)
+        pairs.append((match["key"], _bare(value, quoted=match["n"] is None)))
+        position = match.end()
+    return pairs
+
+
+def _bare(value: str, *, quoted: bool) -> Any:
+    """A bare true/false/null must stay no number; everything else is judged as a text."""
+    return {"true": True, "false": False, "null": None}.get(value.lower(), value) if not quoted else value

@@ -1,0 +1,182 @@
+"""Draws into one picture: polygons, limbs, rings, pictures on plates, glows; all lit and fogged by where they are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import cv2
+import numpy as np
+
+from closedloop_plugin.worlds.embedded.camera.lens import NEAR, Lens, clip_near
+from closedloop_plugin.worlds.embedded.camera.light import Light
+
+SHIFT = 4  # fractional bits of OpenCV's coordinates: 1/16 pixel
+BESIDE = 60000.0  # pixels: a bar or plate that ends farther out is too near the lens to be worth drawing
+Colour = tuple[float, float, float]
+Place = tuple[float, float, float]
+
+
+def fixed(uv: np.ndarray) -> np.ndarray:
+    """Continuous pixels -> OpenCV's fixed point, in which (0, 0) is the middle of the first pixel."""
+    return np.rint((uv - 0.5) * (1 << SHIFT)).astype(np.int32)
+
+
+@dataclass
+class Canvas:
+    """One frame being drawn. `image`: (H, W, 3) uint8 RGB."""
+
+    image: np.ndarray
+    lens: Lens
+    light: Light
+    ego: tuple[float, float, float]  # pose of the car whose headlights light the road
+    beams: float = 0.0  # strength of the ego's headlights
+    posts: tuple[tuple[float, float], ...] = ()  # lit lamps nearby
+
+    def lit(self, x: float, y: float) -> float:
+        """Light of lamps at a place, beside sun and sky: 0..1."""
+        if self.beams <= 0:
+            return 0.0
+        dx, dy = x - self.ego[0], y - self.ego[1]
+        c, s = math.cos(self.ego[2]), math.sin(self.ego[2])
+        ahead, left = dx * c + dy * s, abs(-dx * s + dy * c)
+        beam = 0.0
+        if ahead > 0.5:
+            beam = math.exp(-ahead / 38) * max(0.0, 1.0 - (left / (2.5 + 0.42 * ahead)) ** 2)
+        near = 0.0
+        if self.posts:
+            gap = min((px - x) ** 2 + (py - y) ** 2 for px, py in self.posts)
+            near = 0.45 * math.exp(-min(gap, 2000.0) / 120)
+        return self.beams * min(1.0, 0.9 * beam + near)
+
+    def tint(self, colour: np.ndarray, gain: np.ndarray | float, distance: np.ndarray | float) -> np.ndarray:
+        """Colours (..., 3) under a factor, seen through `distance` metres of air."""
+        clear = np.exp(-self.light.thickness * distance)
+        return np.minimum(colour * gain * clear + self.light.fog * (1 - clear), 255.0)
+
+    def flat(self, colour: Colour, x: float, y: float, distance: float) -> Colour:
+        """The shade of an upright thing at (x, y) with no side of its own: a limb, a tree's crown."""
+        lamps, clear = self.lit(x, y), math.exp(-self.light.thickness * distance)
+        r, g, b = (
+            min(255.0, c * (k + lamps) * clear + f * (1 - clear))
+            for c, k, f in zip(colour, self.upright, self.light.fog.tolist(), strict=True)
+        )
+        return r, g, b
+
+    @cached_property
+    def upright(self) -> list[float]:
+        """What sun and sky give a thing with no side of its own, per channel."""
+        return (self.light.ambient + 0.55 * self.light.direct).tolist()
+
+    def glowing(self, colour: Colour, distance: float) -> Colour:
+        """A lamp's colour: no light falls on it, and fog hides it later than other things."""
+        clear = math.exp(-0.4 * self.light.thickness * distance)
+        r, g, b = (
+            min(255.0, c * clear + f * (1 - clear)) for c, f in zip(colour, self.light.fog.tolist(), strict=True)
+        )
+        return r, g, b
+
+    def fill(self, uv: np.ndarray, colour: Colour) -> None:
+        cv2.fillConvexPoly(self.image, fixed(uv), colour, cv2.LINE_AA, SHIFT)
+
+    def fill_fixed(self, pixels: np.ndarray, colour: Sequence[float]) -> None:
+        """As `fill`, of coordinates that are already OpenCV's."""
+        cv2.fillConvexPoly(self.image, pixels, colour, cv2.LINE_AA, SHIFT)
+
+    def polygon(self, points: np.ndarray, colour: Colour) -> None:
+        """A convex polygon (N, 3) in the map frame, in a final colour."""
+        local = self.lens.local(points[:, :2])
+        z = points[:, 2]
+        if local[:, 0].min() < NEAR:
+            local, z = clip_near(local, z)
+        if len(local) > 2:
+            self.fill(self.lens.pixels(local, z), colour)
+
+    def limb(self, a: Place, b: Place, radius: float, colour: Colour) -> None:
+        """A round bar from a to b (map frame), in a final colour."""
+        u0, v0, d0 = self.lens.spot(*a)
+        u1, v1, d1 = self.lens.spot(*b)
+        if min(d0, d1) < NEAR or max(abs(u0), abs(v0), abs(u1), abs(v1)) > BESIDE:
+            return
+        width = int(min(4 * radius * self.lens.focal / (d0 + d1) + 0.5, 4000.0))
+        p, q = (round(u0 * 16) - 8, round(v0 * 16) - 8), (round(u1 * 16) - 8, round(v1 * 16) - 8)
+        cv2.line(self.image, p, q, colour, max(width, 1), cv2.LINE_AA, SHIFT)
+
+    def ball(self, centre: Place, radius: float, colour: Colour) -> None:
+        """A sphere, in a final colour."""
+        u, v, depth = self.lens.spot(*centre)
+        if depth < NEAR or max(abs(u), abs(v)) > BESIDE:
+            return
+        size = min(radius * self.lens.focal / depth, 4000.0)
+        p = round(u * 16) - 8, round(v * 16) - 8
+        cv2.circle(self.image, p, max(int(size * 16), 8), colour, -1, cv2.LINE_AA, SHIFT)
+
+    def ring(self, points: np.ndarray, radius: float, colour: Colour) -> None:
+        """A closed tube through (N, 3) map points."""
+        uv, depth = self.lens.project(points)
+        if depth.min() < NEAR or np.abs(uv).max() > BESIDE:
+            return
+        width = max(1, int(2 * radius * self.lens.focal / float(depth.mean()) + 0.5))
+        cv2.polylines(self.image, [fixed(uv)], True, colour, min(width, 255), cv2.LINE_AA, SHIFT)
+
+    def plate(self, corners: np.ndarray, picture: np.ndarray, gain: float = 1.0) -> None:
+        """A picture (h, w, 4) RGBA on a quad (4, 3): top left, top right, bottom right, bottom left."""
+        uv, depth = self.lens.project(corners)
+        if depth.min() < NEAR or np.abs(uv).max() > BESIDE:
+            return
+        h, w = self.image.shape[:2]
+        x0, y0 = np.floor(np.maximum(uv.min(axis=0), 0)).astype(int).tolist()
+        x1, y1 = np.ceil(np.minimum(uv.max(axis=0), (w, h))).astype(int).tolist()
+        if x1 <= x0 or y1 <= y0:
+            return
+        size = picture.shape[1], picture.shape[0]
+        while min(size) > 2.5 * max(x1 - x0, y1 - y0, 8):  # a mip level, or small plates sparkle
+            size = size[0] // 2, size[1] // 2
+        if size[0] != picture.shape[1]:
+            picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+        corner = np.array([[0, 0], [size[0], 0], [size[0], size[1]], [0, size[1]]], np.float32) - 0.5
+        target = (uv - (x0, y0) - 0.5).astype(np.float32)
+        if abs(_area(target)) < 1.0:
+            return
+        warp = cv2.getPerspectiveTransform(corner, target)
+        shown = cv2.warpPerspective(picture, warp, (x1 - x0, y1 - y0)).astype(np.float32)
+        x, y = float(corners[:, 0].mean()), float(corners[:, 1].mean())
+        light = self.light.ambient + 0.55 * self.light.direct + self.lit(x, y)
+        alpha = shown[..., 3:] / 255
+        colour = self.tint(shown[..., :3] / np.maximum(alpha, 1e-3), light * gain, float(depth.mean()))
+        part = self.image[y0:y1, x0:x1]
+        part[:] = np.rint(part + (colour - part) * alpha).astype(np.uint8)
+
+    def shine(self, centre: Place, radius: float, colour: Colour, strength: float) -> None:
+        """A lamp's halo, and on a wet road its mirror image, drawn out towards the viewer."""
+        self._glow(centre, radius, colour, strength, 1.0)
+        if self.light.wet > 0.15:
+            self._glow((centre[0], centre[1], -centre[2]), 0.8 * radius, colour, 0.75 * strength * self.light.wet, 3.0)
+
+    def _glow(self, centre: Place, radius: float, colour: Colour, strength: float, tall: float) -> None:
+        right, down, depth = self.lens.spot(*centre)
+        if depth < NEAR or strength <= 0.02 or max(abs(right), abs(down)) > BESIDE:
+            return
+        size = int(min(radius * self.lens.focal / depth, self.lens.width / 6))
+        long = int(size * tall)
+        u, v = math.floor(right), math.floor(down)
+        if size < 1:
+            return
+        x0, x1 = max(u - size, 0), min(u + size + 1, self.lens.width)
+        y0, y1 = max(v - long, 0), min(v + long + 1, self.lens.height)
+        if x1 <= x0 or y1 <= y0:
+            return
+        dx = (np.arange(x0, x1) - u) / size
+        dy = (np.arange(y0, y1) - v) / long
+        fall = np.maximum(0.0, 1.0 - np.hypot(dx[None], dy[:, None])) ** 2
+        fall *= strength * float(self.light.clear(0.5 * depth))
+        halo = np.rint(fall[..., None] * np.asarray(colour)).astype(np.uint8)
+        part = self.image[y0:y1, x0:x1]
+        part[:] = cv2.add(part, halo)
+
+
+def _area(quad: np.ndarray) -> float:
+    x, y = quad[:, 0], quad[:, 1]
+    return float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2

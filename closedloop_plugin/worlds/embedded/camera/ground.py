@@ -1,0 +1,230 @@
+"""The road: surfaces, paint, kerbs, shadows, wet shine. Vectors, projected anew in every frame.
+
+A ground row of a level camera has one depth, so fog and shine are factors per row. Surfaces stay sharp at any
+distance and need no texture memory; a small repeating grain, warped onto the plane, keeps asphalt from looking flat.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import cv2
+import numpy as np
+
+from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, fixed
+from closedloop_plugin.worlds.embedded.camera.lens import NEAR, Lens, clip_near
+from closedloop_plugin.worlds.embedded.camera.paint import Paint, paint_of
+from closedloop_plugin.worlds.embedded.camera.scenery import Scenery
+
+KERB = 0.16  # m, height of a sidewalk
+GRAIN_SIZE = 512
+GRAIN_PER_M = 16.0
+GRAIN_FAR = 45.0  # m: beyond, grain would only shimmer
+SURFACES = {
+    "asphalt": (92.0, 93.0, 97.0),
+    "junction": (92.0, 93.0, 97.0),
+    "shoulder": (108.0, 107.0, 105.0),
+    "parking": (112.0, 108.0, 106.0),
+    "bicycle": (150.0, 84.0, 74.0),
+    "sidewalk": (172.0, 167.0, 158.0),
+}
+KERBSTONE = (205.0, 203.0, 196.0)
+GRASS = np.array([104.0, 128.0, 72.0])
+PAVING = np.array([140.0, 138.0, 126.0])
+PAINTS = {"white": np.array([236.0, 236.0, 232.0]), "yellow": np.array([240.0, 190.0, 30.0])}
+
+
+@lru_cache(maxsize=1)
+def grain() -> np.ndarray:
+    """(GRAIN_SIZE, GRAIN_SIZE) uint8 round 128, repeating."""
+    rng = np.random.default_rng(7)
+    out = np.zeros((GRAIN_SIZE, GRAIN_SIZE), np.float32)
+    for size, weight in ((512, 8.0), (128, 5.0), (16, 7.0)):
+        noise = np.pad(rng.normal(0, weight, (size, size)).astype(np.float32), 2, mode="wrap")
+        step = GRAIN_SIZE // size
+        big = cv2.resize(noise, None, fx=step, fy=step, interpolation=cv2.INTER_LINEAR)
+        out += big[2 * step : 2 * step + GRAIN_SIZE, 2 * step : 2 * step + GRAIN_SIZE]
+    return np.clip(np.rint(128 + out), 60, 196).astype(np.uint8)
+
+
+class Ground:
+    """The scenery's ground, ready to draw."""
+
+    def __init__(self, scenery: Scenery) -> None:
+        self.areas = scenery.areas
+        low = np.array([a.rings[0].min(axis=0) for a in scenery.areas]).reshape(-1, 2)
+        high = np.array([a.rings[0].max(axis=0) for a in scenery.areas]).reshape(-1, 2)
+        self.middle = (low + high) / 2
+        self.radius = np.hypot(*(high - low).T) / 2
+        self.raised = np.array([a.surface == "sidewalk" for a in scenery.areas], dtype=bool)
+        self.kerbs = scenery.kerbs
+        self.paint: tuple[Paint, ...] = paint_of(scenery)
+        self.base = GRASS + (PAVING - GRASS) * 0.35 * scenery.urban
+
+    def draw(self, canvas: Canvas, shadows: list[np.ndarray]) -> None:
+        """Everything at ground level, over the lower half. `shadows`: convex (N, 2) map polygons."""
+        lens, far = canvas.lens, canvas.light.far
+        top = (lens.height + 1) // 2
+        cv2.rectangle(canvas.image, (0, top), (lens.width, lens.height), self.base.tolist(), -1)
+        seen = lens.sees(lens.local(self.middle), self.radius, far)
+        flat = np.flatnonzero(seen & ~self.raised)
+        colours = [SURFACES[self.areas[i].surface] for i in flat]
+        self._areas(canvas, flat, 0.0, colours)
+        for paint in self.paint:
+            quads = paint.quads(lens, far)
+            if len(quads):
+                cv2.fillPoly(canvas.image, list(fixed(quads)), PAINTS[paint.colour].tolist(), cv2.LINE_AA, SHIFT)
+        self._shade(canvas, shadows, top)
+        # Raised ground stands above the road: it is drawn over it, with light and fog of its own.
+        high = np.flatnonzero(seen & self.raised)
+        self._areas(canvas, high, KERB, self._pavement(canvas, high))
+        self._kerbs(canvas, min(far, 90.0))
+
+    def _pavement(self, canvas: Canvas, which: np.ndarray) -> list[list[float]]:
+        """The colour of each of these pieces of sidewalk, by the light and fog at its middle."""
+        middle = self.middle[which]
+        away = np.maximum(2.0, np.hypot(middle[:, 0] - canvas.lens.x, middle[:, 1] - canvas.lens.y))
+        gain = canvas.light.ambient + canvas.light.direct * max(0.0, float(canvas.light.sun[2]))
+        lamps = np.array([0.6 * canvas.lit(x, y) for x, y in middle.tolist()]).reshape(-1, 1)
+        gain = gain * (1 - 0.2 * canvas.light.wet) + lamps
+        return canvas.tint(np.array(SURFACES["sidewalk"]), gain, away[:, None]).tolist()
+
+    def _areas(self, canvas: Canvas, which: np.ndarray, height: float, colours: Sequence[Sequence[float]]) -> None:
+        """All of them projected in one go; only rings that pass the camera are cut one by one."""
+        rings = [(k, ring) for k, i in enumerate(which) for ring in self.areas[i].rings]
+        if not rings:
+            return
+        local = canvas.lens.local(np.concatenate([ring for _, ring in rings]))
+        ahead = local[:, 0] >= NEAR
+        pixels = fixed(canvas.lens.pixels(np.maximum(local, (NEAR, -np.inf)), height))
+        contours: list[list[np.ndarray]] = [[] for _ in which]
+        stop = 0
+        for k, ring in rings:
+            start, stop = stop, stop + len(ring)
+            if ahead[start:stop].all():
+                contours[k].append(pixels[start:stop])
+                continue
+            cut, _ = clip_near(local[start:stop], np.zeros(len(ring)))
+            if len(cut) > 2:
+                contours[k].append(fixed(canvas.lens.pixels(cut, height)))
+        for contour, colour in zip(contours, colours, strict=True):
+            if contour:
+                cv2.fillPoly(canvas.image, contour, colour, cv2.LINE_AA, SHIFT)
+
+    def _kerbs(self, canvas: Canvas, far: float) -> None:
+        lens = canvas.lens
+        a, b = lens.local(self.kerbs[:, :2]), lens.local(self.kerbs[:, 2:])
+        middle = (a + b) / 2
+        seen = lens.sees(middle, 5.0, far) & (np.maximum(a[:, 0], b[:, 0]) > NEAR)
+        # The sidewalk is on the left of a -> b, so its face shows to a camera on the right. In (ahead, right)
+        # coordinates, a mirror image of the map, that is where the cross product is positive.
+        facing = (b[:, 0] - a[:, 0]) * -a[:, 1] - (b[:, 1] - a[:, 1]) * -a[:, 0] > 0
+        chosen = np.flatnonzero(seen & facing)
+        chosen = chosen[np.argsort(-middle[chosen, 0], kind="stable")]
+        if not len(chosen):
+            return
+        lines = np.stack([a[chosen], b[chosen], b[chosen], a[chosen]], axis=1)
+        z = np.array([0.0, 0.0, KERB, KERB])
+        pixels = fixed(lens.pixels(np.maximum(lines, (NEAR, -np.inf)), z))
+        whole = lines[..., 0].min(axis=1) >= NEAR
+        bright = canvas.light.ambient * 0.9
+        tone = np.array(KERBSTONE)
+        away = np.hypot(*middle[chosen].T)
+        places = ((self.kerbs[chosen, :2] + self.kerbs[chosen, 2:]) / 2).tolist()
+        for k, place in enumerate(places):
+            shade = canvas.tint(tone, bright + 0.6 * canvas.lit(*place) if canvas.beams > 0 else bright, float(away[k]))
+            if whole[k]:
+                canvas.fill_fixed(pixels[k], shade.tolist())
+            else:
+                line, height = clip_near(lines[k], z)
+                canvas.fill_fixed(fixed(lens.pixels(line, height)), shade.tolist())
+
+    def _shade(self, canvas: Canvas, shadows: list[np.ndarray], top: int) -> None:
+        """Light, grain, shadows, wetness and fog, as one factor and one addend per pixel."""
+        lens, light = canvas.lens, canvas.light
+        part = canvas.image[top:]
+        if not len(part):
+            return
+        depth = ground_depth(lens)
+        factor = np.full(part.shape[:2], 128, np.uint8)
+        near = int(np.searchsorted(-depth, -GRAIN_FAR))
+        if near < len(factor):
+            factor[near:] = _grain(lens, top + near, len(factor) - near)
+        for shape in shadows:
+            local, _ = clip_near(lens.local(shape), np.zeros(len(shape)))
+            if len(local) > 2:
+                cv2.fillConvexPoly(factor, fixed(lens.pixels(local, 0.0) - (0, top)), 74, cv2.LINE_AA, SHIFT)
+        gain = light.ambient + light.direct * max(0.0, float(light.sun[2]))
+        gain = gain * (1 - 0.38 * light.wet)
+        clear = light.clear(depth)
+        # Wet asphalt mirrors the sky, the more the flatter one looks at it.
+        shine = light.wet * 0.55 * np.exp(-np.arctan2(lens.up, depth) / 0.13)
+        keep = (clear * (1 - shine))[:, None] * gain[None]
+        add = clear[:, None] * shine[:, None] * light.horizon + (1 - clear)[:, None] * light.fog
+        rows = np.clip(keep * 255 * 2 / 3, 0, 255)  # a factor of up to 1.5 in a byte
+        scaled = cv2.multiply(part, cv2.merge((factor, factor, factor)), scale=1 / 128)
+        width = part.shape[1]
+        wide = _wide(rows, width)
+        if canvas.beams > 0:
+            wide = cv2.add(wide, _beam(canvas, depth, clear))
+        shaded = cv2.multiply(scaled, wide, scale=1.5 / 255)
+        cv2.add(shaded, _wide(add, width), dst=part)
+
+
+def _wide(rows: np.ndarray, width: int) -> np.ndarray:
+    """(rows, 3) floats -> (rows, width, 3) uint8."""
+    return cv2.resize(np.rint(rows).astype(np.uint8)[:, None], (width, len(rows)), interpolation=cv2.INTER_NEAREST)
+
+
+def ground_depth(lens: Lens) -> np.ndarray:
+    """(rows,) metres along the axis of each row below the horizon, at the pixel's middle."""
+    rows = np.arange((lens.height + 1) // 2, lens.height) + 0.5 - lens.height / 2
+    return lens.focal * lens.up / np.maximum(rows, 0.25)
+
+
+def _plane(lens: Lens, top: int) -> np.ndarray:
+    """(3, 3): (column, row - top, 1) -> homogeneous map coordinates of the ground."""
+    u0, v0 = 0.5 - lens.width / 2, top + 0.5 - lens.height / 2
+    h = lens.up
+    rows = [
+        [h * lens.right[i], place, place * v0 + lens.focal * h * lens.ahead[i] + u0 * h * lens.right[i]]
+        for i, place in enumerate((lens.x, lens.y))
+    ]
+    return np.array([*rows, [0.0, 1.0, v0]])
+
+
+def _grain(lens: Lens, top: int, rows: int) -> np.ndarray:
+    period = GRAIN_SIZE / GRAIN_PER_M  # the ego's place modulo the period keeps numbers small
+    near = Lens(lens.width, lens.height, lens.focal, lens.x % period, lens.y % period, lens.up, lens.ahead, lens.right)
+    warp = _plane(near, top) @ np.array([[2.0, 0.0, 0.5], [0.0, 2.0, 0.5], [0.0, 0.0, 1.0]])  # every second pixel
+    warp[:2] *= GRAIN_PER_M
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    size = (lens.width + 1) // 2, (rows + 1) // 2
+    half = cv2.warpPerspective(grain(), warp, size, flags=flags, borderMode=cv2.BORDER_WRAP)
+    return cv2.resize(half, (2 * size[0], 2 * size[1]), interpolation=cv2.INTER_LINEAR)[:rows, : lens.width]
+
+
+def _beam(canvas: Canvas, depth: np.ndarray, clear: np.ndarray) -> np.ndarray:
+    """(rows, W, 3) what headlights and street lamps add to the ground's light factor."""
+    lens = canvas.lens
+    step = 8  # light is smooth: worked out on a coarse grid
+    rows = depth[::step]
+    columns = (np.arange(0, lens.width + step, step) + 0.5 - lens.width / 2) / lens.focal
+    side = rows[:, None] * columns[None]
+    x = lens.x + rows[:, None] * lens.ahead[0] + side * lens.right[0]
+    y = lens.y + rows[:, None] * lens.ahead[1] + side * lens.right[1]
+    dx, dy = x - canvas.ego[0], y - canvas.ego[1]
+    c, s = math.cos(canvas.ego[2]), math.sin(canvas.ego[2])
+    ahead, left = dx * c + dy * s, -dx * s + dy * c
+    with np.errstate(over="ignore", under="ignore"):
+        beam = np.exp(-np.maximum(ahead, 0) / 30) * np.exp(-((left / (1.6 + 0.3 * np.maximum(ahead, 0))) ** 2))
+        beam = np.where(ahead > 0.5, 0.8 * beam, 0.0)
+        for px, py in canvas.posts:
+            beam = beam + 0.42 * np.exp(-((x - px) ** 2 + (y - py) ** 2) / 90)
+    light = np.minimum(beam, 0.95) * canvas.beams * clear[::step, None] * (255 / 1.5)
+    wide = cv2.resize(light.astype(np.float32), (light.shape[1] * step, len(rows) * step))
+    part = np.rint(wide[: len(depth), : lens.width]).astype(np.uint8)
+    warm = (part, cv2.convertScaleAbs(part, alpha=0.93), cv2.convertScaleAbs(part, alpha=0.76))
+    return cv2.merge(warm)

@@ -1,0 +1,107 @@
+"""Who stands before whom: bodies are drawn from the back to the front."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """Footprints. (n,) each, map frame, m."""
+
+    x: np.ndarray
+    y: np.ndarray
+    yaw: np.ndarray
+    length: np.ndarray
+    width: np.ndarray
+
+
+def back_to_front(boxes: Boxes, solid: np.ndarray, eye: tuple[float, float]) -> list[int]:
+    """An order in which everything comes before what hides it; ties by distance.
+
+    A `solid` box hides a body when it cuts a line from the eye to one of the body's corners or its middle. Of two in
+    the same direction of which neither hides the other so, the one that looks smaller stands before the other. Mere
+    distances would let a long truck cover a person who stands beside its far end.
+    """
+    count = len(boxes.x)
+    points = _points(boxes)
+    distance = np.hypot(boxes.x - eye[0], boxes.y - eye[1])
+    cut = np.zeros((count, count), bool)
+    hiders = np.flatnonzero(solid)
+    if len(hiders):
+        cut[hiders] = _cuts(boxes, hiders, points, eye)
+    np.fill_diagonal(cut, False)
+    cut &= ~(cut & cut.T & (distance[:, None] > distance[None, :]))  # two in one place: the nearer hides
+    cut |= _before(points, distance, eye) & ~cut & ~cut.T
+    after: list[list[int]] = [[] for _ in range(count)]  # whom each one hides comes before it
+    for hider, hidden in zip(*(k.tolist() for k in np.nonzero(cut)), strict=True):
+        after[hidden].append(hider)
+    before = cut.sum(axis=1).tolist()  # how many bodies each one must wait for
+    ready = [(-float(distance[i]), i) for i in range(count) if before[i] == 0]
+    heapq.heapify(ready)
+    left = set(range(count))
+    order: list[int] = []
+    while left:
+        if not ready:  # a ring of mutual hiding: the farthest goes first
+            first = max(left, key=lambda i: (distance[i], i))
+            heapq.heappush(ready, (-float(distance[first]), first))
+        _, i = heapq.heappop(ready)
+        if i not in left:
+            continue
+        left.discard(i)
+        order.append(i)
+        for j in after[i]:
+            before[j] -= 1
+            if before[j] == 0 and j in left:
+                heapq.heappush(ready, (-float(distance[j]), j))
+    return order
+
+
+def _before(points: np.ndarray, distance: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
+    """(n, n): i and j share a direction, and i looks smaller than j."""
+    bearing = np.arctan2(points[..., 1] - eye[1], points[..., 0] - eye[0])
+    middle = bearing[:, 0]
+    half = np.abs(_wrap(bearing - middle[:, None])).max(axis=1)
+    overlap = np.abs(_wrap(middle[:, None] - middle[None, :])) < half[:, None] + half[None, :]
+    key = half + 1e-9 * distance  # equal sizes: the nearer one is before
+    return np.asarray(overlap & (key[:, None] < key[None, :]))
+
+
+def _wrap(angle: np.ndarray) -> np.ndarray:
+    return np.asarray(angle - math.tau * np.rint(angle / math.tau))
+
+
+def _points(boxes: Boxes) -> np.ndarray:
+    """(n, 5, 2): middle and corners."""
+    c, s = np.cos(boxes.yaw), np.sin(boxes.yaw)
+    unit = np.array([[0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=float)
+    a = unit[None, :, 0] * boxes.length[:, None] / 2
+    b = unit[None, :, 1] * boxes.width[:, None] / 2
+    return np.stack(
+        [boxes.x[:, None] + a * c[:, None] - b * s[:, None], boxes.y[:, None] + a * s[:, None] + b * c[:, None]],
+        axis=-1,
+    )
+
+
+def _cuts(boxes: Boxes, hiders: np.ndarray, points: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
+    """(hiders, n): whether the hider's box cuts a line from the eye to a point of the body."""
+    c, s = np.cos(boxes.yaw[hiders])[:, None, None], np.sin(boxes.yaw[hiders])[:, None, None]
+    x, y = boxes.x[hiders][:, None, None], boxes.y[hiders][:, None, None]
+
+    def own(px: np.ndarray, py: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return (px - x) * c + (py - y) * s, -(px - x) * s + (py - y) * c
+
+    e = own(np.asarray(eye[0]), np.asarray(eye[1]))
+    p = own(points[None, :, :, 0], points[None, :, :, 1])
+    enter, leave = np.zeros(p[0].shape), np.ones(p[0].shape)
+    for axis, half in ((0, boxes.length[hiders] / 2), (1, boxes.width[hiders] / 2)):
+        reach = half[:, None, None] * 0.98
+        run = p[axis] - e[axis]
+        run = np.where(np.abs(run) < 1e-9, 1e-9, run)
+        t0, t1 = (-reach - e[axis]) / run, (reach - e[axis]) / run
+        enter, leave = np.maximum(enter, np.minimum(t0, t1)), np.minimum(leave, np.maximum(t0, t1))
+    return np.asarray((enter < leave).any(axis=2))

@@ -1,0 +1,143 @@
+"""The camera's door: one picture of a scenery and its actors. A pure function of its arguments, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import cv2
+import numpy as np
+
+from closedloop_plugin.routes import Weather
+from closedloop_plugin.state import STATIC, VEHICLES, Actor, Kind, Signal
+from closedloop_plugin.worlds.base import Camera
+from closedloop_plugin.worlds.embedded.camera import street
+from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
+from closedloop_plugin.worlds.embedded.camera.ground import Ground
+from closedloop_plugin.worlds.embedded.camera.houses import Houses, draw_wall, visible
+from closedloop_plugin.worlds.embedded.camera.lens import Lens, lens_of
+from closedloop_plugin.worlds.embedded.camera.light import light_of
+from closedloop_plugin.worlds.embedded.camera.order import Boxes, back_to_front
+from closedloop_plugin.worlds.embedded.camera.people import draw_body
+from closedloop_plugin.worlds.embedded.camera.placing import corners
+from closedloop_plugin.worlds.embedded.camera.props import draw_prop
+from closedloop_plugin.worlds.embedded.camera.rain import draw_rain
+from closedloop_plugin.worlds.embedded.camera.scenery import Scenery
+from closedloop_plugin.worlds.embedded.camera.sky import draw_sky
+from closedloop_plugin.worlds.embedded.camera.vehicles import draw_vehicle
+
+BODIES = frozenset({Kind.PEDESTRIAN, Kind.CHILD, Kind.ANIMAL, Kind.BICYCLE, Kind.MOTORCYCLE})
+TREES_TO = 130.0  # m
+POSTS_TO = 90.0
+POOLS_TO = 65.0  # how far lamps light the ground
+SIGNS_TO = 110.0
+
+
+@dataclass(frozen=True)
+class View:
+    """What moves, at one moment. Ego pose in the map frame; the ego itself is not among the actors."""
+
+    x: float
+    y: float
+    yaw: float
+    actors: tuple[Actor, ...] = ()
+    signals: Mapping[str, Signal] = field(default_factory=dict)  # by StopLine.id
+    weather: Weather = field(default_factory=Weather)
+    time_s: float = 0.0
+
+
+class Renderer:
+    """Draws one scenery. Holds nothing of earlier frames.
+
+    Worlds run one to a process, many at a time: OpenCV is told to stay on one core.
+    """
+
+    def __init__(self, scenery: Scenery) -> None:
+        cv2.setNumThreads(1)
+        self.scenery = scenery
+        self.ground = Ground(scenery)
+        self.houses = Houses(scenery.buildings)
+        self.signs = np.array([[s.x, s.y] for s in scenery.signs]).reshape(-1, 2)
+
+    def render(self, camera: Camera, view: View) -> np.ndarray:
+        """(height, width, 3) uint8 RGB."""
+        lens = lens_of(camera, view.x, view.y, view.yaw)
+        canvas = self._canvas(lens, view)
+        draw_sky(canvas.image, lens, view.weather)
+        actors = self._seen_actors(lens, view, canvas.light.far)
+        self.ground.draw(canvas, [_shadow(a) for a in actors])
+        self._bodies(canvas, view, actors)
+        draw_rain(canvas, view.time_s)
+        return canvas.image
+
+    def _canvas(self, lens: Lens, view: View) -> Canvas:
+        light = light_of(view.weather)
+        image = np.zeros((lens.height, lens.width, 3), np.uint8)
+        beams = min(1.0, max(0.0, (light.night - 0.35) / 0.4))
+        posts = self.scenery.lamps
+        lit: list[tuple[float, float]] = []
+        if beams > 0 and len(posts):
+            local = lens.local(posts[:, :2])
+            near = posts[(np.hypot(local[:, 0], local[:, 1]) < POOLS_TO) & lens.sees(local, 12.0, POOLS_TO)]
+            lit = [(x + 1.8 * math.cos(yaw), y + 1.8 * math.sin(yaw)) for x, y, yaw in near.tolist()]
+        return Canvas(image, lens, light, (view.x, view.y, view.yaw), beams, tuple(lit))
+
+    @staticmethod
+    def _seen_actors(lens: Lens, view: View, far: float) -> list[Actor]:
+        if not view.actors:
+            return []
+        where = lens.local(np.array([[a.x, a.y] for a in view.actors]))
+        radius = np.array([0.6 * math.hypot(a.length, a.width) + 1.2 for a in view.actors])
+        return [view.actors[i] for i in np.flatnonzero(lens.sees(where, radius, far))]
+
+    def _bodies(self, canvas: Canvas, view: View, actors: list[Actor]) -> None:
+        """Everything that stands up, from the back to the front."""
+        s, lens, far = self.scenery, canvas.lens, canvas.light.far
+        shown = visible(lens, self.houses, far)
+        houses, walls = s.buildings[shown], self.houses.walls(canvas, shown)
+        trees = s.trees[lens.sees(lens.local(s.trees[:, :2]), s.trees[:, 3], min(far, TREES_TO))]
+        posts = s.lamps[lens.sees(lens.local(s.lamps[:, :2]), 2.0, min(far, POSTS_TO))]
+        signs = [s.signs[i] for i in np.flatnonzero(lens.sees(lens.local(self.signs), 17.0, min(far, SIGNS_TO)))]
+        rows = [houses[:, :5]]
+        rows.append(np.array([[a.x, a.y, a.yaw, a.length, a.width] for a in actors]).reshape(-1, 5))
+        spots = [trees[:, :2], posts[:, :2], np.array([[g.x, g.y] for g in signs]).reshape(-1, 2)]
+        thin = np.concatenate(spots)
+        rows.append(np.column_stack([thin, np.zeros((len(thin), 3))]))
+        table = np.concatenate(rows)
+        solid = np.arange(len(table)) < len(houses) + len(actors)
+        n1, n2 = len(houses), len(houses) + len(actors)
+        n3, n4 = n2 + len(trees), n2 + len(trees) + len(posts)
+        for i in back_to_front(Boxes(*table.T), solid, (lens.x, lens.y)):
+            if i < n1:
+                for wall in walls.get(int(shown[i]), []):
+                    draw_wall(canvas, wall)
+            elif i < n2:
+                draw_actor(canvas, actors[i - n1], view.time_s)
+            elif i < n3:
+                street.draw_tree(canvas, trees[i - n2])
+            elif i < n4:
+                street.draw_post(canvas, posts[i - n3])
+            else:
+                sign = signs[i - n4]
+                street.draw_sign(canvas, sign, view.signals.get(sign.line) if sign.kind == "signal" else None)
+
+
+def draw_actor(canvas: Canvas, actor: Actor, time_s: float) -> None:
+    """One actor by its kind."""
+    if actor.kind in BODIES:
+        draw_body(canvas, actor, time_s)
+    elif actor.kind in STATIC:
+        draw_prop(canvas, actor)
+    else:
+        draw_vehicle(canvas, actor, time_s)
+
+
+def _shadow(actor: Actor) -> np.ndarray:
+    """(n, 2) the dark place under an actor: its box under a large one, an ellipse under the rest."""
+    if actor.kind is Kind.BLOCKER or actor.kind in VEHICLES - BODIES:
+        return corners(actor.x, actor.y, actor.yaw, actor.length * 1.04, actor.width * 1.12)
+    angle = np.arange(12) * (math.tau / 12)
+    a, b = max(actor.length, 0.5) / 2 * np.cos(angle), max(actor.width, 0.4) / 2 * np.sin(angle)
+    c, s = math.cos(actor.yaw), math.sin(actor.yaw)
+    return np.column_stack([actor.x + a * c - b * s, actor.y + a * s + b * c])

@@ -1,0 +1,259 @@
+"""Reads a Scenic network (duck-typed) into ground, markings, kerbs, crosswalks and signs. shapely, once a route."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import shapely
+from shapely.geometry import LineString, Point
+from shapely.geometry.base import BaseGeometry
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.state import StopLine
+from closedloop_plugin.worlds.embedded.camera.scenery import Area, Marking, Sign
+
+CELL = 40.0  # m: ground is cut into squares, so that a frame touches only those it sees
+OVERLAP = 0.15  # m: squares overlap, or a hairline shows between them
+STEP = 3.0  # m between the points at which a lane's edge is asked what lies beyond it
+
+
+@dataclass(frozen=True)
+class Land:
+    """Surfaces round the route, as shapely geometries."""
+
+    window: BaseGeometry
+    asphalt: BaseGeometry  # lanes and junctions
+    junctions: BaseGeometry
+    shoulders: BaseGeometry
+    bicycle: BaseGeometry
+    sidewalks: BaseGeometry
+
+    @property
+    def paved(self) -> BaseGeometry:
+        """Everything vehicles may roll on."""
+        return shapely.union_all([self.asphalt, self.shoulders, self.bicycle])
+
+    @property
+    def used(self) -> BaseGeometry:
+        """Everything vehicles and walkers use."""
+        return shapely.union(self.paved, self.sidewalks)
+
+    def near(self, x: float, y: float) -> bool:
+        return bool(shapely.intersects_xy(self.window, x, y))
+
+
+def land_of(network: Any, road: RoadMap, reach: float) -> Land:
+    """Unions of the network's polygons within `reach` of the route; small gaps between lanes are closed."""
+    window = LineString([*road.path.xy[::10].tolist(), road.path.xy[-1].tolist()]).buffer(reach)
+    roads = list(network.roads) + list(getattr(network, "connectingRoads", ()))
+    junctions = _union(network.intersections, window)
+    asphalt = shapely.union(_union(list(network.lanes) + roads, window), junctions)
+    asphalt = asphalt.buffer(0.2, join_style="mitre").buffer(-0.2, join_style="mitre")
+    shoulders = shapely.difference(_union(network.shoulders, window), asphalt)
+    sidewalks = _union(network.sidewalks, window)
+    bicycle = _strips(shapely.union_all([asphalt, shoulders, sidewalks]))
+    if not sidewalks.is_empty:  # towns leave the corners of their junctions out
+        used = shapely.union_all([asphalt, shoulders, bicycle, sidewalks])
+        corner = shapely.intersection(used.buffer(6.0).buffer(-6.0), sidewalks.buffer(14.0))
+        sidewalks = shapely.union(sidewalks, corner)
+    sidewalks = shapely.difference(sidewalks, shapely.union_all([asphalt, shoulders, bicycle]).buffer(0.05))
+    return Land(window, asphalt, junctions, shoulders, bicycle, sidewalks)
+
+
+def _strips(used: BaseGeometry) -> BaseGeometry:
+    """Bicycle lanes: Scenic's reader leaves them out, so they are the gaps, 1 to 2.4 m wide, between what it has."""
+    gaps = shapely.difference(used.buffer(1.2, join_style="mitre").buffer(-1.2, join_style="mitre"), used)
+    open_ = gaps.buffer(-0.5).buffer(0.5)
+    return shapely.union_all([p.buffer(0.1) for p in polygons(open_) if p.area > 15.0])
+
+
+def _union(elements: Iterable[Any], window: BaseGeometry) -> BaseGeometry:
+    shapes = [e.polygon for e in elements if e.polygon.intersects(window)]
+    shapes = [s if s.is_valid else s.buffer(0) for s in shapes]
+    return shapely.intersection(shapely.union_all(shapes), window).simplify(0.02)
+
+
+def polygons(shape: BaseGeometry) -> list[Any]:
+    """The polygons in a geometry, whatever it is."""
+    return [p for p in shapely.get_parts(shape) if p.geom_type == "Polygon" and p.area > 0.02]
+
+
+def outlines(shape: Any) -> list[np.ndarray]:
+    """(n, 2) closed rings of a polygon, its inside always on the left."""
+    turned = shapely.orient_polygons(shape)
+    return [shapely.get_coordinates(ring) for ring in (turned.exterior, *turned.interiors)]
+
+
+def areas_of(land: Land) -> tuple[Area, ...]:
+    """Ground in drawing order: sidewalks, shoulders, asphalt; cut into overlapping squares."""
+    layers = (
+        ("sidewalk", land.sidewalks),
+        ("bicycle", land.bicycle),
+        ("shoulder", land.shoulders),
+        ("asphalt", land.asphalt),
+    )
+    return tuple(Area(name, rings) for name, shape in layers for rings in _cut(shape))
+
+
+def _cut(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
+    if shape.is_empty:
+        return []
+    x0, y0, x1, y1 = shape.bounds
+    xs, ys = np.meshgrid(np.arange(math.floor(x0 / CELL), x1 / CELL), np.arange(math.floor(y0 / CELL), y1 / CELL))
+    xs, ys = xs.ravel() * CELL, ys.ravel() * CELL
+    squares = shapely.box(xs - OVERLAP, ys - OVERLAP, xs + CELL + OVERLAP, ys + CELL + OVERLAP)
+    shapely.prepare(shape)
+    squares = squares[shapely.intersects(shape, squares)]
+    pieces = shapely.intersection(shape, squares)
+    return [
+        tuple(np.asarray(ring.coords)[:-1, :2] for ring in (p.exterior, *p.interiors))
+        for piece in pieces
+        for p in polygons(piece)
+    ]
+
+
+def markings_of(network: Any, land: Land) -> tuple[Marking, ...]:
+    """Lane edges by what lies beyond: the same direction dashed white, oncoming yellow, anything else solid white."""
+    lanes = [x for road in network.roads for x in road.lanes if x.polygon.intersects(land.window)]
+    if not lanes:
+        return ()
+    tree = shapely.STRtree([x.polygon for x in lanes])
+    found: list[Marking] = []
+    for lane in lanes:
+        for edge, side in ((lane.leftEdge, 1.0), (lane.rightEdge, -1.0)):
+            points = resample(np.array([p[:2] for p in edge.points], dtype=float), STEP)
+            found += _edge(lane, points, side, lanes, tree, land)
+    return tuple(found)
+
+
+def _edge(lane: Any, points: np.ndarray, side: float, lanes: list[Any], tree: Any, land: Land) -> list[Marking]:
+    along = np.diff(points, axis=0)
+    length = np.hypot(*along.T)
+    normal = side * np.column_stack([-along[:, 1], along[:, 0]]) / np.maximum(length, 1e-9)[:, None]
+    middle = (points[:-1] + points[1:]) / 2
+    beyond = middle + 0.6 * normal
+    what = np.full(len(middle), "out", dtype=object)
+    which, other = tree.query(shapely.points(beyond), predicate="intersects")
+    for i, k in zip(which.tolist(), other.tolist(), strict=True):
+        if lanes[k] is not lane:
+            what[i] = "same" if lanes[k].group is lane.group else "oncoming"
+    what[shapely.intersects_xy(land.junctions, middle[:, 0], middle[:, 1])] = "none"
+    many = max(len(g.lanes) for g in lane.road.laneGroups) > 1
+    return [m for m in (_line(kind, points[a : b + 1], side, many) for kind, a, b in _runs(what)) if m is not None]
+
+
+def _line(kind: str, points: np.ndarray, side: float, many: bool) -> Marking | None:
+    """None where the neighbour draws it, or nothing is painted."""
+    if kind == "out":
+        return Marking(points, "white", "solid")
+    if kind == "same" and side > 0:
+        return Marking(points, "white", "dashed")
+    if kind == "oncoming" and side > 0 and _first(points):  # both directions have this edge; one paints it
+        return Marking(points, "yellow", "double" if many else "dashed")
+    return None
+
+
+def _first(points: np.ndarray) -> bool:
+    """Of a line and its reverse exactly one is first."""
+    (x0, y0), (x1, y1) = points[0], points[-1]
+    return bool(x0 < x1 - 0.5 or (abs(x0 - x1) <= 0.5 and y0 < y1))
+
+
+def _runs(what: np.ndarray) -> list[tuple[str, int, int]]:
+    """(value, from, to) of equal neighbours."""
+    cuts = [0, *(np.flatnonzero(what[1:] != what[:-1]) + 1).tolist(), len(what)]
+    return [(str(what[a]), a, b) for a, b in pairwise(cuts)]
+
+
+def resample(points: np.ndarray, step: float) -> np.ndarray:
+    """A polyline with a point about every `step` metres."""
+    gaps = np.hypot(*np.diff(points, axis=0).T)
+    along = np.r_[0.0, np.cumsum(gaps)]
+    if along[-1] < 1e-6:
+        return points[:1].repeat(2, axis=0)
+    s = np.linspace(0.0, along[-1], max(2, math.ceil(along[-1] / step) + 1))
+    return np.column_stack([np.interp(s, along, points[:, i]) for i in (0, 1)])
+
+
+def kerbs_of(land: Land) -> np.ndarray:
+    """(n, 4) outlines of the sidewalks where asphalt lies beyond; sidewalk on the left."""
+    near = land.paved.buffer(0.6)
+    shapely.prepare(near)
+    rows = []
+    for shape in polygons(land.sidewalks):
+        for line in outlines(shape):
+            p = np.concatenate([resample(line[i : i + 2], 8.0)[:-1] for i in range(len(line) - 1)] + [line[-1:]])
+            middle = (p[:-1] + p[1:]) / 2
+            keep = shapely.intersects_xy(near, middle[:, 0], middle[:, 1])
+            rows.append(np.column_stack([p[:-1], p[1:]])[keep])
+    return np.concatenate(rows) if rows else np.zeros((0, 4))
+
+
+def behind(line: StopLine, metres: float) -> tuple[float, float, float]:
+    """A pose before a stop line, in the direction of its traffic."""
+    return line.x - metres * math.cos(line.yaw), line.y - metres * math.sin(line.yaw), line.yaw
+
+
+def _beside(shape: BaseGeometry, x: float, y: float, yaw: float, reach: float = 25.0) -> float:
+    """Metres from (x, y) at right angles to the right until `shape` ends."""
+    s = np.arange(0.0, reach, 0.25)
+    inside = shapely.intersects_xy(shape, x + s * math.sin(yaw), y - s * math.cos(yaw))
+    out = np.flatnonzero(~inside)
+    return float(s[out[0]]) if len(out) else reach
+
+
+def crosswalks_of(land: Land, lines: list[StopLine]) -> np.ndarray:
+    """(n, 5) a striped crosswalk 2 m behind each signal's stop line, across the whole road."""
+    rows = []
+    for line in lines:
+        x, y, yaw = behind(line, -2.3)
+        right, left = _beside(land.paved, x, y, yaw, 12.0), _beside(land.paved, x, y, yaw + math.pi, 12.0)
+        right, left = min(right, line.width / 2 + 3.0), min(left, line.width / 2 + 8.0)
+        shift = (right - left) / 2
+        rows.append((x + shift * math.sin(yaw), y - shift * math.cos(yaw), yaw, right + left, 2.6))
+    kept: list[tuple[float, ...]] = []
+    for row in rows:  # two approaches of one arm would paint over each other
+        if all(math.hypot(row[0] - k[0], row[1] - k[1]) > 4.0 for k in kept):
+            kept.append(row)
+    return np.array(kept).reshape(-1, 5)
+
+
+def signs_of(land: Land, road: RoadMap) -> tuple[Sign, ...]:
+    """Poles at the right of every stop line; a signal has a second head on an arm beyond the junction.
+
+    The far head is what the ego sees when it waits at the line: the near one is then outside the picture.
+    """
+    paved = land.paved
+    shapely.prepare(paved)
+    signs: list[Sign] = []
+    for line in road.stop_lines:
+        if not land.near(line.x, line.y):
+            continue
+        x, y, yaw = behind(line, 0.3)
+        out = max(_beside(paved, x, y, yaw), line.width / 2) + 0.8
+        foot = x + out * math.sin(yaw), y - out * math.cos(yaw)
+        if line.control != "signal":
+            signs.append(Sign(line.control, line.id, *foot, yaw, 2.2))
+            continue
+        signs.append(Sign("signal", line.id, *foot, yaw, 3.0))
+        signs.append(_far_signal(land, paved, line))
+    return tuple(signs)
+
+
+def _far_signal(land: Land, paved: BaseGeometry, line: StopLine) -> Sign:
+    """On an arm over the lane, beyond the junction that begins at the line."""
+    across = 20.0
+    start = Point(*behind(line, -3.0)[:2])
+    for shape in polygons(land.junctions):
+        if shape.distance(start) < 3.0:
+            end = behind(line, -60.0)[:2]
+            across = shape.intersection(LineString([(line.x, line.y), end])).length + 2.5
+            break
+    x, y, yaw = behind(line, -min(max(across, 14.0), 34.0))
+    out = min(_beside(paved, x, y, yaw, 16.0) + 0.8, 16.0)
+    return Sign("signal", line.id, x + out * math.sin(yaw), y - out * math.cos(yaw), yaw, 5.4, out - 0.6)

@@ -1,0 +1,63 @@
+"""Observations, asks and fake models for the tests of agents and interpreters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.agents.asking import Question, Said
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.maps.base import Piece, RoadMap
+from closedloop_plugin.path import Path
+from closedloop_plugin.state import Actor, Command, Decision, Kind, Observation, Truth
+
+PNG_SIZE = (45, 80, 3)
+
+
+def picture(name: str) -> np.ndarray:
+    """A dark lower half (road), a light upper one (sky); the camera's name sets the blue."""
+    image = np.full(PNG_SIZE, 60, np.uint8)
+    image[:22] = (150, 190, sum(map(ord, name)) % 256)
+    return image
+
+
+def observation(
+    speed: float = 3.0, command: Command = Command.FOLLOW, target=(10.0, 0.0), tick: int = 4
+) -> Observation:
+    return Observation(tick, tick * 0.05, speed, command, target, picture, 13.9)
+
+
+def ask(episode: str = "e0", **known: Any) -> Ask:
+    return Ask(episode, observation(**known))
+
+
+def privileged(episode: str = "e0") -> Ask:
+    """On a straight road of 200 m with nobody on it, 20 m from its start."""
+    path = Path([(0.0, 0.0), (200.0, 0.0)])
+    from pathlib import Path as File
+
+    road = RoadMap(File("none.xodr"), "corridor", "T", "0" * 64, path, (Piece(0.0, 200.0, "invented"),))
+    ego = Actor("ego", Kind.CAR, 20.0, 0.0, 0.0, 5.0, 4.5, 1.9, 1.5, role="ego")
+    return Ask(episode, observation(speed=5.0), Truth(4, 0.2, ego), road)
+
+
+def said(**texts: str) -> Decision:
+    return Decision(texts)
+
+
+class FakeModel:
+    """A Backend that answers by a function of the question (a text, or Said), and keeps what it was asked."""
+
+    def __init__(self, answer: Callable[[Question], str | Said], name: str = "fake") -> None:
+        self.answer, self.name = answer, name
+        self.calls: list[list[Question]] = []
+
+    def ask(self, questions: Sequence[Question]) -> list[Said]:
+        self.calls.append(list(questions))
+        answers = [self.answer(q) for q in questions]
+        return [a if isinstance(a, Said) else Said(a, seconds=0.25) for a in answers]
+
+    def describe(self) -> dict[str, Any]:
+        return {"backend": "fake", "model": self.name}
