@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-PARTS = ("score",)
+PARTS = ("run", "score", "show", "merge", "routes", "map")
 
 
 def register(subparsers: Any) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from closedloop_plugin.record import EpisodeRecord
 
 
 def register(subparsers: Any) -> None:
@@ -28,4 +31,23 @@ def run(args: argparse.Namespace) -> int:
     print(f"{len(found.records)} episodes in {args.out}{duplicates}, {len(found.missing)} missing")
     for route_id, repetition in found.missing:
         print(f"  missing: route {route_id} repetition {repetition}")
+    print(_scores(args.out, found.records, 1 + max((r.repetition for r in found.records), default=0)))
     return 1 if found.missing else 0
+
+
+def _scores(out: Path, records: list[EpisodeRecord], repetitions: int) -> str:
+    """The table, where the suite's routes are at hand and still those that were driven."""
+    from closedloop_plugin.profiles import profile
+    from closedloop_plugin.runner.store import read_run
+    from closedloop_plugin.suites import suite
+    from lmms_eval_ad2.cli.drive_report import report
+    from lmms_eval_ad2.errors import Ad2Error
+
+    identity = read_run(out)["identity"]
+    try:
+        found = suite(identity["suite"])
+    except Ad2Error:
+        found = None
+    if not records or found is None or found.sha256 != identity["suite_sha256"]:
+        return f"scores: ad2 drive score {out} --routes ROUTES.xml"
+    return "\n" + report(records, found.routes, profile(identity["profile"]), repetitions)

@@ -12,10 +12,13 @@ from closedloop_plugin.scoring.summary import summarise
 
 
 def report(records: Sequence[EpisodeRecord], routes: Sequence[Route], profile: Profile, repetitions: int) -> str:
-    """The scores as `ad2 drive score` prints them, and how the model's replies were read; a line each for a program."""
+    """The scores as `ad2 drive score` prints them, and how the model's replies were read.
+
+    A line an episode, and no scores, for a program (`routes` is empty) and for a slice of a run.
+    """
     if not records:
         return "no episode was driven"
-    if not routes:
+    if len(records) < len(routes) * repetitions or not routes:
         return "\n".join(_line(r) for r in records)
     from lmms_eval_ad2.cli.drive_score import render
 

@@ -73,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     order = ordered(args)
     records = drive(order.run, order.agent, order.interpreter)
     print(report(records, order.routes, order.run.plan.cast.profile, args.repetitions))
+    if args.shard:
+        print(f"slice {args.shard}; join the slices with: ad2 drive merge OUT {args.out} ...")
     failed = [r for r in records if r.end in FAILED]
     for record in failed:
         what = f"route {record.route_id} repetition {record.repetition}"

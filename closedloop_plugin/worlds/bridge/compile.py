@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import traceback
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
@@ -39,7 +42,43 @@ def scenic() -> Any:
 
     # Its watchdog is SIGALRM around each behaviour step, model answers included: ours is in the pool.
     dynamics.stuckBehaviorWarningTimeout = 0
+    _remember_parses()
     return module
+
+
+def _remember_parses() -> None:
+    """Scenic parses every module of a program anew each time: two thirds of a reset. The same text gives the same
+    tree, so keep the trees of this process and hand out copies."""
+    import scenic.syntax.translator as translator
+
+    parse: Callable[..., Any] = translator.parse_string
+    if hasattr(parse, "remembered"):
+        return
+    known: dict[tuple[str, str, str], Any] = {}
+
+    def remembering(source: str, mode: str, filename: str) -> Any:
+        key = source, mode, filename
+        if key not in known:
+            if len(known) > 200:
+                known.clear()
+            known[key] = parse(source, mode, filename=filename)
+        return _copied(known[key])
+
+    remembering.remembered = known  # type: ignore[attr-defined]
+    translator.parse_string = remembering
+
+
+def _copied(node: Any) -> Any:
+    """A syntax tree of its own (copy.deepcopy cannot make Scenic's nodes)."""
+    if isinstance(node, list):
+        return [_copied(one) for one in node]
+    if isinstance(node, tuple):
+        return tuple(_copied(one) for one in node)
+    if not isinstance(node, ast.AST):
+        return node
+    twin = type(node).__new__(type(node))
+    twin.__dict__.update({name: _copied(value) for name, value in node.__dict__.items()})
+    return twin
 
 
 def scene_for(program: File, model: str, params: dict[str, Any], seed: int, tries: int = 2000) -> Compiled:
@@ -52,11 +91,14 @@ def scene_for(program: File, model: str, params: dict[str, Any], seed: int, trie
     module = scenic()
     from scenic.core.distributions import RejectionException
     from scenic.core.errors import ScenicError
+    from scenic.formats.opendrive.xodr_parser import OpenDriveWarning
 
     random.seed(seed)
     np.random.seed(seed % 2**32)
     try:
-        scenario = module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", OpenDriveWarning)  # CARLA's towns have shoulders in the middle of roads
+            scenario = module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
         scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
     except RejectionException as exc:
         raise InvalidScene(f"{File(program).name}: no scene found in {tries} tries: {exc}") from exc
@@ -74,8 +116,12 @@ def _where(program: File, exc: BaseException) -> str:
     line = getattr(exc, "lineno", None)
     name = getattr(exc, "filename", None) or str(program)
     if line is None:
-        frames = [f for f in traceback.extract_tb(exc.__traceback__) if f.filename.endswith(".scenic")]
+        stack = traceback.extract_tb(exc.__traceback__)
+        own = [f for f in stack if f.filename == str(program)]
+        frames = own or [f for f in stack if f.filename.endswith(".scenic")]
         if frames:
             name, line = frames[-1].filename, frames[-1].lineno
+            if line == 1 and frames[-1] is not stack[-1]:
+                line = None  # Scenic gives code that it makes itself, as for specifiers, the first line
     message = str(exc).strip() or type(exc).__name__
     return f"{name}" + (f", line {line}" if line else "") + f": {type(exc).__name__}: {message}"

@@ -82,7 +82,7 @@ def _driven(session: Session) -> Any:
 
         def checkInvariants(self, *_: Any, **__: Any) -> None: ...
 
-        def makeGenerator(self, agent: Any):  # type: ignore[no-untyped-def]
+        def makeGenerator(self, agent: Any):
             import scenic.syntax.veneer as veneer
 
             while True:

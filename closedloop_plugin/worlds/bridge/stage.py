@@ -50,6 +50,8 @@ class Stage:
         """Map point s metres along the route and d metres to its left."""
         return self.road.path.pose(s, d)[:2]
 
+    spot = at  # the name to use in a Scenic program, where `at` is a keyword
+
     def heading(self, s: float, turn_deg: float = 0.0) -> float:
         """Scenic heading of the route at s, turned by so many degrees counter-clockwise."""
         return scenic_heading(self.road.path.pose(s)[2] + math.radians(turn_deg))

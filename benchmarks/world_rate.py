@@ -1,0 +1,100 @@
+"""Steps/s of the embedded world against Scenic's own Newtonian simulator on the same scene, and of its camera."""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.routes import Route
+from closedloop_plugin.state import Control
+from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.bridge.compile import scene_for
+from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+
+STEPS, ROUNDS, FRAMES = 1500, 5, 150
+ROUTE = Route("bench", "none", tuple((2.0 * i, 0.0) for i in range(250)), "", "", (20.0, 0.0, 0.0))
+CONTROL = Control(throttle=0.3)
+PROGRAM = """
+model scenic.domains.driving.model
+behavior Cruise():
+    while True:
+        take SetThrottleAction(0.3), SetBrakeAction(0.0), SetSteerAction(0.0)
+ego = new Car at (10, 0), facing -90 deg
+"""
+OTHERS = "new Car at ({x}, {y}), facing {h} deg, with behavior Cruise(), with regionContainedIn everywhere\n"
+
+
+def measure() -> dict[str, float]:
+    """Steps/s of both, their ratio (median of rounds run in turn), with and without Truth each step; camera."""
+    out: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        two, four = folder / "two.scenic", folder / "four.scenic"
+        two.write_text(PROGRAM + OTHERS.format(x=60, y=3.5, h=90))
+        more = [(40, 3.5, 90), (70, 3.5, 90), (30, 0.0, -90), (55, 0.0, -90)]
+        four.write_text(PROGRAM + "".join(OTHERS.format(x=x, y=y, h=h) for x, y, h in more))
+        world = EmbeddedWorld(folder / "maps")
+        for label, program in (("2 cars", two), ("5 cars", four)):
+            out |= _rates(world, program, label)
+        out |= _camera(world, four)
+        world.close()
+    return out
+
+
+def _rates(world: EmbeddedWorld, program: Path, label: str) -> dict[str, float]:
+    setup = Setup(ROUTE, 1, program=program, traffic=False, max_ticks=STEPS)
+    bare, ours, seen = [], [], []
+    for _ in range(ROUNDS):
+        world.reset(setup)
+        map_file = world.road.file
+        world.close()  # Scenic runs one simulation at a time
+        bare.append(_bare(program, map_file))
+        ours.append(_run(world, setup, truth=False))
+        seen.append(_run(world, setup, truth=True))
+    ratio, with_truth = ([b / a for a, b in zip(bare, rates, strict=True)] for rates in (ours, seen))
+    return {
+        f"{label}: bare Newtonian, steps/s": statistics.median(bare),
+        f"{label}: embedded world, steps/s": statistics.median(ours),
+        f"{label}: ratio": statistics.median(ratio),
+        f"{label}: ratio with the truth of every step": statistics.median(with_truth),
+    }
+
+
+def _bare(program: Path, map_file: Path) -> float:
+    """Scenic's own simulator; its ego runs the same behaviour as the others."""
+    options = {"writeCache": False, "useCache": False}
+    params: dict[str, Any] = {"map": str(map_file), "map_options": options, "render": False, "timestep": 0.05}
+    compiled = scene_for(program, "scenic.simulators.newtonian.driving_model", params, 1)
+    ego, other = compiled.scene.objects[:2]
+    ego.behavior = type(other.behavior)()
+    simulator = compiled.scenario.getSimulator()
+    start = time.perf_counter()
+    simulator.simulate(compiled.scene, maxSteps=STEPS, timestep=0.05, verbosity=0)
+    return STEPS / (time.perf_counter() - start)
+
+
+def _run(world: EmbeddedWorld, setup: Setup, truth: bool) -> float:
+    world.reset(setup)
+    start = time.perf_counter()
+    for _ in range(STEPS):
+        world.step(CONTROL)
+        if truth:
+            world.truth()
+    return STEPS / (time.perf_counter() - start)
+
+
+def _camera(world: EmbeddedWorld, program: Path) -> dict[str, float]:
+    """Steps/s with one picture of 800 x 450 each step, four other cars in it; the first picture builds the scenery."""
+    camera = Camera("front", 800, 450, 70.0, 0.8, 0.0, 1.6)
+    o = world.reset(Setup(ROUTE, 1, (camera,), program=program, traffic=False))
+    start = time.perf_counter()
+    o.images("front")
+    first = time.perf_counter() - start
+    start = time.perf_counter()
+    for _ in range(FRAMES):
+        world.step(CONTROL).images("front")
+    rate = FRAMES / (time.perf_counter() - start)
+    return {"camera 800 x 450, 4 actors: steps/s": rate, "camera: first picture of an episode, s": first}

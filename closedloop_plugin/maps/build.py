@@ -1,0 +1,69 @@
+"""The door: a route, a layout and perhaps a town's file -> RoadMap. The same input gives the same bytes."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path as File
+
+import numpy as np
+
+from closedloop_plugin.maps.base import Layout, Piece, RoadMap
+from closedloop_plugin.maps.cache import keep
+from closedloop_plugin.maps.corridor import corridor
+from closedloop_plugin.maps.highway import diverge, merge
+from closedloop_plugin.maps.junction import junction
+from closedloop_plugin.maps.opendrive import document
+from closedloop_plugin.maps.plan import Plan
+from closedloop_plugin.maps.town import town_road
+from closedloop_plugin.path import Path
+from closedloop_plugin.routes import Route
+from lmms_eval_ad2.errors import Ad2Error
+
+BUILDERS = {"corridor": corridor, "junction": junction, "merge": merge, "diverge": diverge}
+
+
+def road_for(route: Route, layout: Layout, *, town: File | None = None, folder: File) -> RoadMap:
+    """The route's map, written into `folder` under a name by content hash.
+
+    With `town` (an OpenDRIVE file): that file's bytes, and the route traced on its lanes. Without: a corridor of the
+    layout's topology, from the route's own points.
+    """
+    if town is not None:
+        return town_road(route, File(town), folder)
+    return _drawn(route, layout, folder)
+
+
+def plan_for(route: Route, layout: Layout) -> Plan:
+    if layout.topology not in BUILDERS:
+        raise Ad2Error(f"layout topology {layout.topology!r}: known are {', '.join(BUILDERS)}")
+    if layout.arms not in (3, 4) or min(layout.left, layout.right, layout.oncoming) < 0 or layout.lane_width < 2.5:
+        raise Ad2Error(f"{layout}: 3 or 4 arms, no negative lane counts, lanes of 2.5 m or more")
+    return BUILDERS[layout.topology](route, layout)
+
+
+def _drawn(route: Route, layout: Layout, folder: File) -> RoadMap:
+    plan = plan_for(route, layout)
+    name = f"{route.suite or 'route'} {route.id} {layout.topology}"
+    data = document(name, plan.roads, plan.junctions, plan.limit)
+    digest = hashlib.sha256(data).hexdigest()
+    path = Path(plan.path)
+    return RoadMap(
+        file=keep(data, folder, f"{layout.topology}-{digest[:16]}.xodr"),
+        source="corridor",
+        town=route.town,
+        sha256=digest,
+        path=path,
+        pieces=tuple(Piece(round(a, 2), round(b, 2), kind) for a, b, kind in plan.spans),
+        junctions=plan.crossed,
+        changes=plan.changes,
+        stop_lines=plan.stop_lines,
+        lane_width=layout.lane_width,
+        speed_limit=plan.limit,
+        experimental=plan.experimental,
+        facts=plan.facts,
+    )
+
+
+def waypoint_errors(route: Route, road: RoadMap) -> np.ndarray:
+    """Distance of each of the file's points to the map's path, m."""
+    return np.array([abs(road.path.locate(x, y)[1]) for x, y in route.points])

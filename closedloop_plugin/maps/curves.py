@@ -1,0 +1,175 @@
+"""Chains of lines and arcs: the only shapes that our own maps are made of. Metres, radians, map frame.
+
+A curvature above 0 bends to the left. Biarcs: Bolton, "Biarc curves", CAD 7(2), 1975.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from closedloop_plugin.frames import wrap
+
+Pose = tuple[float, float, float]  # x, y, yaw
+STRAIGHT = 1e-6  # 1/m: a flatter arc is a line
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A line or an arc from a pose."""
+
+    x: float
+    y: float
+    yaw: float
+    length: float
+    curvature: float = 0.0
+
+    def at(self, s: float) -> Pose:
+        """The pose s metres from the start."""
+        if abs(self.curvature) < STRAIGHT:
+            return self.x + s * math.cos(self.yaw), self.y + s * math.sin(self.yaw), self.yaw
+        a = self.yaw + self.curvature * s
+        r = 1.0 / self.curvature
+        return self.x + r * (math.sin(a) - math.sin(self.yaw)), self.y - r * (math.cos(a) - math.cos(self.yaw)), a
+
+    @property
+    def start(self) -> Pose:
+        return self.x, self.y, self.yaw
+
+    @property
+    def end(self) -> Pose:
+        return self.at(self.length)
+
+
+Chain = tuple[Segment, ...]
+
+
+def aside(pose: Pose, left: float, forward: float = 0.0) -> Pose:
+    """The pose moved `left` metres to its left and `forward` metres ahead."""
+    x, y, yaw = pose
+    c, s = math.cos(yaw), math.sin(yaw)
+    return x + forward * c - left * s, y + forward * s + left * c, yaw
+
+
+def turned(pose: Pose) -> Pose:
+    """The same place, looking back."""
+    return pose[0], pose[1], wrap(pose[2] + math.pi)
+
+
+def seen_from(pose: Pose, x: float, y: float) -> tuple[float, float]:
+    """A point as (metres ahead, metres to the left) of a pose."""
+    dx, dy = x - pose[0], y - pose[1]
+    c, s = math.cos(pose[2]), math.sin(pose[2])
+    return dx * c + dy * s, -dx * s + dy * c
+
+
+def length(chain: Iterable[Segment]) -> float:
+    return sum(s.length for s in chain)
+
+
+def line(start: Pose, distance: float) -> Chain:
+    return (Segment(*start, distance),)
+
+
+def arc_through(start: Pose, x: float, y: float) -> Segment:
+    """The arc that leaves `start` along its yaw and ends at (x, y); a line where the point lies ahead."""
+    ahead, left = seen_from(start, x, y)
+    square = ahead * ahead + left * left
+    curvature = 2.0 * left / square
+    if abs(curvature) < STRAIGHT:
+        return Segment(*start, math.sqrt(square))
+    bend = 2.0 * math.atan2(left, ahead)
+    return Segment(*start, bend / curvature, curvature)
+
+
+def biarc(start: Pose, end: Pose) -> Chain:
+    """Two arcs with one tangent where they meet, equal tangent lengths (d1 = d2)."""
+    p, q = np.array(start[:2]), np.array(end[:2])
+    t1 = np.array([math.cos(start[2]), math.sin(start[2])])
+    t2 = np.array([math.cos(end[2]), math.sin(end[2])])
+    v = q - p
+    t = t1 + t2
+    a = 2.0 * (1.0 - float(t1 @ t2))
+    b, c = 2.0 * float(v @ t), -float(v @ v)
+    d = -c / b if a < 1e-9 and abs(b) > 1e-9 else (-b + math.sqrt(b * b - 4.0 * a * c)) / (2.0 * max(a, 1e-9))
+    middle = 0.5 * (p + q + d * (t1 - t2))
+    first = arc_through(start, float(middle[0]), float(middle[1]))
+    last = arc_through(first.end, float(q[0]), float(q[1]))
+    return first, last
+
+
+def fillet(start: Pose, end: Pose, lead: float = 2.0) -> Chain | None:
+    """Line, arc, line, where the tangents meet between the two; None where they do not.
+
+    `lead`: metres kept straight at the nearer end, since a turn in a junction begins after its mouth.
+    """
+    bend = wrap(end[2] - start[2])
+    ahead, left = seen_from(start, end[0], end[1])
+    if abs(bend) < math.radians(4) or abs(bend) > math.radians(150):
+        return None
+    after = left / math.sin(bend)
+    before = ahead - after * math.cos(bend)
+    if min(before, after) < 1.0:
+        return None
+    tangent = min(before, after)
+    tangent -= min(lead, 0.3 * tangent)
+    radius = tangent / math.tan(abs(bend) / 2)
+    first = Segment(*start, before - tangent)
+    arc = Segment(*first.end, radius * abs(bend), math.copysign(1.0 / radius, bend))
+    last = Segment(arc.end[0], arc.end[1], end[2], after - tangent)
+    return tuple(s for s in (first, arc, last) if s.length > 1e-3)
+
+
+def join(start: Pose, end: Pose, lead: float = 2.0) -> Chain:
+    """How a gap is bridged: a fillet where the tangents meet, else a biarc, else (in line) a straight."""
+    ahead, left = seen_from(start, end[0], end[1])
+    if abs(left) < 1e-3 and ahead > 0 and abs(wrap(end[2] - start[2])) < 1e-4:
+        return line(start, ahead)
+    return fillet(start, end, lead) or biarc(start, end)
+
+
+def reverse(chain: Sequence[Segment]) -> Chain:
+    """The same line driven the other way."""
+    return tuple(Segment(*turned(s.end), s.length, -s.curvature) for s in reversed(chain))
+
+
+def parallel(chain: Sequence[Segment], left: float) -> Chain:
+    """The chain moved sideways by `left` metres (less than any radius on that side)."""
+    return tuple(
+        Segment(*aside(s.start, left), s.length * (1 - s.curvature * left), s.curvature / (1 - s.curvature * left))
+        for s in chain
+    )
+
+
+def split(chain: Sequence[Segment], at: float) -> tuple[Chain, Chain]:
+    """The part before `at` metres, and the rest."""
+    before: list[Segment] = []
+    after: list[Segment] = []
+    for s in chain:
+        if at >= s.length - 1e-6:
+            before.append(s)
+        elif at <= 1e-6:
+            after.append(s)
+        else:
+            before.append(Segment(*s.start, at, s.curvature))
+            after.append(Segment(*s.at(at), s.length - at, s.curvature))
+        at -= s.length
+    return tuple(before), tuple(after)
+
+
+def sample(chain: Sequence[Segment], step: float = 0.5) -> np.ndarray:
+    """Poses about `step` metres apart, both ends included: float64 (N, 3)."""
+    poses: list[Pose] = []
+    for s in chain:
+        n = max(1, math.ceil(s.length / step))
+        poses += [s.at(s.length * k / n) for k in range(n)]
+    poses.append(chain[-1].end)
+    return np.array(poses)
+
+
+def points(chain: Sequence[Segment], step: float = 1.0) -> list[list[float]]:
+    """As JSON: [[x, y], ...], to the millimetre."""
+    return [[round(float(x), 3), round(float(y), 3)] for x, y, _ in sample(chain, step)]

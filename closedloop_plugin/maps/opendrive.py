@@ -1,0 +1,178 @@
+"""OpenDRIVE 1.4 as text, of the few parts that our own maps need. Lanes of constant width; lines and arcs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from xml.sax.saxutils import quoteattr
+
+from closedloop_plugin.frames import wrap
+from closedloop_plugin.maps.curves import STRAIGHT, Chain, Segment, length
+
+BEND = math.radians(11)  # of one <geometry> at most: Scenic takes 20 points of each, so a step under 0.6 degrees
+SIGNALS = {"signal": ("1000001", "yes"), "stop": ("206", "no"), "yield": ("205", "no")}
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One lane. `mark` is painted on its outer border (right of a right lane, left of a left one)."""
+
+    kind: str  # driving | shoulder | parking | biking | sidewalk | none
+    width: float
+    mark: str = "none"  # OpenDRIVE roadMark type
+    before: int | None = None  # lane ids in the road before and after
+    after: int | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """What a road meets at an end. `contact` is empty for a junction."""
+
+    kind: str  # road | junction
+    id: int
+    contact: str = ""
+
+
+@dataclass(frozen=True)
+class Sign:
+    id: int
+    control: str  # signal | stop | yield
+    s: float
+    t: float
+    orientation: str  # "+" holds for the right lanes, "-" for the left
+    lanes: tuple[int, int]  # ids, from and to
+
+
+@dataclass
+class Road:
+    """right: lanes -1, -2, ... from the middle outwards; left: +1, +2, ...; offset: of the middle, to the left."""
+
+    id: int
+    chain: Chain
+    right: list[Lane]
+    left: list[Lane] = field(default_factory=list)
+    offset: float = 0.0
+    middle: tuple[str, str] = ("none", "white")
+    junction: int = -1
+    before: Link | None = None
+    after: Link | None = None
+    signs: list[Sign] = field(default_factory=list)
+    obeys: list[int] = field(default_factory=list)  # ids of signs elsewhere that hold for this connecting road
+
+
+@dataclass(frozen=True)
+class Connection:
+    incoming: int
+    connecting: int
+    links: tuple[tuple[int, int], ...]
+
+
+@dataclass
+class Junction:
+    id: int
+    connections: list[Connection] = field(default_factory=list)
+
+
+def document(name: str, roads: Sequence[Road], junctions: Sequence[Junction], limit: float) -> bytes:
+    """The whole file; `limit` in m/s. Ids start at 1, since Scenic tests them for truth."""
+    out = [
+        '<?xml version="1.0" encoding="UTF-8"?>',
+        "<OpenDRIVE>",
+        f'<header revMajor="1" revMinor="4" name={quoteattr(name)} version="1" vendor="lmms-eval-ad2">'
+        "<geoReference><![CDATA[+proj=tmerc +lat_0=0 +lon_0=0]]></geoReference></header>",
+    ]
+    for road in roads:
+        out += _road(road, limit)
+    for junction in junctions:
+        out.append(f'<junction id="{junction.id}" name="junction {junction.id}">')
+        for i, c in enumerate(junction.connections):
+            out.append(
+                f'<connection id="{i}" incomingRoad="{c.incoming}" connectingRoad="{c.connecting}" '
+                'contactPoint="start">'
+            )
+            out += [f'<laneLink from="{a}" to="{b}"/>' for a, b in c.links]
+            out.append("</connection>")
+        out.append("</junction>")
+    out.append("</OpenDRIVE>")
+    return ("\n".join(out) + "\n").encode()
+
+
+def _road(road: Road, limit: float) -> list[str]:
+    out = [f'<road name="road {road.id}" length="{_n(length(road.chain))}" id="{road.id}" junction="{road.junction}">']
+    out.append("<link>" + _link("predecessor", road.before) + _link("successor", road.after) + "</link>")
+    out.append(f'<type s="0" type="town"><speed max="{_n(limit)}" unit="m/s"/></type>')
+    out.append("<planView>")
+    s = 0.0
+    for piece in fine(road.chain):
+        shape = "<line/>" if abs(piece.curvature) < STRAIGHT else f'<arc curvature="{piece.curvature:.10g}"/>'
+        out.append(
+            f'<geometry s="{_n(s)}" x="{_n(piece.x)}" y="{_n(piece.y)}" hdg="{wrap(piece.yaw):.10f}" '
+            f'length="{_n(piece.length)}">{shape}</geometry>'
+        )
+        s += piece.length
+    out.append("</planView>")
+    out.append('<elevationProfile><elevation s="0" a="0" b="0" c="0" d="0"/></elevationProfile>')
+    out.append(f'<lanes><laneOffset s="0" a="{_n(road.offset)}" b="0" c="0" d="0"/><laneSection s="0">')
+    if road.left:
+        ids = range(len(road.left), 0, -1)
+        out += ["<left>", *(_lane(i, road.left[i - 1]) for i in ids), "</left>"]
+    out.append(f'<center><lane id="0" type="none" level="false">{_mark(*road.middle)}</lane></center>')
+    if road.right:
+        out += ["<right>", *(_lane(-1 - i, lane) for i, lane in enumerate(road.right)), "</right>"]
+    out.append("</laneSection></lanes>")
+    out += _signs(road)
+    out.append("</road>")
+    return out
+
+
+def fine(chain: Sequence[Segment]) -> list[Segment]:
+    """The same line with no piece that bends more than BEND."""
+    pieces: list[Segment] = []
+    for s in chain:
+        n = max(1, math.ceil(abs(s.curvature) * s.length / BEND))
+        pieces += [Segment(*s.at(s.length * k / n), s.length / n, s.curvature) for k in range(n)]
+    return pieces
+
+
+def _lane(id_: int, lane: Lane) -> str:
+    link = "".join(
+        f'<{tag} id="{to}"/>' for tag, to in (("predecessor", lane.before), ("successor", lane.after)) if to is not None
+    )
+    width = f'<width sOffset="0" a="{_n(lane.width)}" b="0" c="0" d="0"/>'
+    inside = f"<link>{link}</link>{width}{_mark(lane.mark, 'white')}"
+    return f'<lane id="{id_}" type="{lane.kind}" level="false">{inside}</lane>'
+
+
+def _mark(kind: str, colour: str) -> str:
+    colour = "standard" if colour == "white" else colour
+    return f'<roadMark sOffset="0" type="{kind}" weight="standard" color="{colour}" width="0.15" laneChange="both"/>'
+
+
+def _link(tag: str, link: Link | None) -> str:
+    if link is None:
+        return ""
+    contact = f' contactPoint="{link.contact}"' if link.contact else ""
+    return f'<{tag} elementType="{link.kind}" elementId="{link.id}"{contact}/>'
+
+
+def _signs(road: Road) -> list[str]:
+    if not road.signs and not road.obeys:
+        return []
+    out = ["<signals>"]
+    for sign in road.signs:
+        kind, dynamic = SIGNALS[sign.control]
+        out.append(
+            f'<signal s="{_n(sign.s)}" t="{_n(sign.t)}" id="{sign.id}" name="{sign.control}" dynamic="{dynamic}" '
+            f'orientation="{sign.orientation}" zOffset="0" country="OpenDRIVE" type="{kind}" subtype="-1" value="-1" '
+            f'height="0.9" width="0.9"><validity fromLane="{sign.lanes[0]}" toLane="{sign.lanes[1]}"/></signal>'
+        )
+    out += [
+        f'<signalReference s="0" t="0" id="{i}" orientation="+"><validity fromLane="-1" toLane="-1"/></signalReference>'
+        for i in road.obeys
+    ]
+    return [*out, "</signals>"]
+
+
+def _n(value: float) -> str:
+    return f"{value:.8f}"

@@ -1,0 +1,86 @@
+"""What every builder hands to build.py: roads to write, the ego's path on them, and what is known of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.maps.curves import Chain, Segment, aside, line, reverse, sample, turned
+from closedloop_plugin.maps.opendrive import Junction, Lane, Road
+from closedloop_plugin.state import StopLine
+
+BEYOND = 80.0  # m of road invented before the route's start and after its end, for actors that come and go
+APART = 12.0  # m: an invented stretch keeps this far from the route itself
+TOWN_LIMIT = 50 / 3.6
+HIGHWAY_LIMIT = 90 / 3.6
+# Metres. The bicycle lane's middle lies 5.25 m outside the outer driving lane's, where the routes' flows run (4.8-5.5).
+SHOULDER, PARKING, BUFFER, BICYCLE, SIDEWALK = 1.5, 2.3, 2.6, 1.8, 2.0
+
+
+@dataclass
+class Plan:
+    """Spans are metres along the path. `path`: (N, 2)."""
+
+    roads: list[Road]
+    path: np.ndarray
+    spans: list[tuple[float, float, str]]
+    junctions: list[Junction] = field(default_factory=list)
+    crossed: tuple[tuple[float, float], ...] = ()
+    changes: tuple[tuple[float, float, int], ...] = ()
+    stop_lines: tuple[StopLine, ...] = ()
+    limit: float = TOWN_LIMIT
+    experimental: bool = False
+    facts: dict[str, Any] = field(default_factory=dict)
+
+
+def verge(layout: Layout, side: str, sidewalk: bool) -> list[Lane]:
+    """What lies outside the driving lanes on the road's `side` (left | right), from the inside out."""
+    curb = "curb" if sidewalk else "none"
+    lanes: list[Lane] = []
+    if layout.bicycle:
+        kind = "parking" if layout.parking in (side, "both") else "shoulder"
+        lanes += [Lane(kind, BUFFER, "solid"), Lane("biking", BICYCLE, curb)]
+    elif layout.parking in (side, "both"):
+        lanes.append(Lane("parking", PARKING, curb))
+    elif layout.shoulder:
+        lanes.append(Lane("shoulder", SHOULDER, curb))
+    if sidewalk:
+        lanes.append(Lane("sidewalk", SIDEWALK))
+    return lanes
+
+
+def driving(count: int, width: float, outside: Sequence[Lane]) -> list[Lane]:
+    """`count` lanes of one direction, and what lies outside them: broken lines between, a solid one at the edge."""
+    marks = ["broken"] * (count - 1) + ["solid" if outside and outside[0].kind != "sidewalk" else "curb"]
+    return [*(Lane("driving", width, mark) for mark in marks), *(outside if count else [])]
+
+
+def before(chain: Chain, reach: float = BEYOND) -> Chain:
+    """An invented straight that leads to the chain's start; shorter where it would meet the route again."""
+    back = turned(chain[0].start)
+    return reverse(line(back, _free(back, chain, reach)))
+
+
+def after(chain: Chain, reach: float = BEYOND) -> Chain:
+    """An invented straight from the chain's end."""
+    return line(chain[-1].end, _free(chain[-1].end, chain, reach))
+
+
+def _free(pose: tuple[float, float, float], chain: Sequence[Segment], reach: float) -> float:
+    """How far one can go straight on from an end of the chain without coming near another part of it."""
+    body = sample(chain, 2.0)[:, :2]
+    for distance in np.arange(10.0, reach, 2.0):
+        x, y, _ = aside(pose, 0.0, float(distance))
+        if np.hypot(body[:, 0] - x, body[:, 1] - y).min() < min(APART, 0.6 * distance):
+            return max(5.0, float(distance) - APART)
+    return reach
+
+
+def eased(t: np.ndarray) -> np.ndarray:
+    """0 -> 1 without a kink at either end, for t in [0, 1] (clipped)."""
+    return 0.5 - 0.5 * np.cos(math.pi * np.clip(t, 0.0, 1.0))

@@ -1,0 +1,124 @@
+"""A route file's points -> a smooth chain of arcs, and where the points leave a gap or jump a lane."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from closedloop_plugin.frames import wrap
+from closedloop_plugin.maps.curves import Chain, Pose, biarc, join, line
+from closedloop_plugin.routes import Route
+
+GAP = 8.0  # m: a longer step is a hole in the file (dense parts have 2 m, lane changes 5 to 6)
+WEIGHT = 30.0  # of the third differences
+KNOT = 4  # points from knot to knot
+
+
+@dataclass(frozen=True)
+class Jump:
+    """A step sideways between point `index` and the next: `lanes` > 0 to the left."""
+
+    index: int
+    lanes: int
+
+
+def runs(route: Route) -> list[np.ndarray]:
+    """The dense stretches of a route between its gaps, (N, 2) each. The trigger counts as a point where it lies in
+    a gap: straight before or after a stretch, and off it."""
+    p = np.array(route.points)
+    cuts = np.flatnonzero(np.hypot(*np.diff(p, axis=0).T) > GAP) + 1
+    parts = np.split(p, cuts)
+    t = np.array(route.trigger[:2])
+    if np.hypot(*(p - t).T).min() < 1.5:
+        return parts
+    for i in range(len(parts) - 1):
+        ends = (parts[i][-1], parts[i + 1][0])
+        away = [float(np.hypot(*(t - e))) for e in ends]
+        heading = math.atan2(*(parts[i][-1] - parts[i][-2])[::-1]) if len(parts[i]) > 1 else route.trigger[2]
+        dx, dy = t - ends[0]
+        left = -dx * math.sin(heading) + dy * math.cos(heading)
+        if away[0] < GAP and abs(left) < 0.5 and dx * math.cos(heading) + dy * math.sin(heading) > 0:
+            parts[i] = np.vstack([parts[i], t])
+    return parts
+
+
+def smoothed(p: np.ndarray) -> np.ndarray:
+    """Solve (I + 30 D'D) q = p, D the third differences. (N, 2) -> (N, 2)."""
+    n = len(p)
+    if n < 5:
+        return p
+    d = np.diff(np.eye(n), 3, axis=0)
+    return np.linalg.solve(np.eye(n) + WEIGHT * d.T @ d, p)
+
+
+def yaws(p: np.ndarray) -> np.ndarray:
+    """Tangent at each point: of the parabola through it and its neighbours (N >= 2)."""
+    if len(p) == 2:
+        return np.full(2, math.atan2(*(p[1] - p[0])[::-1]))
+    s = np.r_[0.0, np.cumsum(np.hypot(*np.diff(p, axis=0).T))]
+    d = np.gradient(p, s, axis=0, edge_order=2)
+    return np.unwrap(np.arctan2(d[:, 1], d[:, 0]))
+
+
+def chain_through(p: np.ndarray) -> Chain:
+    """The points smoothed, a knot every fourth, biarcs from knot to knot. (N, 2), N >= 2."""
+    q = smoothed(p)
+    if len(q) < 5:  # too few to bend: one straight line along the whole
+        span = q[-1] - q[0]
+        start = (float(q[0, 0]), float(q[0, 1]), math.atan2(span[1], span[0]))
+        return line(start, float(np.hypot(*span)))
+    yaw = yaws(q)
+    knots = list(range(0, len(q) - 1, KNOT))
+    if len(knots) > 1 and len(q) - 1 - knots[-1] < KNOT / 2:
+        knots.pop()
+    knots.append(len(q) - 1)
+    poses: list[Pose] = [(float(q[k, 0]), float(q[k, 1]), wrap(float(yaw[k]))) for k in knots]
+    chain: list = []
+    for a, b in pairwise(poses):
+        straight = max(abs(wrap(math.atan2(b[1] - a[1], b[0] - a[0]) - y)) for y in (a[2], b[2])) < 1e-9
+        chain += line(a, math.dist(a[:2], b[:2])) if straight else biarc(a, b)
+    return tuple(chain)
+
+
+def bridged(parts: Sequence[np.ndarray], fallback_yaw: float) -> tuple[Chain, list[tuple[float, float, str]]]:
+    """All stretches as one chain, the gaps bridged, and [from, to, measured | interpolated] in m along it."""
+    chains = [chain_through(part) if len(part) > 1 else point_chain(part[0], fallback_yaw) for part in parts]
+    whole: list = []
+    spans: list[tuple[float, float, str]] = []
+    at = 0.0
+
+    def add(chain: Chain, what: str) -> None:
+        nonlocal at
+        size = sum(s.length for s in chain)
+        whole.extend(chain)
+        spans.append((at, at + size, what))
+        at += size
+
+    for i, chain in enumerate(chains):
+        if i:
+            add(join(chains[i - 1][-1].end, chain[0].start), "interpolated")
+        add(chain, "measured")
+    return tuple(whole), spans
+
+
+def point_chain(point: np.ndarray, yaw: float) -> Chain:
+    """A stretch of one point only: a centimetre of line."""
+    return line((float(point[0]), float(point[1]), yaw), 0.01)
+
+
+def lane_jumps(p: np.ndarray, width: float) -> list[Jump]:
+    """Sideways steps of a lane's width within a dense stretch (a lane change in the file)."""
+    jumps = []
+    step = np.diff(p, axis=0)
+    heading = np.arctan2(step[:, 1], step[:, 0])
+    for i in range(1, len(step) - 1):
+        before, after = heading[i - 1], heading[i + 1]
+        along = before + 0.5 * wrap(float(after - before))
+        left = -step[i, 0] * math.sin(along) + step[i, 1] * math.cos(along)
+        if abs(left) > 0.6 * width and abs(wrap(float(after - before))) < math.radians(10):
+            jumps.append(Jump(i, 1 if left > 0 else -1))
+    return jumps

@@ -1,0 +1,160 @@
+"""From what is wished for to a Run: tasks with their seeds, the plan of the world processes, the run's identity.
+
+The one assembly behind `ad2 drive run` and the harness tasks: the same wish gives the same scores from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.profiles import Profile
+from closedloop_plugin.routes import Route, sha256
+from closedloop_plugin.runner.episode import Cast
+from closedloop_plugin.runner.pilot import Rules
+from closedloop_plugin.runner.pool import Limits
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.run import Run
+from closedloop_plugin.runner.task import Task, episode_seed, shard
+from closedloop_plugin.runner.worker import Plan
+from closedloop_plugin.worlds.base import Camera, Setup
+from lmms_eval_ad2 import __version__
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is driven: routes of a suite, or one program of the user's."""
+
+    name: str
+    sha256: str  # of the route file or the program
+    all_ids: list[str]  # of the suite, in its order
+    routes: tuple[Route, ...] = ()  # asked for
+    program: Path | None = None
+    map: Path | None = None
+    towns: Mapping[str, Path] = field(default_factory=dict)  # town -> OpenDRIVE file; the others get corridor maps
+    repetitions: int = 1
+    shard: str | None = None
+
+
+@dataclass(frozen=True)
+class Driver:
+    """Who drives. A recipe means: each world process makes its own, and the object here only describes it."""
+
+    agent: Agent
+    interpreter: Interpreter | None = None
+    agent_recipe: Recipe | None = None
+    interpreter_recipe: Recipe | None = None
+    cameras: tuple[Camera, ...] = ()  # what the world shows; the agent's, or those of frames and films
+
+
+@dataclass(frozen=True)
+class Wish:
+    """All else. `watching`: (track, recorders), see worker.Plan."""
+
+    folder: Path
+    world: Recipe
+    profile: Profile
+    rules: Rules = field(default_factory=Rules)
+    seed: int = 0
+    traffic: bool = True
+    track: Recipe | None = None
+    recorders: tuple[Recipe, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    retry_failed: bool = False
+    quiet: bool = False
+
+
+def assemble(wish: Wish, subject: Subject, driver: Driver) -> Run:
+    """The run; start it with run.run(run, *remote(driver))."""
+    cast = Cast(
+        wish.profile,
+        wish.rules,
+        driver.agent.describe(),
+        driver.interpreter.describe() if driver.interpreter else None,
+        driver.agent.privileged,
+    )
+    plan = Plan(
+        wish.world,
+        cast,
+        driver.agent_recipe,
+        driver.interpreter_recipe,
+        driver.interpreter is not None,
+        tuple(c.name for c in driver.cameras) if any(remote(driver)) else (),
+        wish.track,
+        wish.recorders,
+    )
+    return Run(
+        wish.folder,
+        _identity(wish, subject, cast, driver),
+        _selection(subject),
+        shard(_tasks(wish, subject, driver.cameras), subject.shard),
+        plan,
+        wish.limits,
+        wish.retry_failed,
+        wish.quiet,
+    )
+
+
+def remote(driver: Driver) -> tuple[Agent | None, Interpreter | None]:
+    """Those that live in this process and answer for all worlds."""
+    return (
+        None if driver.agent_recipe else driver.agent,
+        None if driver.interpreter_recipe else driver.interpreter,
+    )
+
+
+def _tasks(wish: Wish, subject: Subject, cameras: tuple[Camera, ...]) -> list[Task]:
+    """Repetition by repetition, so that a run that is stopped has whole rounds of the suite."""
+    base = Setup(
+        None,
+        0,
+        cameras,
+        1.0 / wish.profile.hz,
+        subject.program,
+        subject.map,
+        wish.traffic,
+        max_ticks=wish.profile.max_ticks,
+    )
+    asked = [(r.id, replace(base, route=r, town=subject.towns.get(r.town))) for r in subject.routes]
+    if subject.program:
+        asked = [(subject.name, base)]
+    return [
+        Task(subject.name, name, k, replace(setup, seed=episode_seed(wish.seed, name, k)))
+        for k in range(subject.repetitions)
+        for name, setup in asked
+    ]
+
+
+def _identity(wish: Wish, subject: Subject, cast: Cast, driver: Driver) -> dict[str, Any]:
+    """What must be the same for two starts to be one run. How much of the suite is driven may differ."""
+    latency = cast.rules.latency
+    return {
+        "suite": subject.name,
+        "suite_sha256": subject.sha256,
+        "map_sha256": sha256(subject.map) if subject.map else None,
+        "towns_sha256": {town: sha256(file) for town, file in subject.towns.items()},
+        "agent": dict(cast.agent),
+        "interpreter": cast.interpreter,
+        "profile": wish.profile.name,
+        "policy": wish.rules.policy,
+        "decision_hz": wish.rules.decision_hz,
+        "latency": {"label": latency.label, "values": list(latency.values)},
+        "seed": wish.seed,
+        "world": wish.world.target,
+        "traffic": wish.traffic,
+        "cameras": [f"{c.name} {c.width}x{c.height}" for c in driver.cameras],
+        "version": __version__,
+    }
+
+
+def _selection(subject: Subject) -> dict[str, Any]:
+    return {
+        "routes": subject.all_ids,
+        "asked": [r.id for r in subject.routes] or [subject.name],
+        "repetitions": subject.repetitions,
+        "shard": subject.shard,
+    }

@@ -1,0 +1,186 @@
+"""One episode: the loop itself. A generator of questions, so that a pool, a test or a harness can answer them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.profiles import Profile
+from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.runner.pilot import Answer, Pilot, Rules
+from closedloop_plugin.runner.task import Task
+from closedloop_plugin.scoring.metric_log import MetricLog
+from closedloop_plugin.scoring.referee import Referee
+from closedloop_plugin.state import STATUS, Control, EndReason, Observation, Truth
+from closedloop_plugin.worlds.base import InvalidScene, World
+from lmms_eval_ad2 import __version__
+
+
+class Watcher(Protocol):
+    """Sees every tick and takes no part: tracks, frames, videos, heartbeats."""
+
+    def __call__(self, seen: Tick) -> None: ...
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One moment of an episode. `control` is what led here; `answer` only where one was just given."""
+
+    observation: Observation
+    truth: Truth
+    control: Control
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True)
+class Cast:
+    """Who drives, under which rules: the same for all episodes of a run."""
+
+    profile: Profile
+    rules: Rules = field(default_factory=Rules)
+    agent: Mapping[str, Any] = field(default_factory=dict)  # Agent.describe()
+    interpreter: Mapping[str, Any] | None = None
+    privileged: bool = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an episode leaves behind; the files are JSON values by their folder's name."""
+
+    record: EpisodeRecord
+    metric_info: Any = None
+    track: Any = None
+
+
+def run_episode(
+    world: World, task: Task, cast: Cast, ask: Callable[[Ask], Answer], watchers: Sequence[Watcher] = ()
+) -> Result:
+    """Drive one episode to its end. Ad2Error and WorldError pass through; everything else is in the record."""
+    questions = Episode(world, task, cast, watchers).questions()
+    try:
+        question = next(questions)
+        while True:
+            question = questions.send(ask(question))
+    except StopIteration as end:
+        return end.value
+
+
+class Episode:
+    """The state of one episode under way."""
+
+    def __init__(self, world: World, task: Task, cast: Cast, watchers: Sequence[Watcher] = ()) -> None:
+        self.world, self.task, self.cast, self.watchers = world, task, cast, watchers
+        self.pilot = Pilot(cast.profile, cast.rules, task.setup.seed)
+        self.log = MetricLog()
+        self.referee: Referee | None = None
+        self.truth: Truth | None = None
+
+    def questions(self) -> Generator[Ask, Answer, Result]:
+        """Yields each question, is sent its answer, returns the Result."""
+        started = time.perf_counter()
+        try:
+            end, reason = yield from self._drive()
+        except InvalidScene as exc:
+            end, reason = EndReason.INVALID, str(exc)
+        return self._result(end, reason, time.perf_counter() - started)
+
+    def _drive(self) -> Generator[Ask, Answer, tuple[EndReason, str]]:
+        world, pilot = self.world, self.pilot
+        seen = world.reset(self.task.setup)
+        self.referee = Referee(self.cast.profile, world.road, self.task.setup.route)
+        end = self._look(seen, Control())
+        while end is None:
+            answer = None
+            if pilot.due(seen.tick):
+                answer = yield self._question(seen)
+                pilot.take(answer, seen.tick)
+                if pilot.end:
+                    return pilot.end, pilot.reason
+            if world.done is not None:
+                return self._ended(world.done)
+            control = pilot.control(seen.tick, seen.speed)
+            seen = world.step(control)
+            end = self._look(seen, control, answer)
+        return end, ""
+
+    def _look(self, seen: Observation, control: Control, answer: Answer | None = None) -> EndReason | None:
+        """The referee's word on this tick, after every log has it."""
+        assert self.referee is not None
+        self.truth = truth = self.world.truth()
+        self.log.add(truth)
+        for watch in self.watchers:
+            watch(Tick(seen, truth, control, answer))
+        return self.referee.tick(truth)
+
+    def _question(self, seen: Observation) -> Ask:
+        privileged = self.cast.privileged
+        return Ask(self.task.key, seen, self.truth if privileged else None, self.world.road if privileged else None)
+
+    def _ended(self, why: str) -> tuple[EndReason, str]:
+        """The simulation ended itself: for a user's program that is its regular end."""
+        own = self.task.setup.program is not None and "limit" not in why
+        return (EndReason.COMPLETED if own else EndReason.TICK_LIMIT), why
+
+    def _result(self, end: EndReason, reason: str, system_s: float) -> Result:
+        record = blank_record(self.task, self.cast, end, reason, self.world.backend, self.world.version)
+        known: dict[str, Any] = {"system_s": system_s, "counts": dict(self.pilot.counts)}
+        if self.referee and self.truth:
+            outcome, truth, path = self.referee.outcome(), self.truth, self.world.road
+            known |= {
+                "infractions": outcome.infractions,
+                "score_route": outcome.score_route,
+                "score_penalty": outcome.score_penalty,
+                "score_composed": outcome.score_composed,
+                "places": outcome.places,
+                "junctions_passed": outcome.junctions_passed,
+                "route_length_m": path.path.length,
+                "game_s": truth.time_s,
+                "ticks": truth.tick,
+                "map": {
+                    "source": path.source,
+                    "sha256": path.sha256,
+                    "pieces": [[p.start_m, p.end_m, p.geometry] for p in path.pieces],
+                    "experimental": path.experimental,
+                },
+                "events": [list(e) for e in truth.events],
+                "comfort": self.log.comfort(),
+            }
+        # Through JSON: what is in memory is then exactly what a resumed run reads back.
+        record = EpisodeRecord.from_json(EpisodeRecord(**{**vars(record), **known}).to_json())
+        return Result(record, self.log.to_json())
+
+
+def blank_record(task: Task, cast: Cast, end: EndReason, reason: str, backend: str, version: str) -> EpisodeRecord:
+    """The record of an episode of which nothing is known but how it ended: everything else is zero."""
+    setup, route = task.setup, task.setup.route
+    weather = setup.weather or (route.weather if route else None)
+    return EpisodeRecord(
+        suite=task.suite,
+        route_id=task.route_id,
+        repetition=task.repetition,
+        seed=setup.seed,
+        scenario=route.scenario if route else "program",
+        scenario_name=route.scenario_name if route else task.route_id,
+        town=route.town if route else (setup.town.stem if setup.town else ""),
+        end=str(end),
+        status=STATUS[end],
+        infractions={name: [] for name in INFRACTIONS},
+        score_route=0.0,
+        score_penalty=1.0,
+        score_composed=0.0,
+        route_length_m=route.length if route else 0.0,
+        game_s=0.0,
+        system_s=0.0,
+        ticks=0,
+        agent=dict(cast.agent),
+        interpreter=None if cast.interpreter is None else dict(cast.interpreter),
+        profile=cast.profile.name,
+        world={"backend": backend, "version": version, "waiting": cast.rules.latency.label},
+        map={},
+        weather=asdict(weather) if weather else {},
+        reason=reason,
+        version=__version__,
+    )

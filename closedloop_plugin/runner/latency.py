@@ -1,0 +1,62 @@
+"""How long the world runs on while the model thinks: `waits`, a number of seconds, a file of them, or `measured`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path as File
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+
+@dataclass(frozen=True)
+class Latency:
+    """`values`: seconds, cycled; empty and not measured: the world waits for every answer."""
+
+    label: str = "waits"  # as it stands in the results
+    values: tuple[float, ...] = ()
+    measured: bool = False  # the model's own wall time: not reproducible, and labelled so
+
+    def of(self, number: int, seed: int, spent_s: float) -> float:
+        """Seconds between question `number` (from 0) of an episode and the tick from which its answer is held."""
+        if self.measured:
+            return max(spent_s, 0.0)
+        return self.values[(seed + number) % len(self.values)] if self.values else 0.0
+
+
+WAITS = Latency()
+
+
+def read_latency(text: str | None) -> Latency:
+    """None or "waits"; "measured"; seconds; or a file with one latency in seconds a line (# comments)."""
+    if text is None or text == "waits":
+        return WAITS
+    if text == "measured":
+        return Latency("latency measured (not reproducible)", measured=True)
+    try:
+        seconds = float(text)
+    except ValueError:
+        return _from_file(File(text))
+    if not (math.isfinite(seconds) and seconds >= 0):
+        raise Ad2Error(f"--latency {text}: seconds must be 0 or more")
+    return Latency(f"latency {seconds:g}", (seconds,))
+
+
+def _from_file(file: File) -> Latency:
+    if not file.is_file():
+        raise Ad2Error(f"--latency {file}: neither 'waits', 'measured', a number of seconds, nor a file")
+    values = []
+    for row, line in enumerate(file.read_text("utf-8", errors="replace").splitlines(), 1):
+        text = line.partition("#")[0].strip()
+        if not text:
+            continue
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not (math.isfinite(value) and value >= 0):
+            raise DataError(file, row, "latency", "seconds, 0 or more", text)
+        values.append(value)
+    if not values:
+        raise DataError(file, None, "latency", "at least one line with seconds")
+    return Latency(f"latency file {file.name} ({len(values)} values)", tuple(values))

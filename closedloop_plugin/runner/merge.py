@@ -1,0 +1,71 @@
+"""Several folders of one run (shards, machines) become one: same identity, duplicates removed, missing listed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.runner.episode import Result
+from closedloop_plugin.runner.store import Store, by_suite, differences, read_records, read_run
+from closedloop_plugin.scoring.official import to_official
+from closedloop_plugin.state import EndReason
+from lmms_eval_ad2.errors import Ad2Error
+
+_FILES = ("metric_info", "tracks")  # frames stay where they are: they may be large, and no score reads them
+
+
+@dataclass(frozen=True)
+class Merged:
+    records: list[EpisodeRecord]
+    duplicates: int
+    missing: list[tuple[str, int]]  # (route id, repetition) of the whole suite
+
+
+def merge(out: Path, folders: Sequence[Path]) -> Merged:
+    """Write OUT from the folders. Of an episode in several, one that ran stands before one whose world failed."""
+    runs = [read_run(folder) for folder in folders]
+    for folder, run in zip(folders[1:], runs[1:], strict=True):
+        if differ := differences(runs[0]["identity"], run["identity"]):
+            text = "; ".join(differ).replace(" there and ", f" in {folders[0]} and ").replace(" here", f" in {folder}")
+            raise Ad2Error(f"not one run: {text}")
+    if out.resolve() in {folder.resolve() for folder in folders}:
+        raise Ad2Error(f"{out}: the merged run needs a folder of its own")
+    kept, seen = _kept(folders)
+    routes = runs[0]["selection"]["routes"]
+    repetitions = max(run["selection"]["repetitions"] for run in runs)
+    selection = {"routes": routes, "repetitions": repetitions, "merged": [str(folder) for folder in folders]}
+    with Store(out, runs[0]["identity"], selection) as store:
+        for record, folder in kept:
+            if store.has(record.route_id, record.repetition) is None:
+                _copy_files(record, folder, out)
+                store.save(Result(record))
+        records = by_suite(store.records, routes)
+        store.write_results(to_official(records))
+    there = {(r.route_id, r.repetition) for r in records}
+    wanted = [(route, k) for route in routes for k in range(repetitions)]
+    return Merged(records, seen - len(kept), [key for key in wanted if key not in there])
+
+
+def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], int]:
+    """One record an episode with its folder, and how many episodes all folders hold."""
+    best: dict[tuple[str, int], tuple[EpisodeRecord, Path]] = {}
+    seen = 0
+    for folder in folders:
+        own = {(r.route_id, r.repetition): r for r in read_records(folder)}  # within a folder the later line counts
+        seen += len(own)
+        for key, record in own.items():
+            if key not in best or best[key][0].end == EndReason.WORLD_FAILED:
+                best[key] = (record, folder)
+    return list(best.values()), seen
+
+
+def _copy_files(record: EpisodeRecord, folder: Path, out: Path) -> None:
+    name = f"{record.route_id}_rep{record.repetition}.json"
+    for kind in _FILES:
+        source = folder / kind / name
+        if source.is_file():
+            (out / kind).mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, out / kind / name)

@@ -1,0 +1,34 @@
+"""--frames: what the cameras saw, as JPEG files, at the tracks' 2 Hz."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from PIL import Image
+
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.runner.episode import Tick
+from closedloop_plugin.runner.task import Task
+
+
+class Frames:
+    """Writes <folder>/<route>_rep<k>/<camera>_<tick>.jpg. A repeated episode begins with an empty folder."""
+
+    def __init__(self, folder: Path, cameras: Sequence[str], task: Task, every_s: float = 0.5) -> None:
+        self.folder, self.cameras, self.every_s = folder / task.key, cameras, every_s
+        self._next = 0.0
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+
+    def __call__(self, seen: Tick) -> None:
+        if seen.truth.time_s + 1e-9 < self._next:
+            return
+        self._next += self.every_s
+        for name in self.cameras:
+            image = Image.fromarray(seen.observation.images(name))
+            image.save(self.folder / f"{name}_{seen.truth.tick:05d}.jpg", quality=90)
+
+    def close(self, record: EpisodeRecord | None) -> None:
+        """Nothing is open."""

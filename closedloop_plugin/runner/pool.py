@@ -1,0 +1,272 @@
+"""Many worlds, one model: episodes go to world processes, their questions come back and are answered in batches.
+
+A world process that dies, fails or is silent for `world_timeout_s` is ended and replaced; its episode is tried again
+up to `retries` times and then recorded as failed, with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+
+from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.runner.episode import Result, blank_record
+from closedloop_plugin.runner.pilot import Answer
+from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.worker import Plan, decide, read, wants_reading
+from closedloop_plugin.state import Decision, EndReason
+from lmms_eval_ad2.errors import Ad2Error
+
+
+@dataclass(frozen=True)
+class Limits:
+    workers: int = 1
+    retries: int = 2  # of an episode whose world failed
+    world_timeout_s: float = 180.0  # silence of a world (a reset, or one step) after which it counts as hung
+    start_timeout_s: float = 300.0  # until it is there: imports from a cold disk on a busy machine take long
+    starts: int = 5  # worlds in a row that do not come up: then the run ends
+
+
+@dataclass
+class _Hand:
+    """A world process as the parent sees it."""
+
+    number: int
+    process: subprocess.Popen[bytes]
+    pipe: Connection
+    task: Task | None = None
+    heard: float = 0.0  # monotonic time of the last message
+    question: tuple[Ask, Decision | None, bool] | None = None
+    ready: bool = False
+    started: bool = False  # the agent was told of the episode
+
+
+@dataclass
+class Pool:
+    """One run of the tasks. `agent` and `interpreter` are those that live here; None: each world has its own."""
+
+    plan: Plan
+    limits: Limits
+    agent: Agent | None
+    interpreter: Interpreter | None
+    on_result: Callable[[Result], None]
+    on_restart: Callable[[str], None] = lambda reason: None
+    logs: Path | None = None
+    restarts: int = 0
+    _hands: list[_Hand] = field(default_factory=list)
+    _waiting: deque[Task] = field(default_factory=deque)
+    _tries: Counter[str] = field(default_factory=Counter)
+    _backend: tuple[str, str] = ("", "")
+    _stillborn: int = 0
+    _pace_s: float = 0.0  # how long the last batch took: stragglers are waited for in proportion
+    _asked: float = 0.0  # since when the oldest question waits
+
+    def run(self, tasks: Sequence[Task]) -> None:
+        """All tasks, to the end. Ad2Error (the user's to mend) and Ctrl-C end it; what is saved stays saved."""
+        self._waiting.extend(tasks)
+        try:
+            for number in range(min(self.limits.workers, len(tasks))):
+                self._hands.append(self._hire(number))
+            while self._hands:
+                self._listen()
+                self._answer()
+                self._watch()
+        finally:
+            for hand in self._hands:
+                self._end(hand)
+
+    # Processes
+
+    def _hire(self, number: int) -> _Hand:
+        """A new world process. Not multiprocessing's: that one imports the caller's main program anew."""
+        here, there = socket.socketpair()
+        command = [sys.executable, "-m", "closedloop_plugin.runner", str(there.fileno()), str(os.getpid())]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONUNBUFFERED": "1"}
+        log = self._log(number)
+        with there, (log or Path(os.devnull)).open("wb") as out:
+            process = subprocess.Popen(
+                command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment
+            )
+        hand = _Hand(number, process, Connection(here.detach()), heard=time.monotonic())
+        hand.pipe.send(self.plan)
+        return hand
+
+    def _log(self, number: int) -> Path | None:
+        """What the simulator prints goes here; the terminal is the progress bar's."""
+        if self.logs is None:
+            return None
+        self.logs.mkdir(parents=True, exist_ok=True)
+        return self.logs / f"worker{number}.log"
+
+    def _end(self, hand: _Hand) -> None:
+        """End one process of ours; the agent hears that its episode is over."""
+        if hand.task and hand.started and self.agent:
+            self.agent.end(hand.task.key)
+        hand.pipe.close()
+        hand.process.kill()
+        hand.process.wait()
+
+    def _lost(self, hand: _Hand, reason: str) -> None:
+        """A world failed: replace it if there is work left, and give its episode another try."""
+        self._stillborn = 0 if hand.ready else self._stillborn + 1
+        self._end(hand)
+        self._hands.remove(hand)
+        if self._stillborn >= self.limits.starts:
+            raise Ad2Error(f"the world does not start ({self._stillborn} tries): {reason}{self._log_hint(hand)}")
+        self.restarts += 1
+        self.on_restart(reason)
+        if hand.task:
+            self._again(hand.task, reason)
+        if len(self._waiting) > sum(not h.task for h in self._hands):
+            self._hands.append(self._hire(hand.number))
+
+    def _again(self, task: Task, reason: str) -> None:
+        self._tries[task.key] += 1
+        if self._tries[task.key] <= self.limits.retries:
+            self._waiting.appendleft(task)
+            return
+        record = blank_record(task, self.plan.cast, EndReason.WORLD_FAILED, reason, *self._backend)
+        self.on_result(Result(replace(record, counts={"retries": self.limits.retries})))
+
+    def _log_hint(self, hand: _Hand) -> str:
+        return f"; see {self._log(hand.number)}" if self.logs else ""
+
+    # Messages
+
+    def _listen(self) -> None:
+        """All messages that are there; waits a little for the first."""
+        pipes = {hand.pipe: hand for hand in self._hands}
+        for pipe in wait(list(pipes), timeout=self._patience()):
+            hand = pipes[pipe]  # type: ignore[index]
+            try:
+                message = hand.pipe.recv()
+            except (EOFError, ConnectionResetError):
+                self._lost(hand, self._how_it_died(hand))
+                continue
+            hand.heard = time.monotonic()
+            getattr(self, f"_on_{message[0]}")(hand, *message[1:])
+
+    def _patience(self) -> float:
+        """Seconds to wait for a message: until the batch's window closes, else long."""
+        if any(h.question for h in self._hands):
+            return max(0.0, self._asked + self._window() - time.monotonic())
+        return min(1.0, self.limits.world_timeout_s / 4)
+
+    def _window(self) -> float:
+        """How long the first question of a batch waits for others: half of what an answer takes, 5 ms to 1 s."""
+        return min(max(self._pace_s / 2, 0.005), 1.0)
+
+    def _on_ready(self, hand: _Hand, backend: str, version: str) -> None:
+        hand.ready, self._stillborn, self._backend = True, 0, (backend, version)
+        self._feed(hand)
+
+    def _on_beat(self, hand: _Hand, tick: int) -> None:
+        pass  # that it came is all: `heard` is set
+
+    def _on_start(self, hand: _Hand, key: str, seed: int) -> None:
+        if self.agent:
+            self.agent.start(key, seed)
+            hand.started = True
+
+    def _on_ask(self, hand: _Hand, ask: Ask, decision: Decision | None, wants: bool) -> None:
+        if not any(h.question for h in self._hands):
+            self._asked = time.monotonic()
+        hand.question = (ask, decision, wants)
+
+    def _on_done(self, hand: _Hand, result: Result) -> None:
+        task, hand.task = hand.task, None
+        assert task is not None
+        if hand.started and self.agent:
+            self.agent.end(task.key)
+        hand.started = False
+        if tries := self._tries[task.key]:
+            record = result.record
+            result = replace(result, record=replace(record, counts={**record.counts, "retries": tries}))
+        self.on_result(result)
+        self._feed(hand)
+
+    def _on_failed(self, hand: _Hand, reason: str) -> None:
+        self._lost(hand, reason)
+
+    def _on_user(self, hand: _Hand, message: str) -> None:
+        raise Ad2Error(message)
+
+    def _feed(self, hand: _Hand) -> None:
+        """The next episode, or the end where there is none."""
+        if not self._waiting:
+            self._end(hand)
+            self._hands.remove(hand)
+            return
+        hand.task = self._waiting.popleft()
+        try:
+            hand.pipe.send(("run", hand.task))
+        except OSError:
+            self._lost(hand, self._how_it_died(hand))
+
+    # Answers
+
+    def _answer(self) -> None:
+        """Answer all questions at once, as soon as every busy world has put one or the window closes."""
+        asking = [h for h in self._hands if h.question]
+        busy = [h for h in self._hands if h.task]
+        if not asking or (len(asking) < len(busy) and time.monotonic() < self._asked + self._window()):
+            return
+        started = time.monotonic()
+        answers = self._answers([h.question for h in asking if h.question])
+        self._pace_s = time.monotonic() - started
+        for hand, answer in zip(asking, answers, strict=True):
+            hand.question, hand.heard = None, time.monotonic()
+            try:
+                hand.pipe.send(answer)
+            except OSError:
+                self._lost(hand, self._how_it_died(hand))
+
+    def _answers(self, questions: Sequence[tuple[Ask, Decision | None, bool]]) -> list[Answer]:
+        new = [i for i, (_, decision, _) in enumerate(questions) if decision is None]
+        decisions = [decision for _, decision, _ in questions]
+        if new:
+            assert self.agent is not None
+            for i, made in zip(new, decide(self.agent, [questions[i][0] for i in new]), strict=True):
+                decisions[i] = made
+        answers = [Answer(d) for d in decisions if d is not None]
+        unread = [i for i, (_, _, wants) in enumerate(questions) if wants and wants_reading(answers[i].decision)]
+        if unread:
+            assert self.interpreter is not None
+            items = [(questions[i][0], answers[i].decision) for i in unread]
+            for i, reading in zip(unread, read(self.interpreter, items), strict=True):
+                answers[i] = replace(answers[i], reading=reading)
+        return answers
+
+    # The watchdog
+
+    def _watch(self) -> None:
+        now = time.monotonic()
+        for hand in list(self._hands):
+            allowed = self.limits.world_timeout_s if hand.ready else self.limits.start_timeout_s
+            if hand.question is None and now - hand.heard > allowed and not hand.pipe.poll():
+                self._lost(hand, f"hung: no sign of life for {allowed:g} s")
+
+    def _how_it_died(self, hand: _Hand) -> str:
+        try:
+            code = hand.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return "the world process closed its pipe"
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return f"the world process died ({how}){_tail(self._log(hand.number))}"
+
+
+def _tail(file: Path | None) -> str:
+    """The last line that it printed, for the reason."""
+    if file is None or not file.is_file():
+        return ""
+    lines = [line.strip() for line in file.read_text("utf-8", errors="replace").splitlines() if line.strip()]
+    return f"; it last printed: {lines[-1][:200]}" if lines else ""

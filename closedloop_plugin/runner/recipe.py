@@ -1,0 +1,26 @@
+"""How to make a thing in another process: its importable name and its arguments. Never a pickled code object."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmms_eval_ad2.errors import Ad2Error
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`target` is "package.module:callable"; `make()` calls it with `kwargs` (and more, which win)."""
+
+    target: str
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    def make(self, **more: Any) -> Any:
+        module, _, name = self.target.partition(":")
+        try:
+            maker = getattr(importlib.import_module(module), name)
+        except (ImportError, AttributeError, ValueError) as exc:
+            raise Ad2Error(f"{self.target!r} cannot be imported: {exc}") from exc
+        return maker(**{**self.kwargs, **more})

@@ -1,0 +1,94 @@
+"""A run from start to end: folder, episodes that are still lacking, progress, the official file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.runner.episode import Result
+from closedloop_plugin.runner.pool import Limits, Pool
+from closedloop_plugin.runner.store import Store, by_suite
+from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.worker import Plan
+from closedloop_plugin.scoring.official import to_official
+from closedloop_plugin.state import EndReason
+
+FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is run and where. `identity` must be equal at every start; `selection` is what this start asks for."""
+
+    folder: Path
+    identity: Mapping[str, Any]
+    selection: Mapping[str, Any]  # "routes": all ids of the suite, in order; "repetitions"; shard, limit, asked
+    tasks: Sequence[Task]
+    plan: Plan
+    limits: Limits = field(default_factory=Limits)
+    retry_failed: bool = False
+    quiet: bool = False
+
+
+def run(what: Run, agent: Agent | None, interpreter: Interpreter | None) -> list[EpisodeRecord]:
+    """Run what is lacking; the records of all its tasks. `agent`, `interpreter`: those that live in this process."""
+    with Store(what.folder, what.identity, what.selection) as store:
+        todo = [t for t in what.tasks if _lacks(store, t, what.retry_failed)]
+        done = len(what.tasks) - len(todo)
+        if done and not what.quiet:
+            print(f"{done} of {len(what.tasks)} episodes are there already; running {len(todo)}", flush=True)
+        try:
+            with _Bar(what, store, done) as bar:
+                pool = Pool(what.plan, what.limits, agent, interpreter, bar.saved, bar.restarted, what.folder / "logs")
+                pool.run(todo)
+        finally:
+            records = by_suite(store.records, what.selection["routes"])
+            store.write_results(to_official(records))
+    asked = {(t.route_id, t.repetition) for t in what.tasks}
+    return [r for r in records if (r.route_id, r.repetition) in asked]
+
+
+def _lacks(store: Store, task: Task, retry_failed: bool) -> bool:
+    record = store.has(task.route_id, task.repetition)
+    return record is None or (retry_failed and record.end == EndReason.WORLD_FAILED)
+
+
+class _Bar:
+    """Saves each result and shows episodes done, the score so far, and restarts."""
+
+    def __init__(self, what: Run, store: Store, done: int) -> None:
+        self.store, self.restarts = store, 0
+        self.bar = tqdm(total=len(what.tasks), initial=done, desc="episodes", unit="ep", disable=what.quiet)
+        self._show()
+
+    def saved(self, result: Result) -> None:
+        self.store.save(result)
+        self.bar.update()
+        self._show()
+
+    def restarted(self, reason: str) -> None:
+        self.restarts += 1
+        if not self.bar.disable:
+            self.bar.write(f"a world is started anew: {reason}")
+        self._show()
+
+    def _show(self) -> None:
+        records = self.store.records
+        if records:
+            score = sum(r.score_composed for r in records) / len(records)
+            success = 100 * sum(r.success for r in records) / len(records)
+            restarts = f" restarts {self.restarts}" if self.restarts else ""
+            self.bar.set_postfix_str(f"DS {score:.1f} SR {success:.0f}%{restarts}")
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.close()

@@ -1,0 +1,200 @@
+"""What a run leaves on disk, and in which order it is written.
+
+    DIR/run.json          identity (compared at every start) and selection (what was asked for last)
+    DIR/lock              held (flock) by the one process that runs into DIR
+    DIR/episodes.jsonl    one EpisodeRecord a line; the only truth; of two lines for one episode the later counts
+    DIR/metric_info/<route>_rep<k>.json, DIR/tracks/<route>_rep<k>.json
+    DIR/results.json      the official result file, made anew from episodes.jsonl
+    DIR/logs/worker<k>.log  what a world process printed; its end is the reason of a world that died
+
+Of one episode: metric_info and track first (temporary name, fsync, rename), then its line (append, fsync): a line
+implies its files. A process killed in between leaves files without a line (the episode is run again and they are
+replaced) or half a line at the end (cut off when the folder is next opened).
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.runner.episode import Result
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.files import whole_file
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Store:
+    """One run's folder, opened for writing. Use as a context manager: it holds the folder's lock."""
+
+    def __init__(self, folder: Path, identity: Mapping[str, Any], selection: Mapping[str, Any]) -> None:
+        self.folder = folder
+        self.lines = folder / "episodes.jsonl"
+        self._records: dict[tuple[str, int], EpisodeRecord] = {}
+        with disk_full(folder, lambda: self.count), ExitStack() as undo:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = undo.enter_context(_locked(folder))
+            check_identity(folder, identity)
+            _cut_torn_line(self.lines)
+            self._records = {(r.route_id, r.repetition): r for r in read_records(folder)}
+            _write_json(folder / "run.json", {"identity": identity, "selection": selection})
+            self._handle = self.lines.open("ab", buffering=0)
+            undo.pop_all()
+
+    @property
+    def count(self) -> int:
+        return len(self._records)
+
+    @property
+    def records(self) -> list[EpisodeRecord]:
+        """One an episode, by route and repetition."""
+        return sorted(self._records.values(), key=lambda r: (r.route_id, r.repetition))
+
+    def has(self, route_id: str, repetition: int) -> EpisodeRecord | None:
+        return self._records.get((route_id, repetition))
+
+    def save(self, result: Result) -> None:
+        """The episode's files, then its line. On a full disk: one Ad2Error, and nothing of before is touched."""
+        record = result.record
+        name = f"{record.route_id}_rep{record.repetition}.json"
+        with disk_full(self.folder, lambda: self.count):
+            for kind, value in (("metric_info", result.metric_info), ("tracks", result.track)):
+                if value is not None:
+                    _write_json(self.folder / kind / name, value)
+            self._append((record.to_json() + "\n").encode())
+        self._records[record.route_id, record.repetition] = record
+
+    def write_results(self, official: Any) -> None:
+        with disk_full(self.folder, lambda: self.count):
+            _write_json(self.folder / "results.json", official)
+
+    def _append(self, line: bytes) -> None:
+        """One whole line, synced; what a failed write left of it is taken back."""
+        before = self.lines.stat().st_size
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[self._handle.write(rest) :]
+            os.fsync(self._handle.fileno())
+        except OSError:
+            os.truncate(self.lines, before)
+            raise
+
+    def close(self) -> None:
+        self._handle.close()
+        self._lock.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def disk_full(folder: Path, count: Callable[[], int]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno not in _FULL:
+            raise
+        raise Ad2Error(
+            f"{folder}: the disk is full ({exc.strerror}); {count()} episodes are safe. Free some space and start the "
+            "same command again: it goes on from there"
+        ) from exc
+
+
+def read_run(folder: Path) -> dict[str, Any]:
+    """run.json; Ad2Error where the folder holds no run."""
+    file = folder / "run.json"
+    if not file.is_file():
+        raise Ad2Error(f"{folder}: no run.json: not a folder that `ad2 drive run --out` wrote")
+    try:
+        run = json.loads(file.read_text("utf-8"))
+        return {"identity": dict(run["identity"]), "selection": dict(run["selection"])}
+    except (ValueError, KeyError, TypeError) as exc:
+        raise Ad2Error(f"{file}: not a run description ({exc}); choose another --out") from exc
+
+
+def read_records(folder: Path) -> list[EpisodeRecord]:
+    """All whole lines of episodes.jsonl, in their order; half a line at the very end is left out."""
+    file = folder / "episodes.jsonl"
+    if not file.is_file():
+        return []
+    records = []
+    for row, line in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
+        try:
+            records.append(EpisodeRecord.from_json(line.decode()))
+        except (ValueError, TypeError) as exc:
+            raise DataError(file, row, "line", "an episode record", line[:80], f"({exc}) Remove it to go on") from exc
+    return records
+
+
+def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
+    """Nothing where the folder is new or of the same run; else one line that names each difference."""
+    if not (folder / "run.json").exists():
+        return
+    there = read_run(folder)["identity"]
+    differ = differences(there, json.loads(json.dumps(identity)))
+    if differ:
+        raise Ad2Error(
+            f"{folder} holds a run with other arguments: {'; '.join(differ)}. Choose another --out, or the same "
+            "arguments"
+        )
+
+
+def differences(there: Mapping[str, Any], here: Mapping[str, Any], above: str = "") -> list[str]:
+    """ "name: A there, B here" of every value that differs, nested names with dots."""
+    found: list[str] = []
+    for key in sorted({*there, *here}):
+        a, b = there.get(key), here.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += differences(a, b, f"{above}{key}.")
+        elif a != b:
+            found.append(f"{above}{key} is {_short(a)} there and {_short(b)} here")
+    return found
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _write_json(path: Path, value: Any) -> None:
+    with whole_file(path) as handle:
+        json.dump(value, handle, ensure_ascii=False, sort_keys=True)
+
+
+def _cut_torn_line(file: Path) -> None:
+    """Drop what follows the last line end: half a line that a kill or a full disk left."""
+    if not file.exists():
+        return
+    content = file.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(file, whole)
+
+
+def _locked(folder: Path) -> IO[bytes]:
+    handle = (folder / "lock").open("ab")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as exc:
+        handle.close()
+        raise Ad2Error(
+            f"{folder}: another process is running into this folder; wait for it, or choose another --out"
+        ) from exc
+    return handle
+
+
+def by_suite(records: Sequence[EpisodeRecord], order: Sequence[str]) -> list[EpisodeRecord]:
+    """In the suite's order of routes, repetitions of a route together."""
+    place = {route_id: i for i, route_id in enumerate(order)}
+    return sorted(records, key=lambda r: (place.get(r.route_id, len(place)), r.route_id, r.repetition))

@@ -1,0 +1,51 @@
+"""What is to be run: one episode each, with a seed that depends on nothing but its own name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from closedloop_plugin.worlds.base import Setup
+from lmms_eval_ad2.errors import Ad2Error
+
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+
+
+@dataclass(frozen=True)
+class Task:
+    """One episode to run."""
+
+    suite: str
+    route_id: str
+    repetition: int
+    setup: Setup
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.route_id):  # it becomes a file name
+            raise Ad2Error(f"route {self.route_id!r}: an id of letters, digits, '_', '-' and '.' is needed")
+
+    @property
+    def key(self) -> str:
+        """As its files are named: <route>_rep<k>."""
+        return f"{self.route_id}_rep{self.repetition}"
+
+
+def episode_seed(seed: int, route_id: str, repetition: int) -> int:
+    """31 bits from the run's seed and the episode's name: the same in any order, shard and number of workers."""
+    text = f"{seed}:{route_id}:{repetition}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def shard(tasks: Sequence[Task], which: str | None) -> list[Task]:
+    """Slice "i/N" (from 1): every N-th task, so that each slice has its share of every scenario type."""
+    if which is None:
+        return list(tasks)
+    try:
+        index, total = (int(part) for part in which.split("/"))
+    except ValueError:
+        raise Ad2Error(f"--shard {which}: expected i/N, as in 1/4") from None
+    if not 1 <= index <= total:
+        raise Ad2Error(f"--shard {which}: i runs from 1 to N")
+    return list(tasks)[index - 1 :: total]

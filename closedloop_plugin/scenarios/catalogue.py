@@ -1,0 +1,129 @@
+"""The 44 scenario types of Bench2Drive: which program plays each, on which layout, and which abilities it tests."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from types import MappingProxyType
+from typing import Any
+
+from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.maps.layouts import LAYOUTS
+
+HERE = File(__file__).parent
+OVERTAKING, MERGING, BRAKING = "Overtaking", "Merging", "Emergency_Brake"
+GIVING_WAY, SIGNS = "Give_Way", "Traffic_Signs"
+TOWN, FAST = 50 / 3.6, 70 / 3.6  # speed limits, m/s
+
+
+@dataclass(frozen=True)
+class TypeInfo:
+    """One scenario type. `program`: a .scenic file here; `options`: what tells it from its archetype's other types."""
+
+    name: str
+    archetype: str
+    program: File
+    layout: Layout
+    abilities: tuple[str, ...]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    speed_limit: float = TOWN
+    summary: str = ""
+
+
+def _type(name: str, archetype: str, abilities: tuple[str, ...], summary: str, **options: Any) -> TypeInfo:
+    limit = FAST if archetype == "merge" or name == "HighwayCutIn" else TOWN
+    program = HERE / f"{archetype}.scenic"
+    return TypeInfo(name, archetype, program, LAYOUTS[name], abilities, MappingProxyType(options), limit, summary)
+
+
+_TYPES = (
+    _type("Accident", "obstacle", (OVERTAKING,), "two crashed cars and the police", what="accident", two_ways=False),
+    _type(
+        "AccidentTwoWays", "obstacle", (OVERTAKING,), "the same, only the oncoming lane is free",
+        what="accident", two_ways=True,
+    ),
+    _type("ConstructionObstacle", "obstacle", (OVERTAKING,), "road works", what="construction", two_ways=False),
+    _type(
+        "ConstructionObstacleTwoWays", "obstacle", (OVERTAKING,), "road works, only the oncoming lane is free",
+        what="construction", two_ways=True,
+    ),
+    _type("ParkedObstacle", "obstacle", (OVERTAKING,), "a car that broke down", what="parked", two_ways=False),
+    _type(
+        "ParkedObstacleTwoWays", "obstacle", (OVERTAKING,), "a car that broke down, only the oncoming lane is free",
+        what="parked", two_ways=True,
+    ),
+    _type("HazardAtSideLane", "hazard", (OVERTAKING,), "slow cyclists ahead", two_ways=False),
+    _type(
+        "HazardAtSideLaneTwoWays", "hazard", (OVERTAKING,), "slow cyclists, only the oncoming lane is free",
+        two_ways=True,
+    ),
+    _type("VehicleOpensDoorTwoWays", "door", (OVERTAKING,), "a parked car's door opens"),
+    _type("DynamicObjectCrossing", "step_out", (BRAKING,), "a pedestrian from behind an object", cover="prop"),
+    _type("ParkingCrossingPedestrian", "step_out", (BRAKING,), "a pedestrian between parked cars", cover="parked"),
+    _type("ParkingCutIn", "cut_in", (BRAKING,), "a parked car pulls out", place="parking"),
+    _type("StaticCutIn", "cut_in", (BRAKING,), "a car leaves the queue beside the ego", place="queue"),
+    _type("HighwayCutIn", "highway_cut_in", (MERGING,), "a car from the ramp cuts in"),
+    _type("HardBreakRoute", "hard_brake", (BRAKING,), "the car ahead brakes hard"),
+    _type("ControlLoss", "control_loss", (BRAKING,), "the wheel does not obey on patches of the road"),
+    _type(
+        "OppositeVehicleRunningRedLight", "running", (BRAKING, SIGNS), "a car runs its red light", signals=True,
+    ),
+    _type(
+        "OppositeVehicleTakingPriority", "running", (BRAKING, SIGNS), "a car takes the right of way", signals=False,
+    ),
+    _type("VehicleTurningRoute", "junction_crossing", (BRAKING, SIGNS), "a cyclist at the exit", who="bicycle"),
+    _type(
+        "VehicleTurningRoutePedestrian", "junction_crossing", (BRAKING, SIGNS), "a pedestrian at the exit",
+        who="pedestrian",
+    ),
+    _type("PedestrianCrossing", "junction_crossing", (BRAKING, SIGNS), "people cross before the junction", who="group"),
+    _type("BlockedIntersection", "blocked", (BRAKING, SIGNS), "a car stands in the junction's exit"),
+    _type(
+        "SignalizedJunctionLeftTurn", "junction_flow", (MERGING, SIGNS), "left through oncoming traffic, at lights",
+        source="opposite", target="entry", kind="car",
+    ),
+    _type(
+        "NonSignalizedJunctionLeftTurn", "junction_flow", (MERGING, SIGNS), "left through oncoming traffic",
+        source="opposite", target="entry", kind="car",
+    ),
+    _type(
+        "SignalizedJunctionLeftTurnEnterFlow", "junction_flow", (MERGING, SIGNS), "left into a flow, at lights",
+        source="right", target="left", kind="car",
+    ),
+    _type(
+        "NonSignalizedJunctionLeftTurnEnterFlow", "junction_flow", (MERGING, SIGNS), "left into a flow",
+        source="right", target="left", kind="car",
+    ),
+    _type(
+        "SignalizedJunctionRightTurn", "junction_flow", (MERGING, SIGNS), "right into a flow, at lights",
+        source="left", target="right", kind="car",
+    ),
+    _type(
+        "NonSignalizedJunctionRightTurn", "junction_flow", (MERGING, SIGNS), "right into a flow",
+        source="left", target="right", kind="car",
+    ),
+    _type(
+        "EnterActorFlow", "junction_flow", (MERGING, SIGNS), "into a fast flow",
+        source="given", target="given", kind="car",
+    ),
+    _type(
+        "CrossingBicycleFlow", "junction_flow", (MERGING, SIGNS), "through a flow of cyclists",
+        source="given", target="given", kind="bicycle",
+    ),
+    _type("MergerIntoSlowTraffic", "merge", (MERGING,), "into slow traffic at an exit"),
+    _type("MergerIntoSlowTrafficV2", "merge", (MERGING,), "from a ramp into slow traffic"),
+    _type("HighwayExit", "merge", (MERGING,), "through a flow to the exit"),
+    _type("InterurbanActorFlow", "merge", (MERGING,), "through an oncoming flow off the road"),
+    _type("InterurbanAdvancedActorFlow", "merge", (MERGING,), "through one flow and into another"),
+    _type("SequentialLaneChange", "lane_change", (MERGING,), "several lane changes behind a slow car"),
+    _type("ParkingExit", "parking_exit", (MERGING,), "out of a parking bay into traffic"),
+    _type("InvadingTurn", "invading", (GIVING_WAY,), "oncoming cars come over the middle line"),
+    _type("YieldToEmergencyVehicle", "emergency", (GIVING_WAY,), "an ambulance from behind"),
+    _type("T_Junction", "turn", (SIGNS,), "a turn at a three-armed junction", light=""),
+    _type("VanillaNonSignalizedTurn", "turn", (SIGNS,), "a turn without lights", light=""),
+    _type("VanillaNonSignalizedTurnEncounterStopsign", "turn", (SIGNS,), "a turn after a stop sign", light=""),
+    _type("VanillaSignalizedTurnEncounterGreenLight", "turn", (SIGNS,), "a turn at a green light", light="green"),
+    _type("VanillaSignalizedTurnEncounterRedLight", "turn", (SIGNS,), "a turn after a red light", light="red"),
+)  # fmt: skip
+CATALOGUE: Mapping[str, TypeInfo] = MappingProxyType({t.name: t for t in _TYPES})

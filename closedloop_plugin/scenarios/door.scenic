@@ -1,0 +1,33 @@
+"""A car stands at the right edge, `distance` behind the trigger, and opens its door into the lane as the ego comes:
+VehicleOpensDoorTwoWays. Room is only in the oncoming lane, where cars come `frequency` metres apart. After a while the
+door is shut again."""
+
+model scenic.domains.driving.model
+from closedloop_plugin.scenarios.library import *
+
+start = stage.trigger_s + stage.number("distance", 50)
+edge = -width / 2 - 0.6
+
+behavior OpenDoor(seconds, stays):
+    do Begin()
+    while seconds_to(start - 1) > seconds:
+        wait
+    stage.event("act")
+    self.doors.add("left")
+    opened = stage.time_s
+    while stage.time_s < opened + stays:
+        wait
+    self.doors.clear()
+
+ego = new Car at place(0), facing stage.heading(0)
+
+new Wheeled at place(start, edge), facing stage.heading(start), \
+    with behavior OpenDoor(Range(2.3, 2.7), Range(18, 24))
+for gap in (-8.0, 7.5, 15.0):
+    new Wheeled at place(start + gap, edge - Range(0.5, 0.8)), facing stage.heading(start + gap)
+
+require monitor LendOncomingLane(start + 15)
+traffic = flows.oncoming(stage, stage.interval("frequency", (20, 100)), 7.5, start, start + 22)
+for rail in traffic.rails:
+    new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with behavior Ride()
+require monitor Conduct(traffic, False)

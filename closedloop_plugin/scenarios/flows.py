@@ -1,0 +1,201 @@
+"""A flow: a file of cars on one line, with a beginning and an end, that meets the ego and then leaves a gap.
+
+The official flows never end; ours last about twenty seconds, so that a car that waits gets through.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from closedloop_plugin.path import Path
+from closedloop_plugin.state import Signal
+from closedloop_plugin.worlds.bridge.rail import Rail
+from closedloop_plugin.worlds.bridge.stage import Stage
+
+LASTS_S = 20.0
+MOST = 9
+CAR_M = 4.8  # a route's distances are free space between cars
+HEAD_ON_GAP = 16.0  # m
+NOSE_M = 2.3
+GIVES_WAY = -2.6  # m/s2: who brakes so has seen the flow
+SIDEWAYS = 4.5  # m/s2 in bends
+EASE = 2.5  # m/s2 before and after them
+USABLE_M = 130.0  # of free oncoming lane, enough to pass what stands in one's own
+SWAY = 0.3  # share by which the file may go faster or slower to meet the ego
+
+
+class Pace:
+    """How fast a line can be driven: a speed, less in bends, braked for in time. Along the line and beyond its ends."""
+
+    def __init__(self, line: Path, speed: float) -> None:
+        bends = np.abs(np.convolve(line.curvature, np.ones(7) / 7, mode="same"))
+        v = np.minimum(speed, np.sqrt(SIDEWAYS / np.maximum(bends, 1e-4)))
+        step = float(line.s[1] - line.s[0])
+        for order in (range(len(v) - 2, -1, -1), range(1, len(v))):  # brake before the bend, accelerate after it
+            for i in order:
+                near = i + 1 if order.step < 0 else i - 1
+                v[i] = min(v[i], math.sqrt(v[near] ** 2 + 2 * EASE * step))
+        self._s = np.r_[line.s[0] - 500.0, line.s, line.s[-1] + 500.0]
+        self._v = np.r_[v[0], v, v[-1]]
+        self._t = np.r_[0.0, np.cumsum(np.diff(self._s) * 2 / (self._v[1:] + self._v[:-1]))]
+
+    def speed(self, s: float) -> float:
+        return float(np.interp(s, self._s, self._v))
+
+    def seconds(self, start: float, end: float) -> float:
+        """From one place to a later one."""
+        return float(np.interp(end, self._s, self._t) - np.interp(start, self._s, self._t))
+
+    def before(self, end: float, seconds: float) -> float:
+        """The place from which it takes so long."""
+        return float(np.interp(np.interp(end, self._s, self._t) - seconds, self._t, self._s))
+
+
+class Convoy:
+    """Cars one behind the other. `step` at every tick sets all their speeds."""
+
+    def __init__(
+        self,
+        rails: Sequence[Rail],
+        speed: float,
+        meet: tuple[float, float] | None = None,
+        pace: Pace | None = None,
+        hold_s: float | None = None,
+    ) -> None:
+        """meet: (place on the ego's route, place on the cars' line) where both would touch. pace: of that line.
+        hold_s: where oncoming cars wait while the ego is in their lane."""
+        self.rails, self.speed, self.meet, self.pace, self.hold_s = list(rails), speed, meet, pace, hold_s
+        self.begun = False
+        self.before: float | None = None  # the ego's speed at the last tick
+        self.gain = 0.0  # its acceleration, smoothed
+
+    def step(self, stage: Stage) -> None:
+        """Speeds for this tick: meet the ego if it comes straight on; brake for it once it is in the lane ahead."""
+        hurry = self._hurry(stage)
+        held = False
+        for rail in self.rails:
+            rail.speed = hurry * (self.pace.speed(rail.s) if self.pace else self.speed)
+            if not self.begun:
+                rail.now = rail.speed
+            claim = claims(rail, stage)
+            waits = claim < 0 and self.hold_s is not None and rail.s > self.hold_s
+            rail.stop_s = self.hold_s if waits else None
+            # Head to head they leave room for the other to get back into its lane.
+            rail.gap = HEAD_ON_GAP if claim < 0 and not waits else 3.0 if claim > 0 or held else None
+            held = (waits or rail.gap is not None) and (rail.now or 0.0) < rail.speed - 0.3
+        self.begun = True
+
+    def _hurry(self, stage: Stage) -> float:
+        """The factor on all speeds with which the best suited car arrives with the ego. Once the ego brakes, or the car
+        is near, it is 1: they meet who comes straight on, and do not hunt who gives way."""
+        if self.meet is None or self.pace is None or not self._expected(stage):
+            return 1.0
+        place, there = self.meet
+        eta = _arrival(place - stage.ego_s, stage.ego_speed, self.gain)
+        wanted = [self.pace.seconds(r.s, there) / eta for r in self.rails if r.s < there]
+        if not wanted:
+            return 1.0
+        if eta < 1.2:
+            self.meet = None
+        return min(max(min(wanted, key=lambda k: abs(k - 1.0)), 1 - SWAY), 1 + SWAY)
+
+    def _expected(self, stage: Stage) -> bool:
+        """The ego is on its way to the meeting place; takes note of how it accelerates."""
+        assert self.meet is not None
+        if self.before is not None:
+            now = (stage.ego_speed - self.before) / stage.timestep
+            self.gain += 0.1 * (now - self.gain)
+        self.before = stage.ego_speed
+        if self.gain < GIVES_WAY:
+            self.meet = None
+            return False
+        return stage.ego_speed > 2.0 and stage.ego_s < self.meet[0] - 3.0
+
+
+def _arrival(left: float, speed: float, gain: float) -> float:
+    """Seconds for `left` metres at this speed and acceleration (m/s2; a braking car is taken to keep its speed)."""
+    gain = min(max(gain, 0.0), 2.0)
+    return left / speed if gain < 0.1 else (math.sqrt(speed * speed + 2 * gain * left) - speed) / gain
+
+
+def claims(rail: Rail, stage: Stage) -> int:
+    """Not 0: the ego is in the rail's lane ahead, such that a driver with priority brakes too: -1 head to head with it,
+    +1 in line with it, or standing, or so early that there is time. A car that cuts across is not braked for."""
+    if stage.ego is None:
+        return 0
+    yaw = stage.ego_yaw()
+    for reach in (0.0, NOSE_M):  # its middle, and its nose, which comes first where it noses in
+        x = float(stage.ego.position[0]) + reach * math.cos(yaw)
+        y = float(stage.ego.position[1]) + reach * math.sin(yaw)
+        s, d = rail.path.locate(x, y, near=rail.s, reach=80.0)
+        ahead = (s - rail.s) * rail.direction
+        if not 0.0 < ahead < 75.0 or abs(d - rail.d) > 1.9:
+            continue
+        along = math.cos(yaw - rail.path.pose(s)[2]) * rail.direction
+        if along < -0.8:
+            return -1
+        if ahead < 45.0 and (along > 0.8 or stage.ego_speed < 0.8 or ahead > 2.5 * (rail.now or 0.0)):
+            return 1
+    return 0
+
+
+def number_of(speed: float, gaps: tuple[float, float]) -> int:
+    """Cars in a flow of about LASTS_S seconds."""
+    return int(min(max(round(LASTS_S * speed / (sum(gaps) / 2 + CAR_M)), 2), MOST))
+
+
+def flow(stage: Stage, line: Path, speed: float, gaps: tuple[float, float], meet: tuple[float, float]) -> Convoy:
+    """Cars on a line with random distances; the second one is due at the meeting place with the ego.
+
+    speed m/s; gaps: (from, to) metres between cars. The number of cars depends on the distances, so these come from the
+    stage's own generator.
+    """
+    drawn = [float(stage.rng.uniform(*sorted(gaps))) + CAR_M for _ in range(number_of(speed, gaps))]
+    pace = Pace(line, speed)
+    seconds = max(_arrival(meet[0] - stage.trigger_s, 4.0, 1.7), 2.0)
+    places = pace.before(meet[1], seconds) + drawn[0] - np.r_[0.0, np.cumsum(drawn)]
+    return Convoy([Rail(line, float(s), brake=7.0, accel=3.0) for s in places], speed, meet, pace)
+
+
+def oncoming(
+    stage: Stage, gaps: tuple[float, float], speed: float, place: float, hold_s: float | None = None
+) -> Convoy:
+    """Traffic in the opposite lane: its first car is near `place` (m along the route) when the ego arrives there.
+
+    gaps: (from, to) metres between cars. The second follows closely, for the interval; before the third there is room.
+    hold_s: where they wait while the ego passes the obstacle.
+    """
+    seconds = max((place - stage.trigger_s) / 7.0, 2.0)
+    head = place + speed * seconds + float(stage.rng.uniform(0.0, 12.0))
+    low, high = sorted(gaps)
+    drawn = [float(stage.rng.uniform(low, (low + high) / 2)), max(float(stage.rng.uniform(low, high)), USABLE_M)]
+    places = head + np.r_[0.0, np.cumsum(drawn) + CAR_M]
+    rails = [Rail(stage.road.path, float(s), stage.lane(1), direction=-1, brake=7.0, accel=3.0) for s in places]
+    return Convoy(rails, speed, hold_s=hold_s)
+
+
+def passing(stage: Stage, speed: float, side: int) -> Convoy:
+    """A few cars that overtake the ego in the lane on that side (+1 left), faster than it; then the lane is free."""
+    gaps = [float(stage.rng.uniform(14.0, 26.0)) for _ in range(3)]
+    places = stage.trigger_s - 14.0 - np.cumsum(gaps)
+    lane = stage.lane(side)
+    rails = [Rail(stage.road.path, float(s), lane, speed=0.0, brake=7.0, accel=3.0) for s in places]
+    return Convoy(rails, speed)
+
+
+def beside(stage: Stage, speed: float, gaps: tuple[float, float]) -> Convoy:
+    """Traffic in the ego's own lane that passes while the ego still stands beside it."""
+    drawn = [float(stage.rng.uniform(*gaps)) + CAR_M for _ in range(5)]
+    places = -8.0 - np.r_[0.0, np.cumsum(drawn)]
+    return Convoy([Rail(stage.road.path, float(s), speed=0.0, brake=7.0, accel=3.0) for s in places], speed)
+
+
+def green_for(stage: Stage, line: Path) -> None:
+    """Hold the light of the approach that a flow comes along at green."""
+    for stop in stage.road.stop_lines:
+        s, d = line.locate(stop.x, stop.y)
+        if stop.control == "signal" and abs(d) < 3.0 and math.cos(line.pose(s)[2] - stop.yaw) > 0.7:
+            stage.signals[stop.id] = Signal.GREEN

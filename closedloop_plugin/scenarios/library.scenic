@@ -1,0 +1,155 @@
+"""What the 44 programs share: classes of actors, behaviours, and where things are. Generic driving model.
+
+Actors move on Rails (worlds/bridge/rail.py). The embedded world moves them along exactly; elsewhere the behaviours
+here steer them after their rail. Classes name their CARLA blueprint, which other models ignore.
+"""
+
+model scenic.domains.driving.model
+
+import math
+
+from scenic.core.distributions import distributionFunction
+from scenic.core.vectors import Vector
+
+from closedloop_plugin.frames import scenic_heading
+from closedloop_plugin.path import Path
+from closedloop_plugin.scenarios import flows, geometry
+from closedloop_plugin.scenarios.catalogue import CATALOGUE
+from closedloop_plugin.scenarios.chase import Chase
+from closedloop_plugin.scenarios.looks import blueprint_of, cover_size
+from closedloop_plugin.worlds.bridge.rail import Rail
+
+stage = globalParameters.stage
+road = stage.road
+route = stage.road.path
+width = stage.road.lane_width
+
+knows_rails = "Staged" in globals()  # the embedded model moves them itself
+PropBase = globals().get("Prop", DrivingObject)
+
+# -- actors ------------------------------------------------------------------------------------------------------------
+
+class Wheeled(Car):
+    """Any vehicle, by its `kind`."""
+    kind: "car"
+    role: "scenario"
+    lamps: set()
+    doors: set()
+    rail: None
+    fixed: False
+    gone: False
+    blueprint: blueprint_of(self.kind)
+    allowCollisions: True
+    regionContainedIn: everywhere
+
+class Walker(Pedestrian):
+    kind: "pedestrian"
+    role: "scenario"
+    lamps: set()
+    doors: set()
+    rail: None
+    fixed: False
+    gone: False
+    blueprint: blueprint_of(self.kind)
+    allowCollisions: True
+    regionContainedIn: everywhere
+
+class Thing(PropBase):
+    """Stands: cones, barriers, what hides a pedestrian."""
+    kind: "blocker"
+    role: "scenario"
+    lamps: set()
+    doors: set()
+    rail: None
+    fixed: False
+    gone: False
+    blueprint: blueprint_of(self.kind)
+    allowCollisions: True
+    regionContainedIn: everywhere
+
+def option(name):
+    """What the catalogue fixes for this scenario type."""
+    return CATALOGUE[stage.kind].options[name]
+
+# -- where -------------------------------------------------------------------------------------------------------------
+
+def heading_on(rail):
+    """Scenic heading of who stands on a rail."""
+    return scenic_heading(rail.pose()[2])
+
+def place_on(rail):
+    return rail.pose()[:2]
+
+point = getattr(stage, "at")  # `at` is a word of Scenic's own: it cannot stand behind a dot
+
+@distributionFunction
+def place(s, d=0.0):
+    """The point s metres along the route and d to its left; the arguments may be random."""
+    return Vector(*point(s, d))
+
+@distributionFunction
+def turned(s, degrees):
+    """stage.heading for random arguments."""
+    return stage.heading(s, degrees)
+
+def seconds_to(s):
+    """Until the ego's front is at s, if it keeps its speed (a crawl counts as 2.5 m/s)."""
+    return (s - stage.ego_s - 2.4) / max(stage.ego_speed, 2.5)
+
+# -- behaviours --------------------------------------------------------------------------------------------------------
+
+behavior Ride():
+    """Follow one's rail."""
+    while True:
+        if knows_rails or self.rail is None:
+            wait
+        else:
+            take Chase(self.rail, stage)
+
+behavior Flow():
+    """A car of a flow: comes on the stage when the flow begins, leaves it at its line's end."""
+    mine = self.rail
+    while stage.ego_s < stage.trigger_s:
+        wait
+    self.gone = False
+    do Ride() until mine.s > mine.path.length + 10
+    self.gone = True
+
+behavior Begin():
+    """Ride until the ego is where the route says that the scenario begins."""
+    while stage.ego_s < stage.trigger_s:
+        if knows_rails or self.rail is None:
+            wait
+        else:
+            take Chase(self.rail, stage)
+    stage.event("trigger")
+
+monitor Trigger():
+    """For what has no actor that tells it."""
+    while stage.ego_s < stage.trigger_s:
+        wait
+    stage.event("trigger")
+    wait
+
+monitor Conduct(convoy, acts=True):
+    """Drive a whole flow; `acts`: it is what the scenario is about."""
+    while stage.ego_s < stage.trigger_s:
+        wait
+    stage.event("trigger")
+    if acts:
+        stage.event("act")
+    while True:
+        convoy.step(stage)
+        wait
+
+monitor LendOncomingLane(last):
+    """TwoWays: the other direction's lane may be used while the obstacle must be passed."""
+    while stage.ego_s < stage.trigger_s:
+        wait
+    stage.event("trigger")
+    stage.oncoming_allowed = True
+    while stage.ego_s < last:
+        wait
+    stage.oncoming_allowed = False
+    stage.event("end")
+    wait

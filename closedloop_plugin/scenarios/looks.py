@@ -1,0 +1,41 @@
+"""Which CARLA blueprint an actor of a kind has. Names are CARLA 0.9.15's; other simulators draw by kind."""
+
+from __future__ import annotations
+
+BLUEPRINTS = {
+    "car": "vehicle.nissan.patrol",
+    "van": "vehicle.mercedes.sprinter",
+    "truck": "vehicle.carlamotors.carlacola",
+    "bus": "vehicle.mitsubishi.fusorosa",
+    "police": "vehicle.dodge.charger_police",
+    "ambulance": "vehicle.ford.ambulance",
+    "firetruck": "vehicle.carlamotors.firetruck",
+    "motorcycle": "vehicle.yamaha.yzf",
+    "bicycle": "vehicle.bh.crossbike",
+    "pedestrian": "walker.pedestrian.0001",
+    "child": "walker.pedestrian.0009",
+    "cone": "static.prop.constructioncone",
+    "barrier": "static.prop.streetbarrier",
+    "debris": "static.prop.dirtdebris01",
+    "warning sign": "static.prop.trafficwarning",
+    "blocker": "static.prop.container",
+}
+
+
+def blueprint_of(kind: str) -> str:
+    """The blueprint's id; an unknown kind is a KeyError that names it."""
+    return BLUEPRINTS[kind]
+
+
+# Length, width, height (m) of what a pedestrian can step out from behind, by a part of the blueprint's name.
+COVERS = {
+    "container": (2.4, 1.6, 2.0),
+    "advertisement": (0.5, 1.6, 2.4),
+    "vending": (1.0, 1.1, 2.0),
+    "busstop": (4.0, 1.6, 2.6),
+}
+
+
+def cover_size(model: str) -> tuple[float, float, float]:
+    """Size of a `blocker_model`; one that is not known is taken for a vending machine, the official default."""
+    return next((size for name, size in COVERS.items() if name in model), COVERS["vending"])

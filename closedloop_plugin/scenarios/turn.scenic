@@ -1,0 +1,29 @@
+"""A turn at a junction with its lights or signs, and nobody else: T_Junction and the four Vanilla turns."""
+
+model scenic.domains.driving.model
+from closedloop_plugin.scenarios.library import *
+
+light = option("light")
+line = geometry.last_junction(road)[0]
+
+monitor Lights(rest):
+    """Red until the ego has stood before it for a while; a driver who creeps on has at most 20 s of it."""
+    if light:
+        stage.hold_signals(route=light, cross="red" if light == "green" else "green")
+    while stage.ego_s < min(stage.trigger_s, line - 1):
+        wait
+    stage.event("trigger")
+    stage.event("act")
+    began = stage.time_s
+    stood = 0.0
+    while light == "red" and stood < rest and stage.time_s < began + 20:
+        if stage.ego_speed < 0.3:
+            stood += stage.timestep
+        wait
+    if light:
+        stage.hold_signals(route="green", cross="red")
+    wait
+
+ego = new Car at place(0), facing stage.heading(0)
+
+require monitor Lights(stage.rng.uniform(3.0, 6.0))

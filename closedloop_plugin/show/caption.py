@@ -1,0 +1,74 @@
+"""Words under a picture, drawn with Pillow."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+PAPER, INK, PALE = (250, 250, 248), (25, 28, 32), (95, 100, 108)
+MARGIN, SIZE = 8, 13  # px
+
+
+Face = ImageFont.FreeTypeFont | ImageFont.ImageFont
+
+
+@cache
+def font(size: int) -> Face:
+    """DejaVu Sans, which comes with matplotlib, so that the same picture is drawn everywhere; else Pillow's own."""
+    spec = find_spec("matplotlib")
+    file = Path(spec.origin or "").parent / "mpl-data/fonts/ttf/DejaVuSans.ttf" if spec else Path()
+    return ImageFont.truetype(str(file), size) if file.is_file() else ImageFont.load_default(size)
+
+
+def wrapped(text: str, width: int, face: Face, most: int) -> list[str]:
+    """`text` in lines of at most `width` px, at most `most` of them; the rest shows as an ellipsis."""
+    lines: list[str] = []
+    for paragraph in text.splitlines():
+        line = ""
+        for word in paragraph.split():
+            for part in _parts(word, width, face):
+                longer = f"{line} {part}" if line else part
+                if line and face.getlength(longer) > width:
+                    lines.append(line)
+                    longer = part
+                line = longer
+        lines.append(line)
+    if len(lines) <= most:
+        return lines
+    last = lines[most - 1]
+    while last and face.getlength(last + " …") > width:
+        last = last[:-1]
+    return [*lines[: most - 1], last + " …"]
+
+
+def lines_of(text: str, width: int, most: int) -> int:
+    """How many lines `captioned` needs for the text under a picture `width` px wide."""
+    return len(wrapped(text, width - 2 * MARGIN, font(SIZE), most))
+
+
+def captioned(image: np.ndarray, text: str, lines: int) -> np.ndarray:
+    """The RGB image with room for `lines` lines of text below, the first in darker ink. Same size for any text."""
+    height, width = image.shape[:2]
+    face, step = font(SIZE), SIZE + 4
+    page = Image.new("RGB", (width, height + lines * step + 2 * MARGIN), PAPER)
+    page.paste(Image.fromarray(np.ascontiguousarray(image)), (0, 0))
+    draw = ImageDraw.Draw(page)
+    for i, line in enumerate(wrapped(text, width - 2 * MARGIN, face, lines)):
+        draw.text((MARGIN, height + MARGIN + i * step), line, INK if i == 0 else PALE, face)
+    return np.asarray(page)
+
+
+def _parts(word: str, width: int, face: Face) -> list[str]:
+    """A word that is longer than a line, in pieces."""
+    parts = []
+    while len(word) > 1 and face.getlength(word) > width:
+        n = max(1, int(len(word) * width / face.getlength(word)))
+        while n > 1 and face.getlength(word[:n]) > width:
+            n -= 1
+        parts.append(word[:n])
+        word = word[n:]
+    return [*parts, word]

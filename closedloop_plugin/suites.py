@@ -1,0 +1,104 @@
+"""Suites: named lists of routes. Bench2Drive's route file is not ours to ship, so a user puts it in place once.
+
+    demo              six short routes of our own (demo_routes.xml): everything runs, nothing is measured
+    embedded220       Bench2Drive's 220 routes in the embedded world: never printed as Bench2Drive's own scores
+    bench2drive220    the same routes, in CARLA
+    FILE              any route XML; the suite is named by its stem
+
+The route file of the two in the middle: $AD2_BENCH2DRIVE_ROUTES, else HOME/routes/bench2drive220.xml.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path as File
+
+from closedloop_plugin.routes import Route, read_routes, sha256
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.files import whole_file
+
+BENCH2DRIVE = "bench2drive220"
+EMBEDDED = "embedded220"
+VARIABLE = "AD2_BENCH2DRIVE_ROUTES"
+SOURCE = "github.com/Thinklab-SJTU/Bench2Drive, leaderboard/data/bench2drive220.xml"
+DEMO = File(__file__).with_name("demo_routes.xml")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A name that stands in every record, its routes, and the hash of the file that they came from."""
+
+    name: str
+    routes: tuple[Route, ...]
+    sha256: str
+
+    @property
+    def ids(self) -> list[str]:
+        return [route.id for route in self.routes]
+
+
+def suite(name: str, world: str = "embedded") -> Suite:
+    """By name, by the name of an added file, or from a route file. `world`: the backend it is to run in."""
+    if name == "demo":
+        return _suite("demo", DEMO)
+    if name in (EMBEDDED, BENCH2DRIVE):
+        _fits(name, world)
+        return _suite(name, _bench2drive())
+    added = routes_home() / f"{name}.xml"
+    if "/" not in name and added.is_file() and not File(name).is_file():
+        return _suite(name, added)
+    file = File(name)
+    if not file.is_file():
+        known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
+        raise Ad2Error(f"--suite {name}: no such suite or route file; suites: {', '.join(known)}")
+    if file.stem in ("demo", EMBEDDED) or (file.stem == BENCH2DRIVE and world == "embedded"):
+        raise Ad2Error(
+            f"{file}: a file of this name would pass for another suite; rename it, or use --suite {EMBEDDED}"
+        )
+    return _suite(file.stem, file)
+
+
+def add_routes(file: File, name: str | None = None) -> File:
+    """Check a route file and keep it in the data home under `name` (default: its stem); where it lies now."""
+    name = name or File(file).stem
+    if not name.replace("_", "").replace("-", "").isalnum() or name in ("demo", EMBEDDED):
+        raise Ad2Error(f"--name {name}: letters, digits, '_' and '-' only, and not the name of a built-in suite")
+    read_routes(file)
+    target = routes_home() / f"{name}.xml"
+    with whole_file(target) as handle:
+        handle.write(File(file).read_text("utf-8"))
+    return target
+
+
+def data_home() -> File:
+    """HOME, by the rule of lmms_eval_ad2.library.home, which this package may not import."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    given = os.environ.get("AD2_HOME") or (File(cache) if cache else File.home() / ".cache") / "lmms-eval-ad2"
+    return File(given).expanduser().absolute()
+
+
+def routes_home() -> File:
+    return data_home() / "routes"
+
+
+def _fits(name: str, world: str) -> None:
+    if name == BENCH2DRIVE and world == "embedded":
+        raise Ad2Error(f"--suite {BENCH2DRIVE} is CARLA's; in the embedded world it is called --suite {EMBEDDED}")
+    if name == EMBEDDED and world != "embedded":
+        raise Ad2Error(f"--suite {EMBEDDED} is the embedded world's; with --world {world} use --suite {BENCH2DRIVE}")
+
+
+def _bench2drive() -> File:
+    given = os.environ.get(VARIABLE)
+    file = File(given) if given else routes_home() / f"{BENCH2DRIVE}.xml"
+    if not file.is_file():
+        raise Ad2Error(
+            f"{file}: Bench2Drive's route file is not there (its licence lets nobody ship it). Take it from {SOURCE}, "
+            f"then: ad2 drive routes add bench2drive220.xml (or set {VARIABLE} to the file)"
+        )
+    return file
+
+
+def _suite(name: str, file: File) -> Suite:
+    return Suite(name, tuple(read_routes(file)), sha256(file))

@@ -1,0 +1,108 @@
+"""Rail: "follow this line at that speed", for actors of a scenario that must do so exactly. Plain Python, no Scenic.
+
+A program gives an actor `with rail Rail(...)`, or sets `self.rail` in a behaviour; the world moves the actor along it
+at every tick and ignores its pedals. Changing `speed`, `d` or `path` later takes effect at the next tick.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from closedloop_plugin.frames import wrap
+from closedloop_plugin.path import Path
+
+_TRACKS: WeakKeyDictionary[Path, Track] = WeakKeyDictionary()
+
+
+class Track:
+    """A Path for one point at a time: the same answers as Path.pose and, near by, Path.locate, without arrays."""
+
+    def __init__(self, path: Path) -> None:
+        self.length = path.length
+        self._step = path.length / (len(path.s) - 1)
+        self._rows = list(zip(*(column.tolist() for column in (path.xy[:, 0], path.xy[:, 1], path.yaw)), strict=True))
+
+    @classmethod
+    def of(cls, path: Path) -> Track:
+        """One for each path, kept as long as it lives."""
+        if path not in _TRACKS:
+            _TRACKS[path] = cls(path)
+        return _TRACKS[path]
+
+    def pose(self, s: float, d: float = 0.0) -> tuple[float, float, float]:
+        """(x, y, yaw) at s along and d to the left; straight on beyond an end."""
+        inside = min(max(s, 0.0), self.length)
+        at = inside / self._step
+        i = min(int(at), len(self._rows) - 2)
+        t = at - i
+        (x0, y0, a0), (x1, y1, a1) = self._rows[i], self._rows[i + 1]
+        yaw = a0 + t * (a1 - a0)
+        c, n, over = math.cos(yaw), math.sin(yaw), s - inside
+        return x0 + t * (x1 - x0) + over * c - d * n, y0 + t * (y1 - y0) + over * n + d * c, wrap(yaw)
+
+    def foot(self, x: float, y: float, s: float) -> tuple[float, float]:
+        """(s, d) of a point, searched from s: exact on a straight, good where bends are wider than the offset."""
+        for _ in range(4):
+            px, py, yaw = self.pose(s)
+            c, n = math.cos(yaw), math.sin(yaw)
+            along, d = (x - px) * c + (y - py) * n, (y - py) * c - (x - px) * n
+            s += along
+            if abs(along) < 0.05:
+                break
+        return s, d
+
+
+@dataclass
+class Rail:
+    """A place on a line and how to move along it. Metres, m/s, m/s2.
+
+    path: the line. s, d: metres along it and to its LEFT. direction: +1 with the path, -1 against it (the actor then
+    faces backwards along the path; `d` stays on the path's left). speed: what is wanted; the actor gets there with
+    `accel` or `brake`. now: its speed at this moment. d_wanted: move over to this offset, at `sideways` m/s at most.
+    gap: keep this distance to whatever is ahead on the line, the ego included (None: drive through everything).
+    lights: stop for red and yellow signals on the line. stop_s: stand there, whatever `speed` says.
+    """
+
+    path: Path
+    s: float
+    d: float = 0.0
+    speed: float = 0.0
+    direction: int = 1
+    accel: float = 2.5
+    brake: float = 6.0
+    gap: float | None = None
+    lights: bool = False
+    stop_s: float | None = None
+    d_wanted: float | None = None
+    sideways: float = 1.2
+    now: float | None = None
+
+    def advance(self, dt: float, allowed: float = math.inf) -> None:
+        """One step; `allowed`: the highest acceleration that traffic ahead permits."""
+        speed = self.speed if self.now is None else self.now
+        wanted = min(max(self.speed - speed, -self.brake * dt), self.accel * dt)
+        if self.stop_s is not None:
+            left = (self.stop_s - self.s) * self.direction
+            allowed = min(allowed, _halt(left, speed, self.brake, dt))
+        speed = max(0.0, speed + min(wanted, allowed * dt))
+        self.s += self.direction * speed * dt
+        if self.d_wanted is not None:
+            step = min(self.sideways, 0.3 * speed + 0.05) * dt
+            self.d += min(max(self.d_wanted - self.d, -step), step)
+        self.now = speed
+
+    def pose(self) -> tuple[float, float, float]:
+        """(x, y, yaw) in the map frame."""
+        x, y, yaw = Track.of(self.path).pose(self.s, self.d)
+        return (x, y, yaw) if self.direction > 0 else (x, y, wrap(yaw + math.pi))
+
+
+def _halt(left: float, speed: float, brake: float, dt: float) -> float:
+    """Acceleration that stops within `left` metres: nothing to do while half the brake would still do."""
+    if left <= 0.05:
+        return -brake
+    needed = speed * speed / (2 * left)
+    ease = (left / 1.5 - speed) / max(dt, 1e-3) if left < 3.0 else math.inf  # glide in, do not creep past
+    return min(ease, -needed) if needed > 0.4 * brake or left < 3.0 else math.inf

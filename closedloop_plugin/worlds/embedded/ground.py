@@ -1,0 +1,95 @@
+"""What is under a point: the network's polygons, asked fast. And a way ahead through a network, for users' programs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import shapely
+
+from closedloop_plugin.path import Path
+from closedloop_plugin.state import Surface
+
+OWN_WAY_M = 12.0  # farther from the route than this, the ego's own heading says which way is right
+
+
+class Ground:
+    """Surfaces of one road network (Scenic's), indexed once."""
+
+    def __init__(self, network: Any) -> None:
+        self._lanes = list(network.lanes)
+        self._lane_tree = shapely.STRtree([_shape(lane) for lane in self._lanes])
+        beside = [e for e in (*network.shoulders, *_bicycle(network)) if e is not None]
+        self._beside_tree = shapely.STRtree([_shape(e) for e in beside])
+        self._junction_tree = shapely.STRtree([_shape(e) for e in network.intersections])
+        self._ways: dict[int, Path] = {}
+
+    def surface(self, x: float, y: float, way: float) -> Surface:
+        """`way`: the direction in which traffic should go here, radians."""
+        point = shapely.Point(x, y)
+        lanes = self._lane_tree.query(point, predicate="intersects")
+        if len(self._junction_tree.query(point, predicate="intersects")):
+            return Surface.LANE
+        if len(lanes):
+            along = any(math.cos(self.direction(int(i), x, y) - way) > 0 for i in lanes)
+            return Surface.LANE if along else Surface.ONCOMING
+        return Surface.SHOULDER if len(self._beside_tree.query(point, predicate="intersects")) else Surface.OFF
+
+    def direction(self, lane: int, x: float, y: float) -> float:
+        """Yaw of a lane's traffic near a point."""
+        if lane not in self._ways:
+            self._ways[lane] = Path(_line(self._lanes[lane]), step=2.0)
+        way = self._ways[lane]
+        return way.pose(way.locate(x, y)[0])[2]
+
+
+def way_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> Path:
+    """Straight on from a place along its lane, through junctions by the least turn; off the road: the bare heading."""
+    tree = shapely.STRtree([_shape(lane) for lane in network.lanes])
+    near = [network.lanes[int(i)] for i in tree.query(shapely.Point(x, y), predicate="intersects")]
+    best = max(near, key=lambda lane: _agrees(lane, x, y, yaw), default=None)
+    if best is None:
+        return Path([(x, y), (x + metres * math.cos(yaw), y + metres * math.sin(yaw))])
+    line = Path(_line(best))
+    start = line.locate(x, y)[0]
+    points = [line.pose(s)[:2] for s in np.arange(start, line.length, 1.0)] + [line.pose(line.length)[:2]]
+    lane, length = best, line.length - start
+    while length < metres and (following := _next(lane)) is not None:
+        lane = following
+        piece = Path(_line(lane))
+        points += [tuple(p) for p in piece.xy[1:]]
+        length += piece.length
+    path = Path(points)
+    keep = np.array([path.pose(s)[:2] for s in np.arange(0.0, min(path.length, metres) + 0.1, 0.5)])
+    return Path(keep) if len(keep) > 1 else path
+
+
+def _next(lane: Any) -> Any:
+    """The lane after this one that turns least."""
+    options = [m.connectingLane or m.endLane for m in lane.maneuvers or ()]
+    options = [o for o in options if o is not None] or ([lane._successor] if lane._successor is not None else [])
+    return min(options, key=_turn, default=None)
+
+
+def _turn(lane: Any) -> float:
+    yaw = Path(_line(lane), step=2.0).yaw
+    return abs(float(yaw[-1] - yaw[0]))
+
+
+def _agrees(lane: Any, x: float, y: float, yaw: float) -> float:
+    line = Path(_line(lane))
+    return math.cos(line.pose(line.locate(x, y)[0])[2] - yaw)
+
+
+def _line(element: Any) -> np.ndarray:
+    return np.asarray([tuple(p)[:2] for p in element.centerline.points])
+
+
+def _shape(element: Any) -> Any:
+    polygon = element.polygon
+    return polygon if polygon.is_valid else polygon.buffer(0)
+
+
+def _bicycle(network: Any) -> list[Any]:
+    return [lane for group in network.laneGroups for lane in (group._bikeLane,) if lane is not None]

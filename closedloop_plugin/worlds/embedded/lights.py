@@ -1,0 +1,77 @@
+"""Traffic lights: which approach has green when. No numpy, no Scenic.
+
+The signal lines of one junction share a cycle of two phases: the approaches along one axis (the route's, and its
+opposite) together, then those across. Phase 10 s green, 3 s yellow, 2 s all red. The program may hold lines (Stage).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from closedloop_plugin.state import Signal, StopLine
+
+GREEN_S, YELLOW_S, CLEAR_S = 10.0, 3.0, 2.0
+PHASE_S = GREEN_S + YELLOW_S + CLEAR_S
+CYCLE_S = 2 * PHASE_S
+JUNCTION_M = 45.0  # lines nearer than this to one another belong to one junction
+
+
+class Lights:
+    """States of all signal lines, moved on by `step`; `state` is by StopLine.id."""
+
+    def __init__(self, lines: Sequence[StopLine], seed: int) -> None:
+        self.lines = [line for line in lines if line.control == "signal"]
+        rng = np.random.default_rng([seed, 0x115])
+        self._group: dict[str, int] = {}
+        self._mates: dict[str, list[str]] = {}
+        self._offset: dict[str, float] = {}
+        for junction in _junctions(self.lines):
+            offset = float(rng.uniform(0.0, CYCLE_S))
+            axis = next((line for line in junction if line.on_route), junction[0]).yaw
+            for line in junction:
+                self._group[line.id] = 0 if abs(math.cos(line.yaw - axis)) > math.sqrt(0.5) else 1
+                self._offset[line.id] = offset
+                self._mates[line.id] = [other.id for other in junction]
+        self.state: dict[str, Signal] = {}
+        self._yellow_until: dict[str, float] = {}
+        self.step(0.0, {})
+
+    def step(self, time_s: float, held: Mapping[str, Signal]) -> None:
+        """To this moment. A green that is held to red shows yellow first, as a real one must."""
+        for line in self.lines:
+            wanted = self._wanted(line.id, time_s, held)
+            if wanted is Signal.RED and self.state.get(line.id) is Signal.GREEN and time_s > 0:
+                self._yellow_until[line.id] = time_s + YELLOW_S
+            if wanted is Signal.RED and time_s < self._yellow_until.get(line.id, 0.0) - 1e-9:
+                wanted = Signal.YELLOW
+            self.state[line.id] = wanted
+
+    def _wanted(self, line: str, time_s: float, held: Mapping[str, Signal]) -> Signal:
+        if line in held:
+            return held[line]
+        mine = self._group[line]
+        for mate in self._mates[line]:  # nobody gets green across a held green
+            if mate in held and self._group[mate] != mine and held[mate] is not Signal.RED:
+                return Signal.RED
+        return phase(time_s + self._offset[line] - mine * PHASE_S)
+
+
+def phase(time_s: float) -> Signal:
+    """The light of the first group at a time of the cycle, s."""
+    at = time_s % CYCLE_S
+    if at < GREEN_S:
+        return Signal.GREEN
+    return Signal.YELLOW if at < GREEN_S + YELLOW_S else Signal.RED
+
+
+def _junctions(lines: Sequence[StopLine]) -> list[list[StopLine]]:
+    """Single-linkage groups of lines, in the order given."""
+    groups: list[list[StopLine]] = []
+    for line in lines:
+        near = [g for g in groups if any(math.dist((line.x, line.y), (o.x, o.y)) < JUNCTION_M for o in g)]
+        merged = [one for g in near for one in g] + [line]
+        groups = [g for g in groups if g not in near] + [merged]
+    return groups

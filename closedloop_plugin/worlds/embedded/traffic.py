@@ -1,0 +1,118 @@
+"""Background traffic: light actors on rails in the lanes beside the ego's way, and people on the pavements.
+
+It keeps clear of the scenario: nobody in the ego's own lane, nobody through a junction that the route crosses, nobody
+within CLEAR_M of the ego at the start. It looks ahead (follow.py), so it never runs into a standing ego.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.path import Path
+from closedloop_plugin.state import Kind, StopLine
+from closedloop_plugin.worlds.bridge.rail import Rail
+from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.embedded import follow
+from closedloop_plugin.worlds.embedded.body import WALKERS, Body
+from closedloop_plugin.worlds.embedded.lanes import pavements, ways
+from closedloop_plugin.worlds.embedded.vehicle import Motion, place, size_of, slide
+
+CLEAR_M = 25.0  # of the ego at the start
+SPACING_M = 16.0  # between two of them
+UNSEEN_M = 70.0  # from the ego, where one may appear
+MOST_CARS, MOST_WALKERS = 7, 5
+THINK_TICKS = 4  # a driver looks ahead this often
+
+_KINDS = (Kind.CAR, Kind.CAR, Kind.CAR, Kind.CAR, Kind.VAN, Kind.TRUCK, Kind.BUS, Kind.MOTORCYCLE)
+_PAINT = ((235, 235, 232), (30, 32, 36), (120, 124, 130), (170, 30, 32), (35, 70, 140), (70, 90, 75), (190, 175, 150))
+_CLOTHES = ((180, 60, 50), (50, 80, 150), (60, 60, 60), (200, 190, 120), (90, 140, 90), (230, 230, 230))
+
+
+class Background:
+    """`bodies` move at every step; one that leaves its way comes back at its start once the ego is far from there."""
+
+    def __init__(self, stage: Stage, network: Any, objects: Sequence[Any], seed: int) -> None:
+        """`objects`: the Scenic scene's, the ego first."""
+        self._rng = np.random.default_rng([seed, 0x7AF])
+        self._speed = min(stage.road.speed_limit, 22.0)
+        self._taken = [(float(o.position[0]), float(o.position[1])) for o in objects]
+        self.bodies: list[Body] = []
+        self._allowed: dict[str, float] = {}
+        self._tick = 0
+        rails = [o.rail for o in objects if getattr(o, "rail", None) is not None]
+        self._drivers(ways(network, stage, rails))
+        self._walkers(pavements(network, stage))
+
+    def step(self, bodies: Sequence[Body], lines: Sequence[StopLine], dt: float) -> None:
+        """Everybody one step on; `bodies`: all there are, the ego first."""
+        ego = bodies[0].motion
+        for number, body in enumerate(self.bodies):
+            rail = body.rail
+            if rail is None:
+                self._pushed(body, dt)
+                continue
+            if (self._tick + number) % THINK_TICKS == 0:
+                self._allowed[body.id] = follow.allowed(body, bodies, lines)
+            was = body.motion.v
+            rail.advance(dt, self._allowed.get(body.id, math.inf))
+            if rail.s > rail.path.length:
+                self._again(body, rail, ego)
+            if not body.gone:
+                place(body.motion, *rail.pose(), rail.now or 0.0, dt)
+                body.braking = body.kind not in WALKERS and (body.motion.v < was - 0.4 * dt or body.motion.v < 0.05)
+        self._tick += 1
+
+    def _again(self, body: Body, rail: Rail, ego: Motion) -> None:
+        """Off the end of its way: gone, until its start is out of the ego's sight."""
+        x, y, yaw = rail.path.pose(0.0, rail.d)
+        body.gone = math.dist((x, y), (ego.x, ego.y)) < UNSEEN_M
+        if not body.gone:
+            rail.s = 0.0
+            body.motion = Motion(x, y, yaw, rail.now or 0.0)
+
+    def _pushed(self, body: Body, dt: float) -> None:
+        """Was hit: slides to a halt and stays."""
+        if not body.still:
+            slide(body.motion, 0.7, dt)
+        body.braking = body.kind not in WALKERS
+
+    def _drivers(self, found: list[Path]) -> None:
+        if not found:
+            return
+        weights = np.array([way.length for way in found])
+        for _ in range(4 * MOST_CARS):
+            if len(self.bodies) >= MOST_CARS:
+                return
+            way = found[int(self._rng.choice(len(found), p=weights / weights.sum()))]
+            kind = _KINDS[int(self._rng.integers(len(_KINDS)))]
+            s = float(self._rng.uniform(0.0, way.length))
+            speed = self._speed * float(self._rng.uniform(0.55, 0.85))
+            if kind in (Kind.TRUCK, Kind.BUS) and way.length < 60:
+                kind = Kind.CAR
+            paint = _PAINT[int(self._rng.integers(len(_PAINT)))]
+            rail = Rail(way, s, 0.0, speed, accel=1.8, brake=4.0, gap=2.5, lights=True, now=speed)
+            self._add(kind, rail, paint, SPACING_M)
+
+    def _walkers(self, found: list[Path]) -> None:
+        for _ in range(MOST_WALKERS if found else 0):
+            way = found[int(self._rng.integers(len(found)))]
+            speed = float(self._rng.uniform(1.0, 1.6))
+            s, aside = float(self._rng.uniform(0.0, way.length)), float(self._rng.uniform(-0.3, 0.3))
+            clothes = _CLOTHES[int(self._rng.integers(len(_CLOTHES)))]
+            self._add(Kind.PEDESTRIAN, Rail(way, s, aside, speed, gap=0.6, now=speed), clothes, 4.0)
+
+    def _add(self, kind: Kind, rail: Rail, colour: tuple[int, int, int], spacing: float) -> None:
+        x, y, yaw = rail.pose()
+        length, width, height = size_of(kind.value)
+        if kind is not Kind.PEDESTRIAN and math.dist((x, y), self._taken[0]) < CLEAR_M:
+            return
+        if any(math.dist((x, y), place) < spacing + 0.5 * length for place in self._taken[1:]):
+            return
+        self._taken.append((x, y))
+        body = Body(f"b{len(self.bodies)}", kind, Motion(x, y, yaw, rail.now or 0.0), length, width, height)
+        body.role, body.colour, body.rail = "background", colour, rail
+        self.bodies.append(body)

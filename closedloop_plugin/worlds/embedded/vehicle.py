@@ -1,0 +1,175 @@
+"""How a body moves by itself: a kinematic bicycle with engine, drag, brakes and a tyre limit; walking. No numpy.
+
+Model: the rear axle rolls along the heading, the front wheels steer, so radius = wheelbase / tan(angle) at walking
+pace; an understeer term widens it with speed. The tyres carry one circle of acceleration (mu g, times the weather's
+grip): braking and cornering share it; what is asked beyond it is not done (the car slides on straight: ABS).
+Figures are of common vehicles: power and mass as makers give them, rolling resistance 0.012, air 1.2 kg/m3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from closedloop_plugin.state import STATIC, Kind
+
+G = 9.81
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One kind of vehicle. Metres, kg, watts, m/s, radians."""
+
+    length: float
+    width: float
+    height: float
+    mass: float
+    wheelbase: float
+    power: float  # at the wheels
+    pull: float  # m/s2, highest acceleration from standstill
+    top_speed: float
+    steer_limit: float = math.radians(35)
+    steer_rate: float = math.radians(70)  # rad/s of the front wheels
+    mu: float = 0.8
+    brake: float = 8.5  # m/s2 that a full pedal asks for
+    drag_area: float = 0.7  # m2, drag coefficient times front
+    coast: float = 0.35  # m/s2, engine braking with no pedal
+
+
+SPECS: dict[Kind, Spec] = {
+    Kind.CAR: Spec(4.6, 1.9, 1.5, 1600, 2.8, 85e3, 4.0, 55.0),
+    Kind.POLICE: Spec(4.8, 1.9, 1.55, 1800, 2.85, 140e3, 4.6, 60.0),
+    Kind.VAN: Spec(5.4, 2.0, 2.4, 2400, 3.3, 95e3, 3.2, 45.0, drag_area=1.4),
+    Kind.AMBULANCE: Spec(5.9, 2.1, 2.7, 3500, 3.6, 120e3, 3.0, 42.0, drag_area=1.8),
+    Kind.TRUCK: Spec(8.0, 2.5, 3.4, 11000, 4.6, 210e3, 1.8, 27.0, mu=0.7, drag_area=4.5),
+    Kind.FIRETRUCK: Spec(8.5, 2.5, 3.4, 14000, 4.6, 240e3, 1.8, 30.0, mu=0.7, drag_area=4.5),
+    Kind.BUS: Spec(12.0, 2.55, 3.1, 13000, 6.0, 220e3, 1.5, 25.0, math.radians(45), mu=0.7, drag_area=5.0),
+    Kind.MOTORCYCLE: Spec(2.1, 0.8, 1.5, 280, 1.4, 55e3, 5.0, 50.0, drag_area=0.45),
+    Kind.BICYCLE: Spec(1.8, 0.6, 1.7, 90, 1.1, 400.0, 1.2, 12.0, mu=0.6, brake=5.0, drag_area=0.5, coast=0.05),
+}
+
+# Length, width, height (m) and mass (kg) of what has no engine.
+_OTHERS: dict[Kind, tuple[float, float, float, float]] = {
+    Kind.PEDESTRIAN: (0.5, 0.6, 1.75, 75),
+    Kind.CHILD: (0.4, 0.45, 1.2, 35),
+    Kind.ANIMAL: (1.1, 0.4, 0.8, 35),
+    Kind.CONE: (0.35, 0.35, 0.75, 4),
+    Kind.BARRIER: (0.5, 2.0, 1.0, 80),
+    Kind.DEBRIS: (0.7, 0.7, 0.4, 15),
+    Kind.WARNING_SIGN: (0.3, 0.9, 1.2, 12),
+    Kind.BLOCKER: (1.2, 1.8, 2.2, 600),
+}
+
+
+def size_of(kind: str) -> tuple[float, float, float]:
+    """Length, width, height of a kind by its name, m; an unknown name is a ValueError of Kind."""
+    known = Kind(kind)
+    spec = SPECS.get(known)
+    return (spec.length, spec.width, spec.height) if spec else _OTHERS[known][:3]
+
+
+def mass_of(kind: Kind) -> float:
+    """kg."""
+    spec = SPECS.get(kind)
+    return spec.mass if spec else _OTHERS[kind][3]
+
+
+def stands(kind: Kind) -> bool:
+    """True for cones, barriers and the like."""
+    return kind in STATIC
+
+
+class Motion:
+    """State of one moving body, changed in place: centre, yaw, speed along the yaw, wheel angle, and what it felt.
+
+    `knock_*` is what a collision added: a velocity beside the wheels' own, that tyre friction eats up.
+    """
+
+    __slots__ = ("ax", "ay", "knock_w", "knock_x", "knock_y", "v", "vx", "vy", "wheel", "x", "y", "yaw", "yaw_rate")
+
+    def __init__(self, x: float, y: float, yaw: float, v: float = 0.0) -> None:
+        self.x, self.y, self.yaw, self.v = x, y, yaw, v
+        self.wheel = 0.0  # rad, left > 0
+        self.yaw_rate = self.ax = self.ay = 0.0
+        self.knock_x = self.knock_y = self.knock_w = 0.0
+        self.vx, self.vy = v * math.cos(yaw), v * math.sin(yaw)
+
+
+def drive(m: Motion, spec: Spec, steer: float, throttle: float, brake: float, reverse: bool, grip: float, dt: float):
+    """One step under pedals and wheel (steer in [-1, 1], right > 0; throttle, brake in [0, 1]; grip 1 = dry)."""
+    wanted = -min(max(steer, -1.0), 1.0) * spec.steer_limit
+    turn = spec.steer_rate * dt
+    m.wheel += min(max(wanted - m.wheel, -turn), turn)
+    limit = spec.mu * grip * G
+    v = m.v
+    curvature = math.tan(m.wheel) / spec.wheelbase / (1.0 + (v / 32.0) ** 2)
+    sideways = abs(v * v * curvature)
+    if sideways > limit:  # the front slides: a wider circle
+        curvature *= limit / sideways
+        sideways = limit
+    left_over = math.sqrt(max(limit * limit - sideways * sideways, (0.15 * limit) ** 2))
+    v = _along(v, spec, throttle, brake, reverse, left_over, dt)
+    mean = 0.5 * (v + m.v)
+    rate = mean * curvature
+    half = m.yaw + 0.5 * rate * dt
+    rear = 0.5 * spec.wheelbase
+    x = m.x - rear * math.cos(m.yaw) + mean * math.cos(half) * dt
+    y = m.y - rear * math.sin(m.yaw) + mean * math.sin(half) * dt
+    yaw = m.yaw + rate * dt
+    m.v = v
+    _settle(m, x + rear * math.cos(yaw), y + rear * math.sin(yaw), yaw, rate, limit, dt)
+
+
+def _along(v: float, spec: Spec, throttle: float, brake: float, reverse: bool, tyre: float, dt: float) -> float:
+    """The new speed: engine, then what resists (never through zero)."""
+    speed = abs(v)
+    air = 0.6 * spec.drag_area * v * v / spec.mass
+    if brake > 0.0:
+        pull, resist = 0.0, min(spec.brake * min(brake, 1.0), tyre)
+    elif throttle > 0.0:
+        top = spec.top_speed if not reverse else 8.0
+        free = min(1.0, max(0.0, (top - speed) / 2.0)) if (v < 0) == reverse else 1.0  # the governor's last 2 m/s
+        pull = min(min(throttle, 1.0) * min(spec.pull, spec.power / (spec.mass * max(speed, 1.0))), tyre) * free
+        pull, resist = (-pull if reverse else pull), 0.0
+    else:
+        pull, resist = 0.0, spec.coast
+    resist += air + 0.012 * G if speed > 0.0 else 0.0
+    v += pull * dt
+    return v - math.copysign(min(abs(v), resist * dt), v)
+
+
+def walk(m: Motion, speed: float, yaw: float, dt: float) -> None:
+    """A person or animal: turns and goes at once, up to 10 m/s."""
+    m.v = min(max(speed, 0.0), 10.0)
+    rate = math.remainder(yaw - m.yaw, math.tau) / dt
+    _settle(m, m.x + m.v * math.cos(yaw) * dt, m.y + m.v * math.sin(yaw) * dt, yaw, rate, 0.6 * G, dt)
+
+
+def place(m: Motion, x: float, y: float, yaw: float, v: float, dt: float) -> None:
+    """A body that is moved for it (a rail): speeds and accelerations follow from the places."""
+    rate = math.remainder(yaw - m.yaw, math.tau) / dt
+    m.v = v
+    m.knock_x = m.knock_y = m.knock_w = 0.0
+    _settle(m, x, y, m.yaw + rate * dt, rate, 1.0, dt)
+
+
+def slide(m: Motion, mu: float, dt: float) -> None:
+    """A body without a will: it keeps what it was given until friction has it."""
+    m.v -= math.copysign(min(abs(m.v), mu * G * dt), m.v)
+    x, y = m.x + m.v * math.cos(m.yaw) * dt, m.y + m.v * math.sin(m.yaw) * dt
+    _settle(m, x, y, m.yaw, 0.0, mu * G, dt)
+
+
+def _settle(m: Motion, x: float, y: float, yaw: float, rate: float, friction: float, dt: float) -> None:
+    """Take the new pose, with the knock on it; note velocity and acceleration."""
+    if m.knock_x or m.knock_y or m.knock_w:
+        x, y, yaw = x + m.knock_x * dt, y + m.knock_y * dt, yaw + m.knock_w * dt
+        rate += m.knock_w
+        knock = math.hypot(m.knock_x, m.knock_y)
+        keep = max(0.0, 1.0 - friction * dt / knock) if knock > 1e-9 else 0.0
+        m.knock_x, m.knock_y = m.knock_x * keep, m.knock_y * keep
+        m.knock_w = math.copysign(max(0.0, abs(m.knock_w) - 4.0 * dt), m.knock_w)
+    vx, vy = m.v * math.cos(yaw) + m.knock_x, m.v * math.sin(yaw) + m.knock_y
+    m.ax, m.ay = (vx - m.vx) / dt, (vy - m.vy) / dt
+    m.x, m.y, m.vx, m.vy, m.yaw_rate = x, y, vx, vy, rate
+    m.yaw = math.remainder(yaw, math.tau)

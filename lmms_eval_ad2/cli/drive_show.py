@@ -1,0 +1,165 @@
+"""`ad2 drive show`: a film strip and a top view of one episode."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from closedloop_plugin.show.episode import Track
+    from closedloop_plugin.show.strip import Shot
+    from closedloop_plugin.show.top_view import Ground
+
+_FRAME = re.compile(r"(?P<camera>.+)_(?P<tick>\d{1,9})\.(jpg|png)")
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser(
+        "show",
+        help="draw an episode: film strip and top view with route, track and infractions",
+        description="EPISODE is RUN_DIR:ROUTE, RUN_DIR:ROUTE:REPETITION, or a file RUN_DIR/tracks/<route>_rep<k>.json.",
+    )
+    p.add_argument("episode", metavar="EPISODE")
+    p.add_argument("--out", type=Path, metavar="FILE.png", help="of the top view; the film strip stands beside it")
+    p.add_argument("--frames", type=int, default=12, metavar="N", help="of the film strip (default 12)")
+    p.add_argument("--camera", metavar="NAME", help="of the film strip (default: the front one, if it was kept)")
+    p.add_argument("--map", type=Path, metavar="FILE.xodr", help="draw this map's lanes below")
+    p.set_defaults(func=run)
+
+
+@dataclass(frozen=True)
+class Episode:
+    """Where an episode's files are: <run>/tracks/<key>.json, <run>/frames/<key>/."""
+
+    run: Path
+    key: str  # <route>_rep<k>
+
+    @property
+    def track(self) -> Path:
+        return self.run / "tracks" / f"{self.key}.json"
+
+    @property
+    def frames(self) -> Path:
+        return self.run / "frames" / self.key
+
+
+def run(args: argparse.Namespace) -> int:
+    from closedloop_plugin.show.episode import read_track
+    from closedloop_plugin.show.strip import film_strip
+    from closedloop_plugin.show.top_view import heading, top_view
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if args.frames < 1:
+        raise Ad2Error(f"--frames {args.frames}: a film strip needs one or more")
+    episode = find(args.episode)
+    track = _with_record(read_track(episode.track), episode)
+    out = args.out or episode.run / "pictures" / f"{episode.key}.png"
+    if out.suffix != ".png":
+        raise Ad2Error(f"--out {out}: a name that ends in .png is needed")
+    ground = lanes(args.map, None) if args.map else lanes(Path(track.map_file), track.map_sha256)
+    print(f"top view    {top_view(track, out, ground)}")
+    shots = pick(episode, track, args.camera, args.frames)
+    if shots:
+        print(f"film strip  {film_strip(shots, out.with_name(f'{out.stem}_film.png'), heading(track))}")
+    else:
+        print(f"no film strip: no frames in {episode.frames}; `ad2 drive run --frames` keeps them")
+    return 0
+
+
+def find(text: str) -> Episode:
+    """The episode that the user names; one line about what there is, where it is not."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    file = Path(text)
+    if file.suffix == ".json":
+        if not file.is_file():
+            raise Ad2Error(f"{file}: no such track file")
+        return Episode(file.resolve().parent.parent, file.stem)
+    folder, _, name = text.rpartition(":")
+    repetition = "0"
+    if name.isdigit() and ":" in folder and not Path(folder).is_dir():
+        folder, _, name, repetition = *folder.rpartition(":"), name
+    if not folder or not name:
+        raise Ad2Error(f"{text}: expected RUN_DIR:ROUTE, RUN_DIR:ROUTE:REPETITION or a file of RUN_DIR/tracks")
+    episode = Episode(Path(folder), f"{name}_rep{repetition}")
+    if not episode.track.is_file():
+        there = sorted(f.stem for f in episode.track.parent.glob("*.json"))
+        known = f"; there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}" if there else ""
+        raise Ad2Error(f"{episode.track}: no track of this episode{known}")
+    return episode
+
+
+def _with_record(track: Track, episode: Episode) -> Track:
+    """Infractions and scores from episodes.jsonl, which is the truth, where the run's folder has it."""
+    from closedloop_plugin.runner.store import read_records
+    from closedloop_plugin.show.episode import place_of
+    from closedloop_plugin.show.track import result_of
+
+    records = [r for r in read_records(episode.run) if f"{r.route_id}_rep{r.repetition}" == episode.key]
+    if not records:
+        return track
+    return replace(track, places=tuple(map(place_of, records[-1].places)), result=result_of(records[-1]))
+
+
+def lanes(file: Path, sha256: str | None) -> list[Ground]:
+    """Outlines of a map's lanes; nothing where the file is gone or is no longer the one that was driven."""
+    import numpy as np
+
+    from closedloop_plugin.maps.lanes import read_town
+    from closedloop_plugin.show.top_view import GROUND
+
+    if sha256 is not None and not (file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == sha256):
+        return []
+    known = [(x, x.kind if x.kind in GROUND else "driving") for x in read_town(file).lanes.values() if _seen(x.kind)]
+    drawn = [(kind, np.vstack([lane.left, lane.right[::-1]])) for lane, kind in known]
+    return sorted(drawn, key=lambda outline: outline[0] == "driving")  # driving lanes on top, junctions overlap
+
+
+def _seen(kind: str) -> bool:
+    return kind not in ("none", "restricted", "border", "median", "special1", "special2", "special3")
+
+
+def pick(episode: Episode, track: Track, camera: str | None, most: int) -> list[Shot]:
+    """Frames that were kept, spread over the episode and at its infractions, each with the words of its moment."""
+    import numpy as np
+    from PIL import Image
+
+    from closedloop_plugin.show.episode import progress
+    from closedloop_plugin.show.strip import choose
+    from closedloop_plugin.show.top_view import NAMES
+
+    frames = _frames(episode, camera)
+    if not frames:
+        return []
+    moments = [min(track.moments, key=lambda m: abs(m.tick - tick)) for tick, _ in frames]
+    along = {m.tick: value for m, value in zip(track.moments, progress(track.moments), strict=True)}
+    crimes = [min(range(len(frames)), key=lambda i: abs(moments[i].t - p["time_s"])) for p in track.places]
+    shots = []
+    for i in choose([along[m.tick] for m in moments], most, crimes):
+        with Image.open(frames[i][1]) as image:
+            names = [NAMES.get(p["kind"], p["kind"]) for p, k in zip(track.places, crimes, strict=True) if k == i]
+            head, *rest = moments[i].words().splitlines()
+            text = "\n".join([", ".join([head, *map(str.upper, names)]), *rest])
+            shots.append((float(frames[i][0]), np.asarray(image.convert("RGB")), text))
+    return shots
+
+
+def _frames(episode: Episode, camera: str | None) -> list[tuple[int, Path]]:
+    """(tick, file) of one camera, in order; of the front one if none is named."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    found: dict[str, list[tuple[int, Path]]] = {}
+    for file in sorted(episode.frames.iterdir()) if episode.frames.is_dir() else []:
+        match = _FRAME.fullmatch(file.name)
+        if match:
+            found.setdefault(match["camera"], []).append((int(match["tick"]), file))
+    if not found:
+        return []
+    name = camera or ("front" if "front" in found else min(found))
+    if name not in found:
+        raise Ad2Error(f"--camera {name}: no frames of it; there are: {', '.join(found)}")
+    return sorted(found[name])

@@ -1,0 +1,101 @@
+"""The lmms-eval tasks: the same engine as `ad2 drive run`, the model asked through its own generate_until."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from closedloop_plugin import harness
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.suites import suite
+from lmms_eval_ad2.errors import Ad2Error
+
+REPO = Path(harness.__file__).resolve().parent.parent
+FAKE = "closedloop_plugin.worlds.fake:FakeWorld"
+
+
+class Model:
+    """An lmms-eval model as far as the engine sees it; says the same for ever."""
+
+    is_simple = True
+
+    def __init__(self, answer: str) -> None:
+        self.answer, self.batches, self.task_dict = answer, [], {}  # type: ignore[var-annotated]
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        self.batches.append(len(requests))
+        _, _, to_visual, doc, task, split = requests[0].args
+        assert to_visual(self.task_dict[task][split][doc])[0].size == (96, 54)
+        return [self.answer] * len(requests)
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in (("WORLD", FAKE), ("CAMERA", "front@96x54"), ("WORKERS", "2")):
+        monkeypatch.setenv(f"AD2_DRIVE_{name}", value)
+    config = SimpleNamespace(dataset_path="ad2drive:demo", metadata={}, task="ad2drive_test", test_split="test")
+    holder = SimpleNamespace(config=config)
+    harness.ConfigurableTask.download(holder)
+    assert [row["id"] for row in holder.dataset["test"]] == suite("demo").ids
+    return "ad2drive_test"
+
+
+def requests_for(lm: Model, task: str, ids: list[str]) -> list[Any]:
+    lm.task_dict[task] = {"test": [{"id": i} for i in ids]}
+    gen = {"max_new_tokens": 16, "temperature": 0}
+    return [SimpleNamespace(args=("x", gen, None, None, n, task, "test")) for n in range(len(ids))]
+
+
+def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(task: str) -> None:
+    lm = Model("Go straight at a moderate speed.")
+    asked = requests_for(lm, task, ["103", "101", "103"])  # the last: another rank's padding
+    lines = harness.evaluator._run_generate_until_agentic(lm, asked)
+    records = [EpisodeRecord.from_json(line) for line in lines]
+    assert [r.route_id for r in records] == ["103", "101", "103"]
+    assert lines[0] == lines[2]
+    assert records[0].counts["decisions"] + records[1].counts["decisions"] == sum(lm.batches)
+    assert max(lm.batches) == 2
+    assert records[1].agent["model"] == "Model"
+    found = harness.process_results({"id": "101"}, [lines[1]])
+    assert found["driving_score"] == records[1].score_composed
+    assert harness.comfortness([found["comfortness"]]) is not None
+
+
+def test_requests_of_other_tasks_go_to_the_original(task: str) -> None:
+    seen = []
+    play = harness._wrap_agentic(lambda lm, requests, **_: [seen.append(r) or "theirs" for r in requests])
+    other = SimpleNamespace(args=("x", {}, None, None, 0, "other_task", "test"))
+    assert play(Model("x"), [other]) == ["theirs"]
+    assert seen == [other]
+
+
+def test_settings_come_from_the_yaml_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert harness.settings_of({"ad2drive": {"seed": 3}})["seed"] == 3
+    monkeypatch.setenv("AD2_DRIVE_SEED", "5")
+    assert harness.settings_of({"ad2drive": {"seed": 3}})["seed"] == 5
+    monkeypatch.setenv("AD2_DRIVE_SEED", "many")
+    with pytest.raises(Ad2Error, match="AD2_DRIVE_SEED: expected a whole number, found 'many'"):
+        harness.settings_of(None)
+    with pytest.raises(Ad2Error, match="unknown sead"):
+        harness.settings_of({"ad2drive": {"sead": 3}})
+
+
+def test_the_yamls_are_named_apart_from_the_open_loop_tasks() -> None:
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_constructor("!function", lambda loader, node: str(node.value))
+    for file in sorted((REPO / "tasks/ad2drive").glob("ad2drive_*.yaml")):
+        data = yaml.load(file.read_text(), Loader)
+        assert data["task"] == file.stem
+        assert not file.stem.startswith("ad2_")
+        assert data["dataset_path"].startswith(harness.PREFIX)
+        assert set(data["metadata"]["ad2drive"]) <= set(harness.DEFAULTS)
+    base = yaml.load((REPO / "tasks/ad2drive/_base.yaml").read_text(), Loader)
+    named = [v for v in base.values() if str(v).startswith("closedloop")]
+    named += [m["aggregation"] for m in base["metric_list"]]
+    assert all(callable(getattr(harness, n.rpartition(".")[2])) for n in named)

@@ -1,0 +1,77 @@
+"""Lines, arcs and biarcs: figures by hand, and laws that hold for any pair of poses."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from closedloop_plugin.maps import curves
+from closedloop_plugin.maps.smooth import lane_jumps, smoothed
+
+COORDINATE = st.floats(-200, 200)
+YAW = st.floats(-math.pi, math.pi)
+
+
+def test_a_quarter_turn_to_the_left() -> None:
+    arc = curves.Segment(0, 0, 0, 10 * math.pi / 2, 0.1)
+    assert arc.end == pytest.approx((10, 10, math.pi / 2))
+
+
+def test_a_fillet_by_hand() -> None:
+    """Right angle, 20 m to the corner and 12 m from it, 2 m kept straight: tangent 10, radius 10."""
+    first, arc, last = curves.fillet((0, 0, 0), (20, 12, math.pi / 2), lead=2.0) or ()
+    assert (first.length, last.length) == pytest.approx((10, 2))
+    assert arc.curvature == pytest.approx(0.1)
+    assert last.end[:2] == pytest.approx((20, 12))
+
+
+def test_tangents_that_do_not_meet_get_a_biarc() -> None:
+    assert curves.fillet((0, 0, 0), (30, 4, 0)) is None
+    chain = curves.join((0, 0, 0), (30, 4, 0))
+    assert len(chain) == 2
+    assert chain[0].curvature == pytest.approx(-chain[1].curvature)  # an S
+    assert chain[-1].end == pytest.approx((30, 4, 0), abs=1e-9)
+
+
+@given(COORDINATE, COORDINATE, YAW, st.floats(5, 80), st.floats(-1.2, 1.2), st.floats(-1.2, 1.2))
+def test_a_join_arrives_and_is_smooth(x: float, y: float, yaw: float, far: float, side: float, turn: float) -> None:
+    goal = (x + far * math.cos(yaw + side), y + far * math.sin(yaw + side), yaw + turn)
+    chain = curves.join((x, y, yaw), goal)
+    assert chain[0].start == (x, y, yaw)
+    assert math.dist(chain[-1].end[:2], goal[:2]) < 1e-4
+    for a, b in pairwise(chain):
+        assert math.dist(a.end[:2], b.start[:2]) < 1e-6
+        assert abs(math.remainder(a.end[2] - b.start[2], math.tau)) < 1e-6
+    assert abs(math.remainder(chain[-1].end[2] - goal[2], math.tau)) < 1e-4
+
+
+def test_parallel_reverse_and_split_keep_the_place() -> None:
+    chain = (curves.Segment(0, 0, 0, 5, 0), curves.Segment(5, 0, 0, 10 * math.pi / 2, 0.1))
+    beside = curves.parallel(chain, 2.0)
+    assert beside[1].curvature == pytest.approx(1 / 8)  # radius 10, two metres nearer to its centre
+    assert beside[-1].end == pytest.approx((13, 10, math.pi / 2))
+    assert curves.reverse(chain)[0].start == pytest.approx((15, 10, -math.pi / 2))
+    first, rest = curves.split(chain, 7.0)
+    assert curves.length(first) == pytest.approx(7.0)
+    assert curves.length(first) + curves.length(rest) == pytest.approx(curves.length(chain))
+
+
+def test_smoothing_leaves_a_parabola_and_removes_jitter() -> None:
+    t = np.arange(20.0)
+    parabola = np.column_stack([2 * t, 0.05 * t**2])
+    assert np.allclose(smoothed(parabola), parabola)  # its third differences are nought
+    jitter = parabola + np.column_stack([0 * t, 0.05 * (-1) ** t])
+    assert np.abs(smoothed(jitter) - parabola).max() < 0.03
+
+
+def test_a_jump_of_one_lane_is_found_with_its_side() -> None:
+    p = np.column_stack([np.arange(0, 60, 5.0), np.r_[np.zeros(6), np.full(6, 3.5)]])
+    (jump,) = lane_jumps(p, 3.5)
+    assert (jump.index, jump.lanes) == (5, 1)
+    assert lane_jumps(p * [1, -1], 3.5)[0].lanes == -1
+    assert lane_jumps(p * [1, 0], 3.5) == []

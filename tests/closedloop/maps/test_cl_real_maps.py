@@ -1,0 +1,143 @@
+"""Bench2Drive's own routes and CARLA's towns: all build; a few of each kind load in Scenic and hold their flows."""
+
+from __future__ import annotations
+
+from pathlib import Path as File
+
+import numpy as np
+import pytest
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.maps.build import road_for, waypoint_errors
+from closedloop_plugin.maps.layouts import LAYOUTS
+from closedloop_plugin.routes import Route, read_routes
+from lmms_eval_ad2.errors import Ad2Error
+
+CHANGES = "SequentialLaneChange"
+# Of each topology: a plain corridor, lane changes, parking, signal, stop, bicycle lane, T, exit, entry.
+LOADED = ("1852", "17563", "1711", "2373", "2416", "3086", "26458", "23658", "23695")
+
+
+@pytest.fixture(scope="module")
+def routes(request: pytest.FixtureRequest) -> list[Route]:
+    data: File = request.getfixturevalue("data_dir")
+    return read_routes(data / "bench2drive" / "bench2drive220.xml")
+
+
+@pytest.fixture(scope="module")
+def roads(routes: list[Route], tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Route, RoadMap]]:
+    folder = tmp_path_factory.mktemp("maps")
+    return [(r, road_for(r, LAYOUTS[r.scenario], folder=folder)) for r in routes]
+
+
+def test_every_type_has_a_layout(routes: list[Route]) -> None:
+    assert {r.scenario for r in routes} == set(LAYOUTS)
+
+
+def test_every_route_builds_close_to_its_points(roads: list[tuple[Route, RoadMap]]) -> None:
+    assert len(roads) == 220
+    errors = np.concatenate([waypoint_errors(r, m) for r, m in roads if r.scenario != CHANGES])
+    assert np.median(errors) < 0.05
+    assert errors.max() < 0.15
+    jumps = np.concatenate([waypoint_errors(r, m) for r, m in roads if r.scenario == CHANGES])
+    assert jumps.max() < 1.2
+    assert all(len(m.changes) >= 1 for r, m in roads if r.scenario == CHANGES)
+
+
+def test_lengths_follow_the_files(roads: list[tuple[Route, RoadMap]]) -> None:
+    """The file goes straight across a gap, where the map turns; and zigzags in a lane change, where it does not."""
+    for route, road in roads:
+        assert -2.0 < road.path.length - route.length < 8.0, route.id
+        assert road.pieces[-1].end_m == pytest.approx(road.path.length, abs=0.5)
+
+
+def test_paths_have_no_kink(roads: list[tuple[Route, RoadMap]]) -> None:
+    for route, road in roads:
+        assert np.abs(np.diff(road.path.yaw)).max() < np.radians(7), route.id  # half a metre at a radius of 4
+
+
+def test_the_flows_of_the_highway_types_pass_the_files_points(roads: list[tuple[Route, RoadMap]]) -> None:
+    highway = [(r, m) for r, m in roads if "mainline" in m.facts]
+    assert len(highway) == 25
+    assert [r.id for r, m in highway if m.experimental] == ["23930"]
+    for route, road in highway:
+        line = np.array(road.facts["mainline"])
+        for name in ("start_actor_flow", "end_actor_flow"):
+            away = np.hypot(*(line - route.params[name][:2]).T).min()
+            assert away < 1.5 or road.experimental, (route.id, name)
+
+
+def test_the_bicycle_flows_start_on_the_bicycle_lane(roads: list[tuple[Route, RoadMap]]) -> None:
+    for route, road in roads:
+        if route.scenario == "CrossingBicycleFlow":
+            line = np.array(road.facts["bicycle"])
+            for name in ("start_actor_flow", "end_actor_flow"):
+                assert np.hypot(*(line - route.params[name][:2]).T).min() < 1.0, route.id
+
+
+@pytest.mark.parametrize("id_", LOADED)
+def test_scenic_reads_it_and_everything_lies_on_the_road(roads: list[tuple[Route, RoadMap]], id_: str) -> None:
+    shapely = pytest.importorskip("shapely")
+    driving = pytest.importorskip("scenic.domains.driving.roads")
+    road = next(m for r, m in roads if r.id == id_)
+    network = driving.Network.fromFile(road.file, useCache=False, writeCache=False)
+    parts = [network.drivableRegion.polygons]
+    if network.intersections:
+        parts.append(network.intersectionRegion.polygons)
+    ground = shapely.union_all(parts).buffer(0.02)
+    lines = {"path": road.path.xy, **road.facts.get("flows", {}), "mainline": road.facts.get("mainline", ())}
+    for name, points in lines.items():
+        if len(points):
+            x, y = np.asarray(points).T
+            assert shapely.contains_xy(ground, x, y).all(), name
+    assert not list(road.file.parent.glob("*.snet"))
+
+
+def town_of(route: Route, data: File) -> File:
+    return data / "opendrive" / f"{route.town}.xodr"
+
+
+def test_the_twelve_routes_of_the_towns_at_hand_trace(routes: list[Route], data_dir: File, tmp_path: File) -> None:
+    found = [r for r in routes if town_of(r, data_dir).is_file()]
+    assert len(found) == 12
+    for route in found:
+        road = road_for(route, LAYOUTS[route.scenario], town=town_of(route, data_dir), folder=tmp_path)
+        assert waypoint_errors(route, road).max() < 0.15, route.id
+        assert np.abs(np.diff(road.path.yaw)).max() < np.radians(7), route.id
+        assert road.source == "town"
+        assert road.file.parent == tmp_path
+        assert road.file.read_bytes() == town_of(route, data_dir).read_bytes()
+
+
+@pytest.mark.parametrize(("id_", "others", "at"), [("28048", {"ahead"}, 27.4), ("28154", {"right"}, 78.3)])
+def test_a_towns_junction(
+    routes: list[Route], data_dir: File, tmp_path: File, id_: str, others: set[str], at: float
+) -> None:
+    """Town02: the ego turns off a road that goes on. Town10HD: it goes straight, a road comes in from the right."""
+    route = next(r for r in routes if r.id == id_)
+    road = road_for(route, LAYOUTS[route.scenario], town=town_of(route, data_dir), folder=tmp_path)
+    junction = road.facts["junction"]
+    assert {a["name"] for a in junction["arms"]} == {"entry", "exit"} | others
+    assert junction["control"] == "signal"
+    own = [s for s in road.stop_lines if s.on_route]
+    assert [(s.control, round(s.route_s or 0, 1)) for s in own] == [("signal", at)]
+    assert road.junctions[0][0] == pytest.approx(at, abs=0.1)
+    own_flow = np.array(road.facts["flows"]["entry->exit"])
+    assert max(abs(road.path.locate(x, y)[1]) for x, y in own_flow[60:75]) < 0.1
+    assert f"{next(iter(others))}->exit" in road.facts["flows"]
+
+
+def test_a_route_of_another_town_is_named(routes: list[Route], data_dir: File, tmp_path: File) -> None:
+    route = next(r for r in routes if r.town == "Town12")
+    with pytest.raises(Ad2Error, match=f"route {route.id}: its point 0 .* lies on no lane; the route is of Town12"):
+        road_for(route, LAYOUTS[route.scenario], town=data_dir / "opendrive" / "Town01.xodr", folder=tmp_path)
+
+
+def test_our_own_maps_are_read_by_our_own_reader(roads: list[tuple[Route, RoadMap]], tmp_path: File) -> None:
+    """A corridor file given back as a town: the same path, junction and control."""
+    route, drawn = next((r, m) for r, m in roads if r.id == "2373")
+    read = road_for(route, LAYOUTS[route.scenario], town=drawn.file, folder=tmp_path)
+    assert max(abs(drawn.path.locate(x, y)[1]) for x, y in read.path.xy) < 0.1
+    assert read.junctions[0] == pytest.approx(drawn.junctions[0], abs=0.5)
+    assert read.facts["junction"]["control"] == "signal"
+    assert {a["name"] for a in read.facts["junction"]["arms"]} == {a["name"] for a in drawn.facts["junction"]["arms"]}

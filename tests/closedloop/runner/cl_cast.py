@@ -1,0 +1,132 @@
+"""Worlds that fail on purpose and small drivers, importable by name in world processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.state import Control, Decision, Observation, Reading
+from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
+from closedloop_plugin.worlds.fake import FakeWorld
+from lmms_eval_ad2.errors import Ad2Error
+
+
+class Follower:
+    """A local driver that steers at the next route point and keeps 8 m/s."""
+
+    name, privileged, local, cameras = "follower", False, True, ()
+
+    def __init__(self, sleep_s: float = 0.0) -> None:
+        self.sleep_s = sleep_s
+
+    def start(self, episode: str, seed: int) -> None: ...
+
+    def end(self, episode: str) -> None: ...
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        time.sleep(self.sleep_s)
+        return [Decision(control=self._control(a.observation)) for a in asks]
+
+    def _control(self, seen: Observation) -> Control:
+        forward, left = seen.target
+        steer = -2.0 * left / max(forward, 1.0)
+        return Control(steer, 0.6 if seen.speed < 8 else 0.0).checked()
+
+
+class Talker(Follower):
+    """The same in words, held by the parent: "steer throttle" as text; counts its batches."""
+
+    name, local = "talker", False
+
+    def __init__(self, sleep_s: float = 0.0) -> None:
+        super().__init__(sleep_s)
+        self.batches: list[int] = []
+        self.open: set[str] = set()
+        self.log: list[tuple[str, str]] = []
+
+    def start(self, episode: str, seed: int) -> None:
+        self.open.add(episode)
+        self.log.append(("start", episode))
+
+    def end(self, episode: str) -> None:
+        self.open.discard(episode)
+        self.log.append(("end", episode))
+
+    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        self.batches.append(len(asks))
+        time.sleep(self.sleep_s)
+        controls = [self._control(a.observation) for a in asks]
+        return [Decision({"action": f"{c.steer!r} {c.throttle!r}"}, latency_s=self.sleep_s) for c in controls]
+
+
+class Reader:
+    """Reads "steer throttle"; anything else is unread."""
+
+    name, mode, local = "reader", "cng", True
+
+    def interpret(self, items: Sequence[tuple[Ask, Decision]]) -> list[Reading]:
+        readings = []
+        for _, decision in items:
+            text = decision.texts["action"]
+            try:
+                steer, throttle = map(float, text.split())
+                readings.append(Reading(Control(steer, throttle), text, mode="cng"))
+            except ValueError:
+                readings.append(Reading(None, text, "not two numbers", "cng"))
+        return readings
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+
+class FarReader(Reader):
+    local = False
+
+
+class Faulty(FakeWorld):
+    """Fails at tick `at` of the episode with seed in `seeds`; with `once`, a file, only the first time."""
+
+    def __init__(self, how: str, at: int = 20, once: str = "", step_s: float = 0.0, route: str = "") -> None:
+        super().__init__()
+        self.how, self.at, self.once, self.step_s, self.only = how, at, once, step_s, route
+
+    def reset(self, setup: Setup) -> Observation:
+        self.mine = not self.only or (setup.route is not None and setup.route.id == self.only)
+        if self.mine and self.how == "invalid":
+            raise InvalidScene("two cars in one place")
+        if self.mine and self.how == "user":
+            raise Ad2Error("Town99: no map; give --towns DIR")
+        return super().reset(setup)
+
+    def step(self, control: Control) -> Observation:
+        time.sleep(self.step_s)
+        seen = super().step(control)
+        if self.mine and seen.tick == self.at and self._again():
+            if self.how == "die":
+                print("about to die", flush=True)
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self.how == "hang":
+                time.sleep(3600)
+            if self.how == "raise":
+                raise WorldError("lost a frame")
+        return seen
+
+    def _again(self) -> bool:
+        if not self.once:
+            return True
+        file = Path(self.once)
+        first = not file.exists()
+        file.touch()
+        return first
+
+
+def unborn() -> FakeWorld:
+    raise WorldError("no display")

@@ -1,0 +1,84 @@
+"""`ad2 drive run`, `merge` and `routes` in the fake world, as a user types them."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from pathlib import Path
+
+import pytest
+
+from closedloop_plugin.runner.store import read_records, read_run
+from lmms_eval_ad2.errors import Ad2Error
+
+FAKE = ("--world", "closedloop_plugin.worlds.fake:FakeWorld")
+
+
+def ad2_drive(*words: object) -> int:
+    parser = argparse.ArgumentParser()
+    parts = parser.add_subparsers(required=True)
+    for name in ("run", "merge", "routes"):
+        importlib.import_module(f"lmms_eval_ad2.cli.drive_{name}").register(parts)
+    args = parser.parse_args([str(w) for w in words])
+    return int(args.func(args))
+
+
+def test_a_run_prints_its_scores_and_goes_on_where_it_stopped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("run", "--suite", "demo", "--agent", "expert", "--out", tmp_path / "o", *FAKE, "--workers", 2)
+    assert ad2_drive(*words, "--routes-ids", "104,101", "--frames", "--size", "64x36") == 0
+    assert "Driving Score" in capsys.readouterr().out
+    frames = sorted(f.name for f in (tmp_path / "o/frames/101_rep0").iterdir())
+    assert frames[:2] == ["front_00000.jpg", "front_00010.jpg"]
+    before = read_records(tmp_path / "o")
+    assert ad2_drive(*words, "--limit", 3, "--frames", "--size", "64x36") == 0
+    assert "1 of 3 episodes are there already" in capsys.readouterr().out
+    after = read_records(tmp_path / "o")
+    assert after[:2] == before
+    assert {r.route_id for r in after} == {"101", "102", "103", "104"}
+    assert read_run(tmp_path / "o")["identity"]["agent"]["name"] == "expert (privileged)"
+
+
+def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for i in (1, 2):
+        assert ad2_drive("run", "--suite", "demo", "--agent", "still", "--out", tmp_path / f"s{i}", *FAKE,
+                         "--shard", f"{i}/2", "--limit", 2) == 0  # fmt: skip
+    assert "ad2 drive merge OUT" in capsys.readouterr().out
+    assert ad2_drive("merge", tmp_path / "all", tmp_path / "s1", tmp_path / "s2") == 1
+    out = capsys.readouterr().out
+    assert "2 episodes" in out
+    assert "4 missing" in out
+    assert "missing: route 106 repetition 0" in out
+
+
+def test_routes_are_added_and_listed(data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ad2_drive("routes", "add", data_dir / "bench2drive/bench2drive220.xml")
+    assert "220 routes" in (said := capsys.readouterr().out)
+    assert "--suite embedded220" in said
+    ad2_drive("routes", "list")
+    assert "embedded220       220 routes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--workers", 0), "--workers 0: 1 or more"),
+        (("--decision-hz", 50), "--decision-hz 50: above 0"),
+        (("--map", "x.xodr"), "--map belongs to --scenario"),
+        (("--mode", "hybrid"), "need each other"),
+        (("--towns", "nowhere"), "--towns nowhere: no such folder"),
+        (("--routes-ids", "999"), "no such route: 999"),
+        (("--world", "mars"), "--world mars: known: embedded"),
+        (("--latency", "soon"), "--latency soon"),
+        (("--interpreter", "rules"), "drives by itself"),
+        (("--profile", "b2d"), "no profile 'b2d'"),
+        (("--size", "big"), "800x450"),
+    ],
+)
+def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[object, ...], message: str) -> None:
+    more = () if "--world" in words else FAKE
+    with pytest.raises(Ad2Error, match=message) as caught:
+        ad2_drive("run", "--suite", "demo", "--agent", "still", "--out", tmp_path / "o", "--frames", *more, *words)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "o").exists()

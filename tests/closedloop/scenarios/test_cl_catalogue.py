@@ -1,0 +1,59 @@
+"""The catalogue: all 44 types, their abilities as the reference counts them, a program and a layout each."""
+
+from __future__ import annotations
+
+import pytest
+
+from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.scenarios.catalogue import CATALOGUE
+
+ABILITIES = {
+    "Overtaking": """Accident AccidentTwoWays ConstructionObstacle ConstructionObstacleTwoWays HazardAtSideLaneTwoWays
+        HazardAtSideLane ParkedObstacleTwoWays ParkedObstacle VehicleOpensDoorTwoWays""",
+    "Merging": """CrossingBicycleFlow EnterActorFlow HighwayExit InterurbanActorFlow HighwayCutIn
+        InterurbanAdvancedActorFlow MergerIntoSlowTrafficV2 MergerIntoSlowTraffic NonSignalizedJunctionLeftTurn
+        NonSignalizedJunctionRightTurn NonSignalizedJunctionLeftTurnEnterFlow ParkingExit SequentialLaneChange
+        SignalizedJunctionLeftTurn SignalizedJunctionRightTurn SignalizedJunctionLeftTurnEnterFlow""",
+    "Emergency_Brake": """BlockedIntersection DynamicObjectCrossing HardBreakRoute OppositeVehicleTakingPriority
+        OppositeVehicleRunningRedLight ParkingCutIn PedestrianCrossing ParkingCrossingPedestrian StaticCutIn
+        VehicleTurningRoute VehicleTurningRoutePedestrian ControlLoss""",
+    "Give_Way": "InvadingTurn YieldToEmergencyVehicle",
+    "Traffic_Signs": """BlockedIntersection OppositeVehicleTakingPriority OppositeVehicleRunningRedLight
+        PedestrianCrossing VehicleTurningRoute VehicleTurningRoutePedestrian EnterActorFlow CrossingBicycleFlow
+        NonSignalizedJunctionLeftTurn NonSignalizedJunctionRightTurn NonSignalizedJunctionLeftTurnEnterFlow
+        SignalizedJunctionLeftTurn SignalizedJunctionRightTurn SignalizedJunctionLeftTurnEnterFlow T_Junction
+        VanillaNonSignalizedTurn VanillaSignalizedTurnEncounterGreenLight VanillaSignalizedTurnEncounterRedLight
+        VanillaNonSignalizedTurnEncounterStopsign""",
+}
+COUNTS = {"Overtaking": 9, "Merging": 16, "Emergency_Brake": 12, "Give_Way": 2, "Traffic_Signs": 19}
+
+
+def test_all_44_types() -> None:
+    assert len(CATALOGUE) == 44
+    assert all(name == info.name for name, info in CATALOGUE.items())
+
+
+@pytest.mark.parametrize("ability", sorted(ABILITIES))
+def test_abilities_are_the_official_ones(ability: str) -> None:
+    ours = {name for name, info in CATALOGUE.items() if ability in info.abilities}
+    assert ours == set(ABILITIES[ability].split())
+    assert len(ours) == COUNTS[ability]
+
+
+def test_no_ability_but_the_five() -> None:
+    assert {a for info in CATALOGUE.values() for a in info.abilities} == set(ABILITIES)
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_each_type_is_whole(name: str) -> None:
+    info = CATALOGUE[name]
+    assert info.program.is_file() and info.program.suffix == ".scenic"
+    assert info.program.stem == info.archetype
+    assert isinstance(info.layout, Layout)
+    assert info.summary and "\n" not in info.summary
+    assert 10.0 < info.speed_limit < 30.0
+
+
+def test_two_ways_types_say_so() -> None:
+    told = {name for name, info in CATALOGUE.items() if info.options.get("two_ways")}
+    assert told == {n for n in CATALOGUE if n.endswith("TwoWays")} - {"VehicleOpensDoorTwoWays"}

@@ -1,0 +1,63 @@
+"""A straight road and made-up ticks on it, for the referee's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path as File
+from typing import Any
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.path import Path
+from closedloop_plugin.profiles import Profile, profile
+from closedloop_plugin.routes import Route
+from closedloop_plugin.scoring.referee import Outcome, Referee
+from closedloop_plugin.state import Actor, Contact, EndReason, Kind, StopLine, Truth
+
+DT = 0.05
+B2D = profile("bench2drive")
+EGO = Actor("ego", Kind.CAR, 0.0, 0.0, 0.0, 10.0, 4.0, 1.8, 1.5, role="ego")
+OTHER = replace(EGO, id="7", role="scenario")
+
+
+def road(length: float = 100.0, **more: Any) -> RoadMap:
+    """East along y = 0, lane 3.5 m, limit 10 m/s."""
+    path = Path([(0.0, 0.0), (length, 0.0)])
+    return RoadMap(File("x.xodr"), "corridor", "Town12", "0" * 64, path, (), **{"speed_limit": 10.0, **more})
+
+
+def route(length: float = 100.0) -> Route:
+    return Route("1", "Town12", ((0.0, 0.0), (length, 0.0)), "ParkingCutIn", "ParkingCutIn_1", (20.0, 0.0, 0.0))
+
+
+def referee(lines: Sequence[StopLine] = (), rules: Profile = B2D, length: float = 100.0, **more: Any) -> Referee:
+    return Referee(rules, road(length, stop_lines=tuple(lines), **more), route(length))
+
+
+def at(tick: int, x: float, y: float = 0.0, speed: float = 10.0, **more: Any) -> Truth:
+    """The ego at (x, y); keywords of Truth."""
+    return Truth(tick, tick * DT, replace(EGO, x=x, y=y, speed=speed), **more)
+
+
+def ride(judge: Referee, xs: Iterable[float], first: int = 0, **more: Any) -> EndReason | None:
+    """One tick for each x; the speed is what the steps say (10 m/s at the first)."""
+    end, before = None, None
+    for tick, x in enumerate(xs, first):
+        speed = 10.0 if before is None else (x - before) / DT
+        end, before = judge.tick(at(tick, x, **{"speed": speed, **more})), x
+    return end
+
+
+def steps(start: float, stop: float, step: float = 0.5) -> list[float]:
+    """Both ends included; at 20 Hz half a metre is 10 m/s."""
+    n = round((stop - start) / step)
+    return [start + (stop - start) * i / n for i in range(n + 1)]
+
+
+def touch(kind: Kind = Kind.CAR, name: str = "7") -> Contact:
+    return Contact(name, kind, 12.0, 1.0, 500.0)
+
+
+def lists(outcome: Outcome) -> dict[str, list[str]]:
+    """The infractions that there are, minimum speed aside."""
+    return {k: v for k, v in outcome.infractions.items() if v and k != "min_speed_infractions"}

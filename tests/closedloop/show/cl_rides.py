@@ -1,0 +1,116 @@
+"""A made-up episode with a bit of everything, for the pictures: a left turn, traffic, a pedestrian, infractions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.path import Path
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.scoring.referee import Referee
+from closedloop_plugin.show.track import TrackLog
+from closedloop_plugin.state import Actor, Contact, Control, EndReason, Kind, Signal, StopLine, Surface, Truth
+
+DT = 0.05
+_ARC = [(60 + 20 * math.sin(a), 20 - 20 * math.cos(a)) for a in np.linspace(0, math.pi / 2, 25)]
+PATH = Path([(0, 0), *_ARC, (80, 70)])
+LINES = (
+    StopLine("west", 54.0, 0.0, 0.0, 3.5, "signal", True, 54.0),
+    StopLine("south", 83.5, -14.0, math.pi / 2, 3.5, "signal"),
+    StopLine("north", 80.0, 40.0, math.pi / 2, 3.5, "stop", True, 108.0),
+)
+EGO = Actor("ego", Kind.CAR, 0, 0, 0, 0, 4.6, 1.9, 1.5, role="ego")
+
+
+def road() -> RoadMap:
+    return RoadMap(File("none.xodr"), "corridor", "Town05", "ab" * 32, PATH, (), ((56.0, 92.0),), (), LINES)
+
+
+def truth(tick: int, extra: int = 0) -> Truth:
+    """Speeds up, runs the red light, swerves into the other lane, brushes a walker; `extra` background vehicles."""
+    s = min(0.02 * tick + 0.0006 * tick**2, PATH.length)
+    speed = 0.4 + 0.024 * tick
+    d = 3.2 * math.exp(-(((s - 35) / 7) ** 2))
+    x, y, yaw = PATH.pose(s, d)
+    ego = replace(EGO, x=x, y=y, yaw=yaw, speed=speed)
+    lead = PATH.pose(s + 25, -3.6)
+    walker = (80 + 0.03 * (tick - 430), 52.0)
+    actors = [
+        Actor("lead", Kind.TRUCK, lead[0], lead[1], lead[2], speed, 7.5, 2.4, 3.2, role="background"),
+        Actor("walker", Kind.PEDESTRIAN, *walker, 0.0, 1.4, 0.5, 0.5, 1.8),
+        Actor("cone", Kind.CONE, 34.0, -0.5, 0.0, 0.0, 0.4, 0.4, 0.8),
+        Actor("oncoming", Kind.CAR, 120.0 - 0.4 * tick, 3.5, math.pi, 8.0, 4.5, 1.9, 1.5),
+    ]
+    for i in range(extra):
+        actors.append(replace(EGO, id=f"b{i}", x=x + 3 * i % 100, y=20 + i + 0.01 * tick, role="background"))
+    close = math.dist(walker, (x, y)) < 2.5
+    return Truth(
+        tick,
+        tick * DT,
+        ego,
+        tuple(actors),
+        {"west": Signal.RED if tick < 300 else Signal.GREEN, "south": Signal.GREEN if tick < 280 else Signal.RED},
+        (Contact("walker", Kind.PEDESTRIAN, *walker, 90.0),) if close else (),
+        Surface.ONCOMING if d > 1.75 else Surface.LANE,
+        False,
+        ((4.0, "trigger"),) if tick >= 80 else (),
+    )
+
+
+def said(tick: int) -> dict[str, Any]:
+    answer = f"The light ahead is red at tick {tick}, but nobody is crossing. Slow down a little and keep to the lane."
+    return {"texts": {"action": answer}, "raw": '{"throttle": 0.3, "steer": 0.0, "brake": 0.0}', "mode": "cng"}
+
+
+def ride(ticks: int = 480, extra: int = 0, every_s: float = 0.5) -> tuple[TrackLog, EpisodeRecord, list[Truth]]:
+    """The log, the record, and what was seen."""
+    log, judge, seen = TrackLog(every_s), Referee(profile("bench2drive"), road(), None), []
+    for tick in range(ticks):
+        seen.append(truth(tick, extra))
+        log.add(seen[-1], Control(0.01 * (tick % 20), 0.5, 0.0), said(tick) if tick % 10 == 0 else None)
+        if judge.tick(seen[-1]) is not None:
+            break
+    return log, record(judge), seen
+
+
+def record(judge: Referee) -> EpisodeRecord:
+    out = judge.outcome()
+    return EpisodeRecord(
+        "demo",
+        "17",
+        0,
+        1,
+        "PedestrianCrossing",
+        "PedestrianCrossing_1",
+        "Town05",
+        str(out.end or EndReason.TICK_LIMIT),
+        out.status or "Failed - TickRuntime",
+        out.infractions,
+        out.score_route,
+        out.score_penalty,
+        out.score_composed,
+        PATH.length,
+        20.0,
+        3.0,
+        400,
+        {"name": "made up"},
+        None,
+        "bench2drive",
+        {"backend": "fake"},
+        {},
+        places=out.places,
+    )
+
+
+def picture(tick: int, width: int = 320, height: int = 180) -> np.ndarray:
+    """Sky, ground and a stripe that moves with the tick."""
+    image = np.full((height, width, 3), (150, 190, 230), np.uint8)
+    image[height // 2 :] = (90, 92, 95)
+    image[height // 2 :, tick % width : tick % width + 12] = (250, 240, 120)
+    return image
