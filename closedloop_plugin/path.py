@@ -37,7 +37,10 @@ class Path:
         return x + over * math.cos(yaw) - d * math.sin(yaw), y + over * math.sin(yaw) + d * math.cos(yaw), wrap(yaw)
 
     def locate(self, x: float, y: float, near: float | None = None, reach: float = 30.0) -> tuple[float, float]:
-        """(s, d) of the closest place; with `near`, only within `reach` metres along from there (loops, crossings)."""
+        """(s, d) of the closest place; with `near`, only within `reach` metres along from there (loops, crossings).
+
+        Before the start and beyond the end the line goes straight on, as in `pose`: s < 0 or s > length.
+        """
         lo, hi = 0, len(self.s)
         if near is not None:
             lo = int(np.searchsorted(self.s, near - reach))
@@ -46,7 +49,13 @@ class Path:
         a, b = self.xy[lo : hi - 1], self.xy[lo + 1 : hi]
         ab = b - a
         p = np.array([x, y])
-        t = np.clip(((p - a) * ab).sum(1) / (ab * ab).sum(1), 0.0, 1.0)
+        t = ((p - a) * ab).sum(1) / (ab * ab).sum(1)
+        low, high = np.zeros(len(t)), np.ones(len(t))
+        if lo == 0:
+            low[0] = -np.inf
+        if hi == len(self.s):
+            high[-1] = np.inf
+        t = np.clip(t, low, high)
         foot = a + t[:, None] * ab
         gap = ((p - foot) ** 2).sum(1)
         i = int(gap.argmin())

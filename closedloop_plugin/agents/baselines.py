@@ -104,5 +104,6 @@ class SteerOnly(Expert):
             return Decision(error="this driver needs the truth and the road")
         mind = self._minds.setdefault(ask.episode, expert.Mind())
         scene = expert.look(ask.truth, ask.road, mind)
-        wanted = tracking.to_speed(expert.speed_limit(scene, mind), scene.speed)
+        top, stop = expert.speed_limit(scene, mind)
+        wanted = min(tracking.to_speed(top, scene.speed), stop)
         return Decision(control=tracking.control(ask.truth.ego, ask.road.path, scene.s, 0.0, wanted))

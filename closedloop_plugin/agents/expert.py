@@ -22,6 +22,7 @@ from closedloop_plugin.state import Decision, Signal, Truth
 from closedloop_plugin.worlds.base import Camera
 
 FRONT = EGO_LENGTH / 2
+ASIDE = 0.9  # m: as far as the lane's edge allows
 FIRSTS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)
 
 
@@ -35,6 +36,8 @@ class Mind:
     patience: Patience = field(default_factory=Patience)
     stopped: set[str] = field(default_factory=set)  # stop signs done
     waited_s: float = 0.0
+    nudged_until: float = -1.0  # time_s
+    waits: bool = False  # for a gap to move over
 
 
 @dataclass(frozen=True)
@@ -78,12 +81,14 @@ class Expert:
         mind = self._minds.setdefault(ask.episode, Mind())
         scene = look(ask.truth, ask.road, mind)
         choose_side(scene, mind)
-        top = speed_limit(scene, mind)
-        wanted = min(tracking.to_speed(top, scene.speed), follow(scene, mind))
-        acceleration, nudge = safest(scene, mind, wanted, top)
+        top, stop = speed_limit(scene, mind)
+        wanted = min(tracking.to_speed(top, scene.speed), stop, follow(scene, mind))
+        if mind.waits and mind.lateral.why == "parked":
+            wanted = -3.0
+        acceleration = safest(scene, mind, wanted, top)
         mind.waited_s = mind.waited_s + 0.05 if scene.speed < 0.2 else 0.0
         ahead = np.array([scene.s + 3.0])
-        offset = float(mind.lateral.at(ahead)[0]) + nudge
+        offset = float(mind.lateral.at(ahead)[0])
         control = tracking.control(ask.truth.ego, ask.road.path, scene.s, offset, acceleration)
         return Decision(control=control, thought={"a": round(acceleration, 2), "offset": round(offset, 2), "top": top})
 
@@ -104,16 +109,21 @@ def look(truth: Truth, road: RoadMap, mind: Mind) -> Scene:
 def choose_side(scene: Scene, mind: Mind) -> None:
     """Begin or end a move across the road."""
     lateral, s, d = mind.lateral, scene.s, scene.d
+    mind.waits = False
+    if scene.truth.time_s < mind.nudged_until:
+        return
     if manoeuvre.siren_behind(scene.actors, s):
         lanes = scene.road.facts.get("lanes", {})
         width = scene.road.lane_width
         side = -width if lanes.get("right") else width if lanes.get("left") else -0.7
-        if manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, side):
+        mind.waits = not manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, side)
+        if not mind.waits:
             lateral.go(s, d, side, scene.speed, "yield")
         return
     if lateral.why == "parked":
-        if manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, 0.0):
-            lateral.go(s, d, 0.0, scene.speed, "")
+        mind.waits = not manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, 0.0)
+        if not mind.waits:
+            lateral.go(s, d, 0.0, scene.speed, "out")
         return
     group = manoeuvre.blockers(scene.road, scene.truth, scene.actors, mind.patience, s)
     way = manoeuvre.way_round(scene.road, scene.truth, group) if group else None
@@ -129,31 +139,39 @@ def choose_side(scene: Scene, mind: Mind) -> None:
         end = max(x.s + x.half_s + max(x.v_s, 0.0) * 4.0 for x in group)
         near = group[0].s - group[0].half_s - s < 26.0
         free = free and near and manoeuvre.oncoming_is_free(scene.actors, s, scene.speed, end, target)
+    mind.waits = not free
     if free:
         lateral.go(s, d, target, scene.speed, why)
 
 
-def speed_limit(scene: Scene, mind: Mind) -> float:
-    """Bends, the limit, red lights and stop signs: the speed for now, m/s."""
-    top = tracking.curve_speed(scene.road.path, scene.s, scene.speed, 0.65 * scene.road.speed_limit)
+def speed_limit(scene: Scene, mind: Mind) -> tuple[float, float]:
+    """What bends, the limit, lights and stop signs allow: (speed now, m/s; acceleration that stops at a line, m/s2)."""
+    limit = 0.65 * scene.road.speed_limit
+    if mind.lateral.why == "out" and abs(scene.d) > 1.2:
+        limit = 2.5
+    elif mind.waits and mind.lateral.why not in ("parked", "pass", "oncoming"):
+        limit *= 0.6  # who drives beside us gets past
+    top, stop = tracking.curve_speed(scene.road.path, scene.s, scene.speed, limit), math.inf
     for line in scene.road.stop_lines:
         if not line.on_route or line.route_s is None:
             continue
         gap = line.route_s - (scene.s + FRONT)
-        if not -0.8 < gap < 60.0:
+        if not -1.0 < gap < 60.0:
             continue
         if line.control == "signal":
             state = scene.truth.signals.get(line.id, Signal.GREEN)
             stoppable = gap > scene.speed**2 / (2 * 4.5)
-            hold = (state == Signal.RED and gap > -0.3) or (state == Signal.YELLOW and stoppable)
+            hold = (state == Signal.RED and (gap > -0.3 or scene.speed < 1.5)) or (state == Signal.YELLOW and stoppable)
         else:
             if line.control == "stop" and scene.speed < 0.08 and gap < 3.0:
                 mind.stopped.add(line.id)
             hold = line.control == "stop" and line.id not in mind.stopped
         if hold:
-            room = gap - 0.8
-            top = min(top, math.sqrt(2 * 2.2 * room) if room > 0.15 else 0.0)
-    return top
+            room = gap - 0.7
+            needed = scene.speed**2 / (2 * room) if room > 0.05 else 8.0
+            stop = min(stop, -needed if needed > 1.6 else math.inf)
+            top = min(top, math.sqrt(2 * 2.0 * room) if room > 0.05 else 0.0)
+    return top, stop
 
 
 def follow(scene: Scene, mind: Mind) -> float:
@@ -165,7 +183,10 @@ def follow(scene: Scene, mind: Mind) -> float:
             continue
         if abs(x.v_d) > 1.0:
             continue  # crossing: the rollouts' part
-        waits = scene.truth.oncoming_allowed and mind.patience.stands(x) and mind.lateral.target == 0.0
+        stands = mind.patience.stands(x)
+        if stands and mind.lateral.why in ("pass", "oncoming"):
+            continue  # on the way round it: the rollouts' part
+        waits = stands and mind.waits and mind.lateral.target == 0.0
         gap = x.s - x.half_s - scene.s - FRONT
         still = 9.5 if waits else 3.0
         v, lead = scene.speed, max(x.v_s, 0.0)
@@ -174,46 +195,44 @@ def follow(scene: Scene, mind: Mind) -> float:
     return max(best, -8.0)
 
 
-def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> tuple[float, float]:
-    """(acceleration, sideways nudge): the strongest acceleration up to the wanted one that leaves a free way."""
-    others = [x.actor for x in scene.actors if matters(x, scene, mind)]
+def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> float:
+    """The strongest acceleration up to the wanted one that leaves a free way, m/s2; it may move the car aside a little.
+
+    A rollout holds the acceleration for 0.6 s and then either goes on or brakes: one of both has to stay free.
+    """
+    others = [x.actor for x in scene.actors if matters(x, scene)]
     firsts = [wanted] + [a for a in FIRSTS if a < wanted - 0.05]
     if not others:
-        return wanted, 0.0
+        return wanted
     discs = forecast.forecast(others)
     margin = 0.15 if mind.waited_s < 20.0 else 0.0
     runs = [forecast.rollout(scene.speed, a, then, max(top, 3.0)) for a in firsts for then in (1.8, -5.0)]
     starts = scene.s + np.stack(runs)
 
-    def free(nudge: float) -> np.ndarray:
-        ramp = mind.lateral
-
-        def plan(s: np.ndarray) -> np.ndarray:
-            return ramp.at(s) + nudge * np.clip((s - scene.s) / 8.0, 0.0, 1.0)
-
-        hit = forecast.touches(scene.road.path, starts, plan, (EGO_LENGTH, EGO_WIDTH), discs, margin)
+    def free(way: Lateral) -> np.ndarray:
+        """Time at which the better continuation of each first acceleration touches somebody, s."""
+        hit = forecast.touches(scene.road.path, starts, way.at, (EGO_LENGTH, EGO_WIDTH), discs, margin)
         return hit.reshape(-1, 2).max(1)
 
-    straight = free(0.0)
-    good = np.flatnonzero(np.isinf(straight))
-    if len(good) and firsts[good[0]] > -2.5:
-        return firsts[good[0]], 0.0
-    for nudge in (-0.7, 0.7):
-        other = free(nudge)
-        fine = np.flatnonzero(np.isinf(other))
-        if len(fine) and (not len(good) or firsts[fine[0]] > firsts[good[0]]):
-            return firsts[fine[0]], nudge
-    if len(good):
-        return firsts[good[0]], 0.0
-    return min(firsts[int(straight.argmax())], -6.0), 0.0
+    def strongest(times: np.ndarray) -> float:
+        good = np.flatnonzero(np.isinf(times))
+        return firsts[good[0]] if len(good) else -math.inf
+
+    straight = free(mind.lateral)
+    best = strongest(straight)
+    if best > -2.5 or scene.speed < 2.0 or mind.lateral.why == "parked":
+        return best if best > -math.inf else min(firsts[int(straight.argmax())], -6.0)
+    for side in (-ASIDE, ASIDE):
+        aside = Lateral()
+        aside.go(scene.s, scene.d, mind.lateral.target + side, scene.speed, "aside")
+        other = strongest(free(aside))
+        if other > best:
+            best, mind.lateral, mind.nudged_until = other, aside, scene.truth.time_s + 1.5
+    return best if best > -math.inf else min(firsts[int(straight.argmax())], -6.0)
 
 
-def matters(x: Seen, scene: Scene, mind: Mind) -> bool:
+def matters(x: Seen, scene: Scene) -> bool:
     """Who belongs into the rollouts: not those who follow behind in the ego's own lane: they watch us."""
     if x.s + x.half_s > scene.s - FRONT:
         return True
-    moving_over = abs(mind.lateral.target - scene.d) > 0.8
-    parallel = abs(x.v_d) < 1.0
-    if not parallel:
-        return True
-    return moving_over and abs(x.d - scene.d) > 1.3 and abs(x.d - mind.lateral.target) < x.half_d + 1.3
+    return abs(x.d - scene.d) > 1.6 or abs(x.v_d) > 1.0

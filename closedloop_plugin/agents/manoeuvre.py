@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,6 +14,16 @@ from closedloop_plugin.state import EMERGENCY, PEDESTRIANS, STATIC, Actor, Kind,
 
 EGO_LENGTH, EGO_WIDTH = 4.7, 2.0
 SIDE = 0.45  # m to what is passed
+DOOR = 0.9  # m that an open door adds to a car's side
+
+
+def with_doors(a: Actor) -> Actor:
+    """The body that is to be kept clear of: open doors are part of it."""
+    left, right = DOOR * ("left" in a.doors), DOOR * ("right" in a.doors)
+    if not left and not right:
+        return a
+    out = (left - right) / 2
+    return replace(a, x=a.x - out * math.sin(a.yaw), y=a.y + out * math.cos(a.yaw), width=a.width + left + right)
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,7 @@ class Seen:
 def seen(path: Path, truth: Truth, near: float, reach: float = 90.0) -> list[Seen]:
     """All actors within reach, in the route's frame."""
     out = []
-    for a in truth.actors:
+    for a in map(with_doors, truth.actors):
         if math.hypot(a.x - truth.ego.x, a.y - truth.ego.y) > reach:
             continue
         s, d = path.locate(a.x, a.y, near, reach)
@@ -67,7 +77,8 @@ class Lateral:
         if abs(target - self.target) < 0.05 and why == self.why:
             return
         self.start_s, self.start_d, self.target, self.why = s, d, target, why
-        self.length = min(max(2.2 * speed, 9.0), 32.0) * max(abs(target - d) / 3.5, 0.6)
+        shortest = 6.0 if speed < 1.5 else 9.0  # out of a parking bay, or from behind what one stopped at
+        self.length = min(max(2.2 * speed, shortest), 32.0) * max(abs(target - d) / 3.5, 0.6)
 
 
 @dataclass

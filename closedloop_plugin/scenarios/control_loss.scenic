@@ -8,7 +8,7 @@ patches = [stage.trigger_s + d for d in (16.0, 38.0, 60.0)]
 reach = 7.0
 
 monitor Slip(steer, throttle):
-    while stage.ego_s < stage.trigger_s:
+    while not stage.reached_trigger:
         wait
     stage.event("trigger")
     while True:

@@ -1,5 +1,5 @@
 """An ambulance comes from behind, `distance` metres away at the trigger, and wants to pass: YieldToEmergencyVehicle.
-Who holds it up for three seconds has not given way ("yield failed"); it then passes on the left by itself."""
+Who holds it up for six seconds has not given way ("yield failed"); it then passes on the left by itself."""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *
@@ -32,4 +32,4 @@ ego = new Car at place(0), facing stage.heading(0)
 
 rail = Rail(route, stage.trigger_s - stage.number("distance", 30), accel=4.0, brake=7.0, sideways=2.0)
 new Wheeled at place_on(rail), facing heading_on(rail), with kind "ambulance", with lamps {"siren"}, with rail rail, \
-    with behavior Hurry(Range(12.5, 14), 3.0)
+    with behavior Hurry(Range(12.5, 14), 6.0)

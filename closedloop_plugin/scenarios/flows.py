@@ -24,7 +24,7 @@ GIVES_WAY = -2.6  # m/s2: who brakes so has seen the flow
 SIDEWAYS = 4.5  # m/s2 in bends
 EASE = 2.5  # m/s2 before and after them
 USABLE_M = 130.0  # of free oncoming lane, enough to pass what stands in one's own
-SWAY = 0.3  # share by which the file may go faster or slower to meet the ego
+SWAY = 0.35  # share by which the file may go faster or slower to meet the ego
 
 
 class Pace:
@@ -68,7 +68,7 @@ class Convoy:
         """meet: (place on the ego's route, place on the cars' line) where both would touch. pace: of that line.
         hold_s: where oncoming cars wait while the ego is in their lane."""
         self.rails, self.speed, self.meet, self.pace, self.hold_s = list(rails), speed, meet, pace, hold_s
-        self.begun = False
+        self.begun, self.early_s, self.kept = False, 0.0, 1.0
         self.before: float | None = None  # the ego's speed at the last tick
         self.gain = 0.0  # its acceleration, smoothed
 
@@ -89,18 +89,18 @@ class Convoy:
         self.begun = True
 
     def _hurry(self, stage: Stage) -> float:
-        """The factor on all speeds with which the best suited car arrives with the ego. Once the ego brakes, or the car
-        is near, it is 1: they meet who comes straight on, and do not hunt who gives way."""
-        if self.meet is None or self.pace is None or not self._expected(stage):
+        """The factor on all speeds with which the best suited car arrives with the ego. It stays as it is for the last
+        second, and is 1 once the ego brakes: they meet who comes straight on, and do not hunt who gives way."""
+        if self.meet is None or self.pace is None:
             return 1.0
+        if not self._expected(stage):
+            return self.kept
         place, there = self.meet
-        eta = _arrival(place - stage.ego_s, stage.ego_speed, self.gain)
+        eta = max(_arrival(place - stage.ego_s, stage.ego_speed, self.gain) - self.early_s, 0.3)
         wanted = [self.pace.seconds(r.s, there) / eta for r in self.rails if r.s < there]
-        if not wanted:
-            return 1.0
-        if eta < 1.2:
-            self.meet = None
-        return min(max(min(wanted, key=lambda k: abs(k - 1.0)), 1 - SWAY), 1 + SWAY)
+        if eta > 0.6 and wanted:
+            self.kept = min(max(min(wanted, key=lambda k: abs(k - 1.0)), 1 - SWAY), 1 + SWAY)
+        return self.kept
 
     def _expected(self, stage: Stage) -> bool:
         """The ego is on its way to the meeting place; takes note of how it accelerates."""
@@ -109,16 +109,18 @@ class Convoy:
             now = (stage.ego_speed - self.before) / stage.timestep
             self.gain += 0.1 * (now - self.gain)
         self.before = stage.ego_speed
-        if self.gain < GIVES_WAY:
-            self.meet = None
-            return False
-        return stage.ego_speed > 2.0 and stage.ego_s < self.meet[0] - 3.0
+        if self.gain < GIVES_WAY or stage.ego_s > self.meet[0] + 2.0 or (stage.ego_speed < 2.0 and self.kept != 1.0):
+            self.meet, self.kept = None, 1.0
+        return stage.ego_speed > 2.0 and self.meet is not None
 
 
 def _arrival(left: float, speed: float, gain: float) -> float:
-    """Seconds for `left` metres at this speed and acceleration (m/s2; a braking car is taken to keep its speed)."""
-    gain = min(max(gain, 0.0), 2.0)
-    return left / speed if gain < 0.1 else (math.sqrt(speed * speed + 2 * gain * left) - speed) / gain
+    """Seconds for `left` metres at this speed and acceleration (m/s2), never slower than 2 m/s."""
+    gain = min(max(gain, -1.2), 2.0)
+    if abs(gain) < 0.1:
+        return left / speed
+    end = math.sqrt(max(speed * speed + 2 * gain * left, 4.0))
+    return 2 * left / (speed + end)
 
 
 def claims(rail: Rail, stage: Stage) -> int:
@@ -147,17 +149,36 @@ def number_of(speed: float, gaps: tuple[float, float]) -> int:
     return int(min(max(round(LASTS_S * speed / (sum(gaps) / 2 + CAR_M)), 2), MOST))
 
 
-def flow(stage: Stage, line: Path, speed: float, gaps: tuple[float, float], meet: tuple[float, float]) -> Convoy:
+def flow(
+    stage: Stage,
+    line: Path,
+    speed: float,
+    gaps: tuple[float, float],
+    meet: tuple[float, float],
+    early_s: float = 0.0,
+) -> Convoy:
     """Cars on a line with random distances; the second one is due at the meeting place with the ego.
 
     speed m/s; gaps: (from, to) metres between cars. The number of cars depends on the distances, so these come from the
-    stage's own generator.
+    stage's own generator. early_s: so much before the ego the car is there: where lines join at a small angle, one that
+    came later would come out of nowhere, from behind.
     """
-    drawn = [float(stage.rng.uniform(*sorted(gaps))) + CAR_M for _ in range(number_of(speed, gaps))]
+    low, high = sorted(gaps)
+    drawn = [float(stage.rng.uniform(low, high)) + CAR_M for _ in range(number_of(speed, gaps))]
     pace = Pace(line, speed)
-    seconds = max(_arrival(meet[0] - stage.trigger_s, 4.0, 1.7), 2.0)
+    seconds = max(_arrival(meet[0] - stage.trigger_s + 4.0, 4.0, 1.7), 2.0)
     places = pace.before(meet[1], seconds) + drawn[0] - np.r_[0.0, np.cumsum(drawn)]
-    return Convoy([Rail(line, float(s), brake=7.0, accel=3.0) for s in places], speed, meet, pace)
+    convoy = Convoy([Rail(line, float(s), brake=7.0, accel=3.0) for s in places], speed, meet, pace)
+    convoy.early_s = early_s
+    return convoy
+
+
+def single(stage: Stage, line: Path, speed: float, meet: tuple[float, float]) -> Convoy:
+    """One car that is at the meeting place with the ego."""
+    pace = Pace(line, speed)
+    seconds = max(_arrival(meet[0] - stage.trigger_s + 4.0, 4.0, 1.7), 2.0)
+    rail = Rail(line, pace.before(meet[1], seconds), brake=7.0, accel=3.0)
+    return Convoy([rail], speed, meet, pace)
 
 
 def oncoming(

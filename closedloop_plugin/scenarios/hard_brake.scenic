@@ -6,7 +6,7 @@ from closedloop_plugin.scenarios.library import *
 behavior BrakeHard(headway, way, rest):
     mine = self.rail
     while stage.ego_s < stage.trigger_s + way:
-        if stage.ego_s > stage.trigger_s:
+        if stage.reached_trigger:
             stage.event("trigger")
         keep = 9.7 + headway * stage.ego_speed - (mine.s - stage.ego_s)
         mine.speed = min(max(stage.ego_speed + 0.8 * keep, 5.5 if stage.ego_speed > 1 else 0.0), 14.0)

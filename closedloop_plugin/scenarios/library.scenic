@@ -109,7 +109,7 @@ behavior Ride():
 behavior Flow():
     """A car of a flow: comes on the stage when the flow begins, leaves it at its line's end."""
     mine = self.rail
-    while stage.ego_s < stage.trigger_s:
+    while not stage.reached_trigger:
         wait
     self.gone = False
     do Ride() until mine.s > mine.path.length + 10
@@ -117,7 +117,7 @@ behavior Flow():
 
 behavior Begin():
     """Ride until the ego is where the route says that the scenario begins."""
-    while stage.ego_s < stage.trigger_s:
+    while not stage.reached_trigger:
         if knows_rails or self.rail is None:
             wait
         else:
@@ -126,14 +126,14 @@ behavior Begin():
 
 monitor Trigger():
     """For what has no actor that tells it."""
-    while stage.ego_s < stage.trigger_s:
+    while not stage.reached_trigger:
         wait
     stage.event("trigger")
     wait
 
 monitor Conduct(convoy, acts=True):
     """Drive a whole flow; `acts`: it is what the scenario is about."""
-    while stage.ego_s < stage.trigger_s:
+    while not stage.reached_trigger:
         wait
     stage.event("trigger")
     if acts:
@@ -144,11 +144,11 @@ monitor Conduct(convoy, acts=True):
 
 monitor LendOncomingLane(last):
     """TwoWays: the other direction's lane may be used while the obstacle must be passed."""
-    while stage.ego_s < stage.trigger_s:
+    while not stage.reached_trigger:
         wait
     stage.event("trigger")
     stage.oncoming_allowed = True
-    while stage.ego_s < last:
+    while stage.ego_s < last or abs(stage.ego_d) > 0.8:
         wait
     stage.oncoming_allowed = False
     stage.event("end")

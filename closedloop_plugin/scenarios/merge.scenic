@@ -8,7 +8,8 @@ from closedloop_plugin.scenarios.library import *
 line = geometry.given_flow(road, stage.params["start_actor_flow"], stage.params["end_actor_flow"],
                            stage.params.get("direction"))
 meet = geometry.closest(route, line, stage.trigger_s + 10)
-traffic = flows.flow(stage, line, stage.number("flow_speed", 10), stage.interval("source_dist_interval", (5, 7)), meet)
+traffic = flows.flow(stage, line, stage.number("flow_speed", 10), stage.interval("source_dist_interval", (5, 7)), meet,
+                     early_s=0.2)
 
 ego = new Car at place(0), facing stage.heading(0)
 

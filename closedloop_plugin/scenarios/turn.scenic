@@ -4,13 +4,12 @@ model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *
 
 light = option("light")
-line = geometry.last_junction(road)[0]
 
 monitor Lights(rest):
     """Red until the ego has stood before it for a while; a driver who creeps on has at most 20 s of it."""
     if light:
         stage.hold_signals(route=light, cross="red" if light == "green" else "green")
-    while stage.ego_s < min(stage.trigger_s, line - 1):
+    while not stage.reached_trigger:
         wait
     stage.event("trigger")
     stage.event("act")

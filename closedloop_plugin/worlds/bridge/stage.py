@@ -70,6 +70,11 @@ class Stage:
         value = self.params.get(name, default)
         return (value[0], value[1]) if isinstance(value, tuple) else (float(value), float(value))
 
+    @property
+    def reached_trigger(self) -> bool:
+        """The ego's nose is within 2 m of the trigger point: a car that waits at a stop line there has reached it."""
+        return self.ego_s + 4.3 >= self.trigger_s
+
     # -- telling -------------------------------------------------------------------------------------------------
     def event(self, name: str) -> None:
         """Something happened, once: "trigger" (the scenario begins), "act" (its actor acts), "end", "scenario timeout",

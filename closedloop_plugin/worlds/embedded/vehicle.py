@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from closedloop_plugin.state import STATIC, Kind
+from closedloop_plugin.state import Kind
 
 G = 9.81
 
@@ -72,11 +72,6 @@ def mass_of(kind: Kind) -> float:
     """kg."""
     spec = SPECS.get(kind)
     return spec.mass if spec else _OTHERS[kind][3]
-
-
-def stands(kind: Kind) -> bool:
-    """True for cones, barriers and the like."""
-    return kind in STATIC
 
 
 class Motion:

@@ -70,3 +70,19 @@ def test_control_is_clamped_or_refused(steer: float, throttle: float, brake: flo
     assert -1 <= c.steer <= 1
     assert 0 <= c.throttle <= 1
     assert 0 <= c.brake <= 1
+
+
+def test_before_the_start_and_beyond_the_end_locate_goes_straight_on() -> None:
+    path = Path([(0, 0), (10, 0)])
+    assert path.locate(-17, 2) == (pytest.approx(-17), pytest.approx(2))
+    assert path.locate(15, -3) == (pytest.approx(15), pytest.approx(-3))
+    assert path.locate(-5, 1, near=0.0) == (pytest.approx(-5), pytest.approx(1))
+    short = Path([(0, 0), (0.4, 0)])  # one segment: both ends at once
+    assert short.locate(-1, 0) == (pytest.approx(-1), pytest.approx(0))
+    assert short.locate(2, 0) == (pytest.approx(2), pytest.approx(0))
+
+
+@given(st.floats(-30, 80), st.floats(-15, 15))
+def test_pose_and_locate_agree(s: float, d: float) -> None:
+    path = Path([(0, 0), (50, 0)])
+    assert path.locate(*path.pose(s, d)[:2]) == (pytest.approx(s, abs=1e-6), pytest.approx(d, abs=1e-6))

@@ -1,4 +1,4 @@
-"""Weather: grip, visibility, lamps."""
+"""Weather: the grip that it leaves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.routes import Weather
-from closedloop_plugin.worlds.embedded.weather import grip, night, visibility
+from closedloop_plugin.worlds.embedded.weather import grip
 
 
 def test_dry_is_one_and_standing_water_six_tenths() -> None:
@@ -18,17 +18,7 @@ def test_dry_is_one_and_standing_water_six_tenths() -> None:
     assert grip(Weather(precipitation=100)) < 0.9  # it wets the road as it falls
 
 
-def test_fog_takes_the_view() -> None:
-    assert math.isclose(visibility(Weather(fog_density=0)), 3000)
-    assert 80 < visibility(Weather(fog_density=100)) < 150
-    assert visibility(Weather(precipitation=100)) < 1000
-
-
-def test_lamps_at_night_and_in_fog() -> None:
-    assert night(Weather(sun_altitude_angle=-30)) and night(Weather(fog_density=80)) and not night(Weather())
-
-
 @given(*[st.floats(allow_nan=True)] * 4)
 def test_any_number_gives_a_sane_grip(a: float, b: float, c: float, d: float) -> None:
     weather = Weather(wetness=a, precipitation=b, precipitation_deposits=c, fog_density=d)
-    assert 0.6 <= grip(weather) <= 1.0 and 50 < visibility(weather) <= 3000.1
+    assert 0.6 <= grip(weather) <= 1.0

@@ -1,0 +1,136 @@
+"""Flows and lines: places, timing with the ego, who brakes for it. Hand-worked on straight roads."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path as File
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.path import Path
+from closedloop_plugin.scenarios import flows, geometry
+from closedloop_plugin.state import Signal, StopLine
+from closedloop_plugin.worlds.bridge.rail import Rail
+from closedloop_plugin.worlds.bridge.stage import Stage
+
+EAST = Path([(0.0, 0.0), (100.0, 0.0)])
+NORTH = Path([(40.0, -60.0), (40.0, 60.0)])  # crosses EAST at s = 40, its own s = 60
+
+
+def stage(facts: dict[str, Any] | None = None, lines: tuple[StopLine, ...] = (), path: Path = EAST) -> Stage:
+    road = RoadMap(
+        File("x.xodr"), "corridor", "T", "", path, (), junctions=((30.0, 50.0),), stop_lines=lines, facts=facts or {}
+    )
+    return Stage(road, {}, "", 10.0, 5)
+
+
+def with_ego(s: Stage, x: float, y: float, yaw: float, speed: float) -> Stage:
+    s.observe(SimpleNamespace(position=(x, y, 0.0), heading=yaw - math.pi / 2, speed=speed), 0)
+    return s
+
+
+def test_lines_meet_before_they_cross() -> None:
+    place, there = geometry.meeting(EAST, NORTH) or (0.0, 0.0)
+    assert 38.0 <= place <= 40.0  # within 1.6 m of the crossing at 40
+    assert abs(there - 60.0) <= 1.0
+
+
+def test_parallel_lines_do_not_meet_but_have_a_closest_place() -> None:
+    beside = Path([(0.0, 3.5), (100.0, 3.5)])
+    assert geometry.meeting(EAST, beside) is None
+    place, there = geometry.closest(EAST, beside, 20.0)
+    assert place >= 20.0 and there == pytest.approx(place)
+
+
+def test_across_passes_the_ego_lane_at_its_place() -> None:
+    way = geometry.across(stage({"lanes": {"oncoming": 1}}).road, 50.0, -3.0, 10.0)
+    _, d = way.locate(50.0, 0.0)
+    assert abs(d) < 0.01
+    assert way.xy[0] == pytest.approx([50.0 - 3.0 * math.tan(math.radians(10)), -3.0])
+    assert way.xy[-1][1] == pytest.approx(3.5 * 1.5 + 1.2)  # beyond one oncoming lane
+
+
+def test_flow_keeps_the_distances_of_the_route() -> None:
+    convoy = flows.flow(stage(), NORTH, 10.0, (15.0, 25.0), (38.0, 60.0))
+    gaps = -np.diff([r.s for r in convoy.rails]) - flows.CAR_M
+    assert ((gaps >= 15.0 - 1e-9) & (gaps <= 25.0 + 1e-9)).all()
+    assert 2 <= len(convoy.rails) <= flows.MOST
+    assert sum(gaps + flows.CAR_M) / 10.0 < 30.0  # seconds until the last has come
+
+
+def test_flow_is_the_same_for_a_seed() -> None:
+    a, b = (flows.flow(stage(), NORTH, 10.0, (15.0, 25.0), (38.0, 60.0)) for _ in range(2))
+    assert [r.s for r in a.rails] == [r.s for r in b.rails]
+
+
+def test_a_car_of_the_flow_arrives_with_an_ego_that_comes_straight_on() -> None:
+    scene = stage()
+    convoy = flows.flow(scene, NORTH, 9.0, (20.0, 24.0), (38.0, 60.0))
+    x, speed = 10.0, 8.0
+    for _ in range(400):
+        with_ego(scene, x, 0.0, 0.0, speed)
+        convoy.step(scene)
+        for rail in convoy.rails:
+            rail.advance(0.05)
+        x += speed * 0.05
+        if x >= 38.0:
+            break
+    assert min(abs(r.s - 60.0) for r in convoy.rails) < 2.5
+
+
+def test_claims_tells_who_has_to_brake() -> None:
+    mine = Rail(NORTH, 40.0, speed=10.0, now=10.0)  # 20 m before the crossing
+    assert flows.claims(mine, with_ego(stage(), 40.0, 0.0, 0.0, 8.0)) == 0  # cuts across
+    assert flows.claims(mine, with_ego(stage(), 40.0, 0.0, 0.0, 0.0)) == 1  # stands there
+    assert flows.claims(mine, with_ego(stage(), 40.0, 0.0, math.pi / 2, 5.0)) == 1  # drives ahead
+    assert flows.claims(mine, with_ego(stage(), 40.0, 0.0, -math.pi / 2, 5.0)) == -1  # comes towards it
+    assert flows.claims(mine, with_ego(stage(), 40.0, -30.0, 0.0, 0.0)) == 0  # is behind
+
+
+def test_pace_slows_for_a_bend() -> None:
+    """A quarter circle of 20 m: at most sqrt(4.5 * 20) = 9.5 m/s."""
+    turn = np.linspace(0.0, math.pi / 2, 60)
+    bend = [(50.0 + 20 * math.sin(a), 20 - 20 * math.cos(a)) for a in turn]
+    line = Path([(0.0, 0.0), *bend, (70.0, 90.0)])
+    pace = flows.Pace(line, 15.0)
+    assert pace.speed(65.0) == pytest.approx(math.sqrt(flows.SIDEWAYS * 20), rel=0.05)
+    assert pace.speed(0.0) == 15.0
+    assert pace.seconds(0.0, 30.0) == pytest.approx(2.0, rel=0.2)
+    assert pace.before(60.0, pace.seconds(10.0, 60.0)) == pytest.approx(10.0, abs=0.1)
+
+
+def test_oncoming_leaves_a_usable_gap() -> None:
+    convoy = flows.oncoming(stage(), (30.0, 60.0), 7.5, 50.0)
+    first, second, third = (r.s for r in convoy.rails)
+    assert 30.0 <= second - first - flows.CAR_M <= 45.0
+    assert third - second >= flows.USABLE_M
+    assert all(r.direction == -1 and r.d == 3.5 for r in convoy.rails)
+
+
+def test_arms_by_the_side_they_lie_on() -> None:
+    arms = [{"name": "exit", "out": [40.0, 10.0, math.pi / 2]}, {"name": "entry", "out": [30.0, 0.0, math.pi]},
+            {"name": "ahead", "out": [50.0, 0.0, 0.0]}]  # fmt: skip
+    facts = {"junction": {"arms": arms}, "flows": {"ahead->entry": [[90.0, 3.5], [0.0, 3.5]]}}
+    road = stage(facts).road
+    assert geometry.arm_towards(road, "left") == "exit"
+    assert geometry.arm_towards(road, "right") is None
+    assert geometry.junction_flow(road, "opposite", "entry").length == pytest.approx(90.0)
+
+
+def test_a_junction_without_facts_still_has_a_flow_that_meets_the_route() -> None:
+    arm, line, (place, _) = geometry.conflict(stage().road, "left")
+    assert arm == "left"
+    assert 28.0 <= place <= 52.0
+    assert line.pose(0.0)[2] == pytest.approx(-math.pi / 2, abs=0.01)  # from the left: southwards
+
+
+def test_the_flow_has_green() -> None:
+    lines = (StopLine("a", 40.0, -10.0, math.pi / 2, 3.5, "signal"), StopLine("b", 30.0, 0.0, 0.0, 3.5, "signal", True))
+    scene = stage(lines=lines)
+    scene.hold_signals(route="green", cross="red")
+    flows.green_for(scene, NORTH)
+    assert scene.signals == {"a": Signal.GREEN, "b": Signal.GREEN}
