@@ -220,15 +220,19 @@ def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> float:
 
     straight = free(mind.lateral)
     best = strongest(straight)
-    if best > -2.5 or scene.speed < 2.0 or mind.lateral.why == "parked":
-        return best if best > -math.inf else min(firsts[int(straight.argmax())], -6.0)
-    for side in (-ASIDE, ASIDE):
+    for side in (-ASIDE, ASIDE) if best < -2.5 and may_step_aside(scene, mind) else ():
         aside = Lateral()
-        aside.go(scene.s, scene.d, mind.lateral.target + side, scene.speed, "aside")
+        aside.go(scene.s, scene.d, side, scene.speed, "aside")
         other = strongest(free(aside))
         if other > best:
             best, mind.lateral, mind.nudged_until = other, aside, scene.truth.time_s + 1.5
     return best if best > -math.inf else min(firsts[int(straight.argmax())], -6.0)
+
+
+def may_step_aside(scene: Scene, mind: Mind) -> bool:
+    """Somebody comes head-on in or over the edge of the ego's lane, and the car is in its lane and moving."""
+    coming = any(x.v_s < -2.0 and 0 < x.s - scene.s < 60.0 and abs(x.d) < 3.0 for x in scene.actors)
+    return coming and scene.speed > 2.0 and mind.lateral.why in ("", "aside")
 
 
 def matters(x: Seen, scene: Scene) -> bool:

@@ -20,7 +20,8 @@ MOST = 9
 CAR_M = 4.8  # a route's distances are free space between cars
 HEAD_ON_GAP = 16.0  # m
 NOSE_M = 2.3
-GIVES_WAY = -2.6  # m/s2: who brakes so has seen the flow
+GAIN, CRUISE, EGO_SIDEWAYS = 1.8, 0.65, 2.2  # how the ego is taken to drive: m/s2, share of the limit, m/s2 in bends
+COMMIT_S = 1.6  # from here on a car keeps its speed
 SIDEWAYS = 4.5  # m/s2 in bends
 EASE = 2.5  # m/s2 before and after them
 USABLE_M = 130.0  # of free oncoming lane, enough to pass what stands in one's own
@@ -30,9 +31,9 @@ SWAY = 0.35  # share by which the file may go faster or slower to meet the ego
 class Pace:
     """How fast a line can be driven: a speed, less in bends, braked for in time. Along the line and beyond its ends."""
 
-    def __init__(self, line: Path, speed: float) -> None:
+    def __init__(self, line: Path, speed: float, sideways: float = SIDEWAYS) -> None:
         bends = np.abs(np.convolve(line.curvature, np.ones(7) / 7, mode="same"))
-        v = np.minimum(speed, np.sqrt(SIDEWAYS / np.maximum(bends, 1e-4)))
+        v = np.minimum(speed, np.sqrt(sideways / np.maximum(bends, 1e-4)))
         step = float(line.s[1] - line.s[0])
         for order in (range(len(v) - 2, -1, -1), range(1, len(v))):  # brake before the bend, accelerate after it
             for i in order:
@@ -69,7 +70,8 @@ class Convoy:
         hold_s: where oncoming cars wait while the ego is in their lane."""
         self.rails, self.speed, self.meet, self.pace, self.hold_s = list(rails), speed, meet, pace, hold_s
         self.begun, self.early_s, self.kept = False, 0.0, 1.0
-        self.before: float | None = None  # the ego's speed at the last tick
+        self.way: Pace | None = None  # how the ego would drive its route
+        self.before: float | None = None  # its speed at the last tick
         self.gain = 0.0  # its acceleration, smoothed
 
     def step(self, stage: Stage) -> None:
@@ -90,37 +92,36 @@ class Convoy:
 
     def _hurry(self, stage: Stage) -> float:
         """The factor on all speeds with which the best suited car arrives with the ego. It stays as it is for the last
-        second, and is 1 once the ego brakes: they meet who comes straight on, and do not hunt who gives way."""
+        two seconds, and is 1 once the ego brakes: they meet who comes straight on, and do not hunt who gives way."""
         if self.meet is None or self.pace is None:
             return 1.0
-        if not self._expected(stage):
-            return self.kept
+        if self.before is not None:
+            self.gain += 0.15 * ((stage.ego_speed - self.before) / stage.timestep - self.gain)
+        self.before = stage.ego_speed
         place, there = self.meet
-        eta = max(_arrival(place - stage.ego_s, stage.ego_speed, self.gain) - self.early_s, 0.3)
+        self.way = self.way or Pace(stage.road.path, CRUISE * stage.road.speed_limit, EGO_SIDEWAYS)
+        yields = self.gain < -1.2 and stage.ego_speed < self.way.speed(stage.ego_s) - 0.8
+        if yields or stage.ego_s > place + 2.0:
+            self.meet = None
+            return 1.0
+        eta = max(arrival(self.way, stage.ego_s, place, stage.ego_speed, self.gain) - self.early_s, 0.3)
         wanted = [self.pace.seconds(r.s, there) / eta for r in self.rails if r.s < there]
-        if eta > 0.6 and wanted:
+        if eta > COMMIT_S and wanted:
             self.kept = min(max(min(wanted, key=lambda k: abs(k - 1.0)), 1 - SWAY), 1 + SWAY)
         return self.kept
 
-    def _expected(self, stage: Stage) -> bool:
-        """The ego is on its way to the meeting place; takes note of how it accelerates."""
-        assert self.meet is not None
-        if self.before is not None:
-            now = (stage.ego_speed - self.before) / stage.timestep
-            self.gain += 0.1 * (now - self.gain)
-        self.before = stage.ego_speed
-        if self.gain < GIVES_WAY or stage.ego_s > self.meet[0] + 2.0 or (stage.ego_speed < 2.0 and self.kept != 1.0):
-            self.meet, self.kept = None, 1.0
-        return stage.ego_speed > 2.0 and self.meet is not None
 
-
-def _arrival(left: float, speed: float, gain: float) -> float:
-    """Seconds for `left` metres at this speed and acceleration (m/s2), never slower than 2 m/s."""
-    gain = min(max(gain, -1.2), 2.0)
-    if abs(gain) < 0.1:
-        return left / speed
-    end = math.sqrt(max(speed * speed + 2 * gain * left, 4.0))
-    return 2 * left / (speed + end)
+def arrival(way: Pace, start: float, end: float, speed: float, gain: float) -> float:
+    """Seconds until a driver who sees nobody is at `end`: it goes on accelerating if it does so now, and slows for
+    bends as `way` has them."""
+    v, seconds, s = max(speed, 1.0), 0.0, start
+    while s < end:
+        step = min(1.0, end - s)
+        top = way.speed(s) if gain > 0.4 else min(max(speed, 2.0), way.speed(s))
+        v = min(math.sqrt(v * v + 2 * GAIN * step), max(top, math.sqrt(max(v * v - 2 * 3.0 * step, 1.0))))
+        seconds += step / v
+        s += step
+    return seconds
 
 
 def claims(rail: Rail, stage: Stage) -> int:
@@ -166,17 +167,24 @@ def flow(
     low, high = sorted(gaps)
     drawn = [float(stage.rng.uniform(low, high)) + CAR_M for _ in range(number_of(speed, gaps))]
     pace = Pace(line, speed)
-    seconds = max(_arrival(meet[0] - stage.trigger_s + 4.0, 4.0, 1.7), 2.0)
+    seconds = _from_trigger(stage, meet[0])
     places = pace.before(meet[1], seconds) + drawn[0] - np.r_[0.0, np.cumsum(drawn)]
     convoy = Convoy([Rail(line, float(s), brake=7.0, accel=3.0) for s in places], speed, meet, pace)
     convoy.early_s = early_s
     return convoy
 
 
+def _from_trigger(stage: Stage, place: float) -> float:
+    """Seconds from the trigger to a place, for an ego that began to drive at the route's start."""
+    way = Pace(stage.road.path, CRUISE * stage.road.speed_limit, EGO_SIDEWAYS)
+    begin = max(stage.trigger_s - 4.3, 0.0)
+    return max(arrival(way, begin, place, math.sqrt(2 * GAIN * begin), GAIN), 2.0)
+
+
 def single(stage: Stage, line: Path, speed: float, meet: tuple[float, float]) -> Convoy:
     """One car that is at the meeting place with the ego."""
     pace = Pace(line, speed)
-    seconds = max(_arrival(meet[0] - stage.trigger_s + 4.0, 4.0, 1.7), 2.0)
+    seconds = _from_trigger(stage, meet[0])
     rail = Rail(line, pace.before(meet[1], seconds), brake=7.0, accel=3.0)
     return Convoy([rail], speed, meet, pace)
 
