@@ -37,14 +37,15 @@ def test_setup_names_every_package() -> None:
     config = configparser.ConfigParser()
     config.read(REPO / "setup.cfg")
     named = set(config["options"]["packages"].split())
-    found = {".".join(p.parent.relative_to(REPO).parts) for p in (REPO / "lmms_eval_ad2").rglob("__init__.py")}
+    roots = (REPO / "lmms_eval_ad2", REPO / "closedloop_plugin")
+    found = {".".join(p.parent.relative_to(REPO).parts) for root in roots for p in root.rglob("__init__.py")}
     assert named == found | {"lmms_eval_ad2.tasks"}
 
 
 def test_the_wheel_has_every_file(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     for path in tracked():
-        if path.startswith("lmms_eval_ad2/"):
+        if path.startswith(("lmms_eval_ad2/", "closedloop_plugin/")):
             assert path in names, path
         if path.startswith("tasks/") and not path.endswith("TEMPLATE.md"):
             assert f"lmms_eval_ad2/{path}" in names, path
