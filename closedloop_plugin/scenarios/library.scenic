@@ -124,13 +124,6 @@ behavior Begin():
             take Chase(self.rail, stage)
     stage.event("trigger")
 
-monitor Trigger():
-    """For what has no actor that tells it."""
-    while not stage.reached_trigger:
-        wait
-    stage.event("trigger")
-    wait
-
 monitor Conduct(convoy, acts=True):
     """Drive a whole flow; `acts`: it is what the scenario is about."""
     while not stage.reached_trigger:

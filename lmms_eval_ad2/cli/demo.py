@@ -17,6 +17,7 @@ def register(subparsers: Any) -> None:
     p = subparsers.add_parser("demo", help="run the bundled sample end to end and write a report page")
     p.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder of the runs (default: runs/demo)")
     p.add_argument("--tasks", default="ad2demo_*")
+    p.add_argument("--open-loop", action="store_true", help="leave the driving out")
     p.set_defaults(func=run)
 
 
@@ -24,6 +25,7 @@ def run(args: argparse.Namespace) -> int:
     from lmms_eval_ad2 import report
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import html, tables
+    from lmms_eval_ad2.cli import demo_drive
 
     started = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)
@@ -43,7 +45,10 @@ def run(args: argparse.Namespace) -> int:
     print(tables.render(runs))
     page = args.out / "report.html"
     html.write(runs, page)
+    pictures = [] if args.open_loop else demo_drive.drive(args.out)
     print(f"\nreport page: {page.resolve()}")
+    if pictures:
+        print(f"drives, from above and as film strips: {pictures[0].parent.resolve()} and beside it")
     print("The sample is drawn, not photographed: these figures say that everything runs.")
     print(f"demo took {time.monotonic() - started:.0f} s")
     print(f"next: . {Path(sys.executable).parent / 'activate'}   (puts ad2 and lmms_eval on your path), then ad2 tasks")

@@ -103,6 +103,17 @@ def test_the_filter_itself() -> None:
     assert found["lon_jerk"] == pytest.approx(-2 * x / 7 / 0.1)
 
 
+@pytest.mark.parametrize("n", [3, 4, 5, 6, 7, 8, 13, 20])
+def test_the_filter_is_scipy_s(n: int) -> None:
+    """Also shorter than a window of 7, where the window is what there is, and at both ends."""
+    savgol_filter = pytest.importorskip("scipy.signal").savgol_filter
+    values = np.random.default_rng(n).normal(0.0, 4.0, n)
+    found = quantities(motion(lon=values, n=n), slice(0, n), "corrected", 0.05)
+    lon = savgol_filter(values, min(7, n), 2)
+    assert found["lon_acceleration"] == pytest.approx(lon, abs=1e-9)
+    assert found["lon_jerk"] == pytest.approx(savgol_filter(lon, min(7, n), 2, deriv=1, delta=0.05), abs=1e-9)
+
+
 def test_directions_are_dot_products() -> None:
     turned = motion(lon=1.0, lat=2.0)
     north = np.tile([0.0, -1.0, 0.0], (20, 1))
