@@ -200,11 +200,11 @@ def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> float:
 
     A rollout holds the acceleration for 0.6 s and then either goes on or brakes: one of both has to stay free.
     """
-    others = [x.actor for x in scene.actors if matters(x, scene)]
+    others = [x for x in scene.actors if matters(x, scene)]
     firsts = [wanted] + [a for a in FIRSTS if a < wanted - 0.05]
     if not others:
         return wanted
-    discs = forecast.forecast(others)
+    discs = forecast.forecast([x.actor for x in others], [keeps_to_road(x, scene) for x in others])
     margin = 0.15 if mind.waited_s < 20.0 else 0.0
     runs = [forecast.rollout(scene.speed, a, then, max(top, 3.0)) for a in firsts for then in (1.8, -5.0)]
     starts = scene.s + np.stack(runs)
@@ -227,6 +227,15 @@ def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> float:
         if other > best:
             best, mind.lateral, mind.nudged_until = other, aside, scene.truth.time_s + 1.5
     return best if best > -math.inf else min(firsts[int(straight.argmax())], -6.0)
+
+
+def keeps_to_road(x: Seen, scene: Scene) -> np.ndarray | None:
+    """Where a car on the ego's road will be if it follows its bends; None near junctions and for who crosses."""
+    reach = 5.0 + abs(x.v_s) * forecast.HORIZON_S
+    near = any(start - reach < x.s < end + reach for start, end in scene.road.junctions)
+    if near or abs(x.v_s) < 1.0 or abs(x.v_d) > 0.25 * abs(x.v_s):
+        return None
+    return forecast.along(scene.road.path, x.s, x.d, x.v_s, x.v_d)
 
 
 def may_step_aside(scene: Scene, mind: Mind) -> bool:

@@ -23,19 +23,16 @@ def discs(length: float, width: float) -> tuple[np.ndarray, float]:
     return (np.arange(n) - (n - 1) / 2) * piece, math.hypot(width / 2, piece / 2)
 
 
-def forecast(actors: Sequence[Actor]) -> tuple[np.ndarray, np.ndarray]:
+def forecast(actors: Sequence[Actor], lines: Sequence[np.ndarray | None] = ()) -> tuple[np.ndarray, np.ndarray]:
     """Discs of all actors at TIMES: centres (D, T, 2) and radii (D,), metres in the map frame.
 
-    Constant speed and yaw rate: right for lanes and for turns under way, wrong for who changes his mind.
+    `lines`: for each actor where it will be, (T, 3) of x, y, yaw (see `along`); None: constant speed and yaw rate,
+    which is right for turns under way and wrong for who changes his mind.
     """
     centres, radii = [], []
-    for a in actors:
-        rate = a.yaw_rate if abs(a.yaw_rate) > 0.02 else 0.0
-        turn = rate * np.minimum(TIMES, 2.5)  # nobody turns for ever
-        yaw = a.yaw + turn
-        mid = a.yaw + turn / 2
-        along = a.speed * TIMES
-        x, y = a.x + along * np.cos(mid), a.y + along * np.sin(mid)
+    for k, a in enumerate(actors):
+        line = lines[k] if k < len(lines) else None
+        x, y, yaw = (straight(a) if line is None else line).T
         shift, radius = discs(a.length, a.width)
         for d in shift:
             centres.append(np.column_stack([x + d * np.cos(yaw), y + d * np.sin(yaw)]))
@@ -43,6 +40,32 @@ def forecast(actors: Sequence[Actor]) -> tuple[np.ndarray, np.ndarray]:
     if not centres:
         return np.zeros((0, len(TIMES), 2)), np.zeros(0)
     return np.stack(centres), np.array(radii)
+
+
+def straight(a: Actor) -> np.ndarray:
+    """(T, 3) of x, y, yaw at constant speed and yaw rate."""
+    rate = a.yaw_rate if abs(a.yaw_rate) > 0.02 else 0.0
+    turn = rate * np.minimum(TIMES, 2.5)  # nobody turns for ever
+    mid = a.yaw + turn / 2
+    way = a.speed * TIMES
+    return np.column_stack([a.x + way * np.cos(mid), a.y + way * np.sin(mid), a.yaw + turn])
+
+
+def along(path: Path, s: float, d: float, v_s: float, v_d: float) -> np.ndarray:
+    """(T, 3) of x, y, yaw of who keeps to the road: the route's bends are its bends. v_d (m/s to the left) for 2 s."""
+    at = s + v_s * TIMES
+    off = d + v_d * np.minimum(TIMES, 2.0)
+    return _points(path, at, off, 0.0 if v_s >= 0 else math.pi)
+
+
+def _points(path: Path, s: np.ndarray, d: np.ndarray, turn: float | np.ndarray) -> np.ndarray:
+    """(N, 3) of x, y, yaw + turn at places along and beside the path, straight on beyond its ends."""
+    inside = np.clip(s, 0, path.length)
+    yaw = np.interp(inside, path.s, path.yaw)
+    over = s - inside
+    x = np.interp(inside, path.s, path.xy[:, 0]) + over * np.cos(yaw) - d * np.sin(yaw)
+    y = np.interp(inside, path.s, path.xy[:, 1]) + over * np.sin(yaw) + d * np.cos(yaw)
+    return np.column_stack([x, y, yaw + turn])
 
 
 def rollout(speed: float, first: float, then: float, top: float, hold_s: float = 0.6) -> np.ndarray:
@@ -77,12 +100,7 @@ def touches(
     s = starts.ravel()
     d = plan(s)
     slope = (plan(s + 0.5) - d) / 0.5
-    inside = np.clip(s, 0, path.length)
-    yaw = np.interp(inside, path.s, path.yaw)
-    over = s - inside
-    x = np.interp(inside, path.s, path.xy[:, 0]) + over * np.cos(yaw) - d * np.sin(yaw)
-    y = np.interp(inside, path.s, path.xy[:, 1]) + over * np.sin(yaw) + d * np.cos(yaw)
-    yaw = yaw + np.arctan(slope)
+    x, y, yaw = _points(path, s, d, np.arctan(slope)).T
     shift, radius = discs(*body)
     gap2 = (radii + radius + margin) ** 2
     hit = np.zeros(starts.shape, bool)

@@ -8,13 +8,17 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.path import Path
+from closedloop_plugin.state import Surface
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.embedded.ground import Ground
 
 NEAR_M = 120.0  # of the route: lanes farther off are left empty
 OWN_LANE = 0.6  # share of a lane width beside the path that still is the ego's own
 JUNCTION_CLEAR_M = 20.0  # of a junction of the route: nobody drives through
 SHORTEST_M = 30.0
+EDGE_M = 0.75  # beyond a lane's right edge: where one cycles, and cars in the lane get past
+EGO_CLEAR_M = 5.0  # of the ego's path: cyclists stay farther off
 SAME_LANE_M = 2.4  # a rail may keep to one side, or come over the middle line
 
 
@@ -50,6 +54,23 @@ def pavements(network: Any, stage: Stage) -> list[Path]:
         if way.length >= 15.0:
             found += [way, Path(line[::-1], step=1.0)]
     return found
+
+
+def edges(found: Sequence[Path], stage: Stage, ground: Ground) -> list[tuple[Path, float]]:
+    """Where one may cycle: (way, metres to its left, negative) on the shoulder along the whole way, far from the ego's
+    path."""
+    aside = -(0.5 * stage.road.lane_width + EDGE_M)
+    return [(way, aside) for way in found if all(_beside(way, s, aside, stage, ground) for s in _every(way))]
+
+
+def _every(way: Path) -> np.ndarray:
+    return np.arange(0.0, way.length, 10.0)
+
+
+def _beside(way: Path, s: float, aside: float, stage: Stage, ground: Ground) -> bool:
+    x, y, yaw = way.pose(s, aside)
+    gaps = np.hypot(*(stage.road.path.xy[::4] - (x, y)).T)
+    return float(gaps.min()) > EGO_CLEAR_M and ground.surface(x, y, yaw) is Surface.SHOULDER
 
 
 def _usable(lane: Any, stage: Stage, busy: list[Any]) -> bool:

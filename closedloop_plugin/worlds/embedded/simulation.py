@@ -15,13 +15,16 @@ from scenic.core.vectors import Orientation, Vector
 from scenic.simulators.newtonian.simulator import NewtonianSimulation, NewtonianSimulator
 
 from closedloop_plugin.frames import scenic_heading, yaw_of_heading
-from closedloop_plugin.state import Kind, StopLine
+from closedloop_plugin.state import VEHICLES, Kind, StopLine
 from closedloop_plugin.worlds.bridge.stage import Stage
 from closedloop_plugin.worlds.embedded import follow
 from closedloop_plugin.worlds.embedded.body import WALKERS, Body
 from closedloop_plugin.worlds.embedded.collisions import Touch, settle
 from closedloop_plugin.worlds.embedded.lights import Lights
 from closedloop_plugin.worlds.embedded.vehicle import Motion, drive, place, slide, walk
+from closedloop_plugin.worlds.embedded.walls import Walls
+
+MOTOR = VEHICLES - {Kind.BICYCLE}
 
 
 class Traffic(Protocol):
@@ -40,6 +43,13 @@ class Surroundings:
     grip: float = 1.0
     lights: Lights = field(default_factory=lambda: Lights((), 0))
     traffic: Traffic | None = None
+    walls: Walls | None = None
+
+    @property
+    def lonely(self) -> bool:
+        """There is to be traffic, and the scenario needs every lane that it could use: then the cars that the scenario
+        itself sends along (those on rails) are the surrounding traffic, and count for Efficiency."""
+        return self.traffic is not None and not any(b.role == "background" for b in self.traffic.bodies if b.spec)
 
 
 class EmbeddedSimulator(NewtonianSimulator):
@@ -60,6 +70,7 @@ class EmbeddedSimulation(NewtonianSimulation):
         self.surroundings = surroundings
         self.touches: list[Touch] = []
         self._mirrors: list[tuple[Body, dict[str, Any]]] = []
+        self._lonely = surroundings.lonely
         super().__init__(scene, network, False, False, False, 0.05 if timestep is None else timestep, **kwargs)
 
     @property
@@ -71,6 +82,7 @@ class EmbeddedSimulation(NewtonianSimulation):
     def createObjectInSimulator(self, obj: Any) -> None:
         own = obj._dynamicProxy.__dict__  # Scenic's mutable copy for this simulation
         body = _mirror(own, len(self._mirrors))
+        self._count(body, own.get("rail") is not None)
         self._mirrors.append((body, own))
         own["elevation"] = 0.0
         # Headings are then global, and an orientation one rotation.
@@ -87,10 +99,21 @@ class EmbeddedSimulation(NewtonianSimulation):
         everyone = self.bodies
         for body, own in self._mirrors:
             _read(body, own)
+            self._count(body, body.rail is not None)
             self._move(body, own, everyone, closed, dt)
         if around.traffic is not None:
             around.traffic.step(everyone, closed, dt)
-        self.touches = settle(everyone)
+        self.touches = settle([*everyone, *self._walls()])
+
+    def _walls(self) -> list[Body]:
+        """What the ego may run into beside the road."""
+        around, m = self.surroundings, self._mirrors[0][0].motion
+        return around.walls.near(m.x, m.y, around.stage.ego_d) if around.walls and around.stage else []
+
+    def _count(self, body: Body, on_rail: bool) -> None:
+        """See Surroundings.lonely."""
+        if self._lonely and on_rail and body.role == "scenario" and body.kind in MOTOR:
+            body.role = "background"
 
     def updateObjects(self) -> None:
         for body, own in self._mirrors:

@@ -1,4 +1,5 @@
-"""Background traffic: light actors on rails in the lanes beside the ego's way, and people on the pavements.
+"""Background traffic: light actors on rails in the lanes beside the ego's way, cyclists at the edge of the road, and
+people on the pavements.
 
 It keeps clear of the scenario: nobody in the ego's own lane, nobody through a junction that the route crosses, nobody
 within CLEAR_M of the ego at the start. It looks ahead (follow.py), so it never runs into a standing ego.
@@ -18,13 +19,15 @@ from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
 from closedloop_plugin.worlds.embedded import follow
 from closedloop_plugin.worlds.embedded.body import WALKERS, Body
-from closedloop_plugin.worlds.embedded.lanes import pavements, ways
+from closedloop_plugin.worlds.embedded.ground import Ground
+from closedloop_plugin.worlds.embedded.lanes import edges, pavements, ways
 from closedloop_plugin.worlds.embedded.vehicle import Motion, place, size_of, slide
 
 CLEAR_M = 25.0  # of the ego at the start
 SPACING_M = 16.0  # between two of them
 UNSEEN_M = 70.0  # from the ego, where one may appear
-MOST_CARS, MOST_WALKERS = 7, 5
+MOST_CARS, MOST_WALKERS, MOST_CYCLISTS = 7, 5, 2
+CYCLIST_LIMIT = 18.0  # m/s: nobody cycles beside a motorway
 THINK_TICKS = 4  # a driver looks ahead this often
 
 _KINDS = (Kind.CAR, Kind.CAR, Kind.CAR, Kind.CAR, Kind.VAN, Kind.TRUCK, Kind.BUS, Kind.MOTORCYCLE)
@@ -35,7 +38,7 @@ _CLOTHES = ((180, 60, 50), (50, 80, 150), (60, 60, 60), (200, 190, 120), (90, 14
 class Background:
     """`bodies` move at every step; one that leaves its way comes back at its start once the ego is far from there."""
 
-    def __init__(self, stage: Stage, network: Any, objects: Sequence[Any], seed: int) -> None:
+    def __init__(self, stage: Stage, network: Any, objects: Sequence[Any], seed: int, ground: Ground) -> None:
         """`objects`: the Scenic scene's, the ego first."""
         self._rng = np.random.default_rng([seed, 0x7AF])
         self._speed = min(stage.road.speed_limit, 22.0)
@@ -44,8 +47,11 @@ class Background:
         self._allowed: dict[str, float] = {}
         self._tick = 0
         rails = [o.rail for o in objects if getattr(o, "rail", None) is not None]
-        self._drivers(ways(network, stage, rails))
+        found = ways(network, stage, rails)
+        self._drivers(found)
         self._walkers(pavements(network, stage))
+        if stage.road.speed_limit < CYCLIST_LIMIT:
+            self._cyclists(edges(found, stage, ground))
 
     def step(self, bodies: Sequence[Body], lines: Sequence[StopLine], dt: float) -> None:
         """Everybody one step on; `bodies`: all there are, the ego first."""
@@ -105,6 +111,16 @@ class Background:
             clothes = _CLOTHES[int(self._rng.integers(len(_CLOTHES)))]
             self._add(Kind.PEDESTRIAN, Rail(way, s, aside, speed, gap=0.6, now=speed), clothes, 4.0)
 
+    def _cyclists(self, found: list[tuple[Path, float]]) -> None:
+        for _ in range(2 * MOST_CYCLISTS if found else 0):
+            if sum(body.kind is Kind.BICYCLE for body in self.bodies) >= MOST_CYCLISTS:
+                return
+            way, aside = found[int(self._rng.integers(len(found)))]
+            s, speed = float(self._rng.uniform(0.0, way.length)), float(self._rng.uniform(3.5, 6.0))
+            clothes = _CLOTHES[int(self._rng.integers(len(_CLOTHES)))]
+            rail = Rail(way, s, aside, speed, accel=0.8, brake=3.0, gap=1.5, lights=True, now=speed)
+            self._add(Kind.BICYCLE, rail, clothes, 4.0)
+
     def _add(self, kind: Kind, rail: Rail, colour: tuple[int, int, int], spacing: float) -> None:
         x, y, yaw = rail.pose()
         length, width, height = size_of(kind.value)
@@ -114,5 +130,7 @@ class Background:
             return
         self._taken.append((x, y))
         body = Body(f"b{len(self.bodies)}", kind, Motion(x, y, yaw, rail.now or 0.0), length, width, height)
-        body.role, body.colour, body.rail = "background", colour, rail
+        # The role is who counts for Efficiency: the mean is over motor vehicles, and the referee counts any vehicle.
+        body.role = "scenario" if kind is Kind.BICYCLE else "background"
+        body.colour, body.rail = colour, rail
         self.bodies.append(body)

@@ -100,6 +100,7 @@ class EmbeddedWorld:
     def _start(self, compiled: Compiled, stage: Stage) -> None:
         from closedloop_plugin.worlds.embedded.simulation import EmbeddedSimulator, Surroundings
         from closedloop_plugin.worlds.embedded.traffic import Background
+        from closedloop_plugin.worlds.embedded.walls import Walls
 
         road, setup = self.road, self._setup
         self._stage, self._tick = stage, 0
@@ -107,8 +108,9 @@ class EmbeddedWorld:
         self._lights = Lights(road.stop_lines, setup.seed)
         self._command = commands(road.path, road.junctions, road.changes)
         objects = compiled.scene.objects
-        traffic = Background(stage, self._network, objects, setup.seed) if stage.traffic else None
-        around = Surroundings(stage, weathers.grip(self._weather), self._lights, traffic)
+        traffic = Background(stage, self._network, objects, setup.seed, self._ground) if stage.traffic else None
+        walls = Walls(self._network, road, self._ground, setup.seed)
+        around = Surroundings(stage, weathers.grip(self._weather), self._lights, traffic, walls)
         simulator = EmbeddedSimulator(self._network, around)
         self._session = Session(compiled, simulator, stage, setup.max_ticks)
         self._under: tuple[float, float, Surface] | None = None

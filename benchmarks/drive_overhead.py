@@ -1,0 +1,129 @@
+"""What the loop itself costs: everything in an episode but the world's step, its truth, its pictures and the agent."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.expert import Expert
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.runner.episode import Cast
+from closedloop_plugin.runner.pilot import Rules
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.worker import Desk, Plan, drive
+from closedloop_plugin.state import Control, Decision, Observation, Truth
+from closedloop_plugin.suites import suite
+from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+
+CAMERA = Camera("front", 800, 450, 70.0, 0.8, 0.0, 1.6)
+ROUTES = 3  # of the demo suite
+
+
+class Clock:
+    """Seconds by name, and how often."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.calls: dict[str, int] = {}
+
+    def time(self, name: str, call: Callable[..., Any], *words: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return call(*words)
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+            self.calls[name] = self.calls.get(name, 0) + 1
+
+
+class TimedWorld:
+    """The embedded world, each of its calls timed."""
+
+    def __init__(self, world: EmbeddedWorld, clock: Clock) -> None:
+        self.world, self.clock = world, clock
+        self.backend, self.version = world.backend, world.version
+
+    def reset(self, setup: Setup) -> Observation:
+        return self.clock.time("reset", self.world.reset, setup)
+
+    def step(self, control: Control) -> Observation:
+        return self.clock.time("step", self.world.step, control)
+
+    def truth(self) -> Truth:
+        return self.clock.time("truth", self.world.truth)
+
+    @property
+    def road(self) -> RoadMap:
+        return self.world.road
+
+    @property
+    def done(self) -> str | None:
+        return self.world.done
+
+    def close(self) -> None:
+        self.world.close()
+
+
+class TimedExpert(Expert):
+    """The expert, which also looks at the picture where there is a camera, as a model would."""
+
+    def __init__(self, clock: Clock, look: bool) -> None:
+        super().__init__()
+        self.clock, self.look = clock, look
+
+    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        if self.look:
+            picture = self.clock.time("picture", asks[0].observation.images, CAMERA.name)
+            assert isinstance(picture, np.ndarray)
+        return self.clock.time("agent", super().decide, asks)
+
+
+def measure() -> dict[str, float]:
+    out: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        world = EmbeddedWorld(Path(folder))
+        for label, cameras in (("800 x 450 camera", (CAMERA,)), ("no camera", ())):
+            out |= _drive(world, label, cameras)
+        world.close()
+    return out
+
+
+def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dict[str, float]:
+    """Whole episodes through the worker's own door: referee, metric log, track, records.
+
+    A step is all the time of an episode but its reset and the agent's thinking.
+    """
+    rules = profile("bench2drive")
+    clock = Clock()
+    plan = Plan(Recipe(""), Cast(rules, Rules(), {}, None, True), track=Recipe("closedloop_plugin.show.track:TrackLog"))
+    desk = Desk(plan, TimedExpert(clock, bool(cameras)), None, None)
+    start = time.perf_counter()
+    for route in suite("demo").routes[:ROUTES]:
+        drive(TimedWorld(world, clock), Task("demo", route.id, 0, Setup(route, 1, cameras)), plan, desk)
+    whole = time.perf_counter() - start
+    ticks = clock.calls["step"]
+    of_agent = clock.seconds["agent"] + clock.seconds["reset"]
+    of_world = sum(clock.seconds.get(name, 0.0) for name in ("step", "truth", "picture"))
+    own = whole - of_agent - of_world
+    return {
+        f"{label}: ticks": ticks,
+        f"{label}: world's step, us": 1e6 * clock.seconds["step"] / ticks,
+        f"{label}: world's truth, us": 1e6 * clock.seconds["truth"] / ticks,
+        f"{label}: picture, us": 1e6 * clock.seconds.get("picture", 0.0) / ticks,
+        f"{label}: agent (expert; outside the share), us": 1e6 * clock.seconds["agent"] / ticks,
+        f"{label}: the loop's own, us a step": 1e6 * own / ticks,
+        f"{label}: the loop's own / a step": own / (own + of_world),
+    }
+
+
+if __name__ == "__main__":
+    for key, value in measure().items():
+        print(f"{key:<60} {value:,.4f}")
