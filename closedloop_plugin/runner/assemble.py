@@ -29,9 +29,9 @@ from lmms_eval_ad2 import __version__
 class Subject:
     """What is driven: routes of a suite, or one program of the user's."""
 
-    name: str
+    name: str  # as it stands in every record
     sha256: str  # of the route file or the program
-    all_ids: list[str]  # of the suite, in its order
+    all_ids: list[str]  # of the suite, in its order; of a program: the one name of its episodes
     routes: tuple[Route, ...] = ()  # asked for
     program: Path | None = None
     map: Path | None = None
@@ -121,7 +121,7 @@ def _tasks(wish: Wish, subject: Subject, cameras: tuple[Camera, ...]) -> list[Ta
     )
     asked = [(r.id, replace(base, route=r, town=subject.towns.get(r.town))) for r in subject.routes]
     if subject.program:
-        asked = [(subject.name, base)]
+        asked = [(subject.all_ids[0], base)]
     return [
         Task(subject.name, name, k, replace(setup, seed=episode_seed(wish.seed, name, k)))
         for k in range(subject.repetitions)
@@ -129,16 +129,14 @@ def _tasks(wish: Wish, subject: Subject, cameras: tuple[Camera, ...]) -> list[Ta
     ]
 
 
-def _identity(wish: Wish, subject: Subject, cast: Cast, driver: Driver) -> dict[str, Any]:
-    """What must be the same for two starts to be one run. How much of the suite is driven may differ."""
-    latency = cast.rules.latency
+def standing(wish: Wish, subject: Subject) -> dict[str, Any]:
+    """The part of a run's identity that is known before any model is loaded."""
+    latency = wish.rules.latency
     return {
         "suite": subject.name,
         "suite_sha256": subject.sha256,
         "map_sha256": sha256(subject.map) if subject.map else None,
         "towns_sha256": {town: sha256(file) for town, file in subject.towns.items()},
-        "agent": dict(cast.agent),
-        "interpreter": cast.interpreter,
         "profile": wish.profile.name,
         "policy": wish.rules.policy,
         "decision_hz": wish.rules.decision_hz,
@@ -146,15 +144,25 @@ def _identity(wish: Wish, subject: Subject, cast: Cast, driver: Driver) -> dict[
         "seed": wish.seed,
         "world": wish.world.target,
         "traffic": wish.traffic,
-        "cameras": [f"{c.name} {c.width}x{c.height}" for c in driver.cameras],
         "version": __version__,
+    }
+
+
+def _identity(wish: Wish, subject: Subject, cast: Cast, driver: Driver) -> dict[str, Any]:
+    """What must be the same for two starts to be one run. How much of the suite is driven may differ, and so may what
+    is kept of it: cameras that only frames and films look through are no part."""
+    return {
+        **standing(wish, subject),
+        "agent": dict(cast.agent),
+        "interpreter": cast.interpreter,
+        "cameras": [f"{c.name} {c.width}x{c.height}" for c in driver.agent.cameras],
     }
 
 
 def _selection(subject: Subject) -> dict[str, Any]:
     return {
         "routes": subject.all_ids,
-        "asked": [r.id for r in subject.routes] or [subject.name],
+        "asked": [r.id for r in subject.routes] or subject.all_ids,
         "repetitions": subject.repetitions,
         "shard": subject.shard,
     }

@@ -23,9 +23,9 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from lmms_eval_ad2 import report
+    from lmms_eval_ad2.cli import demo_drive
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import html, tables
-    from lmms_eval_ad2.cli import demo_drive
 
     started = time.monotonic()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The closed-loop half of `ad2 demo`: three short routes, the expert and a driver with its eyes shut, table and pictures."""
+"""The closed-loop half of `ad2 demo`: three short routes, the expert and a driver with its eyes shut."""
 
 from __future__ import annotations
 

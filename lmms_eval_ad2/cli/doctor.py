@@ -19,7 +19,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    findings = [_lmms_eval(), _imports("torch"), _imports("torchvision"), _cv2(), _java(), _home(), _judge()]
+    findings = [_lmms_eval(), _imports("torch"), _imports("torchvision"), _cv2(), _drive(), _java(), _home(), _judge()]
     for name, good, text in findings:
         print(f"{'ok  ' if good else 'FAIL'}  {name:<12} {text}")
     return 0 if all(good for _, good, _ in findings) else 1
@@ -41,7 +41,7 @@ def _lmms_eval() -> Finding:
 
 def _imports(name: str) -> Finding:
     """In a process of its own: a broken torchvision must not take this one with it."""
-    code = f"import {name}; print({name}.__version__)"
+    code = f"import {name}; print(getattr({name}, '__version__', 'imports'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     if done.returncode == 0:
         return name, True, done.stdout.strip()
@@ -56,9 +56,18 @@ def _cv2() -> Finding:
     """Two wheels write the same cv2 folder; whichever came last wins, and the GUI build needs libGL."""
     found = [n for n in ("opencv-python", "opencv-python-headless", "opencv-contrib-python") if _version(n)]
     if len(found) > 1:
-        return "cv2", False, f"{' and '.join(found)} overwrite each other: pip uninstall -y {' '.join(found)} && " \
-                             "pip install opencv-python-headless"  # fmt: skip
-    return "cv2", True, found[0] if found else "not installed (not needed by our tasks)"
+        fix = f"pip uninstall -y {' '.join(found)} && pip install 'opencv-python-headless>=4.8,<5'"
+        return "cv2", False, f"{' and '.join(found)} overwrite each other: {fix}"
+    return "cv2", True, found[0] if found else "not installed (the open-loop tasks do not need it)"
+
+
+def _drive() -> Finding:
+    """The closed loop is optional: absent is fine, installed and broken is not."""
+    if not _version("scenic"):
+        return "scenic", True, "not installed; for ad2 drive: pip install 'lmms-eval-ad2[drive]'"
+    name, good, text = _imports("scenic")
+    needs = "" if _version("greenlet") else "; greenlet is missing: pip install 'lmms-eval-ad2[drive]'"
+    return name, good and not needs, text + needs
 
 
 def _version(name: str) -> str | None:

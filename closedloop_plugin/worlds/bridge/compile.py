@@ -29,6 +29,7 @@ class Compiled:
 
     scenario: Any
     scene: Any
+    program: File
 
 
 def scenic() -> Any:
@@ -103,15 +104,15 @@ def scene_for(program: File, model: str, params: dict[str, Any], seed: int, trie
     except RejectionException as exc:
         raise InvalidScene(f"{File(program).name}: no scene found in {tries} tries: {exc}") from exc
     except (ScenicError, SyntaxError) as exc:
-        raise Ad2Error(_where(program, exc)) from exc
+        raise Ad2Error(place_of(program, exc)) from exc
     except (InvalidScene, Ad2Error):
         raise
     except Exception as exc:  # Python errors inside a user's program
-        raise Ad2Error(_where(program, exc)) from exc
-    return Compiled(scenario, scene)
+        raise Ad2Error(place_of(program, exc)) from exc
+    return Compiled(scenario, scene, File(program))
 
 
-def _where(program: File, exc: BaseException) -> str:
+def place_of(program: File, exc: BaseException) -> str:
     """File, line and message of an error in a program."""
     line = getattr(exc, "lineno", None)
     name = getattr(exc, "filename", None) or str(program)

@@ -7,13 +7,22 @@ One OS thread (Scenic wants the main one), any Scenic simulator: the embedded on
 
 from __future__ import annotations
 
+import traceback
 from typing import Any
 
 from closedloop_plugin.state import Control
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
-from closedloop_plugin.worlds.bridge.compile import Compiled
+from closedloop_plugin.worlds.bridge.compile import Compiled, place_of
 from closedloop_plugin.worlds.bridge.stage import Stage
-from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.errors import Ad2Error, require
+
+_RUNNING: list[Session] = []  # one at most: Scenic keeps the running simulation in a global of its own
+
+
+def close_running() -> None:
+    """End whatever simulation this process is in the middle of, whoever began it: before a program is compiled."""
+    for session in list(_RUNNING):
+        session.close()
 
 
 class Session:
@@ -33,6 +42,8 @@ class Session:
         """Set the scene up; returns the Scenic simulation at tick 0, waiting for the ego's control."""
         ego = self._compiled.scene.egoObject
         ego.behavior = _driven(self)
+        close_running()
+        _RUNNING.append(self)
         return self._switch()
 
     def advance(self, control: Control) -> Any:
@@ -45,6 +56,9 @@ class Session:
         """Stop in mid-run: Scenic's own clean-up runs."""
         if self._run and not self._run.dead:
             self._run.throw(self._exit)
+        self.done = self.done or "closed"
+        if self in _RUNNING:
+            _RUNNING.remove(self)
 
     def _switch(self, *words: Any) -> Any:
         try:
@@ -52,8 +66,14 @@ class Session:
         except InvalidScene:
             raise
         except Exception as exc:
-            self.done = self.done or f"failed: {exc}"
-            raise WorldError(f"{type(exc).__name__}: {exc}") from exc
+            where = place_of(self._compiled.program, exc)
+            self.done = self.done or f"failed: {where}"
+            raise (Ad2Error if self._is_users(exc) else WorldError)(where) from exc
+
+    def _is_users(self, exc: BaseException) -> bool:
+        """The error came out of a program of the user's, not of ours or of the simulator."""
+        program = str(self._compiled.program)
+        return not self.stage.kind and any(f.filename == program for f in traceback.extract_tb(exc.__traceback__))
 
     def _simulate(self, *_: Any) -> Any:
         result = self._simulator.simulate(

@@ -16,7 +16,7 @@ from closedloop_plugin.routes import Route, Weather
 from closedloop_plugin.state import Contact, Control, Observation, Surface, Truth
 from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
 from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for
-from closedloop_plugin.worlds.bridge.session import Session
+from closedloop_plugin.worlds.bridge.session import Session, close_running
 from closedloop_plugin.worlds.bridge.stage import Stage
 from closedloop_plugin.worlds.embedded import weather as weathers
 from closedloop_plugin.worlds.embedded.ground import OWN_WAY_M, Ground, way_ahead
@@ -47,6 +47,7 @@ class EmbeddedWorld:
     # -- the interface ---------------------------------------------------------------------------------------------
     def reset(self, setup: Setup) -> Observation:
         self.close()
+        close_running()  # another world's, that was dropped without a word
         self._setup = setup
         self._weather = setup.weather or (setup.route.weather if setup.route else Weather())
         road, program = _plan(setup, self._folder)

@@ -1,0 +1,80 @@
+"""Memory of one world process over 200 short episodes in the embedded world, pictures included."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.baselines import Straight
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.runner.episode import Cast
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.worker import Desk, Plan, drive
+from closedloop_plugin.state import Decision
+from closedloop_plugin.suites import suite
+from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+
+EPISODES, EARLY, TICKS = 200, 20, 10
+CAMERA = Camera("front", 160, 90, 70.0, 0.8, 0.0, 1.6)
+
+
+class Looking(Straight):
+    """Straight on; looks at a picture twice a second, so that every episode builds its scenery."""
+
+    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        if asks[0].observation.tick % 10 == 0:
+            asks[0].observation.images(CAMERA.name)
+        return super().decide(asks)
+
+
+def measure() -> dict[str, float]:
+    """In a process of its own: memory is a process's."""
+    done = subprocess.run([sys.executable, __file__, "inside"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr[-3000:])
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def inside() -> dict[str, float]:
+    """Every route of the demo suite in turn, each time with another seed."""
+    routes = suite("demo").routes
+    plan = Plan(
+        Recipe(""), Cast(profile("bench2drive"), agent={}), track=Recipe("closedloop_plugin.show.track:TrackLog")
+    )
+    desk = Desk(plan, Looking(), None, None)
+    seen: dict[int, float] = {}
+    start = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        world: Any = EmbeddedWorld(Path(folder))
+        for i in range(EPISODES):
+            route = routes[i % len(routes)]
+            drive(world, Task("demo", route.id, i, Setup(route, i, (CAMERA,), max_ticks=TICKS)), plan, desk)
+            if i + 1 in (EARLY, EPISODES // 2, EPISODES):
+                seen[i + 1] = _resident()
+        world.close()
+    return {
+        **{f"resident after {n} episodes, MB": mb for n, mb in seen.items()},
+        f"ratio {EPISODES} / {EARLY}": seen[EPISODES] / seen[EARLY],
+        "growth an episode, kB": 1000 * (seen[EPISODES] - seen[EARLY]) / (EPISODES - EARLY),
+        "seconds an episode": (time.perf_counter() - start) / EPISODES,
+    }
+
+
+def _resident() -> float:
+    """Resident memory of this process, MB (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+if __name__ == "__main__":
+    print(json.dumps(inside()))

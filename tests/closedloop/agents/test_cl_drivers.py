@@ -1,0 +1,65 @@
+"""The expert and the baselines in the embedded world, on our own demo routes: what a benchmark must tell apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("scenic")
+
+from closedloop_plugin.agents import baselines
+from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.agents.expert import Expert
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.routes import read_routes
+from closedloop_plugin.scoring.referee import Outcome, Referee
+from closedloop_plugin.suites import DEMO
+from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+
+ROUTES = {r.scenario: r for r in read_routes(DEMO)}
+
+
+def drive(agent: Agent, scenario: str, folder: Path, most: int = 1400) -> tuple[Outcome, list[str]]:
+    """One episode with an agent in process; the referee's outcome and the scenario's events."""
+    world, route = EmbeddedWorld(folder), ROUTES[scenario]
+    seen = world.reset(Setup(route, seed=3))
+    referee = Referee(profile("bench2drive"), world.road, route)
+    agent.start("e", 3)
+    try:
+        while referee.tick(world.truth()) is None and seen.tick < most:
+            truth, road = (world.truth(), world.road) if agent.privileged else (None, None)
+            (decision,) = agent.decide([Ask("e", seen, truth, road)])
+            assert decision.control is not None, decision.error
+            seen = world.step(decision.control.checked())
+        return referee.outcome(), [name for _, name in world.truth().events]
+    finally:
+        agent.end("e")
+        world.close()
+
+
+@pytest.mark.parametrize("scenario", ["ParkedObstacle", "DynamicObjectCrossing", "SignalizedJunctionRightTurn"])
+def test_the_expert_survives_what_the_blind_driver_hits(scenario: str, tmp_path: Path) -> None:
+    good, events = drive(Expert(), scenario, tmp_path)
+    assert {"trigger", "act"} <= set(events), "the scenario was met"
+    assert (good.score_route, good.score_penalty) == (100, 1), good.infractions
+    blind, _ = drive(baselines.SteerOnly(), scenario, tmp_path)
+    assert blind.infractions["collisions_vehicle"] or blind.infractions["collisions_pedestrian"]
+
+
+def test_baselines_do_what_they_are_named_after(tmp_path: Path) -> None:
+    still, _ = drive(baselines.Still(), "ParkedObstacle", tmp_path, most=100)
+    assert still.score_route < 5
+    straight, _ = drive(baselines.Straight(), "SignalizedJunctionRightTurn", tmp_path, most=600)
+    assert straight.score_route < 90, "it does not turn"
+    one, _ = drive(baselines.RandomDriver(), "ParkedObstacle", tmp_path, most=200)
+    two, _ = drive(baselines.RandomDriver(), "ParkedObstacle", tmp_path, most=200)
+    assert one == two, "random, but seeded"
+
+
+def test_privileged_drivers_say_so_and_do_not_guess() -> None:
+    for agent in (Expert(), baselines.SteerOnly(), baselines.SpeedOnly()):
+        assert "privileged" in agent.name
+        assert agent.describe()["privileged"] is True
+    assert not any(a().privileged for a in (baselines.Still, baselines.Straight, baselines.RandomDriver))
