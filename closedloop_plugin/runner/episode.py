@@ -18,6 +18,9 @@ from closedloop_plugin.state import STATUS, Control, EndReason, Observation, Tru
 from closedloop_plugin.worlds.base import InvalidScene, World
 from lmms_eval_ad2 import __version__
 
+# Status of a user's program that ended itself before the car was through: neither a success nor a failure of the car.
+PROGRAM_ENDED = "Ended by its program"
+
 
 class Watcher(Protocol):
     """Sees every tick and takes no part: tracks, frames, videos, heartbeats."""
@@ -120,7 +123,7 @@ class Episode:
         return Ask(self.task.key, seen, self.truth if privileged else None, self.world.road if privileged else None)
 
     def _ended(self, why: str) -> tuple[EndReason, str]:
-        """The simulation ended itself: for a user's program that is its regular end."""
+        """The simulation ended itself: for a user's program that is its regular end, see _result for its status."""
         own = self.task.setup.program is not None and "limit" not in why
         return (EndReason.COMPLETED if own else EndReason.TICK_LIMIT), why
 
@@ -148,6 +151,8 @@ class Episode:
                 "events": [list(e) for e in truth.events],
                 "comfort": self.log.comfort(),
             }
+        if end is EndReason.COMPLETED and reason and known.get("score_route", 0.0) < 100.0:
+            known["status"] = PROGRAM_ENDED  # it ran as it should, but nobody says that the car arrived
         # Through JSON: what is in memory is then exactly what a resumed run reads back.
         record = EpisodeRecord.from_json(EpisodeRecord(**{**vars(record), **known}).to_json())
         return Result(record, self.log.to_json())

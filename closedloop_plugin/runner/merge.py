@@ -9,9 +9,9 @@ from pathlib import Path
 
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
+from closedloop_plugin.runner.run import AGAIN, episodes_of
 from closedloop_plugin.runner.store import Store, by_suite, differences, read_records, read_run
 from closedloop_plugin.scoring.official import to_official
-from closedloop_plugin.state import EndReason
 from lmms_eval_ad2.errors import Ad2Error
 
 _FILES = ("metric_info", "tracks")  # frames stay where they are: they may be large, and no score reads them
@@ -25,7 +25,7 @@ class Merged:
 
 
 def merge(out: Path, folders: Sequence[Path]) -> Merged:
-    """Write OUT from the folders. Of an episode in several, one that ran stands before one whose world failed."""
+    """Write OUT from the folders. Of an episode in several, one that ran stands before one that failed."""
     runs = [read_run(folder) for folder in folders]
     for folder, run in zip(folders[1:], runs[1:], strict=True):
         if differ := differences(runs[0]["identity"], run["identity"]):
@@ -43,7 +43,7 @@ def merge(out: Path, folders: Sequence[Path]) -> Merged:
                 _copy_files(record, folder, out)
                 store.save(Result(record))
         records = by_suite(store.records, routes)
-        store.write_results(to_official(records))
+        store.write_results(to_official(records, episodes_of(selection)))
     there = {(r.route_id, r.repetition) for r in records}
     wanted = [(route, k) for route in routes for k in range(repetitions)]
     return Merged(records, seen - len(kept), [key for key in wanted if key not in there])
@@ -57,7 +57,7 @@ def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], in
         own = {(r.route_id, r.repetition): r for r in read_records(folder)}  # within a folder the later line counts
         seen += len(own)
         for key, record in own.items():
-            if key not in best or best[key][0].end == EndReason.WORLD_FAILED:
+            if key not in best or best[key][0].end in AGAIN:
                 best[key] = (record, folder)
     return list(best.values()), seen
 

@@ -10,6 +10,7 @@ from closedloop_plugin.profiles import Profile
 from closedloop_plugin.runner.latency import WAITS, Latency
 from closedloop_plugin.state import COAST, Control, Decision, EndReason, Reading
 
+_SILENT = ("no_reply", "no_description")  # reasons of a Reading whose model did not answer: a failure, not an opinion
 _REASONS = 20  # different reasons counted by name; a model that invents new ones must not swell the record
 
 
@@ -20,7 +21,7 @@ class Rules:
     policy: str = "official"  # of an unread reply: official coasts, strict ends the episode
     decision_hz: float | None = None  # None: the profile's
     latency: Latency = WAITS
-    patience: int = 10  # failures of the agent in a row that end the episode
+    patience: int = 10  # failures in a row, of the agent or the slow system's model, that end the episode
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,11 @@ class Pilot:
             return control, False
         if reading is None:
             return self._failure("the agent answers in words and there is no interpreter")
-        self._failures = 0
         if reading.mode:
             self.counts[f"mode {reading.mode}"] += 1
+        if reading.control is None and (reading.reason or "").startswith(_SILENT):
+            return self._failure(f"slow system: {reading.reason}: {' '.join(reading.raw.split())[:200]}")
+        self._failures = 0
         if reading.control is None:
             return self._unparsed(reading.reason or "no reason given")
         try:

@@ -19,8 +19,10 @@ from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Plan
 from closedloop_plugin.scoring.official import to_official
 from closedloop_plugin.state import EndReason
+from lmms_eval_ad2.errors import Ad2Error
 
 FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
+AGAIN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED)  # may go better the next time; a rejected scene does not
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ class Run:
 
 
 def run(what: Run, agent: Agent | None, interpreter: Interpreter | None) -> list[EpisodeRecord]:
-    """Run what is lacking; the records of all its tasks. `agent`, `interpreter`: those that live in this process."""
+    """Run what is lacking; the records of all its tasks. `agent`, `interpreter`: those that live in this process.
+
+    Ad2Error ends it where the agent answers nothing in whole episodes: those say nothing of driving and are not kept.
+    """
     with Store(what.folder, what.identity, what.selection) as store:
         todo = [t for t in what.tasks if _lacks(store, t, what.retry_failed)]
         done = len(what.tasks) - len(todo)
@@ -48,36 +53,81 @@ def run(what: Run, agent: Agent | None, interpreter: Interpreter | None) -> list
             with _Bar(what, store, done) as bar:
                 pool = Pool(what.plan, what.limits, agent, interpreter, bar.saved, bar.restarted, what.folder / "logs")
                 pool.run(todo)
+                bar.last()
         finally:
             records = by_suite(store.records, what.selection["routes"])
-            store.write_results(to_official(records))
+            store.write_results(to_official(records, episodes_of(what.selection)))
     asked = {(t.route_id, t.repetition) for t in what.tasks}
     return [r for r in records if (r.route_id, r.repetition) in asked]
 
 
+def episodes_of(selection: Mapping[str, Any]) -> int:
+    """Of the whole suite, driven or not: the official file's means are over these, as the summary's are."""
+    return len(selection["routes"]) * int(selection["repetitions"])
+
+
 def _lacks(store: Store, task: Task, retry_failed: bool) -> bool:
     record = store.has(task.route_id, task.repetition)
-    return record is None or (retry_failed and record.end == EndReason.WORLD_FAILED)
+    return record is None or (retry_failed and record.end in AGAIN)
+
+
+def _mute(record: EpisodeRecord) -> bool:
+    """Not one question of it was answered."""
+    return record.end == EndReason.AGENT_FAILED and record.counts.get("agent_errors", 0) == record.counts.get(
+        "decisions", 0
+    )
 
 
 class _Bar:
-    """Saves each result and shows episodes done, the score so far, and restarts."""
+    """Saves each result and shows episodes done, the score so far, and restarts.
+
+    An episode without any answer is held back until another one tells whether it was the episode's fault: a server
+    that went away, or a port without a model, must not turn the rest of a suite into failures.
+    """
 
     def __init__(self, what: Run, store: Store, done: int) -> None:
         self.store, self.restarts = store, 0
+        self.held: Result | None = None
         self.bar = tqdm(total=len(what.tasks), initial=done, desc="episodes", unit="ep", disable=what.quiet)
         self._show()
 
     def saved(self, result: Result) -> None:
+        if _mute(result.record):
+            if self.held:
+                self._stop(result.record)
+            self.held = result
+            return
+        self._keep_held()
+        self._keep(result)
+
+    def last(self) -> None:
+        """All are through: one without any answer is a failure of its own only beside others that had some."""
+        if self.held and not any(not _mute(r) for r in self.store.records):
+            self._stop(self.held.record)
+        self._keep_held()
+
+    def _keep_held(self) -> None:
+        held, self.held = self.held, None
+        if held:
+            self._keep(held)
+
+    def _keep(self, result: Result) -> None:
         self.store.save(result)
-        self.bar.update()
         self._show()
+        self.bar.update()
+
+    def _stop(self, record: EpisodeRecord) -> None:
+        raise Ad2Error(
+            f"the agent answers nothing: {record.reason}. Mend that and start the same command again: "
+            f"{self.store.count} episodes are safe, those without an answer were not kept"
+        )
 
     def restarted(self, reason: str) -> None:
         self.restarts += 1
         if not self.bar.disable:
             self.bar.write(f"a world is started anew: {reason}")
         self._show()
+        self.bar.refresh()
 
     def _show(self) -> None:
         records = self.store.records
@@ -85,7 +135,7 @@ class _Bar:
             score = sum(r.score_composed for r in records) / len(records)
             success = 100 * sum(r.success for r in records) / len(records)
             restarts = f" restarts {self.restarts}" if self.restarts else ""
-            self.bar.set_postfix_str(f"DS {score:.1f} SR {success:.0f}%{restarts}")
+            self.bar.set_postfix_str(f"DS {score:.1f} SR {success:.0f}%{restarts}", refresh=False)
 
     def __enter__(self) -> _Bar:
         return self

@@ -39,7 +39,6 @@ class Store:
         self.lines = folder / "episodes.jsonl"
         self._records: dict[tuple[str, int], EpisodeRecord] = {}
         with disk_full(folder, lambda: self.count), ExitStack() as undo:
-            folder.mkdir(parents=True, exist_ok=True)
             self._lock = undo.enter_context(_locked(folder))
             check_identity(folder, identity)
             _cut_torn_line(self.lines)
@@ -137,12 +136,29 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
     return records
 
 
-def check_identity(folder: Path, identity: Mapping[str, Any]) -> None:
+def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:
+    """What can be said of a folder before a model is loaded for it: writable, nobody else's, of the same run.
+
+    `identity` may be a part. Nothing is made: a wrong argument that is found later leaves no empty folder behind.
+    """
+    if not folder.exists():
+        above = next(path for path in folder.absolute().parents if path.exists())
+        if not (above.is_dir() and os.access(above, os.W_OK)):
+            raise Ad2Error(f"{folder}: nothing can be made in {above}; choose another place")
+        return
+    if not folder.is_dir():
+        raise Ad2Error(f"{folder}: a file, and a folder is needed; choose another place")
+    check_identity(folder, identity, part=True)
+    if (folder / "lock").exists():
+        _locked(folder).close()
+
+
+def check_identity(folder: Path, identity: Mapping[str, Any], part: bool = False) -> None:
     """Nothing where the folder is new or of the same run; else one line that names each difference."""
     if not (folder / "run.json").exists():
         return
     there = read_run(folder)["identity"]
-    differ = differences(there, json.loads(json.dumps(identity)))
+    differ = differences({k: there.get(k) for k in identity} if part else there, json.loads(json.dumps(identity)))
     if differ:
         raise Ad2Error(
             f"{folder} holds a run with other arguments: {'; '.join(differ)}. Choose another --out, or the same "
@@ -183,7 +199,16 @@ def _cut_torn_line(file: Path) -> None:
 
 
 def _locked(folder: Path) -> IO[bytes]:
-    handle = (folder / "lock").open("ab")
+    """The folder's lock, and the folder itself where it is new."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = (folder / "lock").open("ab")
+    except OSError as exc:
+        if exc.errno in _FULL:
+            raise
+        raise Ad2Error(
+            f"{folder}: cannot be written to ({exc.strerror}); choose another place, or mend its permissions"
+        ) from exc
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:

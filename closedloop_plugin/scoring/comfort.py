@@ -72,29 +72,43 @@ def segments(motion: Motion, mode: str, dt: float = 0.05) -> list[bool]:
     n = len(motion)
     if n <= ORDER:
         return []
-    cuts = [slice(0, n)] if n <= SEGMENT else [slice(i, i + SEGMENT) for i in range(0, n - SEGMENT + 1, SEGMENT)]
-    return [comfortable(quantities(motion, cut, mode, dt)) for cut in cuts]
+    length = min(n, SEGMENT)
+    # All segments at once, one a row: an episode has hundreds, and each alone is too small for numpy.
+    values = _six(motion, slice(0, n - n % length), (-1, length), mode, dt)
+    return [bool(verdict) for verdict in _inside(values)]
 
 
 def comfortable(values: Mapping[str, Floats]) -> bool:
     """Every sample of all six strictly inside its bounds."""
-    return all(bool(((values[name] > low) & (values[name] < high)).all()) for name, (low, high) in BOUNDS.items())
+    return bool(_inside(values))
 
 
 def quantities(motion: Motion, cut: slice, mode: str, dt: float) -> dict[str, Floats]:
     """The six quantities of one segment, each (n,), as the mode computes them."""
+    return _six(motion, cut, (-1,), mode, dt)
+
+
+def _inside(values: Mapping[str, Floats]) -> NDArray[np.bool_]:
+    """Of each segment (the axes before the last): every sample of all six strictly inside."""
+    return np.logical_and.reduce(
+        [((values[name] > low) & (values[name] < high)).all(axis=-1) for name, (low, high) in BOUNDS.items()]
+    )
+
+
+def _six(motion: Motion, cut: slice, shape: tuple[int, ...], mode: str, dt: float) -> dict[str, Floats]:
+    """The six quantities of the samples in `cut`, laid out in `shape`: its last axis is a segment's samples."""
     a, forward, right = (
         np.asarray(x)[cut, :2] for x in (motion.acceleration, motion.forward_vector, motion.right_vector)
     )
-    rate = np.asarray(motion.angular_velocity)[cut, 2]
+    rate = np.asarray(motion.angular_velocity)[cut, 2].reshape(shape)
     official = mode == "official"
     delta = OFFICIAL_DT if official else dt
-    lon = _smooth((a * forward).sum(axis=1))
-    magnitude = _smooth(np.hypot(a[:, 0], a[:, 1]))
+    lon = _smooth((a * forward).sum(axis=1).reshape(shape))
+    magnitude = _smooth(np.hypot(a[:, 0], a[:, 1]).reshape(shape))
     yaw_rate = _smooth(_unturned(rate) if official else np.radians(rate))
     return {
         "lon_acceleration": lon,
-        "lat_acceleration": _smooth((a * right).sum(axis=1)),
+        "lat_acceleration": _smooth((a * right).sum(axis=1).reshape(shape)),
         "magnitude_jerk": _smooth(magnitude, delta),
         "lon_jerk": _smooth(lon, delta),
         "yaw_acceleration": yaw_rate if official else _smooth(yaw_rate, delta),
@@ -103,10 +117,10 @@ def quantities(motion: Motion, cut: slice, mode: str, dt: float) -> dict[str, Fl
 
 
 def _smooth(values: Floats, delta: float | None = None) -> Floats:
-    """Filtered; with `delta` (s) its first derivative instead."""
-    if delta is None:
-        return (_weights(len(values), 0) * values).sum(axis=1)
-    return (_weights(len(values), 1) * values).sum(axis=1) / delta
+    """Filtered along the last axis; with `delta` (s) its first derivative instead."""
+    weights = _weights(values.shape[-1], 0 if delta is None else 1)
+    found = (weights * values[..., None, :]).sum(axis=-1)
+    return found if delta is None else found / delta
 
 
 @cache
@@ -130,7 +144,7 @@ def _weights(n: int, derivative: int) -> Floats:
 def _unturned(values: Floats) -> Floats:
     """Steps between neighbours brought within half a turn of 2 pi, as one does with angles."""
     turns = np.zeros_like(values)
-    turns[1:] = np.cumsum(np.round(np.diff(values) / math.tau))
+    turns[..., 1:] = np.cumsum(np.round(np.diff(values) / math.tau), axis=-1)
     return values - math.tau * turns
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.frames import to_carla
-from closedloop_plugin.scoring.comfort import MODES, parse_motion, segments
+from closedloop_plugin.scoring.comfort import FIELDS, MODES, Motion, segments
 from closedloop_plugin.state import Truth
 
 _DECIMALS = 5  # a file of 4,000 ticks stays near 1 MB
@@ -32,16 +32,16 @@ class MetricLog:
         ego = truth.ego
         x, y, yaw = to_carla(ego.x, ego.y, ego.yaw)
         ax, ay, _ = to_carla(ego.ax, ego.ay)
-        c, s = math.cos(math.radians(yaw)), math.sin(math.radians(yaw))
-        row = {
-            "acceleration": [ax, ay, 0.0],
-            "angular_velocity": [0.0, 0.0, -math.degrees(ego.yaw_rate)],
+        turn = math.radians(yaw)
+        c, s = _short(math.cos(turn)), _short(math.sin(turn))
+        self._rows[truth.tick] = {
+            "acceleration": [_short(ax), _short(ay), 0.0],
+            "angular_velocity": [0.0, 0.0, _short(-math.degrees(ego.yaw_rate))],
             "forward_vector": [c, s, 0.0],
-            "right_vector": [-s, c, 0.0],
-            "location": [x, y, 0.0],
-            "rotation": [0.0, 0.0, yaw],
+            "right_vector": [0.0 - s, c, 0.0],
+            "location": [_short(x), _short(y), 0.0],
+            "rotation": [0.0, 0.0, _short(yaw)],
         }
-        self._rows[truth.tick] = {name: [round(v, _DECIMALS) + 0.0 for v in values] for name, values in row.items()}
         self._times[truth.tick] = truth.time_s
 
     def to_json(self) -> dict[str, Any]:
@@ -54,8 +54,14 @@ class MetricLog:
         """
         if len(self._rows) < 3:
             return {**dict.fromkeys(MODES), "segments": 0, "dt": None}
-        motion = parse_motion(self.to_json())
-        dt = round(float(np.median(np.diff([self._times[t] for t in sorted(self._times)]))), 9)
+        ticks = sorted(self._rows)
+        columns = {name: np.array([self._rows[tick][name] for tick in ticks]) for name in FIELDS}
+        motion = Motion(**columns, steps=np.array(ticks))
+        dt = round(float(np.median(np.diff([self._times[t] for t in ticks]))), 9)
         verdicts = {mode: segments(motion, mode, dt) for mode in MODES}
         shares = {mode: sum(found) / len(found) for mode, found in verdicts.items()}
         return {**shares, "segments": len(verdicts["official"]), "dt": dt}
+
+
+def _short(value: float) -> float:
+    return round(value, _DECIMALS) + 0.0  # + 0.0: no "-0.0"

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.make import cameras_of, make_agent
+from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
 from closedloop_plugin.profiles import Profile, profile
 from closedloop_plugin.routes import Route, select, sha256
-from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble, remote
+from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble, remote, standing
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run
+from closedloop_plugin.runner.store import check_folder
+from closedloop_plugin.runner.task import shard
 from closedloop_plugin.suites import data_home, suite
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
 
+# Options that speak of a driver in words; None where the user said nothing.
+WORDED = ("interpreter", "interpreter2", "mode", "describer", "tasks", "fine_grained", "prompts")
 WORLDS = {"embedded": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld"}
 TRACK = Recipe("closedloop_plugin.show.track:TrackLog")
 FRAMES = "closedloop_plugin.runner.pictures:Frames"
@@ -45,7 +51,6 @@ def ordered(args: argparse.Namespace) -> Order:
     _check(args)
     rules = profile(args.profile)
     subject = _program(args) if args.scenario else _suite(args)
-    driver = _driver(args, rules)
     wish = Wish(
         args.out,
         _world(args.world),
@@ -54,10 +59,12 @@ def ordered(args: argparse.Namespace) -> Order:
         args.seed,
         not args.no_traffic,
         TRACK,
-        _recorders(args, driver.cameras),
-        Limits(args.workers, args.retries, args.world_timeout),
-        args.retry_failed,
+        limits=Limits(args.workers, args.retries, args.world_timeout),
+        retry_failed=args.retry_failed,
     )
+    check_folder(args.out, standing(wish, subject))  # before minutes go into loading a model
+    driver = _driver(args, rules)
+    wish = replace(wish, recorders=_recorders(args, driver.cameras))
     return Order(assemble(wish, subject, driver), subject.routes, *remote(driver))
 
 
@@ -70,16 +77,40 @@ def _check(args: argparse.Namespace) -> None:
         raise Ad2Error(f"--decision-hz {args.decision_hz:g}: above 0, and at most the simulation's rate")
     if args.map and not args.scenario:
         raise Ad2Error("--map belongs to --scenario; maps of routes come from --towns DIR")
+    shard([], args.shard)
+    _check_driver(args)
+
+
+def _check_driver(args: argparse.Namespace) -> None:
+    """Options that would have no effect are refused: a result must not seem to come from what was not there."""
+    if args.agent.strip() in BUILT_IN:
+        idle = [f"--{name.replace('_', '-')}" for name in WORDED if getattr(args, name) is not None]
+        if not (args.frames or args.video):
+            idle += [f"--{name}" for name in ("camera", "size") if getattr(args, name) is not None]
+        if idle:
+            raise Ad2Error(
+                f"--agent {args.agent} drives by itself: {', '.join(idle)} would have no effect; leave it out"
+            )
     if (args.mode == "hybrid") != bool(args.interpreter2):
         raise Ad2Error("--mode hybrid and --interpreter2 need each other")
+    slow = [spec for spec in (args.interpreter or "rules", args.interpreter2) if spec and spec != "rules"]
+    if args.mode in ("cng", "dcs") and not slow:
+        raise Ad2Error(f"--mode {args.mode} needs a model as slow system: --interpreter endpoint:... or lmms:...")
+    if args.describer and not slow:
+        raise Ad2Error("--describer speaks to a model as slow system, and there is none: give --interpreter too")
 
 
 def _suite(args: argparse.Namespace) -> Subject:
     found = suite(args.suite, args.world)
     routes = found.routes
-    if args.routes_ids:
-        routes = tuple(select(routes, [i.strip() for i in args.routes_ids.split(",") if i.strip()]))
+    if args.routes_ids is not None:
+        ids = list(dict.fromkeys(i.strip() for i in args.routes_ids.split(",") if i.strip()))
+        if not ids:
+            raise Ad2Error(f"--routes-ids {args.routes_ids!r}: expected ids with commas between, like {found.ids[0]}")
+        routes = tuple(select(routes, ids))
     routes = routes[: args.limit]
+    if args.world in WORLDS:
+        _check_types(args.suite, routes)
     towns = _towns(args.towns, routes)
     return Subject(
         found.name, found.sha256, found.ids, routes, towns=towns, repetitions=args.repetitions, shard=args.shard
@@ -90,11 +121,31 @@ def _program(args: argparse.Namespace) -> Subject:
     for option, file in (("--scenario", args.scenario), ("--map", args.map)):
         if file is not None and not file.is_file():
             raise Ad2Error(f"{option} {file}: no such file")
-    name, map_file = args.scenario.stem, args.map.absolute() if args.map else None
+    beside = [f"--{name.replace('_', '-')}" for name in ("towns", "routes_ids", "limit") if getattr(args, name)]
+    if beside:
+        raise Ad2Error(f"{', '.join(beside)}: for --suite; a program of your own is one episode, on --map")
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", args.scenario.stem)[:80]
+    # The suite's name tells a program from a benchmark, however its file is called.
     return Subject(
-        name, sha256(args.scenario), [name], (), args.scenario.absolute(), map_file,
-        repetitions=args.repetitions, shard=args.shard,
+        f"program {name}", sha256(args.scenario), [name], (), args.scenario.absolute(),
+        args.map.absolute() if args.map else None, repetitions=args.repetitions, shard=args.shard,
     )  # fmt: skip
+
+
+def _check_types(file: str, routes: Sequence[Route]) -> None:
+    """Said before anything drives, not when the run comes to that route."""
+    from closedloop_plugin.scenarios.catalogue import CATALOGUE
+
+    unknown = [route for route in routes if route.scenario not in CATALOGUE]
+    if not unknown:
+        return
+    named = ", ".join(f"{route.id} ({route.scenario})" for route in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
+    near = difflib.get_close_matches(unknown[0].scenario, CATALOGUE, 1)
+    raise Ad2Error(
+        f"{file}: no program for the scenario type of route {named}; "
+        + (f"did you mean {near[0]}? " if near else "")
+        + "Mend the file, or name the other routes with --routes-ids"
+    )
 
 
 def _towns(folder: Path | None, routes: Sequence[Route]) -> Mapping[str, Path]:
@@ -115,8 +166,6 @@ def _driver(args: argparse.Namespace, rules: Profile) -> Driver:
     interpreter = _interpreter(args, rules)
     agent = _agent(args, rules, interpreter)
     if agent.local:
-        if args.interpreter:
-            raise Ad2Error(f"--agent {args.agent} drives by itself: there is nothing for --interpreter to read")
         recipe = Recipe("closedloop_plugin.agents.make:make_agent", {"spec": args.agent})
         return Driver(agent, agent_recipe=recipe, cameras=_cameras(args, rules, agent))
     near = interpreter.local and interpreter.mode != "hybrid"
@@ -141,15 +190,15 @@ def _rules_recipe(rules: Profile) -> Recipe:
 
 
 def _agent(args: argparse.Namespace, rules: Profile, interpreter: Interpreter) -> Agent:
-    tasks = tasks_for(interpreter, [t.strip() for t in args.tasks.split(",") if t.strip()])
+    tasks = tasks_for(interpreter, [t.strip() for t in (args.tasks or "action").split(",") if t.strip()])
     return make_agent(
         args.agent, tasks=tasks, cameras=_view(args), prompts=args.prompts, seed=args.seed, profile=rules,
-        fine_grained=args.fine_grained,
+        fine_grained=args.fine_grained or "off",
     )  # fmt: skip
 
 
 def _view(args: argparse.Namespace) -> str:
-    return args.camera + (f"@{args.size}" if args.size else "")
+    return (args.camera or "front") + (f"@{args.size}" if args.size else "")
 
 
 def _cameras(args: argparse.Namespace, rules: Profile, agent: Agent) -> tuple[Camera, ...]:

@@ -124,5 +124,5 @@ def place_of(program: File, exc: BaseException) -> str:
             name, line = frames[-1].filename, frames[-1].lineno
             if line == 1 and frames[-1] is not stack[-1]:
                 line = None  # Scenic gives code that it makes itself, as for specifiers, the first line
-    message = str(exc).strip() or type(exc).__name__
-    return f"{name}" + (f", line {line}" if line else "") + f": {type(exc).__name__}: {message}"
+    message = ": ".join(filter(None, (type(exc).__name__, " ".join(str(exc).split()))))
+    return f"{name}" + (f", line {line}" if line else "") + f": {message}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path as File
 from tempfile import mkdtemp
@@ -19,7 +20,8 @@ from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
 from closedloop_plugin.worlds.embedded.body import Body
 from closedloop_plugin.worlds.embedded.follow import allowed, closed, idm, nearest
-from closedloop_plugin.worlds.embedded.lanes import pavements, ways
+from closedloop_plugin.worlds.embedded.ground import Ground
+from closedloop_plugin.worlds.embedded.lanes import edges, pavements, ways
 from closedloop_plugin.worlds.embedded.lights import Lights
 from closedloop_plugin.worlds.embedded.traffic import Background
 from closedloop_plugin.worlds.embedded.vehicle import Motion, size_of
@@ -62,6 +64,34 @@ def test_people_walk_beside_the_road() -> None:
     stage, network = staged(Layout(left=1, oncoming=1))
     found = pavements(network, stage)
     assert found and all(abs(y) > 2.0 for y, _ in offsets(found))
+
+
+def test_people_cycle_on_the_far_shoulder_past_the_cars_and_do_not_count_as_surrounding_traffic() -> None:
+    stage, network = staged(Layout(oncoming=1))
+    ground = Ground(network)
+    (where,) = edges(ways(network, stage), stage, ground)
+    assert where[1] == -2.5 and where[0].pose(50.0, where[1])[1] == pytest.approx(3.5 + 2.5, abs=0.05)
+    objects = [SimpleNamespace(position=(0.0, 0.0), rail=None)]
+    background = Background(stage, network, objects, 1, ground)
+    cyclists = [b for b in background.bodies if b.kind is Kind.BICYCLE]
+    assert 1 <= len(cyclists) <= 2 and all(b.role == "scenario" for b in cyclists)
+    bicycle = cyclists[0]
+    assert bicycle.rail is not None
+    behind = Body("x", Kind.TRUCK, Motion(0, 0, 0), *size_of("truck"))
+    behind.rail = Rail(bicycle.rail.path, bicycle.rail.s - 15.0, speed=8.0, gap=2.5, now=8.0)
+    behind.motion = Motion(*behind.rail.pose(), 8.0)
+    assert nearest(behind, behind.rail, cyclists) is None  # a lorry in the lane gets past
+    stage.road = replace(stage.road, speed_limit=25.0)
+    try:
+        on_a_motorway = Background(stage, network, objects, 1, ground)
+        assert all(b.kind is not Kind.BICYCLE for b in on_a_motorway.bodies)
+    finally:
+        staged.cache_clear()
+
+
+def test_nobody_cycles_where_there_is_no_shoulder() -> None:
+    stage, network = staged(Layout(oncoming=1, shoulder=False))
+    assert edges(ways(network, stage), stage, Ground(network)) == []
 
 
 def test_a_far_leader_lets_drive_a_near_one_brakes() -> None:
@@ -110,10 +140,10 @@ def test_it_begins_away_from_the_ego_is_seeded_and_never_runs_into_a_standing_ca
     objects = [SimpleNamespace(position=(0.0, 0.0), rail=None)]
 
     def made() -> Background:
-        return Background(stage, network, objects, seed)
+        return Background(stage, network, objects, seed, Ground(network))
 
     background = made()
-    drivers = [b for b in background.bodies if b.kind is not Kind.PEDESTRIAN]
+    drivers = [b for b in background.bodies if b.kind not in (Kind.PEDESTRIAN, Kind.BICYCLE)]
     assert 2 <= len(drivers) <= 7 and any(b.kind is Kind.PEDESTRIAN for b in background.bodies)
     assert all(math.hypot(b.motion.x, b.motion.y) > 25 for b in drivers)
     assert [b.actor() for b in made().bodies] == [b.actor() for b in background.bodies]
@@ -125,7 +155,7 @@ def test_it_begins_away_from_the_ego_is_seeded_and_never_runs_into_a_standing_ca
 
 def test_one_that_was_hit_stays_where_it_slid() -> None:
     stage, network = staged(Layout(left=1, oncoming=1))
-    background = Background(stage, network, [SimpleNamespace(position=(0.0, 0.0))], 1)
+    background = Background(stage, network, [SimpleNamespace(position=(0.0, 0.0))], 1, Ground(network))
     body = background.bodies[0]
     body.rail, body.stunned = None, True
     run(background, car(-200.0), 200)

@@ -10,6 +10,7 @@ from pathlib import Path as File
 
 import pytest
 
+from closedloop_plugin.maps.base import Layout
 from closedloop_plugin.routes import Route, Weather
 from closedloop_plugin.state import COAST, FULL_BRAKE, Control, Kind, Surface, Truth
 from closedloop_plugin.worlds.base import Camera, InvalidScene, Setup, WorldError
@@ -258,3 +259,93 @@ def test_a_users_program_on_a_town(world: EmbeddedWorld, tmp_path: File, data_di
     truths = drive(world, GAS, 40)
     assert truths[-1].surface is Surface.LANE and truths[-1].ego.speed > 3
     assert abs(world.road.path.locate(truths[-1].ego.x, truths[-1].ego.y)[1]) < 2.0
+
+
+FAILING = """
+def deeper():
+    return [1, 2][7]
+behavior Fails():
+    for i in range(3):
+        wait
+    {line}
+new Car at stage.spot(40), facing stage.heading(40), with behavior Fails()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("x = unknown + 1", r"p\.scenic, line 12: NameError"),
+        ("deeper()", r"p\.scenic, line 8: IndexError"),
+        ("new Car at stage.spot(80)", r"p\.scenic, line 12: InvalidScenarioError: tried to create an object"),
+        ("assert False", r"p\.scenic, line 12: AssertionError$"),
+    ],
+)
+def test_an_error_in_mid_run_names_its_line_and_the_world_works_on(
+    world: EmbeddedWorld, tmp_path: File, line: str, message: str
+) -> None:
+    world.reset(setup(tmp_path, EGO))
+    before = drive(world, GAS, 5)[-1].ego
+    world.reset(setup(tmp_path, EGO + FAILING.format(line=line)))
+    with pytest.raises(Ad2Error, match=message) as caught:
+        drive(world, GAS, 30)
+    assert "\n" not in str(caught.value) and world.done
+    with pytest.raises(WorldError):
+        world.step(GAS)
+    world.reset(setup(tmp_path, EGO))
+    assert drive(world, GAS, 5)[-1].ego == before
+
+
+def test_an_error_in_a_program_of_ours_is_the_worlds(
+    world: EmbeddedWorld, tmp_path: File, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = tmp_path / "ours.scenic"
+    ours.write_text(HEAD + EGO + FAILING.format(line="deeper()"))
+    monkeypatch.setattr("closedloop_plugin.worlds.embedded.world._known", lambda route, program: (Layout(), ours))
+    world.reset(Setup(ROUTE, 1, traffic=False))
+    with pytest.raises(WorldError, match="ours.scenic, line 8: IndexError"):
+        drive(world, GAS, 30)
+
+
+def test_a_world_that_was_left_in_mid_run_does_not_stop_another(world: EmbeddedWorld, tmp_path: File) -> None:
+    left = EmbeddedWorld(tmp_path / "maps")
+    left.reset(setup(tmp_path, EGO + LEAD))
+    drive(left, GAS, 10)
+    world.reset(setup(tmp_path, EGO + LEAD))
+    assert drive(world, GAS, 10)[-1].tick == 10
+    with pytest.raises(WorldError, match="closed"):
+        left.step(GAS)
+
+
+def test_where_the_scenario_takes_every_lane_its_own_cars_are_the_surrounding_traffic(
+    world: EmbeddedWorld, tmp_path: File
+) -> None:
+    flow = """
+for k in range(2):
+    new Car at stage.spot(60 + 20 * k, 3.5), facing stage.heading(60, 180), \\
+        with rail Rail(stage.road.path, 60 + 20 * k, 3.5, speed=8, direction=-1)
+new Car at stage.spot(30, -1), facing stage.heading(30)
+new Bicycle at stage.spot(70), facing stage.heading(70), with rail Rail(stage.road.path, 70, 0, speed=3)
+"""
+    for traffic, counted in ((True, ["s1", "s2"]), (False, [])):
+        world.reset(setup(tmp_path, EGO + flow, traffic=traffic))
+        actors = world.truth().actors
+        assert [a.id for a in actors if a.role == "background" and a.kind is not Kind.PEDESTRIAN] == counted
+    world.reset(setup(tmp_path, EGO + "new Car at stage.spot(30), with rail Rail(stage.road.path, 30)\n", traffic=True))
+    counted = [a.id for a in world.truth().actors if a.role == "background" and a.kind is not Kind.PEDESTRIAN]
+    assert counted and "s1" not in counted  # there is other traffic: the scenario's own does not count
+
+
+def test_houses_stop_a_car_that_leaves_the_road_and_are_not_built_before(world: EmbeddedWorld, tmp_path: File) -> None:
+    world.reset(setup(tmp_path, EGO, traffic=False))
+    drive(world, GAS, 20)
+    assert world._simulation.surroundings.walls._rows is None
+    for _ in range(300):
+        world.step(Control(0.25, 0.6, 0.0))
+        hits = [c for c in world.truth().contacts]
+        if hits:
+            break
+    assert hits[0].kind is Kind.BLOCKER and hits[0].actor.startswith("house") and hits[0].impulse > 1000
+    assert world.truth().surface is Surface.OFF and all(a.kind is not Kind.BLOCKER for a in world.truth().actors)
+    speeds = [t.ego.speed for t in drive(world, Control(0.0, 1.0, 0.0), 40)]
+    assert max(map(abs, speeds[20:])) < 3.0
