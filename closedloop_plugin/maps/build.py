@@ -21,6 +21,15 @@ from lmms_eval_ad2.errors import Ad2Error
 
 BUILDERS = {"corridor": corridor, "junction": junction, "merge": merge, "diverge": diverge}
 
+# `pieces` says how the ego's own way is known; this is the rest, which no route file holds.
+BESIDE = ("lanes beside the ego's", "shoulders and sidewalks", "80 m before and after the route")
+INVENTED = {
+    "corridor": BESIDE,
+    "junction": (*BESIDE, "arms that the ego does not drive", "lights, signs and right of way"),
+    "merge": (*BESIDE, "the mainline before the merge"),
+    "diverge": (*BESIDE, "the mainline after the exit"),
+}
+
 
 def road_for(route: Route, layout: Layout, *, town: File | None = None, folder: File) -> RoadMap:
     """The route's map, written into `folder` under a name by content hash.
@@ -60,6 +69,7 @@ def _drawn(route: Route, layout: Layout, folder: File) -> RoadMap:
         lane_width=layout.lane_width,
         speed_limit=plan.limit,
         experimental=plan.experimental,
+        invented=INVENTED[layout.topology],
         facts=plan.facts,
     )
 
