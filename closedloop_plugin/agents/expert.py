@@ -38,6 +38,7 @@ class Mind:
     waited_s: float = 0.0
     nudged_until: float = -1.0  # time_s
     waits: bool = False  # for a gap to move over
+    gave_way_until: float = -1.0  # time_s: who has braked for somebody does not race him next
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,11 @@ class Expert:
         wanted = min(tracking.to_speed(top, scene.speed), stop, follow(scene, mind))
         if mind.waits and mind.lateral.why == "parked":
             wanted = -3.0
+        if ask.truth.time_s < mind.gave_way_until and scene.speed > 1.0:
+            wanted = min(wanted, 0.0)
         acceleration = safest(scene, mind, wanted, top)
+        if acceleration < -2.0 and acceleration < wanted - 1.0:
+            mind.gave_way_until = ask.truth.time_s + 1.2
         mind.waited_s = mind.waited_s + 0.05 if scene.speed < 0.2 else 0.0
         ahead = np.array([scene.s + 3.0])
         offset = float(mind.lateral.at(ahead)[0])
@@ -125,6 +130,9 @@ def choose_side(scene: Scene, mind: Mind) -> None:
         if not mind.waits:
             lateral.go(s, d, 0.0, scene.speed, "out")
         return
+    if lateral.why == "oncoming" and scene.speed < 1.0 and manoeuvre.head_on(scene.actors, s, d):
+        lateral.go(s, d, 0.0, scene.speed, "")
+        return
     group = manoeuvre.blockers(scene.road, scene.truth, scene.actors, mind.patience, s)
     way = manoeuvre.way_round(scene.road, scene.truth, group) if group else None
     if way is None:
@@ -136,9 +144,8 @@ def choose_side(scene: Scene, mind: Mind) -> None:
         return
     free = manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, target)
     if why == "oncoming" and lateral.why != "oncoming":
-        end = max(x.s + x.half_s + max(x.v_s, 0.0) * 4.0 for x in group)
         near = group[0].s - group[0].half_s - s < 26.0
-        free = free and near and manoeuvre.oncoming_is_free(scene.actors, s, scene.speed, end, target)
+        free = free and near and manoeuvre.oncoming_is_free(scene.actors, s, scene.speed, group, target)
     mind.waits = not free
     if free:
         lateral.go(s, d, target, scene.speed, why)
@@ -241,7 +248,8 @@ def keeps_to_road(x: Seen, scene: Scene) -> np.ndarray | None:
 def may_step_aside(scene: Scene, mind: Mind) -> bool:
     """Somebody comes head-on in or over the edge of the ego's lane, and the car is in its lane and moving."""
     coming = any(x.v_s < -2.0 and 0 < x.s - scene.s < 60.0 and abs(x.d) < 3.0 for x in scene.actors)
-    return coming and scene.speed > 2.0 and mind.lateral.why in ("", "aside")
+    crossing = any(start - 15.0 < scene.s < end for start, end in scene.road.junctions)
+    return coming and not crossing and scene.speed > 2.0 and mind.lateral.why in ("", "aside")
 
 
 def matters(x: Seen, scene: Scene) -> bool:

@@ -158,13 +158,22 @@ def gap_is_free(actors: Sequence[Seen], s: float, d: float, speed: float, target
     return True
 
 
-def oncoming_is_free(actors: Sequence[Seen], s: float, speed: float, end: float, target: float) -> bool:
-    """No oncoming car reaches us before we are back."""
-    distance = end + EGO_LENGTH + 14.0 - s
-    seconds = time_for(distance, speed, top=8.0)
-    back = end + EGO_LENGTH + 14.0
-    coming = (x for x in actors if x.v_s < -0.5 and abs(x.d - target) < x.half_d + 2.2 and x.s > s - 5)
-    return all(x.s + x.v_s * seconds >= back for x in coming)
+def oncoming_is_free(actors: Sequence[Seen], s: float, speed: float, group: Sequence[Seen], target: float) -> bool:
+    """Nobody stands or comes in the lane to be used before the ego is back from passing the group."""
+    pace = max(max(x.v_s for x in group), 0.0)
+    clear = EGO_LENGTH + 14.0
+    end = max(x.s + x.half_s for x in group) + clear
+    seconds = time_for(end - s, max(speed - pace, 0.0), top=8.0 - pace)
+    back = end + pace * seconds
+    there = (x for x in actors if x.v_s < 0.5 and abs(x.d - target) < x.half_d + 1.5 and x.s > s - 5 and x not in group)
+    return all(x.s + min(x.v_s, 0.0) * seconds >= back for x in there)
+
+
+def head_on(actors: Sequence[Seen], s: float, d: float) -> bool:
+    """Somebody who faces the ego stands right before it, and its own lane beside it is free to go back into."""
+    before = any(0 < x.s - s < 24.0 and abs(x.d - d) < x.half_d + 1.5 and abs(x.v_s) < 1.0 for x in actors)
+    beside = any(-8.0 < x.s - s < 12.0 and abs(x.d) < x.half_d + 1.2 for x in actors)
+    return before and not beside
 
 
 def time_for(distance: float, speed: float, top: float, accelerate: float = 2.0) -> float:

@@ -15,6 +15,7 @@ from closedloop_plugin.frames import wrap
 
 Pose = tuple[float, float, float]  # x, y, yaw
 STRAIGHT = 1e-6  # 1/m: a flatter arc is a line
+IN_LINE_M = 1e-3  # a gap whose far end lies less to the side is bridged by a straight
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def fillet(start: Pose, end: Pose, lead: float = 2.0) -> Chain | None:
 def join(start: Pose, end: Pose, lead: float = 2.0) -> Chain:
     """How a gap is bridged: a fillet where the tangents meet, else a biarc, else (in line) a straight."""
     ahead, left = seen_from(start, end[0], end[1])
-    if abs(left) < 1e-3 and ahead > 0 and abs(wrap(end[2] - start[2])) < 1e-4:
+    if abs(left) < IN_LINE_M and ahead > 0 and abs(wrap(end[2] - start[2])) < 1e-4:
         return line(start, ahead)
     return fillet(start, end, lead) or biarc(start, end)
 

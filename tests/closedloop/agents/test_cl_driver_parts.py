@@ -89,12 +89,30 @@ def test_way_round_prefers_the_smallest_shift() -> None:
 
 
 def test_oncoming_gap() -> None:
-    def coming(x: float) -> list[manoeuvre.Seen]:
-        return manoeuvre.seen(ROAD, Truth(0, 0, car(10, name="e"), (car(x, 3.5, 8.0, math.pi),)), 10, reach=300)
+    """To pass what ends at 31.3 m and be back: 40 m from standing, about 7 s, in which the other comes 56 m nearer."""
 
-    # 40 m on to clear: about 7 s from standing; the car comes 8 m/s * 7 s = 55 m nearer.
-    assert not manoeuvre.oncoming_is_free(coming(90), 10, 0.0, 31.3, 3.5)
-    assert manoeuvre.oncoming_is_free(coming(140), 10, 0.0, 31.3, 3.5)
+    def scene(x: float, speed: float = 8.0) -> list[manoeuvre.Seen]:
+        others = (car(29.05), car(x, 3.5, speed, math.pi, name="o"))
+        return manoeuvre.seen(ROAD, Truth(0, 0, car(10, name="e"), others), 10, reach=300)
+
+    def free(x: float, speed: float = 8.0) -> bool:
+        obstacle, other = scene(x, speed)
+        return manoeuvre.oncoming_is_free([obstacle, other], 10, 0.0, [obstacle], 3.5)
+
+    assert not free(90)
+    assert free(140)
+    assert not free(45, 0.0), "who stands there blocks as well"
+    assert free(60, 0.0)
+
+
+def test_head_on_gives_way_into_its_own_lane() -> None:
+    def stuck(*others: Actor) -> bool:
+        return manoeuvre.head_on(manoeuvre.seen(ROAD, Truth(0, 0, car(50, 2.8, name="e"), others), 50), 50, 2.8)
+
+    facing = car(60, 3.5, 0.0, math.pi, name="o")
+    assert stuck(facing)
+    assert not stuck(facing, car(52, -0.7, kind=Kind.BICYCLE, name="b")), "no room beside"
+    assert not stuck(car(60, 3.5, 8.0, math.pi))
 
 
 @pytest.mark.parametrize(("distance", "speed", "top", "seconds"), [(9, 0, 8, 3.0), (48, 8, 8, 6.0), (32, 0, 8, 6.0)])

@@ -43,7 +43,7 @@ def test_a_join_arrives_and_is_smooth(x: float, y: float, yaw: float, far: float
     goal = (x + far * math.cos(yaw + side), y + far * math.sin(yaw + side), yaw + turn)
     chain = curves.join((x, y, yaw), goal)
     assert chain[0].start == (x, y, yaw)
-    assert math.dist(chain[-1].end[:2], goal[:2]) < 1e-4
+    assert math.dist(chain[-1].end[:2], goal[:2]) < curves.IN_LINE_M
     for a, b in pairwise(chain):
         assert math.dist(a.end[:2], b.start[:2]) < 1e-6
         assert abs(math.remainder(a.end[2] - b.start[2], math.tau)) < 1e-6
