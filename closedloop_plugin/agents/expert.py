@@ -140,6 +140,8 @@ def choose_side(scene: Scene, mind: Mind) -> None:
             lateral.go(s, d, 0.0, scene.speed, "")
         return
     target, why = way
+    if lateral.why == why == "oncoming":
+        lateral.back_s = manoeuvre.passed_at(group, s, scene.speed)
     if lateral.target == target or group[0].s - s > 45.0:
         return
     free = manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, target)

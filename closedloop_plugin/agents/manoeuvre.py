@@ -58,6 +58,15 @@ def seen(path: Path, truth: Truth, near: float, reach: float = 90.0) -> list[See
     return out
 
 
+BACK_M = 14.0
+
+
+def _smooth(u: np.ndarray) -> np.ndarray:
+    """0 before 0, 1 after 1, no step and no kink between."""
+    u = np.clip(u, 0.0, 1.0)
+    return u * u * (3 - 2 * u)
+
+
 @dataclass
 class Lateral:
     """The offset from the route that the car is to hold: a ramp from one value to another. Mutable, one an episode."""
@@ -66,17 +75,18 @@ class Lateral:
     start_d: float = 0.0
     target: float = 0.0
     length: float = 1.0
-    why: str = ""  # "", pass, oncoming, yield
+    why: str = ""  # "", pass, oncoming, yield, parked, out, aside
+    back_s: float = math.inf  # where the way back into the lane begins, if that is known
 
     def at(self, s: np.ndarray) -> np.ndarray:
-        u = np.clip((s - self.start_s) / self.length, 0.0, 1.0)
-        return self.start_d + (self.target - self.start_d) * u * u * (3 - 2 * u)
+        out = self.start_d + (self.target - self.start_d) * _smooth((s - self.start_s) / self.length)
+        return out * (1.0 - _smooth((s - self.back_s) / BACK_M)) if math.isfinite(self.back_s) else out
 
     def go(self, s: float, d: float, target: float, speed: float, why: str) -> None:
         """Begin to move over, from where the car is."""
         if abs(target - self.target) < 0.05 and why == self.why:
             return
-        self.start_s, self.start_d, self.target, self.why = s, d, target, why
+        self.start_s, self.start_d, self.target, self.why, self.back_s = s, d, target, why, math.inf
         shortest = 6.0 if speed < 1.5 else 9.0  # out of a parking bay, or from behind what one stopped at
         self.length = min(max(2.2 * speed, shortest), 32.0) * max(abs(target - d) / 3.5, 0.6)
 
@@ -167,6 +177,14 @@ def oncoming_is_free(actors: Sequence[Seen], s: float, speed: float, group: Sequ
     back = end + pace * seconds
     there = (x for x in actors if x.v_s < 0.5 and abs(x.d - target) < x.half_d + 1.5 and x.s > s - 5 and x not in group)
     return all(x.s + min(x.v_s, 0.0) * seconds >= back for x in there)
+
+
+def passed_at(group: Sequence[Seen], s: float, speed: float) -> float:
+    """Where the ego will have passed the group, which may be moving: m along the route."""
+    end = max(x.s + x.half_s for x in group) + EGO_LENGTH / 2 + 2.0
+    pace = max(max(x.v_s for x in group), 0.0)
+    own = max(speed, pace + 3.0)
+    return s + max(end - s, 0.0) * own / (own - pace)
 
 
 def head_on(actors: Sequence[Seen], s: float, d: float) -> bool:

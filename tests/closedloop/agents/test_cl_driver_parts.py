@@ -127,3 +127,11 @@ def test_a_ramp_is_smooth_and_ends() -> None:
     assert d[0] == 0.0
     assert d[-1] == 3.5
     assert np.abs(np.diff(d)).max() < 0.2, "no step"
+
+
+def test_the_way_back_begins_where_the_group_is_passed() -> None:
+    bicycle = manoeuvre.seen(ROAD, Truth(0, 0, car(10, name="e"), (car(40, 0.0, 2.0, kind=Kind.BICYCLE),)), 10)
+    # 40 + 2.25 + 2.35 + 2 = 46.6 m is 36.6 m ahead; at 8 m/s behind 2 m/s it is reached after 36.6 * 8 / 6 m.
+    assert manoeuvre.passed_at(bicycle, 10, 8.0) == pytest.approx(10 + 36.6 * 8 / 6)
+    ramp = Lateral(0.0, 0.0, 2.8, 10.0, "oncoming", back_s=40.0)
+    assert list(ramp.at(np.array([0.0, 10.0, 40.0, 47.0, 54.0]))) == pytest.approx([0, 2.8, 2.8, 1.4, 0])
