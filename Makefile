@@ -20,6 +20,7 @@ check: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(PY) benchmarks/open_loop.py
+	$(PY) benchmarks/closed_loop.py
 
 $(VENV)/.installed: $(FILES)
 	@echo "first run: installs into $(VENV), about 3 minutes; afterwards the demo takes about 1 minute"

@@ -1,9 +1,13 @@
 """What the closed loop costs, as ratios measured in one run.
 
-    python benchmarks/closed_loop.py [--only world] [--json FILE]
+    python benchmarks/closed_loop.py [--only world,overhead,waiting,waiting-embedded,memory] [--json FILE]
 
-world     steps/s of the embedded world without camera against Scenic's bare Newtonian simulator on the same scene:
-          >= 0.7; with an 800 x 450 front camera and 4 actors: >= 60 steps/s on one core
+world              steps/s of the embedded world without camera against Scenic's bare Newtonian simulator on the same
+                   scene: >= 0.7; with an 800 x 450 front camera and 4 actors: >= 60 steps/s on one core
+overhead           the loop's own share of a step (referee, logs, track, pilot; not the world, not the agent): < 0.05
+waiting            a model that answers any batch in 200 ms: 8 workers finish 8 episodes >= 6 times faster than one
+waiting-embedded   the same in the embedded world, while all 8 worlds drive
+memory             one world process over 200 episodes: flat
 """
 
 from __future__ import annotations
@@ -16,9 +20,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import drive_memory
+import drive_overhead
+import drive_waiting
 import world_rate
 
-PARTS: dict[str, Callable[[], dict[str, float]]] = {"world": world_rate.measure}
+PARTS: dict[str, Callable[[], dict[str, float]]] = {
+    "world": world_rate.measure,
+    "overhead": drive_overhead.measure,
+    "waiting": drive_waiting.measure,
+    "waiting-embedded": drive_waiting.measure_embedded,
+    "memory": drive_memory.measure,
+}
 
 
 def main() -> int:
@@ -26,12 +39,15 @@ def main() -> int:
     p.add_argument("--only", default=",".join(PARTS))
     p.add_argument("--json", type=Path)
     args = p.parse_args()
+    names = args.only.split(",")
+    if unknown := [name for name in names if name not in PARTS]:
+        p.error(f"--only {','.join(unknown)}: known parts: {', '.join(PARTS)}")
     results: dict[str, dict[str, float]] = {}
-    for name in args.only.split(","):
+    for name in names:
         print(f"{name} ...", flush=True)
         results[name] = PARTS[name]()
         for key, value in results[name].items():
-            print(f"  {key:<52} {value:,.3f}", flush=True)
+            print(f"  {key:<56} {value:,.3f}", flush=True)
     if args.json:
         args.json.write_text(json.dumps(results, indent=1))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -18,7 +19,7 @@ from closedloop_plugin.profiles import profile
 from closedloop_plugin.runner.episode import Cast
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import Task
-from closedloop_plugin.runner.worker import Desk, Plan, drive
+from closedloop_plugin.runner.worker import Desk, Plan, drive, spare_the_scene
 from closedloop_plugin.state import Decision
 from closedloop_plugin.suites import suite
 from closedloop_plugin.worlds.base import Camera, Setup
@@ -58,7 +59,14 @@ def inside() -> dict[str, float]:
         world: Any = EmbeddedWorld(Path(folder))
         for i in range(EPISODES):
             route = routes[i % len(routes)]
-            drive(world, Task("demo", route.id, i, Setup(route, i, (CAMERA,), max_ticks=TICKS)), plan, desk)
+            drive(
+                world,
+                Task("demo", route.id, i, Setup(route, i, (CAMERA,), max_ticks=TICKS)),
+                plan,
+                desk,
+                [spare_the_scene],
+            )
+            gc.unfreeze()
             if i + 1 in (EARLY, EPISODES // 2, EPISODES):
                 seen[i + 1] = _resident()
         world.close()

@@ -6,11 +6,13 @@ worlds in processes of their own, the model asked through its own generate_until
 document is a route, and its answer is the EpisodeRecord as JSON. The same seed gives the scores of `ad2 drive run`.
 
 Environment, over the YAML's settings: AD2_DRIVE_INTERPRETER, AD2_DRIVE_MODE, AD2_DRIVE_PROFILE, AD2_DRIVE_SEED,
-AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD; AD2_DRIVE_OUT keeps the run's folder, so that a run that was stopped goes on.
+AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA; AD2_DRIVE_OUT keeps the run's folder, so that a run that was
+stopped goes on: with the same model and model_args only, and not where lmms-eval was handed a model object.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -49,6 +51,7 @@ DEFAULTS: Mapping[str, Any] = {
     "world": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld",
 }
 TASKS: dict[str, dict[str, Any]] = {}  # task -> its settings, filled when its documents are loaded
+_asked: tuple[str, str] | None = None  # model and model_args of the evaluation that runs, where its caller names them
 
 
 def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -148,7 +151,33 @@ def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
     return download
 
 
+def _wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The last function on the way to `drive` that knows by which name and arguments the model was loaded."""
+
+    @functools.wraps(original)
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        global _asked
+        before, _asked = _asked, _named(kwargs.get("cli_args"))
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _asked = before
+
+    return evaluate
+
+
+def _named(cli: Any) -> tuple[str, str] | None:
+    """Model and model_args as text, without the keys and tokens that may be among them."""
+    model, args = getattr(cli, "model", None), getattr(cli, "model_args", None) or ""
+    if not isinstance(model, str):
+        return None
+    if isinstance(args, Mapping):
+        args = ",".join(f"{key}={value}" for key, value in args.items())
+    return model, evaluator._redact_eval_config_secrets(str(args))
+
+
 def _wrap_agentic(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
     def play(lm: Any, requests: list[Any], agentic_trace_mode: str = "basic", response_cache: Any = None) -> list[str]:
         said: dict[int, str] = {}
         for task in TASKS:
@@ -176,6 +205,11 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
         kept = os.environ.get("AD2_DRIVE_OUT")
         # A folder has one writer: each rank and each task its own.
         folder = Path(kept or scratch) / f"{task}_rank{int(os.environ.get('RANK', 0))}"
+        if _asked is None and (folder / "run.json").exists():
+            raise Ad2Error(
+                f"{folder}: holds a run already, and nothing says whether this is the same model; choose another "
+                "AD2_DRIVE_OUT, or start it through lmms-eval's command line"
+            )
         wish = Wish(
             folder, _world(settings["world"]), profile(settings["profile"]), seed=settings["seed"],
             track=Recipe("closedloop_plugin.show.track:TrackLog"), limits=Limits(settings["workers"]),
@@ -191,7 +225,8 @@ def _driver(lm: Any, generation: Mapping[str, Any], settings: Mapping[str, Any])
     rules = profile(settings["profile"])
     seen = cameras_of(settings["camera"], rules)
     own = {name: generation[name] for name in ("max_new_tokens", "temperature") if name in generation}
-    model = LmmsModel(lm, type(lm).__name__, generation=own)
+    name, args = _asked or (type(lm).__name__, "")
+    model = LmmsModel(lm, name, args, own)
     agent = Talker(model, Prompter(texts_of(None), rules, tuple(c.name for c in seen)), seen)
     spec = settings["interpreter"]
     mode = settings["mode"] if spec == "rules" or settings["mode"] != "rules" else "cng"
@@ -209,8 +244,9 @@ def _doc(lm: Any, request: Any) -> Mapping[str, Any]:
 
 
 def _install() -> None:
-    """Both are looked up at each call, and the YAML that imports us is read before the first."""
+    """All are looked up at each call, and the YAML that imports us is read before the first."""
     ConfigurableTask.download = _wrap_download(ConfigurableTask.download)
+    evaluator.evaluate = _wrap_evaluate(evaluator.evaluate)
     evaluator._run_generate_until_agentic = _wrap_agentic(evaluator._run_generate_until_agentic)
 
 

@@ -19,6 +19,7 @@ from closedloop_plugin.worlds.base import InvalidScene, World
 from lmms_eval_ad2 import __version__
 
 # Status of a user's program that ended itself before the car was through: neither a success nor a failure of the car.
+PROGRAM = "program"  # stands for the scenario type in its record
 PROGRAM_ENDED = "Ended by its program"
 
 
@@ -124,7 +125,10 @@ class Episode:
 
     def _ended(self, why: str) -> tuple[EndReason, str]:
         """The simulation ended itself: for a user's program that is its regular end, see _result for its status."""
-        own = self.task.setup.program is not None and "limit" not in why
+        assert self.truth is not None
+        setup = self.task.setup
+        # By the tick, not by its words: a program's own `terminate after` speaks of a time limit too.
+        own = setup.program is not None and self.truth.tick < setup.max_ticks
         return (EndReason.COMPLETED if own else EndReason.TICK_LIMIT), why
 
     def _result(self, end: EndReason, reason: str, system_s: float) -> Result:
@@ -146,6 +150,7 @@ class Episode:
                     "source": path.source,
                     "sha256": path.sha256,
                     "pieces": [[p.start_m, p.end_m, p.geometry] for p in path.pieces],
+                    "invented": list(path.invented),
                     "experimental": path.experimental,
                 },
                 "events": [list(e) for e in truth.events],
@@ -167,7 +172,7 @@ def blank_record(task: Task, cast: Cast, end: EndReason, reason: str, backend: s
         route_id=task.route_id,
         repetition=task.repetition,
         seed=setup.seed,
-        scenario=route.scenario if route else "program",
+        scenario=route.scenario if route else PROGRAM,
         scenario_name=route.scenario_name if route else task.route_id,
         town=route.town if route else (setup.town.stem if setup.town else ""),
         end=str(end),

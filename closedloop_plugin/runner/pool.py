@@ -90,7 +90,12 @@ class Pool:
         """A new world process. Not multiprocessing's: that one imports the caller's main program anew."""
         here, there = socket.socketpair()
         command = [sys.executable, "-m", "closedloop_plugin.runner", str(there.fileno()), str(os.getpid())]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONUNBUFFERED": "1"}
+        environment = {
+            "OPENBLAS_NUM_THREADS": "1",  # worlds run side by side: a core is enough for each
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
+            "PYTHONUNBUFFERED": "1",
+        }
         log = self._log(number)
         with there, (log or Path(os.devnull)).open("wb") as out:
             process = subprocess.Popen(

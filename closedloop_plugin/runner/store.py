@@ -25,10 +25,11 @@ from typing import IO, Any
 
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
+from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.files import whole_file
 
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Store:
@@ -130,9 +131,13 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
     records = []
     for row, line in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
         try:
-            records.append(EpisodeRecord.from_json(line.decode()))
-        except (ValueError, TypeError) as exc:
-            raise DataError(file, row, "line", "an episode record", line[:80], f"({exc}) Remove it to go on") from exc
+            record = EpisodeRecord.from_json(line.decode())
+            from_episode(record)  # the types of its fields too: what was changed by hand must not fail later, far away
+        except (ValueError, TypeError, AttributeError, RecursionError, DataError) as exc:
+            found = line[:80].decode(errors="replace")
+            hint = f"({exc}) Remove the line, and the same command drives that episode again"
+            raise DataError(file, row, "line", "an episode record", found, hint) from exc
+        records.append(record)
     return records
 
 
@@ -154,16 +159,24 @@ def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any], part: bool = False) -> None:
-    """Nothing where the folder is new or of the same run; else one line that names each difference."""
+    """Nothing where the folder has no episode or is of the same run; else one line that names each difference."""
     if not (folder / "run.json").exists():
         return
     there = read_run(folder)["identity"]
+    if not _begun(folder):
+        return
     differ = differences({k: there.get(k) for k in identity} if part else there, json.loads(json.dumps(identity)))
     if differ:
         raise Ad2Error(
             f"{folder} holds a run with other arguments: {'; '.join(differ)}. Choose another --out, or the same "
             "arguments"
         )
+
+
+def _begun(folder: Path) -> bool:
+    """A start that ended before its first episode, by a wrong map say, binds nobody to its arguments."""
+    file = folder / "episodes.jsonl"
+    return file.is_file() and b"\n" in file.read_bytes()
 
 
 def differences(there: Mapping[str, Any], here: Mapping[str, Any], above: str = "") -> list[str]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -185,9 +186,17 @@ def _serve(pipe: Connection, plan: Plan) -> None:
         while True:
             _, task = pipe.recv()
             pipe.send(("start", task.key, task.setup.seed))
-            pipe.send(("done", drive(world, task, plan, desk, [_Heart(pipe)])))
+            pipe.send(("done", drive(world, task, plan, desk, [_Heart(pipe), spare_the_scene])))
+            gc.unfreeze()
     finally:
         world.close()
+
+
+def spare_the_scene(seen: Tick) -> None:
+    """A compiled scene is 300,000 objects that live until the episode ends. One search for garbage among them takes as
+    long as hundreds of steps, so the collector leaves them alone, until gc.unfreeze() after the episode."""
+    if seen.truth.tick == 0:
+        gc.freeze()
 
 
 class _Heart:

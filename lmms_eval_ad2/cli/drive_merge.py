@@ -38,12 +38,15 @@ def run(args: argparse.Namespace) -> int:
 def _scores(out: Path, records: list[EpisodeRecord], repetitions: int) -> str:
     """The table, where the suite's routes are at hand and still those that were driven."""
     from closedloop_plugin.profiles import profile
+    from closedloop_plugin.runner.episode import PROGRAM
     from closedloop_plugin.runner.store import read_run
     from closedloop_plugin.suites import suite
     from lmms_eval_ad2.cli.drive_report import report
     from lmms_eval_ad2.errors import Ad2Error
 
     identity = read_run(out)["identity"]
+    if records and records[0].scenario == PROGRAM:
+        return "\n" + report(records, (), profile(identity["profile"]), repetitions)
     try:
         found = suite(identity["suite"])
     except Ad2Error:

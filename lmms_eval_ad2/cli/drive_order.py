@@ -83,6 +83,8 @@ def _check(args: argparse.Namespace) -> None:
 
 def _check_driver(args: argparse.Namespace) -> None:
     """Options that would have no effect are refused: a result must not seem to come from what was not there."""
+    if (args.mode == "hybrid") != bool(args.interpreter2):
+        raise Ad2Error("--mode hybrid and --interpreter2 need each other")
     if args.agent.strip() in BUILT_IN:
         idle = [f"--{name.replace('_', '-')}" for name in WORDED if getattr(args, name) is not None]
         if not (args.frames or args.video):
@@ -91,8 +93,6 @@ def _check_driver(args: argparse.Namespace) -> None:
             raise Ad2Error(
                 f"--agent {args.agent} drives by itself: {', '.join(idle)} would have no effect; leave it out"
             )
-    if (args.mode == "hybrid") != bool(args.interpreter2):
-        raise Ad2Error("--mode hybrid and --interpreter2 need each other")
     slow = [spec for spec in (args.interpreter or "rules", args.interpreter2) if spec and spec != "rules"]
     if args.mode in ("cng", "dcs") and not slow:
         raise Ad2Error(f"--mode {args.mode} needs a model as slow system: --interpreter endpoint:... or lmms:...")
@@ -142,8 +142,8 @@ def _check_types(file: str, routes: Sequence[Route]) -> None:
     named = ", ".join(f"{route.id} ({route.scenario})" for route in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
     near = difflib.get_close_matches(unknown[0].scenario, CATALOGUE, 1)
     raise Ad2Error(
-        f"{file}: no program for the scenario type of route {named}; "
-        + (f"did you mean {near[0]}? " if near else "")
+        f"{file}: no program for the scenario type of route {named}. "
+        + (f"Did you mean {near[0]}? " if near else "")
         + "Mend the file, or name the other routes with --routes-ids"
     )
 

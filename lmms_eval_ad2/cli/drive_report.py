@@ -9,7 +9,7 @@ from typing import Any
 from closedloop_plugin.profiles import Profile
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.routes import Route
-from closedloop_plugin.runner.episode import PROGRAM_ENDED
+from closedloop_plugin.runner.episode import PROGRAM, PROGRAM_ENDED
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
 
@@ -72,6 +72,12 @@ def _line(record: EpisodeRecord) -> str:
     hits = sum(len(v) for k, v in record.infractions.items() if k.startswith("collisions"))
     end = record.status.lower() if record.status == PROGRAM_ENDED else record.end
     why = f" ({record.reason})" if record.reason else ""
+    if record.scenario == PROGRAM:  # how far it got along the road says nothing of what the program is about
+        others = sum(len(v) for k, v in record.infractions.items() if not k.startswith(("collisions", "min_speed")))
+        return (
+            f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, {hits} collisions, "
+            f"{others} other infractions"
+        )
     return (
         f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, "
         f"{record.score_route:.1f} % of the route, {hits} collisions, score {record.score_composed:.1f}"

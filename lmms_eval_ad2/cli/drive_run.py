@@ -30,7 +30,7 @@ def register(subparsers: Any) -> None:
     p = subparsers.add_parser(
         "run",
         help="drive a suite and print its scores; the same command goes on where it stopped",
-        description="Drive routes in a simulated world. Every finished episode is on disk at once: after Ctrl-C, a "
+        description="Drive routes in a simulated world. Every finished episode is on disk at once:\nafter Ctrl-C, a "
         "crash or a full disk the same command goes on with those that are missing.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -65,7 +65,7 @@ def _register_driver(who: Any) -> None:
     who.add_argument(
         "--interpreter",
         metavar="SPEC",
-        help="the slow system, which turns an agent's words into controls: rules (default, no model), endpoint:..., lmms:...",
+        help="slow system, for an agent's words: rules (default, no model), endpoint:..., lmms:...",
     )
     who.add_argument("--interpreter2", metavar="SPEC", help="with --mode hybrid: who speaks where there is a threat")
     who.add_argument(
@@ -120,7 +120,7 @@ def _register_running(how: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when every episode ran, 1 when some failed; what the user can mend is an Ad2Error."""
-    from closedloop_plugin.runner.run import FAILED
+    from closedloop_plugin.runner.run import AGAIN, FAILED
     from closedloop_plugin.runner.run import run as drive
     from lmms_eval_ad2.cli.drive_order import ordered
     from lmms_eval_ad2.cli.drive_report import report
@@ -134,4 +134,6 @@ def run(args: argparse.Namespace) -> int:
     for record in failed:
         what = f"route {record.route_id} repetition {record.repetition}"
         print(f"failed: {what}: {record.end}: {record.reason}", file=sys.stderr)
+    if any(r.end in AGAIN for r in failed):
+        print("the same command with --retry-failed tries those again whose world or agent failed", file=sys.stderr)
     return 1 if failed or len(records) < len(order.run.tasks) else 0

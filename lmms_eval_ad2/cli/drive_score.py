@@ -132,7 +132,8 @@ def _repetitions(found: dict[str, Any]) -> str:
         for name, value in spread.items()
         if name != "n" and value["mean"] is not None
     ]
-    return f"Over {spread['n']} repetitions (mean ± standard deviation): " + ", ".join(texts)
+    line = f"Over {spread['n']} repetitions (mean ± standard deviation): " + ", ".join(texts)
+    return textwrap.fill(line, 120, subsequent_indent="  ")
 
 
 def _types(found: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -44,9 +45,9 @@ def task(monkeypatch: pytest.MonkeyPatch) -> str:
     return "ad2drive_test"
 
 
-def requests_for(lm: Model, task: str, ids: list[str]) -> list[Any]:
+def requests_for(lm: Any, task: str, ids: list[str], tokens: int = 16) -> list[Any]:
     lm.task_dict[task] = {"test": [{"id": i} for i in ids]}
-    gen = {"max_new_tokens": 16, "temperature": 0}
+    gen = {"max_new_tokens": tokens, "temperature": 0}
     return [SimpleNamespace(args=("x", gen, None, None, n, task, "test")) for n in range(len(ids))]
 
 
@@ -63,6 +64,80 @@ def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(task:
     found = harness.process_results({"id": "101"}, [lines[1]])
     assert found["driving_score"] == records[1].score_composed
     assert harness.comfortness([found["comfortness"]]) is not None
+
+
+def test_a_stopped_run_goes_on_with_the_same_model_and_arguments_only(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AD2_DRIVE_OUT", str(tmp_path))
+
+    def start(cli: Any) -> tuple[str, Model]:
+        lm = Model("Go straight.")
+        asked = requests_for(lm, task, ["103"])
+        evaluate = harness._wrap_evaluate(lambda **_: harness.drive(lm, asked, task)[0])
+        return evaluate(cli_args=cli), lm
+
+    def cli(args: Any) -> SimpleNamespace:
+        return SimpleNamespace(model="some_model", model_args=args)
+
+    line, first = start(cli("pretrained=/weights/a,api_key=sk-0123456789abcdef"))
+    agent = EpisodeRecord.from_json(line).agent
+    assert (agent["model"], first.batches != []) == ("some_model", True)
+    assert "pretrained=/weights/a" in agent["model_args"] and "0123456789" not in agent["model_args"]
+    again, second = start(cli({"pretrained": "/weights/a", "api_key": "sk-0123456789abcdef"}))
+    assert again == line and second.batches == []
+    with pytest.raises(Ad2Error, match="model_args"):
+        start(cli("pretrained=/weights/b,api_key=sk-0123456789abcdef"))
+    with pytest.raises(Ad2Error, match="nothing says whether this is the same model"):
+        start(None)
+
+
+@pytest.mark.slow
+def test_the_same_model_and_seed_give_the_same_scores_through_the_harness_and_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real world, and a model of lmms-eval's own that says one thing for ever."""
+    from lmms_eval.models import get_model
+
+    from lmms_eval_ad2.cli.main import main
+
+    args = "response=Go straight at a moderate speed."
+    monkeypatch.setenv("AD2_DRIVE_CAMERA", "front@96x54")
+    config = SimpleNamespace(dataset_path="ad2drive:demo", metadata={}, task="ad2drive_real", test_split="test")
+    harness.ConfigurableTask.download(SimpleNamespace(config=config))
+    lm = get_model("dummy").create_from_arg_string(args)
+    asked = requests_for(lm, "ad2drive_real", ["101", "102"], tokens=256)  # as in the YAMLs
+    cli = SimpleNamespace(model="dummy", model_args=args)
+    lines = harness._wrap_evaluate(lambda **_: harness.drive(lm, asked, "ad2drive_real"))(cli_args=cli)
+    ours = [EpisodeRecord.from_json(line) for line in lines]
+
+    order = ["--suite", "demo", "--routes-ids", "101,102", "--agent", f"lmms:dummy,{args}", "--size", "96x54"]
+    assert main(["drive", "run", *order, "--out", str(tmp_path / "run")]) == 0
+    saved = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
+    theirs = sorted(map(EpisodeRecord.from_json, saved), key=lambda r: r.route_id)
+    for a, b in zip(ours, theirs, strict=True):
+        assert scores(a) == scores(b)
+        assert a.agent == b.agent and a.interpreter == b.interpreter
+    assert any(r.score_route > 5.0 for r in ours)  # it really drove
+
+
+def scores(record: EpisodeRecord) -> dict[str, Any]:
+    """All of a record but what a clock measured."""
+    return {k: v for k, v in vars(record).items() if not re.search("wall|system|latency|started|second", k)}
+
+
+def test_lmms_eval_lists_the_tasks_and_a_pattern_of_the_open_loop_ones_leaves_them_out() -> None:
+    from lmms_eval.tasks import TaskManager
+
+    from lmms_eval_ad2.harness.plugin import install
+
+    install()
+    manager = TaskManager()
+    mine = {"ad2drive_demo", "ad2drive_standard"}
+    assert mine <= set(manager.all_tasks)
+    found = set(manager.match_tasks(["ad2_*"]))
+    assert found and not found & mine
+    assert set(manager.match_tasks(["ad2drive_*"])) == mine
 
 
 def test_requests_of_other_tasks_go_to_the_original(task: str) -> None:

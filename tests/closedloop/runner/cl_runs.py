@@ -59,6 +59,6 @@ def essence(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":  # FOLDER: the run that is killed; slow enough to be caught in the middle
-    slow = Recipe("cl_cast:Faulty", {"how": "", "step_s": 0.001})
+    slow = Recipe("cl_cast:Faulty", {"how": "", "step_s": 0.002})
     run_into(Path(sys.argv[1]), tasks(repetitions=2), plan(slow), limits=Limits(workers=2))
     assert Follower.local

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from pathlib import Path
 
 import pytest
-from cl_cast import FarReader, Talker
+from cl_cast import FarReader, Follower, Talker
 from cl_runs import essence, plan, run_into, tasks
 
+from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits
 from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.worker import Desk, drive, spare_the_scene
 from closedloop_plugin.state import EndReason
+from closedloop_plugin.worlds.fake import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
 
 READER = Recipe("cl_cast:Reader")
@@ -23,14 +27,25 @@ def faulty(how: str, **more: object) -> Recipe:
     return Recipe("cl_cast:Faulty", {"how": how, "route": "103", **more})
 
 
-def test_any_number_of_workers_gives_the_same_records_and_tracks(tmp_path: Path) -> None:
-    one = run_into(tmp_path / "1", tasks(), plan(), limits=Limits(workers=1))
-    three = run_into(tmp_path / "3", tasks(), plan(), limits=Limits(workers=3))
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[EpisodeRecord], Path]:
+    """The six episodes in one world, undisturbed, and their folder."""
+    folder = tmp_path_factory.mktemp("clean")
+    return run_into(folder, tasks(), plan(), limits=Limits(workers=1)), folder
+
+
+def test_any_number_of_workers_gives_the_same_records_and_tracks(
+    tmp_path: Path, clean: tuple[list[EpisodeRecord], Path]
+) -> None:
+    one, folder = clean
+    three = run_into(tmp_path, tasks(), plan(), limits=Limits(workers=3))
     assert essence(one) == essence(three)
     assert [r.key for r in one] == [("demo", t.route_id, t.repetition) for t in tasks()]
-    for file in sorted((tmp_path / "1/metric_info").iterdir()):
-        assert file.read_bytes() == (tmp_path / "3/metric_info" / file.name).read_bytes()
-    assert (tmp_path / "1/results.json").exists()
+    names = sorted(f.name for f in (folder / "metric_info").iterdir())
+    assert len(names) == 6
+    for name in names:
+        assert (folder / "metric_info" / name).read_bytes() == (tmp_path / "metric_info" / name).read_bytes()
+    assert (folder / "results.json").exists()
 
 
 def test_seeds_differ_between_episodes_and_reach_the_world(tmp_path: Path) -> None:
@@ -38,29 +53,30 @@ def test_seeds_differ_between_episodes_and_reach_the_world(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("how", ["die", "raise"])
-def test_an_episode_whose_world_fails_once_is_tried_again(tmp_path: Path, how: str) -> None:
-    clean = run_into(tmp_path / "clean", tasks(), plan())
+def test_an_episode_whose_world_fails_once_is_tried_again(
+    tmp_path: Path, how: str, clean: tuple[list[EpisodeRecord], Path]
+) -> None:
     bad = faulty(how, once=str(tmp_path / "happened"))
     records = run_into(tmp_path / "bad", tasks(), plan(bad))
-    assert essence(records) == essence(clean)
+    assert essence(records) == essence(clean[0])
     assert [r.counts.get("retries") for r in records] == [None, None, 1, None, None, None]
 
 
 @pytest.mark.parametrize(("how", "why"), [("die", "signal 9.*about to die"), ("raise", "WorldError: lost a frame")])
 def test_a_world_that_always_fails_is_recorded_with_its_reason(tmp_path: Path, how: str, why: str) -> None:
-    records = run_into(tmp_path, tasks(), plan(faulty(how)))
+    records = run_into(tmp_path, tasks(routes=4), plan(faulty(how)))
     bad = records[2]
     assert (bad.end, bad.status) == (EndReason.WORLD_FAILED, "Failed - Simulation crashed")
     assert bad.counts == {"retries": 2}
     assert pytest.importorskip("re").search(why, bad.reason)
     assert (bad.score_composed, bad.world["backend"]) == (0.0, "fake")
-    assert [r.end for r in records if r is not bad] == ["completed"] * 5
+    assert [r.end for r in records if r is not bad] == ["completed"] * 3
 
 
 def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path) -> None:
     limits = Limits(workers=2, world_timeout_s=2.0)
     bad = faulty("hang", once=str(tmp_path / "happened"))
-    records = run_into(tmp_path / "run", tasks(), plan(bad), limits=limits)
+    records = run_into(tmp_path / "run", tasks(routes=4), plan(bad), limits=limits)
     assert records[2].counts["retries"] == 1
     assert {r.end for r in records} == {"completed"}
 
@@ -75,9 +91,9 @@ def test_a_hang_without_end_is_recorded(tmp_path: Path) -> None:
 def test_failed_episodes_are_run_again_only_on_request(tmp_path: Path) -> None:
     once = str(tmp_path / "happened")
     bad, limits = plan(faulty("die", once=once)), Limits(workers=2, retries=0)
-    assert run_into(tmp_path / "run", tasks(), bad, limits=limits)[2].end == "world failed"
-    assert run_into(tmp_path / "run", tasks(), bad, limits=limits)[2].end == "world failed"
-    assert run_into(tmp_path / "run", tasks(), bad, limits=limits, retry_failed=True)[2].end == "completed"
+    assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits)[2].end == "world failed"
+    assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits)[2].end == "world failed"
+    assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits, retry_failed=True)[2].end == "completed"
 
 
 def test_a_rejected_scene_is_an_invalid_episode_and_the_run_goes_on(tmp_path: Path) -> None:
@@ -148,3 +164,12 @@ def test_eight_worlds_share_a_slow_model(tmp_path: Path) -> None:
     run_into(tmp_path, todo, how, agent, limits=Limits(workers=8))
     print(f"{time.monotonic() - started:.1f} s, {len(agent.batches)} batches of {sum(agent.batches)} questions")
     assert sum(agent.batches) / len(agent.batches) > 5
+
+
+def test_the_collector_leaves_the_scene_alone_until_it_is_told_otherwise() -> None:
+    before, how = gc.get_freeze_count(), plan()
+    try:
+        drive(FakeWorld(), tasks(max_ticks=2)[0], how, Desk(how, Follower(), None, None), [spare_the_scene])
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()

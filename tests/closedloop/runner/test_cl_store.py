@@ -65,7 +65,8 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_cut(tmp_path: Path)
 
 
 def test_another_run_is_refused_and_each_difference_named(tmp_path: Path) -> None:
-    opened(tmp_path).close()
+    with opened(tmp_path) as store:
+        store.save(Result(record(0)))  # a folder without an episode binds nobody
     with pytest.raises(Ad2Error, match=r"seed is 1 there and 2 here") as caught:
         Store(tmp_path, {**IDENTITY, "seed": 2}, SELECTION)
     assert "\n" not in str(caught.value)
@@ -87,6 +88,8 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_foreign_run_json_is_one_line(tmp_path: Path) -> None:
+    with opened(tmp_path) as store:
+        store.save(Result(record(0)))
     (tmp_path / "run.json").write_text("[1]")
     with pytest.raises(Ad2Error, match=r"run.json: not a run description"):
         opened(tmp_path)

@@ -303,7 +303,7 @@ def test_an_error_in_a_program_of_ours_is_the_worlds(
     ours.write_text(HEAD + EGO + FAILING.format(line="deeper()"))
     monkeypatch.setattr("closedloop_plugin.worlds.embedded.world._known", lambda route, program: (Layout(), ours))
     world.reset(Setup(ROUTE, 1, traffic=False))
-    with pytest.raises(WorldError, match="ours.scenic, line 8: IndexError"):
+    with pytest.raises(WorldError, match=r"ours\.scenic, line 8: IndexError"):
         drive(world, GAS, 30)
 
 
@@ -342,7 +342,7 @@ def test_houses_stop_a_car_that_leaves_the_road_and_are_not_built_before(world: 
     assert world._simulation.surroundings.walls._rows is None
     for _ in range(300):
         world.step(Control(0.25, 0.6, 0.0))
-        hits = [c for c in world.truth().contacts]
+        hits = world.truth().contacts
         if hits:
             break
     assert hits[0].kind is Kind.BLOCKER and hits[0].actor.startswith("house") and hits[0].impulse > 1000

@@ -1,0 +1,184 @@
+"""What a new user of `ad2 drive` does wrong, and what must not be lost by it. In the fake world."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from closedloop_plugin.suites import DEMO
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.llm.fake import serve
+
+FAKE = ("--world", "closedloop_plugin.worlds.fake:FakeWorld")
+
+
+def drive(*words: object) -> int:
+    return main(["drive", *map(str, words)])
+
+
+def run_demo(out: Path, *words: object, agent: str = "still", routes: str = "101") -> int:
+    return drive("run", "--suite", "demo", "--routes-ids", routes, "--agent", agent, "--out", out, *FAKE, *words)
+
+
+def one_line(capsys: pytest.CaptureFixture[str]) -> str:
+    """The message of a command that went wrong; the progress bar's lines stand before it."""
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    return error.strip().splitlines()[-1]
+
+
+@pytest.fixture
+def web_page() -> Iterator[str]:
+    """A port where somebody answers, and it is no model."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<html><body>hello</body></html>"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--tasks", "action"), "--agent still drives by itself: --tasks would have no effect"),
+        (("--fine-grained", "prompt"), "--fine-grained would have no effect"),
+        (("--mode", "cng"), "--mode would have no effect"),
+        (("--size", "64x36"), "--size would have no effect"),
+        (("--shard", "3/2"), "--shard 3/2: i runs from 1 to N"),
+        (("--routes-ids", " , "), "expected ids with commas between"),
+        (("--agent", "endpoint:m@http://127.0.0.1:9/v1,max_retries=0"), "no endpoint answers at http://127.0.0.1:9/v1"),
+        (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--mode", "dcs"), "--mode dcs needs a model as slow system"),
+        (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--describer", "offline"), "give --interpreter too"),
+        (("--agent", "exprt"), "did you mean 'expert'"),
+    ],
+)
+def test_a_mistake_is_named_and_leaves_no_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[object, ...], message: str
+) -> None:
+    assert run_demo(tmp_path / "o", *words) == 2
+    assert message in one_line(capsys)
+    assert not (tmp_path / "o").exists()
+
+
+def test_an_unknown_scenario_type_is_named_before_anything_drives(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.xml"
+    file.write_text(DEMO.read_text().replace('type="ParkedObstacle"', 'type="ParkedObstacel"'))
+    assert drive("run", "--suite", file, "--agent", "still", "--out", tmp_path / "o") == 2
+    said = one_line(capsys)
+    assert "(ParkedObstacel). Did you mean ParkedObstacle?" in said
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("place", ["file", "below"])
+def test_a_folder_that_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str) -> None:
+    (tmp_path / "file").write_text("")
+    assert run_demo(tmp_path / ("file" if place == "file" else "file/o")) == 2
+    assert "choose another place" in one_line(capsys)
+
+
+def test_another_run_s_folder_is_refused_before_a_model_is_reached(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_demo(tmp_path / "o") == 0
+    nobody = "endpoint:m@http://127.0.0.1:9/v1"
+    assert run_demo(tmp_path / "o", "--seed", 7, agent=nobody) == 2
+    assert "seed is 0 there and 7 here" in one_line(capsys)
+    assert run_demo(tmp_path / "o", agent="straight") == 2
+    assert 'agent.name is "still" there and "straight" here' in one_line(capsys)
+    assert run_demo(tmp_path / "o", "--frames", "--size", "64x36") == 0  # what is kept of a run is no part of it
+
+
+def test_a_start_without_an_episode_binds_nobody(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("run", "--suite", "demo", "--limit", 1, "--agent", "still", "--out", tmp_path / "o")
+    assert drive(*words, "--world", "no.such:World") == 2
+    assert "cannot be imported" in one_line(capsys)
+    assert drive(*words, *FAKE) == 0
+
+
+def test_a_port_without_a_model_is_no_driving_result(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], web_page: str
+) -> None:
+    """Neither as fast nor as slow system; and the same command goes on when a model is there."""
+    assert (
+        run_demo(tmp_path / "o", "--size", "64x36", agent=f"endpoint:m@{web_page},max_retries=0", routes="101,102") == 2
+    )
+    assert "the agent answers nothing" in (said := one_line(capsys))
+    assert "<html>" in said
+    assert (tmp_path / "o/episodes.jsonl").read_text() == ""
+    with serve(reply="Keep going straight") as server:
+        slow = ("--interpreter", f"endpoint:m@{web_page},max_retries=0", "--mode", "cng", "--size", "64x36")
+        assert run_demo(tmp_path / "o", *slow, agent=f"endpoint:m@{server.url}") == 2
+        assert "slow system: no_reply" in one_line(capsys)
+        assert run_demo(tmp_path / "o", "--size", "64x36", agent=f"endpoint:m@{server.url}") == 0
+
+
+def test_one_silent_episode_beside_others_is_a_failure_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Ten failures end the first; the rest of the suite is driven, and the exit code tells."""
+    with serve(reply="Keep going straight", failures=["500"] * 10) as server:
+        agent = f"endpoint:m@{server.url},max_retries=0"
+        words = ("--size", "64x36", "--decision-hz", 1)
+        assert run_demo(tmp_path / "o", *words, agent=agent, routes="101,102") == 1
+        said = capsys.readouterr().err
+        assert "failed: route 101 repetition 0: agent failed: 10 failures in a row" in said
+        assert "--retry-failed tries those again" in said
+        assert run_demo(tmp_path / "o", *words, "--retry-failed", agent=agent, routes="101,102") == 0
+
+
+def test_a_record_that_was_changed_by_hand_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_demo(tmp_path / "o", routes="101,102") == 0
+    file = tmp_path / "o/episodes.jsonl"
+    first, second = file.read_text().splitlines()
+    file.write_text(f"{first}\n{json.dumps({**json.loads(second), 'infractions': 3})}\n")
+    assert run_demo(tmp_path / "o", routes="101,102") == 2
+    assert "episodes.jsonl, row 2" in (said := one_line(capsys))
+    assert "Remove the line" in said
+    file.write_text(f"{first}\n")
+    assert run_demo(tmp_path / "o", routes="101,102") == 0
+
+
+def test_the_official_file_counts_what_was_not_driven(tmp_path: Path) -> None:
+    """Two of the suite's six routes, once: the file's mean is over six, as the official script's is over 220."""
+    assert run_demo(tmp_path / "o", agent="expert", routes="101,102") == 0
+    found = json.loads((tmp_path / "o/results.json").read_text())
+    scores = [r["scores"]["score_composed"] for r in found["_checkpoint"]["records"]]
+    assert sum(scores) > 0
+    assert found["driving score"] == pytest.approx(sum(scores) / 6)
+
+
+def test_the_table_fits_and_says_which_maps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_demo(tmp_path / "o", "--repetitions", 2, agent="random", routes="101,104") == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 120
+    assert "maps of the episodes: 4 corridor" in out
+    assert "Over 2 repetitions (mean ± standard deviation)" in out
+
+
+def test_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        drive("run", "--help")
+    assert end.value.code == 0
+    said = capsys.readouterr().out
+    for word in ("examples:", "endpoint:MODEL@URL", "exit code:", "ad2 drive score"):
+        assert word in said
