@@ -1,6 +1,6 @@
 """Does embedded220 discriminate? Six drivers that need no model, all 220 routes, one table.
 
-    python benchmarks/embedded220.py bench2drive220.xml [--out runs/embedded220] [--workers 2] [--write docs/results-embedded220.md]
+    python benchmarks/embedded220.py bench2drive220.xml [--out DIR] [--workers 2] [--write docs/results-embedded220.md]
 
 Runs `ad2 drive run --suite embedded220` for each (a second start goes on where it stopped) and prints a Markdown table.
 `--write FILE` puts it between the file's marker lines.

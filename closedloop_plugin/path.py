@@ -27,6 +27,9 @@ class Path:
         d = np.gradient(self.xy, self.s, axis=0)
         self.yaw = np.unwrap(np.arctan2(d[:, 1], d[:, 0]))
         self.curvature = np.gradient(self.yaw, self.s)  # 1/m, left > 0
+        # Of each piece, for locate: x and y of its start, of its vector, and the vector's square.
+        (self._ax, self._ay), (self._bx, self._by) = self.xy[:-1].T.copy(), np.diff(self.xy, axis=0).T.copy()
+        self._bb = self._bx * self._bx + self._by * self._by
 
     def pose(self, s: float, d: float = 0.0) -> tuple[float, float, float]:
         """(x, y, yaw) at s metres along and d metres to the left; beyond an end it goes straight on."""
@@ -41,26 +44,23 @@ class Path:
 
         Before the start and beyond the end the line goes straight on, as in `pose`: s < 0 or s > length.
         """
-        lo, hi = 0, len(self.s)
+        lo, hi = 0, len(self._bb)
         if near is not None:
-            lo = int(np.searchsorted(self.s, near - reach))
-            hi = int(np.searchsorted(self.s, near + reach)) + 1
-            lo, hi = min(lo, len(self.s) - 2), min(max(hi, lo + 2), len(self.s))
-        a, b = self.xy[lo : hi - 1], self.xy[lo + 1 : hi]
-        ab = b - a
-        p = np.array([x, y])
-        t = ((p - a) * ab).sum(1) / (ab * ab).sum(1)
-        low, high = np.zeros(len(t)), np.ones(len(t))
-        if lo == 0:
-            low[0] = -np.inf
-        if hi == len(self.s):
-            high[-1] = np.inf
-        t = np.clip(t, low, high)
-        foot = a + t[:, None] * ab
-        gap = ((p - foot) ** 2).sum(1)
+            first, last = self.s.searchsorted((near - reach, near + reach))
+            lo = min(int(first), hi - 1)
+            hi = min(max(int(last), lo + 1), hi)
+        ax, ay, bx, by = self._ax[lo:hi], self._ay[lo:hi], self._bx[lo:hi], self._by[lo:hi]
+        along = ((x - ax) * bx + (y - ay) * by) / self._bb[lo:hi]
+        t = np.minimum(np.maximum(along, 0.0), 1.0)
+        if lo == 0 and along[0] < 0.0:
+            t[0] = along[0]
+        if hi == len(self._bb) and along[-1] > 1.0:
+            t[-1] = along[-1]
+        gx, gy = x - (ax + t * bx), y - (ay + t * by)
+        gap = gx * gx + gy * gy
         i = int(gap.argmin())
         s = float(self.s[lo + i] + t[i] * (self.s[lo + i + 1] - self.s[lo + i]))
-        side = ab[i, 0] * (y - a[i, 1]) - ab[i, 1] * (x - a[i, 0])
+        side = bx[i] * (y - ay[i]) - by[i] * (x - ax[i])
         return s, math.copysign(math.sqrt(float(gap[i])), side)
 
     def bend(self, s: float, ahead: float) -> float:

@@ -1,4 +1,4 @@
-"""Rules of a benchmark: rates, limits, penalties, post-processing. A result names its profile; scores of two never mix."""
+"""Rules of a benchmark: rates, limits, penalties, post-processing. A result names its profile; two never mix."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ class EpisodeRecord:
     interpreter: dict[str, Any] | None
     profile: str
     world: dict[str, Any]  # backend, version, waiting: "waits" | "latency 0.5" | "latency measured"
-    map: dict[str, Any]  # source, sha256, pieces [[from, to, kind]], experimental
+    map: dict[str, Any]  # source, sha256, pieces [[from, to, kind]], invented, experimental
     weather: dict[str, float] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)  # decisions, unparsed, unparsed by reason, agent_errors, retries
+    counts: dict[str, int] = field(default_factory=dict)  # decisions, unparsed (also by reason), agent_errors, retries
     events: list[tuple[float, str]] = field(default_factory=list)  # of the scenario, (s, name)
     places: list[dict[str, Any]] = field(default_factory=list)  # infractions to draw: kind, time_s, x, y, text
     comfort: dict[str, Any] = field(default_factory=dict)  # official and corrected share, segments

@@ -5,9 +5,10 @@ from __future__ import annotations
 from closedloop_plugin.scoring.efficiency import message, percent
 from closedloop_plugin.scoring.referee_finding import Finding
 from closedloop_plugin.scoring.referee_progress import Progress
-from closedloop_plugin.state import VEHICLES, Truth
+from closedloop_plugin.state import VEHICLES, Kind, Truth
 
 SEGMENTS = 20  # of 5 %
+MOTOR = VEHICLES - {Kind.BICYCLE}  # a cyclist is no measure of the traffic's speed
 STILL = 1e-3  # m/s: a parked car's numerical rest is no speed
 
 
@@ -20,7 +21,7 @@ class TrafficSpeed:
         self._ticks = 0
 
     def tick(self, truth: Truth, progress: Progress) -> list[Finding]:
-        speeds = [abs(a.speed) for a in truth.actors if a.role == "background" and a.kind in VEHICLES]
+        speeds = [abs(a.speed) for a in truth.actors if a.role == "background" and a.kind in MOTOR]
         if speeds:
             self._ego += abs(truth.ego.speed)
             self._traffic += sum(v for v in speeds if v > STILL) / len(speeds)

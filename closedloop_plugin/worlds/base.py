@@ -28,7 +28,7 @@ class Camera:
 
 @dataclass(frozen=True)
 class Setup:
-    """One episode to run. Either `route` (its scenario comes from the catalogue) or `program`, a user's .scenic file."""
+    """One episode to run: a `route` (its scenario comes from the catalogue) or a `program`, a user's .scenic file."""
 
     route: Route | None
     seed: int

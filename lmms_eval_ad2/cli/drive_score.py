@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from closedloop_plugin.routes import Route
     from closedloop_plugin.scoring.official import Results
 
 NONE = "–"
@@ -24,7 +25,7 @@ def register(subparsers: Any) -> None:
         "repetition the last counts.",
     )
     p.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
-    p.add_argument("--routes", type=Path, required=True, metavar="ROUTES.xml", help="the route file that was driven")
+    p.add_argument("--routes", required=True, metavar="FILE|SUITE", help="what was driven: its route file, or demo ...")
     p.add_argument("--profile", help="rules of scoring (default: the results' own; official files: bench2drive)")
     p.add_argument("--repetitions", type=int, metavar="N", help="of each route (default: as the records number them)")
     p.add_argument("--apart", action="store_true", help="each RESULTS is one repetition of its own")
@@ -37,11 +38,10 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.profiles import profile
-    from closedloop_plugin.routes import read_routes
     from closedloop_plugin.scoring import comfort, official, summary
     from lmms_eval_ad2.errors import Ad2Error
 
-    routes = read_routes(args.routes)
+    routes = driven(args.routes)
     results = official.read_apart(args.results) if args.apart else official.read(args.results)
     records = results.records
     repetitions = 1 + max(r.repetition for r in records) if args.repetitions is None else args.repetitions
@@ -64,8 +64,17 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps({**found, "routes": str(args.routes), "files": list(results.files)}, indent=1))
     else:
-        print(render(found, args.routes.name, results.files))
+        print(render(found, Path(args.routes).name, results.files))
     return 0
+
+
+def driven(name: str) -> list[Route]:
+    """The routes of a file, or of a suite by its name."""
+    from closedloop_plugin.routes import read_routes
+    from closedloop_plugin.suites import suite
+
+    known = "/" not in name and not name.endswith(".xml")
+    return list(suite(name, world=None).routes) if known and not Path(name).exists() else read_routes(Path(name))
 
 
 def render(found: dict[str, Any], routes: str, files: tuple[str, ...] = ()) -> str:

@@ -130,7 +130,6 @@ class Background:
             return
         self._taken.append((x, y))
         body = Body(f"b{len(self.bodies)}", kind, Motion(x, y, yaw, rail.now or 0.0), length, width, height)
-        # The role is who counts for Efficiency: the mean is over motor vehicles, and the referee counts any vehicle.
-        body.role = "scenario" if kind is Kind.BICYCLE else "background"
+        body.role = "background"
         body.colour, body.rail = colour, rail
         self.bodies.append(body)
