@@ -306,6 +306,7 @@ def test_means_over_the_ticks_that_had_traffic() -> None:
         (),
         (OTHER,),  # the scenario's car
         (replace(OTHER, kind=Kind.PEDESTRIAN, role="background"),),
+        (replace(OTHER, kind=Kind.BICYCLE, role="background"),),
         _traffic(0.0, 1e-9),  # parked, with the rest of a brake's arithmetic
     ],
 )

@@ -74,7 +74,7 @@ def test_people_cycle_on_the_far_shoulder_past_the_cars_and_do_not_count_as_surr
     objects = [SimpleNamespace(position=(0.0, 0.0), rail=None)]
     background = Background(stage, network, objects, 1, ground)
     cyclists = [b for b in background.bodies if b.kind is Kind.BICYCLE]
-    assert 1 <= len(cyclists) <= 2 and all(b.role == "scenario" for b in cyclists)
+    assert 1 <= len(cyclists) <= 2 and all(b.role == "background" for b in cyclists)
     bicycle = cyclists[0]
     assert bicycle.rail is not None
     behind = Body("x", Kind.TRUCK, Motion(0, 0, 0), *size_of("truck"))
