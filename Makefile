@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/ad2 demo --out runs/demo
 
 test: $(VENV)/.installed-dev
-	@echo "the tests take 8 to 9 minutes on two cores"
+	@echo "the tests take about 12 minutes on two cores"
 	$(PY) -m pytest -n 2 --durations=10
 
 check: $(VENV)/.installed-dev
@@ -23,7 +23,7 @@ bench: $(VENV)/.installed-dev
 	$(PY) benchmarks/closed_loop.py
 
 $(VENV)/.installed: $(FILES)
-	@echo "first run: installs into $(VENV), about 3 minutes; afterwards the demo takes about 1 minute"
+	@echo "first run: installs into $(VENV), about 3 minutes; afterwards the demo takes about 2 minutes"
 	$(PYTHON) scripts/install.py --venv $(VENV) --extras drive
 	@touch $@
 
