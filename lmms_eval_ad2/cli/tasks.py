@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import functools
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("!function", lambda loader, node: node.value)
+
+DRIVES = "ad2drive:"  # dataset of a closed-loop task: a suite of routes, not a release
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +32,8 @@ class TaskFile:
     group: bool = False
 
     def ready(self) -> bool:
+        if self.dataset.startswith(DRIVES):
+            return self._drives()
         from lmms_eval_ad2.errors import Ad2Error
         from lmms_eval_ad2.library import open_dataset
 
@@ -40,7 +45,20 @@ class TaskFile:
             return False
         return True
 
+    def _drives(self) -> bool:
+        """Closed loop: its data are a suite of routes, and it needs the drive extra."""
+        from closedloop_plugin.suites import suite
+        from lmms_eval_ad2.errors import Ad2Error
+
+        try:
+            suite(self.dataset.removeprefix(DRIVES))
+        except Ad2Error:
+            return False
+        return find_spec("scenic") is not None
+
     def hint(self) -> str:
+        if self.dataset.startswith(DRIVES):
+            return "ad2 drive routes add bench2drive220.xml, with pip install 'lmms-eval-ad2[drive]'"
         split = "" if self.split == "test" else f" --split {self.split}"
         return f"ad2 data import {self.dataset} SOURCE{split}"
 

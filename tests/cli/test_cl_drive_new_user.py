@@ -182,3 +182,14 @@ def test_help_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) ->
     said = capsys.readouterr().out
     for word in ("examples:", "endpoint:MODEL@URL", "exit code:", "ad2 drive score"):
         assert word in said
+
+
+def test_closed_loop_tasks_are_listed_with_what_they_need(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from lmms_eval_ad2.cli.tasks import TaskFile
+
+    monkeypatch.setenv("AD2_HOME", str(tmp_path))
+    monkeypatch.delenv("AD2_BENCH2DRIVE_ROUTES", raising=False)
+    assert TaskFile("ad2drive_demo", "ad2drive:demo", "test", "").ready()
+    standard = TaskFile("ad2drive_standard", "ad2drive:embedded220", "test", "")
+    assert not standard.ready()
+    assert "ad2 drive routes add" in standard.hint()
