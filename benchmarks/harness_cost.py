@@ -124,6 +124,10 @@ def inside(folder: Path) -> dict[str, float]:
             )
             if i:  # the first round warms caches of both
                 kept.append(time.perf_counter() - started)
+    return _figures(times)
+
+
+def _figures(times: dict[str, list[float]]) -> dict[str, float]:
     lean, ours = (statistics.median(times[t]) for t in times)
     ratios = [b / a for a, b in zip(times["lean_mc"], times["ad2_perception_base"], strict=True)]
     return {

@@ -67,8 +67,10 @@ def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     for name in ("seed", "workers"):
         try:
             settings[name] = int(settings[name])
-        except ValueError:
+        except (TypeError, ValueError):
             raise Ad2Error(f"AD2_DRIVE_{name.upper()}: expected a whole number, found '{settings[name]}'") from None
+    if settings["workers"] < 1:
+        raise Ad2Error(f"AD2_DRIVE_WORKERS {settings['workers']}: 1 or more")
     return settings
 
 
@@ -88,12 +90,16 @@ def doc_to_target(doc: Mapping[str, Any]) -> str:
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
-    """Each metric's value of one route; where it is a mean over the run, the record itself (see `aggregated`)."""
+    """Each metric's value of one route; where it is a mean over the run, the record itself (see `aggregated`).
+
+    A route on an experimental map has no score: it stands in no mean, as in `ad2 drive run`.
+    """
     line = results[0]
     record = EpisodeRecord.from_json(line)
-    own = {"driving_score": record.score_composed, "success_rate": 100.0 * record.success}
+    counts = not record.map.get("experimental", False)
     return {
-        **own,
+        "driving_score": record.score_composed if counts else None,
+        "success_rate": 100.0 * record.success if counts else None,
         "efficiency": line,
         "comfortness": line,
         "skill_score": line,
@@ -101,8 +107,9 @@ def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str,
     }
 
 
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
+def mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def total(values: Sequence[int]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -69,7 +69,9 @@ class Path:
         return float(b - a)
 
 
-def commands(path: Path, junctions: Sequence[tuple[float, float]], changes: Sequence[tuple[float, float, int]] = ()):
+def commands(
+    path: Path, junctions: Sequence[tuple[float, float]], changes: Sequence[tuple[float, float, int]] = ()
+) -> Callable[[float], Command]:
     """A function s -> Command. `junctions`: (from, to) in m along; `changes`: (from, to, +1 left | -1 right).
 
     A command is given from 15 m before the place, as a navigator does.

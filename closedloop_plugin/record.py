@@ -51,7 +51,7 @@ class EpisodeRecord:
     map: dict[str, Any]  # source, sha256, pieces [[from, to, kind]], invented, experimental
     weather: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # decisions, unparsed (also by reason), agent_errors, retries
-    events: list[tuple[float, str]] = field(default_factory=list)  # of the scenario, (s, name)
+    events: list[tuple[float, str]] = field(default_factory=list)  # of the scenario, (time in s, name)
     places: list[dict[str, Any]] = field(default_factory=list)  # infractions to draw: kind, time_s, x, y, text
     comfort: dict[str, Any] = field(default_factory=dict)  # official and corrected share, segments
     junctions_passed: int | None = None

@@ -52,6 +52,22 @@ class Route:
 
 
 LOCATIONS = ("start_actor_flow", "end_actor_flow", "other_actor_location", "end_location")
+DIRECTIONS = ("left", "right", "opposite")
+NUMBERS = frozenset(
+    (
+        "distance",
+        "speed",
+        "flow_speed",
+        "crossing_angle",
+        "offset",
+        "frequency",
+        "source_dist_interval",
+        "bicycle_speed",
+        "bicycle_drive_distance",
+        "front_vehicle_distance",
+        "behind_vehicle_distance",
+    )
+)
 
 
 def read_routes(file: File) -> list[Route]:
@@ -137,6 +153,10 @@ def _param(file: File, row: str, node: ET.Element) -> Any:
     value = node.get("value")
     if value is None:
         raise DataError(file, row, node.tag, "a value, or from and to", dict(node.attrib))
+    if node.tag == "direction" and value not in DIRECTIONS:
+        raise DataError(file, row, node.tag, " or ".join(DIRECTIONS), value)
+    if node.tag in NUMBERS:
+        return _number(file, row, node, "value")
     try:
         return float(value)
     except ValueError:

@@ -95,7 +95,9 @@ class Actor:
     colour: tuple[int, int, int] = (120, 120, 130)  # RGB
     lamps: frozenset[str] = frozenset()  # of: brake, left, right, hazard, siren, headlights, reverse
     doors: frozenset[str] = frozenset()  # of: left, right
-    role: str = "scenario"  # ego | scenario | background
+    # ego | scenario | background. Efficiency compares with the background; where a scenario leaves no lane for one, the
+    # world gives this role to the cars that the scenario itself sends along.
+    role: str = "scenario"
 
 
 class Signal(StrEnum):
@@ -145,9 +147,9 @@ class Truth:
     tick: int
     time_s: float
     ego: Actor
-    actors: tuple[Actor, ...] = ()
+    actors: tuple[Actor, ...] = ()  # everybody else that is on the stage
     signals: Mapping[str, Signal] = field(default_factory=dict)  # by StopLine.id
-    contacts: tuple[Contact, ...] = ()
+    contacts: tuple[Contact, ...] = ()  # of the ego; `actor` may be a house, which is nobody in `actors`
     surface: Surface = Surface.LANE
     oncoming_allowed: bool = False  # a TwoWays scenario: the other lane must be used, it counts as no infraction
     events: tuple[tuple[float, str], ...] = ()  # (time_s, name) from the scenario so far: "trigger", "act", "end", ...
@@ -161,7 +163,7 @@ class Observation:
     time_s: float
     speed: float  # m/s
     command: Command
-    target: tuple[float, float]  # next route point, ego frame: metres forward, metres to the LEFT
+    target: tuple[float, float]  # a route point some metres ahead, ego frame: metres forward, to the LEFT
     images: Callable[[str], np.ndarray]  # camera name -> (H, W, 3) uint8 RGB, rendered when asked for
     speed_limit: float = 50 / 3.6  # m/s
 

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 import functools
 import io
+import re
 import time
 from collections.abc import Mapping, Sequence
 from importlib import metadata
@@ -21,13 +22,15 @@ MAX_TOKENS = 256
 # Of our own in a spec; everything else goes to the model's class.
 GENERATION = ("max_new_tokens", "temperature")
 _TASK, _SPLIT = "ad2_drive", "run"
+# Arguments whose value stands in no record, log or message: api_key=, token=, hf_token=, openai_key= ...
+_SECRET = re.compile(r"(?i)\b([\w-]*(?:key|token|secret|password)\s*=)[^,]*")
 
 
 class LmmsModel:
     """`lm`: a loaded lmms-eval model; its task_dict gets one entry for the time of a call."""
 
     def __init__(self, lm: Any, name: str, args: str = "", generation: Mapping[str, Any] | None = None) -> None:
-        self.lm, self.name, self.args = lm, f"lmms:{name}", args
+        self.lm, self.name, self.args = lm, f"lmms:{name}", without_secrets(args)
         self._generation = {"max_new_tokens": MAX_TOKENS, "temperature": 0.0, **(generation or {})}
         self._generation["do_sample"] = self._generation["temperature"] > 0
 
@@ -41,7 +44,7 @@ class LmmsModel:
         try:
             given = dict(utils.simple_parse_args_string(args))
         except ValueError:
-            raise Ad2Error(f"lmms:{spec}: expected KEY=VALUE, separated by commas, after the model's name") from None
+            raise Ad2Error(f"lmms:{name}: expected KEY=VALUE, separated by commas, after the model's name") from None
         generation = {key: given.pop(key) for key in GENERATION if key in given}
         for key, value in generation.items():
             if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
@@ -89,6 +92,11 @@ class LmmsModel:
         if not getattr(self.lm, "is_simple", True):
             args = (question.text, functools.partial(_messages, question.text), settings, *where)
         return instance("generate_until", args, 0, {"task": _TASK, "doc_id": index, "repeats": 1})
+
+
+def without_secrets(args: str) -> str:
+    """model_args as they may be written down: every run.json, record and result file carries them."""
+    return _SECRET.sub(r"\1[REDACTED]", args)
 
 
 def _visuals(doc: list[Image.Image]) -> list[Image.Image]:

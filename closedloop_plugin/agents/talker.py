@@ -93,7 +93,7 @@ class Talker:
 
 
 def _joined(decision: Decision, said: Said) -> Decision:
-    """The command with its suffix behind it ("Keep going straight with speed = 0.5")."""
+    """The command with its suffix behind it ("Keep going straight. with speed = 0.5")."""
     seconds = decision.latency_s + said.seconds
     if said.error is not None:
         return replace(decision, latency_s=seconds, error=f"suffix: {said.error}")

@@ -55,4 +55,4 @@ class RoadMap:
     speed_limit: float = 50 / 3.6  # m/s
     experimental: bool = False  # topology not sound: kept out of headline means
     invented: tuple[str, ...] = ()  # what the map holds and no source says; () for a town's own file
-    facts: dict[str, Any] = field(default_factory=dict)  # arms and flows for scenario programs: see corridor.py
+    facts: dict[str, Any] = field(default_factory=dict)  # for scenario programs: table in docs/closed-loop.md

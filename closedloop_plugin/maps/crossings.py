@@ -54,7 +54,6 @@ class Crossing:
             arm = arms[names[group.lanes[0].key[0]]]
             lane = come if come in group.lanes else group.lanes[-1]
             arm["in"] = pose(lane.centre, -1)
-            arm["far_in"] = pose(behind(town, lane), 0)
         for road, lanes in self.leaving.items():
             lane = go if go in lanes else lanes[-1]
             arms[names[road]]["out"] = pose(lane.centre, 0)
@@ -62,7 +61,7 @@ class Crossing:
             if "out" not in arm:
                 arm["out"] = _back(arm["in"])
             if "in" not in arm:
-                arm["in"] = arm["far_in"] = _back(arm["out"])
+                arm["in"] = _back(arm["out"])
         flows: dict[str, Any] = {}
         for way in sorted(self.ways, key=lambda lane: lane is not own):
             if way.before and way.after:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.frames import to_ego, wrap
 
 Pose = tuple[float, float, float]  # x, y, yaw
 STRAIGHT = 1e-6  # 1/m: a flatter arc is a line
@@ -62,9 +62,7 @@ def turned(pose: Pose) -> Pose:
 
 def seen_from(pose: Pose, x: float, y: float) -> tuple[float, float]:
     """A point as (metres ahead, metres to the left) of a pose."""
-    dx, dy = x - pose[0], y - pose[1]
-    c, s = math.cos(pose[2]), math.sin(pose[2])
-    return dx * c + dy * s, -dx * s + dy * c
+    return to_ego(x, y, *pose)
 
 
 def length(chain: Iterable[Segment]) -> float:

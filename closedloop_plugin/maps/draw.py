@@ -27,8 +27,8 @@ def draw(road: RoadMap, file: File, *, margin: float = 30.0, flows: bool = True)
     figure, axes = plt.subplots(figsize=(10, float(np.clip(10 * size[1] / size[0], 3, 14))))
     _lanes(axes, town, low, high)
     if flows:
-        for name, line in road.facts.get("flows", {}).items():
-            axes.plot(*np.array(line).T, lw=0.8, color="#3f6fb5", alpha=0.5, zorder=4, label=None if name else "")
+        for line in road.facts.get("flows", {}).values():
+            axes.plot(*np.array(line).T, lw=0.8, color="#3f6fb5", alpha=0.5, zorder=4)
     for name, colour in (("mainline", "#7b3fb5"), ("bicycle", "#2c8a2c")):
         if name in road.facts:
             axes.plot(*np.array(road.facts[name]).T, lw=1.5, ls="--", color=colour, zorder=5, label=name)
@@ -58,7 +58,8 @@ def _lanes(axes, town: Town, low: np.ndarray, high: np.ndarray) -> None:
         axes.fill(*ring.T, color=colour, alpha=0.8 if lane.junction < 0 else 0.5, lw=0, zorder=1)
         if lane.junction < 0:
             axes.plot(*lane.right.T, color="white", lw=0.6, ls="--" if "broken" in lane.mark else "-", zorder=2)
-            axes.plot(*lane.left.T, color="#d9b400", lw=0.6, zorder=2) if abs(lane.key[2]) == 1 else None
+            if abs(lane.key[2]) == 1:
+                axes.plot(*lane.left.T, color="#d9b400", lw=0.6, zorder=2)
             middle = len(lane.centre) // 2
             if lane.kind in DRIVABLE and len(lane.centre) > 4:
                 step = lane.centre[middle + 1] - lane.centre[middle]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.frames import wrap
-from closedloop_plugin.maps.arms import REACH, Arm, Way, connecting, hugging, turn, ways
+from closedloop_plugin.maps.arms import Arm, Way, connecting, hugging, turn, ways
 from closedloop_plugin.maps.base import Layout
 from closedloop_plugin.maps.curves import (
     Chain,
@@ -236,13 +236,11 @@ def _facts(cut: Cut, arms: list[Arm], found: list[Way], layout: Layout) -> dict[
     for arm in arms:
         lane_in = layout.left if arm.name == "entry" else arm.n_in - 1
         lane_out = layout.left if arm.name == "exit" else arm.n_out - 1
-        far = arm.along(arm.side(lane_in, True), REACH)[-1].end
         described.append(
             {
                 "name": arm.name,
                 "in": pose_json(arm.lane_in(lane_in)),
                 "out": pose_json(arm.lane_out(lane_out)),
-                "far_in": pose_json(turned(far)),
             }
         )
     middle = np.mean([arm.mouth[:2] for arm in arms], axis=0)

@@ -138,5 +138,5 @@ def _beside(town: Town, key: Key) -> dict[str, int]:
         while lane is not None:
             lane, n = town.beside(lane, left), n + 1
         counts[name] = n
-    oncoming = [k for k in town.lanes if k[:2] == key[:2] and k[2] * key[2] < 0]
-    return counts | {"oncoming": sum(lane in {d.key for d in town.drivable()} for lane in oncoming)}
+    oncoming = [lane for lane in town.drivable() if lane.key[:2] == key[:2] and lane.key[2] * key[2] < 0]
+    return counts | {"oncoming": len(oncoming)}

@@ -188,9 +188,19 @@ def blank_record(task: Task, cast: Cast, end: EndReason, reason: str, backend: s
         agent=dict(cast.agent),
         interpreter=None if cast.interpreter is None else dict(cast.interpreter),
         profile=cast.profile.name,
-        world={"backend": backend, "version": version, "waiting": cast.rules.latency.label},
+        world={"backend": backend, "version": version, "waiting": cast.rules.latency.label, **_changed(task, cast)},
         map={},
         weather=asdict(weather) if weather else {},
         reason=reason,
         version=__version__,
     )
+
+
+def _changed(task: Task, cast: Cast) -> dict[str, Any]:
+    """What this run does otherwise than its profile; nothing for a run by the rules. Scores of runs with different
+    `changed`, words, never go into one mean; how often the model was asked is only written down."""
+    rules = cast.rules
+    said = {"unread replies end the episode": rules.policy == "strict", "no background traffic": not task.setup.traffic}
+    text = ", ".join(name for name, is_so in said.items() if is_so)
+    rate = rules.decision_hz or cast.profile.decision_hz
+    return ({"changed": text} if text else {}) | ({"decision_hz": rate} if rate != cast.profile.decision_hz else {})

@@ -25,7 +25,8 @@ class Merged:
 
 
 def merge(out: Path, folders: Sequence[Path]) -> Merged:
-    """Write OUT from the folders. Of an episode in several, one that ran stands before one that failed."""
+    """Write OUT from the folders. Of an episode in several, one that ran stands before one that failed; so it does
+    where OUT is there from an earlier merge."""
     runs = [read_run(folder) for folder in folders]
     for folder, run in zip(folders[1:], runs[1:], strict=True):
         if differ := differences(runs[0]["identity"], run["identity"]):
@@ -39,14 +40,18 @@ def merge(out: Path, folders: Sequence[Path]) -> Merged:
     selection = {"routes": routes, "repetitions": repetitions, "merged": [str(folder) for folder in folders]}
     with Store(out, runs[0]["identity"], selection) as store:
         for record, folder in kept:
-            if store.has(record.route_id, record.repetition) is None:
+            if _wanted(record, store.has(record.route_id, record.repetition)):
                 _copy_files(record, folder, out)
                 store.save(Result(record))
         records = by_suite(store.records, routes)
-        store.write_results(to_official(records, episodes_of(selection)))
+        store.write_results(to_official(records, episodes_of(selection, records)))
     there = {(r.route_id, r.repetition) for r in records}
     wanted = [(route, k) for route in routes for k in range(repetitions)]
     return Merged(records, seen - len(kept), [key for key in wanted if key not in there])
+
+
+def _wanted(record: EpisodeRecord, there: EpisodeRecord | None) -> bool:
+    return there is None or (there.end in AGAIN and record.end not in AGAIN)
 
 
 def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], int]:
@@ -57,7 +62,7 @@ def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], in
         own = {(r.route_id, r.repetition): r for r in read_records(folder)}  # within a folder the later line counts
         seen += len(own)
         for key, record in own.items():
-            if key not in best or best[key][0].end in AGAIN:
+            if _wanted(record, best[key][0] if key in best else None):
                 best[key] = (record, folder)
     return list(best.values()), seen
 

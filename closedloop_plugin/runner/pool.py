@@ -154,7 +154,7 @@ class Pool:
             hand = pipes[pipe]  # type: ignore[index]
             try:
                 message = hand.pipe.recv()
-            except (EOFError, ConnectionResetError):
+            except (EOFError, OSError):  # OSError: it died in the middle of a message
                 self._lost(hand, self._how_it_died(hand))
                 continue
             hand.heard = time.monotonic()

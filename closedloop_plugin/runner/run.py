@@ -56,14 +56,19 @@ def run(what: Run, agent: Agent | None, interpreter: Interpreter | None) -> list
                 bar.last()
         finally:
             records = by_suite(store.records, what.selection["routes"])
-            store.write_results(to_official(records, episodes_of(what.selection)))
+            store.write_results(to_official(records, episodes_of(what.selection, records)))
     asked = {(t.route_id, t.repetition) for t in what.tasks}
     return [r for r in records if (r.route_id, r.repetition) in asked]
 
 
-def episodes_of(selection: Mapping[str, Any]) -> int:
-    """Of the whole suite, driven or not: the official file's means are over these, as the summary's are."""
-    return len(selection["routes"]) * int(selection["repetitions"])
+def episodes_of(selection: Mapping[str, Any], records: Sequence[EpisodeRecord]) -> int:
+    """Of the whole suite, driven or not: the official file's means are over these. (The tables leave out routes on
+    experimental maps; the official form knows no such thing.)
+
+    A folder may hold more repetitions than this start asks for; they are all in its official file.
+    """
+    there = 1 + max((r.repetition for r in records), default=0)
+    return len(selection["routes"]) * max(int(selection["repetitions"]), there)
 
 
 def _lacks(store: Store, task: Task, retry_failed: bool) -> bool:

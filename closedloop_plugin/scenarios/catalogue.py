@@ -14,7 +14,6 @@ from closedloop_plugin.maps.layouts import LAYOUTS
 HERE = File(__file__).parent
 OVERTAKING, MERGING, BRAKING = "Overtaking", "Merging", "Emergency_Brake"
 GIVING_WAY, SIGNS = "Give_Way", "Traffic_Signs"
-TOWN, FAST = 50 / 3.6, 70 / 3.6  # speed limits, m/s
 
 
 @dataclass(frozen=True)
@@ -27,14 +26,18 @@ class TypeInfo:
     layout: Layout
     abilities: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
-    speed_limit: float = TOWN
     summary: str = ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Parameters without which it cannot be played: where a flow that the map does not know comes from and goes."""
+        given = self.archetype == "merge" or self.options.get("source") == "given"
+        return ("start_actor_flow", "end_actor_flow") if given else ()
 
 
 def _type(name: str, archetype: str, abilities: tuple[str, ...], summary: str, **options: Any) -> TypeInfo:
-    limit = FAST if archetype == "merge" or name == "HighwayCutIn" else TOWN
     program = HERE / f"{archetype}.scenic"
-    return TypeInfo(name, archetype, program, LAYOUTS[name], abilities, MappingProxyType(options), limit, summary)
+    return TypeInfo(name, archetype, program, LAYOUTS[name], abilities, MappingProxyType(options), summary)
 
 
 _TYPES = (

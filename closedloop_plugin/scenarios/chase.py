@@ -7,7 +7,7 @@ from typing import Any
 
 from scenic.core.simulators import Action
 
-from closedloop_plugin.frames import scenic_heading, yaw_of_heading
+from closedloop_plugin.frames import scenic_heading, to_ego, yaw_of_heading
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
 
@@ -57,9 +57,7 @@ class Chase(Action):
         ahead = max(3.0, 0.8 * speed)
         ax, ay, _ = rail.path.pose(rail.s + rail.direction * ahead, rail.d)
         yaw = yaw_of_heading(float(obj.heading))
-        dx, dy = ax - float(obj.position[0]), ay - float(obj.position[1])
-        forward = dx * math.cos(yaw) + dy * math.sin(yaw)
-        left = -dx * math.sin(yaw) + dy * math.cos(yaw)
+        forward, left = to_ego(ax, ay, float(obj.position[0]), float(obj.position[1]), yaw)
         reach = max(forward * forward + left * left, 1.0)
         wheel = math.atan(2 * left / reach * WHEELBASE)
         obj.setSteering(min(max(-wheel / WHEEL_LIMIT, -1.0), 1.0))

@@ -1,4 +1,5 @@
-"""The car ahead starts with the ego and keeps its distance, then brakes to a standstill, and goes on after some seconds: HardBreakRoute."""
+"""The car ahead starts with the ego and keeps its distance, then brakes to a standstill, and goes on after some
+seconds: HardBreakRoute."""
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.library import *

@@ -80,12 +80,10 @@ def heading_on(rail):
 def place_on(rail):
     return rail.pose()[:2]
 
-point = getattr(stage, "at")  # `at` is a word of Scenic's own: it cannot stand behind a dot
-
 @distributionFunction
 def place(s, d=0.0):
-    """The point s metres along the route and d to its left; the arguments may be random."""
-    return Vector(*point(s, d))
+    """stage.spot for random arguments."""
+    return Vector(*stage.spot(s, d))
 
 @distributionFunction
 def turned(s, degrees):

@@ -169,8 +169,8 @@ def find_motions(folder: File, names: Mapping[tuple[str, int], str]) -> dict[tup
         raise Ad2Error(f"{folder}: no such folder of metric_info files")
     found: dict[tuple[str, int], Motion] = {}
     for (route, k), save_name in names.items():
-        own = folder / f"{route}_rep{k}.json"
-        # The name comes from a file: only its last part, so that it cannot lead out of the folder.
+        # The names come from a file: only their last part, so that they cannot lead out of the folder.
+        own = folder / File(f"{route}_rep{k}.json").name
         official = folder / File(save_name).name / "metric_info.json" if save_name else own
         file = official if official.is_file() else own
         if file.is_file():

@@ -124,6 +124,7 @@ def _official_id(r: EpisodeRecord) -> str:
 def _origin(r: EpisodeRecord) -> dict[str, Any]:
     """What must be the same for scores to go into one mean."""
     interpreter = r.interpreter or {}
+    changed = str(r.world.get("changed", ""))
     return {
         "backend": str(r.world.get("backend", "")),
         "waiting": str(r.world.get("waiting", "")),
@@ -132,6 +133,7 @@ def _origin(r: EpisodeRecord) -> dict[str, Any]:
         "agent": str(r.agent.get("name", "")),
         "interpreter": str(interpreter.get("name", "")),
         "mode": str(interpreter.get("mode", "")),
+        **({"changed": changed} if changed else {}),
     }
 
 

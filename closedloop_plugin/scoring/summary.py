@@ -67,11 +67,15 @@ class _Sheet:
         found = {k: route_efficiency(r.infractions["min_speed_infractions"]) for k, r in self.records.items()}
         self.efficiencies = {key: value for key, value in found.items() if value is not None}
 
+    @property
+    def missing(self) -> list[Key]:
+        return [key for key in self.keys if key not in self.records]
+
     def headline(self) -> dict[str, Any]:
-        records = list(self.records.values())
+        records, n = list(self.records.values()), len(self.keys)
         return {
-            "driving_score": driving_score(records, len(self.keys)),
-            "success_rate": success_rate(records, len(self.keys)),
+            "driving_score": driving_score(records, n) if n else None,  # every route may be experimental
+            "success_rate": success_rate(records, n) if n else None,
             "efficiency": _mean(self.efficiencies.values()),
             "comfortness": _mean([100.0 * value for value in self.comforts.values()]),
             "abilities": {name: skill.percent for name, skill in self.skills.items()},
@@ -108,7 +112,6 @@ def summarise(
     traffic_signs: str = "v0.0.3",
 ) -> dict[str, Any]:
     """Every score with its interval and counts; JSON values only; keys above.
-
     `metric_info`: motion by (route id, repetition); without it the comfort that records of ours carry is taken.
     `junctions`: see ability.Junctions.
     """
@@ -123,29 +126,18 @@ def summarise(
     keys = [(route.id, k) for route in headline for k in range(repetitions)]
     comforts, comfort_notes = _comforts(ours, metric_info, comfort_mode, 1.0 / profile.hz)
     sheet = _sheet(by_id, keys, ours, comforts, asked)
-    missing = [key for key in keys if key not in ours]
-    crashed = [r for key in keys if (r := ours.get(key)) and r.crashed]
+    outside = len(kept) - len(ours)
     return {
         **sheet.headline(),
         "n_routes": len(headline),
-        "n_missing": len(missing),
-        "n_records": len(sheet.records),
         "n_duplicates": doubled,
-        "n_crashed": len(crashed),
-        "n_outside": len(kept) - len(ours),
+        "n_outside": outside,
         "n_experimental": len(experimental),
-        "missing": [list(key) for key in missing],
-        "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
+        **_counted(sheet),
         "experimental": _experimental(routes, experimental, repetitions, ours, comforts, asked),
-        "intervals": sheet.intervals(),
-        "repetitions": _repetitions(sheet, headline, repetitions),
-        "types": _types(sheet),
-        "partial": _partial(sheet),
-        "notes": _notes(sheet, missing, doubled, len(kept) - len(ours), experimental) + comfort_notes,
-        "profile": profile.name,
-        "comfort_mode": comfort_mode,
-        "traffic_signs": traffic_signs,
-        "origin": origin,
+        **_broken_down(sheet, headline, repetitions),
+        "notes": _notes(sheet, doubled, outside, experimental) + comfort_notes,
+        **_rules(asked, origin),
         "versions": {"lmms_eval_ad2": __version__, "records": sorted({r.version for r in ours.values() if r.version})},
     }
 
@@ -159,6 +151,35 @@ def _sheet(
 ) -> _Sheet:
     there = {key: records[key] for key in keys if key in records}
     return _Sheet(routes, keys, there, {key: comforts[key] for key in there if key in comforts}, asked)
+
+
+def _broken_down(sheet: _Sheet, routes: Sequence[Route], repetitions: int) -> dict[str, Any]:
+    return {
+        "intervals": sheet.intervals(),
+        "repetitions": _repetitions(sheet, routes, repetitions),
+        "types": _types(sheet),
+        "partial": _partial(sheet),
+    }
+
+
+def _counted(sheet: _Sheet) -> dict[str, Any]:
+    crashed = [r for key in sheet.keys if (r := sheet.records.get(key)) and r.crashed]
+    return {
+        "n_records": len(sheet.records),
+        "n_missing": len(sheet.missing),
+        "n_crashed": len(crashed),
+        "missing": [list(key) for key in sheet.missing],
+        "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
+    }
+
+
+def _rules(asked: Asked, origin: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "profile": asked.profile.name,
+        "comfort_mode": asked.comfort_mode,
+        "traffic_signs": asked.traffic_signs,
+        "origin": origin,
+    }
 
 
 def _part(sheet: _Sheet, keys: Sequence[Key]) -> _Sheet:
@@ -275,9 +296,9 @@ def _partial(sheet: _Sheet) -> list[str]:
     return [*found, "skill_score"] if found else []
 
 
-def _notes(sheet: _Sheet, missing: Sequence[Key], doubled: int, outside: int, experimental: set[str]) -> list[str]:
+def _notes(sheet: _Sheet, doubled: int, outside: int, experimental: set[str]) -> list[str]:
     """What a reader of the figures must know, a sentence each."""
-    records = sheet.records.values()
+    records, missing = sheet.records.values(), sheet.missing
     signs = sheet.skills["Traffic_Signs"]
     empty = [name for name, skill in sheet.skills.items() if not skill.values]
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})

@@ -1,10 +1,10 @@
-"""The World: what an episode is run in. Passed by every implementation: tests/contracts/test_worlds.py."""
+"""The World: what an episode is run in. Its contract: tests/closedloop/contracts/test_cl_worlds.py."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any, Protocol
+from typing import Protocol
 
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.routes import Route, Weather
@@ -39,7 +39,6 @@ class Setup:
     traffic: bool = True  # background vehicles and pedestrians
     weather: Weather | None = None  # instead of the route's
     max_ticks: int = 4000
-    options: dict[str, Any] = field(default_factory=dict)  # scenario parameters that override the route's
 
 
 class WorldError(RuntimeError):
@@ -58,7 +57,7 @@ class World(Protocol):
     limit has ended the simulation, `step` raises WorldError; `done` says so before.
     """
 
-    backend: str  # "embedded" | "carla"
+    backend: str  # "embedded", "carla", "fake": stands in every record, and decides which suites may run
     version: str
 
     def reset(self, setup: Setup) -> Observation: ...

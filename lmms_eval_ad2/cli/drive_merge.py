@@ -31,11 +31,11 @@ def run(args: argparse.Namespace) -> int:
     print(f"{len(found.records)} episodes in {args.out}{duplicates}, {len(found.missing)} missing")
     for route_id, repetition in found.missing:
         print(f"  missing: route {route_id} repetition {repetition}")
-    print(_scores(args.out, found.records, 1 + max((r.repetition for r in found.records), default=0)))
+    print(_scores(args.out, found.records))
     return 1 if found.missing else 0
 
 
-def _scores(out: Path, records: list[EpisodeRecord], repetitions: int) -> str:
+def _scores(out: Path, records: list[EpisodeRecord]) -> str:
     """The table, where the suite's routes are at hand and still those that were driven."""
     from closedloop_plugin.profiles import profile
     from closedloop_plugin.runner.episode import PROGRAM
@@ -44,7 +44,8 @@ def _scores(out: Path, records: list[EpisodeRecord], repetitions: int) -> str:
     from lmms_eval_ad2.cli.drive_report import report
     from lmms_eval_ad2.errors import Ad2Error
 
-    identity = read_run(out)["identity"]
+    run = read_run(out)
+    identity, repetitions = run["identity"], run["selection"]["repetitions"]
     if records and records[0].scenario == PROGRAM:
         return "\n" + report(records, (), profile(identity["profile"]), repetitions)
     try:

@@ -111,7 +111,7 @@ def _suite(args: argparse.Namespace) -> Subject:
     routes = routes[: args.limit]
     if args.world in WORLDS:
         _check_types(args.suite, routes)
-    towns = _towns(args.towns, routes)
+    towns = _towns(args.towns, found.routes, routes)
     return Subject(
         found.name, found.sha256, found.ids, routes, towns=towns, repetitions=args.repetitions, shard=args.shard
     )
@@ -148,16 +148,20 @@ def _check_types(file: str, routes: Sequence[Route]) -> None:
     )
 
 
-def _towns(folder: Path | None, routes: Sequence[Route]) -> Mapping[str, Path]:
-    """Town -> its OpenDRIVE file, of those that are there. Other towns get corridor maps; each record says which."""
+def _towns(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]) -> Mapping[str, Path]:
+    """Town -> its OpenDRIVE file, of those that are there. Other towns get corridor maps; each record says which.
+
+    Of every route of the suite: the files are part of the run's identity, how many routes are asked for is not.
+    """
     if folder is None:
         return {}
     if not folder.is_dir():
         raise Ad2Error(f"--towns {folder}: no such folder")
-    files = {town: folder / f"{town}.xodr" for town in sorted({r.town for r in routes})}
-    found = {town: file.absolute() for town, file in files.items() if file.is_file()}
-    if not found:
-        raise Ad2Error(f"--towns {folder}: no map of these routes' towns there; expected {next(iter(files))}.xodr, ...")
+    towns = {r.town: folder / f"{r.town}.xodr" for r in every}
+    found = {town: file.absolute() for town, file in sorted(towns.items()) if file.is_file()}
+    wanted = sorted({r.town for r in asked})
+    if not found.keys() & set(wanted):
+        raise Ad2Error(f"--towns {folder}: no map of these routes' towns there; expected {wanted[0]}.xodr, ...")
     return found
 
 

@@ -88,10 +88,13 @@ def _register_driver(who: Any) -> None:
     who.add_argument(
         "--fine-grained",
         choices=("off", "prompt", "question"),
-        help="speed and steering suffixes to the action: "
-        "offered in the prompt, or asked for in a second question (default: off)",
+        help="speed suffixes to the action: offered in the prompt, or asked for in a second question (default: off)",
     )
     who.add_argument("--prompts", metavar="FILE", help="driving prompts of your own")
+    _register_view(who)
+
+
+def _register_view(who: Any) -> None:
     who.add_argument("--camera", choices=("front", "surround"), help="what the agent sees: front (default), or all six")
     who.add_argument("--size", metavar="WxH", help="of the cameras (default: the profile's)")
     who.add_argument("--decision-hz", type=float, metavar="HZ", help="ask less often than the profile does")

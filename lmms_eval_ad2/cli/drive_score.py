@@ -87,7 +87,8 @@ def render(found: dict[str, Any], routes: str, files: tuple[str, ...] = ()) -> s
 def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
     """Whose figures these are. Only files that name no world of ours may stand under an official heading."""
     origin = found["origin"]
-    rules = f"profile {found['profile']}, {found['n_routes']} routes of {routes}"
+    changed = f", but {origin['changed']}" if origin.get("changed") else ""
+    rules = f"profile {found['profile']}{changed}, {found['n_routes']} routes of {routes}"
     if not origin:
         named = files[0] if len(files) == 1 else f"{len(files)} files"
         return f"Official result file(s): {named}\n{rules}"

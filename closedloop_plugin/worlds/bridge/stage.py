@@ -46,11 +46,9 @@ class Stage:
         self.rng = np.random.default_rng([self.seed, 0xAD2])
 
     # -- placing -------------------------------------------------------------------------------------------------
-    def at(self, s: float, d: float = 0.0) -> tuple[float, float]:
+    def spot(self, s: float, d: float = 0.0) -> tuple[float, float]:
         """Map point s metres along the route and d metres to its left."""
         return self.road.path.pose(s, d)[:2]
-
-    spot = at  # the name to use in a Scenic program, where `at` is a keyword
 
     def heading(self, s: float, turn_deg: float = 0.0) -> float:
         """Scenic heading of the route at s, turned by so many degrees counter-clockwise."""
@@ -61,7 +59,7 @@ class Stage:
         return steps * self.road.lane_width
 
     def number(self, name: str, default: float) -> float:
-        """A numeric parameter of the route, or the default that the official scenario uses."""
+        """A numeric parameter of the route, or the program's default where the route has none."""
         value = self.params.get(name, default)
         return float(value)
 

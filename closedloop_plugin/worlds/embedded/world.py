@@ -212,12 +212,15 @@ def _known(route: Route, program: File | None) -> tuple[Layout, File]:
         return info.layout if info else Layout(), File(program)
     if info is None:
         raise Ad2Error(f"route {route.id}: no program for scenario type {route.scenario!r}; known: {sorted(CATALOGUE)}")
+    lacking = [name for name in info.needs if name not in route.params]
+    if lacking:
+        raise Ad2Error(f"route {route.id}: a {route.scenario} needs {' and '.join(lacking)} (x, y, z) in its scenario")
     return info.layout, File(info.program)
 
 
 def _stage(setup: Setup, road: RoadMap | None) -> Stage:
     route = setup.route
-    params = {**(route.params if route else {}), **setup.options}
+    params = route.params if route else {}
     nowhere = RoadMap(File(), "town", "", "", Path([(0.0, 0.0), (1.0, 0.0)]), ())
     trigger = road.path.locate(*route.trigger[:2])[0] if route and road else 0.0
     kind = route.scenario if route and setup.program is None else ""

@@ -123,6 +123,15 @@ def test_what_a_record_says_of_it(stubs) -> None:
     assert told["temperature"] == 0.5 and told["do_sample"] is True and told["lmms_eval"]
 
 
+@pytest.mark.parametrize("args", ["word=a,api_key=SECRET", "hf_token=SECRET,word=a", "openai-API-key = SECRET"])
+def test_no_secret_among_a_models_arguments_is_written_down(args: str) -> None:
+    told = LmmsModel(None, "m", args).describe()["model_args"]
+    assert "SECRET" not in told and "[REDACTED]" in told and ("word=a" in told) == ("word=a" in args)
+    assert (
+        LmmsModel(None, "m", "max_new_tokens=3,pretrained=a/b").describe()["model_args"].startswith("max_new_tokens=3")
+    )
+
+
 @pytest.mark.parametrize(
     ("spec", "says"),
     [("cl_stubb", "did you mean cl_stub"), ("cl_stub,nonsense=1", "cannot be loaded: TypeError"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -63,6 +64,10 @@ def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(task:
     assert records[1].agent["model"] == "Model"
     found = harness.process_results({"id": "101"}, [lines[1]])
     assert found["driving_score"] == records[1].score_composed
+    bad = replace(records[1], map={**records[1].map, "experimental": True})
+    apart = harness.process_results({"id": "101"}, [bad.to_json()])
+    assert (apart["driving_score"], apart["success_rate"]) == (None, None)
+    assert (harness.mean([80.0, None, 40.0]), harness.mean([None])) == (60.0, None)
     assert harness.comfortness([found["comfortness"]]) is not None
 
 
@@ -155,6 +160,11 @@ def test_settings_come_from_the_yaml_and_the_environment_wins(monkeypatch: pytes
     monkeypatch.setenv("AD2_DRIVE_SEED", "many")
     with pytest.raises(Ad2Error, match="AD2_DRIVE_SEED: expected a whole number, found 'many'"):
         harness.settings_of(None)
+    monkeypatch.setenv("AD2_DRIVE_SEED", "5")
+    monkeypatch.setenv("AD2_DRIVE_WORKERS", "0")
+    with pytest.raises(Ad2Error, match="AD2_DRIVE_WORKERS 0: 1 or more"):
+        harness.settings_of(None)
+    monkeypatch.delenv("AD2_DRIVE_WORKERS")
     with pytest.raises(Ad2Error, match="unknown sead"):
         harness.settings_of({"ad2drive": {"sead": 3}})
 

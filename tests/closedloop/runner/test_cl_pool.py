@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import socket
+import struct
+import subprocess
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -13,7 +17,7 @@ from cl_runs import essence, plan, run_into, tasks
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.pool import Limits
+from closedloop_plugin.runner.pool import Limits, Pool, _Hand
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.worker import Desk, drive, spare_the_scene
 from closedloop_plugin.state import EndReason
@@ -173,3 +177,16 @@ def test_the_collector_leaves_the_scene_alone_until_it_is_told_otherwise() -> No
         assert gc.get_freeze_count() > before
     finally:
         gc.unfreeze()
+
+
+def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: Path) -> None:
+    here, there = socket.socketpair()
+    there.sendall(struct.pack("!i", 100) + b"half")  # multiprocessing's header: 100 bytes follow
+    there.close()
+    lost: list[str] = []
+    pool = Pool(plan(), Limits(), None, None, lambda result: None)
+    pool._lost = lambda hand, reason: lost.append(reason)  # type: ignore[method-assign]
+    with subprocess.Popen(["true"]) as process:
+        pool._hands = [_Hand(0, process, Connection(here.detach()))]
+        pool._listen()
+    assert lost == ["the world process died (exit code 0)"]

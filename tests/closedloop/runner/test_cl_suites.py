@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cl_runs import essence, plan, run_into, tasks
+from cl_runs import SUITE, essence, plan, run_into, tasks
 
 from closedloop_plugin.path import Path as Line
 from closedloop_plugin.runner.merge import merge
+from closedloop_plugin.runner.pilot import Rules
+from closedloop_plugin.runner.pool import Limits
+from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import Task, episode_seed, shard
+from closedloop_plugin.scoring.official import from_episode
+from closedloop_plugin.state import EndReason
 from closedloop_plugin.suites import DEMO, VARIABLE, add_routes, data_home, suite
 from closedloop_plugin.worlds.base import Setup
+from lmms_eval_ad2.cli.drive_order import _towns
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.library import home
 
@@ -128,3 +136,38 @@ def test_runs_of_different_arguments_do_not_merge(tmp_path: Path, monkeypatch: p
         merge(tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
     with pytest.raises(Ad2Error, match="not a folder that"):
         merge(tmp_path / "all", [tmp_path])
+
+
+def test_a_later_merge_takes_the_episode_that_ran_at_last(tmp_path: Path) -> None:
+    failing = plan(Recipe("cl_cast:Faulty", {"how": "raise"}))
+    run_into(tmp_path / "a", tasks()[:1], failing, limits=Limits(retries=0))
+    assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.WORLD_FAILED
+    run_into(tmp_path / "a", tasks()[:1], plan(), retry_failed=True)
+    assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.COMPLETED
+
+
+def test_fewer_repetitions_than_the_folder_holds_do_not_swell_the_official_mean(tmp_path: Path) -> None:
+    for k in (2, 1):
+        run_into(tmp_path / "run", tasks(repetitions=k), plan())
+    official = json.loads((tmp_path / "run" / "results.json").read_text("utf-8"))
+    assert official["eval num"] == 12 and official["driving score"] <= 100
+
+
+def test_what_a_run_does_otherwise_than_its_profile_stands_in_its_records(tmp_path: Path) -> None:
+    rules = Rules(policy="strict", decision_hz=5.0)
+    todo = [replace(t, setup=replace(t.setup, traffic=False)) for t in tasks()[:1]]
+    (record,) = run_into(tmp_path / "run", todo, plan(rules=rules))
+    assert record.world["changed"] == "unread replies end the episode, no background traffic"
+    assert record.world["decision_hz"] == 5.0
+    assert from_episode(record).origin["changed"] == record.world["changed"]
+    (plain,) = run_into(tmp_path / "plain", tasks()[:1], plan(rules=Rules(decision_hz=20.0)))
+    assert not {"changed", "decision_hz"} & set(plain.world) and "changed" not in from_episode(plain).origin
+
+
+def test_towns_of_the_whole_suite_belong_to_the_run_however_few_routes_are_asked_for(tmp_path: Path) -> None:
+    routes = [replace(SUITE.routes[0], town=town) for town in ("TownA", "TownB", "TownC")]
+    for town in "AB":
+        (tmp_path / f"Town{town}.xodr").touch()
+    assert list(_towns(tmp_path, routes, routes[:1])) == list(_towns(tmp_path, routes, routes)) == ["TownA", "TownB"]
+    with pytest.raises(Ad2Error, match=r"expected TownC\.xodr"):
+        _towns(tmp_path, routes, routes[2:])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.routes import Route
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
+from lmms_eval_ad2.errors import Ad2Error
 
 ABILITIES = {
     "Overtaking": """Accident AccidentTwoWays ConstructionObstacle ConstructionObstacleTwoWays HazardAtSideLaneTwoWays
@@ -51,9 +55,24 @@ def test_each_type_is_whole(name: str) -> None:
     assert info.program.stem == info.archetype
     assert isinstance(info.layout, Layout)
     assert info.summary and "\n" not in info.summary
-    assert 10.0 < info.speed_limit < 30.0
 
 
 def test_two_ways_types_say_so() -> None:
     told = {name for name, info in CATALOGUE.items() if info.options.get("two_ways")}
     assert told == {n for n in CATALOGUE if n.endswith("TwoWays")} - {"VehicleOpensDoorTwoWays"}
+
+
+def test_a_flow_without_ends_is_refused_by_route_and_field(tmp_path: Path) -> None:
+    """And exactly those types need them whose 220 routes give them (reference: optional scenario parameters)."""
+    need = {name for name, info in CATALOGUE.items() if info.needs}
+    assert need == {
+        "EnterActorFlow", "CrossingBicycleFlow", "HighwayExit", "InterurbanActorFlow", "InterurbanAdvancedActorFlow",
+        "MergerIntoSlowTraffic", "MergerIntoSlowTrafficV2",
+    }  # fmt: skip
+    pytest.importorskip("scenic")
+    from closedloop_plugin.worlds.base import Setup
+    from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+
+    route = Route("9", "Town12", ((0, 0), (40, 0), (80, 0)), "HighwayExit", "H_1", (5, 0, 0))
+    with pytest.raises(Ad2Error, match="route 9: a HighwayExit needs start_actor_flow and end_actor_flow"):
+        EmbeddedWorld(tmp_path).reset(Setup(route, seed=1))

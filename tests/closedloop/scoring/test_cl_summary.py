@@ -179,6 +179,13 @@ def test_experimental_routes_are_scored_apart() -> None:
     assert [row["n"] for row in found["types"]] == [1]
 
 
+def test_nothing_but_experimental_routes_is_no_score_rather_than_0() -> None:
+    bad = episode("2", score_composed=40.0, score_route=40.0, status="Failed", map={"experimental": True})
+    found = summarise([from_episode(bad)], [route("2")], B2D)
+    assert (found["driving_score"], found["success_rate"], found["n_routes"]) == (None, None, 0)
+    assert found["intervals"]["driving_score"] is None and found["experimental"]["driving_score"] == 40.0
+
+
 def test_results_of_different_runs_or_profiles_do_not_mix() -> None:
     routes = [route("1"), route("2")]
     ours = from_episode(episode("1"))

@@ -30,7 +30,7 @@ def stage(**params) -> Stage:
 
 def test_places_and_parameters() -> None:
     s = stage(distance=40.0, frequency=(20.0, 100.0), one=3.0)
-    assert s.spot(10, 2) == s.at(10, 2) == pytest.approx((10, 2))
+    assert s.spot(10, 2) == pytest.approx((10, 2))
     assert s.heading(10) == pytest.approx(-1.5708, abs=1e-4)  # Scenic: 0 is north, east is -90 degrees
     assert s.lane(2) == 7.0
     assert (s.number("distance", 1), s.number("speed", 30)) == (40.0, 30.0)

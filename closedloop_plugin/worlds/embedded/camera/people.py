@@ -153,14 +153,10 @@ def _rider(actor: Actor, phase: float, pick: int) -> tuple[list[Bar], list[Hoop]
         Bar((rear - 0.05, 0.0, 0.72 * z), None, 0.05, (220.0, 20.0, 16.0)),
     ]
     if motor:
-        parts += [
-            Bar((-0.5 * k, 0.0, 0.74 * z), (0.3 * k, 0.0, 0.74 * z), 0.15, frame),
-            Bar((-0.2 * k, 0.0, 0.45 * z), (0.25 * k, 0.0, 0.45 * z), 0.16, (60.0, 60.0, 64.0)),
-            Bar((0.5 * k, 0.0, 0.86 * z), None, 0.11, (240.0, 238.0, 220.0)),
-        ]
+        parts += _engine(k, z, frame)
+    moving = 0.0 if motor else 0.15 * z * min(1.0, abs(actor.speed))
     for side, turn in ((1.0, phase), (-1.0, phase + math.pi)):
         y = side * 0.1
-        moving = 0.0 if motor else 0.15 * z * min(1.0, abs(actor.speed))
         foot = (crank[0] + moving * math.cos(turn), y, crank[2] - 0.02 + moving * math.sin(turn))
         knee = (0.22 * k + 0.3 * (foot[0] - crank[0]), y * 1.4, 0.68 * z + 0.5 * (foot[2] - crank[2]))
         parts += [
@@ -173,6 +169,15 @@ def _rider(actor: Actor, phase: float, pick: int) -> tuple[list[Bar], list[Hoop]
         parts.append(Bar((seat[0], y, 0.95 * z), (0.02 * k, y, 1.36 * z), 0.12, top))
     helmet: Colour = DARK if motor else ((236.0, 236.0, 236.0), (230.0, 70.0, 40.0), (60.0, 110.0, 200.0))[pick % 3]
     return parts + _head(1.56 * z, 0.125 if motor else 0.115, skin, helmet, 0.1 * k), hoops
+
+
+def _engine(k: float, z: float, tank: Colour) -> list[Bar]:
+    """Tank, engine and head lamp of a motorcycle."""
+    return [
+        Bar((-0.5 * k, 0.0, 0.74 * z), (0.3 * k, 0.0, 0.74 * z), 0.15, tank),
+        Bar((-0.2 * k, 0.0, 0.45 * z), (0.25 * k, 0.0, 0.45 * z), 0.16, (60.0, 60.0, 64.0)),
+        Bar((0.5 * k, 0.0, 0.86 * z), None, 0.11, (240.0, 238.0, 220.0)),
+    ]
 
 
 def _animal(actor: Actor, phase: float, pick: int) -> list[Bar]:
