@@ -45,7 +45,6 @@ class Profile:
     timeout_limit_share: float = 0.1  # of the speed limit
     stop_speed: float = 0.1
     stop_reach_m: float = 4.0
-    unparsed: str = "official"  # official: coast and count; strict: the episode ends
     # Post-processing of a read control (public code of Bench2ADVLM); None: leave it.
     min_brake: float | None = None
     max_speed: float | None = None  # m/s: above it no throttle

@@ -47,7 +47,7 @@ class EpisodeRecord:
     agent: dict[str, Any]
     interpreter: dict[str, Any] | None
     profile: str
-    world: dict[str, Any]  # backend, version, waiting: "waits" | "latency 0.5" | "latency measured"
+    world: dict[str, Any]  # backend, version, waiting; changed and decision_hz where unlike the profile
     map: dict[str, Any]  # source, sha256, pieces [[from, to, kind]], invented, experimental
     weather: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # decisions, unparsed (also by reason), agent_errors, retries
