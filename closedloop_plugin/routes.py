@@ -53,9 +53,11 @@ class Route:
 
 LOCATIONS = ("start_actor_flow", "end_actor_flow", "other_actor_location", "end_location")
 DIRECTIONS = ("left", "right", "opposite")
-NUMBERS = frozenset(
-    ["distance", "speed", "flow_speed", "crossing_angle", "offset", "frequency", "source_dist_interval", "bicycle_speed", "bicycle_drive_distance", "front_vehicle_distance", "behind_vehicle_distance"]
-)
+# Written out as numbers; of the others a word is as good.
+NUMBERS = frozenset({
+    "distance", "speed", "flow_speed", "crossing_angle", "offset", "frequency", "source_dist_interval",
+    "bicycle_speed", "bicycle_drive_distance", "front_vehicle_distance", "behind_vehicle_distance",
+})  # fmt: skip
 
 
 def read_routes(file: File) -> list[Route]:
