@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 
 test: $(VENV)/.installed-dev
 	@echo "the tests take about 12 minutes on two cores"
-	$(PY) -m pytest -n 2 --durations=10
+	$(PY) -m pytest -n 2 --dist worksteal --durations=10
 
 check: $(VENV)/.installed-dev
 	$(PY) -m ruff check .
