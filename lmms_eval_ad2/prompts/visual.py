@@ -8,12 +8,12 @@ file is an error, whatever other code in the process has set in PIL.
 from __future__ import annotations
 
 import struct
-import threading
 from pathlib import Path
 
-from PIL import Image, ImageDraw, ImageFile, ImageFont
+from PIL import Image, ImageDraw, ImageFont
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.pillow import strictly
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark
 from lmms_eval_ad2.prompts.views import GRID, Layout, Views, is_mosaic, shown
 from lmms_eval_ad2.records import Mark, Record
@@ -26,8 +26,6 @@ WHITE = (255, 255, 255)
 CELL_WIDTH = 640  # of one camera view in a mosaic, in pixels: three give 1920
 LABEL_GROUND = (20, 20, 20)
 EMPTY_CELL = (60, 60, 60)
-
-_truncated_lock = threading.Lock()
 
 
 def render(
@@ -77,17 +75,11 @@ def _open(record: Record, path: Path) -> Image.Image:
 
 
 def _decode(path: Path) -> Image.Image:
-    if not ImageFile.LOAD_TRUNCATED_IMAGES:
-        return _decode_strictly(path)
-    with _truncated_lock:  # another library has asked PIL to fill up truncated files: not here
-        ImageFile.LOAD_TRUNCATED_IMAGES = False
-        try:
-            return _decode_strictly(path)
-        finally:
-            ImageFile.LOAD_TRUNCATED_IMAGES = True
+    with strictly():
+        return _decode_whole(path)
 
 
-def _decode_strictly(path: Path) -> Image.Image:
+def _decode_whole(path: Path) -> Image.Image:
     with Image.open(path) as image:
         image.load()
         plain = image if image.mode == "RGB" else image.convert("RGB")

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError, require
+from lmms_eval_ad2.pillow import strictly
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 SUFFIX = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp"}
@@ -42,7 +43,7 @@ def image_fault(path: Path, size: tuple[int, int] | None) -> str | None:
     """Decode a whole image: what is wrong with it, or None. `size` is what its record says, in pixels."""
     image = require("PIL.Image", "to check images")
     try:
-        with image.open(path) as opened:
+        with strictly(), image.open(path) as opened:
             opened.load()
             found = opened.size
     except FileNotFoundError:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from library_rows import items, row, store
+from PIL import ImageFile
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.library import open_dataset, verify, write_dataset
@@ -99,7 +100,11 @@ def test_endless_nesting_is_a_bad_row(tmp_path: Path) -> None:
         write(tmp_path, row(1, meta=deep))
 
 
-def test_images_are_checked_on_demand(tmp_path: Path, data_dir: Path) -> None:
+@pytest.mark.parametrize("lenient", [False, True], ids=["", "after lmms-eval told Pillow to fill up cut files"])
+def test_images_are_checked_on_demand(
+    tmp_path: Path, data_dir: Path, monkeypatch: pytest.MonkeyPatch, lenient: bool
+) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", lenient)
     shutil.copy(data_dir / "road_photos/solidWhiteCurve.jpg", tmp_path / "a.jpg")
     (tmp_path / "b.jpg").write_bytes((tmp_path / "a.jpg").read_bytes()[:2000])
     write(tmp_path, row(1, image_size=(960, 540)), check_images=True)
