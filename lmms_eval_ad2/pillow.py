@@ -1,4 +1,4 @@
-"""Pillow, strict: lmms-eval asks it, for the whole process, to fill up truncated files; where we read, a cut file is one.
+"""Pillow, strict: lmms-eval tells it, for the whole process, to fill up truncated files. Where we read they are faults.
 
 Knows nothing of ours; Pillow is imported when it is used.
 """
