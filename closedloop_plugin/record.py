@@ -53,6 +53,8 @@ class EpisodeRecord:
     counts: dict[str, int] = field(default_factory=dict)  # decisions, unparsed (also by reason), agent_errors, retries
     events: list[tuple[float, str]] = field(default_factory=list)  # of the scenario, (time in s, name)
     places: list[dict[str, Any]] = field(default_factory=list)  # infractions to draw: kind, time_s, x, y, text
+    drawn: dict[str, Any] = field(default_factory=dict)  # free parameters of its program, as they were
+    margins: dict[str, Any] = field(default_factory=dict)  # how near it came to failing; scoring.margins
     comfort: dict[str, Any] = field(default_factory=dict)  # official and corrected share, segments
     junctions_passed: int | None = None
     reason: str = ""  # of a failure, in words

@@ -4,6 +4,7 @@
     embedded220       Bench2Drive's 220 routes in the embedded world: never printed as Bench2Drive's own scores
     bench2drive220    the same routes, in CARLA
     FILE              any route XML; the suite is named by its stem
+    FOLDER            Scenic programs, each of which names its route: program_suites.py
 
 The route file of the two in the middle: $AD2_BENCH2DRIVE_ROUTES, else HOME/routes/bench2drive220.xml.
 """
@@ -11,9 +12,11 @@ The route file of the two in the middle: $AD2_BENCH2DRIVE_ROUTES, else HOME/rout
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path as File
 
+from closedloop_plugin import program_suites
 from closedloop_plugin.routes import Route, read_routes, sha256
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.files import whole_file
@@ -32,6 +35,8 @@ class Suite:
     name: str
     routes: tuple[Route, ...]
     sha256: str
+    programs: Mapping[str, File] = field(default_factory=dict)  # route id -> its program; {}: by the catalogue
+    left_out: Mapping[str, str] = field(default_factory=dict)  # program -> why it is not driven
 
     @property
     def ids(self) -> list[str]:
@@ -52,14 +57,22 @@ def suite(name: str, world: str | None = "embedded") -> Suite:
     if "/" not in name and added.is_file() and not File(name).is_file():
         return _suite(name, added)
     file = File(name)
+    if file.is_dir():
+        found = program_suites.read(file, routes_of)
+        return Suite(found.name, found.routes, found.sha256, found.programs, found.left_out)
     if not file.is_file():
         known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
-        raise Ad2Error(f"--suite {name}: no such suite or route file; suites: {', '.join(known)}")
+        raise Ad2Error(f"--suite {name}: no such suite, route file or folder of programs; suites: {', '.join(known)}")
     if file.stem in ("demo", EMBEDDED) or (file.stem == BENCH2DRIVE and world == "embedded"):
         raise Ad2Error(
             f"{file}: a file of this name would pass for another suite; rename it, or use --suite {EMBEDDED}"
         )
     return _suite(file.stem, file)
+
+
+def routes_of(name: str) -> tuple[Route, ...]:
+    """Of a suite that a program names: Bench2Drive's under either name, whatever world is to run it."""
+    return suite(EMBEDDED if name == BENCH2DRIVE else name, None).routes
 
 
 def add_routes(file: File, name: str | None = None) -> File:

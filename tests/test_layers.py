@@ -41,7 +41,8 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "path": {"state", "frames"},
     "routes": {"frames"},
     "profiles": {"state", "worlds.base"},
-    "suites": {"routes"},
+    "program_suites": {"routes"},
+    "suites": {"routes", "program_suites"},
     "maps": {"state", "frames", "path", "routes"},
     "worlds": {"state", "frames", "path", "routes", "maps", "scenarios", "profiles"},
     "agents": {"state", "frames", "path", "maps.base", "worlds.base", "profiles", "prompts"},
@@ -51,6 +52,11 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "prompts": set(),
     "scoring": {"state", "frames", "path", "record", "routes", "profiles", "maps.base"},
     "runner": {"state", "frames", "path", "record", "routes", "profiles", "suites", "scoring", "show"} | BASES,
+    # Makes, checks and searches scenarios by driving them: it stands above the loop, below harness and cli.
+    "threats": {
+        "state", "frames", "path", "record", "routes", "profiles", "suites", "program_suites", "maps.base", "worlds.base",
+        "agents", "prompts", "runner", "scoring", "show",
+    },
     "show": {"state", "frames", "path", "record", "maps.base"},
 }
 # What the closed loop may use of the other package, which never knows it (cli, the roof, aside).
@@ -69,6 +75,8 @@ HEAVY = {
     "datasets": ("lmms_eval_ad2/harness/data.py", "closedloop_plugin/harness.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/scenarios/"),
+    "verifai": ("closedloop_plugin/threats/search/samplers.py",),
+    "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
     "carla": ("closedloop_plugin/maps/from_server.py",),
     "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/"),

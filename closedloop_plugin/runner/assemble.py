@@ -34,6 +34,7 @@ class Subject:
     all_ids: list[str]  # of the suite, in its order; of a program: the one name of its episodes
     routes: tuple[Route, ...] = ()  # asked for
     program: Path | None = None
+    programs: Mapping[str, Path] = field(default_factory=dict)  # route id -> its own program, in a suite of programs
     map: Path | None = None
     towns: Mapping[str, Path] = field(default_factory=dict)  # town -> OpenDRIVE file; the others get corridor maps
     repetitions: int = 1
@@ -119,11 +120,15 @@ def _tasks(wish: Wish, subject: Subject, cameras: tuple[Camera, ...]) -> list[Ta
         wish.traffic,
         max_ticks=wish.profile.max_ticks,
     )
-    asked = [(r.id, replace(base, route=r, town=subject.towns.get(r.town))) for r in subject.routes]
-    if subject.program:
+    asked = [
+        (r.id, replace(base, route=r, town=subject.towns.get(r.town), program=subject.programs.get(r.id)))
+        for r in subject.routes
+    ]
+    if subject.program and not subject.routes:
         asked = [(subject.all_ids[0], base)]
+    many = len(subject.programs) > 1
     return [
-        Task(subject.name, name, k, replace(setup, seed=episode_seed(wish.seed, name, k)))
+        Task(subject.name, name, k, replace(setup, seed=episode_seed(wish.seed, name, k)), many)
         for k in range(subject.repetitions)
         for name, setup in asked
     ]

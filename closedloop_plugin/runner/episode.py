@@ -12,11 +12,13 @@ from closedloop_plugin.profiles import Profile
 from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.runner.pilot import Answer, Pilot, Rules
 from closedloop_plugin.runner.task import Task
+from closedloop_plugin.scoring.margins import Margins
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.referee import Referee
 from closedloop_plugin.state import STATUS, Control, EndReason, Observation, Truth
 from closedloop_plugin.worlds.base import InvalidScene, World
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import Ad2Error
 
 # Status of a user's program that ended itself before the car was through: neither a success nor a failure of the car.
 PROGRAM = "program"  # stands for the scenario type in its record
@@ -79,6 +81,7 @@ class Episode:
         self.world, self.task, self.cast, self.watchers = world, task, cast, watchers
         self.pilot = Pilot(cast.profile, cast.rules, task.setup.seed)
         self.log = MetricLog()
+        self.margins = Margins()
         self.referee: Referee | None = None
         self.truth: Truth | None = None
 
@@ -89,6 +92,10 @@ class Episode:
             end, reason = yield from self._drive()
         except InvalidScene as exc:
             end, reason = EndReason.INVALID, str(exc)
+        except Ad2Error as exc:
+            if not self.task.one_of_many:
+                raise
+            end, reason = EndReason.INVALID, str(exc)  # one wrong program of a suite does not end the others
         return self._result(end, reason, time.perf_counter() - started)
 
     def _drive(self) -> Generator[Ask, Answer, tuple[EndReason, str]]:
@@ -115,6 +122,7 @@ class Episode:
         assert self.referee is not None
         self.truth = truth = self.world.truth()
         self.log.add(truth)
+        self.margins.add(truth)
         for watch in self.watchers:
             watch(Tick(seen, truth, control, answer))
         return self.referee.tick(truth)
@@ -154,7 +162,10 @@ class Episode:
                     "experimental": path.experimental,
                 },
                 "events": [list(e) for e in truth.events],
+                "drawn": dict(self.world.drawn),
+                "weather": asdict(self.world.weather),
                 "comfort": self.log.comfort(),
+                "margins": self.margins.to_json(),
             }
         if end is EndReason.COMPLETED and reason and known.get("score_route", 0.0) < 100.0:
             known["status"] = PROGRAM_ENDED  # it ran as it should, but nobody says that the car arrived

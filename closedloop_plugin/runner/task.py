@@ -21,6 +21,7 @@ class Task:
     route_id: str
     repetition: int
     setup: Setup
+    one_of_many: bool = False  # a suite's program: where it is wrong the episode is invalid, and the run goes on
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.route_id):  # it becomes a file name

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path as File
-from typing import Protocol
+from typing import Any, Protocol
 
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.routes import Route, Weather
@@ -38,7 +39,18 @@ class Setup:
     town: File | None = None  # OpenDRIVE file to use instead of a corridor
     traffic: bool = True  # background vehicles and pedestrians
     weather: Weather | None = None  # instead of the route's
+    values: Mapping[str, Any] = field(default_factory=dict)  # for the program's `param`s, instead of what it draws
     max_ticks: int = 4000
+
+
+@dataclass(frozen=True)
+class Domain:
+    """What a free parameter may be: real or whole numbers in [low, high], or one of `options`."""
+
+    low: float = 0.0
+    high: float = 0.0
+    whole: bool = False
+    options: tuple[Any, ...] = ()
 
 
 class WorldError(RuntimeError):
@@ -72,6 +84,22 @@ class World(Protocol):
     @property
     def done(self) -> str | None:
         """Why the simulation itself has ended (a user's `terminate`), or None."""
+        ...
+
+    @property
+    def weather(self) -> Weather:
+        """Of this episode: the setup's, the route's, and what the program says of it."""
+        ...
+
+    @property
+    def drawn(self) -> Mapping[str, Any]:
+        """The free parameters of this episode's program (`param name = Range(...)`) with the values that they have."""
+        ...
+
+    def space(self, setup: Setup) -> Mapping[str, Domain]:
+        """The free parameters of a setup's program, without running it. Ends the episode that runs.
+
+        Ad2Error: the program is wrong."""
         ...
 
     def close(self) -> None: ...

@@ -8,23 +8,26 @@ from __future__ import annotations
 import hashlib
 import math
 import random
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path as File
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
 from closedloop_plugin.frames import to_ego
 from closedloop_plugin.maps.base import Piece, RoadMap
 from closedloop_plugin.path import Path
-from closedloop_plugin.routes import Route
+from closedloop_plugin.routes import Route, Weather
 from closedloop_plugin.state import Actor, Command, Contact, Control, Kind, Observation, Surface, Truth
-from closedloop_plugin.worlds.base import Camera, Setup, WorldError
+from closedloop_plugin.worlds.base import Camera, Domain, Setup, WorldError
 
 WHEELBASE = 2.8  # m
 FULL_LOCK = 0.6  # rad at steer 1
 THROTTLE, BRAKE, DRAG = 4.0, 8.0, 0.1  # m/s2, m/s2, 1/s
 LANE = 3.5  # m
+PARKED = (3.2, 4.5)  # m beside the lane's middle
 _BEND = tuple((40 * math.sin(a), 40 - 40 * math.cos(a)) for a in np.linspace(0, math.pi / 2, 30))
 
 
@@ -45,7 +48,7 @@ class FakeWorld:
         self._road = road_of(setup.route)
         x, y, yaw = self._road.path.pose(0.0)
         self._ego = Actor("ego", Kind.CAR, x, y, yaw, 0.0, 4.5, 1.9, 1.5, role="ego", colour=(200, 30, 30))
-        beside = random.Random(setup.seed).uniform(3.2, 4.5)
+        beside = self._beside = float(setup.values.get("beside", random.Random(setup.seed).uniform(*PARKED)))
         ox, oy, oyaw = self._road.path.pose(
             0.6 * self._road.path.length, -beside if self._intrusion is None else self._intrusion
         )
@@ -89,6 +92,18 @@ class FakeWorld:
     @property
     def done(self) -> str | None:
         return self._done
+
+    @property
+    def drawn(self) -> Mapping[str, Any]:
+        return {"beside": self._beside}
+
+    @property
+    def weather(self) -> Weather:
+        return self._setup.weather or (self._setup.route.weather if self._setup.route else Weather())
+
+    def space(self, setup: Setup) -> Mapping[str, Domain]:
+        self.close()
+        return {"beside": Domain(*PARKED)}
 
     def close(self) -> None:
         self._road = None

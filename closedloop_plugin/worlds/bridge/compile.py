@@ -6,14 +6,16 @@ import ast
 import random
 import traceback
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.worlds.base import InvalidScene
+from closedloop_plugin.worlds.base import Domain, InvalidScene
+from closedloop_plugin.worlds.bridge.params import check_values, drawn_of, space_of
 from lmms_eval_ad2.errors import Ad2Error, require
 
 LIBGL = (
@@ -30,6 +32,7 @@ class Compiled:
     scenario: Any
     scene: Any
     program: File
+    drawn: dict[str, Any] = field(default_factory=dict)  # the program's free parameters, as they are in this scene
 
 
 def scenic() -> Any:
@@ -82,25 +85,51 @@ def _copied(node: Any) -> Any:
     return twin
 
 
-def scene_for(program: File, model: str, params: dict[str, Any], seed: int, tries: int = 2000) -> Compiled:
-    """Compile and sample. The same program, params and seed give the same scene.
+def scene_for(
+    program: File, model: str, params: dict[str, Any], seed: int, values: Mapping[str, Any] | None = None,
+    tries: int = 2000,
+) -> Compiled:
+    """Compile and sample. The same program, params, values and seed give the same scene.
+
+    values: for the program's own params, instead of what it says.
 
     Raises:
         Ad2Error: the program is wrong: file, line and Scenic's own message.
         InvalidScene: no sample satisfies its requirements.
     """
+    with _told(program, tries):
+        scenario = _compiled(program, model, {**params, **(values or {})}, seed)
+        check_values(values or {}, scenario, program)
+        scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
+        return Compiled(scenario, scene, File(program), drawn_of(scenario, scene, values or {}))
+
+
+def space_for(program: File, model: str, params: dict[str, Any]) -> dict[str, Domain]:
+    """The program's free parameters; compiled, and not sampled. Raises Ad2Error as scene_for."""
+    with _told(program, 0):
+        return space_of(_compiled(program, model, params, 0))
+
+
+def _compiled(program: File, model: str, params: dict[str, Any], seed: int) -> Any:
     module = scenic()
-    from scenic.core.distributions import RejectionException
-    from scenic.core.errors import ScenicError
     from scenic.formats.opendrive.xodr_parser import OpenDriveWarning
 
     random.seed(seed)
     np.random.seed(seed % 2**32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OpenDriveWarning)  # CARLA's towns have shoulders in the middle of roads
+        return module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
+
+
+@contextmanager
+def _told(program: File, tries: int) -> Iterator[None]:
+    """Whatever a program does wrong as an error of ours that says where."""
+    scenic()
+    from scenic.core.distributions import RejectionException
+    from scenic.core.errors import ScenicError
+
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", OpenDriveWarning)  # CARLA's towns have shoulders in the middle of roads
-            scenario = module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
-        scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
+        yield
     except RejectionException as exc:
         raise InvalidScene(f"{File(program).name}: no scene found in {tries} tries: {exc}") from exc
     except (ScenicError, SyntaxError) as exc:
@@ -109,7 +138,6 @@ def scene_for(program: File, model: str, params: dict[str, Any], seed: int, trie
         raise
     except Exception as exc:  # Python errors inside a user's program
         raise Ad2Error(place_of(program, exc)) from exc
-    return Compiled(scenario, scene, File(program))
 
 
 def place_of(program: File, exc: BaseException) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path as File
 from typing import Any
@@ -14,8 +15,9 @@ from closedloop_plugin.maps.base import Layout, Piece, RoadMap
 from closedloop_plugin.path import Path, commands
 from closedloop_plugin.routes import Route, Weather
 from closedloop_plugin.state import Contact, Control, Observation, Surface, Truth
-from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
-from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for
+from closedloop_plugin.worlds.base import Domain, InvalidScene, Setup, WorldError
+from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for, space_for
+from closedloop_plugin.worlds.bridge.params import weather_of
 from closedloop_plugin.worlds.bridge.session import Session, close_running
 from closedloop_plugin.worlds.bridge.stage import Stage
 from closedloop_plugin.worlds.embedded import weather as weathers
@@ -43,6 +45,7 @@ class EmbeddedWorld:
         self._truth: Truth | None = None
         self._pictures: dict[str, np.ndarray] = {}
         self._tick = 0
+        self._drawn: Mapping[str, Any] = {}
 
     # -- the interface ---------------------------------------------------------------------------------------------
     def reset(self, setup: Setup) -> Observation:
@@ -52,9 +55,11 @@ class EmbeddedWorld:
         self._weather = setup.weather or (setup.route.weather if setup.route else Weather())
         road, program = _plan(setup, self._folder)
         stage = _stage(setup, road)
-        compiled = scene_for(program, MODEL, _params(setup, road, stage), setup.seed)
+        compiled = scene_for(program, MODEL, _params(setup, road, stage), setup.seed, setup.values)
         if compiled.scene.egoObject is None:
             raise Ad2Error(f"{program}: the program states no ego; it needs a line like: ego = new Car")
+        self._weather = weather_of(compiled.scene, self._weather)
+        self._drawn = compiled.drawn
         network = compiled.scene.workspace.network
         if road is None:
             stage.road = road = _straight_on(compiled, network, self._folder)
@@ -91,6 +96,21 @@ class EmbeddedWorld:
     @property
     def done(self) -> str | None:
         return self._session.done if self._session else None
+
+    @property
+    def drawn(self) -> Mapping[str, Any]:
+        return self._drawn
+
+    @property
+    def weather(self) -> Weather:
+        """As it is in this episode, with what the program says of it."""
+        return self._weather
+
+    def space(self, setup: Setup) -> Mapping[str, Domain]:
+        self.close()
+        close_running()
+        road, program = _plan(setup, self._folder)
+        return space_for(program, MODEL, _params(setup, road, _stage(setup, road)))
 
     def close(self) -> None:
         if self._session is not None:

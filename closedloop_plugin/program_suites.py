@@ -1,0 +1,123 @@
+"""A folder of Scenic programs as a suite: threats that were generated, or scenarios of one's own.
+
+    FOLDER/*.scenic, or FOLDER/scenarios/*.scenic     one episode each; its name is the file's stem
+    param route = "SUITE:ID"                          in each program: the route that it plays on (demo:101, embedded220:2050)
+    FOLDER/suite.json                                 optional; written by `ad2 threats generate` and `check`:
+        name, base_file, finished (False: not to be driven yet), left_out {stem: reason}
+
+The line with the route is read as text; nothing of a program is executed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path as File
+from typing import Any
+
+from closedloop_plugin.routes import Route, read_routes, select, sha256
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+INDEX = "suite.json"
+_ROUTE = re.compile(r"""^param\s+route\s*=\s*(["'])(?P<suite>[^"'\s:]{1,80}):(?P<id>[A-Za-z0-9_.-]{1,80})\1\s*(#.*)?$""", re.M)
+_STEM = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+_LONGEST = 200_000  # bytes of a program
+
+
+def programs_in(folder: File) -> list[File]:
+    """The programs of a folder, in the order of their names; numbers count as numbers."""
+    files = sorted((*folder.glob("*.scenic"), *(folder / "scenarios").glob("*.scenic")), key=lambda f: _order(f.stem))
+    wrong = next((f for f in files if not _STEM.fullmatch(f.stem)), None)
+    if wrong is not None:
+        raise Ad2Error(f"{wrong}: its name becomes the episode's; letters, digits, '_', '-' and '.' only")
+    return files
+
+
+def _order(stem: str) -> tuple[int, str]:
+    return (int(stem), stem) if stem.isdecimal() else (10**12, stem)
+
+
+def route_named(program: File) -> tuple[str, str] | None:
+    """(suite, route id) of the program's own `param route = "SUITE:ID"`; None where it has no such line."""
+    content = program.read_bytes()
+    if len(content) > _LONGEST:
+        raise Ad2Error(f"{program}: {len(content)} bytes; a scenario program has {_LONGEST} at most")
+    found = _ROUTE.search(content.decode("utf-8", errors="replace"))
+    return (found["suite"], found["id"]) if found else None
+
+
+def route_of(program: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Route:
+    """The route that the program names, under the program's own name; Ad2Error says what to write."""
+    named = route_named(program)
+    if named is None:
+        raise Ad2Error(
+            f'{program}: names no route; it needs a line like: param route = "demo:101" (a suite and a route\'s id)'
+        )
+    suite, route_id = named
+    return replace(select(routes_of(suite), [route_id])[0], id=program.stem)
+
+
+def index_of(folder: File) -> dict[str, Any]:
+    """suite.json, {} where there is none."""
+    file = folder / INDEX
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError as exc:
+        raise DataError(file, None, "file", "JSON", str(exc)) from exc
+    if not isinstance(found, dict):
+        raise DataError(file, None, "file", "a JSON object", found)
+    left_out = found.get("left_out", {})
+    if not isinstance(left_out, dict) or not all(isinstance(v, str) for v in left_out.values()):
+        raise DataError(file, None, "left_out", "an object of reasons by name", left_out)
+    return found
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What a folder holds. `sha256`: of all that is driven; `left_out`: why a program is not."""
+
+    name: str
+    routes: tuple[Route, ...]
+    programs: Mapping[str, File]
+    left_out: Mapping[str, str]
+    sha256: str
+
+
+def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Programs:
+    """The folder's programs with their routes; Ad2Error says what is wrong with which file."""
+    index = index_of(folder)
+    if index and not index.get("finished", True):
+        raise Ad2Error(f"{folder}: not finished; start the same `ad2 threats generate` again, it goes on from there")
+    left_out: Mapping[str, str] = index.get("left_out", {})
+    files = programs_in(folder)
+    if not files:
+        raise Ad2Error(f"{folder}: no scenario programs there (*.scenic, or scenarios/*.scenic)")
+    own = _own_base(folder, index)
+    routes, programs, digest = [], {}, hashlib.sha256()
+    for file in files:
+        if file.stem in programs:
+            raise Ad2Error(f"{file}: another program of the folder has the same name")
+        route = route_of(file, lambda name: own.get(name) or routes_of(name))
+        if file.stem in left_out:
+            continue
+        routes.append(route)
+        programs[file.stem] = file.absolute()
+        digest.update(f"{file.stem} {sha256(file)} {route.points} {route.trigger}\n".encode())
+    if not routes:
+        raise Ad2Error(f"{folder}: every scenario is left out (see {INDEX}); there is nothing to drive")
+    name = str(index.get("name") or folder.absolute().name)
+    return Programs(name, tuple(routes), programs, dict(left_out), digest.hexdigest())
+
+
+def _own_base(folder: File, index: Mapping[str, Any]) -> dict[str, tuple[Route, ...]]:
+    """The routes of a route file that suite.json names (a base that is no suite of the library)."""
+    given = index.get("base_file")
+    if not given:
+        return {}
+    file = File(str(given))
+    return {file.stem: tuple(read_routes(file if file.is_absolute() else folder / file))}

@@ -1,0 +1,134 @@
+"""What a route offers to a threat: its lanes, junction, room. And whether a ThreatSpec can be staged there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.routes import Route
+from closedloop_plugin.threats.spec import Behaviour, Lane, Light, RoadKind, ThreatSpec
+
+RUN_UP_M = 12.0  # of way before the earliest place: the ego must be moving when it gets there
+RUN_OUT_M = 10.0  # of way behind the latest one
+BEND_M = 4.0  # kept free before and after a junction
+
+
+class Site(BaseModel):
+    """Facts of one route in its episode's map; metres along the ego's way, speeds in m/s. JSON both ways."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    suite: str
+    route: str
+    scenario: str  # type of the standard scenario
+    town: str
+    map: Literal["corridor", "town"]
+    length_m: float
+    trigger_s: float
+    speed_limit: float
+    lane_width: float
+    left: int  # more lanes of the ego's direction
+    right: int
+    oncoming: int
+    topology: str
+    junction: tuple[float, float] | None = None
+    control: str = "none"  # of the junction: signal | stop | yield | none
+    arms: tuple[str, ...] = ()
+    weather: dict[str, float] = {}
+
+    def open_stretches(self) -> list[tuple[float, float]]:
+        """(from, to) without the junction, where something can be met; merges and exits count as open road."""
+        first, last = min(RUN_UP_M, self.length_m / 4), self.length_m - RUN_OUT_M
+        if self.junction is None or self.topology in ("merge", "diverge"):
+            return [(first, last)]
+        start, end = self.junction
+        found = [(first, start - BEND_M), (end + BEND_M, last)]
+        return [(a, b) for a, b in found if b - a >= 2.0]
+
+    @property
+    def crossing(self) -> tuple[float, float] | None:
+        """The junction, if traffic crosses there (a merge's is none)."""
+        return None if self.topology in ("merge", "diverge") else self.junction
+
+    def room_behind_junction(self) -> list[tuple[float, float]]:
+        """As room_ahead, but from the junction's exit on: so `ahead_m` counts where a spec's road is a junction."""
+        if self.crossing is None:
+            return []
+        room = self.length_m - RUN_OUT_M - self.crossing[1]
+        return [(5.0, room)] if room >= 7.0 else []
+
+    def room_ahead(self) -> list[tuple[float, float]]:
+        """open_stretches as distances from the trigger, as a spec's `ahead_m` counts; only what lies ahead of it."""
+        least = 5.0
+        found = [(max(a - self.trigger_s, least), min(b - self.trigger_s, 80.0)) for a, b in self.open_stretches()]
+        return [(a, b) for a, b in found if b - a >= 2.0]
+
+
+def site_of(suite: str, route: Route, road: RoadMap) -> Site:
+    """The facts, from the map that the episode runs on."""
+    lanes = road.facts.get("lanes") or {}
+    junction = road.facts.get("junction") or {}
+    return Site(
+        suite=suite,
+        route=route.id,
+        scenario=route.scenario,
+        town=route.town,
+        map="town" if road.source == "town" else "corridor",
+        length_m=round(road.path.length, 2),
+        trigger_s=round(road.path.locate(*route.trigger[:2])[0], 2),
+        speed_limit=round(road.speed_limit, 2),
+        lane_width=round(road.lane_width, 2),
+        left=int(lanes.get("left", 0)),
+        right=int(lanes.get("right", 0)),
+        oncoming=int(lanes.get("oncoming", 0)),
+        topology=str(road.facts.get("topology", road.source)),
+        junction=tuple(round(v, 2) for v in road.junctions[0]) if road.junctions else None,  # type: ignore[arg-type]
+        control=str(junction.get("control", "none")),
+        arms=tuple(str(arm["name"]) for arm in junction.get("arms") or ()),
+        weather=asdict(route.weather),
+    )
+
+
+def fit(spec: ThreatSpec, site: Site) -> list[str]:
+    """Why the route has no place for this threat, a sentence each, with what it has; [] where it fits."""
+    found = []
+    if spec.road is RoadKind.JUNCTION and site.crossing is None:
+        found.append("road: this route has no junction; expected open")
+    if spec.ego_light is not Light.CYCLE and site.control != "signal":
+        found.append("ego_light: the junction of this route has no traffic lights; expected cycle")
+    if spec.ego_light is Light.RED and spec.behaviour in (Behaviour.RUN_LIGHT, Behaviour.TURN_ACROSS):
+        found.append("ego_light: at red the ego stands, and nobody endangers it; expected green or cycle")
+    if spec.place.lane is Lane.NEXT_LEFT and site.left == 0:
+        found.append(f"place.lane: there is no lane on the left; {_lanes(site)}")
+    if spec.place.lane is Lane.NEXT_RIGHT and site.right == 0:
+        found.append(f"place.lane: there is no lane on the right; {_lanes(site)}")
+    if spec.place.lane is Lane.ROADSIDE and spec.place.side.value == "left" and site.left + site.oncoming > 0:
+        found.append("place.side: the roadside of the ego's lane is on the right; other lanes are on the left")
+    if spec.place.lane is Lane.ROADSIDE and spec.place.side.value == "right" and site.right > 0:
+        found.append("place.lane: a lane lies between the ego and the roadside; expected next_right")
+    if spec.behaviour is Behaviour.ONCOMING and site.oncoming == 0:
+        found.append("behaviour: this road has no oncoming lane")
+    low, high = spec.place.ahead_m.low, spec.place.ahead_m.high
+    if spec.road is RoadKind.OPEN:
+        found += _room(low, high, site.room_ahead())
+    elif site.crossing is not None and spec.place.lane is not Lane.CROSSING_ROAD:
+        found += _room(low, high, site.room_behind_junction())
+    return found
+
+
+def _room(low: float, high: float, rooms: Sequence[tuple[float, float]]) -> list[str]:
+    if any(a - 0.01 <= low and high <= b + 0.01 for a, b in rooms):
+        return []
+    if not rooms:
+        return ["place.ahead_m: this route has no open stretch ahead of its trigger"]
+    there = " or ".join(f"{a:.0f} to {b:.0f} m" for a, b in rooms)
+    return [f"place.ahead_m: [{low:g}, {high:g}] does not lie on an open stretch; expected numbers from {there}"]
+
+
+def _lanes(site: Site) -> str:
+    ways = [name for name, n in (("next_left", site.left), ("next_right", site.right)) if n]
+    return f"expected {' or '.join(ways)}" if ways else "expected roadside"

@@ -1,0 +1,320 @@
+"""ThreatSpec: a threat in a closed vocabulary and bounded numbers. Nothing else reaches a program.
+
+Its words are enums, its numbers have limits, its only free texts (`description`, `why`) are kept for readers and never
+written into a program. Two checks: this model (the vocabulary, and which words go together), and `site.fit` (whether the
+route has room for it).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+
+class Adversary(StrEnum):
+    """Who or what endangers the ego."""
+
+    CAR = "car"
+    VAN = "van"
+    TRUCK = "truck"
+    BUS = "bus"
+    MOTORCYCLE = "motorcycle"
+    BICYCLE = "bicycle"
+    PEDESTRIAN = "pedestrian"
+    CHILD = "child"
+    ANIMAL = "animal"
+    POLICE = "police"
+    AMBULANCE = "ambulance"
+    FIRETRUCK = "firetruck"
+    DEBRIS = "debris"
+    CONES = "cones"
+    BARRIER = "barrier"
+
+
+class Behaviour(StrEnum):
+    """What it does."""
+
+    CUT_IN = "cut_in"  # moves from beside into the ego's lane, just before it
+    BRAKE_HARD = "brake_hard"  # ahead in the ego's lane, brakes to a standstill
+    SLOW_AHEAD = "slow_ahead"  # ahead in the ego's lane, much slower than the ego
+    CROSS = "cross"  # crosses the road from its edge
+    RUN_LIGHT = "run_light"  # crosses the junction without the right to
+    TURN_ACROSS = "turn_across"  # oncoming, turns left across the ego's way in the junction
+    ONCOMING = "oncoming"  # comes along the ego's own lane
+    OPEN_DOOR = "open_door"  # parked at the edge, opens its door into the lane
+    BLOCK = "block"  # stands in the lane
+    TAILGATE = "tailgate"  # follows much too closely
+    HIDDEN_STOP = "hidden_stop"  # stands in the lane behind a vehicle that swerves away in the last moment
+    EMERGENCY_PASS = "emergency_pass"  # comes from behind with its siren on and wants to pass
+
+
+class Side(StrEnum):
+    """Where it is or comes from, as the ego sees it."""
+
+    AHEAD = "ahead"
+    BEHIND = "behind"
+    LEFT = "left"
+    RIGHT = "right"
+    OPPOSITE = "opposite"  # towards the ego: the oncoming lane, the junction's far arm
+
+
+class Lane(StrEnum):
+    """Its place relative to the ego's lane."""
+
+    OWN = "own"
+    NEXT_LEFT = "next_left"
+    NEXT_RIGHT = "next_right"
+    ONCOMING = "oncoming"
+    ROADSIDE = "roadside"  # shoulder or parking lane
+    PAVEMENT = "pavement"
+    CROSSING_ROAD = "crossing_road"  # another arm of the junction
+
+
+class Occluder(StrEnum):
+    """What hides it until late."""
+
+    NONE = "none"
+    PARKED_CARS = "parked_cars"
+    VAN = "van"
+    TRUCK = "truck"
+    BUS = "bus"
+    CONTAINER = "container"
+    ADVERTISEMENT = "advertisement"
+
+
+class RoadKind(StrEnum):
+    OPEN = "open"  # a stretch without a junction
+    JUNCTION = "junction"
+
+
+class Light(StrEnum):
+    """State of the ego's traffic light while the scenario plays; a red one turns green after some seconds."""
+
+    CYCLE = "cycle"
+    GREEN = "green"
+    RED = "red"
+
+
+class Weakness(StrEnum):
+    """Which stage of the target's reasoning the threat probes (section 3.3)."""
+
+    PERCEPTION = "perception"
+    PREDICTION = "prediction"
+    PLANNING = "planning"
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, use_enum_values=False, allow_inf_nan=False)
+
+
+class Interval(_Closed):
+    """[low, high]: a free parameter, sampled by Scenic, searched by VerifAI. One number stands for both ends."""
+
+    low: float
+    high: float
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_pair(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("expected [low, high], two numbers")
+        if isinstance(value, int | float):
+            return {"low": value, "high": value}
+        if isinstance(value, list | tuple):
+            if len(value) != 2:
+                raise ValueError("expected [low, high], two numbers")
+            return {"low": value[0], "high": value[1]}
+        return value
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Interval:
+        if not (math.isfinite(self.low) and math.isfinite(self.high)):
+            raise ValueError("expected finite numbers")
+        if self.low > self.high:
+            raise ValueError(f"low {self.low:g} is above high {self.high:g}")
+        return self
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+
+def _within(least: float, most: float, unit: str) -> Any:
+    """An Interval whose ends lie within [least, most]; the schema says so to whoever fills it in."""
+    from pydantic import AfterValidator
+
+    def check(value: Interval) -> Interval:
+        if value.low < least or value.high > most:
+            raise ValueError(f"expected numbers from {least:g} to {most:g} {unit}, found [{value.low:g}, {value.high:g}]")
+        return value
+
+    return Annotated[Interval, AfterValidator(check), Field(description=f"[low, high] in {unit}, {least:g} to {most:g}")]
+
+
+Distance = _within(5, 80, "m")
+Seconds = _within(0.5, 8, "s")
+Stay = _within(1, 25, "s")
+Speed = _within(0.3, 18, "m/s")
+Percent = _within(0, 100, "percent")
+Sun = _within(-60, 90, "degrees above the horizon")
+
+
+class Place(_Closed):
+    """Where the adversary acts. `ahead_m`: how far along the ego's way theirs meet, from the route's trigger point on;
+    from the junction's exit on where the threat's road is a junction (of no meaning for who crosses within it)."""
+
+    side: Side
+    lane: Lane
+    ahead_m: Distance  # type: ignore[valid-type]
+
+
+class Trigger(_Closed):
+    """When it acts: the ego, keeping its speed, is so many seconds away from the meeting place, or so many metres."""
+
+    kind: Literal["time", "distance"] = "time"
+    value: Interval
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Trigger:
+        least, most, unit = (0.5, 8.0, "s") if self.kind == "time" else (4.0, 60.0, "m")
+        if self.value.low < least or self.value.high > most:
+            raise ValueError(f"a trigger by {self.kind}: expected numbers from {least:g} to {most:g} {unit}")
+        return self
+
+
+class Conditions(_Closed):
+    """Weather and light in CARLA's parameters; None: the route's own."""
+
+    cloudiness: Percent | None = None  # type: ignore[valid-type]
+    precipitation: Percent | None = None  # type: ignore[valid-type]
+    precipitation_deposits: Percent | None = None  # type: ignore[valid-type]
+    wetness: Percent | None = None  # type: ignore[valid-type]
+    wind_intensity: Percent | None = None  # type: ignore[valid-type]
+    fog_density: Percent | None = None  # type: ignore[valid-type]
+    sun_altitude_angle: Sun | None = None  # type: ignore[valid-type]
+
+
+_VEHICLES = frozenset({Adversary.CAR, Adversary.VAN, Adversary.TRUCK, Adversary.BUS, Adversary.MOTORCYCLE})
+_SERVICES = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUCK})
+_BIKE = frozenset({Adversary.BICYCLE})
+_FEET = frozenset({Adversary.PEDESTRIAN, Adversary.CHILD, Adversary.ANIMAL})
+_THINGS = frozenset({Adversary.DEBRIS, Adversary.CONES, Adversary.BARRIER})
+_AT_EDGE = frozenset({Lane.NEXT_LEFT, Lane.NEXT_RIGHT, Lane.ROADSIDE})
+_COVERS = frozenset(Occluder)
+_NO_COVER = frozenset({Occluder.NONE})
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What goes together with a behaviour, and which numbers it needs."""
+
+    adversaries: frozenset[Adversary]
+    sides: frozenset[Side]
+    lanes: frozenset[Lane]
+    roads: frozenset[RoadKind]
+    occluders: frozenset[Occluder] = _NO_COVER
+    numbers: tuple[str, ...] = ()  # of "speed_mps", "stays_s": the spec must give them; the others must be absent
+
+
+_OPEN, _JUNCTION = frozenset({RoadKind.OPEN}), frozenset({RoadKind.JUNCTION})
+_LR = frozenset({Side.LEFT, Side.RIGHT})
+_ANY_ROAD = _OPEN | _JUNCTION
+RULES: Mapping[Behaviour, Rule] = {
+    Behaviour.CUT_IN: Rule(_VEHICLES | _SERVICES | _BIKE, _LR, _AT_EDGE, _OPEN, numbers=("speed_mps",)),
+    Behaviour.BRAKE_HARD: Rule(
+        _VEHICLES | _SERVICES, frozenset({Side.AHEAD}), frozenset({Lane.OWN}), _ANY_ROAD, numbers=("stays_s",)
+    ),
+    Behaviour.SLOW_AHEAD: Rule(
+        _VEHICLES | _BIKE, frozenset({Side.AHEAD}), frozenset({Lane.OWN}), _ANY_ROAD, numbers=("speed_mps", "stays_s")
+    ),
+    Behaviour.CROSS: Rule(
+        _FEET | _BIKE, _LR, frozenset({Lane.ROADSIDE, Lane.PAVEMENT}), _ANY_ROAD, _COVERS, ("speed_mps",)
+    ),
+    Behaviour.RUN_LIGHT: Rule(
+        _VEHICLES | _SERVICES | _BIKE, _LR | {Side.OPPOSITE}, frozenset({Lane.CROSSING_ROAD}), _JUNCTION,
+        numbers=("speed_mps",),
+    ),
+    Behaviour.TURN_ACROSS: Rule(
+        _VEHICLES | _SERVICES, frozenset({Side.OPPOSITE}), frozenset({Lane.CROSSING_ROAD, Lane.ONCOMING}), _JUNCTION,
+        numbers=("speed_mps",),
+    ),
+    Behaviour.ONCOMING: Rule(
+        _VEHICLES, frozenset({Side.OPPOSITE, Side.AHEAD}), frozenset({Lane.ONCOMING, Lane.OWN}), _OPEN,
+        numbers=("speed_mps",),
+    ),
+    Behaviour.OPEN_DOOR: Rule(
+        frozenset({Adversary.CAR, Adversary.VAN, Adversary.TRUCK}), frozenset({Side.RIGHT}),
+        frozenset({Lane.ROADSIDE}), _OPEN, numbers=("stays_s",),
+    ),
+    Behaviour.BLOCK: Rule(
+        _VEHICLES | _SERVICES | _THINGS | {Adversary.ANIMAL}, frozenset({Side.AHEAD}), frozenset({Lane.OWN}), _ANY_ROAD,
+        _COVERS - {Occluder.PARKED_CARS}, ("stays_s",),
+    ),
+    Behaviour.TAILGATE: Rule(_VEHICLES, frozenset({Side.BEHIND}), frozenset({Lane.OWN}), _ANY_ROAD),
+    Behaviour.HIDDEN_STOP: Rule(
+        _VEHICLES | _SERVICES | _THINGS, frozenset({Side.AHEAD}), frozenset({Lane.OWN}), _OPEN,
+        frozenset({Occluder.VAN, Occluder.TRUCK, Occluder.BUS}), ("speed_mps", "stays_s"),
+    ),
+    Behaviour.EMERGENCY_PASS: Rule(
+        _SERVICES, frozenset({Side.BEHIND}), frozenset({Lane.OWN}), _ANY_ROAD, numbers=("speed_mps",)
+    ),
+}  # fmt: skip
+
+
+class ThreatSpec(_Closed):
+    """One threat. `speed_mps`: the adversary's while it acts (hidden_stop: of the vehicle that hides it). `stays_s`: how
+    long it keeps standing, its door open, or riding slowly."""
+
+    adversary: Adversary
+    behaviour: Behaviour
+    place: Place
+    trigger: Trigger
+    road: RoadKind
+    speed_mps: Speed | None = None  # type: ignore[valid-type]
+    stays_s: Stay | None = None  # type: ignore[valid-type]
+    occluder: Occluder = Occluder.NONE
+    ego_light: Light = Light.CYCLE
+    conditions: Conditions = Conditions()
+    weakness: Weakness
+    description: str = Field(min_length=1, max_length=600)
+    why: str = Field(default="", max_length=600)
+
+    @model_validator(mode="after")
+    def _goes_together(self) -> ThreatSpec:
+        problems = clashes(self)
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+
+def clashes(spec: ThreatSpec) -> list[str]:
+    """Words that do not go together, each as a sentence that says what would."""
+    rule, name = RULES[spec.behaviour], spec.behaviour.value
+    asked: tuple[tuple[str, Any, frozenset[Any]], ...] = (
+        ("adversary", spec.adversary, rule.adversaries),
+        ("place.side", spec.place.side, rule.sides),
+        ("place.lane", spec.place.lane, rule.lanes),
+        ("road", spec.road, rule.roads),
+        ("occluder", spec.occluder, rule.occluders),
+    )
+    found = [
+        f"{field}: {value.value} does not go with behaviour {name}; expected one of {', '.join(sorted(allowed))}"
+        for field, value, allowed in asked
+        if value not in allowed
+    ]
+    for number in ("speed_mps", "stays_s"):
+        given = getattr(spec, number) is not None
+        if given != (number in rule.numbers):
+            found.append(f"{number}: behaviour {name} {'has no use for it' if given else 'needs it'}")
+    if spec.ego_light is not Light.CYCLE and spec.road is not RoadKind.JUNCTION:
+        found.append("ego_light: only a junction has a light; leave it at cycle")
+    if spec.place.lane in (Lane.NEXT_LEFT, Lane.NEXT_RIGHT):
+        side = Side.LEFT if spec.place.lane is Lane.NEXT_LEFT else Side.RIGHT
+        if spec.place.side is not side:
+            found.append(f"place.side: lane {spec.place.lane.value} is on the {side.value}")
+    return found
