@@ -53,7 +53,7 @@ def ordered(args: argparse.Namespace) -> Order:
     subject = _program(args) if args.scenario else _suite(args)
     wish = Wish(
         args.out,
-        _world(args.world),
+        world_of(args.world),
         rules,
         Rules(args.policy, args.decision_hz, read_latency(args.latency)),
         args.seed,
@@ -63,7 +63,7 @@ def ordered(args: argparse.Namespace) -> Order:
         retry_failed=args.retry_failed,
     )
     check_folder(args.out, standing(wish, subject))  # before minutes go into loading a model
-    driver = _driver(args, rules)
+    driver = driver_of(args, rules)
     wish = replace(wish, recorders=_recorders(args, driver.cameras))
     return Order(assemble(wish, subject, driver), subject.routes, *remote(driver))
 
@@ -78,10 +78,10 @@ def _check(args: argparse.Namespace) -> None:
     if args.map and not args.scenario:
         raise Ad2Error("--map belongs to --scenario; maps of routes come from --towns DIR")
     shard([], args.shard)
-    _check_driver(args)
+    check_driver(args)
 
 
-def _check_driver(args: argparse.Namespace) -> None:
+def check_driver(args: argparse.Namespace) -> None:
     """Options that would have no effect are refused: a result must not seem to come from what was not there."""
     if (args.mode == "hybrid") != bool(args.interpreter2):
         raise Ad2Error("--mode hybrid and --interpreter2 need each other")
@@ -111,10 +111,11 @@ def _suite(args: argparse.Namespace) -> Subject:
     routes = routes[: args.limit]
     if args.world in WORLDS:
         _check_types(args.suite, routes)
-    towns = _towns(args.towns, found.routes, routes)
+    towns = towns_of(args.towns, found.routes, routes)
     return Subject(
-        found.name, found.sha256, found.ids, routes, towns=towns, repetitions=args.repetitions, shard=args.shard
-    )
+        found.name, found.sha256, found.ids, routes, programs=found.programs, towns=towns,
+        repetitions=args.repetitions, shard=args.shard,
+    )  # fmt: skip
 
 
 def _program(args: argparse.Namespace) -> Subject:
@@ -148,7 +149,7 @@ def _check_types(file: str, routes: Sequence[Route]) -> None:
     )
 
 
-def _towns(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]) -> Mapping[str, Path]:
+def towns_of(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]) -> Mapping[str, Path]:
     """Town -> its OpenDRIVE file, of those that are there. Other towns get corridor maps; each record says which.
 
     Of every route of the suite: the files are part of the run's identity, how many routes are asked for is not.
@@ -165,7 +166,7 @@ def _towns(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]) 
     return found
 
 
-def _driver(args: argparse.Namespace, rules: Profile) -> Driver:
+def driver_of(args: argparse.Namespace, rules: Profile) -> Driver:
     """A driver of its own controls gets no interpreter: a result that names one would mislead."""
     interpreter = _interpreter(args, rules)
     agent = _agent(args, rules, interpreter)
@@ -212,7 +213,7 @@ def _cameras(args: argparse.Namespace, rules: Profile, agent: Agent) -> tuple[Ca
     return cameras_of(_view(args), rules if rules.cameras else profile("bench2drive"))
 
 
-def _world(name: str) -> Recipe:
+def world_of(name: str) -> Recipe:
     if ":" in name:
         return Recipe(name)
     if name not in WORLDS:

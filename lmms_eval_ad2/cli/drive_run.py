@@ -36,7 +36,7 @@ def register(subparsers: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     _register_what(p.add_argument_group("what is driven"))
-    _register_driver(p.add_argument_group("who drives"))
+    register_driver(p.add_argument_group("who drives"))
     _register_running(p.add_argument_group("how it runs"))
     p.set_defaults(func=run)
 
@@ -60,7 +60,7 @@ def _register_what(what: Any) -> None:
     what.add_argument("--no-traffic", action="store_true", help="no background vehicles and pedestrians")
 
 
-def _register_driver(who: Any) -> None:
+def register_driver(who: Any) -> None:
     who.add_argument("--agent", required=True, metavar="SPEC", help="who drives; see below")
     who.add_argument(
         "--interpreter",

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 
-COMMANDS = ("demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "doctor")
+COMMANDS = ("demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "threats", "doctor")
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,0 +1,58 @@
+"""A spec in our own words: for programs, tables and the gallery. Built from its enums and numbers only."""
+
+from __future__ import annotations
+
+from closedloop_plugin.threats.spec import Behaviour, Interval, Light, Occluder, Side, ThreatSpec
+
+ACTS = {
+    Behaviour.CUT_IN: "moves into the ego's lane from the {side}",
+    Behaviour.BRAKE_HARD: "drives ahead of the ego and brakes to a standstill",
+    Behaviour.SLOW_AHEAD: "goes slowly ahead of the ego in its lane",
+    Behaviour.CROSS: "crosses the road from the {side}",
+    Behaviour.RUN_LIGHT: "crosses the junction from {from_side} without the right to",
+    Behaviour.TURN_ACROSS: "comes from the far arm and turns across the ego's way",
+    Behaviour.ONCOMING: "comes towards the ego in the ego's own lane",
+    Behaviour.OPEN_DOOR: "is parked at the edge and opens its door into the lane",
+    Behaviour.BLOCK: "stands in the ego's lane",
+    Behaviour.TAILGATE: "follows the ego much too closely",
+    Behaviour.HIDDEN_STOP: "stands in the lane, and the {occluder} that hides it swerves away late",
+    Behaviour.EMERGENCY_PASS: "comes from behind with its siren on and wants to pass",
+}
+PLURAL = {"cones": "Cones", "debris": "Debris"}
+
+
+def sentence(spec: ThreatSpec) -> str:
+    """One or two sentences; plain ASCII without quotes or backslashes."""
+    who = spec.adversary.value
+    begin = PLURAL.get(who) or f"{'An' if who[0] in 'aeiou' else 'A'} {who}"
+    side = spec.place.side.value
+    act = ACTS[spec.behaviour].format(
+        side=side,
+        from_side="the far arm" if spec.place.side is Side.OPPOSITE else f"the {side}",
+        occluder=spec.occluder.value,
+    )
+    if who == "cones":
+        act = act.replace("stands", "stand", 1)
+    text = f"{begin} {act}, {_span(spec.place.ahead_m)} m on"
+    if spec.occluder is not Occluder.NONE and spec.behaviour is not Behaviour.HIDDEN_STOP:
+        text += f", hidden by {'parked cars' if spec.occluder is Occluder.PARKED_CARS else 'a ' + spec.occluder.value}"
+    sky = _sky(spec)
+    return text + "." + (f" {sky}." if sky else "")
+
+
+def _span(values: Interval) -> str:
+    return f"{values.low:g}" if values.low == values.high else f"{values.low:g} to {values.high:g}"
+
+
+def _sky(spec: ThreatSpec) -> str:
+    c, said = spec.conditions, []
+    if c.sun_altitude_angle is not None:
+        angle = c.sun_altitude_angle.middle
+        said += ["night"] if angle < -3 else ["low sun"] if angle < 12 else []
+    if c.precipitation is not None and c.precipitation.middle > 20:
+        said.append("heavy rain" if c.precipitation.middle > 60 else "rain")
+    if c.fog_density is not None and c.fog_density.middle > 15:
+        said.append("thick fog" if c.fog_density.middle > 45 else "fog")
+    if spec.ego_light is not Light.CYCLE:
+        said.append(f"the ego's light is {spec.ego_light.value} first")
+    return ", ".join(said).capitalize()

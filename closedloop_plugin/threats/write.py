@@ -1,0 +1,45 @@
+"""ThreatSpec + Site -> a readable .scenic program, from our own templates. No text of a model gets into it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from closedloop_plugin.threats.draft import Draft
+from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.spec import Behaviour, Conditions, Light, ThreatSpec
+from closedloop_plugin.threats.templates import crossing, traffic
+from closedloop_plugin.threats.words import sentence
+
+TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {**traffic.TEMPLATES, **crossing.TEMPLATES}
+UNITS = {"sun_altitude_angle": "degrees above the horizon"}
+
+
+def program(spec: ThreatSpec, site: Site) -> str:
+    """The program's text. The same spec and site give the same text."""
+    draft = Draft(spec, site)
+    TEMPLATES[spec.behaviour](draft)
+    _conditions(draft, spec.conditions)
+    head = [
+        f'"""{sentence(spec)}"""',
+        "",
+        f'param route = "{site.suite}:{site.route}"',
+        *draft.params,
+        "",
+        "model scenic.domains.driving.model",
+        "from closedloop_plugin.scenarios.actions import *",
+        "",
+        "ego = new Car at place(0), facing stage.heading(0)",
+    ]
+    if spec.ego_light is Light.GREEN:
+        head.append('stage.hold_signals(route="green", cross="red")')
+    if spec.ego_light is Light.RED:
+        head.append("require monitor RedThenGreen(globalParameters.red_for)")
+    return "\n".join([*head, "", *draft.lines]).rstrip() + "\n"
+
+
+def _conditions(draft: Draft, conditions: Conditions) -> None:
+    """Weather and light are parameters too: a search may turn them."""
+    for name in Conditions.model_fields:
+        values = getattr(conditions, name)
+        if values is not None:
+            draft.free(name, values, UNITS.get(name, "%"), "as CARLA's weather parameter")

@@ -1,0 +1,9 @@
+"""`ad2 threats gallery`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def register(parts: Any) -> None:
+    parts.add_parser("gallery")
