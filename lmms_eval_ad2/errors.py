@@ -16,6 +16,8 @@ INSTALL: dict[str, str] = {
     "shapely": "pip install 'lmms-eval-ad2[drive]'",
     "cv2": "pip install 'lmms-eval-ad2[drive]'",
     "av": "pip install 'lmms-eval-ad2[drive]'",
+    "verifai": "pip install 'lmms-eval-ad2[threats]'",
+    "sklearn": "pip install 'lmms-eval-ad2[threats]'",
     "carla": "pip install 'lmms-eval-ad2[carla]'",
 }
 

@@ -40,7 +40,7 @@ class Store:
         self.lines = folder / "episodes.jsonl"
         self._records: dict[tuple[str, int], EpisodeRecord] = {}
         with disk_full(folder, lambda: self.count), ExitStack() as undo:
-            self._lock = undo.enter_context(_locked(folder))
+            self._lock = undo.enter_context(locked(folder))
             check_identity(folder, identity)
             _cut_torn_line(self.lines)
             self._records = {(r.route_id, r.repetition): r for r in read_records(folder)}
@@ -155,7 +155,7 @@ def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:
         raise Ad2Error(f"{folder}: a file, and a folder is needed; choose another place")
     check_identity(folder, identity, part=True)
     if (folder / "lock").exists():
-        _locked(folder).close()
+        locked(folder).close()
 
 
 def check_identity(folder: Path, identity: Mapping[str, Any], part: bool = False) -> None:
@@ -211,7 +211,7 @@ def _cut_torn_line(file: Path) -> None:
         os.truncate(file, whole)
 
 
-def _locked(folder: Path) -> IO[bytes]:
+def locked(folder: Path) -> IO[bytes]:
     """The folder's lock, and the folder itself where it is new."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,0 +1,101 @@
+"""The folder that `ad2 threats generate` fills, and in which order.
+
+    suite.json               what was asked (compared at every start), and what came of it; read by program_suites
+    lock                     held by the one process that writes
+    frames/<route>_<k>.jpg   what the target saw
+    transcripts/<route>.json Transcript: the truth about a route; written whole after the interview and each attempt
+    scenarios/<route>.scenic the last attempt's program; written before the transcript that names its sha256
+
+A process killed in between leaves a program without its attempt: it is made again, from the same seed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from closedloop_plugin.program_suites import INDEX, index_of
+from closedloop_plugin.runner.store import differences
+from closedloop_plugin.threats.transcript import Attempt, Transcript
+from closedloop_plugin.threats.write import program
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.files import whole_file
+
+
+@dataclass(frozen=True)
+class ThreatFolder:
+    """One threat suite on disk."""
+
+    path: File
+
+    def program_file(self, route: str) -> File:
+        return self.path / "scenarios" / f"{route}.scenic"
+
+    def transcript_file(self, route: str) -> File:
+        return self.path / "transcripts" / f"{route}.json"
+
+    def begin(self, asked: Mapping[str, Any]) -> None:
+        """Compare with what stands there, and mark the folder as under way. Ad2Error names each difference."""
+        there = index_of(self.path)
+        if there and self.transcripts_begun():
+            differ = differences(there.get("asked", {}), json.loads(json.dumps(asked)))
+            if differ:
+                raise Ad2Error(
+                    f"{self.path} holds threats made with other arguments: {'; '.join(differ)}. Choose another --out, or "
+                    "the same arguments"
+                )
+        elif not there and any((self.path / "scenarios").glob("*.scenic")):
+            raise Ad2Error(f"{self.path}: holds scenarios that were not generated here; choose another --out")
+        self.write_index({**there, "asked": asked, "finished": False})
+
+    def transcripts_begun(self) -> bool:
+        return any((self.path / "transcripts").glob("*.json"))
+
+    def write_index(self, index: Mapping[str, Any]) -> None:
+        with whole_file(self.path / INDEX) as handle:
+            json.dump(index, handle, ensure_ascii=False, indent=1)
+            handle.write("\n")
+
+    def transcript(self, route: str) -> Transcript | None:
+        file = self.transcript_file(route)
+        return Transcript.read(file) if file.is_file() else None
+
+    def keep(self, transcript: Transcript) -> None:
+        transcript.write(self.transcript_file(transcript.route))
+
+    def add(self, transcript: Transcript, attempt: Attempt) -> Transcript:
+        """Write the attempt's program, then the transcript with it. A refused attempt leaves no program behind."""
+        file = self.program_file(transcript.route)
+        if attempt.spec is None:
+            file.unlink(missing_ok=True)
+        else:
+            text = program(attempt.spec, transcript.site)
+            with whole_file(file) as handle:
+                handle.write(text)
+            attempt = attempt.model_copy(update={"program_sha256": hashlib.sha256(text.encode()).hexdigest()})
+        grown = transcript.model_copy(update={"attempts": [*_lasting(transcript), attempt]})
+        self.keep(grown)
+        return grown
+
+    def images(self, transcript: Transcript) -> tuple[np.ndarray, ...]:
+        """The interview's frames, (H, W, 3) uint8 RGB; () where they are gone."""
+        files = [self.path / name for name in transcript.interview.frames]
+        inside = [f for f in files if f.resolve().is_relative_to(self.path.resolve())]
+        return tuple(np.asarray(Image.open(f).convert("RGB")) for f in inside if f.is_file())
+
+
+def _lasting(transcript: Transcript) -> list[Attempt]:
+    """Attempts that say something of the route. One that an endpoint's failure ended does not: it is made again."""
+    return [a for a in transcript.attempts if not failed_technically(a)]
+
+
+def failed_technically(attempt: Attempt) -> bool:
+    """No spec because a model gave no reply at all (not because of what it said)."""
+    return attempt.spec is None and bool(attempt.exchanges) and attempt.exchanges[-1].error is not None

@@ -1,0 +1,228 @@
+"""One threat scenario for each route of a suite: interview, fusion, program, check; what fails is made anew.
+
+Everything is kept as it comes (folder.py), so that the same command goes on after a kill -9, and asks nobody twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path as File
+from typing import Any
+
+from tqdm import tqdm
+
+from closedloop_plugin.profiles import Profile
+from closedloop_plugin.program_suites import index_of
+from closedloop_plugin.routes import Route
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.store import locked
+from closedloop_plugin.runner.task import episode_seed
+from closedloop_plugin.suites import Suite
+from closedloop_plugin.threats.base import Fuser, Teller, Wish
+from closedloop_plugin.threats.check import Program, check, write_verdicts
+from closedloop_plugin.threats.folder import ThreatFolder, failed_technically
+from closedloop_plugin.threats.interview import interview
+from closedloop_plugin.threats.transcript import Attempt, Transcript, Verdict
+from closedloop_plugin.worlds.base import Camera
+from lmms_eval_ad2 import __version__
+
+AT_ONCE = 32  # wishes in one call of the fuser: what a kill -9 may lose
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is asked. `base_file`: of a suite that is a route file; `routes`: those asked for, of the suite."""
+
+    folder: File
+    suite: Suite
+    routes: Sequence[Route]
+    world: Recipe
+    profile: Profile
+    cameras: Sequence[Camera]
+    base_file: File | None = None
+    towns: Mapping[str, File] = field(default_factory=dict)
+    seed: int = 0
+    frames: int = 1
+    workers: int = 1
+    attempts: int = 3  # scenarios made for one route at most
+    tries: int = 4  # draws of each that the judge may drive
+    checked: bool = True
+    prompts_sha256: str = ""
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of it, by route. `failed`: why there is no scenario to drive; `unsound`: why its scenario is left out."""
+
+    transcripts: Mapping[str, Transcript]
+    failed: Mapping[str, str]
+    unsound: Mapping[str, str]
+
+
+def generate(job: Job, teller: Teller, fuser: Fuser) -> Made:
+    """Make what is lacking. Ad2Error for what the user must mend; what is made until then stays."""
+    folder = ThreatFolder(job.folder)
+    with locked(job.folder):
+        folder.begin(_asked(job, teller, fuser))
+        failures = _interviews(job, folder, teller)
+        transcripts = {r.id: t for r in job.routes if (t := folder.transcript(r.id)) is not None}
+        for number in range(job.attempts):
+            _attempts(job, folder, fuser, transcripts, number)
+            if not job.checked or not _check(job, folder, transcripts):
+                break
+        made = Made(transcripts, *_outcome(job, transcripts, failures))
+        folder.write_index(_index(job, teller, fuser, made, folder))
+    return made
+
+
+def _asked(job: Job, teller: Teller, fuser: Fuser) -> dict[str, Any]:
+    """What must be equal at every start of one folder. How many routes are asked for may differ."""
+    return {
+        "base": job.suite.name,
+        "base_sha256": job.suite.sha256,
+        "agent": teller.describe(),
+        "fuser": fuser.describe(),
+        "seed": job.seed,
+        "frames": job.frames,
+        "cameras": [f"{c.name} {c.width}x{c.height}" for c in job.cameras],
+        "world": job.world.target,
+        "towns": sorted(job.towns),
+        "profile": job.profile.name,
+        "prompts_sha256": job.prompts_sha256,
+        "version": __version__,
+    }
+
+
+# -- interviews ----------------------------------------------------------------------------------------------------
+
+
+def _interviews(job: Job, folder: ThreatFolder, teller: Teller) -> dict[str, str]:
+    """Ask for every route that has no whole interview; the reasons of those whose world failed."""
+    lacking = [r for r in job.routes if _unasked(folder.transcript(r.id))]
+    there = len(job.routes) - len(lacking)
+    if there and not job.quiet:
+        print(f"{there} of {len(job.routes)} routes are interviewed already; asking {len(lacking)}", flush=True)
+    if not lacking:
+        return {}
+    return interview(
+        job.suite.name, lacking, None, job.world, teller, job.cameras, job.folder, folder.keep,
+        seed=job.seed, frames=job.frames, workers=job.workers, profile=job.profile, towns=job.towns, quiet=job.quiet,
+    )  # fmt: skip
+
+
+def _unasked(transcript: Transcript | None) -> bool:
+    return transcript is None or transcript.interview.error is not None
+
+
+# -- attempts ------------------------------------------------------------------------------------------------------
+
+
+def _attempts(
+    job: Job, folder: ThreatFolder, fuser: Fuser, transcripts: dict[str, Transcript], number: int
+) -> None:
+    """One more scenario for every route whose last one is lacking, refused or unsound."""
+    wanting = [t for t in transcripts.values() if t.interview.error is None and _wanting(t, number)]
+    with tqdm(total=len(wanting), desc=f"fusing, round {number + 1}", unit="route", disable=job.quiet) as bar:
+        for part in _parts(wanting, AT_ONCE):
+            wishes = [
+                Wish(t, number, episode_seed(job.seed, t.route, number), folder.images(t)) for t in part
+            ]
+            for transcript, attempt in zip(part, fuser.make(wishes), strict=True):
+                transcripts[transcript.route] = folder.add(transcript, attempt)
+                bar.update()
+
+
+def _wanting(transcript: Transcript, number: int) -> bool:
+    """Whether attempt `number` is still to be made. A resumed run finds earlier ones in the transcript."""
+    last = transcript.last
+    if last is None or failed_technically(last):
+        return last is None or last.number == number
+    unsound = last.spec is None or (last.verdict is not None and not last.verdict.passed)
+    return unsound and last.number < number
+
+
+def _parts(items: Sequence[Transcript], size: int) -> Iterator[Sequence[Transcript]]:
+    for i in range(0, len(items), size):
+        yield items[i : i + size]
+
+
+# -- checking ------------------------------------------------------------------------------------------------------
+
+
+def _check(job: Job, folder: ThreatFolder, transcripts: dict[str, Transcript]) -> bool:
+    """Judge every scenario that has no verdict; whether any route is left that another attempt could help."""
+    routes = {r.id: r for r in job.routes}
+    open_ones = [t for t in transcripts.values() if t.last and t.last.spec and t.last.verdict is None]
+    if open_ones:
+        programs = [Program(t.route, folder.program_file(t.route), routes[t.route]) for t in open_ones]
+        verdicts = check(
+            programs, job.folder / "check", world=job.world, tries=job.tries, workers=job.workers, seed=job.seed,
+            profile=job.profile, towns=job.towns, quiet=job.quiet,
+        )  # fmt: skip
+        for transcript in open_ones:
+            judged = _judged(transcript, verdicts[transcript.route])
+            folder.keep(judged)
+            transcripts[transcript.route] = judged
+        write_verdicts(job.folder, _verdicts(transcripts))
+    return any(_unsound(t) for t in transcripts.values())
+
+
+def _judged(transcript: Transcript, verdict: Verdict) -> Transcript:
+    last = transcript.attempts[-1].model_copy(update={"verdict": verdict})
+    return transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]})
+
+
+def _verdicts(transcripts: Mapping[str, Transcript]) -> dict[str, Verdict]:
+    return {t.route: t.last.verdict for t in transcripts.values() if t.last and t.last.verdict}
+
+
+def _unsound(transcript: Transcript) -> bool:
+    last = transcript.last
+    return last is not None and (last.spec is None or (last.verdict is not None and not last.verdict.passed))
+
+
+# -- what came of it -----------------------------------------------------------------------------------------------
+
+
+def _outcome(
+    job: Job, transcripts: Mapping[str, Transcript], failures: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """(why a route has no scenario, why its scenario is left out)."""
+    failed, unsound = {}, {}
+    for route in job.routes:
+        transcript = transcripts.get(route.id)
+        last = transcript.last if transcript else None
+        if transcript is None:
+            failed[route.id] = failures.get(route.id, "no interview")
+        elif transcript.interview.error:
+            failed[route.id] = f"interview: {transcript.interview.error}"
+        elif last is None or last.spec is None:
+            failed[route.id] = f"fuser: {last.refused if last else 'no attempt'}"
+        elif last.verdict is not None and not last.verdict.passed:
+            unsound[route.id] = last.verdict.reason
+    return failed, unsound
+
+
+def _index(job: Job, teller: Teller, fuser: Fuser, made: Made, folder: ThreatFolder) -> dict[str, Any]:
+    """suite.json at the end: also of routes that an earlier start was asked for."""
+    before = index_of(job.folder)
+    asked = {r.id for r in job.routes}
+    earlier: Callable[[str], dict[str, str]] = lambda name: {  # noqa: E731
+        k: v for k, v in before.get(name, {}).items() if k not in asked
+    }
+    return {
+        "name": f"threat {job.suite.name} ({teller.describe().get('name', '?')})",
+        "base_file": str(job.base_file.absolute()) if job.base_file else None,
+        "asked": _asked(job, teller, fuser),
+        "finished": True,
+        "checked": job.checked,
+        "left_out": {**earlier("left_out"), **made.unsound},
+        "failed": {**earlier("failed"), **made.failed},
+    }
+
+
+def attempts_of(made: Made) -> list[Attempt]:
+    """The last attempt of every route that has one."""
+    return [t.last for t in made.transcripts.values() if t.last]
