@@ -24,7 +24,7 @@ class Draft:
             raise ValueError(name)
         low, high = round(values.low, 3), round(values.high, 3)
         value = f"Range({low:g}, {high:g})" if high > low else f"{low:g}"
-        self.params.append(f"param {name} = {value:<24} # {unit}: {what}")
+        self.params.append(f"param {name} = {value}".ljust(42) + f" # {unit}: {what}")
         return f"globalParameters.{name}"
 
     def add(self, *lines: str) -> None:

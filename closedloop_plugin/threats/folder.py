@@ -48,8 +48,8 @@ class ThreatFolder:
             differ = differences(there.get("asked", {}), json.loads(json.dumps(asked)))
             if differ:
                 raise Ad2Error(
-                    f"{self.path} holds threats made with other arguments: {'; '.join(differ)}. Choose another --out, or "
-                    "the same arguments"
+                    f"{self.path} holds threats made with other arguments: {'; '.join(differ)}. Choose another --out, "
+                    "or the same arguments"
                 )
         elif not there and any((self.path / "scenarios").glob("*.scenic")):
             raise Ad2Error(f"{self.path}: holds scenarios that were not generated here; choose another --out")

@@ -5,7 +5,7 @@ Everything is kept as it comes (folder.py), so that the same command goes on aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
@@ -23,7 +23,7 @@ from closedloop_plugin.threats.base import Fuser, Teller, Wish
 from closedloop_plugin.threats.check import Program, check, write_verdicts
 from closedloop_plugin.threats.folder import ThreatFolder, failed_technically
 from closedloop_plugin.threats.interview import interview
-from closedloop_plugin.threats.transcript import Attempt, Transcript, Verdict
+from closedloop_plugin.threats.transcript import Transcript, Verdict
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2 import __version__
 
@@ -54,7 +54,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Made:
-    """What came of it, by route. `failed`: why there is no scenario to drive; `unsound`: why its scenario is left out."""
+    """What came of it, by route. `failed`: why there is no scenario; `unsound`: why the scenario is left out."""
 
     transcripts: Mapping[str, Transcript]
     failed: Mapping[str, str]
@@ -65,7 +65,8 @@ def generate(job: Job, teller: Teller, fuser: Fuser) -> Made:
     """Make what is lacking. Ad2Error for what the user must mend; what is made until then stays."""
     folder = ThreatFolder(job.folder)
     with locked(job.folder):
-        folder.begin(_asked(job, teller, fuser))
+        asked = _asked(job, teller, fuser)  # now: what endpoints say of themselves changes while they are used
+        folder.begin(asked)
         failures = _interviews(job, folder, teller)
         transcripts = {r.id: t for r in job.routes if (t := folder.transcript(r.id)) is not None}
         for number in range(job.attempts):
@@ -73,7 +74,7 @@ def generate(job: Job, teller: Teller, fuser: Fuser) -> Made:
             if not job.checked or not _check(job, folder, transcripts):
                 break
         made = Made(transcripts, *_outcome(job, transcripts, failures))
-        folder.write_index(_index(job, teller, fuser, made, folder))
+        folder.write_index(_index(job, asked, made))
     return made
 
 
@@ -119,16 +120,12 @@ def _unasked(transcript: Transcript | None) -> bool:
 # -- attempts ------------------------------------------------------------------------------------------------------
 
 
-def _attempts(
-    job: Job, folder: ThreatFolder, fuser: Fuser, transcripts: dict[str, Transcript], number: int
-) -> None:
+def _attempts(job: Job, folder: ThreatFolder, fuser: Fuser, transcripts: dict[str, Transcript], number: int) -> None:
     """One more scenario for every route whose last one is lacking, refused or unsound."""
     wanting = [t for t in transcripts.values() if t.interview.error is None and _wanting(t, number)]
     with tqdm(total=len(wanting), desc=f"fusing, round {number + 1}", unit="route", disable=job.quiet) as bar:
         for part in _parts(wanting, AT_ONCE):
-            wishes = [
-                Wish(t, number, episode_seed(job.seed, t.route, number), folder.images(t)) for t in part
-            ]
+            wishes = [Wish(t, number, episode_seed(job.seed, t.route, number), folder.images(t)) for t in part]
             for transcript, attempt in zip(part, fuser.make(wishes), strict=True):
                 transcripts[transcript.route] = folder.add(transcript, attempt)
                 bar.update()
@@ -154,14 +151,14 @@ def _parts(items: Sequence[Transcript], size: int) -> Iterator[Sequence[Transcri
 def _check(job: Job, folder: ThreatFolder, transcripts: dict[str, Transcript]) -> bool:
     """Judge every scenario that has no verdict; whether any route is left that another attempt could help."""
     routes = {r.id: r for r in job.routes}
-    open_ones = [t for t in transcripts.values() if t.last and t.last.spec and t.last.verdict is None]
+    open_ones = [(t, t.last.spec) for t in transcripts.values() if t.last and t.last.spec and t.last.verdict is None]
     if open_ones:
-        programs = [Program(t.route, folder.program_file(t.route), routes[t.route]) for t in open_ones]
+        programs = [Program(t.route, folder.program_file(t.route), routes[t.route], spec=s) for t, s in open_ones]
         verdicts = check(
             programs, job.folder / "check", world=job.world, tries=job.tries, workers=job.workers, seed=job.seed,
             profile=job.profile, towns=job.towns, quiet=job.quiet,
         )  # fmt: skip
-        for transcript in open_ones:
+        for transcript, _ in open_ones:
             judged = _judged(transcript, verdicts[transcript.route])
             folder.keep(judged)
             transcripts[transcript.route] = judged
@@ -205,24 +202,19 @@ def _outcome(
     return failed, unsound
 
 
-def _index(job: Job, teller: Teller, fuser: Fuser, made: Made, folder: ThreatFolder) -> dict[str, Any]:
+def _index(job: Job, asked: Mapping[str, Any], made: Made) -> dict[str, Any]:
     """suite.json at the end: also of routes that an earlier start was asked for."""
-    before = index_of(job.folder)
-    asked = {r.id for r in job.routes}
-    earlier: Callable[[str], dict[str, str]] = lambda name: {  # noqa: E731
-        k: v for k, v in before.get(name, {}).items() if k not in asked
-    }
+    before, mine = index_of(job.folder), {r.id for r in job.routes}
+
+    def earlier(name: str) -> dict[str, str]:
+        return {k: v for k, v in before.get(name, {}).items() if k not in mine}
+
     return {
-        "name": f"threat {job.suite.name} ({teller.describe().get('name', '?')})",
+        "name": f"threat {job.suite.name} ({asked['agent'].get('name', '?')})",
         "base_file": str(job.base_file.absolute()) if job.base_file else None,
-        "asked": _asked(job, teller, fuser),
+        "asked": asked,
         "finished": True,
         "checked": job.checked,
         "left_out": {**earlier("left_out"), **made.unsound},
         "failed": {**earlier("failed"), **made.failed},
     }
-
-
-def attempts_of(made: Made) -> list[Attempt]:
-    """The last attempt of every route that has one."""
-    return [t.last for t in made.transcripts.values() if t.last]

@@ -58,25 +58,25 @@ def _register_who(who: Any) -> None:
     )
     who.add_argument("--camera", choices=("front", "surround"), default="front", help="what the target sees")
     who.add_argument("--size", metavar="WxH", help="of the cameras (default: the profile's)")
-    who.add_argument("--frames", type=int, default=1, metavar="N", help="first frames shown, a second apart (default 1)")
+    who.add_argument("--frames", type=int, default=1, metavar="N", help="first frames shown, 1 s apart (default 1)")
     who.add_argument("--prompts", type=Path, metavar="FILE", help="questions of your own, in place of threats.yaml's")
     who.add_argument("--repairs", type=int, default=3, metavar="N", help="of a reply that does not fit (default 3)")
     who.add_argument("--profile", default="bench2advlm", metavar="NAME", help="rules and cameras (default bench2advlm)")
 
 
 def _register_how(how: Any) -> None:
-    how.add_argument("--out", type=Path, required=True, metavar="DIR", help="the suite's folder; goes on where it stopped")
+    how.add_argument("--out", type=Path, required=True, metavar="DIR", help="the suite's folder, new or begun")
     how.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed makes the same (default 0)")
     how.add_argument("--workers", type=int, default=1, metavar="W", help="worlds side by side")
     how.add_argument("--attempts", type=int, default=3, metavar="N", help="scenarios for one route at most (default 3)")
-    how.add_argument("--tries", type=int, default=4, metavar="N", help="draws of each that the expert may drive (default 4)")
+    how.add_argument("--tries", type=int, default=4, metavar="N", help="draws that the expert may drive (default 4)")
     how.add_argument("--no-check", action="store_true", help="do not drive them; ad2 threats check does it later")
 
 
 def run(args: argparse.Namespace) -> int:
+    from closedloop_plugin.prompts.texts import texts_of
     from closedloop_plugin.threats.generate import generate
     from closedloop_plugin.threats.making import make_fuser, make_teller
-    from closedloop_plugin.threats.texts import threat_texts
 
     for name, least in (("frames", 1), ("workers", 1), ("attempts", 1), ("tries", 1), ("repairs", 0), ("limit", 1)):
         value = getattr(args, name)
@@ -84,9 +84,9 @@ def run(args: argparse.Namespace) -> int:
             from lmms_eval_ad2.errors import Ad2Error
 
             raise Ad2Error(f"--{name} {value}: {least} or more")
-    texts = threat_texts(args.prompts)
+    texts = texts_of(args.prompts, "threats")
     job = _job(args, texts.sha256)
-    more = {"texts": texts, "seed": args.seed}
+    more: dict[str, Any] = {"texts": texts, "cache": None, "seed": args.seed}
     teller = make_teller(args.agent, profile=job.profile, cameras=job.cameras, **more)
     fuser = make_fuser(args.fuser, repairs=args.repairs, **more)
     made = generate(job, teller, fuser)
@@ -137,7 +137,7 @@ def summary(made: Made, job: Job) -> str:
     again = [t for t in made.transcripts.values() if len(t.attempts) > 1]
     refused = sum(a.spec is None for t in made.transcripts.values() for a in t.attempts)
     repairs = sum(e.purpose == "repair" for t in made.transcripts.values() for a in t.attempts for e in a.exchanges)
-    lines.append(f"{len(again)} routes took more than one attempt; {refused} attempts refused, {repairs} replies repaired")
+    lines.append(f"{len(again)} routes took several attempts; {refused} attempts refused, {repairs} replies repaired")
     specs = [a.spec for a in scenarios if a.spec]
     lines.append(_counted("behaviour", (s.behaviour.value for s in specs)))
     lines.append(_counted("adversary", (s.adversary.value for s in specs)))
