@@ -5,6 +5,9 @@ tasks with `metadata: ad2drive:` that function is replaced (at import, below) by
 worlds in processes of their own, the model asked through its own generate_until for all waiting worlds at once. A
 document is a route, and its answer is the EpisodeRecord as JSON. The same seed gives the scores of `ad2 drive run`.
 
+The suite "threat" is a folder that `ad2 threats generate` made for one target model: AD2_THREATS, else HOME/threats.
+Which folder it was, for whom and by which fuser, stands in the results under the task's metadata.
+
 Environment, over the YAML's settings: AD2_DRIVE_INTERPRETER, AD2_DRIVE_MODE, AD2_DRIVE_PROFILE, AD2_DRIVE_SEED,
 AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA; AD2_DRIVE_OUT keeps the run's folder, so that a run that was
 stopped goes on: with the same model and model_args only, and not where lmms-eval was handed a model object.
@@ -28,6 +31,7 @@ from closedloop_plugin.agents.questions import Prompter
 from closedloop_plugin.agents.talker import Talker
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.profiles import profile
+from closedloop_plugin.program_suites import index_of
 from closedloop_plugin.prompts.texts import texts_of
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.routes import select
@@ -37,10 +41,12 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import run
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
-from closedloop_plugin.suites import data_home, suite
+from closedloop_plugin.suites import Suite, data_home, suite
 from lmms_eval_ad2.errors import Ad2Error
 
 PREFIX = "ad2drive:"  # dataset_path: "ad2drive:SUITE"
+THREAT = "threat"  # the suite that is a folder of programs
+THREATS = "AD2_THREATS"
 DEFAULTS: Mapping[str, Any] = {
     "interpreter": "rules",
     "mode": "rules",
@@ -51,6 +57,7 @@ DEFAULTS: Mapping[str, Any] = {
     "world": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld",
 }
 TASKS: dict[str, dict[str, Any]] = {}  # task -> its settings, filled when its documents are loaded
+SUITES: dict[str, Suite] = {}  # by the name in its records, filled likewise: a folder's name says not where it lies
 _asked: tuple[str, str] | None = None  # model and model_args of the evaluation that runs, where its caller names them
 
 
@@ -72,6 +79,44 @@ def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     if settings["workers"] < 1:
         raise Ad2Error(f"AD2_DRIVE_WORKERS {settings['workers']}: 1 or more")
     return settings
+
+
+def suite_of(name: str) -> Suite:
+    """The suite that a YAML names. Ad2Error says how to make a folder of threats that is not there."""
+    if name != THREAT:
+        return suite(name)
+    folder = threats_folder()
+    if not folder.is_dir():
+        raise Ad2Error(
+            f"{folder}: no folder of threat scenarios there. They are made for one target model: ad2 threats generate "
+            f"--suite embedded220 --agent ... --fuser rules --out {folder} (or set {THREATS} to a folder that is there)"
+        )
+    found = suite(str(folder))
+    if not found.programs:
+        raise Ad2Error(f"{folder}: no folder of threat scenarios; set {THREATS} to one")
+    return found
+
+
+def threats_folder() -> Path:
+    return Path(os.environ.get(THREATS) or data_home() / "threats").expanduser().absolute()
+
+
+def threats_about(found: Suite) -> dict[str, Any]:
+    """What a reader of the results must know of the scenarios: which they are, and for whom they were made.
+
+    A folder of one's own programs names nobody: None there.
+    """
+    folder = threats_folder()
+    index = index_of(folder)
+    named = {name: index.get(name) for name in ("agent", "fuser", "base", "seed", "version")}
+    return {
+        "folder": str(folder),
+        "suite": found.name,
+        "sha256": found.sha256,
+        **named,
+        "scenarios": len(found.routes),
+        "left_out": len(found.left_out),
+    }
 
 
 # What the YAMLs name. doc_to_text's words are never asked: the agent puts its own questions, tick by tick.
@@ -131,7 +176,7 @@ def skill_score(lines: Sequence[str]) -> float | None:
 def aggregated(lines: Sequence[str], name: str) -> float | None:
     """One figure of the summary that `ad2 drive score` prints; None where the routes do not give it."""
     records = [EpisodeRecord.from_json(line) for line in lines]
-    found = suite(records[0].suite, records[0].world["backend"])
+    found = SUITES.get(records[0].suite) or suite(records[0].suite, records[0].world["backend"])
     driven = {r.route_id for r in records}
     routes = [route for route in found.routes if route.id in driven]
     return summarise([from_episode(r) for r in records], routes, profile(records[0].profile))[name]
@@ -150,8 +195,11 @@ def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         settings = settings_of(self.config.metadata)
         name = path[len(PREFIX) :]
         TASKS[self.config.task] = {**settings, "suite": name}
-        routes = suite(name).routes
-        rows = [{"id": r.id, "scenario": r.scenario, "town": r.town} for r in routes]
+        found = SUITES[name] = suite_of(name)
+        SUITES[found.name] = found
+        if name == THREAT:
+            self.config.metadata = {**(self.config.metadata or {}), "threats": threats_about(found)}
+        rows = [{"id": r.id, "scenario": r.scenario, "town": r.town} for r in found.routes]
         self.dataset = self.dataset_no_image = {self.config.test_split or "test": datasets.Dataset.from_list(rows)}
         return None
 
@@ -205,7 +253,7 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
     """One EpisodeRecord as JSON for each request, in order; a route that two ask for (rank padding) is driven once."""
     settings = TASKS[task]
     ids = [_doc(lm, request)["id"] for request in requests]
-    found = suite(settings["suite"])
+    found = SUITES[settings["suite"]]
     routes = tuple(select(found.routes, dict.fromkeys(ids)))
     driver = _driver(lm, requests[0].args[1], settings)
     with tempfile.TemporaryDirectory(prefix="ad2drive_") as scratch:
@@ -221,7 +269,7 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
             folder, _world(settings["world"]), profile(settings["profile"]), seed=settings["seed"],
             track=Recipe("closedloop_plugin.show.track:TrackLog"), limits=Limits(settings["workers"]),
         )  # fmt: skip
-        subject = Subject(found.name, found.sha256, found.ids, routes)
+        subject = Subject(found.name, found.sha256, found.ids, routes, programs=found.programs)
         records = run(assemble(wish, subject, driver), *remote(driver))
     lines = {record.route_id: record.to_json() for record in records}
     return [lines[i] for i in ids]

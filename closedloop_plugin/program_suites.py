@@ -1,7 +1,7 @@
 """A folder of Scenic programs as a suite: threats that were generated, or scenarios of one's own.
 
     FOLDER/*.scenic, or FOLDER/scenarios/*.scenic     one episode each; its name is the file's stem
-    param route = "SUITE:ID"                          in each program: the route that it plays on (demo:101, embedded220:2050)
+    param route = "SUITE:ID"                          in each program: the route that it plays on (demo:101, mine.xml:7)
     FOLDER/suite.json                                 optional; written by `ad2 threats generate` and `check`:
         name, base_file, finished (False: not to be driven yet), left_out {stem: reason}
 
@@ -22,14 +22,16 @@ from closedloop_plugin.routes import Route, read_routes, select, sha256
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 INDEX = "suite.json"
-_ROUTE = re.compile(r"""^param\s+route\s*=\s*(["'])(?P<suite>[^"'\s:]{1,80}):(?P<id>[A-Za-z0-9_.-]{1,80})\1\s*(#.*)?$""", re.M)
+_NAMED = r"(?P<suite>[^\"'\s:]{1,200}):(?P<id>[A-Za-z0-9_.-]{1,80})"
+_ROUTE = re.compile(rf"""^param\s+route\s*=\s*(["']){_NAMED}\1[ \t\r]*(#.*)?$""", re.M)
 _STEM = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _LONGEST = 200_000  # bytes of a program
 
 
 def programs_in(folder: File) -> list[File]:
     """The programs of a folder, in the order of their names; numbers count as numbers."""
-    files = sorted((*folder.glob("*.scenic"), *(folder / "scenarios").glob("*.scenic")), key=lambda f: _order(f.stem))
+    found = (f for f in (*folder.glob("*.scenic"), *(folder / "scenarios").glob("*.scenic")) if f.is_file())
+    files = sorted(found, key=lambda f: _order(f.stem))
     wrong = next((f for f in files if not _STEM.fullmatch(f.stem)), None)
     if wrong is not None:
         raise Ad2Error(f"{wrong}: its name becomes the episode's; letters, digits, '_', '-' and '.' only")
@@ -45,19 +47,36 @@ def route_named(program: File) -> tuple[str, str] | None:
     content = program.read_bytes()
     if len(content) > _LONGEST:
         raise Ad2Error(f"{program}: {len(content)} bytes; a scenario program has {_LONGEST} at most")
-    found = _ROUTE.search(content.decode("utf-8", errors="replace"))
-    return (found["suite"], found["id"]) if found else None
+    found = {(m["suite"], m["id"]) for m in _ROUTE.finditer(content.decode("utf-8", errors="replace"))}
+    if len(found) > 1:
+        named = " and ".join(sorted(f"{suite}:{route_id}" for suite, route_id in found))
+        raise Ad2Error(f"{program}: names two routes, {named}; expected one line param route = ...")
+    return next(iter(found), None)
 
 
-def route_of(program: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Route:
-    """The route that the program names, under the program's own name; Ad2Error says what to write."""
-    named = route_named(program)
+def route_of(program: File, routes_of: Callable[[str], tuple[Route, ...]], given: str | None = None) -> Route:
+    """The route that the program names, under the program's own name; Ad2Error says what to write.
+
+    given: "SUITE:ID" from outside, instead of the program's own line. A suite "FILE.xml" may lie beside the program.
+    """
+    if given is None:
+        named = route_named(program)
+    else:
+        match = re.fullmatch(_NAMED, given)
+        if match is None:
+            raise Ad2Error(f"--route {given}: expected SUITE:ID, as in demo:101")
+        named = match["suite"], match["id"]
     if named is None:
         raise Ad2Error(
             f'{program}: names no route; it needs a line like: param route = "demo:101" (a suite and a route\'s id)'
         )
     suite, route_id = named
-    return replace(select(routes_of(suite), [route_id])[0], id=program.stem)
+    beside = program.parent / suite
+    try:
+        routes = routes_of(str(beside) if suite.endswith(".xml") and beside.is_file() else suite)
+        return replace(select(routes, [route_id])[0], id=program.stem)
+    except Ad2Error as exc:
+        raise Ad2Error(f"{program}: route {suite}:{route_id}: {exc}") from exc
 
 
 def index_of(folder: File) -> dict[str, Any]:
@@ -97,21 +116,41 @@ def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Program
     files = programs_in(folder)
     if not files:
         raise Ad2Error(f"{folder}: no scenario programs there (*.scenic, or scenarios/*.scenic)")
-    own = _own_base(folder, index)
+    known = _own_base(folder, index)
+
+    def routes_by(name: str) -> tuple[Route, ...]:
+        if name not in known:
+            known[name] = routes_of(name)
+        return known[name]
+
     routes, programs, digest = [], {}, hashlib.sha256()
+    seen: dict[str, File] = {}
     for file in files:
-        if file.stem in programs:
-            raise Ad2Error(f"{file}: another program of the folder has the same name")
-        route = route_of(file, lambda name: own.get(name) or routes_of(name))
+        if file.stem in seen:
+            raise Ad2Error(f"{file}: another program of the folder has the same name: {seen[file.stem]}")
+        seen[file.stem] = file
         if file.stem in left_out:
             continue
+        route = route_of(file, routes_by)
         routes.append(route)
         programs[file.stem] = file.absolute()
-        digest.update(f"{file.stem} {sha256(file)} {route.points} {route.trigger}\n".encode())
+        digest.update(sha_of(file, route).encode())
     if not routes:
         raise Ad2Error(f"{folder}: every scenario is left out (see {INDEX}); there is nothing to drive")
-    name = str(index.get("name") or folder.absolute().name)
-    return Programs(name, tuple(routes), programs, dict(left_out), digest.hexdigest())
+    return Programs(_name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest())
+
+
+def sha_of(program: File, route: Route) -> str:
+    """Of all that a program's episodes depend on: its text, its name, and every fact of its route."""
+    return hashlib.sha256(f"{sha256(program)} {replace(route, suite='')}".encode()).hexdigest()
+
+
+def _name(folder: File, index: Mapping[str, Any]) -> str:
+    """As the suite stands in every record: suite.json's, else the folder's."""
+    name = index.get("name") or folder.absolute().name
+    if not isinstance(name, str) or not 0 < len(name) <= 80 or not name.isprintable():
+        raise DataError(folder / INDEX, None, "name", "a name of up to 80 printable characters", name)
+    return name
 
 
 def _own_base(folder: File, index: Mapping[str, Any]) -> dict[str, tuple[Route, ...]]:

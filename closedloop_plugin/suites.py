@@ -59,6 +59,8 @@ def suite(name: str, world: str | None = "embedded") -> Suite:
     file = File(name)
     if file.is_dir():
         found = program_suites.read(file, routes_of)
+        if found.name in ("demo", EMBEDDED, BENCH2DRIVE):
+            raise Ad2Error(f"{file}: programs under this name would pass for another suite; rename the folder")
         return Suite(found.name, found.routes, found.sha256, found.programs, found.left_out)
     if not file.is_file():
         known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
@@ -72,7 +74,17 @@ def suite(name: str, world: str | None = "embedded") -> Suite:
 
 def routes_of(name: str) -> tuple[Route, ...]:
     """Of a suite that a program names: Bench2Drive's under either name, whatever world is to run it."""
+    if name != "demo" and File(name).is_dir():
+        raise Ad2Error(f"{name} is a folder; expected a suite of routes, or a route file")
     return suite(EMBEDDED if name == BENCH2DRIVE else name, None).routes
+
+
+def route_of(program: File, given: str | None = None) -> Route | None:
+    """The route that a program is to be played on, under the program's name: `given` ("SUITE:ID"), else the program's
+    own line `param route = "SUITE:ID"`; None where neither is there. Ad2Error says what is wrong with them."""
+    if given is None and program_suites.route_named(program) is None:
+        return None
+    return program_suites.route_of(program, routes_of, given)
 
 
 def add_routes(file: File, name: str | None = None) -> File:

@@ -56,6 +56,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "threats": {
         "state", "frames", "path", "record", "routes", "profiles", "suites", "program_suites", "maps.base", "worlds.base",
         "agents", "prompts", "runner", "scoring", "show",
+        "scenarios",  # what the programs that it writes are made of
     },
     "show": {"state", "frames", "path", "record", "maps.base"},
 }
@@ -74,11 +75,11 @@ HEAVY = {
     "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/ranks.py"),
     "datasets": ("lmms_eval_ad2/harness/data.py", "closedloop_plugin/harness.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
-               "closedloop_plugin/scenarios/"),
+               "closedloop_plugin/scenarios/", "closedloop_plugin/threats/search/samplers.py"),
     "verifai": ("closedloop_plugin/threats/search/samplers.py",),
     "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
-    "carla": ("closedloop_plugin/maps/from_server.py",),
+    "carla": ("closedloop_plugin/maps/from_server.py", "lmms_eval_ad2/cli/threats_check.py"),
     "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/"),
     "av": ("closedloop_plugin/show/",),
 }  # fmt: skip

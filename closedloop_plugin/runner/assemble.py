@@ -27,7 +27,7 @@ from lmms_eval_ad2 import __version__
 
 @dataclass(frozen=True)
 class Subject:
-    """What is driven: routes of a suite, or one program of the user's."""
+    """What is driven: routes of a suite, by the catalogue or by programs of their own, or one program on its map."""
 
     name: str  # as it stands in every record
     sha256: str  # of the route file or the program
@@ -39,6 +39,7 @@ class Subject:
     towns: Mapping[str, Path] = field(default_factory=dict)  # town -> OpenDRIVE file; the others get corridor maps
     repetitions: int = 1
     shard: str | None = None
+    values: Mapping[str, Any] = field(default_factory=dict)  # for the programs' free parameters
 
 
 @dataclass(frozen=True)
@@ -118,6 +119,7 @@ def _tasks(wish: Wish, subject: Subject, cameras: tuple[Camera, ...]) -> list[Ta
         subject.program,
         subject.map,
         wish.traffic,
+        values=subject.values,
         max_ticks=wish.profile.max_ticks,
     )
     asked = [
@@ -140,6 +142,7 @@ def standing(wish: Wish, subject: Subject) -> dict[str, Any]:
     return {
         "suite": subject.name,
         "suite_sha256": subject.sha256,
+        "values": dict(subject.values) or None,
         "map_sha256": sha256(subject.map) if subject.map else None,
         "towns_sha256": {town: sha256(file) for town, file in subject.towns.items()},
         "profile": wish.profile.name,

@@ -1,5 +1,162 @@
-"""What those do who cross the ego's way, stand in it, or open a door into it."""
+"""What those do who cross the ego's way, stand in it, or open a door into it; and where they come from.
+
+Each tells the stage "act" in the moment in which it becomes dangerous: steps out, runs, opens, shows itself.
+"""
 
 model scenic.domains.driving.model
 
 from closedloop_plugin.scenarios.places import *
+from closedloop_plugin.scenarios.looks import body_size
+
+# -- where -------------------------------------------------------------------------------------------------------------
+
+def road_edge(side):
+    """d of the edge of the last lane on that side, "left" or "right"."""
+    lanes = road.facts.get("lanes", {})
+    if side == "left":
+        return width * (0.5 + lanes.get("left", 0) + lanes.get("oncoming", 0))
+    return -width * (0.5 + lanes.get("right", 0))
+
+def outside(side, metres):
+    """d of a place so far outside that edge."""
+    return road_edge(side) + (metres if side == "left" else -metres)
+
+def parked(side, kind, over=-0.4):
+    """d of the middle of who stands beside the lanes, lengthwise; `over`: so far its side reaches over the edge."""
+    return outside(side, body_size(kind)[1] / 2 - over)
+
+def alongside(kind):
+    """The same, right of the ego's own lane: in the next lane, where there is one."""
+    return -width / 2 - body_size(kind)[1] / 2 - 0.4
+
+@distributionFunction
+def rail_across(s, side, off=1.4, d=None):
+    """A Rail square over the road at s, from `off` metres outside the edge on that side to 1.8 m beyond the other edge.
+    `d`: its actor stands there already."""
+    begin, end = outside(side, off), outside("left" if side == "right" else "right", 1.8)
+    way = Path([route.pose(s, begin)[:2], route.pose(s, end)[:2]])
+    return Rail(way, 0.0 if d is None else abs(d - begin), accel=6.0)
+
+def line_over(source):
+    """(line straight over the junction from that arm, where it meets the ego's way); see geometry.conflict."""
+    _, line, meet = geometry.conflict(road, source)
+    return line, meet
+
+def line_across():
+    """(line, where it meets the ego's way) of who comes from the far arm and turns left across that way. Where the ego
+    turns left too they pass each other: then it goes straight on, or turns right."""
+    start = geometry.last_junction(road)[0] - 2.0
+    for target in ("right", "entry", "left"):
+        line = geometry.junction_flow(road, "opposite", target)
+        meet = geometry.meeting(route, line, start)
+        if meet is not None:
+            return line, meet
+    line = geometry.junction_flow(road, "opposite", "right")
+    return line, geometry.closest(route, line, start)
+
+@distributionFunction
+def rail_before(line, meet, pace, due, kind):
+    """A Rail on another line, so far before the meeting place that its actor, starting as it is `due`, is there with
+    the ego."""
+    way = flows.Pace(route, flows.CRUISE * road.speed_limit, flows.EGO_SIDEWAYS)
+    seconds = due if kind == "time" else way.seconds(meet[0] - due - 2.4, meet[0] - 2.4)
+    accel = 5.0
+    lost = min(pace, accel * seconds) / (2 * accel)  # seconds that starting takes
+    place = flows.Pace(line, pace).before(meet[1], max(seconds - lost, 0.0))
+    return Rail(line, min(place, meet[1] - 7.0), accel=accel, brake=7.0)
+
+# -- who crosses -------------------------------------------------------------------------------------------------------
+
+behavior StepOut(where, due, kind, pace, accel=6, lag=0.0):
+    """Stand at the edge, and cross at `pace` as the ego is `due` before `where`, `lag` seconds later."""
+    mine = self.rail
+    do Begin()
+    while not is_due(where, due, kind):
+        wait
+    stage.event("act")
+    begun = stage.time_s
+    while stage.time_s < begun + lag:
+        wait
+    mine.accel = accel
+    mine.speed = pace
+    mine.stop_s = mine.path.length - 0.3
+    do Ride()
+
+behavior RunJunction(meet, pace, due, kind):
+    """Wait on one's own arm; as the ego, moving, is `due` before the meeting place, drive there to meet it, and on. Who
+    gives way is not hunted; who stands in the lane is braked for."""
+    mine = self.rail
+    alone = flows.Convoy([mine], pace, meet, flows.Pace(mine.path, pace))
+    alone.begun = True  # it starts from standing
+    do Begin()
+    while not is_due(meet[0], due, kind) or (stage.ego_speed < 2.0 and meet[0] - stage.ego_s > 8.0):
+        wait
+    stage.event("act")
+    while mine.s < mine.path.length:
+        alone.step(stage)
+        do Ride() for 1 steps
+    self.gone = True
+
+# -- who stands there --------------------------------------------------------------------------------------------------
+
+behavior OpenDoor(where, due, kind, rest):
+    """Parked at the right edge: open the door into the lane, and shut it after `rest` seconds."""
+    do Begin()
+    while not is_due(where, due, kind):
+        wait
+    stage.event("act")
+    self.doors.add("left")
+    opened = stage.time_s
+    while stage.time_s < opened + rest:
+        wait
+    self.doors.clear()
+
+behavior Stay(where, rest):
+    """Until the ego has stood before `where` for so many seconds; at most 30 s, lest a creeping one waits for ever."""
+    came = stage.time_s
+    waited = 0.0
+    while waited < rest and stage.time_s < came + 30:
+        if stage.ego_speed < 0.5 and where - stage.ego_s < 25:
+            waited += stage.timestep
+        do Ride() for 1 steps
+
+def is_near(where, due, kind):
+    """It is due, or the ego has stopped before it."""
+    return is_due(where, due, kind) or (stage.ego_speed < 0.5 and stage.time_s > 3 and where - stage.ego_s < 15)
+
+behavior Block(where, due, kind, rest, run=0.0):
+    """Stand in the lane, and drive on when the ego has waited. Who is beside the lane until then moves over into it as
+    it is due, within `run` metres."""
+    mine = self.rail
+    do Begin()
+    while not is_near(where, due, kind):
+        wait
+    stage.event("act")
+    mine.d_wanted = 0.0
+    mine.stop_s = mine.s + run
+    mine.speed = 5.0
+    do Stay(where, rest)
+    self.lamps.clear()
+    mine.stop_s = None
+    mine.speed = 8.0
+    do Ride()
+
+behavior Obstruct(where, due, kind, rest, d=0.0, pace=3.0, walks_on=False):
+    """Lie or stand in the lane, `d` off its middle, until the ego has waited; then be taken away, or walk on. What is
+    beside the lane until then comes from there at `pace`."""
+    mine = self.rail
+    do Begin()
+    while not is_near(where, due, kind):
+        wait
+    stage.event("act")
+    there = mine.path.locate(*stage.spot(where, d))[0] - pace * pace / (2 * mine.brake)
+    begun = stage.time_s
+    mine.speed = pace if mine.s < there else 0.0
+    do Ride() until mine.s >= there or stage.time_s > begun + 8  # it may have been hit on its way
+    mine.speed = 0.0
+    do Stay(where, rest)
+    if walks_on:
+        mine.stop_s = mine.path.length - 0.3
+        mine.speed = pace
+        do Ride()
+    self.gone = True

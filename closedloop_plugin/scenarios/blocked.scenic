@@ -2,29 +2,13 @@
 BlockedIntersection."""
 
 model scenic.domains.driving.model
-from closedloop_plugin.scenarios.library import *
+from closedloop_plugin.scenarios.actions import *
 
 start = geometry.last_junction(road)[1] + 1.0
-
-behavior Stand(rest):
-    mine = self.rail
-    do Begin()
-    while stage.ego_s < start - 22:
-        wait
-    stage.event("act")
-    came = stage.time_s
-    waited = 0.0
-    while waited < rest and stage.time_s < came + 30:
-        if stage.ego_speed < 0.5:
-            waited += stage.timestep
-        wait
-    self.lamps.clear()
-    mine.speed = 8.0
-    do Ride()
 
 ego = new Car at place(0), facing stage.heading(0)
 
 rail = Rail(route, start, gap=3.0)
 new Wheeled at place_on(rail), facing heading_on(rail), with rail rail, with lamps {"hazard"}, \
-    with behavior Stand(Range(3, 5))
+    with behavior Block(start, 19.6, "distance", Range(3, 5))
 stage.hold_signals(route="green", cross="red")

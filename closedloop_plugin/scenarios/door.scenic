@@ -3,26 +3,15 @@ VehicleOpensDoorTwoWays. Room is only in the oncoming lane, where cars come `fre
 door is shut again."""
 
 model scenic.domains.driving.model
-from closedloop_plugin.scenarios.library import *
+from closedloop_plugin.scenarios.actions import *
 
 start = stage.trigger_s + stage.number("distance", 50)
 edge = -width / 2 - 0.6
 
-behavior OpenDoor(seconds, stays):
-    do Begin()
-    while seconds_to(start - 1) > seconds:
-        wait
-    stage.event("act")
-    self.doors.add("left")
-    opened = stage.time_s
-    while stage.time_s < opened + stays:
-        wait
-    self.doors.clear()
-
 ego = new Car at place(0), facing stage.heading(0)
 
 new Wheeled at place(start, edge), facing stage.heading(start), \
-    with behavior OpenDoor(Range(2.3, 2.7), Range(18, 24))
+    with behavior OpenDoor(start - 1, Range(2.3, 2.7), "time", Range(18, 24))
 for gap in (-8.0, 7.5, 15.0):
     new Wheeled at place(start + gap, edge - Range(0.5, 0.8)), facing stage.heading(start + gap)
 

@@ -14,6 +14,7 @@ BLUEPRINTS = {
     "bicycle": "vehicle.bh.crossbike",
     "pedestrian": "walker.pedestrian.0001",
     "child": "walker.pedestrian.0009",
+    "animal": "walker.pedestrian.0014",  # CARLA has no animals: a child-sized walker stands for one
     "cone": "static.prop.constructioncone",
     "barrier": "static.prop.streetbarrier",
     "debris": "static.prop.dirtdebris01",
@@ -39,3 +40,22 @@ COVERS = {
 def cover_size(model: str) -> tuple[float, float, float]:
     """Size of a `blocker_model`; one that is not known is taken for a vending machine, the official default."""
     return next((size for name, size in COVERS.items() if name in model), COVERS["vending"])
+
+
+# Length, width (m) of a parked body, roughly: the simulators have their own to the centimetre.
+BODIES = {
+    "car": (4.6, 1.9),
+    "police": (4.8, 1.9),
+    "van": (5.4, 2.0),
+    "ambulance": (5.9, 2.1),
+    "truck": (8.0, 2.5),
+    "firetruck": (8.5, 2.5),
+    "bus": (12.0, 2.55),
+    "motorcycle": (2.1, 0.8),
+    "bicycle": (1.8, 0.6),
+}
+
+
+def body_size(kind: str) -> tuple[float, float]:
+    """Length and width of a vehicle's kind, or of a cover's name."""
+    return BODIES[kind] if kind in BODIES else cover_size(kind)[:2]

@@ -3,7 +3,7 @@ ParkingCrossingPedestrian (parked cars do). `distance` behind the trigger, from 
 degrees off the square way across."""
 
 model scenic.domains.driving.model
-from closedloop_plugin.scenarios.library import *
+from closedloop_plugin.scenarios.actions import *
 
 side = -1 if stage.params.get("direction", "right") == "right" else 1
 start = stage.trigger_s + stage.number("distance", 40)
@@ -11,23 +11,12 @@ edge = side * (width / 2 + 1.4)
 angle = stage.number("crossing_angle", 0)
 across = geometry.across(road, start, edge, angle)
 
-behavior StepOut(pace, early):
-    mine = self.rail
-    do Begin()
-    needs = abs(edge) / pace + early
-    while seconds_to(start) > needs:
-        wait
-    stage.event("act")
-    mine.accel = 6
-    mine.speed = pace
-    mine.stop_s = across.length - 0.3
-    do Ride()
-
 ego = new Car at place(0), facing stage.heading(0)
 
 rail = Rail(across, 0)
+pace = Range(1.7, 2.4)
 new Walker at place_on(rail), facing heading_on(rail), with rail rail, \
-    with behavior StepOut(Range(1.7, 2.4), Range(0.1, 0.35))
+    with behavior StepOut(start, abs(edge) / pace + Range(0.1, 0.35), "time", pace)
 
 if option("cover") == "prop":
     long, wide, high = cover_size(stage.params.get("blocker_model", "static.prop.vendingmachine"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from closedloop_plugin.threats.spec import Behaviour, Interval, Light, Occluder, Side, ThreatSpec
+from closedloop_plugin.threats.spec import Behaviour, Interval, Light, Occluder, RoadKind, Side, ThreatSpec
 
 ACTS = {
     Behaviour.CUT_IN: "moves into the ego's lane from the {side}",
@@ -33,11 +33,25 @@ def sentence(spec: ThreatSpec) -> str:
     )
     if who == "cones":
         act = act.replace("stands", "stand", 1)
-    text = f"{begin} {act}, {_span(spec.place.ahead_m)} m on"
+    text = f"{begin} {act}{_where(spec)}"
     if spec.occluder is not Occluder.NONE and spec.behaviour is not Behaviour.HIDDEN_STOP:
-        text += f", hidden by {'parked cars' if spec.occluder is Occluder.PARKED_CARS else 'a ' + spec.occluder.value}"
+        text += f", hidden by {_cover(spec.occluder)}"
     sky = _sky(spec)
     return text + "." + (f" {sky}." if sky else "")
+
+
+def _where(spec: ThreatSpec) -> str:
+    """Who acts within the junction has no distance of its own."""
+    if spec.behaviour in (Behaviour.RUN_LIGHT, Behaviour.TURN_ACROSS):
+        return ""
+    behind = spec.road is RoadKind.JUNCTION
+    return f", {_span(spec.place.ahead_m)} m {'behind the junction' if behind else 'on'}"
+
+
+def _cover(cover: Occluder) -> str:
+    if cover is Occluder.PARKED_CARS:
+        return "parked cars"
+    return f"{'an' if cover.value[0] in 'aeiou' else 'a'} {cover.value}"
 
 
 def _span(values: Interval) -> str:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 
 from closedloop_plugin.threats.draft import Draft
 from closedloop_plugin.threats.site import Site
-from closedloop_plugin.threats.spec import Behaviour, Conditions, Light, ThreatSpec
+from closedloop_plugin.threats.spec import Behaviour, Conditions, Interval, Light, ThreatSpec
 from closedloop_plugin.threats.templates import crossing, traffic
 from closedloop_plugin.threats.words import sentence
 
 TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {**traffic.TEMPLATES, **crossing.TEMPLATES}
+RED_S = Interval(low=2.0, high=6.0)
 UNITS = {"sun_altitude_angle": "degrees above the horizon"}
 
 
@@ -18,6 +19,7 @@ def program(spec: ThreatSpec, site: Site) -> str:
     """The program's text. The same spec and site give the same text."""
     draft = Draft(spec, site)
     TEMPLATES[spec.behaviour](draft)
+    red_for = draft.free("red_for", RED_S, "s", "red after the ego has stopped") if spec.ego_light is Light.RED else ""
     _conditions(draft, spec.conditions)
     head = [
         f'"""{sentence(spec)}"""',
@@ -33,7 +35,8 @@ def program(spec: ThreatSpec, site: Site) -> str:
     if spec.ego_light is Light.GREEN:
         head.append('stage.hold_signals(route="green", cross="red")')
     if spec.ego_light is Light.RED:
-        head.append("require monitor RedThenGreen(globalParameters.red_for)")
+        # A requirement sees a variable's drawn value, and not globalParameters.
+        head += [f"red_for = {red_for}", "require monitor RedThenGreen(red_for)"]
     return "\n".join([*head, "", *draft.lines]).rstrip() + "\n"
 
 

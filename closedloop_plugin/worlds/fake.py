@@ -11,7 +11,6 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path as File
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -78,7 +77,7 @@ class FakeWorld:
             self._tick * self._setup.timestep,
             self._ego,
             (self._parked,),
-            MappingProxyType({}),
+            {},
             (contact,) if hit else (),
             surface if abs(offset) < 1.5 * LANE else Surface.OFF,
         )

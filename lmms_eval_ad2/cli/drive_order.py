@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import difflib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent
@@ -15,8 +12,8 @@ from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
 from closedloop_plugin.profiles import Profile, profile
-from closedloop_plugin.routes import Route, select, sha256
-from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble, remote, standing
+from closedloop_plugin.routes import Route
+from closedloop_plugin.runner.assemble import Driver, Wish, assemble, remote, standing
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits
@@ -24,8 +21,10 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run
 from closedloop_plugin.runner.store import check_folder
 from closedloop_plugin.runner.task import shard
-from closedloop_plugin.suites import data_home, suite
+from closedloop_plugin.suites import data_home
 from closedloop_plugin.worlds.base import Camera
+from lmms_eval_ad2.cli.drive_subject import program_subject, suite_subject
+from lmms_eval_ad2.cli.drive_subject import towns_of as towns_of
 from lmms_eval_ad2.errors import Ad2Error
 
 # Options that speak of a driver in words; None where the user said nothing.
@@ -44,13 +43,14 @@ class Order:
     routes: tuple[Route, ...]  # that were asked for; empty for a program
     agent: Agent | None
     interpreter: Interpreter | None
+    notes: tuple[str, ...] = ()  # what a reader of the scores must know of the suite
 
 
 def ordered(args: argparse.Namespace) -> Order:
     """Everything checked, models loaded; nothing driven yet."""
     _check(args)
     rules = profile(args.profile)
-    subject = _program(args) if args.scenario else _suite(args)
+    subject, notes = program_subject(args) if args.scenario else suite_subject(args)
     wish = Wish(
         args.out,
         world_of(args.world),
@@ -65,7 +65,7 @@ def ordered(args: argparse.Namespace) -> Order:
     check_folder(args.out, standing(wish, subject))  # before minutes go into loading a model
     driver = driver_of(args, rules)
     wish = replace(wish, recorders=_recorders(args, driver.cameras))
-    return Order(assemble(wish, subject, driver), subject.routes, *remote(driver))
+    return Order(assemble(wish, subject, driver), subject.routes, *remote(driver), notes)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -77,6 +77,9 @@ def _check(args: argparse.Namespace) -> None:
         raise Ad2Error(f"--decision-hz {args.decision_hz:g}: above 0, and at most the simulation's rate")
     if args.map and not args.scenario:
         raise Ad2Error("--map belongs to --scenario; maps of routes come from --towns DIR")
+    for option in ("route", "set"):
+        if getattr(args, option) and not args.scenario:
+            raise Ad2Error(f"--{option} belongs to --scenario FILE.scenic")
     shard([], args.shard)
     check_driver(args)
 
@@ -98,72 +101,6 @@ def check_driver(args: argparse.Namespace) -> None:
         raise Ad2Error(f"--mode {args.mode} needs a model as slow system: --interpreter endpoint:... or lmms:...")
     if args.describer and not slow:
         raise Ad2Error("--describer speaks to a model as slow system, and there is none: give --interpreter too")
-
-
-def _suite(args: argparse.Namespace) -> Subject:
-    found = suite(args.suite, args.world)
-    routes = found.routes
-    if args.routes_ids is not None:
-        ids = list(dict.fromkeys(i.strip() for i in args.routes_ids.split(",") if i.strip()))
-        if not ids:
-            raise Ad2Error(f"--routes-ids {args.routes_ids!r}: expected ids with commas between, like {found.ids[0]}")
-        routes = tuple(select(routes, ids))
-    routes = routes[: args.limit]
-    if args.world in WORLDS:
-        _check_types(args.suite, routes)
-    towns = towns_of(args.towns, found.routes, routes)
-    return Subject(
-        found.name, found.sha256, found.ids, routes, programs=found.programs, towns=towns,
-        repetitions=args.repetitions, shard=args.shard,
-    )  # fmt: skip
-
-
-def _program(args: argparse.Namespace) -> Subject:
-    for option, file in (("--scenario", args.scenario), ("--map", args.map)):
-        if file is not None and not file.is_file():
-            raise Ad2Error(f"{option} {file}: no such file")
-    beside = [f"--{name.replace('_', '-')}" for name in ("towns", "routes_ids", "limit") if getattr(args, name)]
-    if beside:
-        raise Ad2Error(f"{', '.join(beside)}: for --suite; a program of your own is one episode, on --map")
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", args.scenario.stem)[:80]
-    # The suite's name tells a program from a benchmark, however its file is called.
-    return Subject(
-        f"program {name}", sha256(args.scenario), [name], (), args.scenario.absolute(),
-        args.map.absolute() if args.map else None, repetitions=args.repetitions, shard=args.shard,
-    )  # fmt: skip
-
-
-def _check_types(file: str, routes: Sequence[Route]) -> None:
-    """Said before anything drives, not when the run comes to that route."""
-    from closedloop_plugin.scenarios.catalogue import CATALOGUE
-
-    unknown = [route for route in routes if route.scenario not in CATALOGUE]
-    if not unknown:
-        return
-    named = ", ".join(f"{route.id} ({route.scenario})" for route in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
-    near = difflib.get_close_matches(unknown[0].scenario, CATALOGUE, 1)
-    raise Ad2Error(
-        f"{file}: no program for the scenario type of route {named}. "
-        + (f"Did you mean {near[0]}? " if near else "")
-        + "Mend the file, or name the other routes with --routes-ids"
-    )
-
-
-def towns_of(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]) -> Mapping[str, Path]:
-    """Town -> its OpenDRIVE file, of those that are there. Other towns get corridor maps; each record says which.
-
-    Of every route of the suite: the files are part of the run's identity, how many routes are asked for is not.
-    """
-    if folder is None:
-        return {}
-    if not folder.is_dir():
-        raise Ad2Error(f"--towns {folder}: no such folder")
-    towns = {r.town: folder / f"{r.town}.xodr" for r in every}
-    found = {town: file.absolute() for town, file in sorted(towns.items()) if file.is_file()}
-    wanted = sorted({r.town for r in asked})
-    if not found.keys() & set(wanted):
-        raise Ad2Error(f"--towns {folder}: no map of these routes' towns there; expected {wanted[0]}.xodr, ...")
-    return found
 
 
 def driver_of(args: argparse.Namespace, rules: Profile) -> Driver:

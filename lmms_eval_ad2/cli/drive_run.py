@@ -12,7 +12,9 @@ EXAMPLES = """examples:
   ad2 drive run --suite embedded220 --agent endpoint:qwen@http://localhost:8000/v1 --workers 8 --out out/qwen
   ad2 drive run --suite embedded220 --agent lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct \\
       --interpreter endpoint:gpt-4o-mini@https://api.openai.com/v1 --mode dcs --latency measured --out out/dcs
+  ad2 drive run --scenario configs/scenarios/child_behind_van.scenic --agent expert --set pace=2.5 --out out/child
   ad2 drive run --scenario my.scenic --map Town05.xodr --agent expert --frames --out out/my
+  ad2 drive run --suite threats/ --agent expert --out out/threats
 then:
   ad2 drive show out/expert:101              a film strip and a top view of an episode
   ad2 drive score out/expert --routes FILE   the scores again, or of several folders
@@ -43,8 +45,16 @@ def register(subparsers: Any) -> None:
 
 def _register_what(what: Any) -> None:
     which = what.add_mutually_exclusive_group(required=True)
-    which.add_argument("--suite", metavar="NAME|FILE", help="demo, embedded220, bench2drive220, or a route file")
+    which.add_argument(
+        "--suite",
+        metavar="NAME|FILE|DIR",
+        help="demo, embedded220, bench2drive220, a route file, or a folder of programs",
+    )
     which.add_argument("--scenario", type=Path, metavar="FILE.scenic", help="a Scenic program of your own")
+    what.add_argument("--route", metavar="SUITE:ID", help="where --scenario is played, instead of the route it names")
+    what.add_argument(
+        "--set", action="append", metavar="NAME=VALUE", help="fix a free parameter of --scenario; may be repeated"
+    )
     what.add_argument(
         "--map", type=Path, metavar="FILE.xodr", help="the map of --scenario, instead of the one it names"
     )
@@ -131,6 +141,8 @@ def run(args: argparse.Namespace) -> int:
     order = ordered(args)
     records = drive(order.run, order.agent, order.interpreter)
     print(report(records, order.routes, order.run.plan.cast.profile, args.repetitions))
+    for note in order.notes:
+        print(note)
     if args.shard:
         print(f"slice {args.shard}; join the slices with: ad2 drive merge OUT {args.out} ...")
     failed = [r for r in records if r.end in FAILED]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.routes import Route
     from closedloop_plugin.scoring.official import Results
+    from closedloop_plugin.suites import Suite
 
 NONE = "–"
 MOST = 1000  # repetitions: a record that numbers itself beyond is a slip
@@ -25,7 +26,12 @@ def register(subparsers: Any) -> None:
         "repetition the last counts.",
     )
     p.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
-    p.add_argument("--routes", required=True, metavar="FILE|SUITE", help="what was driven: its route file, or demo ...")
+    p.add_argument(
+        "--routes",
+        required=True,
+        metavar="FILE|DIR|SUITE",
+        help="what was driven: its route file, folder of programs, demo",
+    )
     p.add_argument("--profile", help="rules of scoring (default: the results' own; official files: bench2drive)")
     p.add_argument("--repetitions", type=int, metavar="N", help="of each route (default: as the records number them)")
     p.add_argument("--apart", action="store_true", help="each RESULTS is one repetition of its own")
@@ -39,9 +45,10 @@ def register(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
+    from lmms_eval_ad2.cli.drive_subject import left_out_note
     from lmms_eval_ad2.errors import Ad2Error
 
-    routes = driven(args.routes)
+    what = driven(args.routes)
     results = official.read_apart(args.results) if args.apart else official.read(args.results)
     records = results.records
     repetitions = 1 + max(r.repetition for r in records) if args.repetitions is None else args.repetitions
@@ -52,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         motions = comfort.find_motions(args.metric_info, {r.key: r.save_name for r in records})
     found = summary.summarise(
         records,
-        routes,
+        what.routes,
         profile(args.profile or records[0].origin.get("profile", "bench2drive")),
         repetitions,
         metric_info=motions,
@@ -60,21 +67,40 @@ def run(args: argparse.Namespace) -> int:
         traffic_signs=args.traffic_signs,
     )
     found["n_lost"] = sum(n for _, n in results.lost)
-    found["notes"] = _lost(results) + found["notes"]
+    found["notes"] = _lost(results) + found["notes"] + _other_programs(args.results, what) + [*left_out_note(what)]
     if args.json:
-        print(json.dumps({**found, "routes": str(args.routes), "files": list(results.files)}, indent=1))
+        more = {"routes": str(args.routes), "files": list(results.files), "left_out": dict(what.left_out)}
+        print(json.dumps({**found, **more}, indent=1))
     else:
         print(render(found, Path(args.routes).name, results.files))
     return 0
 
 
-def driven(name: str) -> list[Route]:
-    """The routes of a file, or of a suite by its name."""
-    from closedloop_plugin.routes import read_routes
-    from closedloop_plugin.suites import suite
+def driven(name: str) -> Suite:
+    """A route file, a folder of programs, or a suite by its name; a route file may have any name here."""
+    from closedloop_plugin.routes import read_routes, sha256
+    from closedloop_plugin.suites import Suite, suite
 
+    file = Path(name)
     known = "/" not in name and not name.endswith(".xml")
-    return list(suite(name, world=None).routes) if known and not Path(name).exists() else read_routes(Path(name))
+    if file.is_dir() or (known and not file.exists()):
+        return suite(name, world=None)
+    return Suite(file.stem, tuple(read_routes(file)), sha256(file))
+
+
+def _other_programs(results: Sequence[Path], what: Suite) -> list[str]:
+    """Run folders of other programs than the folder's are now: same names, but not what was driven."""
+    from closedloop_plugin.runner.store import read_run
+
+    if not what.programs:
+        return []
+    runs = {path: read_run(path)["identity"] for path in results if (path / "run.json").is_file()}
+    return [
+        f"{path}: was driven on other programs (suite {run.get('suite')}, sha256 {str(run.get('suite_sha256'))[:12]}) "
+        f"than the folder's now ({what.sha256[:12]}); these are the scores of those"
+        for path, run in runs.items()
+        if run.get("suite_sha256") != what.sha256
+    ]
 
 
 def render(found: dict[str, Any], routes: str, files: tuple[str, ...] = ()) -> str:

@@ -18,9 +18,10 @@ def register(subparsers: Any) -> None:
         "report",
         help="tables of finished runs in the shape of the papers', a page, a comparison",
         usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published]\n"
-        "       ad2 report compare A B [--json] [--force]",
+        "       ad2 report compare A B [--json | --markdown] [--force] [--no-published]",
         description="RESULTS are run folders, or folders above them. 'compare' tests two runs against each other, "
-        "paired by sample, with Holm's correction over the tasks. (A folder named 'compare' is reached as ./compare.)",
+        "paired by sample, with Holm's correction over the tasks. (A folder named 'compare' is reached as ./compare.) "
+        "Of two folders of `ad2 drive run`, STANDARD and THREAT: both side by side, paired by route, with the drop.",
     )
     p.add_argument("results", nargs="+", metavar="RESULTS", help="folders with results, or: compare A B")
     p.add_argument("--html", type=Path, metavar="PAGE.html", help="also write one self-contained page")
@@ -77,6 +78,8 @@ def _compare(args: argparse.Namespace) -> int:
 
     if len(args.results) != 3 or args.html:
         raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force]")
+    if _driven(args):
+        return 0
     folders = [_one(path) for path in args.results[1:]]
     if folders[0].resolve() == folders[1].resolve():
         raise Ad2Error(f"{folders[0]}: compared with itself; name two runs")
@@ -90,6 +93,28 @@ def _compare(args: argparse.Namespace) -> int:
     else:
         print(compare.render(a, b, rows, markdown=args.markdown), end="")
     return 0
+
+
+def _driven(args: argparse.Namespace) -> bool:
+    """Two runs of the closed loop are compared here and now; False where neither of them is one."""
+    from lmms_eval_ad2.cli import report_drive
+    from lmms_eval_ad2.errors import Ad2Error
+
+    a, b = (Path(path) for path in args.results[1:])
+    which = [report_drive.is_drive_run(folder) for folder in (a, b)]
+    if not any(which):
+        return False
+    if not all(which):
+        other = b if which[0] else a
+        raise Ad2Error(
+            f"{other}: not a run folder of `ad2 drive run` (run.json and episodes.jsonl), and the other one is; "
+            "compare two of one kind"
+        )
+    if a.resolve() == b.resolve():
+        raise Ad2Error(f"{a}: compared with itself; name two runs")
+    shape = {"as_json": args.json, "markdown": args.markdown, "published": not args.no_published}
+    print(report_drive.compare(a, b, force=args.force, **shape), end="")
+    return True
 
 
 def _one(path: str) -> Path:

@@ -1,10 +1,66 @@
-"""Who crosses the ego's way, stands in it, or opens a door into it."""
+"""Who crosses the ego's way, at a place of the road or in its junction."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from closedloop_plugin.threats.draft import Draft
-from closedloop_plugin.threats.spec import Behaviour
+from closedloop_plugin.threats.spec import Adversary, Behaviour, Lane
+from closedloop_plugin.threats.templates import covers
+from closedloop_plugin.threats.templates.standing import block, open_door
 
-TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {}
+OFF = {Lane.ROADSIDE: 1.4, Lane.PAVEMENT: 3.4}  # m outside the last lane where they wait
+BEYOND_COVER = 0.9  # m between who waits on the pavement and what hides it
+
+
+def cross(draft: Draft) -> None:
+    """On foot or on a bicycle over the road, from its edge or from the pavement behind."""
+    spec = draft.spec
+    side, kind = spec.place.side.value, spec.adversary.value
+    where = draft.where()
+    due, by = draft.due()
+    pace = draft.free("pace", covers.given(spec.speed_mps), "m/s", "across the road")
+    cls = "Wheeled" if spec.adversary is Adversary.BICYCLE else "Walker"
+    off = OFF[spec.place.lane]
+    if spec.place.lane is Lane.PAVEMENT:
+        off = max(off, 0.4 + covers.breadth(spec.occluder) + BEYOND_COVER)
+    draft.add(
+        f"where = {where}",
+        f'path = rail_across(where, "{side}", {off:g})',
+        f'new {cls} at start_of(path), facing facing_of(path), with kind "{kind}", with rail path, \\',
+        f"    with behavior StepOut(where, {due}, {by}, {pace})",
+    )
+    covers.at_edge(draft, side)
+
+
+def run_light(draft: Draft) -> None:
+    """Who has no right to comes straight over the junction."""
+    draft.add(f'line, meet = line_over("{draft.spec.place.side.value}")')
+    _through_junction(draft)
+
+
+def turn_across(draft: Draft) -> None:
+    """From the far arm, over the ego's way."""
+    draft.add("line, meet = line_across()")
+    _through_junction(draft)
+
+
+def _through_junction(draft: Draft) -> None:
+    spec = draft.spec
+    due, by = draft.due()
+    pace = draft.free("pace", covers.given(spec.speed_mps), "m/s", "over the junction, less in bends")
+    siren = ', with lamps {"siren"}' if spec.adversary in covers.SERVICES else ""
+    draft.add(
+        f"path = rail_before(line, meet, {pace}, {due}, {by})",
+        f'new Wheeled at start_of(path), facing facing_of(path), with kind "{spec.adversary.value}"{siren}, \\',
+        f"    with rail path, with behavior RunJunction(meet, {pace}, {due}, {by})",
+    )
+
+
+TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {
+    Behaviour.CROSS: cross,
+    Behaviour.RUN_LIGHT: run_light,
+    Behaviour.TURN_ACROSS: turn_across,
+    Behaviour.OPEN_DOOR: open_door,
+    Behaviour.BLOCK: block,
+}

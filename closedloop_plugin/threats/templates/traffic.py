@@ -1,22 +1,151 @@
-"""Vehicles that drive with, before, behind or against the ego."""
+"""Vehicles that drive with, before, behind or against the ego.
+
+Speeds are kept within what makes the threat one: who cuts in or goes slowly is slower than an ego that cruises, an
+emergency vehicle faster.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 from closedloop_plugin.threats.draft import Draft
-from closedloop_plugin.threats.spec import Behaviour
+from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.spec import Adversary, Behaviour, Interval, Lane, Occluder, Side
+
+CRUISE = 0.65  # share of the speed limit at which a careful driver goes
+BICYCLE_TOP = 6.0  # m/s
+COVER_STARTS = {Occluder.VAN: 9.0, Occluder.TRUCK: 10.5, Occluder.BUS: 12.5}  # m along the way: close before the ego
+THINGS = {Adversary.DEBRIS: "debris", Adversary.BARRIER: "barrier", Adversary.CONES: "cone"}
 
 
 def brake_hard(draft: Draft) -> None:
-    where = draft.where()
+    _where(draft)
     due, kind = draft.due()
-    rest = draft.free("rest", draft.spec.stays_s, "s", "standing")
+    rest = draft.free("rest", _given(draft.spec.stays_s), "s", "at a standstill")
+    draft.add("lead = rail_at(15, accel=3.0)")
+    _vehicle(draft, "lead", f"BrakeHard(where, {due}, {kind}, {rest})")
+
+
+def slow_ahead(draft: Draft) -> None:
+    _where(draft)
+    due, kind = draft.due()
+    pace = _pace(draft, 0.5, 0.6 * _cruise(draft.site), "as slowly as it goes")
+    stays = draft.free("stays", _given(draft.spec.stays_s), "s", "so slowly")
+    aside = ", -0.2 * width" if draft.spec.adversary is Adversary.BICYCLE else ""
+    draft.add(f"slow = rail_at(short_of(where, 2 * {pace}){aside}, accel=2.0)")
+    _vehicle(draft, "slow", f"SlowAhead(where, {due}, {kind}, {pace}, {stays})")
+
+
+def cut_in(draft: Draft) -> None:
+    _where(draft)
+    due, kind = draft.due()
+    pace = _pace(draft, 3.0, 0.7 * _cruise(draft.site), "of who cuts in, for the first seconds")
+    side = 1 if draft.spec.place.side is Side.LEFT else -1
+    if draft.spec.place.lane is Lane.ROADSIDE:
+        place = f"where + 3, roadside({side})"
+    else:
+        place = f"short_of(where, 1.5 * {pace}), stage.lane({side})"
+    draft.add(f"cutter = rail_at({place}, accel=2.5, sideways=1.8)")
+    _vehicle(draft, "cutter", f"CutIn(where, {due}, {kind}, {pace}, {side})")
+
+
+def oncoming(draft: Draft) -> None:
+    _where(draft)
+    due, kind = draft.due()
+    pace = _pace(draft, 4.0, 16.0, "of who comes")
+    seconds = due if kind == '"time"' else f"{due} / {_cruise(draft.site):.1f}"
+    draft.add(f"start = further(where, {pace} * ({seconds} + 2))")
+    if draft.spec.place.lane is Lane.ONCOMING:
+        over = draft.free("over", Interval(low=0.8, high=1.4), "m", "of its middle to the left of the ego lane's")
+        draft.add("against = rail_at(start, oncoming_lane(), direction=-1, accel=4.0, sideways=3.0)")
+    else:
+        over = "0"
+        draft.add("against = rail_at(start, direction=-1, accel=4.0, sideways=3.0)")
+    _vehicle(draft, "against", f"Oncoming(where, {due}, {kind}, {pace}, {over})")
+
+
+def tailgate(draft: Draft) -> None:
+    _where(draft)
+    due, kind = draft.due()
+    gap = draft.free("gap", Interval(low=2.5, high=4.5), "m", "between the follower and the ego")
+    late = draft.free("late", Interval(low=0.35, high=0.6), "s", "the follower's reaction time")
+    slow = draft.free("slow", Interval(low=2.5, high=4.5), "m/s", "to which the car ahead slows gently")
+    draft.add("follower = rail_at(-13, accel=4.0)")
+    _vehicle(draft, "follower", f"Tailgate(where, {due}, {kind}, {gap}, {late})")
+    draft.add("", "lead = rail_at(22, accel=3.0)")
+    _vehicle(draft, "lead", f"SlowDown(where, {due}, {kind}, {slow})", kind="car")
+
+
+def hidden_stop(draft: Draft) -> None:
+    spec = draft.spec
+    draft.add(f"where = at_least({draft.where()}, 32)")
+    due, kind = draft.due()
+    pace = _pace(draft, 3.0, _cruise(draft.site) + 3.0, "of what hides it, at most")
+    stays = draft.free("stays", _given(spec.stays_s), "s", "until the lane is free again")
+    draft.add(f"cover = rail_at({COVER_STARTS[spec.occluder]:g}, accel=3.0)")
+    _vehicle(draft, "cover", f"SwerveAway(where, {due}, {kind}, {pace})", kind=spec.occluder.value)
+    draft.add("")
+    if spec.adversary in THINGS:
+        row = "for d in (-0.8, 0.0, 0.8):" if spec.adversary is Adversary.CONES else "for d in (0.0,):"
+        draft.add(
+            row,
+            "    new Thing at place(where + 0.5, d), facing turned(where, 0), \\",
+            f'        with kind "{THINGS[spec.adversary]}", with behavior StandHidden(where, {stays})',
+        )
+    else:
+        draft.add("hidden = rail_at(where + 3, accel=2.0)")
+        _vehicle(draft, "hidden", f"StandHidden(where, {stays})", lamps='{"hazard"}')
+
+
+def emergency_pass(draft: Draft) -> None:
+    _where(draft)
+    due, kind = draft.due()
+    cruise = _cruise(draft.site)
+    pace = _pace(draft, cruise + 3.0, cruise + 7.0, "of the emergency vehicle")
+    back = draft.free("back", Interval(low=18, high=26), "m", "from its middle to the ego's before that")
+    draft.add(f"siren = rail_at(-{back}, accel=4.0, brake=7.0, sideways=2.0)")
+    _vehicle(draft, "siren", f"PassWithSiren(where, {due}, {kind}, {pace}, {back})")
+
+
+def _where(draft: Draft) -> None:
+    draft.add(f"where = {draft.where()}")
+
+
+def _cruise(site: Site) -> float:
+    return CRUISE * site.speed_limit
+
+
+def _given(values: Interval | None) -> Interval:
+    """A number that the spec must have for this behaviour: ThreatSpec has seen to it."""
+    assert values is not None
+    return values
+
+
+def _pace(draft: Draft, least: float, most: float, what: str) -> str:
+    """Declares `pace`, the spec's speed within [least, most]."""
+    if draft.spec.adversary is Adversary.BICYCLE:
+        most = min(most, BICYCLE_TOP)
+    given = _given(draft.spec.speed_mps)
+    low, high = (min(max(value, least), most) for value in (given.low, given.high))
+    return draft.free("pace", Interval(low=low, high=high), "m/s", what)
+
+
+def _vehicle(draft: Draft, rail: str, behaviour: str, kind: str = "", lamps: str = "") -> None:
+    """The lines of a vehicle on a rail, the adversary unless `kind` says what it is."""
+    kind = kind or draft.spec.adversary.value
+    lit = f", with lamps {lamps}" if lamps else ""
     draft.add(
-        "lead = rail_at(13, accel=3.0)",
-        f'new Wheeled at start_of(lead), facing facing_of(lead), with kind "{draft.spec.adversary.value}", with rail lead, \\',
-        f"    with behavior BrakeHard({where}, {due}, {kind}, {rest})",
+        f'new Wheeled at start_of({rail}), facing facing_of({rail}), with kind "{kind}"{lit}, with rail {rail}, \\',
+        f"    with behavior {behaviour}",
     )
 
 
-TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {Behaviour.BRAKE_HARD: brake_hard}
+TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {
+    Behaviour.BRAKE_HARD: brake_hard,
+    Behaviour.SLOW_AHEAD: slow_ahead,
+    Behaviour.CUT_IN: cut_in,
+    Behaviour.ONCOMING: oncoming,
+    Behaviour.TAILGATE: tailgate,
+    Behaviour.HIDDEN_STOP: hidden_stop,
+    Behaviour.EMERGENCY_PASS: emergency_pass,
+}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import random
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.worlds.base import Domain, InvalidScene
-from closedloop_plugin.worlds.bridge.params import check_values, drawn_of, space_of
+from closedloop_plugin.worlds.bridge.params import check_names, check_values, drawn_of, space_of, stated
 from lmms_eval_ad2.errors import Ad2Error, require
 
 LIBGL = (
@@ -47,6 +48,7 @@ def scenic() -> Any:
     # Its watchdog is SIGALRM around each behaviour step, model answers included: ours is in the pool.
     dynamics.stuckBehaviorWarningTimeout = 0
     _remember_parses()
+    _remember_lines()
     return module
 
 
@@ -72,6 +74,37 @@ def _remember_parses() -> None:
     translator.parse_string = remembering
 
 
+def _remember_lines() -> None:
+    """A random value is worked out when the scene is drawn, long after its line was read: keep the line with it, for
+    place_of."""
+    from scenic.core.distributions import Distribution
+
+    own: Any = Distribution.__init__
+    if hasattr(own, "remembers"):
+        return
+
+    def remembering(self: Any, *args: Any, **kwargs: Any) -> None:
+        own(self, *args, **kwargs)
+        frame, line = sys._getframe(1), None
+        while frame is not None:  # the outermost is the user's, in front of those of the library
+            if frame.f_code.co_filename.endswith(".scenic"):
+                line = frame.f_code.co_filename, frame.f_lineno
+            frame = frame.f_back  # type: ignore[assignment]
+        self.__dict__["_stated_at"] = line  # not by name: Scenic makes a distribution of every attribute
+
+    remembering.remembers = True  # type: ignore[attr-defined]
+    Distribution.__init__ = remembering
+
+
+def _stated_at(exc: BaseException) -> tuple[str, int] | None:
+    """Where the random value was stated in whose working out the error rose, the outermost one."""
+    for frame, _ in traceback.walk_tb(exc.__traceback__):
+        line = getattr(frame.f_locals.get("self"), "__dict__", {}).get("_stated_at")
+        if line is not None:
+            return line
+    return None
+
+
 def _copied(node: Any) -> Any:
     """A syntax tree of its own (copy.deepcopy cannot make Scenic's nodes)."""
     if isinstance(node, list):
@@ -86,7 +119,11 @@ def _copied(node: Any) -> Any:
 
 
 def scene_for(
-    program: File, model: str, params: dict[str, Any], seed: int, values: Mapping[str, Any] | None = None,
+    program: File,
+    model: str,
+    params: dict[str, Any],
+    seed: int,
+    values: Mapping[str, Any] | None = None,
     tries: int = 2000,
 ) -> Compiled:
     """Compile and sample. The same program, params, values and seed give the same scene.
@@ -97,11 +134,18 @@ def scene_for(
         Ad2Error: the program is wrong: file, line and Scenic's own message.
         InvalidScene: no sample satisfies its requirements.
     """
+    given = dict(values or {})
+    check_names(given, program)
     with _told(program, tries):
-        scenario = _compiled(program, model, {**params, **(values or {})}, seed)
-        check_values(values or {}, scenario, program)
+        with stated() as said:
+            try:
+                scenario = _compiled(program, model, {**params, **given}, seed)
+            except Exception:  # a value of the wrong type may be the reason; lines after the error were not read
+                check_values({n: v for n, v in given.items() if n in said}, said, program)
+                raise
+        check_values(given, said, program)
         scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
-        return Compiled(scenario, scene, File(program), drawn_of(scenario, scene, values or {}))
+        return Compiled(scenario, scene, File(program), drawn_of(scenario, scene, given))
 
 
 def space_for(program: File, model: str, params: dict[str, Any]) -> dict[str, Domain]:
@@ -116,6 +160,7 @@ def _compiled(program: File, model: str, params: dict[str, Any], seed: int) -> A
 
     random.seed(seed)
     np.random.seed(seed % 2**32)
+    params = {"verifaiSamplerType": "random", **params}  # halton, the default, would give each episode its first point
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OpenDriveWarning)  # CARLA's towns have shoulders in the middle of roads
         return module.scenarioFromFile(str(program), params=params, model=model, mode2D=True)
@@ -148,7 +193,10 @@ def place_of(program: File, exc: BaseException) -> str:
         stack = traceback.extract_tb(exc.__traceback__)
         own = [f for f in stack if f.filename == str(program)]
         frames = own or [f for f in stack if f.filename.endswith(".scenic")]
-        if frames:
+        stated = None if own else _stated_at(exc)
+        if stated:
+            name, line = stated
+        elif frames:
             name, line = frames[-1].filename, frames[-1].lineno
             if line == 1 and frames[-1] is not stack[-1]:
                 line = None  # Scenic gives code that it makes itself, as for specifiers, the first line

@@ -7,7 +7,8 @@ Scenic draws them with the scene; `Setup.values` fixes them instead; a search ch
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
@@ -26,10 +27,14 @@ RESERVED = frozenset({
 
 def space_of(scenario: Any) -> dict[str, Domain]:
     """Name -> domain of every param of a compiled scenario that is a distribution of constants."""
+    return _domains(scenario.params)
+
+
+def _domains(params: Mapping[str, Any]) -> dict[str, Domain]:
     from scenic.core.distributions import Distribution
 
     found = {}
-    for name, value in scenario.params.items():
+    for name, value in params.items():
         if name in RESERVED or not isinstance(value, Distribution):
             continue
         domain = _domain(value)
@@ -60,8 +65,7 @@ def _domain(value: Any) -> Domain | None:
 
 
 def _between(low: Any, high: Any, whole: bool = False) -> Domain | None:
-    constant = all(isinstance(v, int | float) and math.isfinite(v) for v in (low, high))
-    return Domain(float(low), float(high), whole) if constant else None
+    return Domain(float(low), float(high), whole) if _finite(low) and _finite(high) else None
 
 
 def drawn_of(scenario: Any, scene: Any, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,14 +85,59 @@ def weather_of(scene: Any, otherwise: Weather) -> Weather:
     """The weather with the parameters that the program names."""
     given = {name: scene.params[name] for name in WEATHER if name in scene.params}
     for name, value in given.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        if not _finite(value):
             raise Ad2Error(f"param {name}: expected a number, found {value!r}")
     return replace(otherwise, **{name: float(value) for name, value in given.items()})
 
 
-def check_values(values: Mapping[str, Any], scenario: Any, program: Any) -> None:
-    """A value for a parameter that the program does not have would change nothing, silently."""
-    strange = sorted(set(values) - set(scenario.params))
-    if strange:
-        free = ", ".join(space_of(scenario)) or "none"
-        raise Ad2Error(f"{program}: has no param {strange[0]!r} to be set; its free parameters: {free}")
+@contextmanager
+def stated() -> Iterator[dict[str, Any]]:
+    """Name -> what the program says of each of its params while it is compiled here. Scenic itself forgets those that a
+    value from outside replaces, and lists that value as if the program had such a param."""
+    import scenic.syntax.veneer as veneer
+
+    found: dict[str, Any] = {}
+    own = veneer.param
+
+    def noting(params: dict[str, Any]) -> None:
+        found.update(params)
+        own(params)
+
+    veneer.param = noting
+    try:
+        yield found
+    finally:
+        veneer.param = own
+
+
+def check_names(values: Mapping[str, Any], program: Any) -> None:
+    """Before anything is compiled: names that are the world's own cannot be set from outside."""
+    taken = sorted(RESERVED & set(values))
+    if taken:
+        raise Ad2Error(f"{program}: {taken[0]!r} is no parameter of the scenario and cannot be set: the world needs it")
+
+
+def check_values(values: Mapping[str, Any], said: Mapping[str, Any], program: Any) -> None:
+    """A value for a parameter that the program does not have would change nothing, silently; one of another type would
+    fail later, far away. `said`: see stated."""
+    domains = _domains(said)
+    for name, value in sorted(values.items()):
+        if name not in said:
+            free = ", ".join(domains) or "none"
+            raise Ad2Error(f"{program}: has no param {name!r} to be set; its free parameters: {free}")
+        domain = domains.get(name)
+        wrong = _mismatch(value, domain) if domain is not None else ""
+        if wrong:
+            raise Ad2Error(f"{program}: param {name} is {wrong}, found {value!r}")
+
+
+def _mismatch(value: Any, domain: Domain) -> str:
+    """What was expected where a value is none such; numbers beyond the program's own bounds are the user's choice."""
+    if domain.options:
+        return "" if value in domain.options else f"one of {', '.join(map(str, domain.options))}"
+    fits = _finite(value) and not (domain.whole and value != int(value))
+    return "" if fits else f"a {'whole ' if domain.whole else ''}number ({domain.low:g} to {domain.high:g})"
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

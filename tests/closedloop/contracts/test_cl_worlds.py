@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from closedloop_plugin.routes import Route, read_routes
+from closedloop_plugin.routes import Route, Weather, read_routes
 from closedloop_plugin.state import FULL_BRAKE, Control, Truth
 from closedloop_plugin.suites import DEMO
 from closedloop_plugin.worlds.base import Camera, Setup, World, WorldError
@@ -19,6 +19,12 @@ from closedloop_plugin.worlds.fake import FakeWorld
 
 CAMERA = Camera("front", 96, 54, 70.0, 0.8, 0.0, 1.6)
 GO = Control(throttle=0.6)
+FREE = """param beside = Range(3.2, 4.5)
+model scenic.domains.driving.model
+from closedloop_plugin.scenarios.library import *
+ego = new Car at place(0), facing stage.heading(0)
+new Wheeled at place(40, -globalParameters.beside), facing stage.heading(40)
+"""
 
 # (name, folder -> a new World, the route of an episode)
 WORLDS: list[tuple[str, Callable[[Path], World], Callable[[], Route]]] = [
@@ -168,3 +174,64 @@ def test_the_road_says_where_it_comes_from(made: tuple[World, Setup]) -> None:
     assert {p.geometry for p in road.pieces} <= {"measured", "interpolated", "invented"}
     assert road.pieces[0].start_m == pytest.approx(0.0, abs=1)
     assert road.pieces[-1].end_m == pytest.approx(road.path.length, abs=2)
+
+
+@pytest.fixture(scope="module")
+def free(made: tuple[World, Setup], tmp_path_factory: pytest.TempPathFactory) -> Setup:
+    """The episode with a program that has one free parameter, `beside`. (The fake world has it without a program.)"""
+    program = tmp_path_factory.mktemp("program") / "free.scenic"
+    program.write_text(FREE)
+    return replace(made[1], program=program, traffic=False)
+
+
+def test_the_weather_is_the_route_s_or_the_setup_s(made: tuple[World, Setup]) -> None:
+    world, setup = made
+    assert setup.route is not None
+    world.reset(setup)
+    assert world.weather == setup.route.weather
+    rain = Weather(precipitation=80.0, sun_altitude_angle=-20.0)
+    world.reset(replace(setup, weather=rain))
+    assert world.weather == rain
+
+
+def test_a_free_parameter_is_drawn_by_the_seed_within_its_space(made: tuple[World, Setup], free: Setup) -> None:
+    world, _ = made
+    domain = world.space(free)["beside"]
+    drawn = []
+    for seed in (1, 2, 1):
+        world.reset(replace(free, seed=seed))
+        drawn.append(dict(world.drawn))
+    assert drawn[0] == drawn[2] != drawn[1]
+    assert all(set(d) == {"beside"} and domain.low <= d["beside"] <= domain.high for d in drawn)
+    assert (domain.low, domain.high) == (3.2, 4.5)
+
+
+def test_a_value_from_outside_replaces_the_draw_and_moves_its_actor(made: tuple[World, Setup], free: Setup) -> None:
+    world, _ = made
+    beside = []
+    for value in (3.3, 4.4):
+        world.reset(replace(free, values={"beside": value}))
+        assert dict(world.drawn) == {"beside": value}
+        (actor,) = world.truth().actors
+        beside.append(-world.road.path.locate(actor.x, actor.y)[1])
+    assert beside == pytest.approx([3.3, 4.4], abs=0.05)
+
+
+def test_values_do_not_last_nor_narrow_the_space(made: tuple[World, Setup], free: Setup) -> None:
+    world, _ = made
+    world.reset(free)
+    before = dict(world.drawn)
+    fixed = replace(free, values={"beside": 3.3})
+    assert world.space(fixed) == world.space(free)
+    world.reset(fixed)
+    world.reset(free)
+    assert dict(world.drawn) == before
+
+
+def test_asking_for_the_space_ends_the_episode(made: tuple[World, Setup], free: Setup) -> None:
+    world, setup = made
+    world.reset(setup)
+    world.space(free)
+    with pytest.raises(WorldError):
+        world.step(GO)
+    assert world.reset(setup).tick == 0

@@ -1,0 +1,205 @@
+"""Does learning pay? Failures found per 50 runs by the cross-entropy sampler, against uniform sampling.
+
+    python benchmarks/threats.py [--out DIR] [--seeds 5] [--budget 50] [--workers 2] [--case NAME] [--samplers S,S]
+    python benchmarks/threats.py --tune        the cross-entropy sampler's settings, on functions with a known corner
+
+One scenario, somebody who steps into the car's way, in which uniform sampling seldom makes the two baselines fail:
+
+    steer-only     follows the route and looks at nobody
+    late expert    the expert, asked twice a second, and each of its answers comes half a second late
+
+For each: failures of 50 runs by sampler (mean over the seeds, 95 % interval), their ratio, and how many of the failures
+the expert survives. A second start goes on where the first stopped. Ratios of runs on one machine, no times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.routes import sha256
+from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
+from closedloop_plugin.runner.latency import Latency
+from closedloop_plugin.runner.pilot import Rules
+from closedloop_plugin.runner.pool import Limits
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.suites import suite
+from closedloop_plugin.threats.search import samplers
+from closedloop_plugin.threats.search.search import Quest, search, with_expert
+from closedloop_plugin.threats.search.trial import Trial
+from closedloop_plugin.worlds.base import Domain
+
+STEPS_OUT = '''"""Somebody walks or runs into the car's way: sooner or later, here or there, more or less far."""
+param pace = Range(0.8, 5)       # m/s
+param ahead = Range(10, 40)      # m behind the trigger
+param early = Range(-8, 8)       # s: how long before the car it would be in the middle of the lane
+param far = Range(0.5, 6)        # m that it goes; it starts 4.2 m beside the middle of the lane
+
+model scenic.domains.driving.model
+from closedloop_plugin.scenarios.actions import *
+
+ego = new Car at place(0), facing stage.heading(0)
+
+@distributionFunction
+def way(where):
+    return Rail(geometry.across(road, where, -4.2, 0), 0)
+
+behavior StepOut(where, pace, early, far):
+    while seconds_to(where) > 4.2 / pace + early:
+        wait
+    stage.event("act")
+    self.rail.accel = 6
+    self.rail.stop_s = far
+    self.rail.speed = pace
+    do Ride()
+
+start = stage.trigger_s + globalParameters.ahead
+rail = way(start)
+new Walker at start_of(rail), facing facing_of(rail), with rail rail, \\
+    with behavior StepOut(start, globalParameters.pace, globalParameters.early, globalParameters.far)
+terminate when stage.ego_s > start + 8
+'''
+
+
+@dataclass(frozen=True)
+class Case:
+    agent: str
+    rules: Rules
+
+
+CASES: Mapping[str, Case] = {
+    "steer-only": Case("steer-only", Rules()),
+    "late expert": Case("expert", Rules(decision_hz=2.0, latency=Latency("0.5 s", (0.5,)))),
+}
+ROUTE = "101"  # of the demo suite
+EXPERT = Recipe("closedloop_plugin.agents.make:make_agent", {"spec": "expert"})
+
+
+def hunt(folder: Path, case: Case, sampler: str, seed: int, budget: int, workers: int) -> list[Trial]:
+    """One search, its failures driven again by the expert."""
+    program = folder / "program.scenic"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(STEPS_OUT, "utf-8")
+    route = next(r for r in suite("demo").routes if r.id == ROUTE)
+    subject = Subject("program", sha256(program), [route.id], (route,), programs={route.id: program.absolute()})
+    world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder.parent / "maps"})
+    # The scene's seed is that of the first search everywhere: samplers differ, and nothing else.
+    wish = Wish(folder / "runs", world, profile("bench2drive"), case.rules, traffic=False, limits=Limits(workers))
+    recipe = Recipe(EXPERT.target, {"spec": case.agent})
+    run = assemble(wish, subject, Driver(make_agent(case.agent), None, recipe))
+    made = world.make()
+    try:
+        space = made.space(run.tasks[0].setup)
+    finally:
+        made.close()
+    quest = Quest(run, space, sampler, seed=seed, budget=budget)
+    expert = assemble(
+        replace(wish, folder=folder / "expert", rules=Rules()), subject, Driver(make_agent("expert"), None, EXPERT)
+    )
+    return with_expert(expert, quest, search(quest))
+
+
+def compare(args: argparse.Namespace) -> None:
+    for name, case in CASES.items():
+        if args.case not in (None, name):
+            continue
+        found: dict[str, list[int]] = {}
+        for sampler in args.samplers.split(","):
+            trials = [
+                hunt(
+                    args.out / f"{name}-{sampler}-{seed}".replace(" ", "_"),
+                    case,
+                    sampler,
+                    seed,
+                    args.budget,
+                    args.workers,
+                )
+                for seed in range(args.seeds)
+            ]
+            found[sampler] = [sum(t.failed for t in some) for some in trials]
+            print(f"{name}: {sampler}: {_row(found[sampler], trials)}", flush=True)
+        for sampler in [s for s in found if s != "random" and "random" in found]:
+            print(f"{name}: {sampler} / random: {_ratio(found[sampler], found['random'])}", flush=True)
+
+
+def _row(counts: Sequence[int], trials: Sequence[Sequence[Trial]]) -> str:
+    failures = [t for some in trials for t in some if t.failed]
+    fair = sum(t.fair is True for t in failures)
+    unscored = sum(t.rho is None for some in trials for t in some)
+    alive = f"{100 * fair / len(failures):.0f} %" if failures else "–"
+    low, high = _interval(counts)
+    return (
+        f"failures per search {statistics.mean(counts):.1f} ({low:.1f} to {high:.1f}; {list(counts)}), the expert "
+        f"survives {alive} of {len(failures)}, {unscored} runs not scored"
+    )
+
+
+def _interval(counts: Sequence[float]) -> tuple[float, float]:
+    """95 % of the mean, by resampling the seeds."""
+    dice = np.random.default_rng(0)
+    means = dice.choice(np.array(counts, float), (4000, len(counts))).mean(axis=1)
+    return float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def _ratio(ours: Sequence[int], theirs: Sequence[int]) -> str:
+    """Of the means; the interval by resampling the seeds of both."""
+    if not sum(theirs):
+        return f"{sum(ours)} failures against none"
+    dice = np.random.default_rng(0)
+    a = dice.choice(np.array(ours, float), (4000, len(ours))).mean(axis=1)
+    b = np.maximum(dice.choice(np.array(theirs, float), (4000, len(theirs))).mean(axis=1), 0.1)
+    low, high = np.quantile(a / b, [0.025, 0.975])
+    return f"{sum(ours) / sum(theirs):.2f} ({low:.2f} to {high:.2f})"
+
+
+def tune(runs: int = 50, tries: int = 20) -> None:
+    """Failures per `runs` for other settings, on boxes of 5 and 10 % of a space in 2 to 4 dimensions."""
+    kept = samplers.BUCKETS, samplers.ALPHA, samplers.ELITE
+    for buckets, alpha, elite in (kept, (5, 0.7, 0.2), (8, 0.7, 0.2), (6, 0.8, 0.2), (6, 0.9, 0.2), (6, 0.7, 0.4)):
+        samplers.BUCKETS, samplers.ALPHA, samplers.ELITE = buckets, alpha, elite
+        counts = [
+            statistics.mean(_corner(dims, of, share, seed, runs) for seed in range(tries))
+            for dims, of, share in ((2, 2, 0.1), (2, 4, 0.1), (3, 3, 0.05))
+        ]
+        print(f"buckets {buckets}, alpha {alpha}, elite {elite}: " + ", ".join(f"{c:.1f}" for c in counts), flush=True)
+    samplers.BUCKETS, samplers.ALPHA, samplers.ELITE = kept
+
+
+def _corner(dims: int, of: int, share: float, seed: int, runs: int) -> int:
+    """Failures in a box of this share of the space, in `dims` of its `of` dimensions, at a place of the seed's."""
+    side = share ** (1 / dims)
+    low = np.random.default_rng(seed).uniform(0, 1 - side, dims)
+    sampler = samplers.Sampler("ce", {f"p{i}": Domain(0.0, 1.0) for i in range(of)}, seed)
+    found = 0
+    for _ in range(runs):
+        x = np.array(list(sampler.next().values()))[:dims]
+        apart = np.maximum(np.maximum(low - x, x - low - side), 0.0)
+        failed = not apart.any()
+        found += failed
+        sampler.tell(-0.5 if failed else min(float(np.linalg.norm(apart)) + 0.02, 1.0))
+    return found
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--out", type=Path, default=Path("runs/threats"))
+    for name, default in (("--seeds", 5), ("--budget", 50), ("--workers", 2)):
+        p.add_argument(name, type=int, default=default)
+    p.add_argument("--case", choices=tuple(CASES))
+    p.add_argument("--samplers", default="random,ce")
+    p.add_argument("--tune", action="store_true")
+    args: Any = p.parse_args()
+    tune() if args.tune else compare(args)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,281 @@
+"""Two runs of one driver, route by route: what its scores lose from the standard routes to the threats on them.
+
+A threat scenario has the id of the route that it plays on, and its scenario type: abilities are grouped by the standard
+route's type in both columns. Only routes that both runs have enter; the others are named. An episode in which the world
+or the agent failed says nothing of the driving: it is left out and named, never counted 0.
+
+Both runs' figures, the drop (a - b) and its share of a have percentile bootstrap intervals of the same draws of whole
+routes. p-values: metrics.summary.paired; Holm's correction over the five figures of the paper, and over the others.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.scoring.compare_values import MEASURES, SIGNS, Measure, Parts, Played, parts_of, signs_tested
+from closedloop_plugin.state import EndReason
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.metrics.summary import paired
+from lmms_eval_ad2.report.compare import holm
+
+FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
+RESAMPLES = 2000
+Floats = NDArray[np.float64]
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run: `routes`, the ids that it was asked for; `records`, at most one an episode."""
+
+    name: str
+    routes: Sequence[str]
+    records: Sequence[EpisodeRecord]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measure over the `n` routes for which both runs give it. Spans are 95 % intervals, None where unknown.
+
+    `relative`: drop in percent of a, None where a is 0. `spread_a`, `spread_b`: sample standard deviation of the
+    figure over repetitions. `reason`: why there is no figure.
+    """
+
+    name: str
+    title: str
+    group: str
+    higher_is_better: bool
+    n: int
+    a: float | None = None
+    b: float | None = None
+    drop: float | None = None
+    relative: float | None = None
+    ci_a: Span | None = None
+    ci_b: Span | None = None
+    ci_drop: Span | None = None
+    ci_relative: Span | None = None
+    p_value: float | None = None
+    p_holm: float | None = None
+    test: str = "none"
+    spread_a: float | None = None
+    spread_b: float | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`left_out`: reason -> ids of the routes that are in no row. `repetitions`: of each run, as its records count."""
+
+    rows: Sequence[Row]
+    routes: Sequence[str]
+    left_out: Mapping[str, Sequence[str]]
+    repetitions: tuple[int, int]
+    notes: Sequence[str] = field(default_factory=tuple)
+
+
+def compare(a: Side, b: Side, seed: int = 0) -> Comparison:
+    """Rows in the order of MEASURES. Ad2Error where the runs have no route in common that both drove."""
+    played_a, out_a = _playable(a)
+    played_b, out_b = _playable(b)
+    routes = [route for route in a.routes if route in played_a and route in played_b]
+    left_out = _left_out(a, b, out_a, out_b, routes)
+    if not routes:
+        raise Ad2Error(
+            f"{a.name} and {b.name} have no route in common that both drove ({_said(left_out)}): a threat scenario is "
+            "named by its route's id"
+        )
+    types = {route: played_a[route][0].scenario for route in routes}
+    left, right = (
+        [Played.of(r, types[route]) for route in routes for r in side[route]] for side in (played_a, played_b)
+    )
+    tested = signs_tested([*left, *right])
+    values_a, values_b = parts_of(left, tested), parts_of(right, tested)
+    rows = [_row(m, values_a[m.name], values_b[m.name], seed) for m in MEASURES]
+    rows = _with_spread(rows, left, right, tested)
+    repetitions = (_repetitions(left), _repetitions(right))
+    notes = _notes(left, right, (a, b), tested)
+    return Comparison(_corrected(rows), routes, left_out, repetitions, tuple(notes))
+
+
+def _playable(side: Side) -> tuple[dict[str, list[EpisodeRecord]], dict[str, str]]:
+    """(records by route, why a route has none); an episode that failed is not among them."""
+    latest = {(r.route_id, r.repetition): r for r in side.records}
+    by_route: dict[str, list[EpisodeRecord]] = {}
+    out = dict.fromkeys(side.routes, "no record")
+    for (route, _), record in sorted(latest.items()):
+        if record.map.get("experimental", False):
+            out[route] = "experimental map"
+        elif record.end in FAILED:
+            out[route] = record.end
+        else:
+            by_route.setdefault(route, []).append(record)
+    return by_route, {route: why for route, why in out.items() if route not in by_route}
+
+
+def _left_out(
+    a: Side, b: Side, out_a: Mapping[str, str], out_b: Mapping[str, str], routes: Sequence[str]
+) -> dict[str, list[str]]:
+    """Every route of either run is in `routes` or here, under its first reason."""
+    found: dict[str, list[str]] = {}
+    of_a, of_b = {*a.routes, *out_a}, {*b.routes, *out_b}
+    for route in dict.fromkeys([*a.routes, *out_a, *b.routes, *out_b]):
+        if route in routes:
+            continue
+        if route not in of_b:
+            why = f"only in {a.name}"
+        elif route not in of_a:
+            why = f"only in {b.name}"
+        elif route in out_a:
+            why = f"{out_a[route]} in {a.name}"
+        else:
+            why = f"{out_b.get(route, 'no record')} in {b.name}"
+        found.setdefault(why, []).append(route)
+    return found
+
+
+def _said(left_out: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{len(routes)} {why}" for why, routes in left_out.items())
+
+
+def _row(measure: Measure, a: Parts, b: Parts, seed: int) -> Row:
+    shared = [sorted(x.keys() & y.keys()) for x, y in zip(a, b, strict=True)]
+    units = sorted({route for part in shared for route in part})
+    row = Row(measure.name, measure.title, measure.group, measure.higher, len(units))
+    if not all(shared):
+        return replace(row, reason="no route that both drove gives it")
+    sums = _table(units, shared, a), _table(units, shared, b)
+    if not all((part[..., 1].sum(axis=0) > 0).all() for part in sums):
+        return replace(row, reason="nothing was driven")
+    one, two = (float(_figure(part.sum(axis=0))) for part in sums)
+    drop = one - two
+    ci_a, ci_b, ci_drop, ci_relative = _intervals(sums, seed, min(map(len, shared)))
+    p_value, test = _tested(units, sums, seed)
+    return replace(
+        row,
+        a=one,
+        b=two,
+        drop=drop,
+        relative=100.0 * drop / one if one > 0 else None,
+        ci_a=ci_a,
+        ci_b=ci_b,
+        ci_drop=ci_drop,
+        ci_relative=ci_relative,
+        p_value=p_value,
+        test=test,
+    )
+
+
+def _table(units: Sequence[str], shared: Sequence[Sequence[str]], parts: Parts) -> Floats:
+    """(units, parts, 2): numerators and denominators; 0, 0 where a route is not in a part."""
+    found = np.zeros((len(units), len(parts), 2))
+    place = {route: i for i, route in enumerate(units)}
+    for k, (names, part) in enumerate(zip(shared, parts, strict=True)):
+        for route in names:
+            found[place[route], k] = part[route]
+    return found
+
+
+def _figure(sums: Floats) -> Floats:
+    """(..., parts, 2) -> (...): mean over the parts of their ratios."""
+    return (sums[..., 0] / sums[..., 1]).mean(axis=-1)
+
+
+def _intervals(sums: tuple[Floats, Floats], seed: int, least: int) -> tuple[Span | None, ...]:
+    """Of a, b, a - b and (a - b) / a in percent; None where a part has fewer than two routes (`least`).
+
+    A draw that leaves a part of either run empty says nothing of it and is left out.
+    """
+    rng = np.random.default_rng(seed)
+    n = len(sums[0])
+    drawn = rng.integers(0, n, size=(RESAMPLES, n), dtype=np.int32)
+    counts = np.zeros((RESAMPLES, n))
+    np.add.at(counts, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
+    totals = [np.tensordot(counts, part, axes=1) for part in sums]
+    whole = np.logical_and.reduce([(total[..., 1] > 0).all(axis=-1) for total in totals])
+    if least < 2 or not whole.any():
+        return (None,) * 4
+    a, b = (_figure(total[whole]) for total in totals)
+    return _span(a), _span(b), _span(a - b), _span(100.0 * (a - b) / a) if (a > 0).all() else None
+
+
+def _span(values: Floats) -> Span:
+    low, high = np.quantile(values, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _tested(units: Sequence[str], sums: tuple[Floats, Floats], seed: int) -> tuple[float | None, str]:
+    """p-value and test of the drop: each route's share in it, a's against b's.
+
+    Of a ratio (denominators that differ) the share is the numerator less what the pooled ratio expects: under the
+    hypothesis that the runs are alike a route's two sides may be swapped, and the pooled ratio does not notice.
+    """
+    a, b = sums
+    if np.isin(a[..., 1], (0.0, 1.0)).all():
+        weights = a[..., 1].sum(axis=0) * a.shape[1] / len(units)
+        left, right = ((part[..., 0] / weights).sum(axis=1) for part in sums)
+        if a.shape[1] == 1 and np.isin(np.stack([left, right]), (0.0, 100.0)).all():
+            left, right = left / 100.0, right / 100.0  # right or wrong: McNemar's test
+    else:
+        pooled = (a + b).sum(axis=0)
+        ratio = pooled[:, 0] / pooled[:, 1]
+        left, right = ((part[..., 0] - ratio * part[..., 1]).sum(axis=1) for part in sums)
+    found = paired(
+        dict(zip(units, left.tolist(), strict=True)), dict(zip(units, right.tolist(), strict=True)), seed=seed
+    )
+    return found.p_value, found.test
+
+
+def _corrected(rows: Sequence[Row]) -> list[Row]:
+    """Two families: the figures that the paper prints, and the rest."""
+    found: dict[str, float | None] = {}
+    for paper in (True, False):
+        family = [row for row in rows if (row.group == "paper") == paper]
+        found.update(zip((row.name for row in family), holm([row.p_value for row in family]), strict=True))
+    return [replace(row, p_holm=found[row.name]) for row in rows]
+
+
+def _repetitions(played: Sequence[Played]) -> int:
+    return len({p.episode.repetition for p in played})
+
+
+def _with_spread(rows: Sequence[Row], a: Sequence[Played], b: Sequence[Played], tested: bool) -> list[Row]:
+    spreads = [_spread(side, tested) for side in (a, b)]
+    return [replace(row, spread_a=spreads[0].get(row.name), spread_b=spreads[1].get(row.name)) for row in rows]
+
+
+def _spread(played: Sequence[Played], tested: bool) -> dict[str, float]:
+    """Sample standard deviation over the repetitions' own figures, of what at least two of them give."""
+    values: dict[str, list[float]] = {}
+    for k in sorted({p.episode.repetition for p in played}):
+        for name, parts in parts_of([p for p in played if p.episode.repetition == k], tested).items():
+            sums = [np.array(list(part.values())).sum(axis=0) for part in parts if part]
+            if len(sums) == len(parts) and all(total[1] > 0 for total in sums):
+                values.setdefault(name, []).append(float(_figure(np.stack(sums))))
+    return {name: statistics.stdev(each) for name, each in values.items() if len(each) > 1}
+
+
+def _notes(a: Sequence[Played], b: Sequence[Played], sides: tuple[Side, Side], tested: bool) -> list[str]:
+    """What a reader of the rows must know, a sentence each."""
+    found = ["abilities and Skill Score are grouped by the standard route's scenario type in both columns"]
+    if not tested:
+        found.append(f"{SIGNS}: successes alone in both columns, because some records lack the junction test")
+    for side, played in zip(sides, (a, b), strict=True):
+        failed = Counter(r.end for r in side.records if r.end in FAILED)
+        if failed:
+            text = ", ".join(f"{n} {end}" for end, n in sorted(failed.items()))
+            found.append(f"{side.name}: episodes that say nothing of the driving are left out, not counted 0: {text}")
+        uneven = Counter(Counter(p.episode.route_id for p in played).values())
+        if len(uneven) > 1:
+            found.append(
+                f"{side.name}: its routes have {min(uneven)} to {max(uneven)} repetitions; each route counts once"
+            )
+    if any(p.episode.drawn for p in a) and not any(p.episode.drawn for p in b):
+        found.append(f"{sides[0].name} has scenarios with free parameters and {sides[1].name} none: the drop is a - b")
+    return found

@@ -1,0 +1,79 @@
+"""Tables 1 and 2 of the Bench2ADVLM paper: standard and threat routes, driven in CARLA.
+
+Facts to stand in tables of their own beside a comparison of ours, never in one column with it: another world, other
+models. Figures and claims are in `published.yaml`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True)
+class PublishedDriver:
+    """One fast system with one slow system in one mode ("cng", "dcs"). Figures in percent, by name as in a summary."""
+
+    fast: str
+    slow: str
+    mode: str
+    standard: Mapping[str, float]  # Table 1
+    threat: Mapping[str, float]  # Table 2
+
+    @property
+    def drop(self) -> dict[str, float]:
+        """Table 1 less Table 2, to the two decimals that both are printed with."""
+        return {name: round(value - self.threat[name], 2) for name, value in self.standard.items()}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper's text about its tables, and what the printed figures give."""
+
+    where: str
+    says: str
+    computed: str
+    agrees: bool
+
+
+@dataclass(frozen=True)
+class Published:
+    """`columns`: the five figures in the tables' order."""
+
+    paper: str
+    world: str
+    repetitions: int
+    columns: tuple[str, ...]
+    drivers: tuple[PublishedDriver, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def contradictions(self) -> list[Claim]:
+        return [claim for claim in self.claims if not claim.agrees]
+
+
+@functools.cache
+def published() -> Published:
+    """Both tables as they are printed."""
+    raw = yaml.safe_load(resources.files(__package__).joinpath("published.yaml").read_text("utf-8"))
+    columns = tuple(raw["columns"])
+    return Published(
+        raw["paper"],
+        raw["world"],
+        raw["repetitions"],
+        columns,
+        tuple(_driver(row, columns) for row in raw["rows"]),
+        tuple(Claim(**claim) for claim in raw["claims"]),
+    )
+
+
+def _driver(row: list[Any], columns: tuple[str, ...]) -> PublishedDriver:
+    (fast, slow, mode), figures = row[:3], row[3:]
+    n = len(columns)
+    standard, threat = (dict(zip(columns, part, strict=True)) for part in (figures[:n], figures[n:]))
+    return PublishedDriver(fast, slow, mode, standard, threat)

@@ -1,0 +1,235 @@
+"""Interviews on a route's first frames: worlds run side by side, the target is asked in batches while they run.
+
+The ego stands still with its brake on and traffic moves; the first frame is of t = 1 s. A route's transcript is handed
+over as soon as its answers are there, so a kill loses at most the routes under way.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from tqdm import tqdm
+
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.profiles import Profile
+from closedloop_plugin.routes import Route
+from closedloop_plugin.runner.episode import Cast, Result
+from closedloop_plugin.runner.pilot import Rules
+from closedloop_plugin.runner.pool import Limits, Pool
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.task import Task, episode_seed
+from closedloop_plugin.runner.worker import Plan
+from closedloop_plugin.state import FULL_BRAKE, Decision
+from closedloop_plugin.threats.base import Moment, Teller
+from closedloop_plugin.threats.reading import short
+from closedloop_plugin.threats.site import site_of
+from closedloop_plugin.threats.transcript import Interview, Transcript
+from closedloop_plugin.worlds.base import Camera, Setup
+from lmms_eval_ad2 import __version__
+
+FIRST_S, STEP_S = 1.0, 1.0  # when the first frame is taken, and between two
+AT_ONCE = 32  # routes in one batch of the target
+JPEG_QUALITY = 90
+PATIENCE_S = 10.0  # after an error or Ctrl-C, for the batch under way
+
+
+def interview(
+    suite_name: str,
+    routes: Sequence[Route],
+    setups: Mapping[str, Setup] | None,
+    world: Recipe,
+    teller: Teller,
+    cameras: Sequence[Camera],
+    folder: Path,
+    keep: Callable[[Transcript], None],
+    *,
+    seed: int,
+    frames: int = 1,
+    workers: int = 1,
+    profile: Profile,
+    towns: Mapping[str, Path],
+    quiet: bool = False,
+) -> dict[str, str]:
+    """Ask the target about every route; {route id: reason} of those whose world failed or whose scene was rejected.
+
+    `keep` gets each transcript once, from one thread at a time; one whose answers failed too. `setups`: by route id,
+    where an episode is not just its route. Ad2Error for what the user must mend; what was kept until then stays.
+    """
+    tasks = [_task(suite_name, route, setups, cameras, profile, towns, seed, frames, len(routes)) for route in routes]
+    with tqdm(total=len(tasks), desc="interviews", unit="route", disable=quiet) as bar:
+
+        def told(moments: Sequence[Moment], answers: Any) -> None:
+            keep(_transcript(suite_name, moments, answers, teller, cameras, folder))
+            bar.update()
+
+        with _Asking(teller, told) as asking:
+            watcher = _Watcher(tuple(cameras), frames, {t.key: t.setup.route for t in tasks if t.setup.route})
+            failed: dict[str, str] = {}
+
+            def over(result: Result) -> None:
+                moments = watcher.take(f"{result.record.route_id}_rep0")
+                if len(moments) == frames:
+                    asking.put(moments)
+                else:
+                    reason = result.record.reason or f"{len(moments)} of {frames} frames, then: {result.record.end}"
+                    failed[result.record.route_id] = short(reason, 500)
+                    bar.update()
+                asking.check()
+
+            pool = Pool(_plan(world, teller, cameras, profile), Limits(workers), watcher, None, over)
+            pool.run(tasks)
+    return failed
+
+
+def _task(
+    suite: str,
+    route: Route,
+    setups: Mapping[str, Setup] | None,
+    cameras: Sequence[Camera],
+    profile: Profile,
+    towns: Mapping[str, Path],
+    seed: int,
+    frames: int,
+    many: int,
+) -> Task:
+    base = setups[route.id] if setups and route.id in setups else Setup(route, 0, town=towns.get(route.town))
+    setup = replace(
+        base,
+        route=route,
+        seed=episode_seed(seed, route.id, 0),
+        cameras=tuple(cameras),
+        timestep=1.0 / profile.hz,
+        max_ticks=math.ceil((FIRST_S + (frames - 1) * STEP_S) * profile.hz),
+    )
+    return Task(suite, route.id, 0, setup, many > 1)
+
+
+def _plan(world: Recipe, teller: Teller, cameras: Sequence[Camera], profile: Profile) -> Plan:
+    """One question a second: each carries all images, and only those of whole seconds are looked at."""
+    cast = Cast(profile, Rules(decision_hz=1.0 / STEP_S), teller.describe(), privileged=True)
+    return Plan(world, cast, cameras=tuple(c.name for c in cameras))
+
+
+class _Watcher:
+    """The agent of the interviews: it brakes, and keeps what is to be shown."""
+
+    name, privileged, local = "interviewer", True, False
+
+    def __init__(self, cameras: tuple[Camera, ...], frames: int, routes: Mapping[str, Route]) -> None:
+        self.cameras, self.frames, self._routes = cameras, frames, routes
+        self._seen: dict[str, list[Moment]] = {}
+
+    def start(self, episode: str, seed: int) -> None:
+        self._seen[episode] = []
+
+    def end(self, episode: str) -> None:
+        """What was seen waits for `take`; of an episode that is tried again, `start` throws it away."""
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        for ask in asks:
+            self._look(ask)
+        return [Decision(control=FULL_BRAKE) for _ in asks]
+
+    def _look(self, ask: Ask) -> None:
+        seen = self._seen.setdefault(ask.episode, [])
+        due = FIRST_S + len(seen) * STEP_S
+        if len(seen) >= self.frames or ask.observation.time_s < due - 1e-6 or ask.truth is None or ask.road is None:
+            return
+        images = tuple(ask.observation.images(camera.name) for camera in self.cameras)
+        seen.append(Moment(self._routes[ask.episode], ask.observation, ask.truth, ask.road, images))
+
+    def take(self, episode: str) -> list[Moment]:
+        return self._seen.pop(episode, [])
+
+
+class _Asking:
+    """A thread that asks the target for all routes that wait, while worlds prepare the next ones."""
+
+    def __init__(self, teller: Teller, told: Callable[[Sequence[Moment], Any], None]) -> None:
+        self._teller, self._told = teller, told
+        self._waiting: deque[list[Moment]] = deque()
+        self._new = threading.Condition()
+        self._closed = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._work, name="ad2-interviews", daemon=True)
+
+    def __enter__(self) -> _Asking:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        """Waits for the answers that are lacking; after an error or Ctrl-C only for the batch under way."""
+        with self._new:
+            self._closed = True
+            if kind is not None:
+                self._waiting.clear()
+            self._new.notify()
+        self._thread.join(None if kind is None else PATIENCE_S)
+        if kind is None:
+            self.check()
+
+    def put(self, moments: list[Moment]) -> None:
+        with self._new:
+            self._waiting.append(moments)
+            self._new.notify()
+
+    def check(self) -> None:
+        """Raise here what was raised in the thread."""
+        if self._error is not None:
+            raise self._error
+
+    def _work(self) -> None:
+        try:
+            while batch := self._next():
+                for moments, answers in zip(batch, self._teller.tell(batch), strict=True):
+                    self._told(moments, answers)
+        except BaseException as exc:  # any: it is raised again where the user sees it
+            self._error = exc
+
+    def _next(self) -> list[list[Moment]]:
+        """All that wait, AT_ONCE at most; [] at the end."""
+        with self._new:
+            while not self._waiting and not self._closed:
+                self._new.wait()
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), AT_ONCE))]
+
+
+def _transcript(
+    suite: str, moments: Sequence[Moment], answers: Any, teller: Teller, cameras: Sequence[Camera], folder: Path
+) -> Transcript:
+    """With its frames written before it: frames/<route>_<k>.jpg of the first camera, _<k>_<camera>.jpg of others."""
+    route, names, times = moments[0].route, [], []
+    for k, moment in enumerate(moments):
+        for number, (camera, image) in enumerate(zip(cameras, moment.images, strict=True)):
+            name = f"frames/{route.id}_{k}{f'_{camera.name}' if number else ''}.jpg"
+            _save(image, folder / name)
+            names.append(name)
+            times.append(round(moment.observation.time_s, 3))
+    told = Interview(
+        agent=dict(teller.describe()), source=teller.source, frames=names, time_s=times, answers=list(answers)
+    )
+    site = site_of(suite, route, moments[0].road)
+    return Transcript(route=route.id, site=site, interview=told, version=__version__)
+
+
+def _save(image: np.ndarray, file: Path) -> None:
+    """A JPEG that appears whole (files.whole_file is for texts)."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        Image.fromarray(image).save(temporary, "JPEG", quality=JPEG_QUALITY)
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,117 @@
+"""A recorder that keeps one moment of an episode: what the ego sees just after the scenario acts, for the gallery.
+
+    <folder>/<route>_rep<k>.jpg    one frame of the front camera, rendered for this alone
+    <folder>/<route>_rep<k>.json   {"format": 1, "time_s", "of": "act" | "end", "ego": {...}, "actors": [{...}],
+                                    "route": [[x, y], ...]}: kind, x, y, yaw, length, width, role of each body
+
+Map frame, metres, radians, seconds. Where nothing acts it is the last moment. Both files appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from io import BytesIO
+from pathlib import Path as File
+from typing import Any
+
+from PIL import Image
+
+from closedloop_plugin.path import Path
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.runner.episode import Tick
+from closedloop_plugin.runner.task import Task
+from closedloop_plugin.state import Actor
+from closedloop_plugin.threats.verdicts import of_scenario
+from closedloop_plugin.worlds.base import WorldError
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.files import whole_file
+
+FORMAT = 1
+AFTER_S = 0.3  # what acts has begun to move by then
+RADIUS_M = 60.0  # of what the top view shows
+STEP_M = 2.0  # between points of the route's line
+QUALITY = 85
+
+
+class Moment:
+    """One episode's. A repeated episode begins without the files of the one before."""
+
+    def __init__(self, folder: File, camera: str, task: Task) -> None:
+        self.folder, self.camera, self.task = File(folder), camera, task
+        self._last: Tick | None = None
+        self._kept = False
+        for file in self._files():
+            file.unlink(missing_ok=True)
+
+    def __call__(self, seen: Tick) -> None:
+        if self._kept:
+            return
+        self._last = seen
+        acted = next((time for time, name in seen.truth.events if name == "act"), None)
+        if acted is not None and seen.truth.time_s >= acted + AFTER_S - 1e-9:
+            self._keep(seen, "act")
+
+    def close(self, record: EpisodeRecord | None) -> None:
+        """The world still stands at its last tick, so the last picture can be made now."""
+        last = self._last
+        if self._kept or last is None:
+            return
+        of = "act" if any(name == "act" for _, name in last.truth.events) else "end"
+        self._keep(last, of)
+
+    def _files(self) -> tuple[File, File]:
+        return self.folder / f"{self.task.key}.jpg", self.folder / f"{self.task.key}.json"
+
+    def _keep(self, seen: Tick, of: str) -> None:
+        self._kept = True
+        picture, facts = self._files()
+        try:
+            image = Image.fromarray(seen.observation.images(self.camera))
+        except (Ad2Error, WorldError):  # a world that has just failed has no picture, and the episode its own reason
+            image = None
+        if image is not None:
+            _write_jpeg(picture, image)
+        with whole_file(facts) as handle:
+            json.dump({"format": FORMAT, "of": of, **self._scene(seen)}, handle, sort_keys=True)
+
+    def _scene(self, seen: Tick) -> dict[str, Any]:
+        ego = seen.truth.ego
+        near = [a for a in seen.truth.actors if math.hypot(a.x - ego.x, a.y - ego.y) <= RADIUS_M]
+        return {
+            "time_s": round(seen.truth.time_s, 3),
+            "ego": _body(ego),
+            "actors": [_body(a) for a in near],
+            "route": self._line(ego),
+        }
+
+    def _line(self, ego: Actor) -> list[list[float]]:
+        """The route's points around the ego; [] for a program without a route."""
+        route = self.task.setup.route
+        if route is None or len(route.points) < 2:
+            return []
+        path = Path(route.points)
+        s, _ = path.locate(ego.x, ego.y)
+        first, last = max(0.0, s - RADIUS_M), min(path.length, s + RADIUS_M)
+        steps = max(1, round((last - first) / STEP_M))
+        line = [path.pose(first + (last - first) * i / steps) for i in range(steps + 1)]
+        return [[round(x, 2), round(y, 2)] for x, y, _ in line]
+
+
+def _body(actor: Actor) -> dict[str, Any]:
+    numbers = {name: round(float(getattr(actor, name)), 3) for name in ("x", "y", "yaw", "length", "width", "speed")}
+    role = "scenario" if of_scenario(actor.id, actor.role) else actor.role
+    return {"kind": str(actor.kind), "role": role, **numbers}
+
+
+def _write_jpeg(file: File, image: Image.Image) -> None:
+    data = BytesIO()
+    image.save(data, "JPEG", quality=QUALITY)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data.getvalue())
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+"""Looking for the parameters of a scenario under which a driver fails."""

@@ -1,0 +1,83 @@
+"""A search as one SVG: for each parameter its values against the robustness, and failures found by run.
+
+Written by hand: it is a page of circles, and needs no plotting library."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from closedloop_plugin.threats.search.trial import Trial
+from closedloop_plugin.worlds.base import Domain
+
+WIDE, HIGH, GAP = 260, 170, 46  # of a panel, px; room between panels for words
+COLOURS = {"failed": "#c0392b", "passed": "#7f8c8d"}
+STYLE = "font-family:sans-serif;font-size:11px;fill:#222"
+
+
+def svg(title: str, space: dict[str, Domain], trials: Sequence[Trial]) -> str:
+    """The picture's text. A filled red circle failed, a hollow one failed where the expert fails too."""
+    known = [t for t in trials if t.rho is not None]
+    panels = [_found(known)] + [_parameter(name, domain, known) for name, domain in space.items()]
+    columns = min(len(panels), 3)
+    rows = -(-len(panels) // columns)
+    width, height = columns * (WIDE + GAP) + GAP, rows * (HIGH + GAP) + GAP + 18
+    spots = [(GAP + i % columns * (WIDE + GAP), GAP + 6 + i // columns * (HIGH + GAP)) for i in range(len(panels))]
+    placed = [f'<g transform="translate({x} {y})">{p}</g>' for (x, y), p in zip(spots, panels, strict=True)]
+    legend = "red: failed; hollow: the expert fails there too; grey: passed; below the line: failed"
+    return "\n".join([
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        _word(GAP, 18, title, size=14),
+        _word(GAP, 34, legend),
+        *placed,
+        "</svg>",
+    ]) + "\n"  # fmt: skip
+
+
+def _found(trials: Sequence[Trial]) -> str:
+    """Failures found so far, against the run's number."""
+    total = sum(t.failed for t in trials)
+    last = max((t.number for t in trials), default=0) + 1
+    points, count = [f"0,{HIGH}"], 0
+    for trial in trials:
+        count += trial.failed
+        points.append(f"{WIDE * (trial.number + 1) / last:.1f},{HIGH * (1 - count / max(total, 1)):.1f}")
+    line = f'<polyline points="{" ".join(points)}" fill="none" stroke="{COLOURS["failed"]}" stroke-width="1.5"/>'
+    ends = [_word(0, HIGH + 13, "run 0"), _word(WIDE, HIGH + 13, str(last - 1), "end")]
+    words = [_word(0, -5, f"failures found: {total}"), *ends]
+    return _frame() + line + "".join(words)
+
+
+def _parameter(name: str, domain: Domain, trials: Sequence[Trial]) -> str:
+    dots = []
+    for trial in sorted(trials, key=lambda t: t.failed):
+        x = WIDE * _share(trial.values[name], domain)
+        y = HIGH * (1 - ((trial.rho or 0.0) + 1) / 2)
+        colour = COLOURS[trial.verdict]
+        fill = "none" if trial.fair is False else colour
+        dots.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{fill}" stroke="{colour}" fill-opacity="0.7"/>')
+    low, high = (domain.options[0], domain.options[-1]) if domain.options else (domain.low, domain.high)
+    border = f'<line x1="0" x2="{WIDE}" y1="{HIGH / 2}" y2="{HIGH / 2}" stroke="#999" stroke-dasharray="3 3"/>'
+    ends = [_word(0, HIGH + 13, _text(low)), _word(WIDE, HIGH + 13, _text(high), "end")]
+    return _frame() + border + "".join(dots) + _word(0, -5, name) + "".join(ends)
+
+
+def _share(value: object, domain: Domain) -> float:
+    """Place in the range, 0 to 1."""
+    if domain.options:
+        return domain.options.index(value) / max(len(domain.options) - 1, 1)
+    return (float(value) - domain.low) / ((domain.high - domain.low) or 1.0)  # type: ignore[arg-type]
+
+
+def _frame() -> str:
+    return f'<rect width="{WIDE}" height="{HIGH}" fill="#fafafa" stroke="#ccc"/>'
+
+
+def _word(x: float, y: float, text: str, anchor: str = "start", size: int = 11) -> str:
+    style = STYLE.replace("11px", f"{size}px")
+    return f'<text x="{x}" y="{y}" text-anchor="{anchor}" style="{style}">{escape(text)}</text>'
+
+
+def _text(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,153 @@
+"""What a search found: report.json, and the same as text for the terminal."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from closedloop_plugin.threats.search.search import Quest
+from closedloop_plugin.threats.search.trial import Trial
+from closedloop_plugin.worlds.base import Domain
+
+WORST = 10  # runs that are listed
+_NAMES = {"collisions_layout": "collision with the layout", "collisions_pedestrian": "collision with a pedestrian",
+          "collisions_vehicle": "collision with a vehicle"}  # fmt: skip
+
+
+def findings(quest: Quest, trials: Sequence[Trial]) -> dict[str, Any]:
+    """Everything counted; JSON. `fair`: failures that the expert survived; `unfair`: that it did not."""
+    known = [t for t in trials if t.rho is not None]
+    failures = [t for t in known if t.failed]
+    reasons: dict[str, int] = {}
+    for trial in trials:
+        if trial.rho is None:
+            text = f"{trial.record.end}: {trial.record.reason}"[:200]
+            reasons[text] = reasons.get(text, 0) + 1
+    return {
+        **quest.asked,
+        "budget": quest.budget,
+        "scenario": quest.run.tasks[0].suite,
+        "name": quest.run.tasks[0].route_id,
+        "agent": dict(quest.run.plan.cast.agent),
+        "runs": len(trials),
+        "scored": len(known),
+        "not_scored": reasons,
+        "failures": len(failures),
+        "interval": wilson(len(failures), len(known)),
+        "fair": sum(t.fair is True for t in failures),
+        "unfair": [t.number for t in failures if t.fair is False],
+        "not_checked": sum(t.fair is None for t in failures),
+        "first_failure": failures[0].number if failures else None,
+        "worst": [_row(t) for t in worst(known)],
+        "parameters": {name: parts(name, domain, known) for name, domain in quest.space.items()},
+    }
+
+
+def wilson(hits: int, runs: int) -> list[float] | None:
+    """95 % interval of a share; None without a run."""
+    if not runs:
+        return None
+    z, share = 1.96, hits / runs
+    middle = (share + z * z / (2 * runs)) / (1 + z * z / runs)
+    half = z * math.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs)) / (1 + z * z / runs)
+    return [round(max(middle - half, 0.0), 4), round(min(middle + half, 1.0), 4)]
+
+
+def worst(trials: Sequence[Trial]) -> list[Trial]:
+    """Nearest to failing first; of equal ones the earlier."""
+    return sorted((t for t in trials if t.rho is not None), key=lambda t: (t.rho, t.number))[:WORST]
+
+
+def parts(name: str, domain: Domain, trials: Sequence[Trial]) -> list[dict[str, Any]]:
+    """Failures and runs of each third of a parameter's range, or of each option: where failures cluster."""
+    found = []
+    for label, holds in _bins(domain):
+        inside = [t for t in trials if holds(t.values[name])]
+        found.append({"part": label, "failures": sum(t.failed for t in inside), "runs": len(inside)})
+    return found
+
+
+def _bins(domain: Domain) -> list[tuple[str, Any]]:
+    if domain.options:
+        return [(str(option), lambda v, o=option: v == o) for option in domain.options]
+    step = (domain.high - domain.low) / 3
+    edges = [domain.low, domain.low + step, domain.low + 2 * step, domain.high]
+    return [
+        (f"{a:.3g} to {b:.3g}", lambda v, a=a, b=b, i=i: (a <= v or i == 0) and (v < b or i == 2))
+        for i, (a, b) in enumerate(itertools.pairwise(edges))
+    ]
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    return {
+        "number": trial.number,
+        "rho": None if trial.rho is None else round(trial.rho, 4),
+        "verdict": trial.verdict,
+        "fair": trial.fair,
+        "score": trial.record.score_composed,
+        "values": trial.values,
+        "infractions": trial.infractions,
+        "end": trial.record.end,
+    }
+
+
+def text(found: Mapping[str, Any], folder: object) -> str:
+    """For the terminal."""
+    lines = [_headline(found), *_fairness(found), *_unscored(found)]
+    if found["worst"]:
+        lines += ["", "nearest to failing:", *_table(found["worst"])]
+    if found["failures"]:
+        lines += ["", "failures / runs, by part of a parameter's range:"]
+        for name, rows in found["parameters"].items():
+            cells = "   ".join(f"{row['part']}: {row['failures']}/{row['runs']}" for row in rows)
+            lines.append(f"  {name:<18} {cells}")
+        lines += ["", f"to look at the worst: ad2 drive show {folder}:{found['name']}:{found['worst'][0]['number']}"]
+    return "\n".join(lines)
+
+
+def _headline(found: Mapping[str, Any]) -> str:
+    head = f"{found['scenario']}: failures found: {found['failures']} of {found['scored']} runs"
+    if not found["interval"]:
+        return head
+    low, high = (100 * v for v in found["interval"])
+    share = 100 * found["failures"] / found["scored"]
+    whose = "" if found["sampler"] in ("random", "halton") else "; of the runs that it chose, not of the whole range"
+    return f"{head} ({share:.0f} %, 95 % interval {low:.0f} to {high:.0f} %{whose}; sampler {found['sampler']})"
+
+
+def _fairness(found: Mapping[str, Any]) -> list[str]:
+    if not found["failures"] or found["not_checked"] == found["failures"]:
+        return []
+    line = f"the expert survives {found['fair']} of these {found['failures']}"
+    if found["unfair"]:
+        line += f"; unfair, not the driver's: runs {', '.join(map(str, found['unfair']))}"
+    if found["not_checked"]:
+        line += f"; {found['not_checked']} could not be checked"
+    return [line]
+
+
+def _unscored(found: Mapping[str, Any]) -> list[str]:
+    return [f"not scored: {n} runs: {reason}" for reason, n in found["not_scored"].items()]
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    names = list(rows[0]["values"])
+    head = ["run", "rho", "verdict", "score", *names, "what"]
+    body = [
+        [str(r["number"]), f"{r['rho']:.3f}", r["verdict"] + (" (unfair)" if r["fair"] is False else ""),
+         f"{r['score']:.1f}", *(_short(r["values"][n]) for n in names), _what(r)]
+        for r in rows
+    ]  # fmt: skip
+    widths = [max(len(line[i]) for line in [head, *body]) for i in range(len(head))]
+    return ["  " + "  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in [head, *body]]
+
+
+def _what(row: Mapping[str, Any]) -> str:
+    named = [_NAMES.get(n, n.replace("_", " ")) for n in row["infractions"] if n != "min_speed_infractions"]
+    return ", ".join(named) or ("" if row["end"] == "completed" else str(row["end"]))
+
+
+def _short(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,56 @@
+"""One run of a search, as its report and runs.jsonl tell it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.threats.search.objective import failed, scored
+
+
+@dataclass(frozen=True)
+class Trial:
+    """`rho`: robustness, None where it could not be scored. `expert`: its episode on the same values, of a failure."""
+
+    number: int
+    values: dict[str, Any]
+    record: EpisodeRecord
+    rho: float | None
+    expert: EpisodeRecord | None = None
+
+    @property
+    def failed(self) -> bool:
+        return scored(self.record) and failed(self.record)
+
+    @property
+    def verdict(self) -> str:
+        if self.rho is None:
+            return "not scored"
+        return "failed" if self.failed else "passed"
+
+    @property
+    def fair(self) -> bool | None:
+        """Whether the expert survives these values; None: it did not drive them, or that could not be scored."""
+        if self.expert is None or not scored(self.expert):
+            return None
+        return not failed(self.expert)
+
+    @property
+    def infractions(self) -> dict[str, int]:
+        """How many of each kind, those that there were."""
+        return {name: len(found) for name, found in self.record.infractions.items() if found}
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "number": self.number,
+            "values": self.values,
+            "rho": None if self.rho is None else round(self.rho, 6),
+            "verdict": self.verdict,
+            "score": self.record.score_composed,
+            "infractions": self.infractions,
+            "margins": self.record.margins,
+            "events": [list(e) for e in self.record.events],
+            "end": self.record.end,
+            "reason": self.record.reason,
+        }

@@ -1,0 +1,74 @@
+"""What hides somebody at the edge of the road until late, in the program of a threat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from closedloop_plugin.scenarios.looks import body_size, cover_size
+from closedloop_plugin.threats.draft import Draft
+from closedloop_plugin.threats.spec import Adversary, Interval, Occluder, RoadKind
+
+SERVICES = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUCK})
+PROPS = {Occluder.CONTAINER: "static.prop.container", Occluder.ADVERTISEMENT: "static.prop.advertisement"}
+ROW = ((-17.5, "car"), (-10.5, "car"), (-3.4, "van"), (4.2, "car"))  # parked cars: metres from who steps out, kind
+FREE_M = 1.0  # between a cover's end and who steps out before it
+
+
+def given(values: Any) -> Interval:
+    """A spec's numbers, where its behaviour needs them: clashes() refuses a spec without."""
+    assert isinstance(values, Interval)
+    return values
+
+
+def breadth(cover: Occluder) -> float:
+    """Across the road, m; 0 for none."""
+    if cover is Occluder.NONE:
+        return 0.0
+    return body_size("van" if cover is Occluder.PARKED_CARS else cover.value)[1]
+
+
+def at_edge(draft: Draft, side: str) -> None:
+    """Lines for the spec's occluder at that edge of the road, such that it hides who stands at `where`."""
+    cover = draft.spec.occluder
+    if cover is Occluder.NONE:
+        return
+    if cover is not Occluder.PARKED_CARS:
+        _one(draft, f'parked("{side}", "{cover.value}")')
+        return
+    row = [(gap, kind) for gap, kind in ROW if gap == -3.4 or not in_junction(draft, gap, body_size(kind)[0])]
+    items = ", ".join(f'({gap:g}, "{kind}")' for gap, kind in row)
+    draft.add(
+        "",
+        f"for gap, kind in ({items}{',' * (len(row) == 1)}):",
+        f'    new Wheeled at place(where + gap, parked("{side}", kind)), facing turned(where + gap, 0), with kind kind',
+    )
+
+
+def beside(draft: Draft) -> None:
+    """The same, right of the ego's own lane."""
+    if draft.spec.occluder is not Occluder.NONE:
+        _one(draft, f'alongside("{draft.spec.occluder.value}")')
+
+
+def _one(draft: Draft, d: str) -> None:
+    cover = draft.spec.occluder
+    long, wide = body_size(cover.value)
+    draft.add("", f"cover = where - {FREE_M + long / 2:g}")
+    if cover not in PROPS:
+        draft.add(f'new Wheeled at place(cover, {d}), facing turned(cover, 0), with kind "{cover.value}"')
+        return
+    high = cover_size(cover.value)[2]
+    draft.add(
+        f"new Thing at place(cover, {d}), facing turned(cover, 0), with fixed True, \\",
+        f'    with blueprint "{PROPS[cover]}", with length {long:g}, with width {wide:g}, with height {high:g}',
+    )
+
+
+def in_junction(draft: Draft, gap: float, long: float) -> bool:
+    """Whether a body of that length, `gap` metres from the meeting place, could stand in the junction's mouth."""
+    site, ahead = draft.site, given(draft.spec.place.ahead_m)
+    if site.crossing is None:
+        return False
+    start, end = site.crossing
+    origin = end if draft.spec.road is RoadKind.JUNCTION else site.trigger_s
+    return origin + ahead.high + gap + long / 2 > start - 1.0 and origin + ahead.low + gap - long / 2 < end + 1.0

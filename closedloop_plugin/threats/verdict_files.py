@@ -1,0 +1,72 @@
+"""What a check leaves in a folder of scenarios: check.json, and suite.json's left_out brought up to date.
+
+DIR/check.json    scenario -> Verdict, program_sha256, judge, world, seed, profile, version
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path as File
+from typing import Any
+
+from closedloop_plugin.program_suites import INDEX, index_of, programs_in
+from closedloop_plugin.routes import sha256
+from closedloop_plugin.runner.store import read_run
+from closedloop_plugin.threats.transcript import Verdict
+from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.files import whole_file
+
+VERDICTS = "check.json"
+
+
+def write_verdicts(
+    folder: File, verdicts: Mapping[str, Verdict], out: File | None = None, files: Sequence[File] | None = None
+) -> None:
+    """folder/check.json: each verdict with what it is a verdict of; earlier ones of unchanged programs stay.
+
+    `out`: the run folder that they come from (default: folder/check); `files`: the programs (default: the folder's).
+    """
+    out = out or folder / "check"
+    identity = read_run(out)["identity"] if (out / "run.json").is_file() else {}
+    agent = identity.get("agent") or {}
+    facts = {
+        "judge": agent.get("name"),
+        "world": identity.get("world"),
+        "seed": identity.get("seed"),
+        "profile": identity.get("profile"),
+        "version": __version__,
+    }
+    shas = {file.stem: sha256(file) for file in (programs_in(folder) if files is None else files)}
+    before = {n: v for n, v in read_verdicts(folder).items() if n in shas and v.get("program_sha256") == shas[n]}
+    now = {n: {**v.model_dump(), "program_sha256": shas.get(n, ""), **facts} for n, v in verdicts.items()}
+    with whole_file(folder / VERDICTS) as handle:
+        json.dump({**before, **now}, handle, ensure_ascii=False, indent=1)
+        handle.write("\n")
+
+
+def read_verdicts(folder: File) -> dict[str, dict[str, Any]]:
+    """check.json by scenario; {} where there is none."""
+    file = folder / VERDICTS
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError as exc:
+        raise DataError(file, None, "file", "JSON", str(exc), "Remove it: ad2 threats check writes it anew") from exc
+    if not isinstance(found, dict) or not all(isinstance(v, dict) for v in found.values()):
+        raise DataError(file, None, "file", "an object of verdicts by scenario", found)
+    return found
+
+
+def update_left_out(folder: File, verdicts: Mapping[str, Verdict]) -> None:
+    """suite.json's left_out: those that failed, with the reason; not those that pass now. Without the file: nothing."""
+    index = index_of(folder)
+    if not index:
+        return
+    left_out = {n: why for n, why in index.get("left_out", {}).items() if n not in verdicts}
+    left_out |= {n: v.reason for n, v in verdicts.items() if not v.passed}
+    with whole_file(folder / INDEX) as handle:
+        json.dump({**index, "left_out": left_out}, handle, ensure_ascii=False, indent=1)
+        handle.write("\n")

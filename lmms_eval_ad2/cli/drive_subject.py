@@ -1,0 +1,140 @@
+"""From the arguments of `ad2 drive run` to what is driven: a suite's routes, a folder of programs, or one program."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.program_suites import route_named, sha_of
+from closedloop_plugin.routes import Route, select, sha256
+from closedloop_plugin.runner.assemble import Subject
+from closedloop_plugin.suites import Suite, route_of, suite
+from lmms_eval_ad2.errors import Ad2Error
+
+
+def suite_subject(args: argparse.Namespace) -> tuple[Subject, tuple[str, ...]]:
+    found = suite(args.suite, args.world)
+    routes = found.routes
+    if args.routes_ids is not None:
+        ids = list(dict.fromkeys(i.strip() for i in args.routes_ids.split(",") if i.strip()))
+        if not ids:
+            raise Ad2Error(f"--routes-ids {args.routes_ids!r}: expected ids with commas between, like {found.ids[0]}")
+        left = next((i for i in ids if i in found.left_out), None)
+        if left is not None:
+            raise Ad2Error(f"--routes-ids {left}: left out of {args.suite}: {found.left_out[left]}")
+        routes = tuple(select(routes, ids))
+    routes = routes[: args.limit]
+    if args.world == "embedded" and not found.programs:
+        _check_types(args.suite, routes)
+    towns = towns_of(args.towns, found.routes, routes)
+    subject = Subject(
+        found.name, found.sha256, found.ids, routes, programs=found.programs, towns=towns,
+        repetitions=args.repetitions, shard=args.shard,
+    )  # fmt: skip
+    return subject, left_out_note(found)
+
+
+def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:
+    """One line on the programs of a folder that are not driven, none where all are."""
+    if not found.left_out:
+        return ()
+    named = [f"{name} ({reason})" for name, reason in list(found.left_out.items())[:most]]
+    more = f" and {len(found.left_out) - most} more, see suite.json" if len(found.left_out) > most else ""
+    total = len(found.left_out) + len(found.routes)
+    return (f"left out, {len(found.left_out)} of {total} scenarios: {', '.join(named)}{more}",)
+
+
+def program_subject(args: argparse.Namespace) -> tuple[Subject, tuple[str, ...]]:
+    """A program of the user's: on a route of a suite, or on its map from its ego straight on."""
+    file: Path = args.scenario
+    for option, path in (("--scenario", file), ("--map", args.map)):
+        if path is not None and not path.is_file():
+            raise Ad2Error(f"{option} {path}: no such file")
+    route = route_of(file, args.route)
+    without = ("routes_ids", "limit") if route else ("towns", "routes_ids", "limit")
+    beside = [f"--{name.replace('_', '-')}" for name in without if getattr(args, name)]
+    if beside:
+        raise Ad2Error(f"{', '.join(beside)}: for --suite; a program of your own is one episode")
+    # The suite's name tells a program from a benchmark, however its file is called.
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem)[:80]
+    label, rest = f"program {name}", {
+        "values": values_of(args.set), "repetitions": args.repetitions, "shard": args.shard
+    }  # fmt: skip
+    if route is None:
+        own_map = args.map.absolute() if args.map else None
+        return Subject(label, sha256(file), [name], program=file.absolute(), map=own_map, **rest), ()
+    named = args.route or ":".join(route_named(file) or ())
+    if args.map:
+        raise Ad2Error(f"--map {args.map}: {file} is played on route {named}, which has a map of its own; leave it out")
+    routes = (replace(route, id=name),)
+    towns = towns_of(args.towns, routes, routes)
+    subject = Subject(
+        label, sha_of(file, route), [name], routes, programs={name: file.absolute()}, towns=towns, **rest
+    )  # fmt: skip
+    return subject, (f"a program of your own on route {named}: no benchmark",)
+
+
+def values_of(given: Sequence[str] | None) -> dict[str, Any]:
+    """--set NAME=VALUE ...: numbers, true and false, else words. Ad2Error where one is neither."""
+    found: dict[str, Any] = {}
+    for text in given or ():
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if not (equals and name.isidentifier() and value):
+            raise Ad2Error(f"--set {text}: expected NAME=VALUE, as in --set ahead=25")
+        if name in found:
+            raise Ad2Error(f"--set {name}: given twice")
+        found[name] = _value(text, value)
+    return found
+
+
+def _value(text: str, value: str) -> Any:
+    if value in ("true", "false"):
+        return value == "true"
+    for kind in (int, float):
+        try:
+            number = kind(value)
+        except ValueError:
+            continue
+        if not math.isfinite(number):
+            raise Ad2Error(f"--set {text}: expected a finite number")
+        return number
+    return value
+
+
+def _check_types(file: str, routes: Sequence[Route]) -> None:
+    """Said before anything drives, not when the run comes to that route."""
+    from closedloop_plugin.scenarios.catalogue import CATALOGUE
+
+    unknown = [route for route in routes if route.scenario not in CATALOGUE]
+    if not unknown:
+        return
+    named = ", ".join(f"{route.id} ({route.scenario})" for route in unknown[:5]) + (" ..." if len(unknown) > 5 else "")
+    near = difflib.get_close_matches(unknown[0].scenario, CATALOGUE, 1)
+    raise Ad2Error(
+        f"{file}: no program for the scenario type of route {named}. "
+        + (f"Did you mean {near[0]}? " if near else "")
+        + "Mend the file, or name the other routes with --routes-ids"
+    )
+
+
+def towns_of(folder: Path | None, every: Sequence[Route], asked: Sequence[Route]) -> Mapping[str, Path]:
+    """Town -> its OpenDRIVE file, of those that are there. Other towns get corridor maps; each record says which.
+
+    Of every route of the suite: the files are part of the run's identity, how many routes are asked for is not.
+    """
+    if folder is None:
+        return {}
+    if not folder.is_dir():
+        raise Ad2Error(f"--towns {folder}: no such folder")
+    towns = {r.town: folder / f"{r.town}.xodr" for r in every}
+    found = {town: file.absolute() for town, file in sorted(towns.items()) if file.is_file()}
+    wanted = sorted({r.town for r in asked})
+    if not found.keys() & set(wanted):
+        raise Ad2Error(f"--towns {folder}: no map of these routes' towns there; expected {wanted[0]}.xodr, ...")
+    return found

@@ -1,0 +1,241 @@
+"""`ad2 report compare STANDARD THREAT` and `ad2 drive score --routes FOLDER` as a user types them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.scoring.published import published
+from closedloop_plugin.suites import suite
+from lmms_eval_ad2.cli.main import main
+
+DEMO = suite("demo")
+ROUTES = {route.id: route for route in DEMO.routes}
+IDENTITY: dict[str, Any] = {
+    "suite": "demo", "suite_sha256": DEMO.sha256, "map_sha256": None, "towns_sha256": {}, "profile": "bench2advlm",
+    "policy": "official", "decision_hz": None, "latency": {"label": "waits", "values": []}, "seed": 0,
+    "world": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld", "traffic": True, "version": "1",
+    "agent": {"name": "straight", "privileged": False}, "interpreter": None, "cameras": [],
+}  # fmt: skip
+THREATS = {"suite": "threats", "suite_sha256": "ab" * 32}
+
+
+def record(route_id: str, score: float, rep: int = 0, **changes: Any) -> EpisodeRecord:
+    route = ROUTES.get(route_id, DEMO.routes[0])
+    values: dict[str, Any] = {
+        "suite": "demo", "route_id": route_id, "repetition": rep, "seed": 7, "scenario": route.scenario,
+        "scenario_name": route.scenario_name, "town": route.town, "end": "completed", "status": "Completed",
+        "infractions": {**{name: [] for name in INFRACTIONS}, "collisions_vehicle": ["hit"] * (score < 100)},
+        "score_route": 100.0, "score_penalty": score / 100, "score_composed": score, "route_length_m": 100.0,
+        "game_s": 20.0, "system_s": 3.0, "ticks": 400, "agent": {"name": "straight"}, "interpreter": None,
+        "profile": "bench2advlm", "world": {"backend": "embedded", "version": "1", "waiting": "waits"},
+        "map": {"source": "corridor", "sha256": "ab", "experimental": False},
+    }  # fmt: skip
+    return EpisodeRecord(**{**values, **changes})
+
+
+def run_folder(folder: Path, records: list[EpisodeRecord], routes: list[str] | None = None, **identity: Any) -> Path:
+    """As `ad2 drive run` leaves it."""
+    folder.mkdir(parents=True)
+    ids = routes or list(dict.fromkeys(r.route_id for r in records))
+    selection = {"routes": ids, "asked": ids, "repetitions": 1, "shard": None}
+    (folder / "run.json").write_text(json.dumps({"identity": {**IDENTITY, **identity}, "selection": selection}))
+    (folder / "episodes.jsonl").write_text("".join(r.to_json() + "\n" for r in records))
+    return folder
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> tuple[str, str]:
+    a = run_folder(tmp_path / "std", [record("101", 100.0), record("102", 80.0), record("103", 90.0)])
+    b = [
+        record("101", 60.0, suite="threats"),
+        record("102", 40.0, suite="threats"),
+        record("mine", 5.0, suite="threats"),
+    ]
+    return str(a), str(run_folder(tmp_path / "thr", b, **THREATS))
+
+
+def test_both_side_by_side_with_the_drop_and_the_papers_tables_apart(
+    pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "compare", *pair]) == 0
+    out = capsys.readouterr().out
+    ours, *theirs = out.split("Bench2ADVLM, Table ")
+    line = next(text for text in ours.splitlines() if text.startswith("Driving Score"))
+    assert line.split() == ["Driving", "Score", "2", "90.00", "50.00", "+40.00", "+44.4", "0.5000", "1.0000"]
+    assert "demo" in ours and "threats" in ours and "NOT comparable with figures driven in CARLA" in ours
+    assert "left out: 1 only in demo: 103" in ours and "left out: 1 only in threats: mine" in ours
+    assert "Skill Score %: no figure" in ours
+    assert [text[:27] for text in theirs] == [
+        "1 (standard routes), driven",
+        "2 (threat scenarios), drive",
+        "1 less Table 2 (the drop), ",
+    ]
+    assert all("driven in CARLA, means of 10 repetitions; ours above: embedded world" in text for text in theirs)
+    assert "43.45" in theirs[0] and "32.59" in theirs[1] and "+10.86" in theirs[2]
+    assert "90.00" not in "".join(theirs) and "43.45" not in ours  # never in one table
+    assert "26.1 % on average. In the tables: its mean falls from 38.36 to 33.00" in " ".join(theirs[2].split())
+    assert max(len(text) for text in ours.splitlines() if str(tmp_path) not in text) <= 121
+
+
+def test_json_has_everything_and_the_paper_under_a_key_of_its_own(
+    pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", "compare", *pair, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = {row["name"]: row for row in found["rows"]}
+    score = rows["driving_score"]
+    assert (score["a"], score["b"], score["drop"], score["ci_drop"]) == (90.0, 50.0, 40.0, [40.0, 40.0])
+    assert (found["a"]["suite"], found["b"]["suite"], found["routes"]) == ("demo", "threats", ["101", "102"])
+    assert found["left_out"] == {"only in demo": ["103"], "only in threats": ["mine"]}
+    assert (found["published"]["world"], len(found["published"]["drivers"])) == ("CARLA", len(published().drivers))
+    assert main(["report", "compare", *pair, "--json", "--no-published"]) == 0
+    assert json.loads(capsys.readouterr().out)["published"] is None
+
+
+def test_the_long_name_of_a_generated_suite_does_not_widen_the_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = run_folder(tmp_path / "a", [record("101", 100.0)])
+    b = run_folder(
+        tmp_path / "b", [record("101", 60.0)], suite="threat embedded220 (a model of many words)", suite_sha256="0"
+    )
+    assert main(["report", "compare", str(a), str(b), "--no-published"]) == 0
+    table = capsys.readouterr().out.split("\n\n")[1]
+    assert max(map(len, table.splitlines())) <= 121 and "(a model of many" in table
+
+
+def test_markdown(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", "compare", *pair, "--markdown"]) == 0
+    out = capsys.readouterr().out
+    assert "| Driving Score" in out and "| 90.00 [80.00, 100.00]" in out
+    assert out.count("### Bench2ADVLM") == 3
+    assert out.splitlines()[0].startswith("- A: suite demo")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"agent": {"name": "random", "privileged": False}},
+            'agent.name is "straight" in the first and "random" in the',
+        ),
+        ({"seed": 3}, "seed is 0 in the first and 3 in the second"),
+        ({"profile": "bench2drive"}, 'profile is "bench2advlm" in the first'),
+        ({"policy": "strict"}, 'policy is "official" in the first'),
+        ({"interpreter": {"name": "rules", "mode": "rules"}}, "interpreter is null in the first"),
+        ({"world": "mine:World"}, 'and "mine:World" in the second'),
+        ({"towns_sha256": {"Town12": "ab"}}, "maps are corridors in the first and real towns in the second"),
+    ],
+)
+def test_unlike_runs_are_refused_unless_forced(
+    changes: dict[str, Any], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    a = run_folder(tmp_path / "a", [record("101", 100.0)])
+    b = run_folder(tmp_path / "b", [record("101", 60.0)], **{**THREATS, **changes})
+    assert main(["report", "compare", str(a), str(b)]) == 2
+    error = capsys.readouterr().err
+    assert says in error and "--force" in error and error.count("\n") == 1
+    assert main(["report", "compare", str(a), str(b), "--force", "--no-published"]) == 0
+    assert "Attention: " in capsys.readouterr().out
+
+
+def test_one_suite_twice_compares_two_drivers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a = run_folder(tmp_path / "a", [record("101", 100.0), record("102", 90.0)])
+    other = {"name": "expert", "privileged": True}
+    b = run_folder(tmp_path / "b", [record("101", 60.0), record("102", 50.0)], agent=other, version="2")
+    assert main(["report", "compare", str(a), str(b)]) == 0
+    out = capsys.readouterr().out
+    assert "A - B" in out and "Table 1" not in out
+    assert "Attention: driven with lmms-eval-ad2 1 and 2" in out
+    c = run_folder(tmp_path / "c", [record("101", 60.0)], agent=other, seed=5)
+    assert main(["report", "compare", str(a), str(c)]) == 2
+    assert "seed is 0 in the first and 5 in the second" in capsys.readouterr().err
+
+
+def test_repetitions_print_their_spread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    both = [record(r, s, rep=k) for r, s, k in (("101", 100, 0), ("101", 80, 1), ("102", 60, 0), ("102", 60, 1))]
+    a = run_folder(tmp_path / "a", both)
+    b = run_folder(tmp_path / "b", [record("101", 60.0), record("102", 50.0)], **THREATS)
+    assert main(["report", "compare", str(a), str(b), "--no-published"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert (
+        "demo: over 2 repetitions (± standard deviation): Success Rate 25.00 ± 35.36, Driving Score 75.00 ± 7.07" in out
+    )
+    assert "threats: over" not in out
+
+
+def test_mistakes_are_one_line(pair: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, _ = pair
+    empty = run_folder(tmp_path / "empty", [], ["101"], **THREATS)
+    apart = run_folder(tmp_path / "apart", [record("mine", 5.0)], **THREATS)
+    whole = run_folder(tmp_path / "whole", [record("mine", 5.0, scenario="program")], **THREATS)
+    broken = run_folder(tmp_path / "broken", [record("101", 5.0)], **THREATS)
+    (broken / "run.json").write_text("{")
+    for b, says in (
+        (a, "compared with itself"),
+        (str(tmp_path), "not a run folder of `ad2 drive run`"),
+        (str(empty), "no episode in it yet"),
+        (str(apart), "no route in common"),
+        (str(whole), "one program of your own"),
+        (str(broken), "not a run description"),
+    ):
+        assert main(["report", "compare", a, b]) == 2
+        error = capsys.readouterr().err
+        assert says in error and error.count("\n") == 1
+
+
+def test_a_hostile_name_neither_moves_the_terminal_nor_opens_a_tag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = {**THREATS, "suite": "\x1b[2J<script>|x"}
+    a = run_folder(tmp_path / "a", [record("101", 100.0)])
+    b = run_folder(tmp_path / "b", [record("101", 60.0)], **evil)
+    for more in ([], ["--markdown"]):
+        assert main(["report", "compare", str(a), str(b), "--no-published", *more]) == 0
+        assert "\x1b" not in (out := capsys.readouterr().out)
+    assert "<script>" not in out and "\\|x" in out
+
+
+PROGRAM = 'param route = "demo:{}"\nmodel scenic.domains.driving.model\nego = new Car\n'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A suite of programs; the score reads their routes and runs none."""
+    where = tmp_path / "threats"
+    (where / "scenarios").mkdir(parents=True)
+    for route in ("101", "102", "103"):
+        (where / "scenarios" / f"{route}.scenic").write_text(PROGRAM.format(route))
+    (where / "suite.json").write_text(json.dumps({"left_out": {"103": "the expert cannot survive it"}}))
+    return where
+
+
+def test_a_folder_of_programs_is_scored(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = suite(str(folder))
+    driven = [replace(record(r, s), suite="threats") for r, s in (("101", 60.0), ("102", 40.0))]
+    run = run_folder(tmp_path / "run", driven, suite="threats", suite_sha256=found.sha256)
+    assert main(["drive", "score", str(run), "--routes", str(folder)]) == 0
+    out = capsys.readouterr().out
+    assert "50.0000" in out and "Suite threats in the embedded world" in out
+    assert "left out, 1 of 3 scenarios: 103 (the expert cannot survive it)" in " ".join(out.split())
+    assert "other programs" not in out
+    assert main(["drive", "score", str(run), "--routes", str(folder), "--json"]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert (scored["driving_score"], scored["left_out"]) == (50.0, {"103": "the expert cannot survive it"})
+    assert {row["type"] for row in scored["types"]} == {ROUTES["101"].scenario, ROUTES["102"].scenario}
+    (folder / "scenarios" / "101.scenic").write_text(PROGRAM.format("101") + "# changed\n")
+    assert main(["drive", "score", str(run), "--routes", str(folder)]) == 0
+    assert "was driven on other programs (suite threats" in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_unfinished_folder_is_not_scored(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "suite.json").write_text(json.dumps({"finished": False}))
+    run = run_folder(tmp_path / "run", [record("101", 60.0)])
+    assert main(["drive", "score", str(run), "--routes", str(folder)]) == 2
+    assert "not finished" in capsys.readouterr().err

@@ -1,0 +1,88 @@
+"""`ad2 threats search` as a user types it: what it prints and leaves, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from running import BIN, run
+
+from lmms_eval_ad2.cli.main import main
+
+PROGRAM = '''"""Somebody walks out in front of the car."""
+param route = "demo:101"
+param early = Range(-3.0, 3.0)  # s before the car would be there
+param pace = Range(1.5, 2.0)  # m/s
+model scenic.domains.driving.model
+from closedloop_plugin.scenarios.library import *
+start = stage.trigger_s + 15
+behavior StepOut(early, pace):
+    while seconds_to(start) > 4.2 / pace + early:
+        wait
+    stage.event("act")
+    self.rail.accel = 6
+    self.rail.speed = pace
+    do Ride()
+ego = new Car at place(0), facing stage.heading(0)
+rail = Rail(geometry.across(road, start, -4.2, 0), 0)
+new Walker at place_on(rail), facing heading_on(rail), with rail rail, \\
+    with behavior StepOut(globalParameters.early, globalParameters.pace)
+terminate when stage.ego_s > start + 6
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "threats" / "scenarios").mkdir(parents=True)
+    (tmp_path / "threats" / "scenarios" / "7.scenic").write_text(PROGRAM)
+    return tmp_path
+
+
+def test_a_search_from_a_folder_of_threats(folder: Path) -> None:
+    """One parameter fixed, one searched; the failures are driven again by the expert, and can be looked at."""
+    words = (
+        "threats", "search", "threats:7", "--agent", "steer-only", "--sampler", "halton", "--budget", "4",
+        "--set", "pace=1.75", "--profile", "bench2drive", "--no-traffic", "--out", "out",
+    )  # fmt: skip
+    told = run(BIN / "ad2", *words, cwd=folder).stdout
+    found = json.loads((folder / "out" / "report.json").read_text())
+    assert found["runs"] == found["scored"] == 4 and list(found["space"]) == ["early"]
+    assert 0 < found["failures"] < 4 and found["fair"] == found["failures"]
+    assert f"failures found: {found['failures']} of 4 runs" in told and "the expert survives" in told
+    assert "collision with a pedestrian" in told
+    assert (folder / "out" / "search.svg").read_text().startswith("<svg")
+    worst = found["worst"][0]
+    assert all(r["drawn"]["pace"] == 1.75 for r in map(json.loads, (folder / "out" / "episodes.jsonl").open()))
+    assert f"ad2 drive show out:7:{worst['number']}" in told
+    shown = run(BIN / "ad2", "drive", "show", f"out:7:{worst['number']}", cwd=folder).stdout
+    assert "top view" in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("nothing.scenic",), "nothing.scenic: no such program"),
+        (("threats:8",), "no program '8' in threats; there are: 7"),
+        (("threats",), "threats:NAME"),
+        (("threats:7", "--budget", "0"), "--budget 0: 1 or more"),
+        (("threats:7", "--route", "demo:999"), "999"),
+        (("threats:7", "--set", "pace=1.7", "--set", "early=1"), "no free parameters to search .*fixed by --set"),
+        (("fixed.scenic",), r"no free parameters to search; a line like: param pace = Range\(1.0, 3.0\)"),
+        (("broken.scenic",), "broken.scenic, line 4: "),
+    ],
+)
+def test_mistakes_are_told_in_one_line(
+    folder: Path, words: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import re
+
+    monkeypatch.chdir(folder)
+    (folder / "fixed.scenic").write_text(PROGRAM.replace("Range(-3.0, 3.0)", "1.0").replace("Range(1.5, 2.0)", "1.7"))
+    (folder / "broken.scenic").write_text(
+        PROGRAM.replace("param pace = Range(1.5, 2.0)", "param pace = Rnge(1.5, 2.0)")
+    )
+    assert main(["threats", "search", *words, "--agent", "steer-only", "--out", "out"]) == 2
+    told = capsys.readouterr().err
+    assert re.search(says, told) and "Traceback" not in told
+    assert not (folder / "out").exists()

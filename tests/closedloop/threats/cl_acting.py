@@ -1,0 +1,63 @@
+"""A world for tests of the check: the fake one, in which a program's comments say what happens.
+
+    # acts 1.5       the event "act" at 1.5 s (and "trigger" before it)
+    # hit 2.0        something runs into the ego at 2 s, whatever it does
+    # odd            and only in draws with an odd seed
+    # wrong          the program does not compile
+    # slow 0.05      seconds that each step takes
+
+Every drive leaves a file in the folder `log`, where one is given.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+from closedloop_plugin.state import Contact, Control, Kind, Observation, Truth
+from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.fake import FakeWorld
+from lmms_eval_ad2.errors import Ad2Error
+
+
+class ActingWorld(FakeWorld):
+    """`log`: the folder in which each drive leaves a file <program>_<id>."""
+
+    def __init__(self, log: Path | None = None) -> None:
+        super().__init__()
+        self.log = log
+
+    def reset(self, setup: Setup) -> Observation:
+        assert setup.program is not None
+        if self.log is not None:
+            self.log.mkdir(parents=True, exist_ok=True)
+            (self.log / f"{setup.program.stem}_{uuid.uuid4().hex}").touch()
+        text = setup.program.read_text("utf-8")
+        if "# wrong" in text:
+            raise Ad2Error(f"{setup.program}, line 2: NameError: no such thing")
+        self._intrusion = -4.0
+        spared = "# odd" in text and setup.seed % 2 == 0
+        self._hit = None if spared else _number(text, "hit")
+        self._acts, self._slow = _number(text, "acts"), _number(text, "slow") or 0.0
+        return super().reset(setup)
+
+    def step(self, control: Control) -> Observation:
+        time.sleep(self._slow)
+        return super().step(control)
+
+    def truth(self) -> Truth:
+        truth = super().truth()
+        if self._hit is not None and abs(truth.time_s - self._hit) < 0.01:
+            ego = truth.ego
+            truth = replace(truth, contacts=(Contact("parked", Kind.CAR, ego.x, ego.y, 3000.0),))
+        if self._acts is not None and truth.time_s >= self._acts:
+            truth = replace(truth, events=((0.5, "trigger"), (self._acts, "act")))
+        return truth
+
+
+def _number(text: str, name: str) -> float | None:
+    found = re.search(rf"# {name} ([\d.]+)", text)
+    return float(found[1]) if found else None

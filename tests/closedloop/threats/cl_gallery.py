@@ -1,0 +1,192 @@
+"""Folders of threats and runs for the gallery's tests, written by hand: no world is started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.routes import Route
+from closedloop_plugin.suites import suite
+from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchange, Interview, Transcript, Verdict
+from closedloop_plugin.threats.write import program
+
+ROUTES = suite("demo").routes
+RULES = {"name": "rules"}
+MODEL = {"backend": "endpoint", "model": "qwen2.5-vl-7b"}
+SAID = ("A lorry is ahead.", "It goes on.", "I keep my speed.")
+
+
+# Each alone would change the page's title if it ran.
+ATTACKS = (
+    "</script><script>document.title='owned'</script>",
+    "\"'><img src=x onerror=\"document.title='owned'\">",
+    "</style></title><svg onload=\"document.title='owned'\">",
+    "{{ 7*7 }}{% include 'x' %}",
+    "\u202egnp.x\u2066\x00\u200b",
+)
+EVIL = " ".join(ATTACKS)
+
+
+class Reader(HTMLParser):
+    """Collects tags with their attributes, and all text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.pieces: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        self.pieces.append(data)
+
+    @property
+    def flat(self) -> str:
+        """Pieces apart by one space, without styles."""
+        return " ".join(" ".join(self.pieces).split())
+
+    def card(self, name: str) -> dict[str, str | None]:
+        return next(attrs for tag, attrs in self.tags if tag == "article" and attrs["id"] == f"s-{name}")
+
+
+def spec(**other: Any) -> ThreatSpec:
+    known = {
+        "adversary": "truck", "behaviour": "brake_hard", "road": "open", "weakness": "prediction",
+        "place": {"side": "ahead", "lane": "own", "ahead_m": [20, 40]}, "trigger": {"kind": "time", "value": [2, 3.5]},
+        "stays_s": [3, 8], "description": "The lorry brakes where nobody expects it.", "why": "It said it goes on.",
+    }  # fmt: skip
+    return ThreatSpec.model_validate({**known, **other})
+
+
+def site(route: Route) -> Site:
+    return Site(
+        suite="demo", route=route.id, scenario=route.scenario, town=route.town, map="corridor", length_m=134.0,
+        trigger_s=13.0, speed_limit=13.89, lane_width=3.5, left=0, right=0, oncoming=1, topology="corridor",
+    )  # fmt: skip
+
+
+def transcript(route: Route, attempt: Attempt, answers: Sequence[str] = SAID, **interview: Any) -> Transcript:
+    told = [Answer(stage=s, question=f"The {s}?", text=a) for s, a in zip(STAGES, answers, strict=True)]
+    asked = {"agent": MODEL, "source": "said", "frames": [f"frames/{route.id}_0.jpg"], "answers": told, **interview}
+    return Transcript(route=route.id, site=site(route), interview=Interview(**asked), attempts=[attempt])
+
+
+def attempt(made: ThreatSpec | None, fuser: Mapping[str, Any] = RULES, **other: Any) -> Attempt:
+    return Attempt(number=0, seed=7, fuser=dict(fuser), spec=made, **other)
+
+
+def add(folder: Path, kept: Transcript, verdict: Verdict | None = None, moment: bool = True) -> None:
+    """One scenario: transcript, program, verdict in check.json, pictures."""
+    last = kept.attempts[-1]
+    if last.spec is not None:
+        text = program(last.spec, kept.site)
+        file = folder / "scenarios" / f"{kept.route}.scenic"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+        last.program_sha256 = sha256(text.encode()).hexdigest()
+    kept.write(folder / "transcripts" / f"{kept.route}.json")
+    if verdict is not None:
+        file = folder / "check.json"
+        there = json.loads(file.read_text()) if file.is_file() else {}
+        there[kept.route] = {**verdict.model_dump(), "program_sha256": last.program_sha256, "judge": "expert"}
+        file.write_text(json.dumps(there))
+    if moment:
+        scene(folder / "check" / "moments", f"{kept.route}_rep0")
+    noise(folder / "frames" / f"{kept.route}_0.jpg", (800, 450))
+
+
+def passed(**drawn: float) -> Verdict:
+    return Verdict(
+        passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=2, survived=1, drawn=drawn
+    )  # fmt: skip
+
+
+def scene(folder: Path, key: str, **other: Any) -> None:
+    """A moment as threats/moment.py keeps it: the ego at (100, 50) drives north, a lorry stands 20 m ahead."""
+    noise(folder / f"{key}.jpg", (400, 225))
+    north = 1.5708
+
+    def body(
+        kind: str, x: float, y: float, yaw: float, role: str = "scenario", size: tuple[float, float] = (4.5, 1.9)
+    ) -> Any:
+        return {"kind": kind, "x": x, "y": y, "yaw": yaw, "length": size[0], "width": size[1], "role": role}
+
+    data = {
+        "format": 1, "of": "act", "time_s": 4.2, "ego": body("car", 100, 50, north, "ego"),
+        "actors": [
+            body("truck", 100, 70, north, size=(8, 2.5)), body("pedestrian", 105, 62, 3.1, size=(0.5, 0.5)),
+            body("blocker", 104, 58, north, size=(2, 2)), body("car", 96.5, 40, -north, "background"),
+        ],
+        "route": [[100, y] for y in range(0, 120, 2)],
+    }  # fmt: skip
+    (folder / f"{key}.json").write_text(json.dumps({**data, **other}))
+
+
+def noise(file: Path, size: tuple[int, int]) -> None:
+    """Coarse noise: about as hard to compress as a street."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    coarse = np.random.default_rng(len(file.name)).integers(0, 255, (size[1] // 8, size[0] // 8, 3), dtype=np.uint8)
+    Image.fromarray(coarse).resize(size, Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
+
+
+def index(folder: Path, **other: Any) -> None:
+    """suite.json as `ad2 threats generate` ends with."""
+    asked = {"base": "demo", "agent": MODEL, "fuser": RULES, "seed": 11, "profile": "bench2advlm", "version": "0.1.0"}
+    data = {"name": "threat demo", "asked": asked, "finished": True, "left_out": {}, "failed": {}, **other}
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "suite.json").write_text(json.dumps(data))
+
+
+def record(route: str, *, score: float, hit: bool = False, **other: Any) -> EpisodeRecord:
+    infractions: dict[str, list[str]] = {name: [] for name in INFRACTIONS}
+    places = []
+    if hit:
+        text = "Agent collided against object with type=vehicle.truck and id=s1 at (x=1.0, y=2.0, z=0.0)"
+        infractions["collisions_vehicle"] = [text]
+        infractions["outside_route_lanes"] = ["Agent went outside its route lanes for about 3 meters (2% of the route)"]
+        places = [
+            {"kind": "outside_route_lanes", "time_s": 12.0, "x": 0.0, "y": 0.0, "text": ""},
+            {"kind": "collisions_vehicle", "time_s": 9.64, "x": 1.0, "y": 2.0, "text": text},
+        ]
+    base = EpisodeRecord(
+        suite="threat demo", route_id=route, repetition=0, seed=1, scenario="T", scenario_name="T_1", town="Demo",
+        end="completed", status="Completed", infractions=infractions, score_route=100.0,
+        score_penalty=score / 100, score_composed=score, route_length_m=100.0, game_s=20.0, system_s=5.0, ticks=400,
+        agent={"name": "x"}, interpreter=None, profile="bench2advlm",
+        world={"backend": "embedded", "version": "0.1.0", "waiting": True}, map={"source": "corridor"},
+        weather={}, places=places, version="0.1.0", drawn={"ahead": 31.0, "due": 2.4, "rest": 5.0},
+    )  # fmt: skip
+    return replace(base, **other)
+
+
+def run(folder: Path, threats: Path, agent: str, records: Sequence[EpisodeRecord], **identity: Any) -> Path:
+    """A run folder of the suite as it stands now."""
+    here = suite(str(threats))
+    about = {
+        "suite": here.name, "suite_sha256": here.sha256, "agent": {"name": agent}, "profile": "bench2advlm", "seed": 0,
+        "world": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld", "version": "0.1.0", **identity,
+    }  # fmt: skip
+    folder.mkdir(parents=True)
+    selection = {"routes": here.ids, "asked": here.ids, "repetitions": 1, "shard": None}
+    (folder / "run.json").write_text(json.dumps({"identity": about, "selection": selection}))
+    (folder / "episodes.jsonl").write_text("".join(r.to_json() + "\n" for r in records))
+    return folder
+
+
+def exchange(**other: Any) -> Exchange:
+    return Exchange(purpose="construct", **other)

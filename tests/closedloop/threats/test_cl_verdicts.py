@@ -1,0 +1,130 @@
+"""What a draw says: who came near since it acted, what that is worth, and the reason in words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.runner.episode import PROGRAM_ENDED, Cast, blank_record
+from closedloop_plugin.runner.task import Task
+from closedloop_plugin.state import EndReason
+from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.verdicts import Draw, Reach, draw_of, nearest_since, verdict_of
+from closedloop_plugin.worlds.base import Setup
+
+RULES = profile("bench2advlm")
+
+
+def record(**known: Any) -> EpisodeRecord:
+    blank = blank_record(Task("check", "x", 0, Setup(None, 1)), Cast(RULES), EndReason.COMPLETED, "", "fake", "1")
+    given = {"map": {"source": "corridor"}, "score_route": 100.0, "events": [(1.0, "trigger"), (2.0, "act")], **known}
+    return replace(blank, **given)
+
+
+def track(*poses: tuple[float, float], kind: str = "child", role: str = "scenario") -> dict[str, Any]:
+    """A body's (t, x), only where it changes, before an ego that stands at 0."""
+    at = dict(poses)
+    samples = [
+        {"t": t / 2, "ego": [0.0, 0.0, 0.0, 0.0], "actors": {"a": [at[t / 2], 0.0, 0.0]} if t / 2 in at else {}}
+        for t in range(9)
+    ]
+    return {"bodies": {"a": {"kind": kind, "role": role}}, "samples": samples}
+
+
+@pytest.mark.parametrize(
+    ("seen", "reach"),
+    [
+        (track((0.0, 20.0)), Reach("child", 20.0, 0.0)),  # stands, told once, before it acts
+        (track((0.0, 5.0), (1.5, 40.0)), Reach("child", 40.0, 0.0)),  # was near before
+        (track((0.0, 50.0), (2.5, 45.0), (3.0, 30.0)), Reach("child", 30.0, 20.0)),
+        (track((3.0, 12.0)), Reach("child", 12.0, 0.0)),  # comes on the stage later
+        (track((0.0, 9.0), role="background"), None),
+        (track((0.0, 9.0), kind="van"), None),  # what hides the child is not the child
+    ],
+)
+def test_who_comes_near_since_it_acts(seen: dict[str, Any], reach: Reach | None) -> None:
+    assert nearest_since(seen, 2.0, "child") == reach
+
+
+def test_the_programs_own_car_counts_where_it_stands_for_the_traffic() -> None:
+    """On a road without a lane for background traffic the world gives that role to the program's cars."""
+    seen = track((0.0, 9.0), kind="van", role="background")
+    for part in (seen["bodies"], *(sample["actors"] for sample in seen["samples"] if sample["actors"])):
+        part["s1"] = part.pop("a")
+    assert nearest_since(seen, 2.0, "van") == Reach("van", 9.0, 0.0)
+
+
+def test_a_mover_that_is_farther_counts_before_one_that_stands() -> None:
+    both = track((0.0, 5.0))
+    both["bodies"]["b"] = {"kind": "child", "role": "scenario"}
+    for i, sample in enumerate(both["samples"]):
+        sample["actors"]["b"] = [20.0 - i, 3.0, 0.0]
+    assert nearest_since(both, 2.0, "child").gap_m == 5.0  # type: ignore[union-attr]
+    found = nearest_since(both, 2.0, "child", moves=True)
+    assert found is not None
+    assert (found.gap_m, found.moved_m) == (12.4, 5.0)
+
+
+def spec(behaviour: str) -> ThreatSpec:
+    crossing = {
+        "adversary": "child", "behaviour": "cross", "place": {"side": "right", "lane": "pavement", "ahead_m": [20, 30]},
+        "trigger": {"value": [2, 3]}, "road": "open", "speed_mps": [2, 3], "weakness": "prediction", "description": "x",
+    }  # fmt: skip
+    standing = {
+        **crossing, "adversary": "cones", "behaviour": "block", "speed_mps": None, "stays_s": 5,
+        "place": {"side": "ahead", "lane": "own", "ahead_m": [20, 30]},
+    }  # fmt: skip
+    return ThreatSpec.model_validate({"cross": crossing, "block": standing}[behaviour])
+
+
+def test_a_generated_threat_needs_its_own_adversary_and_its_move(tmp_path: Path) -> None:
+    (tmp_path / "tracks").mkdir()
+    file = tmp_path / "tracks" / "x_rep0.json"
+    file.write_text(json.dumps(track((0.0, 9.0))))
+    assert draw_of(record(), tmp_path).acts
+    stands = draw_of(record(), tmp_path, spec("cross"))
+    assert not stands.acts
+    assert verdict_of([stands]).reason == 'says "act", but its child does not move after that (at 2.0 s)'
+    file.write_text(json.dumps(track((0.0, 9.0), (2.5, 7.0))))
+    assert draw_of(record(), tmp_path, spec("cross")).acts
+    assert not draw_of(record(), tmp_path, spec("block")).acts, "a child is no cone"
+    file.write_text(json.dumps(track((0.0, 9.0), kind="cone")))
+    assert draw_of(record(), tmp_path, spec("block")).acts, "what blocks need not move"
+    file.write_text(json.dumps(track((0.0, 44.0), kind="cone")))
+    far = verdict_of([draw_of(record(), tmp_path, spec("block"))])
+    assert (far.acts, far.passed) == (False, False)
+    assert far.reason.endswith("within 30 m of the ego after that (at 2.0 s; nearest: cone at 44 m)")
+
+
+NEAR = Reach("car", 5.0, 1.0)
+
+
+def test_whom_nothing_endangered_has_survived_nothing() -> None:
+    idle, hit = Draw(record(events=[])), Draw(record(infractions={"collisions_vehicle": ["bump"]}), NEAR)
+    found = verdict_of([idle, hit])
+    assert (found.acts, found.survivable, found.survived, found.tries) == (True, False, 0, 2)
+    assert (
+        found.reason
+        == "the expert does not survive it in 2 of 2 draws: nothing acts in 1; collisions vehicle in 1 (bump)"
+    )
+    assert verdict_of([idle, hit, Draw(record(), NEAR)]).survived == 1
+
+
+def test_a_program_that_ends_itself_is_survived_without_harm_only() -> None:
+    ended = record(status=PROGRAM_ENDED, score_route=40.0)
+    assert verdict_of([Draw(ended, NEAR)]).passed
+    assert not verdict_of([Draw(replace(ended, infractions={"red_light": ["x"]}), NEAR)]).passed
+
+
+def test_a_world_that_died_is_no_fault_of_compiling() -> None:
+    found = verdict_of([Draw(record(end="world failed", map={}, events=[], reason="hung: no sign of life"))])
+    assert (found.compiles, found.runs) == (True, False)
+    assert found.reason == "does not run: hung: no sign of life"
+    found = verdict_of([Draw(record(end="invalid episode", map={}, events=[], reason="f.scenic, line 3: no"))])
+    assert (found.compiles, found.reason) == (False, "f.scenic, line 3: no")
