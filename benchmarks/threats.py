@@ -37,11 +37,11 @@ from closedloop_plugin.threats.search.search import Quest, search, with_expert
 from closedloop_plugin.threats.search.trial import Trial
 from closedloop_plugin.worlds.base import Domain
 
-STEPS_OUT = '''"""Somebody walks or runs into the car's way: sooner or later, here or there, more or less far."""
+STEPS_OUT = '''"""Somebody steps into the car's way, sooner or later, here or there, hesitates, and goes on."""
 param pace = Range(0.8, 5)       # m/s
 param ahead = Range(10, 40)      # m behind the trigger
 param early = Range(-8, 8)       # s: how long before the car it would be in the middle of the lane
-param far = Range(0.5, 6)        # m that it goes; it starts 4.2 m beside the middle of the lane
+param far = Range(0.5, 6)        # m that it goes before it hesitates; the middle of the lane is at 4.2 m
 
 model scenic.domains.driving.model
 from closedloop_plugin.scenarios.actions import *
@@ -59,6 +59,9 @@ behavior StepOut(where, pace, early, far):
     self.rail.accel = 6
     self.rail.stop_s = far
     self.rail.speed = pace
+    stepped = stage.time_s
+    do Ride() until stage.time_s > stepped + far / pace + 1.5
+    self.rail.stop_s = 8.0
     do Ride()
 
 start = stage.trigger_s + globalParameters.ahead

@@ -31,7 +31,6 @@ from closedloop_plugin.agents.questions import Prompter
 from closedloop_plugin.agents.talker import Talker
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.profiles import profile
-from closedloop_plugin.program_suites import index_of
 from closedloop_plugin.prompts.texts import texts_of
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.routes import select
@@ -42,11 +41,10 @@ from closedloop_plugin.runner.run import run
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
 from closedloop_plugin.suites import Suite, data_home, suite
+from closedloop_plugin.threats.home import THREAT, about, suite_of
 from lmms_eval_ad2.errors import Ad2Error
 
 PREFIX = "ad2drive:"  # dataset_path: "ad2drive:SUITE"
-THREAT = "threat"  # the suite that is a folder of programs
-THREATS = "AD2_THREATS"
 DEFAULTS: Mapping[str, Any] = {
     "interpreter": "rules",
     "mode": "rules",
@@ -79,44 +77,6 @@ def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     if settings["workers"] < 1:
         raise Ad2Error(f"AD2_DRIVE_WORKERS {settings['workers']}: 1 or more")
     return settings
-
-
-def suite_of(name: str) -> Suite:
-    """The suite that a YAML names. Ad2Error says how to make a folder of threats that is not there."""
-    if name != THREAT:
-        return suite(name)
-    folder = threats_folder()
-    if not folder.is_dir():
-        raise Ad2Error(
-            f"{folder}: no folder of threat scenarios there. They are made for one target model: ad2 threats generate "
-            f"--suite embedded220 --agent ... --fuser rules --out {folder} (or set {THREATS} to a folder that is there)"
-        )
-    found = suite(str(folder))
-    if not found.programs:
-        raise Ad2Error(f"{folder}: no folder of threat scenarios; set {THREATS} to one")
-    return found
-
-
-def threats_folder() -> Path:
-    return Path(os.environ.get(THREATS) or data_home() / "threats").expanduser().absolute()
-
-
-def threats_about(found: Suite) -> dict[str, Any]:
-    """What a reader of the results must know of the scenarios: which they are, and for whom they were made.
-
-    A folder of one's own programs names nobody: None there.
-    """
-    folder = threats_folder()
-    index = index_of(folder)
-    named = {name: index.get(name) for name in ("agent", "fuser", "base", "seed", "version")}
-    return {
-        "folder": str(folder),
-        "suite": found.name,
-        "sha256": found.sha256,
-        **named,
-        "scenarios": len(found.routes),
-        "left_out": len(found.left_out),
-    }
 
 
 # What the YAMLs name. doc_to_text's words are never asked: the agent puts its own questions, tick by tick.
@@ -198,7 +158,7 @@ def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         found = SUITES[name] = suite_of(name)
         SUITES[found.name] = found
         if name == THREAT:
-            self.config.metadata = {**(self.config.metadata or {}), "threats": threats_about(found)}
+            self.config.metadata = {**(self.config.metadata or {}), "threats": about(found)}
         rows = [{"id": r.id, "scenario": r.scenario, "town": r.town} for r in found.routes]
         self.dataset = self.dataset_no_image = {self.config.test_split or "test": datasets.Dataset.from_list(rows)}
         return None

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.profiles import Profile
 from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.routes import sha256
 from closedloop_plugin.runner.pilot import Answer, Pilot, Rules
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.scoring.margins import Margins
@@ -199,12 +200,20 @@ def blank_record(task: Task, cast: Cast, end: EndReason, reason: str, backend: s
         agent=dict(cast.agent),
         interpreter=None if cast.interpreter is None else dict(cast.interpreter),
         profile=cast.profile.name,
-        world={"backend": backend, "version": version, "waiting": cast.rules.latency.label, **_changed(task, cast)},
+        world={"backend": backend, "version": version, "waiting": cast.rules.latency.label}
+        | _program(task)
+        | _changed(task, cast),
         map={},
         weather=asdict(weather) if weather else {},
         reason=reason,
         version=__version__,
     )
+
+
+def _program(task: Task) -> dict[str, str]:
+    """Which text was played, of a user's program or a generated one: its name says nothing of that."""
+    file = task.setup.program
+    return {"program": sha256(file)[:12]} if file and file.is_file() else {}
 
 
 def _changed(task: Task, cast: Cast) -> dict[str, Any]:

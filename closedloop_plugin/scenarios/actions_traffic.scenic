@@ -29,7 +29,7 @@ def ego_is_clear(actor):
     return lead < -actor.length / 2 - 8.0 or lead > actor.length / 2 + 12.0 + stage.ego_speed
 
 behavior DriveOn():
-    """As a usual driver along the ego's way, slower in bends, behind others and at red lights; at the end off the stage."""
+    """As a usual driver along the ego's way: slow in bends, behind others, at red lights; at its end off the stage."""
     mine = self.rail
     bends = flows.Pace(route, USUAL * road.speed_limit, 2.5)
     mine.d_wanted = 0.0
@@ -118,7 +118,7 @@ behavior SwerveAway(where, due, kind, pace):
     while not is_due(where, due, kind):
         begins()
         late = where - self.length / 2 - mine.s < 12.0 + 0.35 * (mine.now or 0.0)
-        if late and stage.reached_trigger and stage.ego_s > 2.0:
+        if late and stage.ego_s > 2.0:  # who waited for the trigger here would keep the ego from it
             break
         lack = EGO_FRONT + 6.0 + self.length / 2 + 0.6 * stage.ego_speed - (mine.s - stage.ego_s)
         least = 4.0 if stage.ego_speed > 1 else 0.0
@@ -149,8 +149,8 @@ behavior StandHidden(where, stays):
 # -- from beside, and head-on ------------------------------------------------------------------------------------------
 
 behavior CutIn(where, due, kind, pace, side, crawl=5.0):
-    """From the lane or roadside on `side` (+1 left) into the ego's lane, just before `where`, as the ego is due. It goes
-    at `pace` for `crawl` seconds, then on."""
+    """From the lane or roadside on `side` (+1 left) into the ego's lane at `where`, as the ego is due. It goes at
+    `pace` for `crawl` seconds, then on."""
     mine = self.rail
     do Approach(where, due, kind, pace + 2.0)
     acts()

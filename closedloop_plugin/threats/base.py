@@ -54,8 +54,8 @@ class Fuser(Protocol):
     name: str
 
     def make(self, wishes: Sequence[Wish]) -> list[Attempt]:
-        """One Attempt a wish, in order: with a spec for which site.fit finds nothing wrong, or with `refused`. A model's
-        failure is a refused Attempt, not an exception; Ad2Error only for what the user must mend."""
+        """One Attempt a wish, in order: with a spec for which site.fit finds nothing wrong, or with `refused`. A
+        model's failure is a refused Attempt, not an exception; Ad2Error only for what the user must mend."""
         ...
 
     def describe(self) -> dict[str, Any]: ...

@@ -112,7 +112,7 @@ def spec_of(
 ) -> ThreatSpec:
     """The whole spec; it fits the site by construction, and that is checked."""
     slot = candidate.slot
-    values = numbers(slot, candidate.adversary, site.speed_limit, mood, dice)
+    values = numbers(slot, candidate.adversary, site, mood, dice)
     ahead = values.pop("ahead_m")
     fields: dict[str, Any] = {
         "adversary": candidate.adversary,

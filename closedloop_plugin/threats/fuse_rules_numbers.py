@@ -9,7 +9,8 @@ from random import Random
 from typing import Any
 
 from closedloop_plugin.threats.fuse_slots import IN_JUNCTION, Slot
-from closedloop_plugin.threats.spec import RULES, Adversary, Behaviour, Conditions, Interval, Lane, RoadKind
+from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.spec import RULES, Adversary, Behaviour, Conditions, Interval, Lane, RoadKind, Side
 
 Pair = tuple[float, float]
 FAST = 20.0  # m/s of speed limit from which on a road counts as a highway
@@ -39,8 +40,8 @@ STAYS: Mapping[Behaviour, Pair] = {
 }
 # m/s of those whose speed is their own; the others' is a share of the limit.
 OWN_SPEED: Mapping[Adversary, Pair] = {
-    Adversary.PEDESTRIAN: (1.0, 2.2),
-    Adversary.CHILD: (1.5, 3.0),
+    Adversary.PEDESTRIAN: (1.2, 2.2),
+    Adversary.CHILD: (1.7, 3.0),
     Adversary.ANIMAL: (2.0, 4.5),
     Adversary.BICYCLE: (2.5, 5.0),
 }
@@ -73,14 +74,18 @@ class Mood:
     sooner: int = 0
 
 
-def numbers(slot: Slot, adversary: Adversary, speed_limit: float, mood: Mood, dice: Random) -> dict[str, Any]:
+def numbers(slot: Slot, adversary: Adversary, site: Site, mood: Mood, dice: Random) -> dict[str, Any]:
     """`place.ahead_m`, `trigger` and what else the behaviour needs, as ThreatSpec takes them."""
-    expected = 0.6 * speed_limit  # m/s of a careful ego
-    ahead = _ahead(slot, expected, mood, dice)
-    found: dict[str, Any] = {"ahead_m": ahead, "trigger": _trigger(slot, expected, mood, dice)}
+    expected = 0.6 * site.speed_limit  # m/s of a careful ego
+    found: dict[str, Any] = {"ahead_m": _ahead(slot, expected, mood, dice)}
+    due = DUE[slot.behaviour]
     needs = RULES[slot.behaviour].numbers
     if "speed_mps" in needs:
-        found["speed_mps"] = _speed(slot, adversary, speed_limit, mood)
+        pace = found["speed_mps"] = _speed(slot, adversary, site.speed_limit, mood)
+        if slot.behaviour is Behaviour.CROSS:
+            way = _way_across(slot, site)
+            due = way / pace.high + 0.2, way / pace.low + 0.5
+    found["trigger"] = _trigger(due, expected, mood, dice)
     if "stays_s" in needs:
         low, high = STAYS[slot.behaviour]
         found["stays_s"] = _interval(low, high - 1.5 * mood.milder, 1.0, 25.0)
@@ -105,8 +110,15 @@ def _ahead(slot: Slot, expected: float, mood: Mood, dice: Random) -> Interval:
     return _interval(start + 0.05, min(start + SPAN, high) - 0.05, low, high, 1)
 
 
-def _trigger(slot: Slot, expected: float, mood: Mood, dice: Random) -> dict[str, Any]:
-    low, high = DUE[slot.behaviour]
+def _way_across(slot: Slot, site: Site) -> float:
+    """Metres from where who crosses stands to the middle of the ego's lane: it and the ego should be there together."""
+    between = site.right if slot.side is Side.RIGHT else site.left + site.oncoming
+    beside = 1.4 if slot.lane is Lane.ROADSIDE else 3.4
+    return site.lane_width * (0.5 + between) + beside
+
+
+def _trigger(due: Pair, expected: float, mood: Mood, dice: Random) -> dict[str, Any]:
+    low, high = due
     shift = 0.8 * mood.milder + 0.8 * mood.sooner
     low, high = min(low + shift, 6.5), min(high + shift, 8.0)
     if dice.random() < 0.25:  # by distance: the same moments for an ego at the expected speed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -51,19 +50,13 @@ def slots(site: Site) -> list[Slot]:
     found = []
     for behaviour, rule in RULES.items():
         for side, lane, road in itertools.product(sorted(rule.sides), sorted(rule.lanes), sorted(rule.roads)):
-            rooms = rooms_of(site, lane, road)
+            rooms = [IN_JUNCTION] if lane is Lane.CROSSING_ROAD else site.rooms(behaviour, lane, road)
             slot = Slot(
                 behaviour, side, lane, road, tuple(r for r in rooms if _fits(behaviour, side, lane, road, r, site))
             )
             if slot.rooms:
                 found.append(slot)
     return found
-
-
-def rooms_of(site: Site, lane: Lane, road: RoadKind) -> Sequence[tuple[float, float]]:
-    if road is RoadKind.OPEN:
-        return site.room_ahead()
-    return [IN_JUNCTION] if lane is Lane.CROSSING_ROAD else site.room_behind_junction()
 
 
 def _fits(behaviour: Behaviour, side: Side, lane: Lane, road: RoadKind, room: tuple[float, float], site: Site) -> bool:

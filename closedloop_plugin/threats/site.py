@@ -15,6 +15,10 @@ from closedloop_plugin.threats.spec import Behaviour, Lane, Light, RoadKind, Thr
 RUN_UP_M = 12.0  # of way before the earliest place: the ego must be moving when it gets there
 RUN_OUT_M = 10.0  # of way behind the latest one
 BEND_M = 4.0  # kept free before and after a junction
+# m of the way before the place, where a vehicle must be got to speed and out of the way first
+LEAST_S = {Behaviour.HIDDEN_STOP: 32.0}
+# m of the way behind it, where something has to pass
+RUN_OUT = {Behaviour.EMERGENCY_PASS: 40.0}
 
 
 class Site(BaseModel):
@@ -67,6 +71,16 @@ class Site(BaseModel):
         found = [(max(a - self.trigger_s, least), min(b - self.trigger_s, 80.0)) for a, b in self.open_stretches()]
         return [(a, b) for a, b in found if b - a >= 2.0]
 
+    def rooms(self, behaviour: Behaviour, lane: Lane, road: RoadKind) -> list[tuple[float, float]]:
+        """Where a spec's `ahead_m` may lie; of no meaning for who crosses within the junction."""
+        if lane is Lane.CROSSING_ROAD:
+            return [] if self.crossing is None else [(5.0, 80.0)]
+        found = self.room_ahead() if road is RoadKind.OPEN else self.room_behind_junction()
+        origin = self.trigger_s if road is RoadKind.OPEN or self.crossing is None else self.crossing[1]
+        first, last = LEAST_S.get(behaviour, 0.0) - origin, self.length_m - RUN_OUT.get(behaviour, 0.0) - origin
+        clipped = [(max(a, first), min(b, last)) for a, b in found]
+        return [(a, b) for a, b in clipped if b - a >= 2.0]
+
 
 def site_of(suite: str, route: Route, road: RoadMap) -> Site:
     """The facts, from the map that the episode runs on."""
@@ -112,11 +126,11 @@ def fit(spec: ThreatSpec, site: Site) -> list[str]:
         found.append("place.lane: a lane lies between the ego and the roadside; expected next_right")
     if spec.behaviour is Behaviour.ONCOMING and site.oncoming == 0:
         found.append("behaviour: this road has no oncoming lane")
-    low, high = spec.place.ahead_m.low, spec.place.ahead_m.high
-    if spec.road is RoadKind.OPEN:
-        found += _room(low, high, site.room_ahead())
-    elif site.crossing is not None and spec.place.lane is not Lane.CROSSING_ROAD:
-        found += _room(low, high, site.room_behind_junction())
+    if spec.behaviour is Behaviour.EMERGENCY_PASS and site.topology == "diverge" and site.right:
+        found.append("behaviour: where the exit lane is the one beside it, the ego cannot make way for anybody")
+    if spec.place.lane is not Lane.CROSSING_ROAD and not (spec.road is RoadKind.JUNCTION and site.crossing is None):
+        rooms = site.rooms(spec.behaviour, spec.place.lane, spec.road)
+        found += _room(spec.place.ahead_m.low, spec.place.ahead_m.high, rooms)
     return found
 
 
@@ -124,9 +138,11 @@ def _room(low: float, high: float, rooms: Sequence[tuple[float, float]]) -> list
     if any(a - 0.01 <= low and high <= b + 0.01 for a, b in rooms):
         return []
     if not rooms:
-        return ["place.ahead_m: this route has no open stretch ahead of its trigger"]
+        return ["place.ahead_m: this route has no stretch for that"]
     there = " or ".join(f"{a:.0f} to {b:.0f} m" for a, b in rooms)
-    return [f"place.ahead_m: [{low:g}, {high:g}] does not lie on an open stretch; expected numbers from {there}"]
+    return [
+        f"place.ahead_m: [{low:g}, {high:g}] does not lie where there is room for it; expected numbers from {there}"
+    ]
 
 
 def _lanes(site: Site) -> str:

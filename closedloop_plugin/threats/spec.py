@@ -1,19 +1,19 @@
 """ThreatSpec: a threat in a closed vocabulary and bounded numbers. Nothing else reaches a program.
 
 Its words are enums, its numbers have limits, its only free texts (`description`, `why`) are kept for readers and never
-written into a program. Two checks: this model (the vocabulary, and which words go together), and `site.fit` (whether the
-route has room for it).
+written into a program. Two checks: this model (the vocabulary, and which words go together), and `site.fit` (whether
+the route has room for it).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 
 class Adversary(StrEnum):
@@ -115,8 +115,8 @@ class _Closed(BaseModel):
 class Interval(_Closed):
     """[low, high]: a free parameter, sampled by Scenic, searched by VerifAI. One number stands for both ends."""
 
-    low: float
-    high: float
+    low: float = Field(strict=True)  # no words, no truth values
+    high: float = Field(strict=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -144,24 +144,29 @@ class Interval(_Closed):
         return (self.low + self.high) / 2
 
 
-def _within(least: float, most: float, unit: str) -> Any:
-    """An Interval whose ends lie within [least, most]; the schema says so to whoever fills it in."""
-    from pydantic import AfterValidator
+def _within(least: float, most: float, unit: str) -> Callable[[Interval], Interval]:
+    """Both ends lie within [least, most]."""
 
     def check(value: Interval) -> Interval:
         if value.low < least or value.high > most:
-            raise ValueError(f"expected numbers from {least:g} to {most:g} {unit}, found [{value.low:g}, {value.high:g}]")
+            found = f"[{value.low:g}, {value.high:g}]"
+            raise ValueError(f"expected numbers from {least:g} to {most:g} {unit}, found {found}")
         return value
 
-    return Annotated[Interval, AfterValidator(check), Field(description=f"[low, high] in {unit}, {least:g} to {most:g}")]
+    return check
 
 
-Distance = _within(5, 80, "m")
-Seconds = _within(0.5, 8, "s")
-Stay = _within(1, 25, "s")
-Speed = _within(0.3, 18, "m/s")
-Percent = _within(0, 100, "percent")
-Sun = _within(-60, 90, "degrees above the horizon")
+Distance = Annotated[Interval, AfterValidator(_within(5, 80, "m")), Field(description="[low, high] in m, 5 to 80")]
+Stay = Annotated[Interval, AfterValidator(_within(1, 25, "s")), Field(description="[low, high] in s, 1 to 25")]
+Speed = Annotated[Interval, AfterValidator(_within(0.3, 18, "m/s")), Field(description="[low, high] in m/s, 0.3 to 18")]
+Percent = Annotated[
+    Interval, AfterValidator(_within(0, 100, "percent")), Field(description="[low, high] in percent, 0 to 100")
+]
+Sun = Annotated[
+    Interval,
+    AfterValidator(_within(-60, 90, "degrees above the horizon")),
+    Field(description="[low, high] in degrees above the horizon, -60 to 90"),
+]
 
 
 class Place(_Closed):
@@ -170,7 +175,7 @@ class Place(_Closed):
 
     side: Side
     lane: Lane
-    ahead_m: Distance  # type: ignore[valid-type]
+    ahead_m: Distance
 
 
 class Trigger(_Closed):
@@ -190,13 +195,13 @@ class Trigger(_Closed):
 class Conditions(_Closed):
     """Weather and light in CARLA's parameters; None: the route's own."""
 
-    cloudiness: Percent | None = None  # type: ignore[valid-type]
-    precipitation: Percent | None = None  # type: ignore[valid-type]
-    precipitation_deposits: Percent | None = None  # type: ignore[valid-type]
-    wetness: Percent | None = None  # type: ignore[valid-type]
-    wind_intensity: Percent | None = None  # type: ignore[valid-type]
-    fog_density: Percent | None = None  # type: ignore[valid-type]
-    sun_altitude_angle: Sun | None = None  # type: ignore[valid-type]
+    cloudiness: Percent | None = None
+    precipitation: Percent | None = None
+    precipitation_deposits: Percent | None = None
+    wetness: Percent | None = None
+    wind_intensity: Percent | None = None
+    fog_density: Percent | None = None
+    sun_altitude_angle: Sun | None = None
 
 
 _VEHICLES = frozenset({Adversary.CAR, Adversary.VAN, Adversary.TRUCK, Adversary.BUS, Adversary.MOTORCYCLE})
@@ -265,18 +270,21 @@ RULES: Mapping[Behaviour, Rule] = {
     ),
 }  # fmt: skip
 
+# Who crosses the road, and how fast at most, m/s.
+ON_FOOT = {Adversary.PEDESTRIAN: 4.0, Adversary.CHILD: 4.0, Adversary.ANIMAL: 12.0, Adversary.BICYCLE: 9.0}
+
 
 class ThreatSpec(_Closed):
-    """One threat. `speed_mps`: the adversary's while it acts (hidden_stop: of the vehicle that hides it). `stays_s`: how
-    long it keeps standing, its door open, or riding slowly."""
+    """One threat. `speed_mps`: the adversary's while it acts (hidden_stop: of the vehicle that hides it). `stays_s`:
+    how long it keeps standing, its door open, or riding slowly."""
 
     adversary: Adversary
     behaviour: Behaviour
     place: Place
     trigger: Trigger
     road: RoadKind
-    speed_mps: Speed | None = None  # type: ignore[valid-type]
-    stays_s: Stay | None = None  # type: ignore[valid-type]
+    speed_mps: Speed | None = None
+    stays_s: Stay | None = None
     occluder: Occluder = Occluder.NONE
     ego_light: Light = Light.CYCLE
     conditions: Conditions = Conditions()
@@ -311,6 +319,9 @@ def clashes(spec: ThreatSpec) -> list[str]:
         given = getattr(spec, number) is not None
         if given != (number in rule.numbers):
             found.append(f"{number}: behaviour {name} {'has no use for it' if given else 'needs it'}")
+    fastest = ON_FOOT.get(spec.adversary) if spec.behaviour is Behaviour.CROSS else None
+    if fastest is not None and spec.speed_mps is not None and spec.speed_mps.high > fastest:
+        found.append(f"speed_mps: a crossing {spec.adversary.value} is no faster than {fastest:g} m/s")
     if spec.ego_light is not Light.CYCLE and spec.road is not RoadKind.JUNCTION:
         found.append("ego_light: only a junction has a light; leave it at cycle")
     if spec.place.lane in (Lane.NEXT_LEFT, Lane.NEXT_RIGHT):

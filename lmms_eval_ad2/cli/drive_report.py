@@ -72,13 +72,15 @@ def _line(record: EpisodeRecord) -> str:
     hits = sum(len(v) for k, v in record.infractions.items() if k.startswith("collisions"))
     end = record.status.lower() if record.status == PROGRAM_ENDED else record.end
     why = f" ({record.reason})" if record.reason else ""
+    said = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in record.drawn.items())
+    drawn = f" [{said}]" if said else ""
     if record.scenario == PROGRAM:  # how far it got along the road says nothing of what the program is about
         others = sum(len(v) for k, v in record.infractions.items() if not k.startswith(("collisions", "min_speed")))
         return (
             f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, {hits} collisions, "
-            f"{others} other infractions"
+            f"{others} other infractions{drawn}"
         )
     return (
         f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, "
-        f"{record.score_route:.1f} % of the route, {hits} collisions, score {record.score_composed:.1f}"
+        f"{record.score_route:.1f} % of the route, {hits} collisions, score {record.score_composed:.1f}{drawn}"
     )

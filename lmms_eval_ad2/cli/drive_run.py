@@ -12,7 +12,7 @@ EXAMPLES = """examples:
   ad2 drive run --suite embedded220 --agent endpoint:qwen@http://localhost:8000/v1 --workers 8 --out out/qwen
   ad2 drive run --suite embedded220 --agent lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct \\
       --interpreter endpoint:gpt-4o-mini@https://api.openai.com/v1 --mode dcs --latency measured --out out/dcs
-  ad2 drive run --scenario configs/scenarios/child_behind_van.scenic --agent expert --set pace=2.5 --out out/child
+  ad2 drive run --scenario configs/scenarios/child_behind_van.scenic --agent expert --set pace=2 --out out/child
   ad2 drive run --scenario my.scenic --map Town05.xodr --agent expert --frames --out out/my
   ad2 drive run --suite threats/ --agent expert --out out/threats
 then:

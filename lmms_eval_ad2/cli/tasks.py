@@ -47,16 +47,18 @@ class TaskFile:
 
     def _drives(self) -> bool:
         """Closed loop: its data are a suite of routes, and it needs the drive extra."""
-        from closedloop_plugin.suites import suite
+        from closedloop_plugin.threats.home import suite_of
         from lmms_eval_ad2.errors import Ad2Error
 
         try:
-            suite(self.dataset.removeprefix(DRIVES))
+            suite_of(self.dataset.removeprefix(DRIVES))
         except Ad2Error:
             return False
         return find_spec("scenic") is not None
 
     def hint(self) -> str:
+        if self.dataset == f"{DRIVES}threat":
+            return "ad2 threats generate --suite ... --agent ... --fuser rules --out DIR, then AD2_THREATS=DIR"
         if self.dataset.startswith(DRIVES):
             return "ad2 drive routes add bench2drive220.xml, with pip install 'lmms-eval-ad2[drive]'"
         split = "" if self.split == "test" else f" --split {self.split}"

@@ -188,6 +188,7 @@ def _compile_for_carla(
     from closedloop_plugin.path import Path as Line
     from closedloop_plugin.scenarios.catalogue import CATALOGUE
     from closedloop_plugin.worlds.bridge.compile import scene_for
+    from closedloop_plugin.worlds.bridge.session import close_running
     from closedloop_plugin.worlds.bridge.stage import Stage
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -207,6 +208,7 @@ def _compile_for_carla(
         "timestep": 0.05,
         **({"map": str(file)} if file else {}),
     }
+    close_running()
     scene_for(program.file, "scenic.simulators.carla.model", params, seed)
 
 

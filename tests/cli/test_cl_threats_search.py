@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
-from running import BIN, run
 
 from lmms_eval_ad2.cli.main import main
 
@@ -39,24 +39,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_search_from_a_folder_of_threats(folder: Path) -> None:
+def test_a_search_from_a_folder_of_threats(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """One parameter fixed, one searched; the failures are driven again by the expert, and can be looked at."""
+    monkeypatch.chdir(folder)
     words = (
         "threats", "search", "threats:7", "--agent", "steer-only", "--sampler", "halton", "--budget", "4",
         "--set", "pace=1.75", "--profile", "bench2drive", "--no-traffic", "--out", "out",
     )  # fmt: skip
-    told = run(BIN / "ad2", *words, cwd=folder).stdout
-    found = json.loads((folder / "out" / "report.json").read_text())
+    assert main(list(words)) == 0
+    told = capsys.readouterr().out
+    found = json.loads(Path("out/report.json").read_text())
     assert found["runs"] == found["scored"] == 4 and list(found["space"]) == ["early"]
     assert 0 < found["failures"] < 4 and found["fair"] == found["failures"]
     assert f"failures found: {found['failures']} of 4 runs" in told and "the expert survives" in told
-    assert "collision with a pedestrian" in told
-    assert (folder / "out" / "search.svg").read_text().startswith("<svg")
-    worst = found["worst"][0]
-    assert all(r["drawn"]["pace"] == 1.75 for r in map(json.loads, (folder / "out" / "episodes.jsonl").open()))
-    assert f"ad2 drive show out:7:{worst['number']}" in told
-    shown = run(BIN / "ad2", "drive", "show", f"out:7:{worst['number']}", cwd=folder).stdout
-    assert "top view" in shown
+    assert "collision with a pedestrian" in told and Path("out/search.svg").read_text().startswith("<svg")
+    assert all(json.loads(row)["drawn"]["pace"] == 1.75 for row in Path("out/episodes.jsonl").read_text().splitlines())
+    worst = f"out:7:{found['worst'][0]['number']}"
+    assert f"ad2 drive show {worst}" in told
+    assert main(["drive", "show", worst]) == 0
 
 
 @pytest.mark.parametrize(
@@ -75,13 +77,9 @@ def test_a_search_from_a_folder_of_threats(folder: Path) -> None:
 def test_mistakes_are_told_in_one_line(
     folder: Path, words: tuple[str, ...], says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import re
-
     monkeypatch.chdir(folder)
     (folder / "fixed.scenic").write_text(PROGRAM.replace("Range(-3.0, 3.0)", "1.0").replace("Range(1.5, 2.0)", "1.7"))
-    (folder / "broken.scenic").write_text(
-        PROGRAM.replace("param pace = Range(1.5, 2.0)", "param pace = Rnge(1.5, 2.0)")
-    )
+    (folder / "broken.scenic").write_text(PROGRAM.replace("Range(1.5, 2.0)", "Rnge(1.5, 2.0)"))
     assert main(["threats", "search", *words, "--agent", "steer-only", "--out", "out"]) == 2
     told = capsys.readouterr().err
     assert re.search(says, told) and "Traceback" not in told

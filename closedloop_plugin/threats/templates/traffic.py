@@ -101,7 +101,7 @@ def emergency_pass(draft: Draft) -> None:
     _where(draft)
     due, kind = draft.due()
     cruise = _cruise(draft.site)
-    pace = _pace(draft, cruise + 3.0, cruise + 7.0, "of the emergency vehicle")
+    pace = _pace(draft, 1.4 * cruise, 1.8 * cruise, "of the emergency vehicle")
     back = draft.free("back", Interval(low=18, high=26), "m", "from its middle to the ego's before that")
     draft.add(f"siren = rail_at(-{back}, accel=4.0, brake=7.0, sideways=2.0)")
     _vehicle(draft, "siren", f"PassWithSiren(where, {due}, {kind}, {pace}, {back})")

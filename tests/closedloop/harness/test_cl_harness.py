@@ -138,7 +138,7 @@ def test_lmms_eval_lists_the_tasks_and_a_pattern_of_the_open_loop_ones_leaves_th
 
     install()
     manager = TaskManager()
-    mine = {"ad2drive_demo", "ad2drive_standard"}
+    mine = {"ad2drive_demo", "ad2drive_standard", "ad2drive_threat"}
     assert mine <= set(manager.all_tasks)
     found = set(manager.match_tasks(["ad2_*"]))
     assert found and not found & mine

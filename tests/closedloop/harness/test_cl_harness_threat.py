@@ -72,7 +72,7 @@ def test_the_documents_are_the_folders_scenarios_and_the_results_say_for_whom(
 
 def test_without_a_folder_the_error_says_how_to_make_one(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AD2_THREATS", raising=False)
-    with pytest.raises(Ad2Error, match="ad2 threats generate .* --out .*AD2_THREATS") as caught:
+    with pytest.raises(Ad2Error, match=r"ad2 threats generate .* --out .*AD2_THREATS") as caught:
         download()
     assert str(own_home / "threats") in str(caught.value)
     (own_home / "threats").mkdir()

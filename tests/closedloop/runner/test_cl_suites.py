@@ -20,7 +20,7 @@ from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.state import EndReason
 from closedloop_plugin.suites import DEMO, VARIABLE, add_routes, data_home, suite
 from closedloop_plugin.worlds.base import Setup
-from lmms_eval_ad2.cli.drive_order import _towns
+from lmms_eval_ad2.cli.drive_order import towns_of
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.library import home
 
@@ -72,7 +72,7 @@ def test_a_file_is_a_suite_named_by_its_stem(tmp_path: Path) -> None:
     assert (suite(str(file)).name, suite(str(file)).ids) == ("mine", suite("demo").ids)
     add_routes(file, "yours")
     assert suite("yours").name == "yours"
-    with pytest.raises(Ad2Error, match=r"no such suite or route file; suites: .*yours"):
+    with pytest.raises(Ad2Error, match=r"no such suite, route file or folder of programs; suites: .*yours"):
         suite("no-such")
     with pytest.raises(Ad2Error, match="built-in"):
         add_routes(file, "demo")
@@ -164,10 +164,11 @@ def test_what_a_run_does_otherwise_than_its_profile_stands_in_its_records(tmp_pa
     assert not {"changed", "decision_hz"} & set(plain.world) and "changed" not in from_episode(plain).origin
 
 
-def test_towns_of_the_whole_suite_belong_to_the_run_however_few_routes_are_asked_for(tmp_path: Path) -> None:
+def testtowns_of_of_the_whole_suite_belong_to_the_run_however_few_routes_are_asked_for(tmp_path: Path) -> None:
     routes = [replace(SUITE.routes[0], town=town) for town in ("TownA", "TownB", "TownC")]
     for town in "AB":
         (tmp_path / f"Town{town}.xodr").touch()
-    assert list(_towns(tmp_path, routes, routes[:1])) == list(_towns(tmp_path, routes, routes)) == ["TownA", "TownB"]
+    both = [list(towns_of(tmp_path, routes, asked)) for asked in (routes[:1], routes)]
+    assert both == [["TownA", "TownB"]] * 2
     with pytest.raises(Ad2Error, match=r"expected TownC\.xodr"):
-        _towns(tmp_path, routes, routes[2:])
+        towns_of(tmp_path, routes, routes[2:])

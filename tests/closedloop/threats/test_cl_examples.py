@@ -6,6 +6,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from closedloop_plugin.runner.pilot import Answer
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.state import EndReason
 from closedloop_plugin.suites import route_of
+from closedloop_plugin.threats.spec import RULES as RULES_OF
+from closedloop_plugin.threats.spec import Adversary, Lane, Occluder, RoadKind, Side, ThreatSpec
 from closedloop_plugin.worlds.base import Setup, World
 from closedloop_plugin.worlds.bridge.stage import Stage
 from lmms_eval_ad2.errors import Ad2Error
@@ -145,3 +148,74 @@ def test_requirements_that_nothing_meets_are_an_invalid_episode(world: World, tm
     assert record.end == EndReason.INVALID
     assert "no scene found in 2000 tries" in record.reason
     assert record.score_composed == 0.0 and not record.success
+
+
+# -- docs/threats.md ---------------------------------------------------------------------------------------------------
+
+MANUAL = (Path(__file__).parents[3] / "docs" / "threats.md").read_text("utf-8")
+ACTIONS = Path(CATALOGUE["ParkingCutIn"].program).parent
+GROUPS = {
+    "vehicles": "car, van, truck, bus, motorcycle",
+    "services": "police, ambulance, firetruck",
+    "on foot": "pedestrian, child, animal",
+    "things": "debris, cones, barrier",
+}
+NUMBERS = {"speed": "speed_mps", "stay": "stays_s"}
+
+
+def words(cell: str, every: type[StrEnum]) -> set[str]:
+    """What a cell of the table names: groups, single words, "any", "any but ...", or nothing."""
+    if cell.startswith("any"):
+        return {e.value for e in every} - set(cell.removeprefix("any").removeprefix(" but ").split(", "))
+    named = ", ".join(GROUPS.get(word, word) for word in cell.split(", "))
+    return {"none"} if named == "–" else set(named.split(", "))
+
+
+def test_the_vocabulary_of_the_manual_is_that_of_the_rules() -> None:
+    for name, members in GROUPS.items():
+        assert f"*{name}*: {members}" in MANUAL
+    rows = [re.split(r" \| ", row) for row in re.findall(r"^\| `(\w+` \| .*) \|$", MANUAL, re.M)]
+    shown = {row[0].rstrip("`"): row[1:] for row in rows if len(row) == 7}
+    assert set(shown) == {behaviour.value for behaviour in RULES_OF}
+    for behaviour, rule in RULES_OF.items():
+        who, side, lane, road, hidden, needs = shown[behaviour.value]
+        assert words(who, Adversary) == set(rule.adversaries), behaviour
+        assert words(side, Side) == set(rule.sides), behaviour
+        assert words(lane, Lane) == set(rule.lanes), behaviour
+        assert words(road, RoadKind) == set(rule.roads), behaviour
+        assert words(hidden, Occluder) == set(rule.occluders), behaviour
+        assert [NUMBERS[n] for n in needs.split(", ") if n != "–"] == list(rule.numbers), behaviour
+
+
+def test_the_bounds_of_the_manual_are_the_spec_s() -> None:
+    said = str(ThreatSpec.model_json_schema())
+    for bounds in ("m, 5 to 80", "m/s, 0.3 to 18", "s, 1 to 25", "percent, 0 to 100", "-60 to 90"):
+        assert bounds in said
+    for bounds in (
+        "5 to 80 m",
+        "0.3 to 18 m/s",
+        "1 to 25 s",
+        "0 to 100 %",
+        "-60 to 90 degrees",
+        "0.5 to 8 s",
+        "4 to 60 m",
+    ):
+        assert bounds in MANUAL
+
+
+def test_the_manual_names_every_behaviour_as_it_is_called() -> None:
+    """As `| `NAME(ARGUMENTS)` | its docstring |`; a failure shows the rows that are lacking or too many."""
+    part = re.compile(r'^(behavior|monitor) (\w+)\((.*?)\):\n    """', re.M)
+    texts = [(ACTIONS / f"{n}.scenic").read_text("utf-8") for n in ("places", "actions_traffic", "actions_crossing")]
+    there = {f"{name}({arguments})" for text in texts for _, name, arguments in part.findall(text)}
+    shown = set(re.findall(r"^\| (?:monitor )?`([A-Z]\w*\(.*?\))` \|", MANUAL, re.M))
+    in_library = {"Ride()", "Begin()", "Conduct(convoy, acts=True)", "LendOncomingLane(last)"}
+    assert there ^ (shown - in_library) == set()
+
+
+def test_every_place_of_the_manual_is_there() -> None:
+    table = MANUAL[MANUAL.index("| place, rail, moment |") : MANUAL.index("Actors, rails and `stage`")]
+    names = set(re.findall(r"`([a-z_]+)\(", table))
+    text = "".join(file.read_text("utf-8") for file in ACTIONS.glob("*.scenic"))
+    assert len(names) > 12
+    assert {name for name in names if f"def {name}(" not in text} == set()

@@ -1,0 +1,48 @@
+"""Where the task ad2drive_threat finds its scenarios: AD2_THREATS, else HOME/threats. No lmms_eval, no Scenic."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path as File
+from typing import Any
+
+from closedloop_plugin.program_suites import index_of
+from closedloop_plugin.suites import Suite, data_home, suite
+from lmms_eval_ad2.errors import Ad2Error
+
+THREAT = "threat"  # the suite of the task's YAML
+VARIABLE = "AD2_THREATS"
+
+
+def threats_folder() -> File:
+    return File(os.environ.get(VARIABLE) or data_home() / "threats").expanduser().absolute()
+
+
+def suite_of(name: str) -> Suite:
+    """The suite that a YAML of a closed-loop task names. Ad2Error says how to make a folder of threats."""
+    if name != THREAT:
+        return suite(name)
+    folder = threats_folder()
+    if not folder.is_dir():
+        raise Ad2Error(
+            f"{folder}: no folder of threat scenarios there. They are made for one target model: ad2 threats generate "
+            f"--suite embedded220 --agent ... --fuser rules --out {folder} (or set {VARIABLE} to the one you have)"
+        )
+    return suite(str(folder))
+
+
+def about(found: Suite) -> dict[str, Any]:
+    """What a reader of results on it must know: which scenarios they are, for whom they were made, and by what.
+
+    Scenarios of one's own name nobody: None there.
+    """
+    folder = threats_folder()
+    index = index_of(folder)
+    return {
+        "folder": str(folder),
+        "suite": found.name,
+        "sha256": found.sha256,
+        **{name: index.get(name) for name in ("agent", "fuser", "base", "seed", "version")},
+        "scenarios": len(found.routes),
+        "left_out": len(found.left_out),
+    }
