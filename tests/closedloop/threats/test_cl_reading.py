@@ -58,7 +58,7 @@ def test_what_cannot_be_used_is_refused_with_the_reason(reply: str, says: str) -
 def test_a_spec_that_the_route_has_no_room_for_says_what_it_has() -> None:
     place = {"side": "right", "lane": "pavement", "ahead_m": [30, 45]}
     problems = read_spec(json.dumps(good(place=place)), crossing()).problems
-    assert len(problems) == 1 and "does not lie on an open stretch; expected numbers from" in problems[0]
+    assert len(problems) == 1 and "does not lie where there is room for it; expected numbers from" in problems[0]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from closedloop_plugin.threats.site import Site, fit
 from closedloop_plugin.threats.spec import (
+    ON_FOOT,
     RULES,
     Adversary,
     Behaviour,
@@ -247,14 +248,15 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     side, lane = one(rule.sides), one(rule.lanes)
     if lane in ("next_left", "next_right"):
         side = lane.removeprefix("next_")
-    road = one(rule.roads)
+    road, adversary = one(rule.roads), one(rule.adversaries)
+    fastest = ON_FOOT[adversary] if behaviour is Behaviour.CROSS else 18
     kind = one(["time", "distance"])
     text = st.one_of(st.sampled_from(HOSTILE), st.text(min_size=1, max_size=80))
     return {
-        "adversary": one(rule.adversaries), "behaviour": behaviour.value, "road": road, "occluder": one(rule.occluders),
+        "adversary": adversary, "behaviour": behaviour.value, "road": road, "occluder": one(rule.occluders),
         "place": {"side": side, "lane": lane, "ahead_m": span(5, 80)},
         "trigger": {"kind": kind, "value": span(0.5, 8) if kind == "time" else span(4, 60)},
-        "speed_mps": span(0.3, 18) if "speed_mps" in rule.numbers else None,
+        "speed_mps": span(0.3, fastest) if "speed_mps" in rule.numbers else None,
         "stays_s": span(1, 25) if "stays_s" in rule.numbers else None,
         "ego_light": one(Light) if road == "junction" else "cycle",
         "conditions": {"fog_density": span(0, 100), "sun_altitude_angle": draw(st.floats(-60, 90))},
@@ -286,7 +288,7 @@ def vocabulary(site: Site) -> set[str]:
             spec = {
                 "adversary": adversary, "behaviour": behaviour, "road": road, "occluder": occluder, "ego_light": light,
                 "place": {"side": side, "lane": lane, "ahead_m": 20}, "trigger": {"kind": kind, "value": 5},
-                "speed_mps": 5 if "speed_mps" in rule.numbers else None, "weakness": "planning", "description": "x",
+                "speed_mps": 3 if "speed_mps" in rule.numbers else None, "weakness": "planning", "description": "x",
                 "stays_s": 5 if "stays_s" in rule.numbers else None,
                 "conditions": dict.fromkeys(Conditions.model_fields, 5),
             }  # fmt: skip
