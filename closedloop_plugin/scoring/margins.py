@@ -48,23 +48,34 @@ class Margins:
         self._look(mine, ego.speed, truth.actors)
 
     def _look(self, mine: Box, speed: float, actors: tuple[Actor, ...]) -> None:
-        """Most actors are dismissed by a distance alone."""
+        """Most actors are dismissed as circles about their boxes: this runs in every episode, for every actor."""
         x, y, cos, sin, half, wide = mine
         vx, vy, reach = speed * cos, speed * sin, half + wide
-        pace = abs(speed)
         for other in actors:
-            dx, dy = other.x - x, other.y - y
-            apart = max(abs(dx), abs(dy)) - reach - 0.5 * (other.length + other.width)  # the gap is no less
-            if apart >= self._gap and apart >= self._ttc * (pace + abs(other.speed)):
+            dx, dy, pace = other.x - x, other.y - y, other.speed
+            near = reach + 0.5 * (other.length + other.width)  # at least the two radii together
+            away = dx * dx + dy * dy
+            ux, uy = -vx, -vy
+            if pace:
+                yaw = other.yaw
+                ux, uy = pace * math.cos(yaw) - vx, pace * math.sin(yaw) - vy
+            closing, across, fast = -(dx * ux + dy * uy), dx * uy - dy * ux, ux * ux + uy * uy
+            # On course: the circles meet at all, and sooner than the least time so far.
+            meets = away < near * near or (
+                closing > 0.0
+                and across * across < near * near * fast
+                and away < (near + self._ttc * math.sqrt(fast)) ** 2
+            )
+            closer = away < (near + self._gap) ** 2
+            if not (meets or closer):
                 continue
-            c, s = math.cos(other.yaw), math.sin(other.yaw)
-            theirs = (other.x, other.y, c, s, 0.5 * other.length, 0.5 * other.width)
-            if apart < self._gap:
+            theirs = (other.x, other.y, math.cos(other.yaw), math.sin(other.yaw), 0.5 * other.length, 0.5 * other.width)
+            if closer:
                 found = gap(mine, theirs, self._gap)
                 if found < self._gap:
                     self._gap, self._nearest = found, str(other.kind)
-            ux, uy = other.speed * c - vx, other.speed * s - vy
-            self._ttc = min(self._ttc, time_to_collision(mine, theirs, ux, uy, self._ttc))
+            if meets:
+                self._ttc = min(self._ttc, time_to_collision(mine, theirs, ux, uy, self._ttc))
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -22,14 +22,14 @@ def svg(title: str, space: dict[str, Domain], trials: Sequence[Trial]) -> str:
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     width, height = columns * (WIDE + GAP) + GAP, rows * (HIGH + GAP) + GAP + 18
-    spots = [(GAP + i % columns * (WIDE + GAP), GAP + 6 + i // columns * (HIGH + GAP)) for i in range(len(panels))]
+    spots = [(GAP + i % columns * (WIDE + GAP), GAP + 10 + i // columns * (HIGH + GAP)) for i in range(len(panels))]
     placed = [f'<g transform="translate({x} {y})">{p}</g>' for (x, y), p in zip(spots, panels, strict=True)]
     legend = "red: failed; hollow: the expert fails there too; grey: passed; below the line: failed"
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         f'<rect width="{width}" height="{height}" fill="white"/>',
         _word(GAP, 18, title, size=14),
-        _word(GAP, 34, legend),
+        _word(GAP, 33, legend),
         *placed,
         "</svg>",
     ]) + "\n"  # fmt: skip

@@ -123,7 +123,8 @@ def test_the_time_is_when_the_gap_closes(a: Box, b: Box, vx: float, vy: float) -
     assert found == pytest.approx(time_to_collision(b, a, -vx, -vy), abs=1e-6)  # seen from the other
 
     def after(t: float) -> float:
-        return gap(a, (b[0] + vx * t, b[1] + vy * t, *b[2:]))
+        """Gap to a box smaller by 1e-6 m: to slide along a side is no collision."""
+        return gap(a, (b[0] + vx * t, b[1] + vy * t, b[2], b[3], b[4] - 1e-6, b[5] - 1e-6))
 
     end = min(found, HORIZON_S) - 1e-6
     assert all(after(t) > 0.0 for t in np.linspace(0, max(end, 0), 60) if t < end)
