@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.expert import Expert
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.profiles import profile
+from closedloop_plugin.routes import Weather
 from closedloop_plugin.runner.episode import Cast
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.recipe import Recipe
@@ -25,7 +26,7 @@ from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Desk, Plan, drive, spare_the_scene
 from closedloop_plugin.state import Control, Decision, Observation, Truth
 from closedloop_plugin.suites import suite
-from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.base import Camera, Domain, Setup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 CAMERA = Camera("front", 800, 450, 70.0, 0.8, 0.0, 1.6)
@@ -71,6 +72,17 @@ class TimedWorld:
     @property
     def done(self) -> str | None:
         return self.world.done
+
+    @property
+    def drawn(self) -> Mapping[str, Any]:
+        return self.world.drawn
+
+    @property
+    def weather(self) -> Weather:
+        return self.world.weather
+
+    def space(self, setup: Setup) -> Mapping[str, Domain]:
+        return self.world.space(setup)
 
     def close(self) -> None:
         self.world.close()

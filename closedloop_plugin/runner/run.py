@@ -76,7 +76,7 @@ def _lacks(store: Store, task: Task, retry_failed: bool) -> bool:
     return record is None or (retry_failed and record.end in AGAIN)
 
 
-def _mute(record: EpisodeRecord) -> bool:
+def mute(record: EpisodeRecord) -> bool:
     """Not one question of it was answered."""
     return record.end == EndReason.AGENT_FAILED and record.counts.get("agent_errors", 0) == record.counts.get(
         "decisions", 0
@@ -97,7 +97,7 @@ class _Bar:
         self._show()
 
     def saved(self, result: Result) -> None:
-        if _mute(result.record):
+        if mute(result.record):
             if self.held:
                 self._stop(result.record)
             self.held = result
@@ -107,7 +107,7 @@ class _Bar:
 
     def last(self) -> None:
         """All are through: one without any answer is a failure of its own only beside others that had some."""
-        if self.held and not any(not _mute(r) for r in self.store.records):
+        if self.held and not any(not mute(r) for r in self.store.records):
             self._stop(self.held.record)
         self._keep_held()
 

@@ -30,11 +30,10 @@ from tqdm import tqdm
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
-from closedloop_plugin.runner.run import Run
+from closedloop_plugin.runner.run import Run, mute
 from closedloop_plugin.runner.run import run as drive
 from closedloop_plugin.runner.store import Store, disk_full
 from closedloop_plugin.runner.task import Task
-from closedloop_plugin.state import EndReason
 from closedloop_plugin.threats.search.feed import Feed
 from closedloop_plugin.threats.search.objective import robustness
 from closedloop_plugin.threats.search.samplers import LEARNS, Sampler
@@ -155,7 +154,7 @@ class _Hunt:
         """One run more. One without any answer of the agent is held back, as in runner.run, until another one tells
         whether that was this run's fault: a server that went away must not become the result of a search."""
         assert self.pool is not None
-        if _mute(result.record):
+        if mute(result.record):
             if self.held:
                 self._stop(result.record)
             self.held = result
@@ -169,7 +168,7 @@ class _Hunt:
             self.pool.finish()
 
     def last(self) -> None:
-        if self.held and all(_mute(r) for r in self.results.values()):
+        if self.held and all(mute(r) for r in self.results.values()):
             self._stop(self.held.record)
         self._keep_held()
 
@@ -254,12 +253,6 @@ def _same_values(folder: Path, record: EpisodeRecord, values: Mapping[str, Any])
                 f"{folder}: run {record.repetition} was driven with {name} = {record.drawn.get(name)!r}, and this "
                 f"search draws {value!r} there (changed by hand, or another VerifAI); choose another --out"
             )
-
-
-def _mute(record: EpisodeRecord) -> bool:
-    """Not one question of it was answered."""
-    asked, wrong = (record.counts.get(name, 0) for name in ("decisions", "agent_errors"))
-    return record.end == EndReason.AGENT_FAILED and asked == wrong
 
 
 def _bounds(domain: Domain) -> dict[str, Any]:
