@@ -17,6 +17,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -133,12 +134,29 @@ def read_records(folder: Path) -> list[EpisodeRecord]:
         try:
             record = EpisodeRecord.from_json(line.decode())
             from_episode(record)  # the types of its fields too: what was changed by hand must not fail later, far away
-        except (ValueError, TypeError, AttributeError, RecursionError, DataError) as exc:
+            _own_fields(record)
+        except (ValueError, TypeError, AttributeError, LookupError, RecursionError, DataError) as exc:
             found = line[:80].decode(errors="replace")
             hint = f"({exc}) Remove the line, and the same command drives that episode again"
             raise DataError(file, row, "line", "an episode record", found, hint) from exc
         records.append(record)
     return records
+
+
+def _own_fields(record: EpisodeRecord) -> None:
+    """Those that no official file has; TypeError names the first that is of another form."""
+    for name in ("drawn", "margins"):
+        if not isinstance(getattr(record, name), dict):
+            raise TypeError(f"{name}: expected an object")
+    if not all(_number(time) and isinstance(name, str) for time, name in record.events):
+        raise TypeError("events: expected [seconds, name] each")
+    for place in record.places:
+        if not (isinstance(place["kind"], str) and all(_number(place[key]) for key in ("time_s", "x", "y"))):
+            raise TypeError("places: expected objects of kind, time_s, x, y")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def check_folder(folder: Path, identity: Mapping[str, Any]) -> None:

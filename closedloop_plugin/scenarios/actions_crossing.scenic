@@ -120,10 +120,6 @@ behavior Stay(where, rest):
             waited += stage.timestep
         do Ride() for 1 steps
 
-def is_near(where, due, kind):
-    """It is due, or the ego has stopped before it."""
-    return is_due(where, due, kind) or (stage.ego_speed < 0.5 and stage.time_s > 3 and where - stage.ego_s < 15)
-
 behavior Block(where, due, kind, rest, run=0.0):
     """Stand in the lane, and drive on when the ego has waited. Who is beside the lane until then moves over into it as
     it is due, within `run` metres."""

@@ -95,7 +95,7 @@ behavior SlowDown(where, due, kind, pace, lasts=6.0):
 behavior SlowAhead(where, due, kind, pace, stays):
     """Be at `where` as the ego is due, at `pace`; speed up after `stays` seconds. A bicycle leaves the road instead."""
     mine = self.rail
-    do Approach(where, due, kind, pace)
+    do Approach(where, due, kind, pace) until is_near(where, due, kind)  # else both would stand there for ever
     acts()
     mine.speed = pace
     begun = stage.time_s

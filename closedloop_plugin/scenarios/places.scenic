@@ -68,6 +68,10 @@ def is_due(where, due, kind):
     """The ego is under way, and that moment has come."""
     return stage.reached_trigger and stage.ego_s > 2.0 and until_due(where, due, kind) <= 0.0
 
+def is_near(where, due, kind):
+    """It is due, or the ego has stopped before it."""
+    return is_due(where, due, kind) or (stage.ego_speed < 0.5 and stage.time_s > 3 and where - stage.ego_s < 15)
+
 monitor RedThenGreen(seconds):
     """The ego's light is red until the ego has stood before it for so long, then green; the others' the other way."""
     stage.hold_signals(route="red", cross="green")

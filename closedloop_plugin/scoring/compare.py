@@ -84,8 +84,11 @@ def compare(a: Side, b: Side, seed: int = 0) -> Comparison:
     """Rows in the order of MEASURES. Ad2Error where the runs have no route in common that both drove."""
     played_a, out_a = _playable(a)
     played_b, out_b = _playable(b)
-    routes = [route for route in a.routes if route in played_a and route in played_b]
-    left_out = _left_out(a, b, out_a, out_b, routes)
+    both = [route for route in a.routes if route in played_a and route in played_b]
+    routes = [route for route in both if _place(played_a[route][0]) == _place(played_b[route][0])]
+    left_out = _left_out(a, b, out_a, out_b, both)
+    if others := [route for route in both if route not in routes]:
+        left_out["on another route under the same id"] = others
     if not routes:
         raise Ad2Error(
             f"{a.name} and {b.name} have no route in common that both drove ({_said(left_out)}): a threat scenario is "
@@ -119,10 +122,15 @@ def _playable(side: Side) -> tuple[dict[str, list[EpisodeRecord]], dict[str, str
     return by_route, {route: why for route, why in out.items() if route not in by_route}
 
 
+def _place(record: EpisodeRecord) -> tuple[str, str]:
+    """Which route an episode plays on, whatever its id: two suites may number theirs alike."""
+    return record.town, record.scenario_name
+
+
 def _left_out(
     a: Side, b: Side, out_a: Mapping[str, str], out_b: Mapping[str, str], routes: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Every route of either run is in `routes` or here, under its first reason."""
+    """Every route of either run is in `routes` (both drove it) or here, under its first reason."""
     found: dict[str, list[str]] = {}
     of_a, of_b = {*a.routes, *out_a}, {*b.routes, *out_b}
     for route in dict.fromkeys([*a.routes, *out_a, *b.routes, *out_b]):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path as File
@@ -27,6 +28,13 @@ from closedloop_plugin.threats.transcript import Attempt, Transcript
 from closedloop_plugin.threats.write import program
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.files import whole_file
+
+_SUITE, _ROUTE = re.compile(r"[^\"'\s:\\]{1,200}"), re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
+
+
+def speakable(suite: str, route: str) -> bool:
+    """Whether a program can name them, and files be named by the route; see program_suites."""
+    return bool(_SUITE.fullmatch(suite) and suite.isprintable() and _ROUTE.fullmatch(route))
 
 
 @dataclass(frozen=True)
@@ -83,6 +91,18 @@ class ThreatFolder:
         grown = transcript.model_copy(update={"attempts": [*_lasting(transcript), attempt]})
         self.keep(grown)
         return grown
+
+    def restore(self, transcript: Transcript) -> None:
+        """Write the last attempt's program again where it is gone; one that was edited stays as it is."""
+        last, file = transcript.last, self.program_file(transcript.route)
+        if last is not None and last.spec is not None and not file.is_file():
+            with whole_file(file) as handle:
+                handle.write(program(last.spec, transcript.site))
+
+    def program_sha(self, route: str) -> str:
+        """Of the program as it stands there; "" where there is none."""
+        file = self.program_file(route)
+        return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
     def images(self, transcript: Transcript) -> tuple[np.ndarray, ...]:
         """The interview's frames, (H, W, 3) uint8 RGB; () where they are gone."""

@@ -35,7 +35,7 @@ class RulesFuser:
     name = "rules"
 
     def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "version": 1}
+        return {"name": self.name, "version": 2}
 
     def make(self, wishes: Sequence[Wish]) -> list[Attempt]:
         """See Fuser.make."""
@@ -112,7 +112,7 @@ def spec_of(
 ) -> ThreatSpec:
     """The whole spec; it fits the site by construction, and that is checked."""
     slot = candidate.slot
-    values = numbers(slot, candidate.adversary, site, mood, dice)
+    values = numbers(slot, candidate.adversary, candidate.occluder, site, mood, dice)
     ahead = values.pop("ahead_m")
     fields: dict[str, Any] = {
         "adversary": candidate.adversary,
@@ -122,10 +122,10 @@ def spec_of(
         "occluder": candidate.occluder,
         "ego_light": _light(slot, site, dice),
         "conditions": _conditions(answers, mood, dice),
-        "weakness": candidate.weakness,
-        "why": candidate.why,
         **values,
     }
+    weakness = dice.choice(candidate.weaknesses)
+    fields |= {"weakness": weakness, "why": candidate.why(weakness)}
     plain = ThreatSpec(**fields, description="-")
     spec = plain.model_copy(update={"description": f"{sentence(plain)} It tests the {plain.weakness.value}."})
     problems = fit(spec, site)

@@ -10,18 +10,30 @@ from typing import Any
 
 from closedloop_plugin.threats.fuse_slots import IN_JUNCTION, Slot
 from closedloop_plugin.threats.site import Site
-from closedloop_plugin.threats.spec import RULES, Adversary, Behaviour, Conditions, Interval, Lane, RoadKind, Side
+from closedloop_plugin.threats.spec import (
+    RULES,
+    Adversary,
+    Behaviour,
+    Conditions,
+    Interval,
+    Lane,
+    Occluder,
+    RoadKind,
+    Side,
+)
+from closedloop_plugin.threats.templates.crossing import waits_off
 
 Pair = tuple[float, float]
 FAST = 20.0  # m/s of speed limit from which on a road counts as a highway
+APART, LONGEST_S = 0.35, 4.5  # s: of who crosses and the ego at the meeting place; that crossing takes
+BY_METRES = 0.25  # share of triggers by distance, on routes without a junction
 SPAN = 18.0  # m: length of the interval of `ahead_m`, where there is room
 
-# Seconds from the ego to the meeting place when the adversary acts.
+# Seconds from the ego to the meeting place when the adversary acts; who crosses: see _meeting.
 DUE: Mapping[Behaviour, Pair] = {
     Behaviour.CUT_IN: (1.4, 3.0),
     Behaviour.BRAKE_HARD: (1.5, 3.5),
     Behaviour.SLOW_AHEAD: (2.0, 4.5),
-    Behaviour.CROSS: (1.6, 3.4),
     Behaviour.RUN_LIGHT: (1.6, 3.6),
     Behaviour.TURN_ACROSS: (1.8, 3.8),
     Behaviour.ONCOMING: (2.5, 5.0),
@@ -46,15 +58,15 @@ OWN_SPEED: Mapping[Adversary, Pair] = {
     Adversary.BICYCLE: (2.5, 5.0),
 }
 SHARE: Mapping[Behaviour, Pair] = {
-    Behaviour.CUT_IN: (0.35, 0.6),
+    Behaviour.CUT_IN: (0.28, 0.45),
     Behaviour.SLOW_AHEAD: (0.12, 0.3),
     Behaviour.RUN_LIGHT: (0.45, 0.75),
     Behaviour.TURN_ACROSS: (0.3, 0.55),
     Behaviour.ONCOMING: (0.35, 0.6),
     Behaviour.HIDDEN_STOP: (0.4, 0.6),
-    Behaviour.EMERGENCY_PASS: (0.85, 1.1),
+    Behaviour.EMERGENCY_PASS: (0.95, 1.15),
 }
-FROM_STANDSTILL: Pair = (2.0, 5.0)  # a cut in out of a parking place
+FROM_STANDSTILL: Pair = (3.0, 5.0)  # a cut in out of a parking place
 SKIES: Mapping[str, Mapping[str, Pair]] = {
     "fog": {"fog_density": (25, 55), "cloudiness": (60, 90)},
     "rain": {
@@ -74,18 +86,21 @@ class Mood:
     sooner: int = 0
 
 
-def numbers(slot: Slot, adversary: Adversary, site: Site, mood: Mood, dice: Random) -> dict[str, Any]:
+def numbers(
+    slot: Slot, adversary: Adversary, occluder: Occluder, site: Site, mood: Mood, dice: Random
+) -> dict[str, Any]:
     """`place.ahead_m`, `trigger` and what else the behaviour needs, as ThreatSpec takes them."""
     expected = 0.6 * site.speed_limit  # m/s of a careful ego
     found: dict[str, Any] = {"ahead_m": _ahead(slot, expected, mood, dice)}
-    due = DUE[slot.behaviour]
+    due = DUE.get(slot.behaviour, (0.0, 0.0))
     needs = RULES[slot.behaviour].numbers
     if "speed_mps" in needs:
-        pace = found["speed_mps"] = _speed(slot, adversary, site.speed_limit, mood)
+        found["speed_mps"] = _speed(slot, adversary, site.speed_limit, mood)
         if slot.behaviour is Behaviour.CROSS:
-            way = _way_across(slot, site)
-            due = way / pace.high + 0.2, way / pace.low + 0.5
-    found["trigger"] = _trigger(due, expected, mood, dice)
+            found["speed_mps"], due = _meeting(found["speed_mps"], _way_across(slot, occluder, site), dice)
+    # By metres only where the ego's speed is known: not of who turns or gives way, nor to who crosses within a second.
+    by_metres = dice.random() < BY_METRES and site.crossing is None and slot.behaviour is not Behaviour.CROSS
+    found["trigger"] = _trigger(due, expected if by_metres else None, mood)
     if "stays_s" in needs:
         low, high = STAYS[slot.behaviour]
         found["stays_s"] = _interval(low, high - 1.5 * mood.milder, 1.0, 25.0)
@@ -110,18 +125,29 @@ def _ahead(slot: Slot, expected: float, mood: Mood, dice: Random) -> Interval:
     return _interval(start + 0.05, min(start + SPAN, high) - 0.05, low, high, 1)
 
 
-def _way_across(slot: Slot, site: Site) -> float:
+def _way_across(slot: Slot, occluder: Occluder, site: Site) -> float:
     """Metres from where who crosses stands to the middle of the ego's lane: it and the ego should be there together."""
     between = site.right if slot.side is Side.RIGHT else site.left + site.oncoming
-    beside = 1.4 if slot.lane is Lane.ROADSIDE else 3.4
-    return site.lane_width * (0.5 + between) + beside
+    return site.lane_width * (0.5 + between) + waits_off(slot.lane, occluder)
 
 
-def _trigger(due: Pair, expected: float, mood: Mood, dice: Random) -> dict[str, Any]:
+def _meeting(usual: Interval, way: float, dice: Random) -> tuple[Interval, Pair]:
+    """(speed, seconds before the ego) of who crosses `way` metres at a usual speed. Both are drawn for themselves, and
+    any two of them should make a near miss at least: so neither may vary by more than APART seconds of the way."""
+    fast_enough = min(max(usual.low, way / LONGEST_S), usual.high)
+    pace = dice.uniform(fast_enough, usual.high)
+    seconds = way / pace + pace / 12  # it starts from standing, at 6 m/s2
+    share = min(APART / seconds, 0.2)
+    low, high = max(pace * (1 - share), usual.low), min(pace * (1 + share), usual.high)
+    return _interval(low, high, 0.3, 18.0), (seconds - APART, seconds + APART)
+
+
+def _trigger(due: Pair, expected: float | None, mood: Mood) -> dict[str, Any]:
+    """By time; with an `expected` speed by distance: the same moments for an ego that has it."""
     low, high = due
     shift = 0.8 * mood.milder + 0.8 * mood.sooner
     low, high = min(low + shift, 6.5), min(high + shift, 8.0)
-    if dice.random() < 0.25:  # by distance: the same moments for an ego at the expected speed
+    if expected is not None:
         return {"kind": "distance", "value": _interval(low * expected, high * expected, 4.0, 60.0, 1)}
     return {"kind": "time", "value": _interval(low, high, 0.5, 8.0)}
 

@@ -13,6 +13,7 @@ from closedloop_plugin.threats.site import Site
 from closedloop_plugin.threats.spec import Adversary, Behaviour, Occluder, RoadKind, Side, Weakness
 
 UNSAID, DENIED, RELIED, COVER, SMALL = 1.0, 1.4, 1.2, 0.4, 0.3
+ABOUT = 0.5  # points by which stages may differ that a threat probes alike
 RARE = 0.7  # nobody mentions an ambulance where there is none: that is hardly a gap
 
 WHO: Mapping[Adversary, Topic] = {
@@ -78,18 +79,17 @@ class Candidate:
         return sum(hit.points for hit in self.hits)
 
     @property
-    def weakness(self) -> Weakness:
-        """The stage with most points; of equals the earlier one."""
-        by_stage = {stage: sum(h.points for h in self.hits if h.stage is stage) for stage in Weakness}
-        return max(Weakness, key=lambda stage: by_stage[stage])
+    def weaknesses(self) -> list[Weakness]:
+        """The stages that it probes: those with a gap and about the most points."""
+        by_stage = {stage: sum(h.points for h in self.hits if h.stage is stage and h.why) for stage in Weakness}
+        top = max(by_stage.values())
+        return [stage for stage in Weakness if by_stage[stage] >= top - ABOUT]
 
-    @property
-    def why(self) -> str:
-        first = max((h for h in self.hits if h.stage is self.weakness), key=lambda h: h.points, default=None)
-        rest = [
-            h for h in sorted(self.hits, key=lambda h: -h.points) if h is not first and h.stage is not self.weakness
-        ]
-        return short(" ".join(h.why for h in [*([first] if first else []), *rest[:1]]), 600)
+    def why(self, weakness: Weakness) -> str:
+        """The gap in that stage's answer, and the widest one in another's."""
+        hits = sorted((h for h in self.hits if h.why), key=lambda h: -h.points)
+        first = [h for h in hits if h.stage is weakness][:1]
+        return short(" ".join(h.why for h in [*first, *[h for h in hits if h.stage is not weakness][:1]]), 600)
 
 
 def candidates(slot: Slot, answers: Mapping[Weakness, Heard], site: Site) -> Iterator[Candidate]:
@@ -148,4 +148,6 @@ def _place_hits(slot: Slot, site: Site) -> Iterator[Hit]:
 def _gap(stage: Weakness, answer: Heard, topic: Topic, more: float) -> Hit:
     if topic in answer.denied:
         return Hit(stage, DENIED + more, f'{stage.value} says "{answer.quote(topic)}".')
+    if not answer.text:
+        return Hit(stage, UNSAID + more, f"{stage.value} says nothing at all.")
     return Hit(stage, UNSAID + more, f'{stage.value} says "{answer.quote()}", and nothing of {topic.value}.')

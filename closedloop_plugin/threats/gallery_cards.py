@@ -52,7 +52,9 @@ def card(s: Scenario, gallery: Gallery, driven: Sequence[Driven]) -> dict[str, A
 
 
 def _survived(s: Scenario) -> str:
-    return f"expert survived {s.verdict.survived} of {s.verdict.tries} draws" if s.verdict and s.verdict.tries else ""
+    if s.verdict is None or not s.verdict.tries:
+        return ""
+    return f"{clip(s.judge, 60)} survived {s.verdict.survived} of {s.verdict.tries} draws"
 
 
 def _words(s: Scenario) -> dict[str, str] | None:
@@ -84,7 +86,7 @@ def _fate(driven: Driven, s: Scenario) -> dict[str, Any]:
 def _parameter(p: Parameter, s: Scenario, driven: Sequence[Driven]) -> dict[str, str]:
     marks = marks_of(p.name, s.verdict.drawn if s.verdict else {}, "expert")
     drawn = [(d.label, draw, survived) for d in driven for draw, survived in d.of(s.name).draws]
-    tips = [f"expert survived with {mark.value:.4g}" for mark in marks]
+    tips = [f"{s.judge} survived with {mark.value:.4g}" for mark in marks]
     for label, draw, survived in drawn:
         own = marks_of(p.name, draw, "survived" if survived else "failed")
         marks += own

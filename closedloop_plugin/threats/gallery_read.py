@@ -63,6 +63,7 @@ class Scenario:
     route: tuple[str, str] | None = None  # suite, id
     transcript: Transcript | None = None
     verdict: Verdict | None = None
+    judge: str = "expert"  # who drove for the verdict
     troubles: tuple[str, ...] = ()
 
     @property
@@ -158,9 +159,23 @@ def _scenario(
     state, verdict = _judged(digest, _entry(checked, troubles), last)
     reason = verdict.reason if verdict and not verdict.passed else ""
     return Scenario(
-        name, state, reason, left_out, content.decode("utf-8", errors="replace"), digest, route_named(program), kept,
-        verdict, tuple(troubles),
+        name, state, reason, left_out, content.decode("utf-8", errors="replace"), digest, _route(program, troubles),
+        kept, verdict, _judge(checked, digest), tuple(troubles),
     )  # fmt: skip
+
+
+def _judge(checked: Any, digest: str) -> str:
+    """By check.json's entry of this very program; `generate` knows but the expert."""
+    mine = isinstance(checked, dict) and checked.get("program_sha256") == digest
+    return str(checked.get("judge") or "expert").removesuffix(" (privileged)") if mine else "expert"
+
+
+def _route(program: File, troubles: list[str]) -> tuple[str, str] | None:
+    try:
+        return route_named(program)
+    except Ad2Error as exc:
+        troubles.append(f"its route cannot be read: {str(exc).replace(f'{program}: ', '')}")
+        return None
 
 
 def _judged(digest: str, checked: tuple[str, Verdict | None], last: Attempt | None) -> tuple[State, Verdict | None]:

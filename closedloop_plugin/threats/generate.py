@@ -21,13 +21,17 @@ from closedloop_plugin.runner.task import episode_seed
 from closedloop_plugin.suites import Suite
 from closedloop_plugin.threats.base import Fuser, Teller, Wish
 from closedloop_plugin.threats.check import Program, check, write_verdicts
-from closedloop_plugin.threats.folder import ThreatFolder, failed_technically
+from closedloop_plugin.threats.folder import ThreatFolder, failed_technically, speakable
 from closedloop_plugin.threats.interview import interview
+from closedloop_plugin.threats.reading import short
 from closedloop_plugin.threats.transcript import Transcript, Verdict
+from closedloop_plugin.threats.verdict_files import read_verdicts
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import Ad2Error
 
 AT_ONCE = 32  # wishes in one call of the fuser: what a kill -9 may lose
+NAME = 80  # characters of a suite's name, see program_suites
 
 
 @dataclass(frozen=True)
@@ -63,19 +67,33 @@ class Made:
 
 def generate(job: Job, teller: Teller, fuser: Fuser) -> Made:
     """Make what is lacking. Ad2Error for what the user must mend; what is made until then stays."""
+    _speakable(job)
     folder = ThreatFolder(job.folder)
     with locked(job.folder):
         asked = _asked(job, teller, fuser)  # now: what endpoints say of themselves changes while they are used
         folder.begin(asked)
         failures = _interviews(job, folder, teller)
         transcripts = {r.id: t for r in job.routes if (t := folder.transcript(r.id)) is not None}
+        _adopt(folder, transcripts)
         for number in range(job.attempts):
             _attempts(job, folder, fuser, transcripts, number)
-            if not job.checked or not _check(job, folder, transcripts):
+            if job.checked:
+                _check(job, folder, transcripts)
+            if not any(_unsound(t) for t in transcripts.values()):
                 break
         made = Made(transcripts, *_outcome(job, transcripts, failures))
         folder.write_index(_index(job, asked, made))
     return made
+
+
+def _speakable(job: Job) -> None:
+    """Before hours of work: a program names suite and route in one line, files are named by the route."""
+    wrong = next((r.id for r in job.routes if not speakable(job.suite.name, r.id)), None)
+    if wrong is not None:
+        raise Ad2Error(
+            f"route {wrong!r} of suite {job.suite.name!r}: a program names both as SUITE:ID. Rename the route file (no "
+            "spaces, quotes, colons), or the id (letters, digits, '_', '-', '.', at most 80)"
+        )
 
 
 def _asked(job: Job, teller: Teller, fuser: Fuser) -> dict[str, Any]:
@@ -148,8 +166,8 @@ def _parts(items: Sequence[Transcript], size: int) -> Iterator[Sequence[Transcri
 # -- checking ------------------------------------------------------------------------------------------------------
 
 
-def _check(job: Job, folder: ThreatFolder, transcripts: dict[str, Transcript]) -> bool:
-    """Judge every scenario that has no verdict; whether any route is left that another attempt could help."""
+def _check(job: Job, folder: ThreatFolder, transcripts: dict[str, Transcript]) -> None:
+    """Judge every scenario that has no verdict."""
     routes = {r.id: r for r in job.routes}
     open_ones = [(t, t.last.spec) for t in transcripts.values() if t.last and t.last.spec and t.last.verdict is None]
     if open_ones:
@@ -162,8 +180,23 @@ def _check(job: Job, folder: ThreatFolder, transcripts: dict[str, Transcript]) -
             judged = _judged(transcript, verdicts[transcript.route])
             folder.keep(judged)
             transcripts[transcript.route] = judged
-        write_verdicts(job.folder, _verdicts(transcripts))
-    return any(_unsound(t) for t in transcripts.values())
+    lacking = _unwritten(folder, transcripts)
+    if lacking:
+        write_verdicts(job.folder, lacking)
+
+
+def _adopt(folder: ThreatFolder, transcripts: dict[str, Transcript]) -> None:
+    """Take over what `ad2 threats check` has found since, and write programs again that are gone."""
+    there = read_verdicts(folder.path)
+    for route, transcript in transcripts.items():
+        folder.restore(transcript)
+        last, found = transcript.last, there.get(route, {})
+        if last is None or last.verdict is not None or not last.program_sha256:
+            continue
+        if found.get("program_sha256") == last.program_sha256:
+            verdict = Verdict.model_validate({k: v for k, v in found.items() if k in Verdict.model_fields})
+            transcripts[route] = _judged(transcript, verdict)
+            folder.keep(transcripts[route])
 
 
 def _judged(transcript: Transcript, verdict: Verdict) -> Transcript:
@@ -171,8 +204,17 @@ def _judged(transcript: Transcript, verdict: Verdict) -> Transcript:
     return transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]})
 
 
-def _verdicts(transcripts: Mapping[str, Transcript]) -> dict[str, Verdict]:
-    return {t.route: t.last.verdict for t in transcripts.values() if t.last and t.last.verdict}
+def _unwritten(folder: ThreatFolder, transcripts: Mapping[str, Transcript]) -> dict[str, Verdict]:
+    """Verdicts that check.json has not, or has of an earlier attempt, also after a kill -9 before it was written. Not
+    those of programs that were edited since: `ad2 threats check` judges them."""
+    there = read_verdicts(folder.path)
+    found = {}
+    for route, last in ((t.route, t.last) for t in transcripts.values()):
+        if last is None or last.verdict is None or folder.program_sha(route) != last.program_sha256:
+            continue
+        if there.get(route, {}).get("program_sha256") != last.program_sha256:
+            found[route] = last.verdict
+    return found
 
 
 def _unsound(transcript: Transcript) -> bool:
@@ -210,7 +252,7 @@ def _index(job: Job, asked: Mapping[str, Any], made: Made) -> dict[str, Any]:
         return {k: v for k, v in before.get(name, {}).items() if k not in mine}
 
     return {
-        "name": f"threat {job.suite.name} ({asked['agent'].get('name', '?')})",
+        "name": short(f"threat {job.suite.name} ({asked['agent'].get('name', '?')})", NAME),
         "base_file": str(job.base_file.absolute()) if job.base_file else None,
         "asked": asked,
         "finished": True,

@@ -38,11 +38,13 @@ def about(found: Suite) -> dict[str, Any]:
     """
     folder = threats_folder()
     index = index_of(folder)
+    asked = index.get("asked")
+    made: dict[str, Any] = asked if isinstance(asked, dict) else {}
     return {
         "folder": str(folder),
         "suite": found.name,
         "sha256": found.sha256,
-        **{name: index.get(name) for name in ("agent", "fuser", "base", "seed", "version")},
+        **{name: made.get(name) for name in ("agent", "fuser", "base", "seed", "version")},
         "scenarios": len(found.routes),
         "left_out": len(found.left_out),
     }

@@ -43,7 +43,7 @@ class Behaviour(StrEnum):
     BRAKE_HARD = "brake_hard"  # ahead in the ego's lane, brakes to a standstill
     SLOW_AHEAD = "slow_ahead"  # ahead in the ego's lane, much slower than the ego
     CROSS = "cross"  # crosses the road from its edge
-    RUN_LIGHT = "run_light"  # crosses the junction without the right to
+    RUN_LIGHT = "run_light"  # crosses the junction and gives way to nobody
     TURN_ACROSS = "turn_across"  # oncoming, turns left across the ego's way in the junction
     ONCOMING = "oncoming"  # comes along the ego's own lane
     OPEN_DOOR = "open_door"  # parked at the edge, opens its door into the lane
@@ -275,8 +275,9 @@ ON_FOOT = {Adversary.PEDESTRIAN: 4.0, Adversary.CHILD: 4.0, Adversary.ANIMAL: 12
 
 
 class ThreatSpec(_Closed):
-    """One threat. `speed_mps`: the adversary's while it acts (hidden_stop: of the vehicle that hides it). `stays_s`:
-    how long it keeps standing, its door open, or riding slowly."""
+    """One threat. `speed_mps`: the adversary's while it acts (hidden_stop: of the vehicle that hides it); a template
+    keeps it within what makes the behaviour a threat on a road of that limit. `stays_s`: how long it keeps standing,
+    its door open, or riding slowly."""
 
     adversary: Adversary
     behaviour: Behaviour

@@ -20,6 +20,7 @@ from closedloop_plugin.runner.episode import PROGRAM_ENDED
 from closedloop_plugin.state import EndReason
 from closedloop_plugin.threats.spec import Adversary, Behaviour, ThreatSpec
 from closedloop_plugin.threats.transcript import Verdict
+from lmms_eval_ad2.errors import DataError
 
 NEAR_M = 30.0  # from the ego's centre to the actor's: what acts farther away endangers nobody
 MOVED_M = 0.5
@@ -93,7 +94,12 @@ def draw_of(record: EpisodeRecord, folder: File, spec: ThreatSpec | None = None)
     if acted is None or not file.is_file():
         return Draw(record, moves=moves)
     kind = None if spec is None else KINDS.get(spec.adversary, spec.adversary.value)
-    return Draw(record, nearest_since(json.loads(file.read_bytes()), acted, kind, moves), moves)
+    try:
+        reach = nearest_since(json.loads(file.read_bytes()), acted, kind, moves)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as exc:
+        hint = f"Remove {folder}: everything is driven anew"
+        raise DataError(file, None, "file", "a track as `ad2 drive run` writes it", repr(exc), hint) from exc
+    return Draw(record, reach, moves)
 
 
 def of_scenario(name: str, role: str) -> bool:
@@ -180,7 +186,7 @@ def _no_act(draws: Sequence[Draw], n: str) -> str:
     if any(d.triggered for d in draws):
         return f'triggered, but never acts {n}: no event "act" ({way})'
     if all(d.record.score_route >= 99 for d in draws):
-        return f'never triggered {n}: the ego went its whole way, and there was no event "trigger"'
+        return f'never triggered {n}: the ego went its whole way, and there was no event "trigger" or "act"'
     return f"never triggered {n}: the ego did not get to where it begins ({way})"
 
 

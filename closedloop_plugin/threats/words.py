@@ -9,30 +9,32 @@ ACTS = {
     Behaviour.BRAKE_HARD: "drives ahead of the ego and brakes to a standstill",
     Behaviour.SLOW_AHEAD: "goes slowly ahead of the ego in its lane",
     Behaviour.CROSS: "crosses the road from the {side}",
-    Behaviour.RUN_LIGHT: "crosses the junction from {from_side} without the right to",
+    Behaviour.RUN_LIGHT: "crosses the junction from {from_side} and gives way to nobody",
     Behaviour.TURN_ACROSS: "comes from the far arm and turns across the ego's way",
     Behaviour.ONCOMING: "comes towards the ego in the ego's own lane",
     Behaviour.OPEN_DOOR: "is parked at the edge and opens its door into the lane",
     Behaviour.BLOCK: "stands in the ego's lane",
-    Behaviour.TAILGATE: "follows the ego much too closely",
+    Behaviour.TAILGATE: "follows the ego much too closely while a car ahead slows down",
     Behaviour.HIDDEN_STOP: "stands in the lane, and the {occluder} that hides it swerves away late",
     Behaviour.EMERGENCY_PASS: "comes from behind with its siren on and wants to pass",
 }
-PLURAL = {"cones": "Cones", "debris": "Debris"}
+NO_ARTICLE = {"cones": "Cones", "debris": "Debris"}
+NAMES = {"police": "police car", "firetruck": "fire truck"}
+LIES = {"cones": ("stands", "stand"), "debris": ("stands", "lies")}
 
 
 def sentence(spec: ThreatSpec) -> str:
     """One or two sentences; plain ASCII without quotes or backslashes."""
     who = spec.adversary.value
-    begin = PLURAL.get(who) or f"{'An' if who[0] in 'aeiou' else 'A'} {who}"
+    begin = NO_ARTICLE.get(who) or f"{'An' if who[0] in 'aeiou' else 'A'} {NAMES.get(who, who)}"
     side = spec.place.side.value
     act = ACTS[spec.behaviour].format(
         side=side,
         from_side="the far arm" if spec.place.side is Side.OPPOSITE else f"the {side}",
         occluder=spec.occluder.value,
     )
-    if who == "cones":
-        act = act.replace("stands", "stand", 1)
+    if who in LIES:
+        act = act.replace(*LIES[who], 1)
     text = f"{begin} {act}{_where(spec)}"
     if spec.occluder is not Occluder.NONE and spec.behaviour is not Behaviour.HIDDEN_STOP:
         text += f", hidden by {_cover(spec.occluder)}"
@@ -45,7 +47,7 @@ def _where(spec: ThreatSpec) -> str:
     if spec.behaviour in (Behaviour.RUN_LIGHT, Behaviour.TURN_ACROSS):
         return ""
     behind = spec.road is RoadKind.JUNCTION
-    return f", {_span(spec.place.ahead_m)} m {'behind the junction' if behind else 'on'}"
+    return f", {_span(spec.place.ahead_m)} m {'after the junction' if behind else 'on'}"
 
 
 def _cover(cover: Occluder) -> str:
@@ -68,5 +70,5 @@ def _sky(spec: ThreatSpec) -> str:
     if c.fog_density is not None and c.fog_density.middle > 15:
         said.append("thick fog" if c.fog_density.middle > 45 else "fog")
     if spec.ego_light is not Light.CYCLE:
-        said.append(f"the ego's light is {spec.ego_light.value} first")
+        said.append(f"the ego's light {'stays green' if spec.ego_light is Light.GREEN else 'is red first'}")
     return ", ".join(said).capitalize()

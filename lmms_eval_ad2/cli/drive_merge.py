@@ -53,5 +53,6 @@ def _scores(out: Path, records: list[EpisodeRecord]) -> str:
     except Ad2Error:
         found = None
     if not records or found is None or found.sha256 != identity["suite_sha256"]:
-        return f"scores: ad2 drive score {out} --routes ROUTES.xml"
+        what = f"the route file, or folder of programs, of suite {identity['suite']}"
+        return f"scores: ad2 drive score {out} --routes FILE|DIR ({what})"
     return "\n" + report(records, found.routes, profile(identity["profile"]), repetitions)

@@ -70,17 +70,8 @@ def _heading(about: Sequence[Mapping[str, Any]], markdown: bool) -> str:
 
 def _ours(found: Comparison, about: Sequence[Mapping[str, Any]], markdown: bool) -> str:
     drop = "drop" if about[0]["name"] != "A" else "A - B"
-    headers = [
-        "score",
-        "n",
-        str(about[0]["name"]),
-        str(about[1]["name"]),
-        drop,
-        f"{drop} in %",
-        "p",
-        "p (Holm)",
-        "test",
-    ]
+    names = [textwrap.fill(str(side["name"]), HEAD) for side in about]
+    headers = ["score", "n", *names, drop, f"{drop} in %", "p", "p (Holm)"]
     body = [_cells(row) for row in found.rows if not row.reason]
     if markdown:
         headers, body = [tables.escape(h) for h in headers], [[tables.escape(c) for c in line] for line in body]

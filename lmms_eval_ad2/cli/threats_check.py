@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -75,9 +76,8 @@ def run(args: argparse.Namespace) -> int:
         require("carla", "its Scenic model")
     programs = _of_folder(folder, args) if folder else _of_files(args)
     index = index_of(folder) if folder else {}
-    asked = index.get("asked")
-    asked = asked if isinstance(asked, dict) else {}
-    seed = int(asked.get("seed", 0)) if args.seed is None else args.seed
+    asked = _asked(folder, index)
+    seed = asked.get("seed", 0) if args.seed is None else args.seed
     rules = profile(args.profile or str(asked.get("profile", "bench2advlm")))
     out = args.out or (folder / "check" if folder else _home(args))
     routes = [p.route for p in programs if p.route]
@@ -111,6 +111,11 @@ def _checked(args: argparse.Namespace) -> Path | None:
         if not path.exists():
             raise Ad2Error(f"{path}: no such file" + ("" if path.suffix else " or folder"))
     folders = [path for path in args.paths if path.is_dir()]
+    if folders and not os.access(folders[0], os.W_OK):  # now, not after everything was driven
+        raise Ad2Error(f"{folders[0]}: check.json cannot be written there; mend its permissions, or check a copy")
+    for path in args.paths:
+        if path.suffix != ".scenic" and path not in folders:
+            raise Ad2Error(f"{path}: not a program; expected *.scenic, or a folder of them")
     if folders and len(args.paths) > 1:
         raise Ad2Error(f"{folders[0]}: a folder is checked alone; expected one folder, or programs")
     if args.route and args.map:
@@ -118,6 +123,17 @@ def _checked(args: argparse.Namespace) -> Path | None:
     if folders and (args.route or args.map):
         raise Ad2Error("--route and --map are for single programs; those of a folder name their routes")
     return folders[0] if folders else None
+
+
+def _asked(folder: Path | None, index: Mapping[str, Any]) -> dict[str, Any]:
+    """What the folder was generated with; {} for one's own programs."""
+    from lmms_eval_ad2.errors import DataError
+
+    asked = index.get("asked")
+    found = dict(asked) if isinstance(asked, dict) else {}
+    if folder and type(found.get("seed", 0)) is not int:
+        raise DataError(folder / "suite.json", None, "asked.seed", "a whole number", found["seed"])
+    return found
 
 
 def _of_folder(folder: Path, args: argparse.Namespace) -> list[Program]:
@@ -140,6 +156,8 @@ def _of_files(args: argparse.Namespace) -> list[Program]:
         try:
             route = route_of(file, args.route)
         except Ad2Error as exc:
+            if args.route:  # not the program's fault
+                raise
             found[name] = Program(name, file, problem=str(exc))
             continue
         if route is not None and args.map:

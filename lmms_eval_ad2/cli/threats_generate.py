@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
     from closedloop_plugin.agents.make import cameras_of
     from closedloop_plugin.profiles import profile
-    from closedloop_plugin.routes import select
+    from closedloop_plugin.routes import select, sha256
     from closedloop_plugin.suites import suite
     from closedloop_plugin.threats.generate import Job
     from lmms_eval_ad2.cli.drive_order import towns_of, world_of
@@ -117,7 +117,7 @@ def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
     return Job(
         args.out, found, routes, world_of(args.world), rules,
         cameras_of(args.camera + (f"@{args.size}" if args.size else ""), rules),
-        base_file=file if file.is_file() else None,
+        base_file=file if file.is_file() and sha256(file) == found.sha256 else None,  # not a file called "demo"
         towns=towns_of(args.towns, found.routes, routes), seed=args.seed, frames=args.frames, workers=args.workers,
         attempts=args.attempts, tries=args.tries, checked=not args.no_check, prompts_sha256=prompts_sha256,
     )  # fmt: skip

@@ -108,6 +108,10 @@ def test_a_route_from_outside_wins_and_a_map_needs_none(tmp_path: Path, capsys: 
         (["empty"], r"empty: no scenario programs there"),
         (["mine/fine.scenic", "other/fine.scenic"], r"another program has the same name"),
         (["mine", "--profile", "nobody"], r"nobody"),
+        (["mine/fine.scenic", "--route", "demo:9"], r"no such route: 9"),
+        (["mine/fine.scenic", "--route", "demo"], r"--route demo: expected SUITE:ID"),
+        (["mine/notes.txt"], r"notes\.txt: not a program; expected \*\.scenic"),
+        (["odd"], r"odd/suite\.json: field 'asked\.seed': expected a whole number, found 'abc'"),
     ],
 )
 def test_what_cannot_be_checked_is_one_line(
@@ -116,6 +120,8 @@ def test_what_cannot_be_checked_is_one_line(
     for name in ("mine", "other"):
         write(tmp_path / name, fine=FINE)
     write(tmp_path / "empty")
+    (tmp_path / "mine" / "notes.txt").write_text("a list")
+    (write(tmp_path / "odd", fine=FINE) / "suite.json").write_text('{"asked": {"seed": "abc"}}')
     monkeypatch.chdir(tmp_path)
     assert check(*words) == 2
     error = capsys.readouterr().err.strip()

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from closedloop_plugin.threats.draft import Draft
-from closedloop_plugin.threats.spec import Adversary, Behaviour, Lane
+from closedloop_plugin.threats.spec import Adversary, Behaviour, Interval, Lane, Occluder
 from closedloop_plugin.threats.templates import covers
 from closedloop_plugin.threats.templates.standing import block, open_door
 
 OFF = {Lane.ROADSIDE: 1.4, Lane.PAVEMENT: 3.4}  # m outside the last lane where they wait
+LEAST_MPS = 2.0  # over the junction: who crawls is not through before the episode's end
 BEYOND_COVER = 0.9  # m between who waits on the pavement and what hides it
 
 
@@ -21,9 +22,7 @@ def cross(draft: Draft) -> None:
     due, by = draft.due()
     pace = draft.free("pace", covers.given(spec.speed_mps), "m/s", "across the road")
     cls = "Wheeled" if spec.adversary is Adversary.BICYCLE else "Walker"
-    off = OFF[spec.place.lane]
-    if spec.place.lane is Lane.PAVEMENT:
-        off = max(off, 0.4 + covers.breadth(spec.occluder) + BEYOND_COVER)
+    off = waits_off(spec.place.lane, spec.occluder)
     draft.add(
         f"where = {where}",
         f'path = rail_across(where, "{side}", {off:g})',
@@ -31,6 +30,11 @@ def cross(draft: Draft) -> None:
         f"    with behavior StepOut(where, {due}, {by}, {pace})",
     )
     covers.at_edge(draft, side)
+
+
+def waits_off(lane: Lane, cover: Occluder) -> float:
+    """Metres outside the last lane where who crosses waits: on the pavement, beyond what hides them."""
+    return OFF[lane] if lane is Lane.ROADSIDE else max(OFF[lane], 0.4 + covers.breadth(cover) + BEYOND_COVER)
 
 
 def run_light(draft: Draft) -> None:
@@ -48,7 +52,9 @@ def turn_across(draft: Draft) -> None:
 def _through_junction(draft: Draft) -> None:
     spec = draft.spec
     due, by = draft.due()
-    pace = draft.free("pace", covers.given(spec.speed_mps), "m/s", "over the junction, less in bends")
+    given = covers.given(spec.speed_mps)
+    fast_enough = Interval(low=max(given.low, LEAST_MPS), high=max(given.high, LEAST_MPS))
+    pace = draft.free("pace", fast_enough, "m/s", "over the junction, less in bends")
     siren = ', with lamps {"siren"}' if spec.adversary in covers.SERVICES else ""
     draft.add(
         f"path = rail_before(line, meet, {pace}, {due}, {by})",

@@ -27,8 +27,10 @@ SPEC = {
     "description": "the van ahead brakes",
 }  # fmt: skip
 INDEX = {
-    "name": "threat demo (lmms-tiny)", "base": "demo", "agent": {"name": "lmms-tiny"}, "fuser": {"name": "rules"},
-    "seed": 4, "version": "9", "finished": True, "left_out": {"103": "the expert cannot survive it"},
+    "name": "threat demo (lmms-tiny)", "finished": True, "left_out": {"103": "the expert cannot survive it"},
+    "asked": {
+        "base": "demo", "agent": {"name": "lmms-tiny"}, "fuser": {"name": "rules"}, "seed": 4, "version": "9",
+    },
 }  # fmt: skip
 
 

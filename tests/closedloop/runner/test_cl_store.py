@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cl_runs import IDENTITY, SUITE, essence, plan, run_into, tasks
@@ -62,6 +63,27 @@ def test_a_broken_line_in_the_middle_is_named_and_nothing_is_cut(tmp_path: Path)
     with pytest.raises(DataError, match=r"episodes.jsonl, row 1"):
         opened(tmp_path)
     assert (tmp_path / "episodes.jsonl").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("events", [["soon", "act"]]),
+        ("events", [[1.0]]),
+        ("events", [[1.0, 2]]),
+        ("events", 3),
+        ("places", [{"kind": ["x"], "time_s": 1.0, "x": 0.0, "y": 0.0}]),
+        ("places", [{"kind": "collisions_vehicle", "time_s": 1.0}]),
+        ("places", ["here"]),
+        ("drawn", ["pace"]),
+        ("margins", None),
+    ],
+)
+def test_a_field_of_another_form_is_told_where_the_file_is_read(tmp_path: Path, field: str, value: Any) -> None:
+    changed = json.loads(record(0).to_json()) | {field: value}
+    (tmp_path / "episodes.jsonl").write_text(record(1).to_json() + "\n" + json.dumps(changed) + "\n")
+    with pytest.raises(DataError, match=r"episodes.jsonl, row 2: .*Remove the line"):
+        read_records(tmp_path)
 
 
 def test_another_run_is_refused_and_each_difference_named(tmp_path: Path) -> None:

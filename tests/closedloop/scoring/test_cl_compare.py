@@ -98,7 +98,7 @@ def test_collisions_per_kilometre_are_a_ratio_of_sums() -> None:
 def test_abilities_go_by_the_standard_routes_type_and_skill_is_their_mean() -> None:
     types = [BRAKES, OVERTAKES, MERGES, GIVES, SIGNS]
     a = [played(t, scenario=t, scenario_name=f"{t}_1", junctions_passed=1) for t in types]
-    b = [played(t, 50.0, scenario="Threat", scenario_name="Threat_1", junctions_passed=1) for t in types]
+    b = [played(t, 50.0, scenario="Threat", scenario_name=f"{t}_1", junctions_passed=1) for t in types]
     found = compare(*sides(a, b))
     assert (row(found, "Emergency_Brake").a, row(found, "Emergency_Brake").b) == (100.0, 0.0)
     assert (row(found, "Traffic_Signs").a, row(found, "Traffic_Signs").b) == (100.0, 50.0)  # half for the junction test
@@ -106,7 +106,7 @@ def test_abilities_go_by_the_standard_routes_type_and_skill_is_their_mean() -> N
     assert (skill.a, skill.b, skill.n) == (100.0, 10.0, 5)
     assert skill.ci_drop is None  # an ability with one route has no spread
     assert skill.p_value == 0.0625  # 2 of 2^5 flips
-    untested = compare(*sides(a, [*b[:4], played(SIGNS, 50.0)]))
+    untested = compare(*sides(a, [*b[:4], played(SIGNS, 50.0, scenario_name=f"{SIGNS}_1")]))
     assert (row(untested, "Traffic_Signs").b, row(untested, "Traffic_Signs").a) == (0.0, 100.0)
     assert any("lack the junction test" in note for note in untested.notes)
     without = row(compare(*sides(a[:4], b[:4])), "skill_score")
@@ -116,7 +116,9 @@ def test_abilities_go_by_the_standard_routes_type_and_skill_is_their_mean() -> N
 def test_skill_score_has_an_interval_where_every_ability_has_two_routes() -> None:
     types = [BRAKES, OVERTAKES, MERGES, GIVES, SIGNS]
     a = [played(f"{t}{k}", scenario=t, scenario_name=t, junctions_passed=1) for t in types for k in (1, 2)]
-    b = [played(r.route_id, 50.0 if r.route_id[-1] == "1" else 100.0, junctions_passed=1) for r in a]
+    b = [
+        played(r.route_id, 50.0 * int(r.route_id[-1]), scenario_name=r.scenario_name, junctions_passed=1) for r in a
+    ]
     skill = row(compare(*sides(a, b)), "skill_score")
     assert (skill.a, skill.b) == (100.0, pytest.approx((4 * 50.0 + 75.0) / 5))
     assert skill.ci_drop is not None and skill.ci_drop[0] < skill.drop < skill.ci_drop[1]  # type: ignore[operator]
@@ -152,6 +154,16 @@ def test_a_failed_repetition_leaves_the_others_of_its_route() -> None:
 def test_runs_without_a_common_route_are_refused() -> None:
     with pytest.raises(Ad2Error, match=r"no route in common.*1 only in standard; 1 only in threat"):
         compare(*sides([played("1")], [played("cut_in")]))
+
+
+def test_two_routes_of_one_id_are_no_pair() -> None:
+    a = [played("1"), played("2"), played("3")]
+    b = [played("1", 50.0), played("2", 0.0, town="Town05"), played("3", 0.0, scenario_name="Accident_7")]
+    found = compare(*sides(a, b))
+    assert (list(found.routes), row(found, "driving_score").b) == (["1"], 50.0)
+    assert found.left_out == {"on another route under the same id": ["2", "3"]}
+    with pytest.raises(Ad2Error, match="2 on another route under the same id"):
+        compare(*sides(a[1:], b[1:]))
 
 
 def test_margins_where_both_have_them() -> None:

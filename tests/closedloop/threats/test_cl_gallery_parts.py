@@ -72,6 +72,26 @@ def test_broken_pictures_and_transcripts_are_said(tmp_path: Path) -> None:
     assert str(tmp_path) not in gallery.page(gallery_read.read(tmp_path))
 
 
+def test_a_program_whose_route_cannot_be_read_is_a_card_with_a_word(tmp_path: Path) -> None:
+    (tmp_path / "fine.scenic").write_text('param route = "demo:102"\n')
+    (tmp_path / "two.scenic").write_text('param route = "demo:101"\nparam route = "demo:102"\n')
+    fine, two = gallery_read.read(tmp_path).scenarios
+    assert (fine.route, fine.troubles, two.route) == (("demo", "102"), (), None)
+    assert "names two routes" in two.troubles[0] and str(tmp_path) not in two.troubles[0]
+
+
+def test_who_survived_is_who_drove_for_the_check(tmp_path: Path) -> None:
+    text = 'param route = "demo:102"\n'
+    (tmp_path / "mine.scenic").write_text(text)
+    entry = {
+        "passed": True, "compiles": True, "runs": True, "acts": True, "tries": 2, "survived": 1,
+        "program_sha256": sha256(text.encode()).hexdigest(), "judge": "steer only (privileged)",
+    }  # fmt: skip
+    (tmp_path / "check.json").write_text(json.dumps({"mine": entry}))
+    told = Reader(gallery.page(gallery_read.read(tmp_path))).flat
+    assert "steer only survived 1 of 2 draws" in told and "expert" not in told
+
+
 def test_a_folder_of_ones_own_programs(tmp_path: Path) -> None:
     (tmp_path / "mine.scenic").write_text('"""A dog\nruns <b>.\n\nMore."""\nparam route = "demo:102"\nego = new Car\n')
     told = Reader(gallery.page(gallery_read.read(tmp_path)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,9 +22,10 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.suites import suite
 from closedloop_plugin.threats.base import Moment, Wish
 from closedloop_plugin.threats.folder import ThreatFolder
-from closedloop_plugin.threats.generate import Job, generate
+from closedloop_plugin.threats.generate import Job, Made, generate
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchange, Transcript
+from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchange, Transcript, Verdict
+from closedloop_plugin.threats.verdict_files import read_verdicts, write_verdicts
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 RULES = profile("bench2advlm")
@@ -85,14 +87,31 @@ class Scripted:
         return {"name": self.name}
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job_in(folder: Path) -> Job:
     demo = suite("demo")
     return Job(
-        tmp_path / "threats", demo, demo.routes[:2],
-        Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": tmp_path / "maps"}),
+        folder / "threats", demo, demo.routes[:2],
+        Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"}),
         RULES, cameras_of("front@160x90", RULES), workers=2, checked=False, quiet=True,
     )  # fmt: skip
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return job_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Made]:
+    once = job_in(tmp_path_factory.mktemp("once"))
+    return once.folder, generate(once, Told(), Scripted({}))
+
+
+@pytest.fixture
+def made(job: Job, made_once: tuple[Path, Made]) -> Made:
+    """In the job's folder, as after a first start: both routes, unchecked."""
+    shutil.copytree(made_once[0], job.folder)
+    return made_once[1]
 
 
 def test_every_route_gets_a_program_with_its_transcript_and_frame(job: Job) -> None:
@@ -113,8 +132,7 @@ def test_every_route_gets_a_program_with_its_transcript_and_frame(job: Job) -> N
     assert [r.id for r in suite(str(job.folder)).routes] == ["101", "102"]
 
 
-def test_the_same_command_asks_nobody_twice(job: Job) -> None:
-    generate(job, Told(), Scripted({}))
+def test_the_same_command_asks_nobody_twice(job: Job, made: Made) -> None:
     before = {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
     again, fuser = Told(), Scripted({})
     generate(job, again, fuser)
@@ -161,8 +179,79 @@ def test_an_unsound_scenario_is_made_anew(job: Job) -> None:
     assert json.loads((job.folder / "check.json").read_text())["101"]["passed"] is True
 
 
-def test_another_agent_needs_another_folder(job: Job) -> None:
-    generate(job, Told(), Scripted({}))
+def test_a_refusal_is_made_anew_without_a_check_too(job: Job) -> None:
+    made = generate(replace(job, routes=job.routes[:1]), Told(), Scripted({"101": ["no", "no", BRAKE]}))
+    assert not made.failed and [bool(a.spec) for a in made.transcripts["101"].attempts] == [False, False, True]
+
+
+PASSED = Verdict(passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=1, survived=1)
+
+
+def judged(job: Job, made: Made, verdict: Verdict) -> None:
+    """As after a kill -9 between the transcript's verdict and check.json."""
+    transcript = made.transcripts["101"]
+    last = transcript.attempts[-1].model_copy(update={"verdict": verdict})
+    ThreatFolder(job.folder).keep(transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]}))
+
+
+def test_check_json_is_written_after_a_kill_before_it(job: Job, made: Made) -> None:
+    one = replace(job, routes=job.routes[:1])
+    judged(one, made, PASSED)
+    assert read_verdicts(job.folder) == {}
+    generate(replace(one, checked=True), Told(), Scripted({}))
+    assert read_verdicts(job.folder)["101"]["passed"] is True
+
+
+def test_the_verdict_of_an_edited_program_is_not_the_generated_ones(job: Job, made: Made) -> None:
+    one = replace(job, routes=job.routes[:1])
+    judged(one, made, PASSED)
+    file = job.folder / "scenarios" / "101.scenic"
+    file.write_text(file.read_text() + "# by hand\n")
+    generate(replace(one, checked=True), Told(), Scripted({}))
+    assert read_verdicts(job.folder) == {} and file.read_text().endswith("# by hand\n")
+
+
+def test_what_threats_check_found_since_is_taken_over(job: Job, made: Made) -> None:
+    """Generated unchecked, checked by the other command, started again: unsound ones are left out, or made anew."""
+    one = replace(job, routes=job.routes[:1], attempts=1)
+    write_verdicts(job.folder, {"101": Verdict(passed=False, compiles=True, reason="nobody acted")})
+    assert generate(one, Told(), Scripted({})).unsound == {"101": "nobody acted"}
+    assert json.loads((job.folder / "suite.json").read_text())["left_out"] == {"101": "nobody acted"}
+    again = generate(replace(one, attempts=2), Told(), Scripted({}))
+    assert not again.unsound and [a.number for a in again.transcripts["101"].attempts] == [0, 1]
+
+
+def test_a_program_that_is_gone_is_written_again(job: Job, made: Made) -> None:
+    file = job.folder / "scenarios" / "101.scenic"
+    text = file.read_text()
+    file.unlink()
+    fuser = Scripted({})
+    generate(job, Told(), fuser)
+    assert file.read_text() == text and fuser.made == []
+
+
+@pytest.mark.parametrize(
+    ("suite_name", "route"),
+    [("my routes", "101"), ('a"\nimport os', "101"), ("a:b", "1"), ("demo", "../../x"), ("demo", 'x"'), ("demo", ".")],
+)
+def test_names_that_no_program_can_say_are_refused_first(job: Job, suite_name: str, route: str) -> None:
+    routes = [replace(job.routes[0], id=route)]
+    odd = replace(job, suite=replace(job.suite, name=suite_name), routes=routes)
+    with pytest.raises(Ad2Error, match="Rename the route file"):
+        generate(odd, Told(), Scripted({}))
+    assert not job.folder.exists()
+
+
+def test_a_long_name_of_a_model_leaves_a_suite_that_can_be_read(job: Job) -> None:
+    class Long(Told):
+        def describe(self) -> dict[str, Any]:
+            return {"name": "organisation/a-very-long-name-of-a-model-" * 3}
+
+    generate(job, Long(), Scripted({}))
+    assert len(suite(str(job.folder)).name) <= 80
+
+
+def test_another_agent_needs_another_folder(job: Job, made: Made) -> None:
     with pytest.raises(Ad2Error, match="other arguments: seed is 0 there and 1 here"):
         generate(replace(job, seed=1), Told(), Scripted({}))
 
@@ -181,16 +270,14 @@ def test_scenarios_of_ones_own_are_not_overwritten(job: Job) -> None:
         generate(job, Told(), Scripted({}))
 
 
-def test_a_broken_transcript_is_named(job: Job) -> None:
-    generate(job, Told(), Scripted({}))
+def test_a_broken_transcript_is_named(job: Job, made: Made) -> None:
     file = job.folder / "transcripts" / "101.json"
     file.write_text(file.read_text().replace('"brake_hard"', '"explode"'))
     with pytest.raises(DataError, match=r"101\.json: field 'attempts\.0\.spec\.behaviour'"):
         generate(job, Told(), Scripted({}))
 
 
-def test_a_frame_outside_of_the_folder_is_not_read(job: Job, tmp_path: Path) -> None:
-    made = generate(job, Told(), Scripted({}))
+def test_a_frame_outside_of_the_folder_is_not_read(job: Job, made: Made) -> None:
     kept = made.transcripts["101"]
     outside = kept.model_copy(update={"interview": kept.interview.model_copy(update={"frames": ["../../etc/passwd"]})})
     assert ThreatFolder(job.folder).images(outside) == ()

@@ -221,8 +221,23 @@ def test_what_fits_is_let_through() -> None:
         ),
         (
             {"adversary": "animal", "road": "junction", "ego_light": "red", "conditions": {"fog_density": 60}},
-            "An animal crosses the road from the right, 20 to 40 m behind the junction. "
+            "An animal crosses the road from the right, 20 to 40 m after the junction. "
             "Thick fog, the ego's light is red first.",
+        ),
+        (
+            {"adversary": "police", "behaviour": "emergency_pass", "place": {"side": "behind", "lane": "own",
+             "ahead_m": 20}, "speed_mps": [9, 12]},
+            "A police car comes from behind with its siren on and wants to pass, 20 m on.",
+        ),
+        (
+            {"adversary": "debris", "behaviour": "block", "place": {"side": "ahead", "lane": "own", "ahead_m": 20},
+             "speed_mps": None, "stays_s": 5},
+            "Debris lies in the ego's lane, 20 m on.",
+        ),
+        (
+            {"adversary": "truck", "behaviour": "run_light", "road": "junction", "speed_mps": 8,
+             "place": {"side": "left", "lane": "crossing_road", "ahead_m": 5}},
+            "A truck crosses the junction from the left and gives way to nobody.",
         ),
     ],
 )  # fmt: skip

@@ -17,6 +17,7 @@ from closedloop_plugin.state import EndReason
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.verdicts import Draw, Reach, draw_of, nearest_since, verdict_of
 from closedloop_plugin.worlds.base import Setup
+from lmms_eval_ad2.errors import DataError
 
 RULES = profile("bench2advlm")
 
@@ -100,6 +101,14 @@ def test_a_generated_threat_needs_its_own_adversary_and_its_move(tmp_path: Path)
     far = verdict_of([draw_of(record(), tmp_path, spec("block"))])
     assert (far.acts, far.passed) == (False, False)
     assert far.reason.endswith("within 30 m of the ego after that (at 2.0 s; nearest: cone at 44 m)")
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"bodies": 3}', '{"bodies": {}, "samples": [3]}'])
+def test_a_track_that_is_none_is_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / "tracks").mkdir()
+    (tmp_path / "tracks" / "x_rep0.json").write_text(text)
+    with pytest.raises(DataError, match=r"x_rep0\.json.*Remove .*: everything is driven anew"):
+        draw_of(record(), tmp_path)
 
 
 NEAR = Reach("car", 5.0, 1.0)
