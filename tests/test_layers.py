@@ -54,8 +54,21 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "runner": {"state", "frames", "path", "record", "routes", "profiles", "suites", "scoring", "show"} | BASES,
     # Makes, checks and searches scenarios by driving them: it stands above the loop, below harness and cli.
     "threats": {
-        "state", "frames", "path", "record", "routes", "profiles", "suites", "program_suites", "maps.base",
-        "worlds.base", "agents", "prompts", "runner", "scoring", "show",
+        "state",
+        "frames",
+        "path",
+        "record",
+        "routes",
+        "profiles",
+        "suites",
+        "program_suites",
+        "maps.base",
+        "worlds.base",
+        "agents",
+        "prompts",
+        "runner",
+        "scoring",
+        "show",
         "scenarios",  # what the programs that it writes are made of
     },
     "show": {"state", "frames", "path", "record", "maps.base"},

@@ -69,6 +69,8 @@ class Thing(PropBase):
 
 def option(name):
     """What the catalogue fixes for this scenario type."""
+    if stage.kind not in CATALOGUE:
+        raise ValueError("a program of the catalogue plays by its route's scenario type: drive the route itself")
     return CATALOGUE[stage.kind].options[name]
 
 # -- where -------------------------------------------------------------------------------------------------------------

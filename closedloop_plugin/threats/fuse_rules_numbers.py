@@ -31,7 +31,7 @@ SPAN = 18.0  # m: length of the interval of `ahead_m`, where there is room
 
 # Seconds from the ego to the meeting place when the adversary acts; who crosses: see _meeting.
 DUE: Mapping[Behaviour, Pair] = {
-    Behaviour.CUT_IN: (1.4, 3.0),
+    Behaviour.CUT_IN: (1.4, 2.6),
     Behaviour.BRAKE_HARD: (1.5, 3.5),
     Behaviour.SLOW_AHEAD: (2.0, 4.5),
     Behaviour.RUN_LIGHT: (1.6, 3.6),

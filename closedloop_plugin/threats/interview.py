@@ -76,18 +76,25 @@ def interview(
             failed: dict[str, str] = {}
 
             def over(result: Result) -> None:
-                moments = watcher.take(f"{result.record.route_id}_rep0")
-                if len(moments) == frames:
-                    asking.put(moments)
-                else:
-                    reason = result.record.reason or f"{len(moments)} of {frames} frames, then: {result.record.end}"
-                    failed[result.record.route_id] = short(reason, 500)
+                reason = _over(result, watcher, asking)
+                if reason:
+                    failed[result.record.route_id] = reason
                     bar.update()
-                asking.check()
 
             pool = Pool(_plan(world, teller, cameras, profile), Limits(workers), watcher, None, over)
             pool.run(tasks)
     return failed
+
+
+def _over(result: Result, watcher: _Watcher, asking: _Asking) -> str:
+    """A world has ended: its frames wait for the target, or there are too few, and the reason why comes back."""
+    moments = watcher.take(f"{result.record.route_id}_rep0")
+    whole = len(moments) == watcher.frames
+    if whole:
+        asking.put(moments)
+    asking.check()
+    lack = f"{len(moments)} of {watcher.frames} frames, then: {result.record.end}"
+    return "" if whole else short(result.record.reason or lack, 500)
 
 
 def _task(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 from collections.abc import Sequence
@@ -11,6 +12,9 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 
 COMMANDS = ("demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "threats", "doctor")
+
+# What a folder or file of the user's can be wrong with.
+THEIRS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -35,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader (head, less) went away
         sys.stderr.close()
         return 0
-    except (PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError) as exc:
+    except OSError as exc:
+        if exc.errno not in THEIRS:
+            raise
         print(f"error: {exc.filename}: {exc.strerror}; choose another place, or mend its permissions", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -25,7 +25,7 @@ The target is asked at three stages (perception, prediction, planning) about eac
 its answers into one threat, in a closed vocabulary; our templates make the program. A driver without words (expert,
 steer-only ...) is not asked but probed: what it does with a car, a pedestrian, a bend before it.
 
-exit code: 0 every route has a scenario that passes the check, 1 some have not (named), 2 nothing could be made"""
+exit code: 0 every route has a scenario that passes the check, 1 some have not (named), 2 it could not start or go on"""
 
 
 def register(parts: Any) -> None:

@@ -130,6 +130,16 @@ def test_what_cannot_be_checked_is_one_line(
     assert not (tmp_path / "mine" / "check").exists()
 
 
+def test_a_folder_that_cannot_be_written_is_told_before_anything_is_driven(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write(tmp_path / "mine", fine=FINE)
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder)  # permissions do not bind root
+    assert check(folder, "--out", tmp_path / "drives") == 2
+    assert "check.json cannot be written there" in capsys.readouterr().err
+    assert not (tmp_path / "drives").exists()
+
+
 def test_a_folder_that_is_being_generated_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from closedloop_plugin.runner.store import locked
 

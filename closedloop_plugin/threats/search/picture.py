@@ -44,7 +44,7 @@ def _found(trials: Sequence[Trial]) -> str:
         count += trial.failed
         points.append(f"{WIDE * (trial.number + 1) / last:.1f},{HIGH * (1 - count / max(total, 1)):.1f}")
     line = f'<polyline points="{" ".join(points)}" fill="none" stroke="{COLOURS["failed"]}" stroke-width="1.5"/>'
-    ends = [_word(0, HIGH + 13, "run 0"), _word(WIDE, HIGH + 13, str(last - 1), "end")]
+    ends = [_word(0, HIGH + 13, "0 runs"), _word(WIDE, HIGH + 13, f"{last} runs", "end")]
     words = [_word(0, -5, f"failures found: {total}"), *ends]
     return _frame() + line + "".join(words)
 
@@ -60,7 +60,8 @@ def _parameter(name: str, domain: Domain, trials: Sequence[Trial]) -> str:
     low, high = (domain.options[0], domain.options[-1]) if domain.options else (domain.low, domain.high)
     border = f'<line x1="0" x2="{WIDE}" y1="{HIGH / 2}" y2="{HIGH / 2}" stroke="#999" stroke-dasharray="3 3"/>'
     ends = [_word(0, HIGH + 13, _text(low)), _word(WIDE, HIGH + 13, _text(high), "end")]
-    return _frame() + border + "".join(dots) + _word(0, -5, name) + "".join(ends)
+    scale = [_word(-4, HIGH * (1 - (rho + 1) / 2) + 4, f"{rho:g}", "end") for rho in (1, 0, -1)]
+    return _frame() + border + "".join(dots) + _word(0, -5, f"{name}, and the run's robustness") + "".join(ends + scale)
 
 
 def _share(value: object, domain: Domain) -> float:

@@ -116,9 +116,7 @@ def test_abilities_go_by_the_standard_routes_type_and_skill_is_their_mean() -> N
 def test_skill_score_has_an_interval_where_every_ability_has_two_routes() -> None:
     types = [BRAKES, OVERTAKES, MERGES, GIVES, SIGNS]
     a = [played(f"{t}{k}", scenario=t, scenario_name=t, junctions_passed=1) for t in types for k in (1, 2)]
-    b = [
-        played(r.route_id, 50.0 * int(r.route_id[-1]), scenario_name=r.scenario_name, junctions_passed=1) for r in a
-    ]
+    b = [played(r.route_id, 50.0 * int(r.route_id[-1]), scenario_name=r.scenario_name, junctions_passed=1) for r in a]
     skill = row(compare(*sides(a, b)), "skill_score")
     assert (skill.a, skill.b) == (100.0, pytest.approx((4 * 50.0 + 75.0) / 5))
     assert skill.ci_drop is not None and skill.ci_drop[0] < skill.drop < skill.ci_drop[1]  # type: ignore[operator]

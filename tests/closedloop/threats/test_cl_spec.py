@@ -236,8 +236,8 @@ def test_what_fits_is_let_through() -> None:
         ),
         (
             {"adversary": "truck", "behaviour": "run_light", "road": "junction", "speed_mps": 8,
-             "place": {"side": "left", "lane": "crossing_road", "ahead_m": 5}},
-            "A truck crosses the junction from the left and gives way to nobody.",
+             "place": {"side": "left", "lane": "crossing_road", "ahead_m": 5}, "ego_light": "green"},
+            "A truck crosses the junction from the left and gives way to nobody. The ego's light stays green.",
         ),
     ],
 )  # fmt: skip

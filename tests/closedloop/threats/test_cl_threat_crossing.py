@@ -227,6 +227,14 @@ def test_the_oncoming_lane_is_lent_only_where_nothing_else_leads_past(stands: di
     assert not lends("106", block("van", BEHIND, road="junction"))
 
 
+def test_nobody_crawls_over_the_junction_for_minutes(stands: dict[str, Stand], tmp_path: Path) -> None:
+    crawls = ThreatSpec.model_validate({
+        "adversary": "car", "behaviour": "run_light", "place": {"side": "left", "lane": "crossing_road", "ahead_m": 5},
+        "trigger": {"value": 3}, "road": "junction", "speed_mps": [0.3, 3], "weakness": "planning", "description": "x",
+    })  # fmt: skip
+    assert "param pace = Range(2, 3)" in written(crawls, stands["104"], tmp_path).read_text()
+
+
 def test_parked_cars_do_not_stand_in_the_junction(stands: dict[str, Stand], tmp_path: Path) -> None:
     near = cross("child", "right", "roadside", (6, 8), road="junction", occluder="parked_cars")
     text = written(near, stands["104"], tmp_path).read_text()

@@ -23,7 +23,7 @@ from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.state import Control, Decision
 from closedloop_plugin.suites import suite
 from closedloop_plugin.threats.site import Site, fit, site_of
-from closedloop_plugin.threats.spec import Behaviour, RoadKind, ThreatSpec
+from closedloop_plugin.threats.spec import Behaviour, Lane, RoadKind, ThreatSpec
 from closedloop_plugin.threats.templates import traffic
 from closedloop_plugin.threats.write import program
 from closedloop_plugin.worlds.base import Setup, World
@@ -70,7 +70,7 @@ OTHERS: list[tuple[str, Behaviour, dict[str, Any]]] = [
     (JUNCTION, Behaviour.TAILGATE, {"road": "junction", "adversary": "motorcycle"}),
     (ONE_LANE, Behaviour.HIDDEN_STOP, {"adversary": "cones", "occluder": "bus"}),
     (LEFT_LANE, Behaviour.HIDDEN_STOP, {"adversary": "barrier", "occluder": "van"}),
-    (JUNCTION, Behaviour.EMERGENCY_PASS, {"road": "junction", "adversary": "firetruck"}),
+    (LEFT_LANE, Behaviour.EMERGENCY_PASS, {"adversary": "firetruck"}),
 ]
 
 
@@ -116,8 +116,7 @@ def spec_for(behaviour: Behaviour, site: Site, **words: Any) -> ThreatSpec:
     """One that fits the site: in its middle, two or three seconds before."""
     said = {"road": "open", **PLAIN[behaviour], **words}
     side, lane = said.pop("place")
-    rooms = site.room_behind_junction() if said["road"] == "junction" else site.room_ahead()
-    low, high = rooms[-1]
+    low, high = site.rooms(behaviour, Lane(lane), RoadKind(said["road"]))[-1]
     low = max(low, min(25.0, high - 5.0))
     trigger = said.pop("trigger", {"value": [1.8, 3.0]})
     place = {"side": side, "lane": lane, "ahead_m": [low, min(low + 10.0, high)]}
@@ -255,6 +254,15 @@ def test_no_act_before_the_ego_drives(world: World, sites: dict[str, Site], tmp_
     spec = spec_for(Behaviour.CUT_IN, site)
     record = drive(world, spec, site, tmp_path, "still", PLAYED[Behaviour.CUT_IN], ticks=100)
     assert "act" not in {name for _, name in record.events}
+
+
+def test_who_stops_behind_a_slow_one_is_not_kept_there(world: World, sites: dict[str, Site], tmp_path: Path) -> None:
+    """A trigger by half a second: the slow one waits at its place, the ego keeps more distance than that."""
+    site = sites[ONE_LANE]
+    spec = spec_for(Behaviour.SLOW_AHEAD, site, adversary="bicycle", trigger={"value": [0.5, 1]})
+    record = drive(world, spec, site, tmp_path, "expert", {"ahead": 30, "due": 0.5, "pace": 3, "stays": 2})
+    assert "act" in {name for _, name in record.events}
+    assert record.score_route > 99 and not harmed(record)
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
