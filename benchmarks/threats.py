@@ -3,7 +3,7 @@
     python benchmarks/threats.py [--out DIR] [--seeds 5] [--budget 50] [--workers 2] [--case NAME] [--samplers S,S]
     python benchmarks/threats.py --tune        the cross-entropy sampler's settings, on functions with a known corner
 
-One scenario, somebody who steps into the car's way, in which uniform sampling seldom makes the two baselines fail:
+One scenario, somebody who steps into the car's way; the baselines fail in about a quarter of its range:
 
     steer-only     follows the route and looks at nobody
     late expert    the expert, asked twice a second, and each of its answers comes half a second late

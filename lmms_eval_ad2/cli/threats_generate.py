@@ -142,7 +142,8 @@ def summary(made: Made, job: Job) -> str:
     lines.append(_counted("behaviour", (s.behaviour.value for s in specs)))
     lines.append(_counted("adversary", (s.adversary.value for s in specs)))
     lines.append(_counted("weakness probed", (s.weakness.value for s in specs)))
-    lines.append(f"next: ad2 drive run --suite {job.folder} --agent ... --out ...")
+    if scenarios:
+        lines.append(f"next: ad2 drive run --suite {job.folder} --agent ... --out ...")
     return "\n".join(lines)
 
 
