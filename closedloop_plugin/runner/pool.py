@@ -61,6 +61,7 @@ class Pool:
     on_result: Callable[[Result], None]
     on_restart: Callable[[str], None] = lambda reason: None
     logs: Path | None = None
+    more: bool = False  # on_result may `offer` further tasks, until it calls `finish`: idle worlds wait for them
     restarts: int = 0
     _hands: list[_Hand] = field(default_factory=list)
     _waiting: deque[Task] = field(default_factory=deque)
@@ -80,9 +81,18 @@ class Pool:
                 self._listen()
                 self._answer()
                 self._watch()
+                self._wake()
         finally:
             for hand in self._hands:
                 self._end(hand)
+
+    def offer(self, task: Task) -> None:
+        """One task more; only while `more`."""
+        self._waiting.append(task)
+
+    def finish(self) -> None:
+        """No task will be offered any more."""
+        self.more = False
 
     # Processes
 
@@ -206,16 +216,22 @@ class Pool:
         raise Ad2Error(message)
 
     def _feed(self, hand: _Hand) -> None:
-        """The next episode, or the end where there is none."""
+        """The next episode, or the end where there is none and none will come."""
         if not self._waiting:
-            self._end(hand)
-            self._hands.remove(hand)
+            if not self.more:
+                self._end(hand)
+                self._hands.remove(hand)
             return
         hand.task = self._waiting.popleft()
         try:
             hand.pipe.send(("run", hand.task))
         except OSError:
             self._lost(hand, self._how_it_died(hand))
+
+    def _wake(self) -> None:
+        """Worlds that waited take what was offered meanwhile, or end."""
+        for hand in [h for h in self._hands if h.ready and h.task is None]:
+            self._feed(hand)
 
     # Answers
 
@@ -257,6 +273,8 @@ class Pool:
         now = time.monotonic()
         for hand in list(self._hands):
             allowed = self.limits.world_timeout_s if hand.ready else self.limits.start_timeout_s
+            if hand.ready and hand.task is None:
+                hand.heard = now  # waiting is no silence
             if hand.question is None and now - hand.heard > allowed and not hand.pipe.poll():
                 self._lost(hand, f"hung: no sign of life for {allowed:g} s")
 

@@ -30,11 +30,11 @@ from tqdm import tqdm
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
+from closedloop_plugin.runner.pool import Pool
 from closedloop_plugin.runner.run import Run, mute
 from closedloop_plugin.runner.run import run as drive
 from closedloop_plugin.runner.store import Store, disk_full
 from closedloop_plugin.runner.task import Task
-from closedloop_plugin.threats.search.feed import Feed
 from closedloop_plugin.threats.search.objective import robustness
 from closedloop_plugin.threats.search.samplers import LEARNS, Sampler
 from closedloop_plugin.threats.search.trial import Trial
@@ -78,10 +78,10 @@ def search(quest: Quest, agent: Agent | None = None, interpreter: Any = None) ->
         first = hunt.advance()
         with hunt:
             if first:
-                hunt.pool = Feed(
-                    run.plan, run.limits, agent, interpreter, hunt.finished, hunt.restarted, run.folder / "logs"
-                )
-                hunt.pool.more = hunt.draws_left
+                hunt.pool = Pool(
+                    run.plan, run.limits, agent, interpreter, hunt.finished, hunt.restarted, run.folder / "logs",
+                    more=hunt.draws_left,
+                )  # fmt: skip
                 hunt.pool.run(first)
             hunt.last()
         return hunt.trials
@@ -109,7 +109,7 @@ class _Hunt:
     quest: Quest
     store: Store
     lag: int
-    pool: Feed | None = None
+    pool: Pool | None = None
     drawn: list[dict[str, Any]] = field(default_factory=list)
     results: dict[int, EpisodeRecord] = field(default_factory=dict)
     told: int = 0
