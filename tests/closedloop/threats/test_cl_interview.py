@@ -162,7 +162,7 @@ def test_a_kill_loses_at_most_the_routes_under_way(tmp_path) -> None:
     program.send_signal(signal.SIGKILL)
     program.wait()
     there = sorted(folder.glob("*.json"))
-    assert 2 <= len(there) < 6
+    assert 2 <= len(there) <= 3
     for file in there:
         told = Transcript.read(file)
         assert all(Image.open(tmp_path / name).size[0] > 0 for name in told.interview.frames)
@@ -315,5 +315,12 @@ What will you do next, with which speed and direction, and why? Say what you rel
 
 if __name__ == "__main__":  # what the kill test kills
     out = Path(sys.argv[1])
-    slow = type("Slow", (Listener,), {})(wait_s=0.4)
-    ask_all(slow, out, keep=lambda t: t.write(out / "transcripts" / f"{t.route}.json"), workers=1)
+    kept: list[str] = []
+
+    def keep_three(told: Transcript) -> None:
+        told.write(out / "transcripts" / f"{told.route}.json")
+        kept.append(told.route)
+        if len(kept) == 3:
+            time.sleep(600)  # whatever the machine's speed: it is killed with three of six
+
+    ask_all(Listener(), out, keep=keep_three, workers=1)
