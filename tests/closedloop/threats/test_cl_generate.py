@@ -296,7 +296,8 @@ from closedloop_plugin.suites import suite
 
 class Slow(Scripted):
     def make(self, wishes):
-        time.sleep(0.3)
+        if len(self.made) == 3:
+            time.sleep(600)  # whatever the machine's speed: it is killed with three of six
         return super().make(wishes)
 
 g.AT_ONCE = 1
@@ -318,7 +319,7 @@ def test_kill_9_loses_nothing_that_was_there(job: Job, tmp_path: Path) -> None:
     os.killpg(child.pid, signal.SIGKILL)
     child.wait()
     there = {f.name: f.read_bytes() for f in job.folder.glob("scenarios/*.scenic")}
-    assert 2 <= len(there) < 6
+    assert 2 <= len(there) <= 3
     with pytest.raises(Ad2Error, match="not finished"):
         suite(str(job.folder))
     told, fuser = Told(), Scripted({})
