@@ -65,10 +65,14 @@ class EpisodeRecord:
         return self.suite, self.route_id, self.repetition
 
     @property
+    def clean(self) -> bool:
+        """No infraction but min_speed_infractions."""
+        return all(not v for k, v in self.infractions.items() if k != "min_speed_infractions")
+
+    @property
     def success(self) -> bool:
         """Completed, and nothing but min_speed_infractions (Bench2Drive's rule)."""
-        clean = all(not v for k, v in self.infractions.items() if k != "min_speed_infractions")
-        return self.status in ("Completed", "Perfect") and clean
+        return self.status in ("Completed", "Perfect") and self.clean
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True)

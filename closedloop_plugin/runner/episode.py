@@ -26,6 +26,11 @@ PROGRAM = "program"  # stands for the scenario type in its record
 PROGRAM_ENDED = "Ended by its program"
 
 
+def unharmed(record: EpisodeRecord) -> bool:
+    """A success, or clean until its program ended itself: that one need not let the car through to its way's end."""
+    return record.success or (record.status == PROGRAM_ENDED and record.clean)
+
+
 class Watcher(Protocol):
     """Sees every tick and takes no part: tracks, frames, videos, heartbeats."""
 

@@ -16,7 +16,8 @@ from pathlib import Path as File
 from typing import Any
 
 from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.runner.episode import PROGRAM_ENDED
+from closedloop_plugin.runner.episode import unharmed
+from closedloop_plugin.runner.run import FAILED
 from closedloop_plugin.state import EndReason
 from closedloop_plugin.threats.spec import Adversary, Behaviour, ThreatSpec
 from closedloop_plugin.threats.transcript import Verdict
@@ -26,7 +27,6 @@ NEAR_M = 30.0  # from the ego's centre to the actor's: what acts farther away en
 MOVED_M = 0.5
 KINDS = {Adversary.CONES: "cone"}  # of state.Kind; the others have the same name there
 STANDING = frozenset({Behaviour.BLOCK, Behaviour.HIDDEN_STOP, Behaviour.OPEN_DOOR})  # what threatens there stands
-BROKEN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Draw:
 
     @property
     def runs(self) -> bool:
-        return self.record.end not in BROKEN
+        return self.record.end not in FAILED
 
     @property
     def says_act(self) -> bool:
@@ -73,14 +73,8 @@ class Draw:
         return self.reach is not None and (not self.moves or self.reach.moved_m >= MOVED_M)
 
     @property
-    def unharmed(self) -> bool:
-        """Through, and clean. A program that ends itself need not let the car through to the end of its way."""
-        faults = any(v for k, v in self.record.infractions.items() if k != "min_speed_infractions")
-        return self.record.success or (self.record.status == PROGRAM_ENDED and not faults)
-
-    @property
     def survived(self) -> bool:
-        return self.runs and self.acts and self.unharmed
+        return self.runs and self.acts and unharmed(self.record)
 
     def _has(self, event: str) -> bool:
         return any(name == event for _, name in self.record.events)

@@ -19,7 +19,7 @@ driven (rejected scene, dead world, silent agent) has no robustness: None, count
 from __future__ import annotations
 
 from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.runner.episode import PROGRAM_ENDED
+from closedloop_plugin.runner.episode import PROGRAM_ENDED, unharmed
 from closedloop_plugin.runner.run import FAILED
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -36,8 +36,7 @@ def scored(record: EpisodeRecord) -> bool:
 
 def failed(record: EpisodeRecord) -> bool:
     """Whether the driver failed; only of an episode that is scored."""
-    clean = all(not v for k, v in record.infractions.items() if k != "min_speed_infractions")
-    return not (record.success or (clean and record.status == PROGRAM_ENDED))
+    return not unharmed(record)
 
 
 def robustness(record: EpisodeRecord, objective: str = "all") -> float | None:
