@@ -38,6 +38,18 @@ def programs_in(folder: File) -> list[File]:
     return files
 
 
+def named_programs(folder: File) -> dict[str, File]:
+    """The programs by name; Ad2Error where there is none, or two have the same."""
+    found: dict[str, File] = {}
+    for file in programs_in(folder):
+        if file.stem in found:
+            raise Ad2Error(f"{file}: another program of the folder has the same name: {found[file.stem]}")
+        found[file.stem] = file
+    if not found:
+        raise Ad2Error(f"{folder}: no scenario programs there (*.scenic, or scenarios/*.scenic)")
+    return found
+
+
 def _order(stem: str) -> tuple[int, str]:
     return (int(stem), stem) if stem.isdecimal() else (10**12, stem)
 
@@ -79,17 +91,23 @@ def route_of(program: File, routes_of: Callable[[str], tuple[Route, ...]], given
         raise Ad2Error(f"{program}: route {suite}:{route_id}: {exc}") from exc
 
 
-def index_of(folder: File) -> dict[str, Any]:
-    """suite.json, {} where there is none."""
-    file = folder / INDEX
+def json_object(file: File, expected: str, hint: str = "") -> dict[str, Any]:
+    """A file's JSON object, {} where there is no file; DataError for anything else, with what was expected."""
     if not file.is_file():
         return {}
     try:
         found = json.loads(file.read_bytes())
-    except ValueError as exc:
-        raise DataError(file, None, "file", "JSON", str(exc)) from exc
+    except (ValueError, RecursionError) as exc:
+        raise DataError(file, None, "file", "JSON", str(exc), hint) from exc
     if not isinstance(found, dict):
-        raise DataError(file, None, "file", "a JSON object", found)
+        raise DataError(file, None, "file", expected, found)
+    return found
+
+
+def index_of(folder: File) -> dict[str, Any]:
+    """suite.json, {} where there is none."""
+    file = folder / INDEX
+    found = json_object(file, "a JSON object")
     left_out = found.get("left_out", {})
     if not isinstance(left_out, dict) or not all(isinstance(v, str) for v in left_out.values()):
         raise DataError(file, None, "left_out", "an object of reasons by name", left_out)
@@ -113,27 +131,15 @@ def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Program
     if index and not index.get("finished", True):
         raise Ad2Error(f"{folder}: not finished; start the same `ad2 threats generate` again, it goes on from there")
     left_out: Mapping[str, str] = index.get("left_out", {})
-    files = programs_in(folder)
-    if not files:
-        raise Ad2Error(f"{folder}: no scenario programs there (*.scenic, or scenarios/*.scenic)")
-    known = _own_base(folder, index)
-
-    def routes_by(name: str) -> tuple[Route, ...]:
-        if name not in known:
-            known[name] = routes_of(name)
-        return known[name]
-
+    files = named_programs(folder)
+    routes_by = routes_for(folder, index, routes_of)
     routes, programs, digest = [], {}, hashlib.sha256()
-    seen: dict[str, File] = {}
-    for file in files:
-        if file.stem in seen:
-            raise Ad2Error(f"{file}: another program of the folder has the same name: {seen[file.stem]}")
-        seen[file.stem] = file
-        if file.stem in left_out:
+    for name, file in files.items():
+        if name in left_out:
             continue
         route = route_of(file, routes_by)
         routes.append(route)
-        programs[file.stem] = file.absolute()
+        programs[name] = file.absolute()
         digest.update(sha_of(file, route).encode())
     if not routes:
         raise Ad2Error(f"{folder}: every scenario is left out (see {INDEX}); there is nothing to drive")
@@ -153,10 +159,19 @@ def _name(folder: File, index: Mapping[str, Any]) -> str:
     return name
 
 
-def _own_base(folder: File, index: Mapping[str, Any]) -> dict[str, tuple[Route, ...]]:
-    """The routes of a route file that suite.json names (a base that is no suite of the library)."""
-    given = index.get("base_file")
-    if not given:
-        return {}
-    file = File(str(given))
-    return {file.stem: tuple(read_routes(file if file.is_absolute() else folder / file))}
+def routes_for(
+    folder: File, index: Mapping[str, Any], routes_of: Callable[[str], tuple[Route, ...]]
+) -> Callable[[str], tuple[Route, ...]]:
+    """`routes_of` for the programs of one folder: each suite is read once, and the route file that suite.json names (a
+    base that is no suite of the library) first."""
+    known: dict[str, tuple[Route, ...]] = {}
+    if index.get("base_file"):
+        base = folder / str(index["base_file"])
+        known[base.stem] = tuple(read_routes(base))
+
+    def routes(name: str) -> tuple[Route, ...]:
+        if name not in known:
+            known[name] = routes_of(name)
+        return known[name]
+
+    return routes

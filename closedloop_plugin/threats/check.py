@@ -23,9 +23,9 @@ from pathlib import Path as File
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.profiles import Profile
 from closedloop_plugin.profiles import profile as profile_named
-from closedloop_plugin.program_suites import index_of, programs_in, route_of, sha_of
+from closedloop_plugin.program_suites import index_of, json_object, named_programs, route_of, routes_for, sha_of
 from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.routes import Route, read_routes, sha256
+from closedloop_plugin.routes import Route, sha256
 from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
 from closedloop_plugin.runner.pool import Limits
 from closedloop_plugin.runner.recipe import Recipe
@@ -38,7 +38,7 @@ from closedloop_plugin.threats.transcript import Transcript, Verdict
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
 from closedloop_plugin.threats.verdicts import Draw, draw_of, not_compiled, verdict_of
 from closedloop_plugin.worlds.base import Camera, Setup
-from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.files import whole_file
 
 SUITE = "check"  # as it stands in the records
@@ -64,26 +64,9 @@ class Program:
 def programs_of(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> list[Program]:
     """Every program of a folder, those that its suite.json leaves out too. One that names no route, or none that there
     is, says so itself: the others are checked all the same."""
-    index = index_of(folder)
-    known: dict[str, tuple[Route, ...]] = {}
-    if index.get("base_file"):
-        base = folder / str(index["base_file"])
-        known[base.stem] = tuple(read_routes(base))
-
-    def routes_by(name: str) -> tuple[Route, ...]:
-        if name not in known:
-            known[name] = routes_of(name)
-        return known[name]
-
-    files = programs_in(folder)
-    if not files:
-        raise Ad2Error(f"{folder}: no scenario programs there (*.scenic, or scenarios/*.scenic)")
-    found: dict[str, Program] = {}
-    for file in files:
-        if file.stem in found:
-            raise Ad2Error(f"{file}: another program of the folder has the same name: {found[file.stem].file}")
-        found[file.stem] = _program(file, routes_by, _spec_of(folder, file))
-    return list(found.values())
+    routes_by = routes_for(folder, index_of(folder), routes_of)
+    files = named_programs(folder).values()
+    return [_program(file, routes_by, _spec_of(folder, file)) for file in files]
 
 
 def _program(file: File, routes_of: Callable[[str], tuple[Route, ...]], spec: ThreatSpec | None) -> Program:
@@ -241,16 +224,7 @@ def _forget_changed(out: File, shas: Mapping[str, str]) -> list[str]:
 
 
 def _shas(out: File) -> dict[str, str]:
-    file = out / SHAS
-    if not file.is_file():
-        return {}
-    try:
-        found = json.loads(file.read_bytes())
-    except ValueError as exc:
-        raise DataError(file, None, "file", "JSON", str(exc), f"Remove {out}: everything is driven anew") from exc
-    if not isinstance(found, dict):
-        raise DataError(file, None, "file", "an object of sha256 by scenario", found)
-    return found
+    return json_object(out / SHAS, "an object of sha256 by scenario", f"Remove {out}: everything is driven anew")
 
 
 def _unchanged(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.program_suites import INDEX, index_of, programs_in
+from closedloop_plugin.program_suites import INDEX, index_of, json_object, programs_in
 from closedloop_plugin.routes import sha256
 from closedloop_plugin.runner.store import read_run
 from closedloop_plugin.threats.transcript import Verdict
@@ -49,14 +49,10 @@ def write_verdicts(
 def read_verdicts(folder: File) -> dict[str, dict[str, Any]]:
     """check.json by scenario; {} where there is none."""
     file = folder / VERDICTS
-    if not file.is_file():
-        return {}
-    try:
-        found = json.loads(file.read_bytes())
-    except ValueError as exc:
-        raise DataError(file, None, "file", "JSON", str(exc), "Remove it: ad2 threats check writes it anew") from exc
-    if not isinstance(found, dict) or not all(isinstance(v, dict) for v in found.values()):
-        raise DataError(file, None, "file", "an object of verdicts by scenario", found)
+    expected = "an object of verdicts by scenario"
+    found = json_object(file, expected, "Remove it: ad2 threats check writes it anew")
+    if not all(isinstance(v, dict) for v in found.values()):
+        raise DataError(file, None, "file", expected, found)
     return found
 
 
