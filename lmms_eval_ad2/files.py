@@ -15,13 +15,27 @@ def whole_file(path: Path, errors: str = "strict") -> Iterator[TextIO]:
 
     Folders above are made. If the block raises, `path` is as before and nothing is left behind.
     """
+    with _in_place_of(path) as temporary, temporary.open("w", encoding="utf-8", errors=errors) as handle:
+        yield handle
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """The same for bytes that are there already, a picture's say."""
+    with _in_place_of(path) as temporary, temporary.open("wb") as handle:
+        handle.write(content)
+        handle.flush()
+        os.fsync(handle.fileno())
+
+
+@contextmanager
+def _in_place_of(path: Path) -> Iterator[Path]:
+    """A temporary name beside `path` that takes its place when the block ends well."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", errors=errors) as handle:
-            yield handle
-            handle.flush()
-            os.fsync(handle.fileno())
+        yield temporary
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -7,7 +7,6 @@ over as soon as its answers are there, so a kill loses at most the routes under 
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +14,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
@@ -30,6 +28,7 @@ from closedloop_plugin.runner.task import Task, episode_seed
 from closedloop_plugin.runner.worker import Plan
 from closedloop_plugin.state import FULL_BRAKE, Decision
 from closedloop_plugin.threats.base import Moment, Teller
+from closedloop_plugin.threats.moment import write_jpeg
 from closedloop_plugin.threats.reading import short
 from closedloop_plugin.threats.site import site_of
 from closedloop_plugin.threats.transcript import Interview, Transcript
@@ -221,7 +220,7 @@ def _transcript(
     for k, moment in enumerate(moments):
         for number, (camera, image) in enumerate(zip(cameras, moment.images, strict=True)):
             name = f"frames/{route.id}_{k}{f'_{camera.name}' if number else ''}.jpg"
-            _save(image, folder / name)
+            write_jpeg(folder / name, Image.fromarray(image), JPEG_QUALITY)
             names.append(name)
             times.append(round(moment.observation.time_s, 3))
     told = Interview(
@@ -229,14 +228,3 @@ def _transcript(
     )
     site = site_of(suite, route, moments[0].road)
     return Transcript(route=route.id, site=site, interview=told, version=__version__)
-
-
-def _save(image: np.ndarray, file: Path) -> None:
-    """A JPEG that appears whole (files.whole_file is for texts)."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        Image.fromarray(image).save(temporary, "JPEG", quality=JPEG_QUALITY)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)

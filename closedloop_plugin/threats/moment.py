@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from io import BytesIO
 from pathlib import Path as File
 from typing import Any
@@ -26,7 +25,7 @@ from closedloop_plugin.state import Actor
 from closedloop_plugin.threats.verdicts import of_scenario
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.files import whole_file, write_whole
 
 FORMAT = 1
 AFTER_S = 0.3  # what acts has begun to move by then
@@ -72,7 +71,7 @@ class Moment:
         except (Ad2Error, WorldError):  # a world that has just failed has no picture, and the episode its own reason
             image = None
         if image is not None:
-            _write_jpeg(picture, image)
+            write_jpeg(picture, image, QUALITY)
         with whole_file(facts) as handle:
             json.dump({"format": FORMAT, "of": of, **self._scene(seen)}, handle, sort_keys=True)
 
@@ -105,13 +104,8 @@ def _body(actor: Actor) -> dict[str, Any]:
     return {"kind": str(actor.kind), "role": role, **numbers}
 
 
-def _write_jpeg(file: File, image: Image.Image) -> None:
+def write_jpeg(file: File, image: Image.Image, quality: int) -> None:
+    """A JPEG that appears whole."""
     data = BytesIO()
-    image.save(data, "JPEG", quality=QUALITY)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data.getvalue())
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    image.save(data, "JPEG", quality=quality)
+    write_whole(file, data.getvalue())

@@ -20,6 +20,19 @@ from lmms_eval_ad2.errors import Ad2Error
 
 def suite_subject(args: argparse.Namespace) -> tuple[Subject, tuple[str, ...]]:
     found = suite(args.suite, args.world)
+    routes = asked_for(found, args)
+    if args.world == "embedded" and not found.programs:
+        _check_types(args.suite, routes)
+    towns = towns_of(args.towns, found.routes, routes)
+    subject = Subject(
+        found.name, found.sha256, found.ids, routes, programs=found.programs, towns=towns,
+        repetitions=args.repetitions, shard=args.shard,
+    )  # fmt: skip
+    return subject, left_out_note(found)
+
+
+def asked_for(found: Suite, args: argparse.Namespace) -> tuple[Route, ...]:
+    """The routes that --routes-ids and --limit leave of a suite."""
     routes = found.routes
     if args.routes_ids is not None:
         ids = list(dict.fromkeys(i.strip() for i in args.routes_ids.split(",") if i.strip()))
@@ -29,15 +42,7 @@ def suite_subject(args: argparse.Namespace) -> tuple[Subject, tuple[str, ...]]:
         if left is not None:
             raise Ad2Error(f"--routes-ids {left}: left out of {args.suite}: {found.left_out[left]}")
         routes = tuple(select(routes, ids))
-    routes = routes[: args.limit]
-    if args.world == "embedded" and not found.programs:
-        _check_types(args.suite, routes)
-    towns = towns_of(args.towns, found.routes, routes)
-    subject = Subject(
-        found.name, found.sha256, found.ids, routes, programs=found.programs, towns=towns,
-        repetitions=args.repetitions, shard=args.shard,
-    )  # fmt: skip
-    return subject, left_out_note(found)
+    return routes[: args.limit]
 
 
 def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:

@@ -99,19 +99,17 @@ def run(args: argparse.Namespace) -> int:
 def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
     from closedloop_plugin.agents.make import cameras_of
     from closedloop_plugin.profiles import profile
-    from closedloop_plugin.routes import select, sha256
+    from closedloop_plugin.routes import sha256
     from closedloop_plugin.suites import suite
     from closedloop_plugin.threats.generate import Job
-    from lmms_eval_ad2.cli.drive_order import towns_of, world_of
+    from lmms_eval_ad2.cli.drive_order import world_of
+    from lmms_eval_ad2.cli.drive_subject import asked_for, towns_of
     from lmms_eval_ad2.errors import Ad2Error
 
     found = suite(args.suite, args.world)
     if found.programs:
         raise Ad2Error(f"--suite {args.suite}: threats are made for routes, and this is a folder of programs")
-    routes = found.routes
-    if args.routes_ids:
-        routes = tuple(select(routes, [i.strip() for i in args.routes_ids.split(",") if i.strip()]))
-    routes = routes[: args.limit]
+    routes = asked_for(found, args)
     rules = profile(args.profile)
     file = Path(args.suite)
     return Job(

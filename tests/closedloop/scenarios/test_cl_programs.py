@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for
 
+pytest_plugins = ("cl_networks",)
 MODELS = {
     "newtonian": "scenic.simulators.newtonian.driving_model",
     "embedded": "closedloop_plugin.worlds.embedded.model",
@@ -54,23 +54,6 @@ def richest(data_dir: Path) -> dict[str, Route]:
             best[route.scenario] = route
         assert set(route.params) == set(best[route.scenario].params), f"{route.id}: other parameters than its type"
     return best
-
-
-@pytest.fixture(scope="module")
-def one_network_a_map() -> Iterator[None]:
-    """Reading the same map again for another model takes most of the time: keep what was read."""
-    from scenic.domains.driving.roads import Network
-
-    read, known = Network.fromFile, {}
-
-    def remembered(path: Any, *args: Any, **kwargs: Any) -> Any:
-        if str(path) not in known:
-            known[str(path)] = read(path, *args, **kwargs)
-        return known[str(path)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Network, "fromFile", remembered)
-        yield
 
 
 @pytest.fixture(scope="module")

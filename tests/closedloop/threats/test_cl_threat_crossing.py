@@ -31,6 +31,7 @@ from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.bridge.params import space_of
 from closedloop_plugin.worlds.bridge.stage import Stage
 
+pytest_plugins = ("cl_networks",)
 MODELS = {
     "newtonian": "scenic.simulators.newtonian.driving_model",
     "embedded": "closedloop_plugin.worlds.embedded.model",
@@ -117,23 +118,6 @@ def world(maps: Path) -> Iterator[World]:
     made = EmbeddedWorld(maps)
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module")
-def one_network_a_map() -> Iterator[None]:
-    """Reading the same map again for another model takes most of the time: keep what was read."""
-    from scenic.domains.driving.roads import Network
-
-    read, known = Network.fromFile, {}
-
-    def remembered(path: Any, *args: Any, **kwargs: Any) -> Any:
-        if str(path) not in known:
-            known[str(path)] = read(path, *args, **kwargs)
-        return known[str(path)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Network, "fromFile", remembered)
-        yield
 
 
 def written(spec: ThreatSpec, stand: Stand, folder: Path) -> Path:

@@ -33,6 +33,8 @@ pytest.importorskip("scenic")
 from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.bridge.params import space_of
 
+pytest_plugins = ("cl_networks",)
+pytestmark = pytest.mark.usefixtures("one_network_a_map")
 MODELS = {"embedded": "closedloop_plugin.worlds.embedded.model", "carla": "scenic.simulators.carla.model"}
 ROUTES = {route.id: route for route in suite("demo").routes}
 LEFT_LANE, ONE_LANE, JUNCTION = "101", "103", "104"  # a lane on the left; only the oncoming one; lights and a turn
@@ -81,23 +83,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
     yield made
     made.close()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_network_a_map() -> Iterator[None]:
-    """Reading the same map again for each program takes most of the time: keep what was read."""
-    from scenic.domains.driving.roads import Network
-
-    read, known = Network.fromFile, {}
-
-    def remembered(path: Any, *args: Any, **kwargs: Any) -> Any:
-        if str(path) not in known:
-            known[str(path)] = read(path, *args, **kwargs)
-        return known[str(path)]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Network, "fromFile", remembered)
-        yield
 
 
 @pytest.fixture(scope="module")
