@@ -72,6 +72,9 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
         "scenarios",  # what the programs that it writes are made of
     },
     "show": {"state", "frames", "path", "record", "maps.base"},
+    "servers": {"maps"},  # CARLA servers: started, watched, asked; knows no world
+    "serve": {"state", "agents", "interpreters", "profiles", "prompts", "worlds.base"},
+    "bench2drive": set(),  # files for other interpreters than ours: they stand alone
 }
 # What the closed loop may use of the other package, which never knows it (cli, the roof, aside).
 SHARED = {"errors", "files", "prompts", "parsing", "llm", "metrics", "report"}
@@ -88,11 +91,14 @@ HEAVY = {
     "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/ranks.py"),
     "datasets": ("lmms_eval_ad2/harness/data.py", "closedloop_plugin/harness.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
+               "closedloop_plugin/worlds/carla",
                "closedloop_plugin/scenarios/", "closedloop_plugin/threats/search/samplers.py"),
     "verifai": ("closedloop_plugin/threats/search/samplers.py",),
     "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
-    "carla": ("closedloop_plugin/maps/from_server.py", "lmms_eval_ad2/cli/threats_check.py"),
+    "carla": ("closedloop_plugin/worlds/carla", "closedloop_plugin/maps/from_server.py",
+              "closedloop_plugin/maps/carla_", "closedloop_plugin/servers/probe.py",
+              "closedloop_plugin/bench2drive/agent.py", "lmms_eval_ad2/cli/threats_check.py"),
     "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/"),
     "av": ("closedloop_plugin/show/",),
 }  # fmt: skip

@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 
-COMMANDS = ("demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "threats", "doctor")
+COMMANDS = (
+    "demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "threats", "carla", "serve",
+    "doctor",
+)  # fmt: skip
 
 # What a folder or file of the user's can be wrong with.
 THEIRS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)

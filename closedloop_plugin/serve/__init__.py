@@ -1,0 +1,1 @@
+"""A model, or a whole driver, behind an OpenAI-compatible endpoint."""

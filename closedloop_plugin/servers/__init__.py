@@ -1,0 +1,1 @@
+"""CARLA servers: started, watched, asked."""

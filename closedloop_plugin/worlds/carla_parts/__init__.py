@@ -1,0 +1,1 @@
+"""What the CARLA world is made of; worlds/carla.py is its door."""

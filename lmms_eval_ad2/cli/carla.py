@@ -1,0 +1,9 @@
+"""`ad2 carla`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def register(subparsers: Any) -> None:
+    subparsers.add_parser("carla")
