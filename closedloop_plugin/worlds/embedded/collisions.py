@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from closedloop_plugin.worlds.embedded.body import WALKERS, Body
+from closedloop_plugin.worlds.bodies.body import WALKERS, Body
 
 BOUNCE = 0.1  # coefficient of restitution of a crash
 SCRAPE = 0.4  # friction between the two

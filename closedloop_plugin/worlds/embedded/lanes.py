@@ -9,9 +9,9 @@ import numpy as np
 
 from closedloop_plugin.path import Path
 from closedloop_plugin.state import Surface
+from closedloop_plugin.worlds.bridge.ground import Ground
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
-from closedloop_plugin.worlds.embedded.ground import Ground
 
 NEAR_M = 120.0  # of the route: lanes farther off are left empty
 OWN_LANE = 0.6  # share of a lane width beside the path that still is the ego's own

@@ -32,7 +32,7 @@ from scenic.simulators.newtonian.driving_model import *
 
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.embedded.simulation import EmbeddedSimulator
-from closedloop_plugin.worlds.embedded.vehicle import size_of as _size_of
+from closedloop_plugin.worlds.bodies.vehicle import size_of as _size_of
 from scenic.core.distributions import distributionFunction
 
 size_of = distributionFunction(_size_of)  # a kind may be random: with kind Uniform("car", "van")

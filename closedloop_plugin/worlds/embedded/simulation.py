@@ -16,12 +16,12 @@ from scenic.simulators.newtonian.simulator import NewtonianSimulation, Newtonian
 
 from closedloop_plugin.frames import scenic_heading, yaw_of_heading
 from closedloop_plugin.state import VEHICLES, Kind, StopLine
+from closedloop_plugin.worlds.bodies import follow
+from closedloop_plugin.worlds.bodies.body import WALKERS, Body
+from closedloop_plugin.worlds.bodies.lights import Lights
+from closedloop_plugin.worlds.bodies.vehicle import Motion, drive, place, slide, walk
 from closedloop_plugin.worlds.bridge.stage import Stage
-from closedloop_plugin.worlds.embedded import follow
-from closedloop_plugin.worlds.embedded.body import WALKERS, Body
 from closedloop_plugin.worlds.embedded.collisions import Touch, settle
-from closedloop_plugin.worlds.embedded.lights import Lights
-from closedloop_plugin.worlds.embedded.vehicle import Motion, drive, place, slide, walk
 from closedloop_plugin.worlds.embedded.walls import Walls
 
 MOTOR = VEHICLES - {Kind.BICYCLE}

@@ -15,13 +15,13 @@ import numpy as np
 
 from closedloop_plugin.path import Path
 from closedloop_plugin.state import Kind, StopLine
+from closedloop_plugin.worlds.bodies import follow
+from closedloop_plugin.worlds.bodies.body import WALKERS, Body
+from closedloop_plugin.worlds.bodies.vehicle import Motion, place, size_of, slide
+from closedloop_plugin.worlds.bridge.ground import Ground
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
-from closedloop_plugin.worlds.embedded import follow
-from closedloop_plugin.worlds.embedded.body import WALKERS, Body
-from closedloop_plugin.worlds.embedded.ground import Ground
 from closedloop_plugin.worlds.embedded.lanes import edges, pavements, ways
-from closedloop_plugin.worlds.embedded.vehicle import Motion, place, size_of, slide
 
 CLEAR_M = 25.0  # of the ego at the start
 SPACING_M = 16.0  # between two of them

@@ -9,9 +9,9 @@ import numpy as np
 
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.state import Kind, Surface
-from closedloop_plugin.worlds.embedded.body import Body
-from closedloop_plugin.worlds.embedded.ground import Ground
-from closedloop_plugin.worlds.embedded.vehicle import Motion
+from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.vehicle import Motion
+from closedloop_plugin.worlds.bridge.ground import Ground
 
 BESIDE_M = 4.5  # of the route: nearer than this stands no house, and nobody looks for one
 REACH_M = 25.0  # of the ego: farther houses are not tried

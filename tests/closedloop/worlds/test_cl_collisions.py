@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from closedloop_plugin.path import Path
 from closedloop_plugin.state import Kind
+from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.vehicle import Motion, size_of
 from closedloop_plugin.worlds.bridge.rail import Rail
-from closedloop_plugin.worlds.embedded.body import Body
 from closedloop_plugin.worlds.embedded.collisions import boxes, overlap, settle
-from closedloop_plugin.worlds.embedded.vehicle import Motion, size_of
 
 
 def body(kind: Kind, x: float, y: float = 0.0, yaw: float = 0.0, v: float = 0.0, name: str = "") -> Body:

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from closedloop_plugin.state import Signal, StopLine
-from closedloop_plugin.worlds.embedded.lights import CYCLE_S, Lights, phase
+from closedloop_plugin.worlds.bodies.lights import CYCLE_S, Lights, phase
 
 
 def cross(x: float = 0.0, name: str = "") -> list[StopLine]:

@@ -16,15 +16,15 @@ from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.path import Path
 from closedloop_plugin.routes import Route
 from closedloop_plugin.state import Kind, Signal, StopLine
+from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.follow import allowed, closed, idm, nearest
+from closedloop_plugin.worlds.bodies.lights import Lights
+from closedloop_plugin.worlds.bodies.vehicle import Motion, size_of
+from closedloop_plugin.worlds.bridge.ground import Ground
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
-from closedloop_plugin.worlds.embedded.body import Body
-from closedloop_plugin.worlds.embedded.follow import allowed, closed, idm, nearest
-from closedloop_plugin.worlds.embedded.ground import Ground
 from closedloop_plugin.worlds.embedded.lanes import edges, pavements, ways
-from closedloop_plugin.worlds.embedded.lights import Lights
 from closedloop_plugin.worlds.embedded.traffic import Background
-from closedloop_plugin.worlds.embedded.vehicle import Motion, size_of
 
 LINE = Path([(0, 0), (300, 0)])
 STRAIGHT = tuple((2.0 * i, 0.0) for i in range(61))

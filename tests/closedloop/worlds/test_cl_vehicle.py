@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from closedloop_plugin.state import Kind
-from closedloop_plugin.worlds.embedded.vehicle import SPECS, Motion, drive, mass_of, place, size_of, slide, walk
+from closedloop_plugin.worlds.bodies.vehicle import SPECS, Motion, drive, mass_of, place, size_of, slide, walk
 
 CAR = SPECS[Kind.CAR]
 DT = 0.05

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 from closedloop_plugin.state import PEDESTRIANS, Kind, Signal, StopLine
+from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.lights import Lights
 from closedloop_plugin.worlds.bridge.rail import Rail, Track
-from closedloop_plugin.worlds.embedded.body import Body
-from closedloop_plugin.worlds.embedded.lights import Lights
 
 HEADWAY_S = 1.4
 LOOK_M = 60.0

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass, field
 
 from closedloop_plugin.state import PEDESTRIANS, Actor, Kind
+from closedloop_plugin.worlds.bodies.vehicle import SPECS, Motion, Spec, mass_of
 from closedloop_plugin.worlds.bridge.rail import Rail
-from closedloop_plugin.worlds.embedded.vehicle import SPECS, Motion, Spec, mass_of
 
 WALKERS = PEDESTRIANS | {Kind.ANIMAL}
 

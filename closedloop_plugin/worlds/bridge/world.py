@@ -1,0 +1,209 @@
+"""ScenicWorld: what every world that plays Scenic programs has in common; a simulator fills in the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.frames import to_ego
+from closedloop_plugin.maps.base import Layout, RoadMap
+from closedloop_plugin.path import commands
+from closedloop_plugin.routes import Route, Weather
+from closedloop_plugin.state import Contact, Control, Observation, Surface, Truth
+from closedloop_plugin.worlds.base import Domain, InvalidScene, Setup, WorldError
+from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.lights import Lights
+from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for, space_for
+from closedloop_plugin.worlds.bridge.ground import OWN_WAY_M
+from closedloop_plugin.worlds.bridge.params import weather_of
+from closedloop_plugin.worlds.bridge.session import Session, close_running
+from closedloop_plugin.worlds.bridge.setting import params_for, program_of, stage_for, straight_on
+from closedloop_plugin.worlds.bridge.stage import Stage
+from lmms_eval_ad2.errors import Ad2Error
+
+AHEAD_M = 8.0  # Observation.target lies so far along the route
+
+
+class ScenicWorld:
+    """One simulator, main thread, one episode at a time. `folder`: where maps are written.
+
+    A subclass names its Scenic `model`, makes maps (`_road_for`), starts its simulator (`_begin`, which ends with
+    `_play`), and shows contacts and pictures. Its simulation has `bodies`, the ego first (worlds/bodies).
+    """
+
+    backend = ""
+    model = ""
+
+    def __init__(self, folder: File, version: str) -> None:
+        self.version = version
+        self._folder = File(folder)
+        self._session: Session | None = None
+        self._road: RoadMap | None = None
+        self._simulation: Any = None  # Scenic's, with our bodies in it
+        self._lights = Lights((), 0)
+        self._ground: Any = None  # has surface(x, y, way) -> Surface
+        self._truth: Truth | None = None
+        self._pictures: dict[str, np.ndarray] = {}
+        self._tick = 0
+        self._drawn: Mapping[str, Any] = {}
+
+    # -- the interface ---------------------------------------------------------------------------------------------
+    def reset(self, setup: Setup) -> Observation:
+        self.close()
+        close_running()  # another world's, that was dropped without a word
+        self._setup = setup
+        self._weather = setup.weather or (setup.route.weather if setup.route else Weather())
+        road, program = self._plan(setup)
+        stage = stage_for(setup, road)
+        compiled = scene_for(program, self.model, self._params(setup, road, stage), setup.seed, setup.values)
+        if compiled.scene.egoObject is None:
+            raise Ad2Error(f"{program}: the program states no ego; it needs a line like: ego = new Car")
+        self._weather = self._weather_of(compiled.scene)
+        self._drawn = compiled.drawn
+        self._network = compiled.scene.workspace.network
+        if road is None:
+            stage.road = road = straight_on(compiled, self._network, self._road_for)
+        self._road, self._stage, self._tick = road, stage, 0
+        self._under: tuple[float, float, Surface] | None = None
+        self._lights = Lights(road.stop_lines, setup.seed)
+        self._command = commands(road.path, road.junctions, road.changes)
+        self._begin(compiled, stage)
+        return self._observe()
+
+    def step(self, control: Control) -> Observation:
+        if self._session is None:
+            raise WorldError("step before reset")
+        if self._session.done:
+            raise WorldError(f"step after the end: {self._session.done}")
+        self._session.advance(control.checked())
+        self._tick = self._simulation.currentTime
+        if self._session.done:  # the ego's behaviour was not asked again: the stage has not seen the last state
+            m = self._ego.motion
+            self._stage.time_s = self._tick * self._setup.timestep
+            self._stage.ego_s, self._stage.ego_d = self.road.path.locate(m.x, m.y, self._stage.ego_s)
+        return self._observe()
+
+    def truth(self) -> Truth:
+        if self._session is None:
+            raise WorldError("no truth before reset")
+        if self._truth is None:
+            self._truth = self._look()
+        return self._truth
+
+    @property
+    def road(self) -> RoadMap:
+        if self._road is None:
+            raise WorldError("no road before reset")
+        return self._road
+
+    @property
+    def done(self) -> str | None:
+        return self._session.done if self._session else None
+
+    @property
+    def drawn(self) -> Mapping[str, Any]:
+        return self._drawn
+
+    @property
+    def weather(self) -> Weather:
+        """As it is in this episode, with what the program says of it."""
+        return self._weather
+
+    def space(self, setup: Setup) -> Mapping[str, Domain]:
+        self.close()
+        close_running()
+        road, program = self._plan(setup)
+        return space_for(program, self.model, self._params(setup, road, stage_for(setup, road)))
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._session = self._road = None
+
+    # -- what a simulator fills in ---------------------------------------------------------------------------------
+    def _road_for(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
+        raise NotImplementedError
+
+    def _begin(self, compiled: Compiled, stage: Stage) -> None:
+        raise NotImplementedError
+
+    def _contacts(self) -> tuple[Contact, ...]:
+        """The ego's, in this tick."""
+        raise NotImplementedError
+
+    def _render(self, camera: Any) -> np.ndarray:
+        raise NotImplementedError
+
+    def _weather_of(self, scene: Any) -> Weather:
+        return weather_of(scene, self._weather)
+
+    def _params(self, setup: Setup, road: RoadMap | None, stage: Stage) -> dict[str, Any]:
+        return params_for(setup, road, stage)
+
+    # -- within an episode -----------------------------------------------------------------------------------------
+    def _plan(self, setup: Setup) -> tuple[RoadMap | None, File]:
+        """The map and the program of an episode; no map yet for a user's program on a town or on its own map."""
+        layout, program = program_of(setup)
+        return (self._road_for(setup.route, layout, setup.town) if setup.route else None), program
+
+    def _play(self, compiled: Compiled, simulator: Any) -> None:
+        """Start the simulation; it waits for the first control."""
+        self._session = Session(compiled, simulator, self._stage, self._setup.max_ticks)
+        self._simulation = self._session.start()
+        if self._session.done:
+            raise InvalidScene(f"the scenario ended before it began: {self._session.done}")
+
+    @property
+    def _ego(self) -> Body:
+        return self._simulation.bodies[0]
+
+    def _observe(self) -> Observation:
+        self._truth, self._pictures = None, {}
+        stage, m, tick = self._stage, self._ego.motion, self._tick
+        x, y, _ = self.road.path.pose(stage.ego_s + AHEAD_M)
+        return Observation(
+            tick,
+            tick * self._setup.timestep,
+            abs(m.v),
+            self._command(stage.ego_s),
+            to_ego(x, y, m.x, m.y, m.yaw),
+            lambda name: self._picture(tick, name),
+            self.road.speed_limit,
+        )
+
+    def _look(self) -> Truth:
+        stage = self._stage
+        ego, *others = self._simulation.bodies
+        return Truth(
+            self._tick,
+            self._tick * self._setup.timestep,
+            ego.actor(),
+            tuple(body.actor() for body in others if not body.gone),
+            dict(self._lights.state),
+            self._contacts(),
+            self._surface(),
+            stage.oncoming_allowed,
+            tuple(stage.events),
+        )
+
+    def _surface(self) -> Surface:
+        """Under the ego's centre; looked up again once it has moved 5 cm."""
+        m = self._ego.motion
+        if self._under is None or abs(m.x - self._under[0]) + abs(m.y - self._under[1]) > 0.05:
+            near = abs(self._stage.ego_d) < OWN_WAY_M
+            way = self.road.path.pose(self._stage.ego_s)[2] if near else m.yaw
+            self._under = m.x, m.y, self._ground.surface(m.x, m.y, way)
+        return self._under[2]
+
+    def _picture(self, tick: int, name: str) -> np.ndarray:
+        if self._session is None or tick != self._tick:
+            raise WorldError(f"the picture of tick {tick} was not asked for before the world moved on")
+        if name not in self._pictures:
+            camera = next((c for c in self._setup.cameras if c.name == name), None)
+            if camera is None:
+                raise Ad2Error(f"no camera {name!r}; this episode has: {[c.name for c in self._setup.cameras]}")
+            self._pictures[name] = self._render(camera)
+        return self._pictures[name]
