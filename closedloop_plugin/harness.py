@@ -40,8 +40,9 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import run
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
-from closedloop_plugin.suites import Suite, data_home, suite
+from closedloop_plugin.suites import Suite, suite
 from closedloop_plugin.threats.home import THREAT, about, suite_of
+from closedloop_plugin.where import workers_for, world_recipe
 from lmms_eval_ad2.errors import Ad2Error
 
 PREFIX = "ad2drive:"  # dataset_path: "ad2drive:SUITE"
@@ -52,7 +53,8 @@ DEFAULTS: Mapping[str, Any] = {
     "camera": "front",
     "seed": 0,
     "workers": 1,
-    "world": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld",
+    "world": "embedded",
+    "servers": None,
 }
 TASKS: dict[str, dict[str, Any]] = {}  # task -> its settings, filled when its documents are loaded
 SUITES: dict[str, Suite] = {}  # by the name in its records, filled likewise: a folder's name says not where it lies
@@ -225,9 +227,11 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
                 f"{folder}: holds a run already, and nothing says whether this is the same model; choose another "
                 "AD2_DRIVE_OUT, or start it through lmms-eval's command line"
             )
+        world = world_recipe(settings["world"], settings["servers"])
+        workers = workers_for(world, settings["workers"])
         wish = Wish(
-            folder, _world(settings["world"]), profile(settings["profile"]), seed=settings["seed"],
-            track=Recipe("closedloop_plugin.show.track:TrackLog"), limits=Limits(settings["workers"]),
+            folder, world, profile(settings["profile"]), seed=settings["seed"],
+            track=Recipe("closedloop_plugin.show.track:TrackLog"), limits=Limits(workers),
         )  # fmt: skip
         subject = Subject(found.name, found.sha256, found.ids, routes, programs=found.programs)
         records = run(assemble(wish, subject, driver), *remote(driver))
@@ -246,11 +250,6 @@ def _driver(lm: Any, generation: Mapping[str, Any], settings: Mapping[str, Any])
     spec = settings["interpreter"]
     mode = settings["mode"] if spec == "rules" or settings["mode"] != "rules" else "cng"
     return Driver(agent, make_interpreter(spec, mode, rules, seed=settings["seed"]), cameras=seen)
-
-
-def _world(target: str) -> Recipe:
-    embedded = target == DEFAULTS["world"]
-    return Recipe(target, {"folder": data_home() / "maps"} if embedded else {})
 
 
 def _doc(lm: Any, request: Any) -> Mapping[str, Any]:

@@ -153,6 +153,7 @@ class Truth:
     surface: Surface = Surface.LANE
     oncoming_allowed: bool = False  # a TwoWays scenario: the other lane must be used, it counts as no infraction
     events: tuple[tuple[float, str], ...] = ()  # (time_s, name) from the scenario so far: "trigger", "act", "end", ...
+    crossed: tuple[str, ...] = ()  # lane markings that the ego's wheels crossed in this tick, by a lane sensor
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
         "scenarios",  # what the programs that it writes are made of
     },
     "show": {"state", "frames", "path", "record", "maps.base"},
+    "where": {"maps", "runner", "suites"},  # from a world's name to its recipe
     "servers": {"maps"},  # CARLA servers: started, watched, asked; knows no world
     "serve": {"state", "agents", "interpreters", "profiles", "prompts", "worlds.base"},
     "bench2drive": set(),  # files for other interpreters than ours: they stand alone

@@ -64,9 +64,9 @@ def fetch_town(server: str, folder: File, *, timeout_s: float = CONNECT_S) -> Fi
     return file
 
 
-def address(server: str) -> tuple[str, int]:
+def address(server: str, option: str = "--server") -> tuple[str, int]:
     """host:port -> (host, port)."""
     host, colon, port = server.rpartition(":")
     if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise Ad2Error(f"--server {server}: expected host:port, such as localhost:2000")
+        raise Ad2Error(f"{option} {server}: expected host:port, such as localhost:2000")
     return host, int(port)

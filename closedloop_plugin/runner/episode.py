@@ -129,6 +129,7 @@ class Episode:
         self.truth = truth = self.world.truth()
         self.log.add(truth)
         self.margins.add(truth)
+        self.pilot.counts.update(f"crossed {mark}" for mark in truth.crossed)
         for watch in self.watchers:
             watch(Tick(seen, truth, control, answer))
         return self.referee.tick(truth)

@@ -6,6 +6,7 @@ up to `retries` times and then recorded as failed, with the reason.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -33,7 +34,8 @@ class Limits:
     retries: int = 2  # of an episode whose world failed
     world_timeout_s: float = 180.0  # silence of a world (a reset, or one step) after which it counts as hung
     start_timeout_s: float = 300.0  # until it is there: imports from a cold disk on a busy machine take long
-    starts: int = 5  # worlds in a row that do not come up: then the run ends
+    starts: int = 5  # worlds in a row that do not come up: then their server is given up, and with the last one the run
+    leave_s: float = 5.0  # for a world to tidy up behind itself at the end
 
 
 @dataclass
@@ -67,7 +69,7 @@ class Pool:
     _waiting: deque[Task] = field(default_factory=deque)
     _tries: Counter[str] = field(default_factory=Counter)
     _backend: tuple[str, str] = ("", "")
-    _stillborn: int = 0
+    _stillborn: Counter[int] = field(default_factory=Counter)  # by worker: starts in a row that failed
     _pace_s: float = 0.0  # how long the last batch took: stragglers are waited for in proportion
     _asked: float = 0.0  # since when the oldest question waits
 
@@ -83,8 +85,7 @@ class Pool:
                 self._watch()
                 self._wake()
         finally:
-            for hand in self._hands:
-                self._end(hand)
+            self._dismiss(self._hands)
 
     def offer(self, task: Task) -> None:
         """One task more; only while `more`."""
@@ -112,7 +113,7 @@ class Pool:
                 command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment
             )
         hand = _Hand(number, process, Connection(here.detach()), heard=time.monotonic())
-        hand.pipe.send(self.plan)
+        hand.pipe.send(replace(self.plan, world=self.plan.world.of(number)))
         return hand
 
     def _log(self, number: int) -> Path | None:
@@ -130,19 +131,46 @@ class Pool:
         hand.process.kill()
         hand.process.wait()
 
+    def _dismiss(self, hands: Sequence[_Hand]) -> None:
+        """The end for several: whoever is alive may tidy up (a CARLA server is to run on by itself), all at once."""
+        for hand in hands:
+            hand.pipe.close()
+        until = time.monotonic() + self.limits.leave_s
+        for hand in hands:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                hand.process.wait(max(0.0, until - time.monotonic()))
+            self._end(hand)
+
     def _lost(self, hand: _Hand, reason: str) -> None:
         """A world failed: replace it if there is work left, and give its episode another try."""
-        self._stillborn = 0 if hand.ready else self._stillborn + 1
+        self._count_start(hand.number, hand.ready)
         self._end(hand)
         self._hands.remove(hand)
-        if self._stillborn >= self.limits.starts:
-            raise Ad2Error(f"the world does not start ({self._stillborn} tries): {reason}{self._log_hint(hand)}")
         self.restarts += 1
+        if self._given_up(hand.number):
+            reason = f"the world does not start ({self.limits.starts} tries): {reason}{self._log_hint(hand)}"
+        successor = self._successor(hand.number)
+        if successor is None and not self._hands:
+            raise Ad2Error(reason)
         self.on_restart(reason)
         if hand.task:
             self._again(hand.task, reason)
-        if len(self._waiting) > sum(not h.task for h in self._hands):
-            self._hands.append(self._hire(hand.number))
+        if successor is not None and len(self._waiting) > sum(not h.task for h in self._hands):
+            self._hands.append(self._hire(successor))
+
+    def _count_start(self, worker: int, came_up: bool) -> None:
+        """Starts in a row that failed: of each server's worker by itself, of workers that are all alike together."""
+        worker = worker if self.plan.world.each else 0
+        self._stillborn[worker] = 0 if came_up else self._stillborn[worker] + 1
+
+    def _given_up(self, worker: int) -> bool:
+        return self._stillborn[worker if self.plan.world.each else 0] >= self.limits.starts
+
+    def _successor(self, worker: int) -> int | None:
+        """Who is hired in the place of one that was lost: the same again, another where its server is given up."""
+        busy = {h.number for h in self._hands}
+        others = (n for n in range(self.limits.workers) if n not in busy)
+        return next((n for n in (worker, *others) if not self._given_up(n)), None)
 
     def _again(self, task: Task, reason: str) -> None:
         self._tries[task.key] += 1
@@ -181,7 +209,8 @@ class Pool:
         return min(max(self._pace_s / 2, 0.005), 1.0)
 
     def _on_ready(self, hand: _Hand, backend: str, version: str) -> None:
-        hand.ready, self._stillborn, self._backend = True, 0, (backend, version)
+        hand.ready, self._backend = True, (backend, version)
+        self._count_start(hand.number, True)
         self._feed(hand)
 
     def _on_beat(self, hand: _Hand, tick: int) -> None:
@@ -219,7 +248,7 @@ class Pool:
         """The next episode, or the end where there is none and none will come."""
         if not self._waiting:
             if not self.more:
-                self._end(hand)
+                self._dismiss([hand])
                 self._hands.remove(hand)
             return
         hand.task = self._waiting.popleft()

@@ -12,10 +12,18 @@ from lmms_eval_ad2.errors import Ad2Error
 
 @dataclass(frozen=True)
 class Recipe:
-    """`target` is "package.module:callable"; `make()` calls it with `kwargs` (and more, which win)."""
+    """`target` is "package.module:callable"; `make()` calls it with `kwargs` (and more, which win).
+
+    `each`: arguments that differ by worker, such as the simulator server that is its own; see `of`.
+    """
 
     target: str
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    each: tuple[Mapping[str, Any], ...] = ()
+
+    def of(self, worker: int) -> Recipe:
+        """What one worker makes."""
+        return Recipe(self.target, {**self.kwargs, **self.each[worker % len(self.each)]}) if self.each else self
 
     def make(self, **more: Any) -> Any:
         module, _, name = self.target.partition(":")

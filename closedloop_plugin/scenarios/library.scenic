@@ -1,7 +1,7 @@
 """What the 44 programs share: classes of actors, behaviours, and where things are. Generic driving model.
 
-Actors move on Rails (worlds/bridge/rail.py). The embedded world moves them along exactly; elsewhere the behaviours
-here steer them after their rail. Classes name their CARLA blueprint, which other models ignore.
+Actors move on Rails (worlds/bridge/rail.py): the worlds move them along. Classes name their CARLA blueprint, which
+other models ignore.
 """
 
 model scenic.domains.driving.model
@@ -15,7 +15,6 @@ from closedloop_plugin.frames import scenic_heading
 from closedloop_plugin.path import Path
 from closedloop_plugin.scenarios import flows, geometry
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.scenarios.chase import Chase
 from closedloop_plugin.scenarios.looks import blueprint_of, cover_size
 from closedloop_plugin.worlds.bridge.rail import Rail
 
@@ -24,7 +23,6 @@ road = stage.road
 route = stage.road.path
 width = stage.road.lane_width
 
-knows_rails = "Staged" in globals()  # the embedded model moves them itself
 PropBase = globals().get("Prop", DrivingObject)
 
 # -- actors ------------------------------------------------------------------------------------------------------------
@@ -101,10 +99,7 @@ def seconds_to(s):
 behavior Ride():
     """Follow one's rail."""
     while True:
-        if knows_rails or self.rail is None:
-            wait
-        else:
-            take Chase(self.rail, stage)
+        wait
 
 behavior Flow():
     """A car of a flow: comes on the stage when the flow begins, leaves it at its line's end."""
@@ -118,10 +113,7 @@ behavior Flow():
 behavior Begin():
     """Ride until the ego is where the route says that the scenario begins."""
     while not stage.reached_trigger:
-        if knows_rails or self.rail is None:
-            wait
-        else:
-            take Chase(self.rail, stage)
+        wait
     stage.event("trigger")
 
 monitor Conduct(convoy, acts=True):

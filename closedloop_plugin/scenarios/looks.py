@@ -1,13 +1,14 @@
-"""Which CARLA blueprint an actor of a kind has. Names are CARLA 0.9.15's; other simulators draw by kind."""
+"""Which CARLA blueprint an actor of a kind has: of CARLA 0.9.15 and 0.9.16, with working lamps and doors where there is a
+choice (its second generation of cars). Other simulators draw by kind."""
 
 from __future__ import annotations
 
 BLUEPRINTS = {
-    "car": "vehicle.nissan.patrol",
+    "car": "vehicle.nissan.patrol_2021",
     "van": "vehicle.mercedes.sprinter",
     "truck": "vehicle.carlamotors.carlacola",
     "bus": "vehicle.mitsubishi.fusorosa",
-    "police": "vehicle.dodge.charger_police",
+    "police": "vehicle.dodge.charger_police_2020",
     "ambulance": "vehicle.ford.ambulance",
     "firetruck": "vehicle.carlamotors.firetruck",
     "motorcycle": "vehicle.yamaha.yzf",

@@ -21,15 +21,14 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run
 from closedloop_plugin.runner.store import check_folder
 from closedloop_plugin.runner.task import shard
-from closedloop_plugin.suites import data_home
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.cli.drive_subject import program_subject, suite_subject
 from lmms_eval_ad2.cli.drive_subject import towns_of as towns_of
+from lmms_eval_ad2.cli.drive_world import world_of
 from lmms_eval_ad2.errors import Ad2Error
 
 # Options that speak of a driver in words; None where the user said nothing.
 WORDED = ("interpreter", "interpreter2", "mode", "describer", "tasks", "fine_grained", "prompts")
-WORLDS = {"embedded": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld"}
 TRACK = Recipe("closedloop_plugin.show.track:TrackLog")
 FRAMES = "closedloop_plugin.runner.pictures:Frames"
 FILM = "closedloop_plugin.show.video:Film"
@@ -51,15 +50,16 @@ def ordered(args: argparse.Namespace) -> Order:
     _check(args)
     rules = profile(args.profile)
     subject, notes = program_subject(args) if args.scenario else suite_subject(args)
+    world, workers = world_of(args)
     wish = Wish(
         args.out,
-        world_of(args.world),
+        world,
         rules,
         Rules(args.policy, args.decision_hz, read_latency(args.latency)),
         args.seed,
         not args.no_traffic,
         TRACK,
-        limits=Limits(args.workers, args.retries, args.world_timeout),
+        limits=Limits(workers, args.retries, args.world_timeout),
         retry_failed=args.retry_failed,
     )
     check_folder(args.out, standing(wish, subject))  # before minutes go into loading a model
@@ -148,14 +148,6 @@ def _cameras(args: argparse.Namespace, rules: Profile, agent: Agent) -> tuple[Ca
     if agent.cameras or not (args.frames or args.video):
         return agent.cameras
     return cameras_of(_view(args), rules if rules.cameras else profile("bench2drive"))
-
-
-def world_of(name: str) -> Recipe:
-    if ":" in name:
-        return Recipe(name)
-    if name not in WORLDS:
-        raise Ad2Error(f"--world {name}: known: {', '.join(WORLDS)}, or an own one as MODULE:CALLABLE")
-    return Recipe(WORLDS[name], {"folder": data_home() / "maps"})
 
 
 def _recorders(args: argparse.Namespace, cameras: Sequence[Camera]) -> tuple[Recipe, ...]:

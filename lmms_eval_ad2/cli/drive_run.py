@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.cli.drive_world import register_world
+
 EXAMPLES = """examples:
   ad2 drive run --suite demo --agent expert --out out/expert --video
   ad2 drive run --suite embedded220 --agent endpoint:qwen@http://localhost:8000/v1 --workers 8 --out out/qwen
@@ -15,6 +17,7 @@ EXAMPLES = """examples:
   ad2 drive run --scenario configs/scenarios/child_behind_van.scenic --agent expert --set pace=2 --out out/child
   ad2 drive run --scenario my.scenic --map Town05.xodr --agent expert --frames --out out/my
   ad2 drive run --suite threats/ --agent expert --out out/threats
+  ad2 drive run --suite bench2drive220 --world carla --servers localhost:2000,localhost:2010 --agent expert --out out/c
 then:
   ad2 drive show out/expert:101              a film strip and a top view of an episode
   ad2 drive score out/expert --routes FILE   the scores again, or of several folders
@@ -66,7 +69,7 @@ def _register_what(what: Any) -> None:
     what.add_argument(
         "--seed", type=int, default=0, metavar="S", help="the same seed gives the same scores (default 0)"
     )
-    what.add_argument("--world", default="embedded", metavar="NAME", help="embedded, or an own one as MODULE:CALLABLE")
+    register_world(what)
     what.add_argument("--no-traffic", action="store_true", help="no background vehicles and pedestrians")
 
 
@@ -121,7 +124,9 @@ def _register_running(how: Any) -> None:
     how.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="the run's folder; the same command goes on in it"
     )
-    how.add_argument("--workers", type=int, default=1, metavar="W", help="worlds side by side")
+    how.add_argument(
+        "--workers", type=int, metavar="W", help="worlds side by side (default 1; with --servers one each)"
+    )
     how.add_argument("--frames", action="store_true", help="keep what the cameras saw, at 2 Hz")
     how.add_argument("--video", action="store_true", help="a film of every episode")
     how.add_argument("--retry-failed", action="store_true", help="try episodes again whose world or agent failed")

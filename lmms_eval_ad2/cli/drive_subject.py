@@ -21,7 +21,7 @@ from lmms_eval_ad2.errors import Ad2Error
 def suite_subject(args: argparse.Namespace) -> tuple[Subject, tuple[str, ...]]:
     found = suite(args.suite, args.world)
     routes = asked_for(found, args)
-    if args.world == "embedded" and not found.programs:
+    if args.world in ("embedded", "carla") and not found.programs:
         _check_types(args.suite, routes)
     towns = towns_of(args.towns, found.routes, routes)
     subject = Subject(

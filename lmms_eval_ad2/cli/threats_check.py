@@ -13,6 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.cli.drive_world import register_world
+
 if TYPE_CHECKING:
     from closedloop_plugin.threats.check import Program
     from closedloop_plugin.threats.transcript import Verdict
@@ -53,8 +55,8 @@ def register(parts: Any) -> None:
     p.add_argument("--tries", type=int, default=4, metavar="N", help="draws of a scenario at most (default 4)")
     p.add_argument("--seed", type=int, metavar="S", help="of the draws (default: the suite's, else 0)")
     p.add_argument("--profile", metavar="NAME", help="rules (default: the suite's, else bench2advlm)")
-    p.add_argument("--world", default="embedded", metavar="NAME", help="embedded, or an own one as MODULE:CALLABLE")
-    p.add_argument("--workers", type=int, default=1, metavar="W", help="worlds side by side")
+    register_world(p)
+    p.add_argument("--workers", type=int, metavar="W", help="worlds side by side (default 1)")
     p.add_argument("--out", type=Path, metavar="RUN", help="where the drives are kept (default: DIR/check)")
     p.add_argument("--retry-failed", action="store_true", help="try those again whose world failed")
     p.add_argument("--carla-model", action="store_true", help="compile each under Scenic's CARLA model too (no server)")
@@ -68,7 +70,8 @@ def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.runner.store import locked
     from closedloop_plugin.threats.check import check
     from closedloop_plugin.threats.verdict_files import update_left_out, write_verdicts
-    from lmms_eval_ad2.cli.drive_order import towns_of, world_of
+    from lmms_eval_ad2.cli.drive_subject import towns_of
+    from lmms_eval_ad2.cli.drive_world import world_of
     from lmms_eval_ad2.errors import require
 
     folder = _checked(args)
@@ -82,10 +85,11 @@ def run(args: argparse.Namespace) -> int:
     out = args.out or (folder / "check" if folder else _home(args))
     routes = [p.route for p in programs if p.route]
     towns = towns_of(args.towns, routes, routes)
+    world, workers = world_of(args)
     # The lock of `generate`: it, too, writes the verdicts and suite.json.
     with locked(folder) if index else nullcontext():  # type: ignore[arg-type]
         verdicts = check(
-            programs, out, world=world_of(args.world), judge=args.agent, tries=args.tries, workers=args.workers,
+            programs, out, world=world, judge=args.agent, tries=args.tries, workers=workers,
             seed=seed, profile=rules, towns=towns, quiet=args.json, map=args.map, retry_failed=args.retry_failed,
         )  # fmt: skip
         write_verdicts(folder or out, verdicts, out, [p.file for p in programs])
@@ -201,33 +205,22 @@ def _under_carla(
 def _compile_for_carla(
     program: Program, towns: Mapping[str, Path], own_map: Path | None, seed: int, maps: Path
 ) -> None:
-    from closedloop_plugin.maps.base import Layout, RoadMap
     from closedloop_plugin.maps.build import road_for
-    from closedloop_plugin.path import Path as Line
-    from closedloop_plugin.scenarios.catalogue import CATALOGUE
+    from closedloop_plugin.worlds.base import Setup
     from closedloop_plugin.worlds.bridge.compile import scene_for
     from closedloop_plugin.worlds.bridge.session import close_running
-    from closedloop_plugin.worlds.bridge.stage import Stage
+    from closedloop_plugin.worlds.bridge.setting import params_for, program_of, stage_for
     from lmms_eval_ad2.errors import Ad2Error
 
     if program.problem:
         raise Ad2Error(program.problem)
     route = program.route
-    road = RoadMap(Path(), "town", "", "", Line([(0.0, 0.0), (1.0, 0.0)]), ())
-    file, trigger = own_map, 0.0
-    if route:
-        info = CATALOGUE.get(route.scenario)
-        road = road_for(route, info.layout if info else Layout(), town=towns.get(route.town), folder=maps)
-        file, trigger = road.file, road.path.locate(*route.trigger[:2])[0]
-    params: dict[str, Any] = {
-        "map_options": {"writeCache": False, "useCache": False},
-        "stage": Stage(road, route.params if route else {}, "", trigger, seed),
-        "render": 0,
-        "timestep": 0.05,
-        **({"map": str(file)} if file else {}),
-    }
+    setup = Setup(route, seed, program=program.file, town=towns.get(route.town) if route else own_map)
+    layout, file = program_of(setup)
+    road = road_for(route, layout, town=setup.town, folder=maps) if route else None
+    params = params_for(setup, road, stage_for(setup, road))
     close_running()
-    scene_for(program.file, "scenic.simulators.carla.model", params, seed)
+    scene_for(file, "closedloop_plugin.worlds.carla_parts.model", params, seed)
 
 
 # -- what is printed -------------------------------------------------------------------------------------------------

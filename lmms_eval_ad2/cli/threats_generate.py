@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lmms_eval_ad2.cli.drive_world import register_world
+
 if TYPE_CHECKING:
     from closedloop_plugin.threats.generate import Job, Made
 
@@ -48,7 +50,7 @@ def _register_what(what: Any) -> None:
     what.add_argument("--routes-ids", metavar="ID,ID", help="only these routes")
     what.add_argument("--limit", type=int, metavar="N", help="only the first N routes")
     what.add_argument("--towns", type=Path, metavar="DIR", help="OpenDRIVE files <town>.xodr, instead of corridor maps")
-    what.add_argument("--world", default="embedded", metavar="NAME", help="embedded, or an own one as MODULE:CALLABLE")
+    register_world(what)
 
 
 def _register_who(who: Any) -> None:
@@ -67,7 +69,7 @@ def _register_who(who: Any) -> None:
 def _register_how(how: Any) -> None:
     how.add_argument("--out", type=Path, required=True, metavar="DIR", help="the suite's folder, new or begun")
     how.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed makes the same (default 0)")
-    how.add_argument("--workers", type=int, default=1, metavar="W", help="worlds side by side")
+    how.add_argument("--workers", type=int, metavar="W", help="worlds side by side (default 1)")
     how.add_argument("--attempts", type=int, default=3, metavar="N", help="scenarios for one route at most (default 3)")
     how.add_argument("--tries", type=int, default=4, metavar="N", help="draws that the expert may drive (default 4)")
     how.add_argument("--no-check", action="store_true", help="do not drive them; ad2 threats check does it later")
@@ -102,8 +104,8 @@ def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
     from closedloop_plugin.routes import sha256
     from closedloop_plugin.suites import suite
     from closedloop_plugin.threats.generate import Job
-    from lmms_eval_ad2.cli.drive_order import world_of
     from lmms_eval_ad2.cli.drive_subject import asked_for, towns_of
+    from lmms_eval_ad2.cli.drive_world import world_of
     from lmms_eval_ad2.errors import Ad2Error
 
     found = suite(args.suite, args.world)
@@ -112,12 +114,13 @@ def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
     routes = asked_for(found, args)
     rules = profile(args.profile)
     file = Path(args.suite)
+    world, workers = world_of(args)
     return Job(
-        args.out, found, routes, world_of(args.world), rules,
+        args.out, found, routes, world, rules,
         cameras_of(args.camera + (f"@{args.size}" if args.size else ""), rules),
         base_file=file if file.is_file() and sha256(file) == found.sha256 else None,  # not a file called "demo"
-        towns=towns_of(args.towns, found.routes, routes), seed=args.seed, frames=args.frames, workers=args.workers,
-        attempts=args.attempts, tries=args.tries, checked=not args.no_check, prompts_sha256=prompts_sha256,
+        towns=towns_of(args.towns, found.routes, routes), seed=args.seed, frames=args.frames,
+        workers=workers, attempts=args.attempts, tries=args.tries, checked=not args.no_check, prompts_sha256=prompts_sha256,
     )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.cli.drive_run import register_driver
+from lmms_eval_ad2.cli.drive_world import register_world
 
 if TYPE_CHECKING:
     from closedloop_plugin.runner.assemble import Subject, Wish
@@ -58,7 +59,7 @@ def _register_search(how: Any) -> None:
     how.add_argument("--seed", type=int, default=0, metavar="S", help="of the sampler and of the scene (default 0)")
     how.add_argument("--no-expert", action="store_true", help="do not drive the failures again with the expert")
     how.add_argument("--out", type=Path, required=True, metavar="DIR", help="the same command goes on in it")
-    how.add_argument("--workers", type=int, default=1, metavar="W", help="worlds side by side")
+    how.add_argument("--workers", type=int, metavar="W", help="worlds side by side (default 1)")
     how.add_argument("--retries", type=int, default=2, metavar="N", help="of a run whose world fails (default 2)")
     how.add_argument("--world-timeout", type=float, default=180.0, metavar="S", help="silence that counts as a hang")
 
@@ -70,7 +71,7 @@ def _register_where(where: Any) -> None:
     where.add_argument(
         "--towns", type=Path, metavar="DIR", help="OpenDRIVE files <town>.xodr, instead of corridor maps"
     )
-    where.add_argument("--world", default="embedded", metavar="NAME", help="embedded, or an own one as MODULE:CALLABLE")
+    register_world(where)
     where.add_argument("--no-traffic", action="store_true", help="no background vehicles and pedestrians")
 
 
@@ -103,7 +104,7 @@ def _check(args: argparse.Namespace) -> None:
 
     for name, least in (("budget", 1), ("workers", 1), ("retries", 0), ("world_timeout", 1)):
         value = getattr(args, name)
-        if not value >= least:
+        if value is not None and not value >= least:
             raise Ad2Error(f"--{name.replace('_', '-')} {value}: {least} or more")
     if args.decision_hz is not None and not 0 < args.decision_hz <= profile(args.profile).hz:
         raise Ad2Error(f"--decision-hz {args.decision_hz:g}: above 0, and at most the simulation's rate")
@@ -115,17 +116,19 @@ def _wish(args: argparse.Namespace) -> Wish:
     from closedloop_plugin.runner.latency import read_latency
     from closedloop_plugin.runner.pilot import Rules
     from closedloop_plugin.runner.pool import Limits
-    from lmms_eval_ad2.cli.drive_order import TRACK, world_of
+    from lmms_eval_ad2.cli.drive_order import TRACK
+    from lmms_eval_ad2.cli.drive_world import world_of
 
+    world, workers = world_of(args)
     return Wish(
         args.out,
-        world_of(args.world),
+        world,
         profile(args.profile),
         Rules(args.policy, args.decision_hz, read_latency(args.latency)),
         args.seed,
         not args.no_traffic,
         TRACK,
-        limits=Limits(args.workers, args.retries, args.world_timeout),
+        limits=Limits(workers, args.retries, args.world_timeout),
         quiet=False,
     )
 
@@ -160,7 +163,7 @@ def _space(args: argparse.Namespace, wish: Wish, subject: Subject) -> dict[str, 
 
     # The setup of an episode, without loading the driver: a mistake in the program is told before that.
     setup = assemble(wish, subject, Driver(make_agent("still"))).tasks[0].setup
-    world = wish.world.make()
+    world = wish.world.of(0).make()
     try:
         space = world.space(setup)
     finally:

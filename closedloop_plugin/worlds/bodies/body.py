@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from closedloop_plugin.state import PEDESTRIANS, Actor, Kind
+from closedloop_plugin.state import PEDESTRIANS, VEHICLES, Actor, Kind
 from closedloop_plugin.worlds.bodies.vehicle import SPECS, Motion, Spec, mass_of
 from closedloop_plugin.worlds.bridge.rail import Rail
 
 WALKERS = PEDESTRIANS | {Kind.ANIMAL}
+MOTOR = VEHICLES - {Kind.BICYCLE}
 
 
 @dataclass(eq=False)
@@ -49,6 +50,12 @@ class Body:
     def still(self) -> bool:
         m = self.motion
         return not (m.v or m.knock_x or m.knock_y or m.knock_w)
+
+    def stand_in(self, on_rail: bool) -> None:
+        """Where no background traffic finds room, the cars that the scenario itself sends along (those on rails) are
+        the surrounding traffic, and count for Efficiency."""
+        if on_rail and self.role == "scenario" and self.kind in MOTOR:
+            self.role = "background"
 
     def actor(self) -> Actor:
         """A snapshot for Truth."""

@@ -52,7 +52,7 @@ class ScenicWorld:
 
     # -- the interface ---------------------------------------------------------------------------------------------
     def reset(self, setup: Setup) -> Observation:
-        self.close()
+        self._end()
         close_running()  # another world's, that was dropped without a word
         self._setup = setup
         self._weather = setup.weather or (setup.route.weather if setup.route else Weather())
@@ -113,19 +113,22 @@ class ScenicWorld:
         return self._weather
 
     def space(self, setup: Setup) -> Mapping[str, Domain]:
-        self.close()
+        self._end()
         close_running()
+        self._setup = setup
         road, program = self._plan(setup)
         return space_for(program, self.model, self._params(setup, road, stage_for(setup, road)))
 
     def close(self) -> None:
-        if self._session is not None:
-            self._session.close()
-        self._session = self._road = None
+        self._end()
 
     # -- what a simulator fills in ---------------------------------------------------------------------------------
     def _road_for(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
         raise NotImplementedError
+
+    def _road_of(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
+        """Of a suite's route; `_road_for` makes that of a user's program too."""
+        return self._road_for(route, layout, town)
 
     def _begin(self, compiled: Compiled, stage: Stage) -> None:
         raise NotImplementedError
@@ -133,6 +136,10 @@ class ScenicWorld:
     def _contacts(self) -> tuple[Contact, ...]:
         """The ego's, in this tick."""
         raise NotImplementedError
+
+    def _crossed(self) -> tuple[str, ...]:
+        """Kinds of the lane markings that the ego's wheels crossed in this tick, where a sensor says so."""
+        return ()
 
     def _render(self, camera: Any) -> np.ndarray:
         raise NotImplementedError
@@ -144,10 +151,15 @@ class ScenicWorld:
         return params_for(setup, road, stage)
 
     # -- within an episode -----------------------------------------------------------------------------------------
+    def _end(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        self._session = self._road = None
+
     def _plan(self, setup: Setup) -> tuple[RoadMap | None, File]:
         """The map and the program of an episode; no map yet for a user's program on a town or on its own map."""
         layout, program = program_of(setup)
-        return (self._road_for(setup.route, layout, setup.town) if setup.route else None), program
+        return (self._road_of(setup.route, layout, setup.town) if setup.route else None), program
 
     def _play(self, compiled: Compiled, simulator: Any) -> None:
         """Start the simulation; it waits for the first control."""
@@ -187,6 +199,7 @@ class ScenicWorld:
             self._surface(),
             stage.oncoming_allowed,
             tuple(stage.events),
+            self._crossed(),
         )
 
     def _surface(self) -> Surface:

@@ -15,7 +15,7 @@ from scenic.core.vectors import Orientation, Vector
 from scenic.simulators.newtonian.simulator import NewtonianSimulation, NewtonianSimulator
 
 from closedloop_plugin.frames import scenic_heading, yaw_of_heading
-from closedloop_plugin.state import VEHICLES, Kind, StopLine
+from closedloop_plugin.state import Kind, StopLine
 from closedloop_plugin.worlds.bodies import follow
 from closedloop_plugin.worlds.bodies.body import WALKERS, Body
 from closedloop_plugin.worlds.bodies.lights import Lights
@@ -23,8 +23,6 @@ from closedloop_plugin.worlds.bodies.vehicle import Motion, drive, place, slide,
 from closedloop_plugin.worlds.bridge.stage import Stage
 from closedloop_plugin.worlds.embedded.collisions import Touch, settle
 from closedloop_plugin.worlds.embedded.walls import Walls
-
-MOTOR = VEHICLES - {Kind.BICYCLE}
 
 
 class Traffic(Protocol):
@@ -47,8 +45,7 @@ class Surroundings:
 
     @property
     def lonely(self) -> bool:
-        """There is to be traffic, and the scenario needs every lane that it could use: then the cars that the scenario
-        itself sends along (those on rails) are the surrounding traffic, and count for Efficiency."""
+        """There is to be traffic, and the scenario needs every lane that it could use; see Body.stand_in."""
         return self.traffic is not None and not any(b.role == "background" for b in self.traffic.bodies if b.spec)
 
 
@@ -112,8 +109,8 @@ class EmbeddedSimulation(NewtonianSimulation):
 
     def _count(self, body: Body, on_rail: bool) -> None:
         """See Surroundings.lonely."""
-        if self._lonely and on_rail and body.role == "scenario" and body.kind in MOTOR:
-            body.role = "background"
+        if self._lonely:
+            body.stand_in(on_rail)
 
     def updateObjects(self) -> None:
         for body, own in self._mirrors:

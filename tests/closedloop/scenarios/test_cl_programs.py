@@ -21,7 +21,7 @@ pytest_plugins = ("cl_networks",)
 MODELS = {
     "newtonian": "scenic.simulators.newtonian.driving_model",
     "embedded": "closedloop_plugin.worlds.embedded.model",
-    "carla": "scenic.simulators.carla.model",
+    "carla": "closedloop_plugin.worlds.carla_parts.model",
 }
 
 

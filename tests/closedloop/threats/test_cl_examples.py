@@ -98,7 +98,7 @@ def test_it_compiles_under_carla_s_model(file: Path, tmp_path: Path) -> None:
     options = {"writeCache": False, "useCache": False}
     params = {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
     close_running()  # nothing compiles while a simulation runs
-    found = scene_for(file, "scenic.simulators.carla.model", params, 3)
+    found = scene_for(file, "closedloop_plugin.worlds.carla_parts.model", params, 3)
     others = [o for o in found.scene.objects if o is not found.scene.egoObject]
     assert others and all(o.blueprint for o in others)
 

@@ -1,0 +1,54 @@
+"""Which world is driven in, by its name: the recipe that every worker makes it by."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from closedloop_plugin.maps.from_server import address
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.suites import data_home
+from lmms_eval_ad2.errors import Ad2Error, require
+
+WORLDS = {
+    "embedded": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld",
+    "carla": "closedloop_plugin.worlds.carla:CarlaWorld",
+}
+SERVER = "127.0.0.1:2000"  # CARLA's own default
+
+
+def world_recipe(name: str, servers: str | None = None, any_version: bool = False) -> Recipe:
+    """`name`: of WORLDS, or an own world as MODULE:CALLABLE. `servers`: "host:port,...", of CARLA, a worker each."""
+    if name != "carla" and (servers or any_version):
+        raise Ad2Error("servers (and whether any version of them will do) belong to the world carla, and no other")
+    if ":" in name:
+        return Recipe(name)
+    if name not in WORLDS:
+        raise Ad2Error(f"world {name}: known: {', '.join(WORLDS)}, or an own one as MODULE:CALLABLE")
+    given: dict[str, Any] = {"folder": data_home() / "maps"}
+    if name != "carla":
+        return Recipe(WORLDS[name], given)
+    require("carla", "for the world carla")
+    if any_version:
+        given["any_version"] = True
+    return Recipe(WORLDS[name], given, tuple({"server": server} for server in _servers(servers or SERVER)))
+
+
+def _servers(text: str) -> list[str]:
+    """Each once, with room between the ports of one host."""
+    named = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for a, b in itertools.pairwise(sorted(address(server, "--servers") for server in named)):
+        if a[0] == b[0] and b[1] - a[1] < 3:
+            raise Ad2Error(
+                f"--servers {text}: ports {a[1]} and {b[1]} are too close: a CARLA server also uses the two ports "
+                "after its own; leave ten between"
+            )
+    return named
+
+
+def workers_for(world: Recipe, wanted: int | None) -> int:
+    """As many as wanted; a CARLA server runs one world at a time, so one each at most, and by default."""
+    most = len(world.each)
+    if most and (wanted or 0) > most:
+        raise Ad2Error(f"--workers {wanted}: a CARLA server runs one world at a time; here are {most} (--servers)")
+    return wanted or most or 1

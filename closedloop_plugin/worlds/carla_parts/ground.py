@@ -1,0 +1,33 @@
+"""The ground of one episode: surfaces from CARLA's own map, and heights by following the route's deck."""
+
+from __future__ import annotations
+
+import math
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.maps.carla_ground import CarlaGround
+from closedloop_plugin.state import Surface
+
+REACH = 1.5  # m before and behind, for the slope
+
+
+class Ground:
+    """`heights`: z of the route's own road along its path, so that what is near it stands on the right deck of two."""
+
+    def __init__(self, town: CarlaGround, road: RoadMap) -> None:
+        self._town, self._path = town, road.path
+        self._heights = town.along(road.path)
+
+    def surface(self, x: float, y: float, way: float) -> Surface:
+        return self._town.surface(x, y, way)
+
+    def height(self, x: float, y: float) -> float:
+        """z of the road below a point, m."""
+        s, _ = self._path.locate(x, y)
+        return self._town.height(x, y, self._heights(s))
+
+    def slope(self, x: float, y: float, yaw: float) -> tuple[float, float]:
+        """(z, pitch in degrees, nose up > 0) of a vehicle there."""
+        dx, dy = REACH * math.cos(yaw), REACH * math.sin(yaw)
+        front, back = self.height(x + dx, y + dy), self.height(x - dx, y - dy)
+        return 0.5 * (front + back), math.degrees(math.atan2(front - back, 2 * REACH))

@@ -1,0 +1,87 @@
+"""Scenic world model of the CARLA world: Scenic's own, plus what our library and our world know of an actor.
+
+A program that uses the generic driving model (`model scenic.domains.driving.model`) compiles under this model and under
+the embedded one; what an object may carry beside Scenic's own properties is said there
+(worlds/embedded/model.scenic): kind, lamps, doors, role, rail, fixed, gone. Here too the world moves who has a rail.
+
+Other than in Scenic's model: the weather is the route's unless the program states one, a car is the one that CARLA's
+leaderboard drives, blueprints follow `kind`, and the functions for traffic lights work.
+"""
+
+param render = 0
+param timestep = 0.05
+param stage = None
+
+from scenic.simulators.carla.model import *
+
+from closedloop_plugin.scenarios.looks import blueprint_of as _blueprint_of
+from scenic.core.distributions import distributionFunction
+
+param weather = None
+
+blueprint_of = distributionFunction(_blueprint_of)  # a kind may be random: with kind Uniform("car", "van")
+
+class Staged(CarlaActor):
+    kind: "car"
+    lamps: set()
+    doors: set()
+    role: "scenario"
+    rail: None
+    fixed: False
+    gone: False
+
+class Car(Staged, Car):
+    blueprint: "vehicle.lincoln.mkz_2020" if self.kind == "car" else blueprint_of(self.kind)
+
+class NPCCar(Staged, NPCCar):
+    pass
+
+class Bicycle(Staged, Bicycle):
+    kind: "bicycle"
+
+class Motorcycle(Staged, Motorcycle):
+    kind: "motorcycle"
+
+class Truck(Staged, Truck):
+    kind: "truck"
+
+class Van(Staged, Van):
+    kind: "van"
+
+class Bus(Staged, Bus):
+    kind: "bus"
+
+class Pedestrian(Staged, Pedestrian):
+    kind: "pedestrian"
+
+class Prop(Staged, Prop):
+    kind: "blocker"
+    fixed: True
+
+# Scenic 3.1.1 looks for a name here that its model does not have (`utils`), and fails.
+
+def setTrafficLightStatus(signal, color):
+    light = _light_of(signal)
+    state = _utils.scenicToCarlaTrafficLightStatus(color)
+    if state is None:
+        raise RuntimeError("a traffic light is red, yellow, green, off or unknown")
+    if light is not None:
+        light.set_state(state)
+
+def getTrafficLightStatus(signal):
+    light = _light_of(signal)
+    return "None" if light is None else _utils.carlaToScenicTrafficLightStatus(light.get_state())
+
+def setAllIntersectionTrafficLightsStatus(intersection, color):
+    for signal in intersection.signals:
+        if signal.isTrafficLight:
+            setTrafficLightStatus(signal, color)
+
+def getClosestTrafficLightStatus(vehicle, distance=100):
+    light = _getClosestTrafficLight(vehicle, distance)
+    return "None" if light is None else _utils.carlaToScenicTrafficLightStatus(light.get_state())
+
+def _light_of(signal):
+    if not signal.isTrafficLight:
+        raise RuntimeError("the signal is no traffic light")
+    return simulation().world.get_traffic_light_from_opendrive_id(str(signal.openDriveID))

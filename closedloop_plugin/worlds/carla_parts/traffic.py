@@ -1,0 +1,96 @@
+"""Background traffic: cars of CARLA's traffic manager around the route, in step with the simulation and seeded.
+
+As in the embedded world nobody starts in the ego's own lane or near it; the scenario keeps its stage.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import carla
+import numpy as np
+
+from closedloop_plugin.frames import from_carla
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.vehicle import Motion
+from closedloop_plugin.worlds.carla_parts.looks import kind_of
+from closedloop_plugin.worlds.carla_parts.places import read
+
+MOST_CARS = 8
+CLEAR_M = 25.0  # of the ego, and of anybody of the scene 8 m
+NEAR_M = 120.0  # of the route
+PHYSICS_M = 70.0  # around the ego; beyond it the traffic manager moves cars without physics
+SLOWER = 25.0  # percent below the speed limit
+
+
+def prepare(manager: Any, seed: int) -> None:
+    """The traffic manager in step, seeded, with hybrid physics."""
+    manager.set_synchronous_mode(True)
+    manager.set_random_device_seed(seed % 2**31)
+    manager.set_hybrid_physics_mode(True)
+    manager.set_hybrid_physics_radius(PHYSICS_M)
+    manager.set_respawn_dormant_vehicles(False)
+    manager.global_percentage_speed_difference(SLOWER)
+
+
+class Traffic:
+    """`bodies` are read anew by `see`; the cars drive themselves."""
+
+    def __init__(self, world: Any, manager: Any, road: RoadMap, taken: list[tuple[float, float]], seed: int) -> None:
+        """taken: where the scene's objects stand, the ego first (map frame, m)."""
+        self._rng = np.random.default_rng([seed, 0x7AF])
+        self.actors: list[Any] = []
+        self.bodies: list[Body] = []
+        cars = _cars(world.get_blueprint_library())
+        for spot in self._spots(world.get_map(), road, taken):
+            if len(self.actors) >= MOST_CARS or not cars:
+                break
+            blueprint = cars[int(self._rng.integers(len(cars)))]
+            blueprint.set_attribute("role_name", "background")
+            actor = world.try_spawn_actor(blueprint, spot)
+            if actor is not None:
+                actor.set_autopilot(True, manager.get_port())
+                self._add(actor)
+
+    def _spots(self, town: Any, road: RoadMap, taken: list[tuple[float, float]]) -> list[Any]:
+        """Spawn points of the town near the route and off the ego's own way, in a seeded order."""
+        found = []
+        for spot in town.get_spawn_points():
+            x, y, _ = from_carla(spot.location.x, spot.location.y)
+            s, d = road.path.locate(x, y)
+            own = abs(d) < 0.6 * road.lane_width and -10.0 < s < road.path.length + 10.0
+            outside = max(-s, s - road.path.length, 0.0)
+            far = math.hypot(d, outside) > NEAR_M
+            crowded = any(math.dist((x, y), at) < (8.0 if i else CLEAR_M) for i, at in enumerate(taken))
+            if not (own or far or crowded):
+                found.append(spot)
+        return [found[int(i)] for i in self._rng.permutation(len(found))]
+
+    def _add(self, actor: Any) -> None:
+        box, where = actor.bounding_box, actor.get_transform()
+        x, y, yaw = from_carla(where.location.x, where.location.y, where.rotation.yaw)
+        size = (2 * box.extent.x, 2 * box.extent.y, 2 * box.extent.z)
+        body = Body(f"b{len(self.bodies)}", kind_of(actor), Motion(x, y, yaw), *size, role="background")
+        self.actors.append(actor)
+        self.bodies.append(body)
+
+    def see(self, snapshot: Any) -> None:
+        """All bodies as they are in this snapshot; one that the server took away is gone."""
+        for actor, body in zip(self.actors, self.bodies, strict=True):
+            seen = snapshot.find(actor.id)
+            body.gone = seen is None
+            if seen is not None:
+                read(body, seen, float(actor.bounding_box.location.x))
+                body.steer = 0.0
+
+    def leave(self) -> list[Any]:
+        """Commands that take them away."""
+        return [carla.command.DestroyActor(actor.id) for actor in self.actors]
+
+
+def _cars(library: Any) -> list[Any]:
+    """Ordinary cars, in a fixed order."""
+    named = [b for b in library.filter("vehicle.*") if b.has_attribute("base_type")]
+    return sorted((b for b in named if str(b.get_attribute("base_type")) == "car"), key=lambda b: b.id)
