@@ -228,7 +228,7 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
                 "AD2_DRIVE_OUT, or start it through lmms-eval's command line"
             )
         world = world_recipe(settings["world"], settings["servers"])
-        workers = workers_for(world, settings["workers"])
+        workers = workers_for(world, None if world.each else settings["workers"])
         wish = Wish(
             folder, world, profile(settings["profile"]), seed=settings["seed"],
             track=Recipe("closedloop_plugin.show.track:TrackLog"), limits=Limits(workers),

@@ -74,6 +74,13 @@ class LmmsModel:
             return [Said(error=why, seconds=seconds)] * len(requests)
         return [_said(output, seconds) for output in outputs]
 
+    def tuned(self, max_tokens: int | None = None, temperature: float | None = None) -> LmmsModel:
+        """The same weights with other limits of generation; None: as here. For calls of their own: wrappers take the
+        settings of a batch's first question for all of it."""
+        given = {"max_new_tokens": max_tokens, "temperature": temperature}
+        changed = {**self._generation, **{k: v for k, v in given.items() if v is not None}}
+        return LmmsModel(self.lm, self.name.removeprefix("lmms:"), self.args, changed)
+
     def describe(self) -> dict[str, Any]:
         return {
             "backend": "lmms",

@@ -31,7 +31,7 @@ from closedloop_plugin.maps.curves import (
     turned,
 )  # fmt: skip
 from closedloop_plugin.maps.junction import Cut
-from closedloop_plugin.maps.opendrive import Connection, Junction, Lane, Link, Road
+from closedloop_plugin.maps.opendrive import BOX_ID, Connection, Junction, Lane, Link, Road
 from closedloop_plugin.maps.plan import BEYOND, HIGHWAY_LIMIT, Plan, after, before, verge
 from closedloop_plugin.routes import Route
 
@@ -65,7 +65,7 @@ class Y:
                 left=side if edge == "left" else [],
                 offset=width / 2,
                 middle=("solid", "white") if edge == "left" else ("none", "white"),
-                junction=1,
+                junction=BOX_ID,
                 before=Link("road", start[0], "end"),
                 after=Link("road", end[0], "start"),
             )
@@ -97,7 +97,7 @@ def diverge(route: Route, layout: Layout) -> Plan:
     onward, rest = split(onward, max(25.0, length(onward) - 5.0))
     onto = (*rest, *line((rest or onward)[-1].end, BEYOND))
     fewer = (left - (side > 0), right - (side < 0)) if leaves else (left, right)
-    y = Y(cut, layout, [], Junction(1), left, right)
+    y = Y(cut, layout, [], Junction(BOX_ID), left, right)
     y.roads += [
         _piece(come, left, right, layout, 1, after=True),
         _piece((*cut.exit, *after(cut.exit)), 0, 0, replace(layout, oncoming=0), 2),
@@ -129,7 +129,7 @@ def merge(route: Route, layout: Layout) -> Plan:
     come = parallel(reverse(_arc(turned(aside(there, offset)), source)), -offset)
     come = (*reverse(line(turned(come[0].start), BEYOND)), *come)
     upstream, onward = split(come, length(come) - min(length(come) - BEYOND - 5.0, length(cut.gap)))
-    y = Y(cut, layout, [], Junction(1), left, right)
+    y = Y(cut, layout, [], Junction(BOX_ID), left, right)
     y.roads += [
         _piece((*before(cut.entry), *cut.entry), 0, 0, replace(layout, oncoming=0), 1, after=True),
         _piece((*cut.exit, *after(cut.exit)), left, right, layout, 2),
@@ -169,7 +169,7 @@ def _upstream(back: Pose, source: Pose) -> Chain:
 
 def _piece(chain: Chain, left: int, right: int, layout: Layout, id_: int, *, after: bool = False) -> Road:
     road = road_along(chain, left, right, layout, False, id_)
-    link = Link("junction", 1)
+    link = Link("junction", BOX_ID)
     road.before, road.after = (None, link) if after else (link, None)
     return road
 

@@ -30,7 +30,7 @@ from closedloop_plugin.maps.curves import (
     split,
     turned,
 )  # fmt: skip
-from closedloop_plugin.maps.opendrive import Junction, Lane, Link, Road, Sign
+from closedloop_plugin.maps.opendrive import BOX_ID, Junction, Lane, Link, Road, Sign
 from closedloop_plugin.maps.plan import BEYOND, BICYCLE, BUFFER, Plan, after, before, driving, verge
 from closedloop_plugin.maps.smooth import GAP, bridged, runs
 from closedloop_plugin.routes import Route
@@ -109,10 +109,10 @@ def junction(route: Route, layout: Layout) -> Plan:
     arms, roads = _arms(cut, route, layout)
     found = _with_own(ways(arms), arms, cut.gap, layout)
     lines, obeys = _controls(arms, roads, layout, cut.entry_s)
-    box = Junction(1)
+    box = Junction(BOX_ID)
     for i, way in enumerate(found):
         edge = _edge(way, arms, layout)
-        road, connection = connecting(way, 10 + i, 1, edge, obeys.get(way.start.name, []))
+        road, connection = connecting(way, 10 + i, BOX_ID, edge, obeys.get(way.start.name, []))
         roads.append(road)
         box.connections.append(connection)
     return Plan(
@@ -135,7 +135,7 @@ def _arms(cut: Cut, route: Route, layout: Layout) -> tuple[list[Arm], list[Road]
     entry = Arm("entry", 1, turned(mouth_in), parallel(reverse(come), -divider), lanes, back, width, leads_in=True)
     leave = Arm("exit", 2, mouth_out, parallel(go, divider), back, lanes, width)
     own = {"right": driving(lanes, width, edges[0]), "left": driving(back, width, edges[1]), "offset": divider}
-    yellow, box = ("solid solid", "yellow"), Link("junction", 1)
+    yellow, box = ("solid solid", "yellow"), Link("junction", BOX_ID)
     roads = [
         Road(1, come, **own, middle=yellow, after=box),  # type: ignore[arg-type]
         Road(2, go, **own, middle=yellow, before=box),  # type: ignore[arg-type]

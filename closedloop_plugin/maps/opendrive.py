@@ -68,6 +68,9 @@ class Connection:
     links: tuple[tuple[int, int], ...]
 
 
+BOX_ID = 1000  # of a map's one junction, and no road's: CARLA takes a junction's number for a road's where both exist
+
+
 @dataclass
 class Junction:
     id: int

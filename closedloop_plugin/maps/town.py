@@ -32,7 +32,7 @@ def town_road(route: Route, file: File, folder: File) -> RoadMap:
     path = Path(_points(town, spots, legs))
     digest = hashlib.sha256(data).hexdigest()
     driven = list(dict.fromkeys(k for leg in legs for k in leg.lanes))
-    spans = _spans(town, path, driven)
+    spans = spans_of(town, path, driven)
     boxes = crossings(town, path.xy, AROUND)
     return RoadMap(
         file=keep(data, folder, f"{file.stem}-{digest[:16]}.xodr"),
@@ -44,9 +44,9 @@ def town_road(route: Route, file: File, folder: File) -> RoadMap:
         junctions=tuple(span for _, span in spans),
         changes=_changes(path, town, spots, legs),
         stop_lines=_stop_lines(boxes, path, driven),
-        lane_width=_width(town, driven),
+        lane_width=width_of(town, driven),
         speed_limit=TOWN_LIMIT,
-        facts=_facts(route, town, path, spans, boxes, driven),
+        facts=facts_of(route, town, path, spans, boxes, driven),
     )
 
 
@@ -68,7 +68,7 @@ def _points(town: Town, spots: list[Spot], legs: list[Leg]) -> np.ndarray:
     return points[np.r_[True, np.hypot(*np.diff(points, axis=0).T) > 0.05]]
 
 
-def _spans(town: Town, path: Path, driven: list[Key]) -> list[tuple[int, tuple[float, float]]]:
+def spans_of(town: Town, path: Path, driven: list[Key]) -> list[tuple[int, tuple[float, float]]]:
     """(junction id, (from, to) in m along the path) of every junction that the route crosses, in its order."""
     spans: list[tuple[int, tuple[float, float]]] = []
     for key in driven:
@@ -106,11 +106,12 @@ def _stop_lines(boxes: dict[int, Crossing], path: Path, driven: list[Key]) -> tu
     return tuple(out)
 
 
-def _width(town: Town, driven: list[Key]) -> float:
+def width_of(town: Town, driven: list[Key]) -> float:
+    """Of the lanes that the route drives, the usual one, m."""
     return round(float(np.median([town.lanes[k].width for k in driven])), 2)
 
 
-def _facts(
+def facts_of(
     route: Route,
     town: Town,
     path: Path,
@@ -118,6 +119,7 @@ def _facts(
     boxes: dict[int, Crossing],
     driven: list[Key],
 ) -> dict[str, Any]:
+    """What programs ask of a town: the lanes beside the ego's at its trigger, and the junction next ahead of there."""
     trigger = path.locate(*route.trigger[:2])[0]
     x, y, _ = path.pose(trigger)
     at = min(driven, key=lambda k: foot(town.lanes[k], np.array([x, y]))[1])

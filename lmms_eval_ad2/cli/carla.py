@@ -1,9 +1,221 @@
-"""`ad2 carla`."""
+"""`ad2 carla`: CARLA servers of one's own, started, watched and ended."""
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+import json
+import platform
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from closedloop_plugin.servers.control import Standing
+
+EXAMPLES = """examples:
+  ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
+  ad2 carla up --binary .../CarlaUE4.sh --ports 2000,2010 --gpus 0,1        two, each on a GPU of its own
+  ad2 carla up --image carlasim/carla:0.9.16 --ports 2000,2010 --gpus 0     from a container image, both on GPU 0
+  ad2 carla status --servers gpubox:2000                                    ours, and one that somebody else started
+  ad2 carla down                                                            end ours; --port 2010: that one
+
+A server takes the ports P, P+1, P+2, and who drives in it P+6000. Each has a supervisor that outlives this command: it
+restarts a server that dies, or that has not answered for --hang seconds (at the start too), and waits longer each
+time. Three starts in a row without an answer, and it is given up. Only
+processes and containers that ad2 started are ever ended. The binary's GPU is Vulkan's number (-graphicsadapter), which
+may differ from nvidia-smi's. Unreal refuses to run as root.
+
+exit code: 0 all answer and fit the installed client, 1 some do not (with reasons), 2 not as asked"""
 
 
 def register(subparsers: Any) -> None:
-    subparsers.add_parser("carla")
+    p = subparsers.add_parser("carla", help="start, watch and end CARLA servers")
+    parts = p.add_subparsers(dest="part", metavar="PART", required=True)
+    raw = argparse.RawDescriptionHelpFormatter
+    cmd = parts.add_parser("up", help="start servers and wait until they answer", epilog=EXAMPLES, formatter_class=raw)
+    cmd.add_argument("--binary", type=Path, metavar="FILE", help="CarlaUE4.sh of an unpacked CARLA release")
+    cmd.add_argument("--image", metavar="IMAGE", help="or a container image, such as carlasim/carla:0.9.16")
+    cmd.add_argument("--engine", default="docker", choices=("docker", "podman"), help="for --image (default docker)")
+    cmd.add_argument("--ports", default="2000", metavar="P,P,...", help="a server on each (default 2000)")
+    cmd.add_argument("--gpus", default="", metavar="G,G,...", help="one for all, or one for each (default: CARLA's)")
+    cmd.add_argument("--quality", default="", choices=("Low", "Epic"), help="of rendering (default: CARLA's, Epic)")
+    cmd.add_argument("--extra", default="", metavar="ARGS", help="further arguments of CarlaUE4.sh: --extra='-fps=20'")
+    cmd.add_argument("--wait", type=float, default=120.0, metavar="S", help="for their first answer (default 120)")
+    cmd.add_argument("--hang", type=float, default=300.0, metavar="S", help="of silence, then a restart (default 300)")
+    cmd.add_argument("--foreground", action="store_true", help="stay, say what happens, and end them with Ctrl-C")
+    cmd.set_defaults(func=up)
+    cmd = parts.add_parser("status", help="which servers run, answer and fit", epilog=EXAMPLES, formatter_class=raw)
+    cmd.add_argument("--servers", default="", metavar="HOST:PORT,...", help="ask these too")
+    cmd.add_argument("--timeout", type=float, default=10.0, metavar="S", help="for an answer (default 10)")
+    cmd.add_argument("--json", action="store_true", help="one JSON list")
+    cmd.set_defaults(func=status)
+    cmd = parts.add_parser("down", help="end our servers", epilog=EXAMPLES, formatter_class=raw)
+    cmd.add_argument("--port", type=int, metavar="P", help="only the one on this port")
+    cmd.set_defaults(func=down)
+
+
+def up(args: argparse.Namespace) -> int:
+    from closedloop_plugin.servers import control, order
+    from lmms_eval_ad2.errors import Ad2Error
+
+    if args.wait <= 0 or args.hang <= 0:
+        raise Ad2Error("--wait and --hang are seconds above 0")
+    what = {"binary": str(args.binary.expanduser().absolute())} if args.binary else {}
+    if args.image:
+        what.update(image=args.image, engine=args.engine)
+    jobs = order.jobs(
+        _numbers("--ports", args.ports),
+        _numbers("--gpus", args.gpus),
+        quality=args.quality,
+        extra=_words(args.extra),
+        hang_s=args.hang,
+        **what,
+    )
+    folder = _folder()
+    control.up(jobs, folder, args.wait, lambda n, seconds: _progress(n, len(jobs), seconds))
+    if sys.stderr.isatty():
+        print(file=sys.stderr)
+    asked = {f"localhost:{job.port}" for job in jobs}
+    found = [s for s in control.status(folder, (), 10.0) if s.server in asked]
+    _table(found, folder)
+    _say_troubles(found, folder, args.wait)
+    if any(s.probe.answers for s in found):
+        print(f"\n--servers {','.join(s.server for s in found if s.probe.answers)}")
+    if args.foreground:
+        return _stay(folder, [job.port for job in jobs])
+    return 0 if len(found) == len(jobs) and all(s.good for s in found) else 1
+
+
+def status(args: argparse.Namespace) -> int:
+    from closedloop_plugin.servers import control
+
+    folder = _folder()
+    found = control.status(folder, [s.strip() for s in args.servers.split(",") if s.strip()], args.timeout)
+    if args.json:
+        print(json.dumps([_row(s) for s in found], indent=1))
+    elif found:
+        _table(found, folder)
+        _say_troubles(found, folder)
+    else:
+        print("no server of ad2's runs on this machine, and none was named (--servers host:port)")
+    return 0 if found and all(s.good for s in found) else 1
+
+
+def down(args: argparse.Namespace) -> int:
+    from closedloop_plugin.servers import control
+
+    lines = control.down(_folder(), args.port)
+    print("\n".join(lines) or "no server of ad2's runs on this machine; nothing was touched")
+    return 0
+
+
+def _folder() -> Path:
+    """A home may lie on a disk that machines share; processes are of one machine."""
+    from closedloop_plugin.suites import data_home
+
+    return data_home() / "carla" / (platform.node() or "localhost")
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    from lmms_eval_ad2.errors import Ad2Error
+
+    words = [w.strip() for w in text.split(",") if w.strip()]
+    if not all(w.isascii() and w.isdigit() and len(w) < 6 for w in words):
+        raise Ad2Error(f"{option} {text}: expected numbers with commas between, such as 2000,2010")
+    return [int(w) for w in words]
+
+
+def _words(extra: str) -> tuple[str, ...]:
+    from lmms_eval_ad2.errors import Ad2Error
+
+    try:
+        return tuple(shlex.split(extra))
+    except ValueError as exc:
+        raise Ad2Error(f"--extra {extra}: not as a shell would read it ({exc})") from None
+
+
+def _progress(answering: int, all_of_them: int, seconds: float) -> None:
+    if sys.stderr.isatty():
+        print(f"\r{answering} of {all_of_them} servers answer, {seconds:.0f} s ", end="", file=sys.stderr, flush=True)
+
+
+def _row(s: Standing) -> dict[str, Any]:
+    row: dict[str, Any] = {"server": s.server, "state": s.word, "good": s.good, "reason": s.probe.reason}
+    row |= {"server_version": s.probe.server_version, "client_version": s.probe.client_version}
+    if s.entry:
+        entry = asdict(s.entry)
+        row["ours"] = {k: entry[k] for k in ("server", "container", "gpu", "restarts", "since", "what", "reason")}
+    return row
+
+
+def _table(found: Sequence[Standing], folder: Path) -> None:
+    rows: list[tuple[str, ...]] = [("server", "state", "process", "gpu", "up", "restarts", "version", "log")]
+    for s in found:
+        own: tuple[str, ...] = ("not ours", "", "", "", s.probe.server_version, "")
+        if e := s.entry:
+            process = e.container or (str(e.server.pid) if e.server else "-")
+            gpu = "-" if e.gpu is None else str(e.gpu)
+            own = (process, gpu, _uptime(s), str(e.restarts), s.probe.server_version, str(folder / f"{e.port}.log"))
+        rows.append((s.server, s.word, *own))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _uptime(s: Standing) -> str:
+    if not s.entry or s.word in ("gone", "failed", "restarting"):
+        return "-"
+    minutes, seconds = divmod(max(0, int(time.time() - s.entry.since)), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
+
+
+def _say_troubles(found: Sequence[Standing], folder: Path, waited_s: float | None = None) -> None:
+    """What is wrong with each that is not as it should be, and what to do."""
+    from closedloop_plugin.servers.control import tail
+    from closedloop_plugin.servers.probe import advice
+    from closedloop_plugin.servers.state import log_file
+
+    for s in (s for s in found if not s.good):
+        print()
+        if s.entry is None or s.probe.answers:
+            print(advice(s.probe) or f"{s.server}: {s.word}")
+        if s.entry and s.word == "unwatched":
+            print(f"{s.server}: its supervisor was killed; ad2 carla down --port {s.entry.port} ends it")
+        elif s.entry and s.word != "answers":
+            late = f", no answer within {waited_s:g} s" if waited_s and s.word == "starting" else ""
+            print(f"{s.server}: {s.word}{late}{': ' if s.entry.reason else ''}{s.entry.reason}; its log ends:")
+            print(tail(log_file(folder, s.entry.port)) or "  (nothing)")
+            print(f"  ad2 carla status shows how it goes on; ad2 carla down --port {s.entry.port} ends it")
+
+
+def _stay(folder: Path, ports: Sequence[int]) -> int:
+    """Until Ctrl-C or SIGTERM, or until all were given up (code 1): say what changes; then end them."""
+    from closedloop_plugin.servers import control, processes, state
+
+    def end(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before: dict[int, tuple[str, int]] = {}
+    code = 1
+    previous = signal.signal(signal.SIGTERM, end)
+    try:
+        while kept := [e for p in ports if (e := state.read(folder, p)) and processes.alive(e.supervisor)]:
+            for e in kept:
+                if before.get(e.port) != (e.stage, e.restarts):
+                    before[e.port] = (e.stage, e.restarts)
+                    print(f"{time.strftime('%H:%M:%S')} {e.server_name}: {e.stage} {e.reason}".rstrip(), flush=True)
+            time.sleep(0.5)
+    except KeyboardInterrupt:
+        code = 0
+        print()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end itself is not interrupted
+        lines = [line for p in ports if state.read(folder, p) for line in control.down(folder, p)]
+        print("\n".join(lines), flush=True)
+        signal.signal(signal.SIGTERM, previous)
+    return code

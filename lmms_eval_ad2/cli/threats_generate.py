@@ -120,7 +120,8 @@ def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
         cameras_of(args.camera + (f"@{args.size}" if args.size else ""), rules),
         base_file=file if file.is_file() and sha256(file) == found.sha256 else None,  # not a file called "demo"
         towns=towns_of(args.towns, found.routes, routes), seed=args.seed, frames=args.frames,
-        workers=workers, attempts=args.attempts, tries=args.tries, checked=not args.no_check, prompts_sha256=prompts_sha256,
+        workers=workers, attempts=args.attempts, tries=args.tries, checked=not args.no_check,
+        prompts_sha256=prompts_sha256,
     )  # fmt: skip
 
 

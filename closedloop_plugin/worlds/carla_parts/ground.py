@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.maps.carla_ground import CarlaGround
 from closedloop_plugin.state import Surface
@@ -16,15 +18,18 @@ class Ground:
 
     def __init__(self, town: CarlaGround, road: RoadMap) -> None:
         self._town, self._path = town, road.path
-        self._heights = town.along(road.path)
+        self._heights = town.heights(road.path, float(road.facts.get("start_z", 0.0)))
 
     def surface(self, x: float, y: float, way: float) -> Surface:
-        return self._town.surface(x, y, way)
+        return self._town.surface(x, y, way, self._near(x, y))
 
     def height(self, x: float, y: float) -> float:
         """z of the road below a point, m."""
-        s, _ = self._path.locate(x, y)
-        return self._town.height(x, y, self._heights(s))
+        return self._town.height(x, y, self._near(x, y))
+
+    def _near(self, x: float, y: float) -> float:
+        """z of the route at its place nearest to a point."""
+        return float(np.interp(self._path.locate(x, y)[0], self._path.s, self._heights))
 
     def slope(self, x: float, y: float, yaw: float) -> tuple[float, float]:
         """(z, pitch in degrees, nose up > 0) of a vehicle there."""

@@ -11,13 +11,12 @@ leaderboard drives, blueprints follow `kind`, and the functions for traffic ligh
 param render = 0
 param timestep = 0.05
 param stage = None
+param weather = None
 
 from scenic.simulators.carla.model import *
 
 from closedloop_plugin.scenarios.looks import blueprint_of as _blueprint_of
 from scenic.core.distributions import distributionFunction
-
-param weather = None
 
 blueprint_of = distributionFunction(_blueprint_of)  # a kind may be random: with kind Uniform("car", "van")
 

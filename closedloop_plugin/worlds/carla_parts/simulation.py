@@ -237,8 +237,9 @@ def _body_of(obj: Any, actor: Any, index: int, motion: Motion) -> Body:
     """The object's body, of the size that CARLA says; its extents are not always positive (CARLA issue 5841)."""
     extent = actor.bounding_box.extent
     given = (obj.length, obj.width, obj.height)
-    sizes = [2 * e if e > 0 else own for e, own in zip((extent.x, extent.y, extent.z), given, strict=True)]
-    obj.length, obj.width, obj.height = length, width, height = (float(size) for size in sizes)
+    measured = zip((extent.x, extent.y, extent.z), given, strict=True)
+    length, width, height = (float(2 * half if half > 0 else own) for half, own in measured)
+    obj.length, obj.width, obj.height = length, width, height
     kind = Kind(str(getattr(obj, "kind", "car")))
     if index == 0:
         return Body("ego", kind, motion, length, width, height, "ego")

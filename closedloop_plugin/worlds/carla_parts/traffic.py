@@ -19,6 +19,7 @@ from closedloop_plugin.worlds.carla_parts.looks import kind_of
 from closedloop_plugin.worlds.carla_parts.places import read
 
 MOST_CARS = 8
+GRID_M = 12.0  # between two places where a car may start
 CLEAR_M = 25.0  # of the ego, and of anybody of the scene 8 m
 NEAR_M = 120.0  # of the route
 PHYSICS_M = 70.0  # around the ego; beyond it the traffic manager moves cars without physics
@@ -55,16 +56,22 @@ class Traffic:
                 self._add(actor)
 
     def _spots(self, town: Any, road: RoadMap, taken: list[tuple[float, float]]) -> list[Any]:
-        """Spawn points of the town near the route and off the ego's own way, in a seeded order."""
+        """Places in lanes near the route and off the ego's own way, in a seeded order. (Of a map that was generated
+        from a file the server knows no spawn points.)"""
+        low, high = road.path.xy.min(axis=0) - NEAR_M, road.path.xy.max(axis=0) + NEAR_M
         found = []
-        for spot in town.get_spawn_points():
+        for waypoint in town.generate_waypoints(GRID_M):
+            spot = waypoint.transform
             x, y, _ = from_carla(spot.location.x, spot.location.y)
+            if not (low[0] < x < high[0] and low[1] < y < high[1]) or waypoint.is_junction:
+                continue
             s, d = road.path.locate(x, y)
             own = abs(d) < 0.6 * road.lane_width and -10.0 < s < road.path.length + 10.0
             outside = max(-s, s - road.path.length, 0.0)
             far = math.hypot(d, outside) > NEAR_M
             crowded = any(math.dist((x, y), at) < (8.0 if i else CLEAR_M) for i, at in enumerate(taken))
             if not (own or far or crowded):
+                spot.location.z += 0.5
                 found.append(spot)
         return [found[int(i)] for i in self._rng.permutation(len(found))]
 

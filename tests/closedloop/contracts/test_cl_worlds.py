@@ -1,14 +1,19 @@
-"""One suite that every World passes. Add a world: a line in WORLDS (name, how to make it, its Setup)."""
+"""One suite that every World passes. Add a world: a line in WORLDS (name, how to make it, its Setup).
+
+CARLA's is the real world code over a fake `carla` (tests/fake_carla), whose every name is checked against the wheel."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import fake_carla
 import numpy as np
 import pytest
+from fake_towns import town_of
 
 from closedloop_plugin.routes import Route, Weather, read_routes
 from closedloop_plugin.state import FULL_BRAKE, Control, Truth
@@ -26,19 +31,37 @@ ego = new Car at place(0), facing stage.heading(0)
 new Wheeled at place(40, -globalParameters.beside), facing stage.heading(40)
 """
 
+
+@contextmanager
+def plain(world: World) -> Iterator[World]:
+    yield world
+    world.close()
+
+
+@contextmanager
+def carla(folder: Path) -> Iterator[World]:
+    from closedloop_plugin.worlds.carla import CarlaWorld
+
+    town_of(read_routes(DEMO)[0], folder)
+    with fake_carla.installed(folder) as server, plain(CarlaWorld(folder / "maps", f"127.0.0.1:{server.port}")) as made:
+        yield made
+    assert not server.state.actors, "a world takes away what it put there"
+    assert not server.state.synchronous, "and lets the server run on by itself"
+
+
 # (name, folder -> a new World, the route of an episode)
-WORLDS: list[tuple[str, Callable[[Path], World], Callable[[], Route]]] = [
-    ("fake", lambda folder: FakeWorld(), lambda: read_routes(DEMO)[0]),
-    ("embedded", lambda folder: EmbeddedWorld(folder), lambda: read_routes(DEMO)[0]),
+WORLDS: list[tuple[str, Callable[[Path], AbstractContextManager[World]], Callable[[], Route]]] = [
+    ("fake", lambda folder: plain(FakeWorld()), lambda: read_routes(DEMO)[0]),
+    ("embedded", lambda folder: plain(EmbeddedWorld(folder)), lambda: read_routes(DEMO)[0]),
+    ("carla", carla, lambda: read_routes(DEMO)[0]),
 ]
 
 
 @pytest.fixture(scope="module", params=WORLDS, ids=[w[0] for w in WORLDS])
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Setup]]:
     _, make, route = request.param
-    world = make(tmp_path_factory.mktemp("world"))
-    yield world, Setup(route(), seed=7, cameras=(CAMERA,), max_ticks=200)
-    world.close()
+    with make(tmp_path_factory.mktemp("world")) as world:
+        yield world, Setup(route(), seed=7, cameras=(CAMERA,), max_ticks=200)
 
 
 def drive(world: World, setup: Setup, controls: list[Control]) -> list[Truth]:

@@ -1,0 +1,164 @@
+"""`ad2 serve`: requests a second against a model that takes 100 ms for any batch of up to 8, and what a request costs.
+
+    python benchmarks/serve.py
+
+The server runs in a process of its own, as it does in earnest; 32 clients each send the next question when they have
+the last answer. "ideal" is 8 answers each 100 ms. The picture is a front camera's at 1600 x 900, as JPEG.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import aiohttp
+import numpy as np
+from PIL import Image
+
+from closedloop_plugin.agents.asking import Question, Said
+from closedloop_plugin.agents.endpoint import EndpointModel
+from closedloop_plugin.serve.desk import Desk
+from closedloop_plugin.serve.front import Front, Limits
+from closedloop_plugin.serve.running import listening
+from closedloop_plugin.serve.words import Words
+
+BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 10.0, 50
+
+
+class SlowModel:
+    """Any batch in 100 ms."""
+
+    name = "slow"
+
+    def ask(self, questions: Sequence[Question]) -> list[Said]:
+        time.sleep(LATENCY_S)
+        return [Said("Keep going straight.")] * len(questions)
+
+    def describe(self) -> dict[str, Any]:
+        return {"model": self.name}
+
+
+def measure() -> dict[str, float]:
+    ideal = BATCH / LATENCY_S
+    words = Question("0", "What should the car do?")
+    seen = replace(words, images=(_picture(),))
+    results = {"ideal, requests/s": ideal}
+    for label, batch, question in (
+        ("words", BATCH, words),
+        ("a picture", BATCH, seen),
+        ("words, no batches", 1, words),
+    ):
+        rate = _rate(batch, question)
+        results |= {f"{label}, requests/s": rate, f"{label}, of the ideal": rate / ideal}
+    direct = _each(SlowModel(), words)
+    for label, question in (("words", words), ("a picture", seen)):
+        results[f"one alone, {label}: ms beyond the model's own"] = 1000 * (_served_each(question) - direct)
+    return results
+
+
+def _picture() -> np.ndarray:
+    """1600 x 900, about as rich as a street: noise of 16 pixels' width. Some 100 KB of JPEG."""
+    noise = np.random.default_rng(0).integers(0, 256, (57, 100, 3), np.uint8)
+    return np.asarray(Image.fromarray(noise).resize((1600, 900), Image.Resampling.BICUBIC))
+
+
+def _rate(batch: int, question: Question) -> float:
+    """Answers a second of 32 clients."""
+    with _Server(batch) as url:
+        return asyncio.run(_clients(url, question))
+
+
+async def _clients(url: str, question: Question) -> float:
+    body = _body(question)
+    headers = {"Content-Type": "application/json"}
+    until = time.perf_counter() + SECONDS
+    answers = 0
+
+    async def client(session: aiohttp.ClientSession) -> None:
+        nonlocal answers
+        while time.perf_counter() < until:
+            async with session.post(f"{url}/chat/completions", data=body, headers=headers) as reply:
+                assert reply.status == 200, await reply.text()
+                await reply.read()
+            answers += 1
+
+    started = time.perf_counter()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+        await asyncio.gather(*(client(session) for _ in range(IN_FLIGHT)))
+    return answers / (time.perf_counter() - started)
+
+
+def _served_each(question: Question) -> float:
+    """Seconds of one request after another, without what the client needs to encode the picture."""
+    body, spent = _body(question), []
+    with _Server(BATCH) as url:
+        for _ in range(LONE):
+            request = urllib.request.Request(f"{url}/chat/completions", body, {"Content-Type": "application/json"})
+            started = time.perf_counter()
+            with urllib.request.urlopen(request) as reply:
+                reply.read()
+            spent.append(time.perf_counter() - started)
+    return statistics.median(spent)
+
+
+def _each(model: SlowModel, question: Question) -> float:
+    spent = []
+    for _ in range(LONE):
+        started = time.perf_counter()
+        model.ask([question])
+        spent.append(time.perf_counter() - started)
+    return statistics.median(spent)
+
+
+def _body(question: Question) -> bytes:
+    """As our own endpoint model sends it."""
+    model = EndpointModel.from_spec("slow@http://127.0.0.1:1/v1")
+    payload = model._payload(question, [model._data_url(image) for image in question.images])
+    return json.dumps({"model": "slow", "messages": payload["messages"]}).encode()
+
+
+class _Server:
+    """The server in a process of its own; gives its base URL."""
+
+    def __init__(self, batch: int) -> None:
+        command = [sys.executable, __file__, "--serve", str(batch)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def __exit__(self, *exc: object) -> None:
+        self.process.communicate("", timeout=30)
+
+
+def _serve(batch: int) -> None:
+    """Until standard input ends."""
+    front = Front(Desk(batch), Limits())
+    front.open([Words(SlowModel())], None, "slow")
+    with listening(front, "127.0.0.1", 0) as url:
+        threading.Thread(target=_close_at_end, args=[front.desk], daemon=True).start()
+        print(url, flush=True)
+        front.desk.work()
+
+
+def _close_at_end(desk: Desk) -> None:
+    sys.stdin.read()
+    desk.close()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--serve"]:
+        _serve(int(sys.argv[2]))
+    else:
+        for key, value in measure().items():
+            print(f"{key:<56} {value:,.3f}", flush=True)

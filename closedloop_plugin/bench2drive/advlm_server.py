@@ -1,0 +1,467 @@
+"""One driving model behind an OpenAI-compatible endpoint: one file, standard library only, Python 3.7 or later.
+
+    python advlm_server.py my_model.py:answer --name dolphins --port 8202        (with --check: ask it once, and end)
+
+It runs in the model's own environment, apart from ours. my_model.py is the user's:
+
+    def load():                              # optional; called once, before the server says "ok"
+        return the_model
+    def answer(images, question, model):     # without a load(): answer(images, question)
+        return "Slow down and keep straight, because ..."
+
+images: a list of Picture, in the cameras' order; question: a text. docs/advlm.md has the whole contract.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import hmac
+import http.server
+import importlib.util
+import inspect
+import io
+import json
+import math
+import os
+import re
+import selectors
+import signal
+import socketserver
+import struct
+import sys
+import threading
+import time
+import traceback
+import zlib
+from concurrent import futures
+from pathlib import Path
+from typing import Any, Callable, NoReturn
+
+MAGIC = {"jpeg": b"\xff\xd8\xff", "png": b"\x89PNG\r\n\x1a\n"}
+MAX_PIXELS = 50_000_000  # of one image: a small file may unfold into gigabytes
+PATHS = "there are GET /health, GET /v1/models and POST /v1/chat/completions"
+# setting, on the command line or in a config -> (default, least, most, what it is); least None: a text
+SETTINGS: dict[str, tuple[Any, Any, Any, str]] = {
+    "name": ("", None, None, "of the model, as clients write it (default: the file's)"),
+    "host": ("127.0.0.1", None, None, "where to listen (default: this machine only)"),
+    "port": (8200, 0, 65535, "0 takes a free one"),
+    "cameras": ("", None, None, "names of the images in order, by comma: then so many are expected"),
+    "workers": (1, 1, 64, "threads that call the function"),
+    "queue": (16, 0, 10000, "questions that may wait; others get 429"),
+    "max_images": (8, 0, 64, "in a question"),
+    "max_body_mb": (64.0, 0.001, 1024, "of a request"),
+    "timeout": (300.0, 0.05, 86400, "seconds for an answer, its wait included"),
+    "api_key_env": ("", None, None, "environment variable with a key that clients must send"),
+    "question": ("What should the car do next?", None, None, "of --check"),
+}
+
+
+class Refused(Exception):
+    """A request that gets an error instead of an answer. `wait_s`: after how long it may be tried again."""
+
+    def __init__(self, status: int, message: str, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.status, self.message, self.wait_s = status, message, wait_s
+
+
+class Picture:
+    """One image as it came: `bytes`, `media_type` (image/jpeg or png), `name` (its camera, or image0 ...), `index`."""
+
+    def __init__(self, data: bytes, kind: str, name: str, index: int) -> None:
+        self.bytes, self.media_type, self.name, self.index = data, "image/" + kind, name, index
+
+    def pil(self) -> Any:
+        """As a Pillow image, RGB. Pillow is the environment's: only who calls this needs it."""
+        from PIL import Image
+
+        try:
+            image = Image.open(io.BytesIO(self.bytes))
+            if image.size[0] * image.size[1] > MAX_PIXELS:
+                raise ValueError(f"{image.size[0]}x{image.size[1]} pixels; at most {MAX_PIXELS} are taken")
+            return image.convert("RGB")
+        except Exception as exc:  # Pillow raises many kinds for broken files
+            raise Refused(400, f"{self.name}: no readable image: {one_line(exc)}") from None
+
+    def save(self, path: str) -> str:
+        """Write the file as it came; gives the path."""
+        Path(path).write_bytes(self.bytes)
+        return str(path)
+
+
+def one_line(exc: BaseException) -> str:
+    return " ".join(f"{type(exc).__name__}: {exc}".split())[:300]
+
+
+def say(text: str) -> None:
+    print(f"advlm_server: {text}", file=sys.stderr, flush=True)
+
+
+def fail(text: str) -> NoReturn:
+    """The user's to mend: one line, exit code 2."""
+    say(f"error: {text}")
+    sys.exit(2)
+
+
+def read_question(body: bytes, settings: Any) -> tuple[list[Picture], str]:
+    """What a chat request asks; Refused names the field that is wrong."""
+    try:
+        data = json.loads(body.decode("utf-8"), parse_int=float)  # int() takes minutes for a million digits
+    except (ValueError, RecursionError) as exc:
+        raise Refused(400, f"the body is no JSON in UTF-8: {one_line(exc)}") from None
+    if not isinstance(data, dict):
+        raise Refused(400, "the body: expected a JSON object")
+    if data.get("model") != settings.name:
+        raise Refused(404, f'model: here is only "{settings.name}", found {json.dumps(data.get("model"))[:300]}')
+    if data.get("stream") or data.get("n") not in (None, 1):
+        raise Refused(400, "stream, n: one answer in one piece is all there is; leave both out")
+    messages = data.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise Refused(400, "messages: expected a list that ends with a user's message")
+    images: list[tuple[bytes, str]] = []
+    texts = _texts(messages, images)
+    names = settings.cameras or [f"image{i}" for i in range(len(images))]
+    if len(images) != len(names):
+        raise Refused(400, f"messages: expected {len(names)} images ({', '.join(names)}), found {len(images)}")
+    if len(images) > settings.max_images:
+        raise Refused(400, f"messages: expected at most {settings.max_images} images, found {len(images)}")
+    return [Picture(*image, name, i) for i, (image, name) in enumerate(zip(images, names))], "\n\n".join(texts)
+
+
+def _texts(messages: list[Any], images: list[tuple[bytes, str]]) -> list[str]:
+    """Texts of the system messages and of the last user message; the users' images go to `images`.
+
+    Earlier turns are not shown to the model: these models answer one question.
+    """
+    system: list[str] = []
+    for i, message in enumerate(messages):
+        role, said = message.get("role") if isinstance(message, dict) else None, []
+        if role not in ("system", "developer", "user", "assistant"):
+            raise Refused(400, f"messages[{i}].role: expected system, user or assistant")
+        content = message.get("content") if role != "assistant" else []
+        parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for j, part in enumerate(parts if isinstance(parts, list) else [None]):
+            where, kind = f"messages[{i}].content[{j}]", part.get("type") if isinstance(part, dict) else None
+            if kind == "text" and isinstance(part.get("text"), str):
+                said.append(part["text"])
+            elif kind == "image_url" and isinstance(part.get("image_url"), dict) and role == "user":
+                images.append(_image(part["image_url"].get("url"), f"{where}.image_url.url"))
+            else:
+                expected = '{"type": "text", "text": ...} or a user\'s {"type": "image_url", "image_url": {"url": ...}}'
+                raise Refused(400, f"{where}: expected {expected}")
+        system += said if role != "user" else []
+    if role != "user" or not "".join(said).strip():
+        raise Refused(400, f"messages[{i}]: expected a user's message with a text in it")
+    return [*system, "\n".join(said)]
+
+
+def _image(url: Any, where: str) -> tuple[bytes, str]:
+    head = re.match("data:image/(jpeg|png);base64,", url) if isinstance(url, str) else None
+    if not head:
+        raise Refused(400, f"{where}: expected data:image/jpeg;base64,... or image/png; addresses are not fetched")
+    try:
+        data = base64.b64decode(url[head.end() :], validate=True)
+    except ValueError:
+        raise Refused(400, f"{where}: no valid base64") from None
+    if not data.startswith(MAGIC[head.group(1)]):
+        raise Refused(400, f"{where}: the data are no {head.group(1)}")
+    return data, head.group(1)
+
+
+class Model:
+    """The user's functions, the threads that call them, and the count of what happened."""
+
+    def __init__(self, load: Callable | None, answer: Callable, settings: Any) -> None:
+        self._load, self._answer, self.settings = load, answer, settings
+        self._pool, self._lock = futures.ThreadPoolExecutor(settings.workers), threading.Lock()
+        self.places = threading.Semaphore(settings.workers + settings.queue)  # one for each question in the house
+        self._started: dict[object, float] = {}  # of the calls at work
+        self._state: tuple[Any, ...] = ()
+        self.status, self.error, self._spent = "loading", "", 0.0
+        self.counts = {"waiting": 0, "answered": 0, "failed": 0, "refused": 0, "given_up": 0}
+
+    def load(self) -> bool:
+        start = time.monotonic()
+        try:
+            self._state = (self._load(),) if self._load else ()
+            self.status = "ok"
+            say(f"{self.settings.name} is ok after {time.monotonic() - start:.1f} s")
+        except BaseException as exc:  # a library's sys.exit() too
+            traceback.print_exc()
+            self.status, self.error = "failed", f"load() failed: {one_line(exc)}"
+            say(f"{self.error}; mend it and start again")
+        return self.status == "ok"
+
+    def count(self, what: str, step: int = 1) -> None:
+        with self._lock:
+            self.counts[what] += step
+
+    def call(self, images: list[Picture], question: str) -> str:
+        """What the user's function says; Refused where it says nothing."""
+        job, start = object(), time.monotonic()
+        self._started[job] = start
+        self.count("waiting", -1)
+        try:
+            text = self._answer(images, question, *self._state)
+        except Refused:
+            self.count("refused")
+            raise
+        except BaseException as exc:
+            traceback.print_exc()
+            self.count("failed")
+            raise Refused(500, f"the model failed: {one_line(exc)}") from None
+        finally:
+            del self._started[job]
+        if not isinstance(text, str) or not text.strip():
+            self.count("failed")
+            found = "an empty text" if isinstance(text, str) else f"no text but {type(text).__name__}"
+            raise Refused(500, f"answer() returned {found}")
+        self._spent += time.monotonic() - start
+        self.count("answered")
+        return text
+
+    def ask(self, images: list[Picture], question: str, gone: Callable[[], bool]) -> str:
+        """The same in its turn. Refused after the time-out, or as soon as `gone()` says that nobody waits any more."""
+        self.count("waiting")
+        job, deadline = self._pool.submit(self.call, images, question), time.monotonic() + self.settings.timeout
+        while not futures.wait([job], min(0.25, max(deadline - time.monotonic(), 0.0))).done:
+            if time.monotonic() >= deadline or gone():
+                self.count("given_up")
+                what = "its turn never came" if job.cancel() else "the model is still at work on it"
+                self.count("waiting", -1 if job.cancelled() else 0)
+                raise Refused(504, f"no answer within {self.settings.timeout:g} s: {what}")
+        return job.result()
+
+    def mean_s(self) -> float:
+        return self._spent / max(self.counts["answered"], 1)
+
+    def health(self) -> dict[str, Any]:
+        """`seconds`: mean of an answer; `busy_s`: how long the oldest call is at work; `overdue`: past the time-out."""
+        started = list(self._started.values())
+        busy_s = time.monotonic() - min(started) if started else 0.0
+        head = {"status": self.status, "model": self.settings.name, "error": self.error, **self.counts}
+        times = {"seconds": round(self.mean_s(), 3), "busy_s": round(busy_s, 3)}
+        return {**head, "running": len(started), **times, "overdue": busy_s > self.settings.timeout}
+
+
+class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    daemon_threads, allow_reuse_address, request_queue_size = True, True, 128
+    model: Model
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], OSError):  # clients that leave in mid-sentence
+            super().handle_error(request, client_address)
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version, server_version, sys_version = "HTTP/1.1", "advlm_server", ""
+    timeout = 60  # seconds of silence after which a connection is closed
+    server: Any
+    rfile: Any
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        headers = {"Content-Type": "application/json"}
+        try:
+            status, payload = self._get() if self.command == "GET" else self._post()
+        except Refused as exc:
+            status, kind = exc.status, "invalid_request_error" if exc.status < 500 else "server_error"
+            payload = {"error": {"message": exc.message, "type": kind, "param": None, "code": None}}
+            headers.update({"Retry-After": str(exc.wait_s)} if exc.wait_s else {})
+        body = json.dumps(payload).encode("ascii")
+        headers.update({"Connection": "close"} if self.close_connection else {})
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_POST = do_GET
+
+    def _get(self) -> tuple[int, dict[str, Any]]:
+        self.close_connection |= "Content-Length" in self.headers or "Transfer-Encoding" in self.headers
+        if self.path == "/health":
+            return 200 if self.server.model.status == "ok" else 503, self.server.model.health()
+        if self.path != "/v1/models":
+            raise Refused(404, f"no GET {self.path[:300]}: {PATHS}")
+        self._authorise()
+        card = {"id": self.server.model.settings.name, "object": "model", "created": 0, "owned_by": "advlm_server"}
+        return 200, {"object": "list", "data": [card]}
+
+    def _post(self) -> tuple[int, dict[str, Any]]:
+        length, model = self._admit(), self.server.model
+        try:
+            body = self.rfile.read(length)
+            if len(body) < length:
+                raise ConnectionError("the client went away")
+            text = model.ask(*read_question(body, model.settings), self._gone)
+        finally:
+            model.places.release()
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        head = {"id": f"chatcmpl-{time.time_ns():x}", "object": "chat.completion", "created": int(time.time())}
+        return 200, {**head, "model": model.settings.name, "choices": [choice]}
+
+    def _authorise(self) -> None:
+        key, sent = self.server.model.settings.key, self.headers.get("Authorization", "")
+        if key and not hmac.compare_digest(sent.encode("utf-8", "replace"), f"Bearer {key}".encode()):
+            raise Refused(401, "a wrong key, or none: this server wants the header 'Authorization: Bearer KEY'")
+
+    def _admit(self) -> int:
+        """The length of the body, with a place for the question; where it is refused, its body is read to nowhere."""
+        model, text = self.server.model, self.headers.get("Content-Length", "")
+        most, told = model.settings.max_body_mb, model.health()
+        length = int(text) if re.fullmatch("[0-9]{1,15}", text) else 0
+        try:
+            if self.path != "/v1/chat/completions":
+                raise Refused(404, f"no POST {self.path[:300]}: {PATHS}")
+            self._authorise()
+            if not length or "Transfer-Encoding" in self.headers:
+                raise Refused(411, "expected a Content-Length, and no Transfer-Encoding")
+            if length > most * 1e6:
+                raise Refused(413, f"the body has {text} bytes; --max-body-mb is {most:g}")
+            if told["status"] != "ok":
+                raise Refused(503, told["error"] or "the model is loading", None if told["error"] else 5)
+            if told["overdue"] and told["running"] >= model.settings.workers:
+                raise Refused(503, f"the model is at work on one question since {told['busy_s']:.0f} s (--timeout)", 5)
+            if not model.places.acquire(blocking=False):
+                model.count("refused")
+                wait_s = min(max(math.ceil(model.mean_s()), 1), 30)
+                raise Refused(429, f"{model.settings.queue} questions wait already (--queue)", wait_s)
+            return length
+        except Refused:
+            self.close_connection, until = True, time.monotonic() + 5
+            while length > 0 and time.monotonic() < until:  # a client that is still sending would not hear why
+                length -= len(self.rfile.read1(min(length, 1 << 16))) or length
+            raise
+
+    def _gone(self) -> bool:
+        with selectors.DefaultSelector() as one:
+            one.register(self.connection, selectors.EVENT_READ)
+            return bool(one.select(0)) and not self.rfile.peek(1)
+
+
+def functions(entry: str) -> tuple[Callable | None, Callable]:
+    """(load or None, answer) of FILE.py:FUNCTION."""
+    path, _, name = entry.rpartition(":")
+    if not path.endswith(".py") or not Path(path).is_file():
+        fail(f"{entry}: expected FILE.py:FUNCTION with a file that is there, e.g. my_model.py:answer")
+    sys.path[0:1] = [str(Path.cwd()), str(Path(path).resolve().parent)]  # instead of this file's own folder
+    spec = importlib.util.spec_from_file_location("advlm_model", path)
+    assert spec and spec.loader
+    module = sys.modules["advlm_model"] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException as exc:
+        traceback.print_exc()
+        fail(f"{path}: {one_line(exc)}; is this the model's own environment?")
+    load = getattr(module, "load", None)
+    wanted = {
+        name: ("images", "question", "model") if load else ("images", "question"),
+        **({"load": ()} if load else {}),
+    }
+    for function_name, arguments in wanted.items():
+        function, expected = getattr(module, function_name, None), f"{function_name}({', '.join(arguments)})"
+        if not callable(function):
+            fail(f"{path}: expected a function {expected}, found none of that name")
+        try:
+            inspect.signature(function).bind(*arguments)
+        except TypeError:
+            fail(f"{path}: expected {expected}, found {function_name}{inspect.signature(function)}")
+    return load, getattr(module, name)
+
+
+def settings_of(argv: list[str]) -> argparse.Namespace:
+    """The command line over the config over the defaults, checked."""
+    p = argparse.ArgumentParser(
+        prog="advlm_server", description="Serve a driving model: images and question in, text out"
+    )
+    p.add_argument("entry", nargs="?", metavar="FILE.py:FUNCTION")
+    p.add_argument("--config", metavar="FILE.json", help="an object of these settings; the command line wins over it")
+    p.add_argument("--check", action="store_true", help="ask the function once about grey images, and end")
+    for key, (default, _, _, text) in SETTINGS.items():
+        p.add_argument("--" + key.replace("_", "-"), metavar="X", help=f"{text} [{default}]")
+    s = p.parse_args(argv)
+    given = {**(_config(Path(s.config)) if s.config else {}), **{k: v for k, v in vars(s).items() if v is not None}}
+    for key, (default, least, most, _) in SETTINGS.items():
+        value = given.get(key, default)
+        try:
+            good = isinstance(value, str) if least is None else least <= float(value) <= most
+            setattr(s, key, type(default)(value))
+        except (TypeError, ValueError):
+            good = False
+        if not good:
+            fail(
+                f"{key}: expected {'a text' if least is None else f'a number from {least} to {most}'}, found {value!r}"
+            )
+    s.entry = given.get("entry") or fail("which function? e.g. advlm_server.py my_model.py:answer")
+    s.cameras = [c.strip() for c in s.cameras.split(",") if c.strip()]
+    s.name = s.name or Path(s.entry.rpartition(":")[0]).stem
+    s.key = os.environ.get(s.api_key_env, "").strip()
+    if s.api_key_env and not s.key:
+        fail(f"the environment variable {s.api_key_env} (--api-key-env) is not set")
+    return s
+
+
+def _config(file: Path) -> dict[str, Any]:
+    """A config's settings. `entry` is looked for beside the file; `about` is for readers."""
+    try:
+        data = json.loads(file.read_text("utf-8"))
+        unknown = sorted(data.keys() - SETTINGS.keys() - {"entry", "about"})
+        entry = {"entry": str(file.parent / data["entry"])} if "entry" in data else {}
+    except (OSError, ValueError, TypeError, AttributeError) as exc:
+        fail(f"{file}: expected a JSON object of settings: {one_line(exc)}")
+    if unknown:
+        fail(f"{file}: unknown setting {unknown[0]}; known: entry, about, {', '.join(SETTINGS)}")
+    return {**data, **entry}
+
+
+def check(model: Model) -> int:
+    """Ask once about grey pictures of 1600 x 900, as the simulator's are."""
+    head, rows = struct.pack(">IIBBBBB", 1600, 900, 8, 2, 0, 0, 0), zlib.compress((b"\0" + b"\x80" * 4800) * 900)
+    chunks = [b"IHDR" + head, b"IDAT" + rows, b"IEND"]
+    grey = b"".join(struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in chunks)
+    names = model.settings.cameras or ["image0"]
+    if not model.load():
+        return 1
+    try:
+        print(
+            model.call(
+                [Picture(MAGIC["png"] + grey, "png", c, i) for i, c in enumerate(names)], model.settings.question
+            )
+        )
+    except Refused as exc:
+        fail(exc.message)
+    say(f"asked about {len(names)} grey image(s): {model.mean_s():.1f} s")
+    return 0
+
+
+def serve(model: Model) -> int:
+    host, port, stop = model.settings.host, model.settings.port, threading.Event()
+    try:
+        server = Server((host, port), Handler)
+    except OSError as exc:
+        fail(f"cannot listen at {host}:{port}: {exc.strerror}; take another --port")
+    server.model = model
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: stop.set())
+    if not model.settings.key and host not in ("127.0.0.1", "localhost"):
+        say("whoever reaches this machine may ask the model; --api-key-env NAME asks them for a key")
+    say(f"{model.settings.name} at http://{host}:{server.server_address[1]}/v1, loading")
+    for work in (server.serve_forever, model.load):
+        threading.Thread(target=work, daemon=True).start()
+    stop.wait()
+    say("ended: " + ", ".join(f"{n} {what}" for what, n in model.counts.items()))
+    os._exit(0)  # a model may be at work in C code, which would hold up a plain exit
+
+
+def main(argv: list[str]) -> int:
+    for stream in (sys.stdout, sys.stderr):  # what the model prints is seen at once in a log, whatever the locale
+        stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
+    settings = settings_of(argv)
+    return (check if settings.check else serve)(Model(*functions(settings.entry), settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,144 @@
+"""The body of POST /v1/chat/completions, read strictly: what a model would not get to see is refused, not dropped.
+
+Read are model, messages, max_tokens (max_completion_tokens), temperature, n, stream; all else is ignored, as
+OpenAI-compatible servers do.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from closedloop_plugin.serve.refusal import Refusal, wrong
+
+MOST_IMAGES = 64
+MOST_TOKENS = 65_536
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Of one request's generation; None: the model's own."""
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True)
+class Chat:
+    """One request. `system` and `texts`: the parts in words; `urls`: the pictures in order, still encoded."""
+
+    model: str
+    system: str
+    texts: tuple[str, ...]
+    urls: tuple[str, ...]
+    settings: Settings
+    stream: bool = False
+
+
+def read_chat(raw: bytes) -> Chat:
+    """The request in a body; Refusal names the field that is wrong."""
+    body = mapping_of(raw, "the body")
+    model = body.get("model")
+    if not isinstance(model, str) or not model:
+        raise wrong("model", "a name; GET /v1/models lists them", model)
+    if body.get("n") not in (None, 1):
+        raise wrong("n", "1: one answer a request", body["n"])
+    stream = body.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise wrong("stream", "true or false", stream)
+    system, texts, urls = _messages(body.get("messages"))
+    return Chat(model, system, texts, urls, _settings(body), bool(stream))
+
+
+def mapping_of(raw: bytes | str, what: str) -> Mapping[str, Any]:
+    """A JSON object; Refusal where the text is none."""
+    try:
+        data = json.loads(raw)
+    except (ValueError, RecursionError) as exc:
+        raise Refusal(400, f"{what}: not JSON: {str(exc)[:200]}", code="invalid_json") from None
+    if not isinstance(data, dict):
+        raise Refusal(400, f"{what}: expected a JSON object", code="invalid_json")
+    return data
+
+
+def number(data: Mapping[str, Any], key: str, low: float, high: float) -> float:
+    """A finite number of `data` in [low, high]."""
+    value = data.get(key)
+    fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+    if not fits or not math.isfinite(value):  # type: ignore[arg-type]
+        raise wrong(key, f"a number from {low:g} to {high:g}", value)
+    return float(value)  # type: ignore[arg-type]
+
+
+def whole(data: Mapping[str, Any], key: str, low: int, high: int) -> int:
+    """A whole number of `data` in [low, high]."""
+    value = data.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise wrong(key, f"a whole number from {low} to {high}", value)
+    return value
+
+
+def _settings(body: Mapping[str, Any]) -> Settings:
+    limit = next((k for k in ("max_completion_tokens", "max_tokens") if body.get(k) is not None), None)
+    return Settings(
+        whole(body, limit, 1, MOST_TOKENS) if limit else None,
+        number(body, "temperature", 0.0, 2.0) if body.get("temperature") is not None else None,
+    )
+
+
+def _messages(messages: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    """System words, the user's texts, the user's pictures. Models here answer one question, they hold no talk."""
+    if not isinstance(messages, list) or not messages:
+        raise wrong("messages", "a list with one user message", messages)
+    system: list[str] = []
+    user: tuple[list[str], list[str]] | None = None
+    for i, message in enumerate(messages):
+        where = f"messages[{i}]"
+        role = message.get("role") if isinstance(message, dict) else None
+        if role not in ("system", "developer", "user"):
+            raise wrong(f"{where}.role", "system or user (earlier answers are not taken)", role)
+        texts, urls = _parts(message.get("content"), f"{where}.content")
+        if role == "user":
+            if user is not None:
+                raise wrong(where, "no second user message: one question a request")
+            user = texts, urls
+        elif urls:
+            raise wrong(f"{where}.content", "words only in a system message")
+        else:
+            system += texts
+    if user is None:
+        raise wrong("messages", "one user message")
+    if len(user[1]) > MOST_IMAGES:
+        raise wrong("messages", f"at most {MOST_IMAGES} images", len(user[1]))
+    return "\n".join(system), tuple(user[0]), tuple(user[1])
+
+
+def _parts(content: Any, where: str) -> tuple[list[str], list[str]]:
+    """Texts and image addresses of one message's content."""
+    texts: list[str] = []
+    urls: list[str] = []
+    if isinstance(content, str):
+        return [_writable(content)], urls
+    if not isinstance(content, list):
+        raise wrong(where, "a text or a list of parts", content)
+    for i, part in enumerate(content):
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "text" and isinstance(part.get("text"), str):
+            texts.append(_writable(part["text"]))
+        elif kind == "image_url":
+            image = part.get("image_url")
+            url = image.get("url") if isinstance(image, dict) else image
+            if not isinstance(url, str):
+                raise wrong(f"{where}[{i}].image_url", '{"url": "data:image/..."}')
+            urls.append(url)
+        else:
+            raise wrong(f"{where}[{i}]", "a text or image_url part", kind)
+    return texts, urls
+
+
+def _writable(text: str) -> str:
+    """Without lone surrogates: no tokenizer takes them, and one would fail its whole batch."""
+    return text.encode("utf-8", "replace").decode()

@@ -1,0 +1,166 @@
+"""The HTTP side: who may ask, how much at once, which model; what is wrong comes back as OpenAI's error object."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from closedloop_plugin.serve import replies
+from closedloop_plugin.serve.chat import Chat, read_chat
+from closedloop_plugin.serve.desk import Desk
+from closedloop_plugin.serve.driver import DriverService
+from closedloop_plugin.serve.refusal import Refusal
+from closedloop_plugin.serve.service import Done, Order, Service
+
+_BODY_S = 60.0  # a request that is still not there then is given up
+_LOADING_RETRY_S = 5
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`queue`: requests held at once, from their first byte to their answer, which bounds memory as well."""
+
+    queue: int = 256
+    body_bytes: int = 64 * 2**20
+
+
+class Front:
+    """Answers 503 until `open` names what there is."""
+
+    def __init__(self, desk: Desk, limits: Limits, key: str = "", model: str = "") -> None:
+        self.desk, self.limits, self.model = desk, limits, model
+        self.answered = self.failed = self.held = 0
+        self.last_failure = ""
+        self._key = key.encode()
+        self._services: dict[str, Service] = {}
+        self._driver: DriverService | None = None
+        self._since = int(time.time())
+
+    def open(self, services: Sequence[Service], driver: DriverService | None, model: str) -> None:
+        """The model is loaded."""
+        self._driver, self.model = driver, model
+        self._services = {service.name: service for service in services}
+
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=self.limits.body_bytes, middlewares=[self._guard])
+        app.router.add_get("/health", self._health)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/v1/models/{name:.+}", self._model)
+        app.router.add_get("/v1/ad2/driver", self._describe)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        return app
+
+    def news(self) -> str:
+        """What was done so far, for the log."""
+        mean = self.desk.asked / self.desk.batches if self.desk.batches else 0.0
+        line = f"answered {self.answered}, failed {self.failed}, waiting {self.held}, {mean:.1f} a batch"
+        return f"{line}; last failure: {self.last_failure}" if self.last_failure else line
+
+    @web.middleware
+    async def _guard(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            if request.path != "/health":
+                self._check_key(request)
+            return await handler(request)
+        except Refusal as refusal:
+            return replies.refused(refusal)
+        except web.HTTPException as exc:  # no such path, wrong method, body too large
+            return replies.refused(Refusal(exc.status, f"{request.method} {request.path[:200]}: {exc.reason}"))
+        except Exception:  # ours to mend: the caller still gets an error object, the log the place
+            traceback.print_exc()
+            return replies.refused(Refusal(500, "an error of this server's own; its log has it", code="internal_error"))
+
+    def _check_key(self, request: web.Request) -> None:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
+        if self._key and not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._key):
+            raise Refusal(401, "a key is needed here: Authorization: Bearer KEY", code="invalid_api_key")
+
+    async def _health(self, request: web.Request) -> web.Response:
+        state = {
+            "status": "ok" if self._services else "loading",
+            "model": self.model,
+            "waiting": self.held,
+            "answered": self.answered,
+            "failed": self.failed,
+            "batches": self.desk.batches,
+            "mean_batch": round(self.desk.asked / self.desk.batches, 2) if self.desk.batches else None,
+        }
+        return replies.as_json(state, 200 if self._services else 503)
+
+    async def _models(self, request: web.Request) -> web.Response:
+        return replies.as_json(replies.models(self._offered(), self._since))
+
+    async def _model(self, request: web.Request) -> web.Response:
+        service = self._service(request.match_info["name"])
+        return replies.as_json(replies.models([service.name], self._since)["data"][0])
+
+    async def _describe(self, request: web.Request) -> web.Response:
+        self._offered()
+        if self._driver is None:
+            raise Refusal(404, "there is no driver here", code="model_not_found")
+        return replies.as_json(self._driver.describe())
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        self._offered()
+        if self.held >= self.limits.queue:
+            raise Refusal(429, f"{self.held} requests are held here already", code="queue_full", retry_s=1)
+        self.held += 1
+        try:
+            raw = await self._body(request)
+            chat, service, order = await asyncio.get_running_loop().run_in_executor(None, self._read, raw)
+            done = await asyncio.wrap_future(self.desk.put(service, order))
+        finally:
+            self.held -= 1
+        return self._counted(chat, done)
+
+    async def _body(self, request: web.Request) -> bytes:
+        # A web page cannot send this type to another address unasked: nobody's browser drives our model.
+        if request.content_type != "application/json":
+            raise Refusal(415, "expected Content-Type: application/json", code="unsupported_media_type")
+        most = self.limits.body_bytes
+        too_large = Refusal(
+            413, f"the body has more than {most / 2**20:g} MB: smaller or fewer images", code="too_large"
+        )
+        if (request.content_length or 0) > most:
+            raise too_large
+        try:
+            return await asyncio.wait_for(request.read(), _BODY_S)
+        except web.HTTPRequestEntityTooLarge:
+            raise too_large from None
+        except TimeoutError:
+            raise Refusal(408, f"the body did not come within {_BODY_S:g} s") from None
+
+    def _read(self, raw: bytes) -> tuple[Chat, Service, Order]:
+        chat = read_chat(raw)
+        service = self._service(chat.model)
+        return chat, service, service.read(chat)
+
+    def _counted(self, chat: Chat, done: Done) -> web.Response:
+        self.failed, self.answered = self.failed + done.failed, self.answered + (not done.failed)
+        if done.error is not None:
+            self.last_failure = done.error
+            raise Refusal(500, f"the model failed: {done.error}", code="model_failed")
+        return replies.answered(chat, done)
+
+    def _service(self, name: str) -> Service:
+        service = self._offered().get(name)
+        if service is None:
+            known = ", ".join(self._services)
+            raise Refusal(
+                404, f"no model {name[:200]!r} here; there is: {known}", param="model", code="model_not_found"
+            )
+        return service
+
+    def _offered(self) -> dict[str, Any]:
+        if not self._services:
+            raise Refusal(503, f"{self.model} is still loading", code="loading", retry_s=_LOADING_RETRY_S)
+        return self._services

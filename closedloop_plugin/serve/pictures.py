@@ -1,0 +1,52 @@
+"""Pictures in requests: data URLs only (no address is ever fetched), bounded before they are unpacked."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import re
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+from PIL import Image, ImageFile
+
+from closedloop_plugin.serve.refusal import Refusal
+
+# Of all pictures of a request together: six of 2560 x 1440 are 22 million. A few KB of PNG can hold billions.
+MOST_PIXELS = 40_000_000
+_HEAD = re.compile(r"(?i)data:image/(?:jpeg|jpg|png|webp);base64")
+_FORMATS = ("JPEG", "PNG", "WEBP")
+
+
+def pictures(urls: Sequence[str], names: Sequence[str]) -> list[np.ndarray]:
+    """(H, W, 3) uint8 RGB of each; Refusal names the one that is wrong."""
+    left, made = MOST_PIXELS, []
+    for url, name in zip(urls, names, strict=True):
+        image = _picture(url, name, left)
+        left -= image.shape[0] * image.shape[1]
+        made.append(image)
+    return made
+
+
+def _picture(url: str, name: str, most: int) -> np.ndarray:
+    head, _, data = url.partition(",")
+    if not _HEAD.fullmatch(head):
+        raise _bad(name, f"expected data:image/jpeg;base64,... (or png, webp), found {head[:40]!r}; nothing is fetched")
+    # lmms-eval turns this on for the whole process when it is imported; a picture that is cut off is a fault here.
+    ImageFile.LOAD_TRUNCATED_IMAGES = False
+    try:
+        with Image.open(io.BytesIO(base64.b64decode(data, validate=True)), formats=_FORMATS) as image:
+            if image.width * image.height > most:
+                raise _bad(name, f"more than {MOST_PIXELS:,} pixels in one request ({image.width}x{image.height})")
+            return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    except binascii.Error as exc:
+        raise _bad(name, f"not base64: {exc}") from None
+    # What Pillow raises depends on the format and on where a picture breaks off.
+    except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as exc:
+        raise _bad(name, f"no whole picture: {type(exc).__name__}: {str(exc)[:120]}") from None
+
+
+def _bad(name: str, why: str) -> Refusal:
+    return Refusal(400, f"{name}: {why}", param="messages", code="invalid_image")

@@ -1,0 +1,166 @@
+"""Plays CarlaUE4.sh and docker: scripts that a test writes into a folder, and steers by files there.
+
+mode    what the server does with a request: a version to answer, "version-only X" (the simulation hangs), "hang",
+        "http"; absent: 0.9.16
+starts  a line with the server's pid for each start
+die     the server that sees it removes it and exits with 7; "stillborn": every one does, before it listens
+listen  if "wait" exists, the server listens only once this does
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def until(look: Callable[[], T], bound_s: float = 60.0) -> T:
+    """What `look` finds, once it is true."""
+    deadline = time.monotonic() + bound_s
+    while not (found := look()):
+        assert time.monotonic() < deadline, "it never came about"
+        time.sleep(0.05)
+    return found
+
+
+def free_ports(number: int = 1) -> list[int]:
+    from closedloop_plugin.servers.order import taken
+
+    found: list[int] = []
+    while len(found) < number:
+        port = random.SystemRandom().randrange(12000, 24000, 10)
+        if port not in found and not taken(port, traffic_manager=True):
+            found.append(port)
+    return found
+
+
+def _script(file: Path, text: str) -> Path:
+    file.write_text(text)
+    file.chmod(file.stat().st_mode | stat.S_IXUSR)
+    return file
+
+
+def binary(folder: Path) -> Path:
+    """The real CarlaUE4.sh starts the simulator as a child, and waits for it."""
+    folder.mkdir(exist_ok=True)
+    call = f'"{sys.executable}" -S -E "{Path(__file__).resolve()}" server "{folder}" "$@"'
+    return _script(folder / "CarlaUE4.sh", f"#!/bin/sh\necho the stand-in starts\n{call}\nexit $?\n")
+
+
+def engine(folder: Path, name: str = "docker") -> Path:
+    folder.mkdir(exist_ok=True)
+    call = f'"{sys.executable}" -S -E "{Path(__file__).resolve()}" engine "{folder}" "$@"'
+    return _script(folder / name, f"#!/bin/sh\nexec {call}\n")
+
+
+def answering(mode: str) -> Iterator[Any]:
+    """A server in this process, for the probe: yields its port."""
+    sock = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=_listen, args=(sock, lambda: mode), daemon=True).start()
+    yield sock.getsockname()[1]
+    sock.close()
+
+
+def _listen(sock: socket.socket, mode: Callable[[], str]) -> None:
+    while True:
+        try:
+            peer, _ = sock.accept()
+        except OSError:
+            return
+        threading.Thread(target=_talk, args=(peer, mode), daemon=True).start()
+
+
+def _talk(peer: socket.socket, mode: Callable[[], str]) -> None:
+    """msgpack-rpc as CARLA speaks it: [0, id, method, arguments] -> [1, id, nil, [[1, value]]], in its bytes."""
+    with peer:
+        while request := peer.recv(4096):
+            how = mode()
+            if how == "http":
+                peer.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                return
+            if how == "hang" or (how.startswith("version-only") and b"version" not in request):
+                continue
+            text = how.removeprefix("version-only ").encode()
+            value = bytes([0xA0 | len(text)]) + text if b"version" in request else b"\x90"
+            peer.sendall(bytes([0x94, 1, request[2], 0xC0, 0x91, 0x92, 1]) + value)
+
+
+def _serve(folder: Path, words: list[str]) -> None:
+    (port,) = (int(w.split("=")[1]) for w in words if w.startswith("-carla-rpc-port="))
+    with (folder / "starts").open("a") as out:
+        out.write(f"{os.getpid()} {' '.join(words)}\n")
+    while (folder / "wait").exists() and not (folder / "listen").exists():
+        time.sleep(0.05)
+    if (folder / "stillborn").exists():
+        print("no GPU for the stand-in", flush=True)
+        sys.exit(7)
+    mode = folder / "mode"
+    sock = socket.create_server(("0.0.0.0", port))
+    how = threading.Thread(
+        target=_listen, args=(sock, lambda: mode.read_text() if mode.exists() else "0.9.16"), daemon=True
+    )
+    how.start()
+    while not (folder / "die").exists():
+        time.sleep(0.05)
+    (folder / "die").unlink()
+    sys.exit(7)
+
+
+def _container(folder: Path, words: list[str]) -> int:
+    """`docker run`: the process is not the client's child, knows nothing of its environment, and outlives it."""
+    import subprocess
+
+    name = words[words.index("--name") + 1]
+    (folder / "run").write_text(" ".join(words))
+    call = [sys.executable, "-S", "-E", __file__, "server", str(folder), *words[words.index("CarlaUE4.sh") + 1 :]]
+    child = subprocess.Popen(call, env={}, start_new_session=True)
+    (folder / f"{name}.container").write_text(str(child.pid))
+    child.wait()
+    (folder / f"{name}.container").unlink(missing_ok=True)
+    return 137
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _engine(folder: Path, words: list[str]) -> int:
+    with (folder / "calls").open("a") as out:
+        out.write(" ".join(words) + "\n")
+    if (folder / "broken").exists():
+        print("Cannot connect to the Docker daemon", file=sys.stderr)
+        return 1
+    if words[:2] == ["image", "inspect"]:
+        if (here := words[2] == "carlasim/carla:0.9.16") is False:
+            print("No such image", file=sys.stderr)
+        return 0 if here else 1
+    if words[0] == "run":
+        return _container(folder, words)
+    files = {f.stem: int(f.read_text()) for f in folder.glob("*.container") if f.read_text()}
+    if words[0] == "ps":
+        print("\n".join(name for name, pid in files.items() if _alive(pid)))
+        return 0
+    if words[-1] in files and _alive(pid := files[words[-1]]):
+        os.kill(pid, 9)
+        until(lambda: not _alive(pid))
+    return 0
+
+
+if __name__ == "__main__":
+    what, where, *rest = sys.argv[1:]
+    if what == "server":
+        _serve(Path(where), rest)
+    else:
+        sys.exit(_engine(Path(where), rest))

@@ -1,0 +1,228 @@
+"""How the fake CARLA's server fails, in this process and in workers of their own; and Scenic's interface on it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import carla
+import fake_carla
+import pytest
+from fake_carla import server as server_module
+from fake_carla.server import Mode, state_of
+
+CLIENT = """
+import sys
+import carla
+client = carla.Client("127.0.0.1", int(sys.argv[1]))
+client.set_timeout(float(sys.argv[2]))
+print(carla.Client.__module__, flush=True)
+world = client.load_world("Town02")
+settings = world.get_settings()
+settings.synchronous_mode, settings.fixed_delta_seconds = True, 0.05
+world.apply_settings(settings)
+points = world.get_map().get_spawn_points()
+car = world.spawn_actor(world.get_blueprint_library().find("vehicle.tesla.model3"), points[0])
+for _ in range(int(sys.argv[3])):
+    world.tick()
+print("done", world.get_snapshot().frame, flush=True)
+"""
+SCENE = """
+param map = {town!r}
+param carla_map = "Town01"
+param render = 0
+param timestep = 0.05
+param weather = "ClearNoon"
+param port = {port}
+model scenic.simulators.carla.model
+behavior Go():
+    while True:
+        take SetThrottleAction(0.5), SetSteerAction(0), SetBrakeAction(0)
+behavior Stroll():
+    while True:
+        take SetWalkingDirectionAction(self.heading), SetWalkingSpeedAction(1.0)
+ego = new Car with behavior Go
+other = new Car ahead of ego by 15, with behavior AutopilotBehavior()
+new Pedestrian right of ego by 4, with behavior Stroll, with regionContainedIn None
+new Cone behind ego by 8
+record ego.speed as speed
+record final other.speed as other
+"""
+
+
+@pytest.fixture
+def maps(data_dir: Path) -> Path:
+    return data_dir / "opendrive"
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Iterator[Callable[..., int]]:
+    """Starts server processes; the port of each."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*words: str) -> int:
+        command = [sys.executable, "-m", "fake_carla.server", *words]
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=tmp_path, env=env))
+        line = started[-1].stdout.readline()  # type: ignore[union-attr]
+        assert line.startswith("listening "), line
+        return int(line.split()[1])
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+def drive(maps: Path, port: int, ticks: int, timeout_s: float = 5.0) -> subprocess.CompletedProcess[str]:
+    """A client in a process of its own, whose `import carla` becomes the fake's by the path alone."""
+    env = {**os.environ, **fake_carla.worker_environment(maps)}
+    command = [sys.executable, "-c", CLIENT, str(port), str(timeout_s), str(ticks)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_a_worker_s_carla_is_the_fake_and_leaves_its_traces_on_the_server(maps: Path, process) -> None:
+    port = process()
+    done = drive(maps, port, 7)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["fake_carla.client", "done 7"]
+    left = state_of(port)
+    assert (left["town"], left["ticks"], left["synchronous"], len(left["actors"])) == ("Town02", 7, True, 1)
+
+
+def test_a_server_that_dies_in_mid_episode_is_a_runtime_error(maps: Path, process) -> None:
+    done = drive(maps, process("--die-after", "3"), 9)
+    assert (done.returncode, "done" in done.stdout) == (1, False)
+    assert "RuntimeError: the connection to the simulator is closed" in done.stderr
+
+
+def test_a_server_that_hangs_is_a_time_out(maps: Path, process) -> None:
+    done = drive(maps, process("--hang-after", "3"), 9, timeout_s=1.0)
+    assert done.returncode == 1
+    assert "RuntimeError: time-out of 1000ms while waiting for the simulator" in done.stderr
+
+
+def test_a_server_that_answers_nonsense_kills_the_client_s_process(maps: Path, process) -> None:
+    done = drive(maps, process("--garbage-after", "0"), 1)
+    assert done.returncode == -signal.SIGABRT
+
+
+def test_a_control_file_changes_the_mode_while_it_runs(maps: Path, process, tmp_path: Path) -> None:
+    control = tmp_path / "mode.json"
+    port = process("--control", str(control))
+    assert drive(maps, port, 2).returncode == 0
+    control.write_text(json.dumps({"garbage_after": 0}))
+    assert drive(maps, port, 2).returncode == -signal.SIGABRT
+    control.write_text("{}")
+    assert drive(maps, port, 2).returncode == 0
+    assert state_of(port)["ticks"] == 4
+
+
+def test_it_takes_the_words_of_carla_s_own_start_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Recorder:
+        port = 2010
+
+        def __init__(self, port: int, mode: Mode, control: Path | None, alone: bool) -> None:
+            asked.append((port, mode, alone))
+
+        def serve_forever(self, poll_interval: float) -> None: ...
+
+    monkeypatch.setattr(server_module, "Server", Recorder)
+    server_module.main(["-RenderOffScreen", "-nosound", "-carla-rpc-port=2010", "-graphicsadapter=0"])
+    assert asked == [(2010, Mode(), True)]
+
+
+def test_nobody_there_is_a_time_out_in_the_wheel_s_words(maps: Path) -> None:
+    with socket.socket() as held:  # bound, and nobody listens
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        with fake_carla.installed(maps):
+            client = carla.Client("127.0.0.1", port)
+            client.set_timeout(0.1)
+            with pytest.raises(RuntimeError) as fake:
+                client.get_server_version()
+        real = carla.Client("127.0.0.1", port)
+        real.set_timeout(0.1)
+        with pytest.raises(RuntimeError) as theirs:
+            real.get_server_version()
+    assert str(fake.value) == str(theirs.value)
+
+
+def test_a_slow_start_answers_in_the_end(maps: Path) -> None:
+    with fake_carla.installed(maps, Mode(slow_s=3600.0)) as server:
+        client = carla.Client("127.0.0.1", server.port)
+        client.set_timeout(0.1)
+        with pytest.raises(RuntimeError, match="time-out"):
+            client.get_server_version()
+        server.wake()
+        client.set_timeout(30.0)
+        assert client.get_server_version() == "0.9.16"
+
+
+def test_a_world_that_another_process_loaded_is_found(maps: Path, process) -> None:
+    port = process()
+    with fake_carla.installed(maps):
+        client = carla.Client("127.0.0.1", port)
+        client.set_timeout(30.0)
+        first = client.load_world("Town01")
+        assert drive(maps, port, 1).returncode == 0
+        world = client.get_world()
+        assert world.get_map().name == "Carla/Maps/Town02"
+        assert len(world.get_actors().filter("vehicle.*")) == 1
+        with pytest.raises(RuntimeError, match="destroyed"):
+            first.get_settings()
+
+
+def test_a_killed_server_fails_every_later_call(maps: Path) -> None:
+    with fake_carla.installed(maps) as server:
+        client = carla.Client("127.0.0.1", server.port)
+        client.set_timeout(2.0)
+        world = client.load_world("Town02")
+        world.tick()
+        server.kill()
+        for call in (world.tick, client.get_world, client.get_server_version):
+            with pytest.raises(RuntimeError):
+                call()
+
+
+def test_another_version_is_told(maps: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with fake_carla.installed(maps, Mode(version="0.9.15")) as server:
+        client = carla.Client("127.0.0.1", server.port)
+        client.get_world()
+        assert (client.get_client_version(), client.get_server_version()) == ("0.9.16", "0.9.15")
+    assert "Version mismatch" in capfd.readouterr().err
+
+
+def test_scenic_s_own_carla_interface_runs_on_it_unchanged(maps: Path) -> None:
+    import random
+
+    import numpy
+    import scenic
+
+    with fake_carla.installed(maps) as server:
+        text = SCENE.format(town=str(maps / "Town01.xodr"), port=server.port)
+        no_cache = {"map_options": {"writeCache": False, "useCache": False}}
+        scenario = scenic.scenarioFromString(text, mode2D=True, params=no_cache)
+        random.seed(3)
+        numpy.random.seed(3)
+        scene, _ = scenario.generate(maxIterations=2000)
+        simulator = scenario.getSimulator()
+        speeds = []
+        for _ in range(2):
+            simulation = simulator.simulate(scene, maxSteps=60, maxIterations=1)
+            assert simulation is not None
+            records = simulation.result.records
+            speeds.append((records["speed"][-1][1], records["other"]))
+        assert speeds[0] == speeds[1]
+        assert min(speeds[0]) > 3.0
+        assert (server.state.actors, server.state.synchronous) == ({}, True)
+        simulator.destroy()
+        assert server.state.synchronous is False

@@ -1,0 +1,285 @@
+"""Handles on what stands on the stage, as a client holds them: they read the last frame, and write to the next."""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import carla
+
+from fake_carla.bodies import UNSEEN, Being, Seen
+from fake_carla.pilot import LIMIT_KMH, Driver, Manager, Stroll
+from fake_carla.stage import Stage
+
+if TYPE_CHECKING:
+    from fake_carla.lights import Lamp
+    from fake_carla.world import World
+
+_LABELS = {
+    "car": "Car", "van": "Car", "police": "Car", "ambulance": "Truck", "firetruck": "Truck", "truck": "Truck",
+    "bus": "Bus", "motorcycle": "Motorcycle", "bicycle": "Bicycle", "pedestrian": "Pedestrians",
+}  # fmt: skip
+
+
+class Actor:
+    """Useless once destroyed, or once another world was loaded."""
+
+    def __init__(self, stage: Stage, being: Being) -> None:
+        self._stage, self._being, self._episode, self._destroyed = stage, being, stage.episode, False
+
+    def _check(self) -> None:
+        if self._destroyed or self._episode != self._stage.episode:
+            raise RuntimeError(
+                "trying to operate on a destroyed actor; an actor's function was called, but the actor is already "
+                "destroyed."
+            )
+
+    @property
+    def _seen(self) -> Seen:
+        self._check()
+        return self._stage.snapshot.get(self._being.id, UNSEEN)
+
+    id = property(lambda self: self._being.id)
+    type_id = property(lambda self: self._being.type_id)
+    attributes = property(lambda self: dict(self._being.attributes))
+    is_alive = property(lambda self: not self._destroyed and self._being.alive)
+    is_active = is_alive
+    is_dormant = property(lambda self: False)
+
+    @property
+    def parent(self) -> Actor | None:
+        return actor_of(self._stage, self._being.parent) if self._being.parent else None
+
+    @property
+    def semantic_tags(self) -> list[int]:
+        label = carla.CityObjectLabel.names[_LABELS.get(str(self._being.kind), "Dynamic")]
+        return [int(label)]
+
+    @property
+    def bounding_box(self) -> carla.BoundingBox:
+        x, y, z = self._being.half
+        up = 0.0 if self._being.group == "walker" else z  # of the actor's origin
+        return carla.BoundingBox(carla.Location(0.0, 0.0, up), carla.Vector3D(x, y, z))
+
+    def get_transform(self) -> carla.Transform:
+        return self._seen.transform()
+
+    def get_location(self) -> carla.Location:
+        return carla.Location(*self._seen.place)
+
+    def get_velocity(self) -> carla.Vector3D:
+        return carla.Vector3D(*self._seen.velocity)
+
+    def get_acceleration(self) -> carla.Vector3D:
+        return carla.Vector3D(*self._seen.acceleration)
+
+    def get_angular_velocity(self) -> carla.Vector3D:
+        return carla.Vector3D(*self._seen.spin)
+
+    def get_world(self) -> World:
+        from fake_carla.world import World
+
+        self._check()
+        return World(self._stage)
+
+    def set_transform(self, transform: carla.Transform) -> None:
+        self._check()
+        self._being.put(transform)
+        self._being.fresh = True
+
+    def set_location(self, location: carla.Location) -> None:
+        being = self._being
+        turn = carla.Rotation(being.pitch, -math.degrees(being.motion.yaw), being.roll)
+        self.set_transform(carla.Transform(location, turn))
+
+    def set_simulate_physics(self, enabled: bool = True) -> None:
+        self._check()
+        self._being.physics = bool(enabled)
+
+    def set_target_velocity(self, velocity: carla.Vector3D) -> None:
+        self._check()
+        if self._being.physics:
+            self._being.push(velocity.x, velocity.y)
+
+    def enable_constant_velocity(self, velocity: carla.Vector3D) -> None:
+        self._check()
+        self._being.pushed = velocity.x
+
+    def disable_constant_velocity(self) -> None:
+        self._check()
+        self._being.pushed = None
+
+    def set_target_angular_velocity(self, angular_velocity: carla.Vector3D) -> None:
+        self._check()
+
+    def set_enable_gravity(self, enabled: bool = True) -> None:
+        self._check()
+
+    def set_collisions(self, enabled: bool = True) -> None:
+        self._check()
+
+    def destroy(self) -> bool:
+        self._check()
+        done = bool(self._stage.wire.rpc("destroy", id=self.id)["ok"])
+        self._stage.remove(self.id)
+        self._destroyed = True
+        return done
+
+    def __str__(self) -> str:
+        return f"Actor(id={self.id}, type={self.type_id})"
+
+
+class Vehicle(Actor):
+    """get_control is of the last frame, as everything that is read."""
+
+    def apply_control(self, control: carla.VehicleControl) -> None:
+        self._check()
+        c = control
+        self._being.control = carla.VehicleControl(
+            c.throttle, c.steer, c.brake, c.hand_brake, c.reverse, c.manual_gear_shift, c.gear
+        )
+
+    def get_control(self) -> carla.VehicleControl:
+        c = self._seen.state or carla.VehicleControl()
+        return carla.VehicleControl(c.throttle, c.steer, c.brake, c.hand_brake, c.reverse, c.manual_gear_shift, c.gear)
+
+    def set_autopilot(self, enabled: bool = True, tm_port: int = 8000) -> None:
+        self._check()
+        if enabled and self._being.pilot is None:
+            manager = self._stage.managers.setdefault(tm_port, Manager(tm_port))
+            self._being.pilot = Driver(manager, self._being, self._stage.town)
+        elif not enabled:
+            self._being.pilot = None
+
+    def set_light_state(self, light_state: carla.VehicleLightState) -> None:
+        self._check()
+        self._being.lamps = int(light_state)
+
+    def get_light_state(self) -> carla.VehicleLightState:
+        self._check()
+        return carla.VehicleLightState(self._being.lamps)
+
+    def open_door(self, door_idx: carla.VehicleDoor) -> None:
+        self._check()
+        self._being.doors.add(str(door_idx))
+
+    def close_door(self, door_idx: carla.VehicleDoor) -> None:
+        self._check()
+        self._being.doors.discard(str(door_idx))
+
+    def get_speed_limit(self) -> float:
+        self._check()
+        return LIMIT_KMH
+
+    def get_wheel_steer_angle(self, wheel_location: carla.VehicleWheelLocation) -> float:
+        self._check()
+        return -math.degrees(self._being.motion.wheel)
+
+    def get_physics_control(self) -> carla.VehiclePhysicsControl:
+        self._check()
+        return carla.VehiclePhysicsControl(mass=self._being.mass)
+
+    def apply_physics_control(self, physics_control: carla.VehiclePhysicsControl) -> None:
+        self._check()
+
+    def get_traffic_light(self) -> Any:
+        """The light whose line is within 10 m ahead of its front."""
+        lamp = self._lamp()
+        return actor_of(self._stage, lamp.being) if lamp else None
+
+    def get_traffic_light_state(self) -> carla.TrafficLightState:
+        lamp = self._lamp()
+        return lamp.state if lamp else carla.TrafficLightState.Green
+
+    def is_at_traffic_light(self) -> bool:
+        return self._lamp() is not None
+
+    def _lamp(self) -> Lamp | None:
+        self._check()
+        m, front = self._being.motion, self._being.half[0]
+        return self._stage.lamp_ahead(m.x + front * math.cos(m.yaw), m.y + front * math.sin(m.yaw), m.yaw, 10.0)[1]
+
+
+class Walker(Actor):
+    """Goes where its control points."""
+
+    def apply_control(self, control: carla.WalkerControl) -> None:
+        self._check()
+        self._being.control = _copied(control)
+
+    def get_control(self) -> carla.WalkerControl:
+        return _copied(self._seen.state or carla.WalkerControl())
+
+
+def _copied(control: carla.WalkerControl) -> carla.WalkerControl:
+    way = control.direction
+    return carla.WalkerControl(carla.Vector3D(way.x, way.y, way.z), control.speed, control.jump)
+
+
+class WalkerAIController(Actor):
+    """Attached to a walker; leads it straight to its destination."""
+
+    def _stroll(self) -> Stroll:
+        self._check()
+        walker = self._being.parent
+        if walker is None or not walker.alive:
+            raise RuntimeError("NAV: failed to set request (parent does not exist)")
+        if walker.pilot is None:
+            walker.pilot = Stroll(walker)
+        stroll: Stroll = walker.pilot
+        return stroll
+
+    def start(self) -> None:
+        self._stroll().going = True
+
+    def stop(self) -> None:
+        self._check()
+        if self._being.parent is not None:
+            self._being.parent.pilot = None
+
+    def go_to_location(self, destination: carla.Location) -> None:
+        self._stroll().goal = carla.Location(destination.x, destination.y, destination.z)
+
+    def set_max_speed(self, speed: float) -> None:
+        self._stroll().speed = speed
+
+
+class ActorList:
+    """Of one frame."""
+
+    def __init__(self, actors: list[Actor]) -> None:
+        self._actors = actors
+
+    def find(self, id: int) -> Actor | None:
+        return next((actor for actor in self._actors if actor.id == id), None)
+
+    def filter(self, wildcard_pattern: str) -> ActorList:
+        return ActorList([a for a in self._actors if fnmatch.fnmatchcase(a.type_id, wildcard_pattern)])
+
+    def __getitem__(self, pos: int, /) -> Actor:
+        return self._actors[pos]
+
+    def __iter__(self) -> Iterator[Actor]:
+        return iter(self._actors)
+
+    def __len__(self) -> int:
+        return len(self._actors)
+
+    def __str__(self) -> str:
+        return f"[{', '.join(map(str, self._actors))}]"
+
+
+def actor_of(stage: Stage, being: Being) -> Any:
+    """A new handle of the right class."""
+    from fake_carla.sensors import LaneInvasionSensor, ServerSideSensor
+    from fake_carla.signals import TrafficLight, TrafficSign
+
+    if being.type_id == "sensor.other.lane_invasion":
+        return LaneInvasionSensor(stage, being)
+    classes = {
+        "vehicle": Vehicle, "walker": Walker, "controller": WalkerAIController, "light": TrafficLight,
+        "sign": TrafficSign, "sensor": ServerSideSensor,
+    }  # fmt: skip
+    return classes.get(being.group, Actor)(stage, being)

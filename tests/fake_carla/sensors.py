@@ -1,0 +1,163 @@
+"""Sensors and what they hand to their callbacks: pictures, collisions, crossed lane markings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import carla
+import numpy as np
+
+from fake_carla.actors import Actor, actor_of
+from fake_carla.blueprints import CAMERAS
+from fake_carla.bodies import Being, Seen
+from fake_carla.picture import draw
+from fake_carla.stage import Stage
+
+
+class Sensor(Actor):
+    """Calls back in another thread, once a frame or once an event."""
+
+    def listen(self, callback: Callable[[Any], Any]) -> None:
+        self._check()
+        if not callable(callback):
+            raise TypeError("callback argument must be callable!")
+        self._stage.listeners[self.id] = callback
+
+    def stop(self) -> None:
+        self._check()
+        self._stage.listeners.pop(self.id, None)
+
+    def is_listening(self) -> bool:
+        return self.id in self._stage.listeners
+
+
+class ServerSideSensor(Sensor):
+    """Cameras, collisions."""
+
+
+class ClientSideSensor(Sensor):
+    """What the client works out by itself."""
+
+
+class LaneInvasionSensor(ClientSideSensor):
+    """Crossed lane markings."""
+
+
+class SensorData:
+    """`transform` is the sensor's, at the frame."""
+
+    def __init__(self, stage: Stage, sensor: Being) -> None:
+        self._frame, self._time, self._seen = stage.frame, stage.elapsed, sensor.shown
+
+    frame = property(lambda self: self._frame)
+    frame_number = frame
+    timestamp = property(lambda self: self._time)
+    transform = property(lambda self: Seen.transform(self._seen))
+
+
+class Image(SensorData):
+    """BGRA, as the real one."""
+
+    def __init__(self, stage: Stage, sensor: Being) -> None:
+        super().__init__(stage, sensor)
+        self._width, self._height = int(sensor.attributes["image_size_x"]), int(sensor.attributes["image_size_y"])
+        self._fov = float(sensor.attributes["fov"])
+        self._raw = draw(stage, sensor, self._width, self._height, self._fov)
+
+    width = property(lambda self: self._width)
+    height = property(lambda self: self._height)
+    fov = property(lambda self: self._fov)
+    raw_data = property(lambda self: memoryview(self._raw))
+
+    def convert(self, color_converter: carla.ColorConverter) -> None:
+        pass  # what is drawn is a picture already
+
+    def save_to_disk(self, path: str, color_converter: carla.ColorConverter = carla.ColorConverter.Raw) -> str:
+        from PIL import Image as Picture
+
+        pixels = np.frombuffer(self._raw, np.uint8).reshape(self._height, self._width, 4)
+        file = Path(path) if Path(path).suffix else Path(f"{path}.png")
+        Picture.fromarray(np.ascontiguousarray(pixels[:, :, 2::-1])).save(file)
+        return str(file)
+
+    def __len__(self) -> int:
+        return self._width * self._height
+
+
+class CollisionEvent(SensorData):
+    """`normal_impulse` in N s, pointing at `actor`."""
+
+    def __init__(self, stage: Stage, sensor: Being, actor: Actor, other: Actor, impulse: carla.Vector3D) -> None:
+        super().__init__(stage, sensor)
+        self._actor, self._other, self._impulse = actor, other, impulse
+
+    actor = property(lambda self: self._actor)
+    other_actor = property(lambda self: self._other)
+    normal_impulse = property(lambda self: self._impulse)
+
+
+class LaneInvasionEvent(SensorData):
+    """The markings under the body's edge that were not there a frame ago."""
+
+    def __init__(self, stage: Stage, sensor: Being, actor: Actor, markings: list[carla.LaneMarking]) -> None:
+        super().__init__(stage, sensor)
+        self._actor, self._markings = actor, markings
+
+    actor = property(lambda self: self._actor)
+    crossed_lane_markings = property(lambda self: list(self._markings))
+
+
+def deliver(stage: Stage) -> None:
+    """Queue what every listening sensor saw in this frame."""
+    for number, callback in list(stage.listeners.items()):
+        sensor = stage.beings[number]
+        for data in _seen_by(stage, sensor):
+            stage.streams.send(callback, data)
+    for callback in list(stage.observers.values()):
+        from fake_carla.world import WorldSnapshot
+
+        stage.streams.send(callback, WorldSnapshot(stage))
+
+
+def _seen_by(stage: Stage, sensor: Being) -> list[Any]:
+    parent = sensor.parent
+    if sensor.type_id in CAMERAS:
+        due = stage.last_pictures.get(sensor.id, -math.inf) + float(sensor.attributes["sensor_tick"])
+        if stage.blind or stage.elapsed + 1e-6 < due:
+            return []
+        stage.last_pictures[sensor.id] = stage.elapsed
+        return [Image(stage, sensor)]
+    if parent is None or not parent.alive:
+        return []
+    if sensor.type_id == "sensor.other.lane_invasion":
+        crossed = _crossed(stage, sensor, parent)
+        return [LaneInvasionEvent(stage, sensor, actor_of(stage, parent), crossed)] if crossed else []
+    found = []
+    for one, other, impulse in stage.contacts:
+        if parent in (one, other):
+            them = other if parent is one else one
+            push = impulse if parent is one else carla.Vector3D(-impulse.x, -impulse.y, 0.0)
+            found.append(CollisionEvent(stage, sensor, actor_of(stage, parent), actor_of(stage, them), push))
+    return found
+
+
+def _crossed(stage: Stage, sensor: Being, body: Being) -> list[carla.LaneMarking]:
+    """Markings of its lane that its edge has newly reached; none in a junction."""
+    m = body.motion
+    way = stage.town.get_waypoint(carla.Location(m.x, -m.y, body.z), True, carla.LaneType.Any)
+    before = stage.crossings.setdefault(sensor.id, set())
+    if way is None or way.is_junction:
+        before.clear()
+        return []
+    yaw = -math.radians(way.transform.rotation.yaw)
+    dx, dy = m.x - way.transform.location.x, m.y + way.transform.location.y
+    left = -dx * math.sin(yaw) + dy * math.cos(yaw)
+    turned = m.yaw - yaw
+    reach = abs(body.half[1] * math.cos(turned)) + abs(body.half[0] * math.sin(turned))
+    sides = {"left": left + reach, "right": reach - left}
+    now = {side for side, edge in sides.items() if edge > way.lane_width / 2}
+    new, stage.crossings[sensor.id] = now - before, now
+    return [way.left_lane_marking if side == "left" else way.right_lane_marking for side in sorted(new)]

@@ -1,0 +1,210 @@
+"""The other end of the fake client: a TCP server that keeps what a real CARLA server would still know afterwards.
+
+One JSON object a line, request and answer. Physics runs in the client; here stay the version, the town, the synchronous
+flag, who is still on the stage, and how often the clock went. It can be told to die, hang, answer nonsense, start
+slowly or send no pictures. In a thread: `Server()`. As a process: `python -m fake_carla.server --port 0`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import socketserver
+import threading
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+VERSION = "0.9.16"
+FIRST_TOWN = "Town10HD_Opt"  # what a real server starts with
+NEVER = -1
+
+
+@dataclass
+class Mode:
+    """How it fails. Ticks count from the server's start; -1: never. A control file holds the same names as JSON."""
+
+    die_after: int = NEVER  # the process ends at once, in the middle of the tick after so many
+    hang_after: int = NEVER  # no answer to anything any more
+    garbage_after: int = NEVER  # answers what is no protocol; 0: from the first word
+    blind_after: int = NEVER  # cameras deliver nothing any more
+    slow_s: float = 0.0  # it listens, and answers after so long
+    version: str = VERSION
+
+
+@dataclass
+class State:
+    """What a client left behind."""
+
+    token: str = field(default_factory=lambda: uuid.uuid4().hex)
+    town: str = FIRST_TOWN
+    opendrive: str = ""  # of a world that was generated from text
+    episode: int = 1
+    synchronous: bool = False
+    fixed_delta_seconds: float = 0.0
+    recording: str = ""
+    ticks: int = 0
+    next_id: int = 1000  # lights and signs of the map lie below
+    actors: dict[str, dict[str, Any]] = field(default_factory=dict)  # id -> type_id and pose
+    calls: dict[str, int] = field(default_factory=dict)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    """In a thread of this process: `with Server() as server: Client("127.0.0.1", server.port)`."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, port: int = 0, mode: Mode | None = None, control: Path | None = None, alone: bool = False):
+        super().__init__(("127.0.0.1", port), _Talk)
+        self.port: int = self.server_address[1]
+        self.mode, self.state = mode or Mode(), State()
+        self._control, self._alone, self._lock = control, alone, threading.Lock()
+        self._free, self._talks = threading.Event(), set[socket.socket]()
+        self._ready, self._ready_at = threading.Event(), time.monotonic() + self.mode.slow_s
+
+    def __enter__(self) -> Server:
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """As if the process had died: nobody listens, every connection is cut."""
+        self._free.set()
+        self.shutdown()
+        self.server_close()
+        with self._lock:
+            for talk in list(self._talks):
+                with contextlib.suppress(OSError):  # hung up meanwhile
+                    talk.shutdown(socket.SHUT_RDWR)
+
+    def wake(self) -> None:
+        """The slow start is over."""
+        self._ready.set()
+
+    def answer(self, line: bytes) -> bytes | None:
+        """The answer to one request; None: hang up."""
+        self._ready.wait(max(0.0, self._ready_at - time.monotonic()))
+        with self._lock:
+            self._reread()
+            mode, ticks = self.mode, self.state.ticks
+            if 0 <= mode.garbage_after <= ticks:
+                return b"HTTP/1.1 400 Bad Request\r\n\r\n"
+            hangs = 0 <= mode.hang_after <= ticks
+        if hangs:
+            self._free.wait()
+            return None
+        request = json.loads(line)
+        call = request.pop("call")
+        with self._lock:
+            self.state.calls[call] = self.state.calls.get(call, 0) + 1
+            if call == "tick" and 0 <= mode.die_after <= ticks:
+                if self._alone:
+                    os._exit(3)
+                return None
+            return json.dumps(_CALLS[call](self, **request)).encode() + b"\n"
+
+    def _reread(self) -> None:
+        if self._control and self._control.is_file():
+            self.mode = Mode(**json.loads(self._control.read_text()))
+
+    # -- the calls -------------------------------------------------------------------------------------------------
+    def _hello(self) -> dict[str, Any]:
+        s = self.state
+        known = {name: getattr(s, name) for name in ("token", "town", "opendrive", "episode", "actors", "ticks")}
+        return known | {"version": self.mode.version, "synchronous": s.synchronous, "delta": s.fixed_delta_seconds}
+
+    def _ask(self) -> dict[str, Any]:
+        """Any other question: an answer is all it takes."""
+        return {}
+
+    def _load(self, town: str, opendrive: str = "", reset: bool = True) -> dict[str, Any]:
+        s = self.state
+        s.town, s.opendrive, s.actors, s.episode = town, opendrive, {}, s.episode + 1
+        if reset:
+            s.synchronous, s.fixed_delta_seconds = False, 0.0
+        return self._hello()
+
+    def _settings(self, synchronous: bool, delta: float) -> dict[str, Any]:
+        self.state.synchronous, self.state.fixed_delta_seconds = synchronous, delta
+        return {"frame": self.state.ticks}
+
+    def _spawn(self, type_id: str, pose: list[float]) -> dict[str, Any]:
+        number = self.state.next_id
+        self.state.next_id += 1
+        self.state.actors[str(number)] = {"type_id": type_id, "pose": pose}
+        return {"id": number}
+
+    def _destroy(self, id: int) -> dict[str, Any]:
+        return {"ok": self.state.actors.pop(str(id), None) is not None}
+
+    def _tick(self) -> dict[str, Any]:
+        self.state.ticks += 1
+        return {"frame": self.state.ticks, "blind": 0 <= self.mode.blind_after < self.state.ticks}
+
+    def _record(self, file: str) -> dict[str, Any]:
+        self.state.recording = file
+        return {}
+
+    def _state(self) -> dict[str, Any]:
+        return {f.name: getattr(self.state, f.name) for f in fields(State)}
+
+
+_CALLS: dict[str, Callable[..., dict[str, Any]]] = {
+    "hello": Server._hello, "ask": Server._ask, "load": Server._load, "settings": Server._settings,
+    "spawn": Server._spawn, "destroy": Server._destroy, "tick": Server._tick, "record": Server._record,
+    "state": Server._state,
+}  # fmt: skip
+
+
+class _Talk(socketserver.StreamRequestHandler):
+    server: Server
+    disable_nagle_algorithm = True
+
+    def handle(self) -> None:
+        self.server._talks.add(self.connection)
+        try:
+            for line in self.rfile:
+                answer = self.server.answer(line)
+                if answer is None:
+                    break
+                self.wfile.write(answer)
+        except OSError:
+            pass  # the peer was killed, or we were
+        finally:
+            self.server._talks.discard(self.connection)
+
+
+def state_of(port: int) -> dict[str, Any]:
+    """What the server at this port knows now (of a process, for a test)."""
+    with socket.create_connection(("127.0.0.1", port), timeout=10) as talk:
+        talk.sendall(b'{"call": "state"}\n')
+        with talk.makefile("rb") as answer:
+            return dict(json.loads(answer.readline()))
+
+
+def main(words: list[str] | None = None) -> None:
+    """Listen until killed; the first line of stdout is `listening PORT`. -carla-rpc-port=N as of CarlaUE4.sh."""
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--port", "-carla-rpc-port", type=int, default=0)
+    parser.add_argument("--control", type=Path)
+    for one in fields(Mode):
+        kind = type(one.default)
+        parser.add_argument(f"--{one.name.replace('_', '-')}", type=kind, default=one.default)
+    args, _ = parser.parse_known_args(words)
+    mode = Mode(**{one.name: getattr(args, one.name) for one in fields(Mode)})
+    server = Server(args.port, mode, args.control, alone=True)
+    print(f"listening {server.port}", flush=True)
+    server.serve_forever(0.1)
+
+
+if __name__ == "__main__":
+    main()

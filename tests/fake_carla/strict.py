@@ -1,0 +1,121 @@
+"""What the real wheel says of itself at run time: the signatures that Boost.Python writes into its docstrings.
+
+They are what really decides about a call; the wheel's stubs name arguments that the binary does not know.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import carla
+
+_LINE = re.compile(r"^\w+\((.*)\) -> .* :$", re.M)
+_ARGUMENT = re.compile(r"\((\w[\w.]*)\)(\w+)(=)?")
+_NUMBERS = (int, float)
+
+
+@dataclass(frozen=True)
+class Argument:
+    """`name` None: the real one has no name for it, so it cannot be given by keyword."""
+
+    type: str
+    name: str | None
+    optional: bool
+
+
+def signatures(real: object) -> list[list[Argument]]:
+    """The overloads of a real function, without self."""
+    found = []
+    for line in _LINE.findall(real.__doc__ or ""):
+        every = _ARGUMENT.findall(re.sub(r"='[^']*'|=<[^>]*>", "=x", line))
+        named = [(kind.rsplit(".", 1)[-1], name, bool(default)) for kind, name, default in every]
+        found.append([Argument(k, None if re.fullmatch(r"arg\d+", n) else n, d) for k, n, d in named[1:]])
+    return found
+
+
+def converts(value: object, kind: str) -> bool:
+    """Boost's rules: an int is a float but not the other way; an enum's members only, no plain int."""
+    if kind in ("float", "int", "str", "list", "dict"):
+        known: Any = {"float": _NUMBERS, "int": int, "str": str, "list": list, "dict": dict}[kind]
+        return isinstance(value, known)
+    if kind == "bool":
+        return value is None or isinstance(value, int)
+    if kind == "GBufferTextureID":  # the unsigned numbers carry this name
+        return isinstance(value, int)
+    if kind == "object":
+        return True
+    known = getattr(carla, kind, None) or getattr(carla.command, kind)
+    return (value is None and kind == "Actor") or isinstance(value, known)
+
+
+def misfits(fake: type, real: type) -> list[str]:
+    """What `fake` offers that `real` has not, or would not accept: empty when whatever works here works there."""
+    found = []
+    for name, one in vars(fake).items():
+        theirs = getattr(real, name, None)
+        if name.startswith("_") and name not in ("__init__", "__len__", "__iter__", "__getitem__"):
+            continue
+        if theirs is None:
+            found.append(f"{name}: the real class has none")
+        elif isinstance(one, property) != isinstance(theirs, property):
+            found.append(f"{name}: property here, method there, or the other way round")
+        elif inspect.isfunction(one) and signatures(theirs):
+            found += [f"{name}: {why}" for why in _refused(one, signatures(theirs))]
+    return found
+
+
+def _refused(method: Callable[..., Any], overloads: list[list[Argument]]) -> list[str]:
+    """For every number of arguments that the fake takes, an overload must take them under the same names."""
+    parameters = list(inspect.signature(method).parameters.values())[1:]
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in parameters):
+        return ["*args hides what it takes"]
+    least = sum(p.default is p.empty for p in parameters)
+    return [
+        f"({', '.join(map(str, parameters[:count]))}) is refused by {overloads}"
+        for count in range(least, len(parameters) + 1)
+        if not any(_takes(overload, parameters[:count]) for overload in overloads)
+    ]
+
+
+def _takes(overload: list[Argument], given: list[inspect.Parameter]) -> bool:
+    least = sum(not argument.optional for argument in overload)
+    return least <= len(given) <= len(overload) and all(
+        p.kind is p.POSITIONAL_ONLY or p.name == argument.name for p, argument in zip(given, overload, strict=False)
+    )
+
+
+def guard(fake: type, real: type) -> None:
+    """Every method of `fake` refuses, with a TypeError, what the real one's converters refuse."""
+    for name, method in list(vars(fake).items()):
+        if inspect.isfunction(method) and (not name.startswith("_") or name == "__init__"):
+            overloads = signatures(getattr(real, name, None))
+            if any(overloads):
+                setattr(fake, name, _guarded(method, overloads, f"{fake.__name__}.{name}"))
+
+
+def _guarded(method: Callable[..., Any], overloads: list[list[Argument]], name: str) -> Callable[..., Any]:
+    parameters = list(inspect.signature(method).parameters)[1:]
+
+    @functools.wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = dict(zip(parameters, args, strict=False)) | kwargs
+        if not any(_fits(given, parameters, overload) for overload in overloads):
+            kinds = {key: type(value).__name__ for key, value in given.items()}
+            raise TypeError(f"Python argument types in {name}({kinds}) did not match C++ signature: {overloads}")
+        return method(self, *args, **kwargs)
+
+    return checked
+
+
+def _fits(given: dict[str, Any], parameters: list[str], overload: list[Argument]) -> bool:
+    places = {name: at for at, name in enumerate(parameters)}
+    return all(
+        places[key] < len(overload) and converts(value, overload[places[key]].type)
+        for key, value in given.items()
+        if key in places
+    )

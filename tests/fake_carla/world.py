@@ -1,0 +1,229 @@
+"""The world and its frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import carla
+
+from fake_carla.actors import Actor, ActorList, actor_of
+from fake_carla.blueprints import ActorBlueprint, BlueprintLibrary, library
+from fake_carla.bodies import Being, Seen
+from fake_carla.signals import TrafficLight, TrafficSign
+from fake_carla.stage import Stage, copied, copied_settings, pose_of, transform_at
+
+_WALKS = carla.LaneType.Sidewalk
+
+
+class ActorSnapshot:
+    """One actor in one frame."""
+
+    def __init__(self, number: int, seen: Seen) -> None:
+        self._id, self._seen = number, seen
+
+    id = property(lambda self: self._id)
+
+    def get_transform(self) -> carla.Transform:
+        return self._seen.transform()
+
+    def get_velocity(self) -> carla.Vector3D:
+        return carla.Vector3D(*self._seen.velocity)
+
+    def get_acceleration(self) -> carla.Vector3D:
+        return carla.Vector3D(*self._seen.acceleration)
+
+    def get_angular_velocity(self) -> carla.Vector3D:
+        return carla.Vector3D(*self._seen.spin)
+
+
+class WorldSnapshot:
+    """One frame; it stays as it was."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._episode, self._seen = stage.episode, stage.snapshot
+        self._time = carla.Timestamp(stage.frame, stage.elapsed, stage.delta, stage.elapsed)
+
+    id = property(lambda self: self._episode)
+    frame = property(lambda self: self._time.frame)
+    timestamp = property(lambda self: self._time)
+
+    def find(self, actor_id: int) -> ActorSnapshot | None:
+        return ActorSnapshot(actor_id, self._seen[actor_id]) if actor_id in self._seen else None
+
+    def has_actor(self, actor_id: int) -> bool:
+        return actor_id in self._seen
+
+    def __iter__(self) -> Iterator[ActorSnapshot]:
+        return (ActorSnapshot(number, seen) for number, seen in self._seen.items())
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+class World:
+    """A handle on the episode in which it was asked for; after another load_world it is of no use."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._now, self._episode = stage, stage.episode
+
+    @property
+    def _stage(self) -> Stage:
+        if self._episode != self._now.episode:
+            raise RuntimeError(
+                "trying to operate on a destroyed actor; an actor's function was called, but the actor is already "
+                "destroyed."
+            )
+        return self._now
+
+    def _ask(self) -> Stage:
+        """For what the real client asks the server: one round trip."""
+        self._stage.wire.rpc("ask")
+        return self._stage
+
+    id = property(lambda self: self._episode)
+
+    # -- the clock -------------------------------------------------------------------------------------------------
+    def tick(self, seconds: float = 0.0) -> int:
+        return self._stage.tick(seconds)
+
+    def wait_for_tick(self, seconds: float = 0.0) -> WorldSnapshot:
+        if self._stage.settings.synchronous_mode:  # nobody ticks meanwhile
+            raise RuntimeError(f"time-out of {round((seconds or self._stage.wire.timeout_s) * 1000)}ms while waiting")
+        self._stage.tick(seconds)
+        return WorldSnapshot(self._stage)
+
+    def on_tick(self, callback: Callable[[WorldSnapshot], Any]) -> int:
+        number = max(self._stage.observers, default=0) + 1
+        self._stage.observers[number] = callback
+        return number
+
+    def remove_on_tick(self, callback_id: int) -> None:
+        self._stage.observers.pop(callback_id, None)
+
+    def get_snapshot(self) -> WorldSnapshot:
+        return WorldSnapshot(self._stage)
+
+    def get_settings(self) -> carla.WorldSettings:
+        return copied_settings(self._ask().settings)
+
+    def apply_settings(self, settings: carla.WorldSettings, seconds: float = 0.0) -> int:
+        copy = copied_settings(settings)
+        told = self._stage.wire.rpc(
+            "settings", seconds, synchronous=copy.synchronous_mode, delta=copy.fixed_delta_seconds or 0.0
+        )
+        self._stage.settings = copy
+        return int(told["frame"])
+
+    # -- the town --------------------------------------------------------------------------------------------------
+    def get_map(self) -> carla.Map:
+        return self._ask().town
+
+    def get_weather(self) -> carla.WeatherParameters:
+        return copied(self._ask().weather)
+
+    def set_weather(self, weather: carla.WeatherParameters, /) -> None:
+        self._ask().weather = copied(weather)
+
+    def get_spectator(self) -> Actor:
+        return Actor(self._ask(), self._stage.spectator)
+
+    def get_random_location_from_navigation(self) -> carla.Location | None:
+        """A place on a pavement."""
+        ways = self._ask().town.generate_waypoints(20.0)
+        for _ in range(50):
+            way = self._stage.dice.choice(ways)
+            while way is not None and way.lane_type != _WALKS:
+                way = way.get_right_lane()
+            if way is not None:
+                place = way.transform.location
+                return carla.Location(place.x, place.y, place.z + 0.2)
+        return None
+
+    def set_pedestrians_seed(self, seed: int) -> None:
+        self._ask().dice.seed(seed)
+
+    def set_pedestrians_cross_factor(self, percentage: float) -> None:
+        self._ask()
+
+    # -- lights and signs ------------------------------------------------------------------------------------------
+    def get_traffic_light(self, landmark: carla.Landmark) -> TrafficLight | None:
+        return self.get_traffic_light_from_opendrive_id(landmark.id)
+
+    def get_traffic_light_from_opendrive_id(self, traffic_light_id: str) -> TrafficLight | None:
+        lamp = self._stage.lights.lamps.get(traffic_light_id)
+        return TrafficLight(self._stage, lamp.being) if lamp else None
+
+    def get_traffic_lights_in_junction(self, junction_id: int) -> list[TrafficLight]:
+        group = self._stage.lights.groups.get(junction_id)
+        return [TrafficLight(self._stage, lamp.being) for lamp in group.lamps] if group else []
+
+    def get_traffic_sign(self, landmark: carla.Landmark) -> TrafficSign | None:
+        sign = self._stage.lights.signs.get(landmark.id)
+        return TrafficSign(self._stage, sign) if sign else self.get_traffic_light(landmark)
+
+    def freeze_all_traffic_lights(self, frozen: bool) -> None:
+        self._ask().lights.freeze(bool(frozen))
+
+    def reset_all_traffic_lights(self) -> None:
+        for group in self._ask().lights.groups.values():
+            group.reset()
+
+    # -- who is there ----------------------------------------------------------------------------------------------
+    def get_blueprint_library(self) -> BlueprintLibrary:
+        self._ask()
+        return library()
+
+    def get_actors(self, actor_ids: list[int] | None = None) -> ActorList:
+        """Of the last frame: who was spawned since is not there yet, unless asked for by id."""
+        stage = self._stage
+        _ = stage.lights
+        numbers = list(stage.snapshot) if actor_ids is None else actor_ids
+        return ActorList([actor_of(stage, stage.beings[n]) for n in numbers if n in stage.beings])
+
+    def get_actor(self, actor_id: int) -> Actor | None:
+        being = self._stage.beings.get(actor_id)
+        return actor_of(self._stage, being) if being else None
+
+    def get_vehicles_light_states(self) -> dict[int, carla.VehicleLightState]:
+        vehicles = [b for b in self._ask().beings.values() if b.group == "vehicle"]
+        return {b.id: carla.VehicleLightState(b.lamps) for b in vehicles}
+
+    def spawn_actor(
+        self,
+        blueprint: ActorBlueprint,
+        transform: carla.Transform,
+        attach_to: Actor | None = None,
+        attachment_type: carla.AttachmentType = carla.AttachmentType.Rigid,
+        bone: str = "",
+    ) -> Any:
+        return actor_of(self._stage, spawn(self._stage, blueprint, transform, attach_to._being if attach_to else None))
+
+    def try_spawn_actor(
+        self,
+        blueprint: ActorBlueprint,
+        transform: carla.Transform,
+        attach_to: Actor | None = None,
+        attachment_type: carla.AttachmentType = carla.AttachmentType.Rigid,
+        bone: str = "",
+    ) -> Any:
+        try:
+            return self.spawn_actor(blueprint, transform, attach_to, attachment_type, bone)
+        except RuntimeError:  # as the real one: a dead server too is None here
+            return None
+
+    def __str__(self) -> str:
+        return f"World(id={self._episode})"
+
+
+def spawn(stage: Stage, blueprint: ActorBlueprint, transform: carla.Transform, parent: Being | None) -> Being:
+    """RuntimeError where there is no room. Not seen before the next tick."""
+    if parent is None and stage.blocked(blueprint.id, transform):
+        stage.wire.rpc("ask")
+        raise RuntimeError("Spawn failed because of collision at spawn position")
+    told = stage.wire.rpc("spawn", type_id=blueprint.id, pose=pose_of(transform))
+    being = stage.add(int(told["id"]), blueprint.id, transform)
+    being.attributes = {attribute.id: attribute._value for attribute in blueprint}
+    if parent is not None:
+        being.parent, being.offset = parent, transform_at(pose_of(transform))
+    return being
