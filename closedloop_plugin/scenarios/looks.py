@@ -1,5 +1,5 @@
-"""Which CARLA blueprint an actor of a kind has: of CARLA 0.9.15 and 0.9.16, with working lamps and doors where there is a
-choice (its second generation of cars). Other simulators draw by kind."""
+"""Which CARLA blueprint an actor of a kind has: of CARLA 0.9.15 and 0.9.16, with working lamps and doors where there is
+a choice (its second generation of cars). Other simulators draw by kind."""
 
 from __future__ import annotations
 

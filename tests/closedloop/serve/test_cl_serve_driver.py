@@ -161,7 +161,7 @@ def test_bench2drives_agent_understands_every_answer() -> None:
         told = link.decide(said, [("png", png(bgra))])
         with pytest.raises(DriverFailure, match="the driver failed: action: timeout"):
             link.decide({**said, "speed": 1.0}, [("png", png(bgra))])
-        with pytest.raises(DriverFailure, match="HTTP 400: cameras: .* there is no front"):
+        with pytest.raises(DriverFailure, match=r"HTTP 400: cameras: .* there is no front"):
             link.decide({**said, "cameras": []}, [])
     assert told["control"]["brake"] > 0 and told["unparsed"] is None
     with served(driver=service(FakeModel(lambda q: "Bananas."))) as server:

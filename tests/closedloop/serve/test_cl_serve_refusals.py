@@ -18,7 +18,8 @@ from closedloop_plugin.serve.front import Limits
 from closedloop_plugin.serve.words import Words
 
 BIG = base64.b64encode(b"x" * 4000).decode()
-CUT = data_url(picture("front"), "jpeg")[:-400]  # a multiple of four: good base64 of a picture that breaks off
+NOISE = np.random.default_rng(0).integers(0, 256, (90, 160, 3), np.uint8)
+CUT = data_url(NOISE, "png")[:-400]  # a multiple of four: good base64 of a picture that breaks off
 
 
 @pytest.mark.parametrize(
