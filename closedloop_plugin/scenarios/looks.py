@@ -4,7 +4,7 @@ a choice (its second generation of cars). Other simulators draw by kind."""
 from __future__ import annotations
 
 BLUEPRINTS = {
-    "car": "vehicle.nissan.patrol_2021",
+    "car": "vehicle.mercedes.coupe_2020",
     "van": "vehicle.mercedes.sprinter",
     "truck": "vehicle.carlamotors.carlacola",
     "bus": "vehicle.mitsubishi.fusorosa",
@@ -18,8 +18,8 @@ BLUEPRINTS = {
     "animal": "walker.pedestrian.0014",  # CARLA has no animals: a child-sized walker stands for one
     "cone": "static.prop.constructioncone",
     "barrier": "static.prop.streetbarrier",
-    "debris": "static.prop.dirtdebris01",
-    "warning sign": "static.prop.trafficwarning",
+    "debris": "static.prop.box01",
+    "warning sign": "static.prop.warningaccident",
     "blocker": "static.prop.container",
 }
 
