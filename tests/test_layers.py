@@ -78,7 +78,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "bench2drive": set(),  # files for other interpreters than ours: they stand alone
 }
 # What the closed loop may use of the other package, which never knows it (cli, the roof, aside).
-SHARED = {"errors", "files", "prompts", "parsing", "llm", "metrics", "report"}
+SHARED = {"errors", "files", "pillow", "prompts", "parsing", "llm", "metrics", "report"}
 # heavy library -> the rooms or files that may import it
 HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "closedloop_plugin/harness.py",

@@ -54,6 +54,12 @@ class EndpointModel:
     def from_spec(cls, spec: str, *, cache: File | None = None, seed: int = 0) -> EndpointModel:
         return cls(endpoint_options(spec), cache=cache, seed=seed)
 
+    def tuned(self, max_tokens: int | None = None, temperature: float | None = None) -> EndpointModel:
+        """The same model asked with other settings; None: as here."""
+        given = {"max_tokens": max_tokens, "temperature": temperature}
+        changed = {**self.options, "seed": self._seed, **{k: v for k, v in given.items() if v is not None}}
+        return EndpointModel(changed)
+
     def reach(self) -> None:
         """Ad2Error where nobody listens at the address: before any world is started."""
 

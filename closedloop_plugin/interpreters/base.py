@@ -8,6 +8,9 @@ from typing import Any, Protocol
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.state import Decision, Reading
 
+# How the reason of a Reading begins whose model did not answer: a failure of its, and no opinion.
+SILENT = ("no_reply", "no_description")
+
 
 class Interpreter(Protocol):
     name: str  # e.g. "rules", "cng:endpoint:llama-3-8b"

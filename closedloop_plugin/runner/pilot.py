@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 
+from closedloop_plugin.interpreters.base import SILENT
 from closedloop_plugin.profiles import Profile
 from closedloop_plugin.runner.latency import WAITS, Latency
 from closedloop_plugin.state import COAST, Control, Decision, EndReason, Reading
 
-_SILENT = ("no_reply", "no_description")  # reasons of a Reading whose model did not answer: a failure, not an opinion
 _REASONS = 20  # different reasons counted by name; a model that invents new ones must not swell the record
 
 
@@ -94,7 +94,7 @@ class Pilot:
             return self._failure("the agent answers in words and there is no interpreter")
         if reading.mode:
             self.counts[f"mode {reading.mode}"] += 1
-        if reading.control is None and (reading.reason or "").startswith(_SILENT):
+        if reading.control is None and (reading.reason or "").startswith(SILENT):
             return self._failure(f"slow system: {reading.reason}: {' '.join(reading.raw.split())[:200]}")
         self._failures = 0
         if reading.control is None:

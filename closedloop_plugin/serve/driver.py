@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent, Ask
-from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.interpreters.base import SILENT, Interpreter
 from closedloop_plugin.profiles import Profile
 from closedloop_plugin.serve.chat import Chat, mapping_of, number, whole
 from closedloop_plugin.serve.pictures import pictures
@@ -26,8 +26,6 @@ from lmms_eval_ad2 import __version__
 PROTOCOL = 1
 FAR = 100_000.0  # m, m/s, s: beyond any drive
 EPISODES = 1024  # that an agent may keep something of; the oldest are ended
-# Reasons of a Reading whose model did not answer: a failure, not an opinion (as in the runner's Pilot).
-SILENT = ("no_reply", "no_description")
 
 
 class DriverService:

@@ -10,9 +10,10 @@ import struct
 from collections.abc import Sequence
 
 import numpy as np
-from PIL import Image, ImageFile
+from PIL import Image
 
 from closedloop_plugin.serve.refusal import Refusal
+from lmms_eval_ad2.pillow import strictly
 
 # Of all pictures of a request together: six of 2560 x 1440 are 22 million. A few KB of PNG can hold billions.
 MOST_PIXELS = 40_000_000
@@ -34,10 +35,8 @@ def _picture(url: str, name: str, most: int) -> np.ndarray:
     head, _, data = url.partition(",")
     if not _HEAD.fullmatch(head):
         raise _bad(name, f"expected data:image/jpeg;base64,... (or png, webp), found {head[:40]!r}; nothing is fetched")
-    # lmms-eval turns this on for the whole process when it is imported; a picture that is cut off is a fault here.
-    ImageFile.LOAD_TRUNCATED_IMAGES = False
     try:
-        with Image.open(io.BytesIO(base64.b64decode(data, validate=True)), formats=_FORMATS) as image:
+        with strictly(), Image.open(io.BytesIO(base64.b64decode(data, validate=True)), formats=_FORMATS) as image:
             if image.width * image.height > most:
                 raise _bad(name, f"more than {MOST_PIXELS:,} pixels in one request ({image.width}x{image.height})")
             return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))

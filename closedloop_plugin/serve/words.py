@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Sequence
 
 from closedloop_plugin.agents.asking import Backend, Question, Said
-from closedloop_plugin.agents.endpoint import EndpointModel
 from closedloop_plugin.serve.chat import Chat, Settings
 from closedloop_plugin.serve.pictures import pictures
 from closedloop_plugin.serve.refusal import Refusal, wrong
@@ -42,10 +41,6 @@ class Words:
         """The model with a request's own settings."""
         if settings == Settings():
             return self.backend
-        if isinstance(self.backend, EndpointModel):
-            options = {**self.backend.options, "seed": self.backend.describe()["seed"]}
-            given = {"max_tokens": settings.max_tokens, "temperature": settings.temperature}
-            return EndpointModel(options | {k: v for k, v in given.items() if v is not None})
         tuned = getattr(self.backend, "tuned", None)
         if tuned is None:
             raise Refusal(400, f"{self.name} takes no max_tokens and no temperature", code="unsupported_value")

@@ -22,7 +22,6 @@ from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.profiles import PROFILES, profile
 from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.runner import pilot
-from closedloop_plugin.serve import driver as driver_module
 from closedloop_plugin.serve.driver import EPISODES, DriverService, verdict
 from closedloop_plugin.serve.refusal import Refusal
 from closedloop_plugin.state import COAST, Command, Control, Decision, Reading
@@ -123,10 +122,6 @@ def test_the_verdict_is_the_pilots(said: Decision, read: Reading | None, name: s
     assert sum(x is not None for x in (given, error, unparsed)) == 1
     assert (given or COAST) == theirs.control(0, speed)
     assert (theirs.counts["agent_errors"], theirs.counts["unparsed"]) == (error is not None, unparsed is not None)
-
-
-def test_the_silent_reasons_are_the_pilots() -> None:
-    assert driver_module.SILENT == pilot._SILENT
 
 
 def test_a_caller_builds_its_sensors_from_the_description() -> None:
