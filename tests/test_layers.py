@@ -75,6 +75,18 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "where": {"maps", "runner", "suites"},  # from a world's name to its recipe
     "servers": {"maps"},  # CARLA servers: started, watched, asked; knows no world
     "serve": {"state", "agents", "interpreters", "profiles", "prompts", "worlds.base"},
+    # Vehicles at the far end of a link: the agents and interpreters of the loop, another world.
+    "robots": {
+        "state",
+        "frames",
+        "path",
+        "agents",
+        "interpreters",
+        "profiles",
+        "prompts",
+        "worlds.base",
+        "show",
+    },
     "bench2drive": set(),  # files for other interpreters than ours: they stand alone
 }
 # What the closed loop may use of the other package, which never knows it (cli, the roof, aside).
@@ -100,8 +112,12 @@ HEAVY = {
     "carla": ("closedloop_plugin/worlds/carla", "closedloop_plugin/maps/from_server.py",
               "closedloop_plugin/maps/carla_", "closedloop_plugin/where.py", "closedloop_plugin/servers/probe.py",
               "closedloop_plugin/bench2drive/agent.py", "lmms_eval_ad2/cli/threats_check.py"),
-    "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/"),
+    "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/",
+            "closedloop_plugin/robots/sandbox/camera.py"),
     "av": ("closedloop_plugin/show/",),
+    "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py"),
+    "rclpy": ("closedloop_plugin/robots/onboard/ros2.py",),
+    "rosbags": ("closedloop_plugin/robots/course/",),
 }  # fmt: skip
 
 

@@ -1,0 +1,1 @@
+"""Drives segments of a course and says how far each run came."""

@@ -1,0 +1,1 @@
+"""A vehicle to test against: a track, bodies, a camera, as a ROS node."""

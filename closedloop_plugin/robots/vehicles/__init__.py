@@ -1,0 +1,1 @@
+"""From a Control to what a vehicle obeys: one dataclass and one function each."""
