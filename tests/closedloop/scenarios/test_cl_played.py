@@ -6,17 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cl_played import ACTORLESS, moved, play
 
-from closedloop_plugin.agents import tracking
 from closedloop_plugin.routes import Route, read_routes
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.state import Truth
-from closedloop_plugin.worlds.base import Setup, World
+from closedloop_plugin.worlds.base import World
 
 pytest.importorskip("scenic")
 
 PLAYED = {info.archetype: name for name, info in reversed(CATALOGUE.items())}
-ACTORLESS = {"turn", "control_loss"}
 
 
 @pytest.fixture(scope="module")
@@ -34,35 +32,6 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
     yield made
     made.close()
-
-
-def play(world: World, route: Route, seconds: float = 16.0) -> list[Truth]:
-    """7 m/s along the route; once the actor acts, a stop. Ends when somebody of the scenario has moved after that."""
-    world.reset(Setup(route, 4, traffic=False, max_ticks=1000))
-    seen = [world.truth()]
-    s: float | None = None
-    while seen[-1].time_s < seconds:
-        truth = seen[-1]
-        names = {name for _, name in truth.events}
-        s, d = world.road.path.locate(truth.ego.x, truth.ego.y, s)
-        wanted = 0.0 if "act" in names and s > 8.0 else 7.0
-        pedals = tracking.to_speed(wanted, truth.ego.speed, brake=7.0)
-        offset = d if route.scenario == "ParkingExit" else 0.0
-        world.step(tracking.control(truth.ego, world.road.path, s, offset, pedals))
-        seen.append(world.truth())
-        if "act" in names and (moved(seen) or CATALOGUE[route.scenario].archetype in ACTORLESS):
-            break
-    return seen
-
-
-def moved(seen: list[Truth]) -> bool:
-    """Somebody went 1 m, or opened a door, since the scenario acted."""
-    acted = next((t for t in seen if any(name == "act" for _, name in t.events)), seen[-1])
-    before = {a.id: a for a in acted.actors}
-    return any(
-        a.doors or (a.id in before and abs(a.x - before[a.id].x) + abs(a.y - before[a.id].y) > 1.0)
-        for a in seen[-1].actors
-    )
 
 
 @pytest.mark.parametrize("archetype", sorted(PLAYED))
