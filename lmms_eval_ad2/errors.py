@@ -19,6 +19,7 @@ INSTALL: dict[str, str] = {
     "verifai": "pip install 'lmms-eval-ad2[threats]'",
     "sklearn": "pip install 'lmms-eval-ad2[threats]'",
     "carla": "pip install 'lmms-eval-ad2[carla]'",
+    "rosbags": "pip install 'lmms-eval-ad2[robots]'",
 }
 
 
