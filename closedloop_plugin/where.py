@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 from closedloop_plugin.maps.from_server import address
@@ -17,10 +18,15 @@ WORLDS = {
 SERVER = "127.0.0.1:2000"  # CARLA's own default
 
 
-def world_recipe(name: str, servers: str | None = None, any_version: bool = False) -> Recipe:
-    """`name`: of WORLDS, or an own world as MODULE:CALLABLE. `servers`: "host:port,...", of CARLA, a worker each."""
-    if name != "carla" and (servers or any_version):
-        raise Ad2Error("servers (and whether any version of them will do) belong to the world carla, and no other")
+def world_recipe(
+    name: str, servers: str | None = None, any_version: bool = False, wait_s: float | None = None
+) -> Recipe:
+    """`name`: of WORLDS, or an own world as MODULE:CALLABLE. `servers`: "host:port,...", of CARLA, a worker each;
+    `wait_s`: how long one may take until it answers, s."""
+    if name != "carla" and (servers or any_version or wait_s is not None):
+        raise Ad2Error(f"--servers, --server-wait and --any-version belong to --world carla; the world here is {name}")
+    if wait_s is not None and not 0 < wait_s < math.inf:
+        raise Ad2Error(f"--server-wait {wait_s:g}: a number of seconds, above 0")
     if ":" in name:
         return Recipe(name)
     if name not in WORLDS:
@@ -31,12 +37,17 @@ def world_recipe(name: str, servers: str | None = None, any_version: bool = Fals
     require("carla", "for the world carla")
     if any_version:
         given["any_version"] = True
-    return Recipe(WORLDS[name], given, tuple({"server": server} for server in _servers(servers or SERVER)))
+    if wait_s is not None:
+        given["wait_s"] = wait_s
+    named = _servers(SERVER if servers is None else servers)
+    return Recipe(WORLDS[name], given, tuple({"server": server} for server in named))
 
 
 def _servers(text: str) -> list[str]:
     """Each once, with room between the ports of one host."""
     named = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not named:
+        raise Ad2Error(f"--servers {text!r}: expected host:port with commas between, such as localhost:2000")
     for a, b in itertools.pairwise(sorted(address(server, "--servers") for server in named)):
         if a[0] == b[0] and b[1] - a[1] < 3:
             raise Ad2Error(

@@ -20,6 +20,8 @@ INSTALL: dict[str, str] = {
     "sklearn": "pip install 'lmms-eval-ad2[threats]'",
     "carla": "pip install 'lmms-eval-ad2[carla]'",
     "rosbags": "pip install 'lmms-eval-ad2[robots]'",
+    "defusedxml": "pip install 'lmms-eval-ad2[robots]'",
+    "pyparsing": "pip install 'lmms-eval-ad2[robots]'",
 }
 
 

@@ -1,6 +1,6 @@
 """What verify_carla.py asks a CARLA server, each question in a process of its own: the client may die natively.
 
-    python scripts/verify_carla_ask.py QUESTION '{"argument": value, ...}'      the answer is one line of JSON
+python scripts/verify_carla_ask.py QUESTION '{"argument": value, ...}'      the answer is one line of JSON
 """
 
 from __future__ import annotations
@@ -72,9 +72,11 @@ def lights(host: str, port: int) -> dict[str, Any]:
 def clean(host: str, port: int) -> dict[str, Any]:
     """What the episodes left behind."""
     world = client_of(host, port).get_world()
-    world.wait_for_tick(ANSWER_S)  # by itself: nobody ticks for it any more
+    synchronous = bool(world.get_settings().synchronous_mode)
+    if not synchronous:
+        world.wait_for_tick(ANSWER_S)  # by itself: nobody ticks for it any more
     left = [actor.type_id for actor in world.get_actors() if actor.type_id.startswith(OURS)]
-    return {"left": left, "synchronous": bool(world.get_settings().synchronous_mode)}
+    return {"left": left, "synchronous": synchronous}
 
 
 def speed(host: str, port: int, routes: str, folder: str, ticks: int, width: int, height: int) -> dict[str, Any]:
@@ -182,6 +184,7 @@ QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {
 
 if __name__ == "__main__":
     try:
-        print(json.dumps(QUESTIONS[sys.argv[1]](**json.loads(sys.argv[2]))))
+        answer = QUESTIONS[sys.argv[1]](**json.loads(sys.argv[2]))
     except Exception as exc:  # the report wants the reason in a line, whatever it is
-        print(json.dumps({"error": f"{type(exc).__name__}: {' '.join(str(exc).split())[:300]}"}))
+        answer = {"error": f"{type(exc).__name__}: {' '.join(str(exc).split())[:300]}"}
+    print("\n" + json.dumps(answer))  # the client may have printed a warning without a line's end

@@ -113,9 +113,10 @@ HEAVY = {
               "closedloop_plugin/maps/carla_", "closedloop_plugin/where.py", "closedloop_plugin/servers/probe.py",
               "closedloop_plugin/bench2drive/agent.py", "lmms_eval_ad2/cli/threats_check.py"),
     "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/",
-            "closedloop_plugin/robots/sandbox/camera.py"),
+            "closedloop_plugin/robots/sandbox/", "closedloop_plugin/robots/onboard/jpeg.py"),
     "av": ("closedloop_plugin/show/",),
-    "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py"),
+    "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py",
+              "closedloop_plugin/robots/course/witness.py"),
     "rclpy": ("closedloop_plugin/robots/onboard/ros2.py",),
     "rosbags": ("closedloop_plugin/robots/course/",),
 }  # fmt: skip

@@ -1,7 +1,8 @@
 """Many worlds, one model: episodes go to world processes, their questions come back and are answered in batches.
 
 A world process that dies, fails or is silent for `world_timeout_s` is ended and replaced; its episode is tried again
-up to `retries` times and then recorded as failed, with the reason.
+up to `retries` times, where each world has a server of its own on another one, and then recorded as failed, with the
+reason. Which server is given up when: roster.py.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -22,6 +23,7 @@ from closedloop_plugin.agents.base import Agent, Ask
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.episode import Result, blank_record
 from closedloop_plugin.runner.pilot import Answer
+from closedloop_plugin.runner.roster import Roster
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Plan, decide, read, wants_reading
 from closedloop_plugin.state import Decision, EndReason
@@ -34,7 +36,8 @@ class Limits:
     retries: int = 2  # of an episode whose world failed
     world_timeout_s: float = 180.0  # silence of a world (a reset, or one step) after which it counts as hung
     start_timeout_s: float = 300.0  # until it is there: imports from a cold disk on a busy machine take long
-    starts: int = 5  # worlds in a row that do not come up: then their server is given up, and with the last one the run
+    starts: int = 5  # failures of a world in a row: then its server is given up, and with the last one the run
+    first_starts: int = 2  # the same for a server that never was there
     leave_s: float = 5.0  # for a world to tidy up behind itself at the end
 
 
@@ -66,16 +69,19 @@ class Pool:
     more: bool = False  # on_result may `offer` further tasks, until it calls `finish`: idle worlds wait for them
     restarts: int = 0
     _hands: list[_Hand] = field(default_factory=list)
-    _waiting: deque[Task] = field(default_factory=deque)
+    _reasons: dict[str, None] = field(default_factory=dict)  # why servers were given up, each once
     _tries: Counter[str] = field(default_factory=Counter)
     _backend: tuple[str, str] = ("", "")
-    _stillborn: Counter[int] = field(default_factory=Counter)  # by worker: starts in a row that failed
     _pace_s: float = 0.0  # how long the last batch took: stragglers are waited for in proportion
     _asked: float = 0.0  # since when the oldest question waits
 
+    def __post_init__(self) -> None:
+        limits = self.limits
+        self._roster = Roster(limits.workers, bool(self.plan.world.each), limits.starts, limits.first_starts)
+
     def run(self, tasks: Sequence[Task]) -> None:
         """All tasks, to the end. Ad2Error (the user's to mend) and Ctrl-C end it; what is saved stays saved."""
-        self._waiting.extend(tasks)
+        self._roster.waiting.extend(tasks)
         try:
             for number in range(min(self.limits.workers, len(tasks))):
                 self._hands.append(self._hire(number))
@@ -89,7 +95,7 @@ class Pool:
 
     def offer(self, task: Task) -> None:
         """One task more; only while `more`."""
-        self._waiting.append(task)
+        self._roster.waiting.append(task)
 
     def finish(self) -> None:
         """No task will be offered any more."""
@@ -143,39 +149,32 @@ class Pool:
 
     def _lost(self, hand: _Hand, reason: str) -> None:
         """A world failed: replace it if there is work left, and give its episode another try."""
-        self._count_start(hand.number, hand.ready)
+        roster = self._roster
+        roster.lost(hand.number, hand.task, hand.ready)
         self._end(hand)
         self._hands.remove(hand)
         self.restarts += 1
-        if self._given_up(hand.number):
-            reason = f"the world does not start ({self.limits.starts} tries): {reason}{self._log_hint(hand)}"
-        successor = self._successor(hand.number)
+        server = self.plan.world.server(hand.number)
+        if roster.given_up(hand.number):
+            what = "the world fails again and again" if hand.ready else "the world does not start"
+            reason = f"{what} ({roster.tries(hand.number)} tries): {reason}{self._log_hint(hand)}"
+            reason = f"{server} is given up: {reason}" if server else reason
+            self._reasons[reason] = None
+        elif server not in reason:
+            reason = f"{server}: {reason}"
+        successor = roster.successor(hand.number, {h.number for h in self._hands})
         if successor is None and not self._hands:
-            raise Ad2Error(reason)
+            raise Ad2Error("; ".join(self._reasons))
         self.on_restart(reason)
         if hand.task:
             self._again(hand.task, reason)
-        if successor is not None and len(self._waiting) > sum(not h.task for h in self._hands):
+        if successor is not None and len(roster.waiting) > sum(not h.task for h in self._hands):
             self._hands.append(self._hire(successor))
-
-    def _count_start(self, worker: int, came_up: bool) -> None:
-        """Starts in a row that failed: of each server's worker by itself, of workers that are all alike together."""
-        worker = worker if self.plan.world.each else 0
-        self._stillborn[worker] = 0 if came_up else self._stillborn[worker] + 1
-
-    def _given_up(self, worker: int) -> bool:
-        return self._stillborn[worker if self.plan.world.each else 0] >= self.limits.starts
-
-    def _successor(self, worker: int) -> int | None:
-        """Who is hired in the place of one that was lost: the same again, another where its server is given up."""
-        busy = {h.number for h in self._hands}
-        others = (n for n in range(self.limits.workers) if n not in busy)
-        return next((n for n in (worker, *others) if not self._given_up(n)), None)
 
     def _again(self, task: Task, reason: str) -> None:
         self._tries[task.key] += 1
         if self._tries[task.key] <= self.limits.retries:
-            self._waiting.appendleft(task)
+            self._roster.waiting.appendleft(task)
             return
         record = blank_record(task, self.plan.cast, EndReason.WORLD_FAILED, reason, *self._backend)
         self.on_result(Result(replace(record, counts={"retries": self.limits.retries})))
@@ -210,7 +209,7 @@ class Pool:
 
     def _on_ready(self, hand: _Hand, backend: str, version: str) -> None:
         hand.ready, self._backend = True, (backend, version)
-        self._count_start(hand.number, True)
+        self._roster.came_up(hand.number)
         self._feed(hand)
 
     def _on_beat(self, hand: _Hand, tick: int) -> None:
@@ -232,6 +231,7 @@ class Pool:
         if hand.started and self.agent:
             self.agent.end(task.key)
         hand.started = False
+        self._roster.drove(hand.number)
         if tries := self._tries[task.key]:
             record = result.record
             result = replace(result, record=replace(record, counts={**record.counts, "retries": tries}))
@@ -245,22 +245,26 @@ class Pool:
         raise Ad2Error(message)
 
     def _feed(self, hand: _Hand) -> None:
-        """The next episode, or the end where there is none and none will come."""
-        if not self._waiting:
-            if not self.more:
+        """The next episode; the end where there is none and none will come; else it waits."""
+        task = self._roster.next_for(hand.number, {h.number for h in self._hands})
+        if task is None:
+            if not (self._roster.waiting or self.more):
                 self._dismiss([hand])
                 self._hands.remove(hand)
             return
-        hand.task = self._waiting.popleft()
+        hand.task = task
         try:
             hand.pipe.send(("run", hand.task))
         except OSError:
             self._lost(hand, self._how_it_died(hand))
 
     def _wake(self) -> None:
-        """Worlds that waited take what was offered meanwhile, or end."""
+        """Worlds that waited take what was offered meanwhile, or end; nobody waits for one that is not there yet."""
         for hand in [h for h in self._hands if h.ready and h.task is None]:
             self._feed(hand)
+        if not (self._roster.waiting or self.more or any(h.task for h in self._hands)):
+            while self._hands:
+                self._end(self._hands.pop())
 
     # Answers
 

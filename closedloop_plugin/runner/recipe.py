@@ -25,6 +25,10 @@ class Recipe:
         """What one worker makes."""
         return Recipe(self.target, {**self.kwargs, **self.each[worker % len(self.each)]}) if self.each else self
 
+    def server(self, worker: int) -> str:
+        """What tells one worker's world from the others', for a message; "" where all are alike."""
+        return " ".join(map(str, self.each[worker % len(self.each)].values())) if self.each else ""
+
     def make(self, **more: Any) -> Any:
         module, _, name = self.target.partition(":")
         try:

@@ -89,5 +89,6 @@ class CarlaWorld(ScenicWorld):
         return self._simulation.crew.eyes[camera.name].picture(self._simulation.current_frame)
 
     def close(self) -> None:
+        self._link.hurry()
         super().close()
         self._link.leave()

@@ -19,7 +19,17 @@ def register(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    findings = [_lmms_eval(), _imports("torch"), _imports("torchvision"), _cv2(), _drive(), _java(), _home(), _judge()]
+    findings = [
+        _lmms_eval(),
+        _imports("torch"),
+        _imports("torchvision"),
+        _cv2(),
+        _drive(),
+        _carla(),
+        _java(),
+        _home(),
+        _judge(),
+    ]
     for name, good, text in findings:
         print(f"{'ok  ' if good else 'FAIL'}  {name:<12} {text}")
     return 0 if all(good for _, good, _ in findings) else 1
@@ -68,6 +78,15 @@ def _drive() -> Finding:
     name, good, text = _imports("scenic")
     needs = "" if _version("greenlet") else "; greenlet is missing: pip install 'lmms-eval-ad2[drive]'"
     return name, good and not needs, text + needs
+
+
+def _carla() -> Finding:
+    """CARLA's client, optional as well. Whether a server answers and fits: ad2 carla status."""
+    found = _version("carla")
+    if found is None:
+        return "carla", True, "not installed; for --world carla and ad2 carla: pip install 'lmms-eval-ad2[carla]'"
+    name, good, text = _imports("carla")
+    return name, good, f"client {found}: servers must be CARLA {found} (ad2 carla status asks them)" if good else text
 
 
 def _version(name: str) -> str | None:

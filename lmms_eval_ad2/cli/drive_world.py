@@ -19,6 +19,12 @@ def register_world(what: Any) -> None:
         metavar="HOST:PORT,...",
         help="CARLA servers, a worker each (default 127.0.0.1:2000); see ad2 carla",
     )
+    what.add_argument(
+        "--server-wait",
+        type=float,
+        metavar="S",
+        help="how long a CARLA server may take until it answers, as when it is started anew (default 60)",
+    )
     what.add_argument("--any-version", action="store_true", help="take a CARLA server of another version too")
 
 
@@ -26,5 +32,5 @@ def world_of(args: argparse.Namespace) -> tuple[Recipe, int]:
     """The world's recipe and how many workers drive in it."""
     from closedloop_plugin.where import workers_for, world_recipe
 
-    recipe = world_recipe(args.world, args.servers, args.any_version)
+    recipe = world_recipe(args.world, args.servers, args.any_version, args.server_wait)
     return recipe, workers_for(recipe, args.workers)

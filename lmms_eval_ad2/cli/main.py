@@ -13,7 +13,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 COMMANDS = (
     "demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "threats", "carla", "serve",
-    "doctor",
+    "robot", "doctor",
 )  # fmt: skip
 
 # What a folder or file of the user's can be wrong with.

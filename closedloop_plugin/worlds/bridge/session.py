@@ -63,7 +63,7 @@ class Session:
     def _switch(self, *words: Any) -> Any:
         try:
             return self._run.switch(*words)
-        except InvalidScene:
+        except (InvalidScene, Ad2Error):
             raise
         except Exception as exc:
             where = place_of(self._compiled.program, exc)

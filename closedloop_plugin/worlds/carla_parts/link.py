@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import time
 from pathlib import Path as File
+from typing import Any
 
 from closedloop_plugin.worlds.base import WorldError
 from closedloop_plugin.worlds.carla_parts.simulation import TICK_S, StagedSimulator
 from lmms_eval_ad2.errors import Ad2Error, require
 
 LOAD_S = 300.0  # for a town: the large ones take minutes from a cold disk
-KNOCK_S = 5.0
-TM_OFFSET = 6000  # the traffic manager's port, from the server's
+KNOCK_S = 5.0  # for one answer of a server that may not be there
+TM_OFFSET = 6000  # the traffic manager's port, from the server's; below it where there is no such port above
+PORTS = 65535
 STREAM_M = 650.0  # of a large map that is kept loaded around the ego
 
 
@@ -24,7 +26,7 @@ class Link:
         self._carla = require("carla", "for --world carla")
         self._simulator: StagedSimulator | None = None
         self._town: tuple[str, float] | None = None  # what is loaded: map, timestep
-        self._client = self._carla.Client(host, port)
+        self._client: Any = None
         self.versions = self._reach(wait_s)
         client, server = self.versions
         if client != server and not any_version:
@@ -40,14 +42,15 @@ class Link:
 
     def _reach(self, wait_s: float) -> tuple[str, str]:
         """(client, server) versions once the server answers; it may be on its way up."""
-        self._client.set_timeout(KNOCK_S)
         until = time.monotonic() + wait_s
         while True:
+            self._client = self._carla.Client(self._host, self._port)  # anew: one that was cut off stays so
+            self._client.set_timeout(min(KNOCK_S, wait_s))
             try:
                 return self._client.get_client_version(), self._client.get_server_version()
             except RuntimeError as exc:
                 if time.monotonic() > until:
-                    raise WorldError(f"{self.address}: no CARLA server answers: {_line(exc)}") from exc
+                    raise WorldError(f"{self.address}: no CARLA server answers (ad2 carla up): {_line(exc)}") from exc
                 time.sleep(1.0)
 
     def simulator(self, town: str, file: File | None, timestep: float) -> StagedSimulator:
@@ -78,7 +81,7 @@ class Link:
             timeout=LOAD_S,
             render=False,
             timestep=timestep,
-            traffic_manager_port=self._port + TM_OFFSET,
+            traffic_manager_port=self._port + (TM_OFFSET if self._port + TM_OFFSET <= PORTS else -TM_OFFSET),
         )
         self._settings(timestep)
         for client in (simulator.client, self._client):
@@ -95,6 +98,11 @@ class Link:
             settings.deterministic_ragdolls = True
             settings.tile_stream_distance = settings.actor_active_distance = STREAM_M
         world.apply_settings(settings)
+
+    def hurry(self) -> None:
+        """From here on a silent server is not waited for: this process is about to end."""
+        if self._simulator is not None:
+            self._simulator.client.set_timeout(KNOCK_S)
 
     def leave(self) -> None:
         """The server goes on by itself, as others expect it."""

@@ -17,6 +17,7 @@ from scenic.simulators.carla.model import *
 
 from closedloop_plugin.scenarios.looks import blueprint_of as _blueprint_of
 from scenic.core.distributions import distributionFunction
+import scenic.simulators.carla.utils.utils as _utils
 
 blueprint_of = distributionFunction(_blueprint_of)  # a kind may be random: with kind Uniform("car", "van")
 
@@ -28,6 +29,19 @@ class Staged(CarlaActor):
     rail: None
     fixed: False
     gone: False
+
+    # Who stands at the start has its hand brake on until its behaviour drives it: towns have slopes.
+    @property
+    def control(self):
+        if self._control is None:
+            self._control = self.carlaActor.get_control()
+            if hasattr(self._control, "hand_brake"):
+                self._control.hand_brake = getattr(self, "_held", False)
+        return self._control
+
+    def setHandbrake(self, handbrake):
+        self._held = handbrake
+        self.control.hand_brake = handbrake
 
 class Car(Staged, Car):
     blueprint: "vehicle.lincoln.mkz_2020" if self.kind == "car" else blueprint_of(self.kind)
@@ -60,12 +74,10 @@ class Prop(Staged, Prop):
 # Scenic 3.1.1 looks for a name here that its model does not have (`utils`), and fails.
 
 def setTrafficLightStatus(signal, color):
-    light = _light_of(signal)
-    state = _utils.scenicToCarlaTrafficLightStatus(color)
-    if state is None:
-        raise RuntimeError("a traffic light is red, yellow, green, off or unknown")
-    if light is not None:
-        light.set_state(state)
+    _set(_light_of(signal), color)
+
+def setClosestTrafficLightStatus(vehicle, color, distance=100):
+    _set(vehicle._getClosestTrafficLight(distance), color)
 
 def getTrafficLightStatus(signal):
     light = _light_of(signal)
@@ -77,8 +89,15 @@ def setAllIntersectionTrafficLightsStatus(intersection, color):
             setTrafficLightStatus(signal, color)
 
 def getClosestTrafficLightStatus(vehicle, distance=100):
-    light = _getClosestTrafficLight(vehicle, distance)
+    light = vehicle._getClosestTrafficLight(distance)
     return "None" if light is None else _utils.carlaToScenicTrafficLightStatus(light.get_state())
+
+def _set(light, color):
+    state = _utils.scenicToCarlaTrafficLightStatus(color)
+    if state is None:
+        raise RuntimeError("a traffic light is red, yellow, green, off or unknown")
+    if light is not None:
+        simulation().hold_light(light, state)
 
 def _light_of(signal):
     if not signal.isTrafficLight:

@@ -1,5 +1,5 @@
-"""The ego's sensors: cameras, collisions, lane markings. Callbacks come in CARLA's thread; a frame that never comes is
-a WorldError after a while, where Scenic's own wait would last for ever."""
+"""Sensors: the ego's cameras, collisions and lane markings, and what a program hangs on its objects. Callbacks come in
+CARLA's thread; a frame that never comes is a WorldError after a while, where Scenic's own wait would last for ever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import carla
 import numpy as np
 
-from closedloop_plugin.worlds.base import Camera, WorldError
+from closedloop_plugin.worlds.base import Camera, InvalidScene, WorldError
 
 PATIENCE_S = 30.0  # for a picture: the first ones of a large town take long
 
@@ -34,15 +34,58 @@ class Eye:
             self._image = image
             self._came.notify_all()
 
-    def picture(self, frame: int, patience_s: float = PATIENCE_S) -> np.ndarray:
+    def picture(self, frame: int) -> np.ndarray:
         """(H, W, 3) uint8 RGB of this frame of the simulation."""
         with self._came:
-            there = self._came.wait_for(lambda: self._image is not None and self._image.frame >= frame, patience_s)
+            there = self._came.wait_for(lambda: self._image is not None and self._image.frame >= frame, PATIENCE_S)
             if not there:
-                raise WorldError(f"camera {self.name} gave no picture of frame {frame} in {patience_s:g} s")
+                raise WorldError(f"camera {self.name} gave no picture of frame {frame} in {PATIENCE_S:g} s")
             image = self._image
         pixels = np.frombuffer(image.raw_data, np.uint8).reshape(image.height, image.width, 4)  # BGRA
         return np.ascontiguousarray(pixels[:, :, 2::-1])
+
+
+class Hung:
+    """A sensor that a program hangs on an object (`with sensors {"front": RGBSensor(...)}`). `sensor` is Scenic's."""
+
+    def __init__(self, world: Any, name: str, sensor: Any, parent: Any) -> None:
+        self.name, self._sensor = name, sensor
+        library = world.get_blueprint_library()
+        try:
+            blueprint = library.find(sensor.blueprint)
+        except (AttributeError, IndexError) as exc:
+            raise InvalidScene(f"sensor {name!r}: CARLA has none such; it has Scenic's RGBSensor and SSSensor") from exc
+        for key, value in sensor.attributes.items():
+            if blueprint.has_attribute(key):
+                blueprint.set_attribute(key, str(value))
+        if isinstance(sensor.convert, str):
+            sensor.convert = _converter(name, sensor.convert)
+        # One that looks at events, or now and then, has nothing to say in most frames.
+        self._each = blueprint.id.startswith("sensor.camera.") and not float(sensor.attributes.get("sensor_tick", 0))
+        self._frame, self._came = -1, threading.Condition()
+        (right, forward, up), (yaw, pitch, roll) = sensor.offset, sensor.rotation  # yaw counter-clockwise, degrees
+        place = carla.Transform(carla.Location(forward, right, up), carla.Rotation(pitch, -yaw, roll))
+        self.actor = world.spawn_actor(blueprint, place, attach_to=parent)
+        self.actor.listen(self._take)
+
+    def _take(self, data: Any) -> None:
+        self._sensor.onData(data)
+        with self._came:
+            self._frame = int(data.frame)
+            self._came.notify_all()
+
+    def wait(self, frame: int) -> None:
+        """Until it has seen this frame, if it sees every one."""
+        with self._came:
+            if self._each and not self._came.wait_for(lambda: self._frame >= frame, PATIENCE_S):
+                raise WorldError(f"sensor {self.name} gave nothing of frame {frame} in {PATIENCE_S:g} s")
+
+
+def _converter(name: str, wanted: str) -> Any:
+    known = carla.ColorConverter.names
+    if wanted not in known:
+        raise InvalidScene(f"sensor {name!r}: CARLA has no converter {wanted!r}; it has {', '.join(sorted(known))}")
+    return known[wanted]
 
 
 class Feelers:
@@ -59,15 +102,19 @@ class Feelers:
             self.actors.append(actor)
 
     def collisions(self) -> list[tuple[Any, float]]:
-        """(other actor, impulse in kg m/s) of all that came since the last call, each actor once, its hardest."""
-        hardest: dict[int, tuple[Any, float]] = {}
+        """(other actor, impulse in kg m/s) of all that came since the last call, each actor once, its hardest. What
+        stands in a town has no id: of that each kind once."""
+        hardest: dict[tuple[int, str], tuple[Any, float]] = {}
         while self._hits:
             event = self._hits.popleft()
             push = event.normal_impulse
             impulse = float((push.x**2 + push.y**2 + push.z**2) ** 0.5)
             other = event.other_actor
-            if other.id not in hardest or hardest[other.id][1] < impulse:
-                hardest[other.id] = other, impulse
+            if other is None:  # taken away since
+                continue
+            key = other.id, str(other.type_id)
+            if key not in hardest or hardest[key][1] < impulse:
+                hardest[key] = other, impulse
         return list(hardest.values())
 
     def markings(self) -> tuple[str, ...]:

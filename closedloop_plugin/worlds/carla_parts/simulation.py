@@ -7,7 +7,7 @@ weather, and read angular speeds from the wrong axis.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import carla
@@ -15,23 +15,26 @@ from scenic.simulators.carla.simulator import CarlaSimulation, CarlaSimulator
 
 from closedloop_plugin.frames import yaw_of_heading
 from closedloop_plugin.routes import Weather
-from closedloop_plugin.state import STATIC, Contact, Kind
-from closedloop_plugin.worlds.base import Camera
+from closedloop_plugin.state import STATIC, Contact
+from closedloop_plugin.worlds.base import Camera, WorldError
 from closedloop_plugin.worlds.bodies import follow
 from closedloop_plugin.worlds.bodies.body import WALKERS, Body
 from closedloop_plugin.worlds.bodies.lights import Lights
 from closedloop_plugin.worlds.bodies.vehicle import Motion
 from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.carla_parts.contacts import Contacts
+from closedloop_plugin.worlds.carla_parts.crew import Crew
 from closedloop_plugin.worlds.carla_parts.lights import LightShow
-from closedloop_plugin.worlds.carla_parts.looks import kind_of
 from closedloop_plugin.worlds.carla_parts.member import Member
-from closedloop_plugin.worlds.carla_parts.places import vector
-from closedloop_plugin.worlds.carla_parts.sensors import Eye, Feelers
-from closedloop_plugin.worlds.carla_parts.spawning import blueprint_for, spawn
+from closedloop_plugin.worlds.carla_parts.places import transform, vector
+from closedloop_plugin.worlds.carla_parts.sensors import Eye, Feelers, Hung
+from closedloop_plugin.worlds.carla_parts.spawning import blueprint_for, body_of, kind_said, spawn
 from closedloop_plugin.worlds.carla_parts.traffic import Traffic, prepare
-from closedloop_plugin.worlds.carla_parts.weather import parameters
+from closedloop_plugin.worlds.carla_parts.weather import dark, parameters
 
-SETTLE_TICKS = 12  # until a car that was spawned above the ground stands on its wheels
+SETTLE_TICKS, SETTLE_MOST = 12, 80  # until who was spawned above the ground stands on it; sensors miss the first ticks
+STILL = 0.03  # m/s
+ABOVE_M = 50.0
 TICK_S = 60.0  # a tick that takes longer is a server that hangs
 
 
@@ -57,30 +60,6 @@ class StagedSimulator(CarlaSimulator):
         return StagedSimulation(scene, self, self.around, timestep=self.timestep, **kwargs)
 
 
-@dataclass
-class Crew:
-    """The actors of one simulation."""
-
-    members: list[Member] = field(default_factory=list)
-    controllers: list[Any] = field(default_factory=list)  # of walkers whose behaviours are CARLA's own
-    eyes: dict[str, Eye] = field(default_factory=dict)
-    feelers: Feelers | None = None
-    traffic: Traffic | None = None
-    show: LightShow | None = None
-
-    def of(self, actor: Any) -> Member:
-        return next(m for m in self.members if m.actor.id == actor.id)
-
-    def sensors(self) -> list[Any]:
-        return [eye.actor for eye in self.eyes.values()] + (self.feelers.actors if self.feelers else [])
-
-    def everybody(self) -> list[Any]:
-        """Commands that take all of them away."""
-        ids = [*(a.id for a in self.sensors()), *(c.id for c in self.controllers), *(m.actor.id for m in self.members)]
-        gone = [carla.command.DestroyActor(actor) for actor in ids]
-        return gone + (self.traffic.leave() if self.traffic else [])
-
-
 class StagedSimulation(CarlaSimulation):
     """One run. `bodies`: the ego first, the other Scenic objects, the traffic. `contacts`: of the last tick."""
 
@@ -88,6 +67,8 @@ class StagedSimulation(CarlaSimulation):
         self.around, self.crew = around, Crew()
         self.contacts: tuple[Contact, ...] = ()
         self.crossed: tuple[str, ...] = ()
+        self._touched = Contacts()
+        self._refused: list[tuple[Any, str]] = []  # commands of this tick that the server did not carry out, and why
         super().__init__(scene, simulator.client, simulator.tm, False, "", simulator.scenario_number, **kwargs)
 
     @property
@@ -104,24 +85,33 @@ class StagedSimulation(CarlaSimulation):
         ego = crew.members[0].actor
         crew.show = LightShow(self.world, around.lights)
         crew.feelers = Feelers(self.world, ego)
-        crew.eyes = {camera.name: Eye(self.world, ego, camera) for camera in around.cameras}
+        for camera in around.cameras:
+            crew.eyes[camera.name] = Eye(self.world, ego, camera)
+        for member in crew.members:
+            member.dark = dark(around.weather)
+            for name, sensor in (member.obj.sensors or {}).items():
+                crew.hung.append(Hung(self.world, name, sensor, member.actor))
         if around.stage.traffic:
             taken = [(m.body.motion.x, m.body.motion.y) for m in crew.members]
-            crew.traffic = Traffic(self.world, self.tm, around.stage.road, taken, around.seed)
+            crew.traffic = Traffic(around.seed)
+            crew.traffic.fill(self.world, self.tm, around.stage.road, taken)
         self._count_rails()
         self._settle()
 
     def createObjectInSimulator(self, obj: Any) -> Any:
         crew, ground = self.crew, self.around.ground
         is_ego = not crew.members
-        blueprint = blueprint_for(self.blueprintLib, obj, is_ego)
+        blueprint, kind = blueprint_for(self.blueprintLib, obj, is_ego), kind_said(obj)
         x, y, yaw = float(obj.position[0]), float(obj.position[1]), yaw_of_heading(float(obj.heading))
         z = ground.height(x, y)
-        moved = not is_ego and (getattr(obj, "rail", None) is not None or getattr(obj, "gone", False))
+        if is_ego:  # where somebody who looks at the server's window sees it; what is about is loaded first
+            self.world.get_spectator().set_transform(transform(x, y, z + ABOVE_M, yaw, -90.0))
+        rides = getattr(obj, "rail", None) is not None and kind not in WALKERS
+        moved = not is_ego and (rides or getattr(obj, "gone", False))
         actor, lifted = spawn(self.world, blueprint, x, y, z, yaw, must_fit=is_ego)
         obj.carlaActor = actor
-        body = _body_of(obj, actor, len(crew.members), Motion(x, y, yaw))
-        member = Member(body, obj, actor, physics=bool(obj.physics) and not moved and body.kind not in STATIC)
+        body = body_of(obj, actor, kind, len(crew.members), Motion(x, y, yaw))
+        member = Member(body, obj, actor, physics=bool(obj.physics) and not moved and kind not in STATIC)
         member.lifted = lifted
         crew.members.append(member)
         actor.set_simulate_physics(member.physics)
@@ -133,6 +123,8 @@ class StagedSimulation(CarlaSimulation):
         self._move()
         self.current_frame = self.world.tick(TICK_S)
         self._see()
+        for sensor in self.crew.hung:
+            sensor.wait(self.current_frame)
 
     def getProperties(self, obj: Any, properties: Any) -> dict[str, Any]:
         values = self.crew.of(obj.carlaActor).values()
@@ -141,18 +133,25 @@ class StagedSimulation(CarlaSimulation):
     def currentState(self) -> tuple[Any, ...]:
         return ()  # our own records hold the tracks; Scenic's would grow with the episode
 
+    def hold_light(self, light: Any, state: Any) -> None:
+        """For a program's setTrafficLightStatus."""
+        if self.crew.show:
+            self.crew.show.hold(light, state, self.around.stage.signals)
+
     def destroy(self) -> None:
         """Take away what was put there. A server that is dead cannot be cleaned, and its death is told elsewhere."""
         crew = self.crew
+        for one in (*crew.sensors(), *crew.controllers):
+            with contextlib.suppress(RuntimeError):  # one that is gone already keeps nobody from the rest
+                one.stop()
         with contextlib.suppress(RuntimeError):
-            for sensor in crew.sensors():
-                sensor.stop()
-            for controller in crew.controllers:
-                controller.stop()
             if crew.show:
                 crew.show.release()
-            self.client.apply_batch_sync(crew.everybody(), False)
-            self.world.tick(TICK_S)
+            # Of the traffic manager's list first: it asks the server about those on it.
+            port = self.tm.get_port()
+            self._send([carla.command.SetAutopilot(actor.id, False, port) for actor in crew.driven()])
+            self._send(crew.everybody())
+            self.world.tick()  # as patient as the client is now: link.py may be in a hurry
 
     # -- one tick --------------------------------------------------------------------------------------------------
     def _move(self) -> None:
@@ -168,8 +167,12 @@ class StagedSimulation(CarlaSimulation):
             self._count(member.body)
             allowed = follow.allowed(member.body, everyone, closed)
             commands += [*member.move(dt, allowed, around.ground), *member.shows()]
-        if commands:
-            self.client.apply_batch_sync(commands, False)
+        self._refused = self._send(commands)
+
+    def _send(self, commands: list[Any]) -> list[tuple[Any, str]]:
+        """Carry them out together; returns those that failed, and why."""
+        answers = self.client.apply_batch_sync(commands, False) if commands else []
+        return [(c, str(answer.error)) for c, answer in zip(commands, answers, strict=True) if answer.error]
 
     def _see(self) -> None:
         """Read the world back."""
@@ -177,43 +180,46 @@ class StagedSimulation(CarlaSimulation):
         for member in crew.members:
             member.see(snapshot)
         ego = crew.members[0]
+        if ego.lost:
+            raise WorldError("CARLA has taken the ego away: it fell off the map, or somebody else cleared the server")
+        lost = {m.actor.id for m in crew.members if m.lost}
+        for command, why in self._refused:
+            if command.actor_id not in lost and not isinstance(command, carla.command.SetVehicleLightState):
+                raise WorldError(f"CARLA refused {type(command).__name__} for actor {command.actor_id}: {why}")
         control = ego.actor.get_control()
         ego.body.steer, ego.body.braking = float(control.steer), float(control.brake) > 0.02
         if crew.traffic:
-            crew.traffic.see(snapshot)
+            crew.traffic.see(snapshot, self.timestep)
         if crew.feelers:
-            self.contacts = tuple(self._touched(*hit) for hit in crew.feelers.collisions())
+            self.contacts = self._touched.of(crew.feelers.collisions(), crew.known(), ego.body)
             self.crossed = crew.feelers.markings()
-
-    def _touched(self, other: Any, impulse: float) -> Contact:
-        """A contact of the ego's; who is hit hard does not ride on."""
-        known = {m.actor.id: m.body for m in self.crew.members}
-        if self.crew.traffic:
-            known |= {a.id: b for a, b in zip(self.crew.traffic.actors, self.crew.traffic.bodies, strict=True)}
-        body, m = known.get(other.id), self.bodies[0].motion
-        if body is None:  # the town's own: a wall, a pole, a parked car of the map
-            return Contact(f"{other.type_id}-{other.id}", kind_of(other), m.x, m.y, impulse)
-        if body.rail is not None or body.kind in WALKERS:
-            body.stunned = True
-        return Contact(body.id, body.kind, body.motion.x, body.motion.y, impulse)
 
     # -- at the start ----------------------------------------------------------------------------------------------
     def _settle(self) -> None:
         """Let everybody come to rest on the ground; then give speeds to those that are to have one."""
-        driven = [m for m in self.crew.members if m.is_vehicle and m.physics]
+        members = self.crew.members
+        driven = [m for m in members if m.is_vehicle and m.physics]
         for member in driven:
             member.actor.apply_control(carla.VehicleControl(brake=1.0))
-        self.client.apply_batch_sync([c for m in self.crew.members for c in m.stand(self.around.ground)], False)
-        for _ in range(SETTLE_TICKS):
+        self._refused = self._send([c for m in members for c in (*m.stand(self.around.ground), *m.shows())])
+        for tick in range(SETTLE_MOST):
             self.current_frame = self.world.tick(TICK_S)
+            if tick + 1 >= SETTLE_TICKS and self._at_rest(driven):
+                break
         for member in driven:
-            parked = member.obj.behavior is None
-            member.actor.apply_control(carla.VehicleControl(hand_brake=parked))
             speed = member.obj.velocity
-            if speed[0] or speed[1]:
+            rolls = bool(speed[0] or speed[1])
+            held = member is not members[0] and not rolls  # until a behaviour drives it: towns have slopes
+            member.actor.apply_control(carla.VehicleControl(hand_brake=held))
+            if rolls:
                 member.actor.set_target_velocity(vector(float(speed[0]), float(speed[1])))
         self._see()
-        self.contacts, self.crossed = (), ()  # of the fall
+        self.contacts, self.crossed, self._touched = (), (), Contacts()  # of the fall
+
+    def _at_rest(self, members: list[Member]) -> bool:
+        snapshot = self.world.get_snapshot()
+        seen = [snapshot.find(member.actor.id) for member in members]
+        return all(one is None or one.get_velocity().length() < STILL for one in seen)
 
     def _lead(self, obj: Any, actor: Any) -> None:
         """A walker without a rail gets CARLA's own controller, for Scenic's walking actions."""
@@ -231,16 +237,3 @@ class StagedSimulation(CarlaSimulation):
         lonely = self.around.stage.traffic and not (self.crew.traffic and self.crew.traffic.bodies)
         if lonely:
             body.stand_in(body.rail is not None)
-
-
-def _body_of(obj: Any, actor: Any, index: int, motion: Motion) -> Body:
-    """The object's body, of the size that CARLA says; its extents are not always positive (CARLA issue 5841)."""
-    extent = actor.bounding_box.extent
-    given = (obj.length, obj.width, obj.height)
-    measured = zip((extent.x, extent.y, extent.z), given, strict=True)
-    length, width, height = (float(2 * half if half > 0 else own) for half, own in measured)
-    obj.length, obj.width, obj.height = length, width, height
-    kind = Kind(str(getattr(obj, "kind", "car")))
-    if index == 0:
-        return Body("ego", kind, motion, length, width, height, "ego")
-    return Body(f"s{index}", kind, motion, length, width, height, str(getattr(obj, "role", "scenario")))

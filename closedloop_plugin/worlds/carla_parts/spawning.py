@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from closedloop_plugin.state import Kind
 from closedloop_plugin.worlds.base import InvalidScene
+from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.vehicle import Motion
 from closedloop_plugin.worlds.carla_parts.places import transform
 
 LIFTS = (0.2, 0.5, 1.0, 2.0)  # m above the ground, tried in turn: who touches the ground cannot be spawned
+WALKER_LIFTS = (1.1, 1.5, 2.0)  # a walker's origin is its middle
 SKY = 60.0  # m: there is always room; who has no physics is then put in its place
+HUGE_M = 30.0  # half a body's length: more is no size (CARLA has infinite ones)
 
 
 def blueprint_for(library: Any, obj: Any, is_ego: bool) -> Any:
@@ -36,8 +42,31 @@ def blueprint_for(library: Any, obj: Any, is_ego: bool) -> Any:
 
 def spawn(world: Any, blueprint: Any, x: float, y: float, z: float, yaw: float, must_fit: bool) -> tuple[Any, bool]:
     """(actor on the ground at (x, y), False); (actor in the sky above, True) where something stands there already."""
-    for lift in LIFTS if must_fit else (*LIFTS, SKY):
+    lifts = WALKER_LIFTS if blueprint.id.startswith("walker.") else LIFTS
+    for lift in lifts if must_fit else (*lifts, SKY):
         actor = world.try_spawn_actor(blueprint, transform(x, y, z + lift, yaw))
         if actor is not None:
             return actor, lift == SKY
     raise InvalidScene(f"CARLA finds no room for {blueprint.id} at ({x:.1f}, {y:.1f})")
+
+
+def kind_said(obj: Any) -> Kind:
+    """What the program says that the object is."""
+    try:
+        return Kind(str(getattr(obj, "kind", "car")))
+    except ValueError as exc:
+        raise InvalidScene(f"kind {obj.kind!r}: no such kind; known: {', '.join(Kind)}") from exc
+
+
+def body_of(obj: Any, actor: Any, kind: Kind, index: int, motion: Motion) -> Body:
+    """The object's body, of the size that CARLA says; that is not always a size (CARLA issue 5841)."""
+    extent = actor.bounding_box.extent
+    given = (obj.length, obj.width, obj.height)
+    measured = zip((extent.x, extent.y, extent.z), given, strict=True)
+    length, width, height = (
+        float(2 * half if math.isfinite(half) and 0 < half < HUGE_M else own) for half, own in measured
+    )
+    obj.length, obj.width, obj.height = length, width, height
+    if index == 0:
+        return Body("ego", kind, motion, length, width, height, "ego")
+    return Body(f"s{index}", kind, motion, length, width, height, str(getattr(obj, "role", "scenario")))

@@ -12,11 +12,18 @@ from closedloop_plugin.routes import Weather
 from lmms_eval_ad2.errors import Ad2Error
 
 NAMES = tuple(f.name for f in fields(Weather))
+LOW_SUN, CLOUDS, FOG, CLOSE = 15.0, 80.0, 40.0, 10.0  # degrees, percent, percent: of the leaderboard's own light switch
 
 
 def parameters(weather: Weather) -> Any:
     """carla.WeatherParameters; what a route does not speak of (fog distance, dust) stays CARLA's default."""
     return carla.WeatherParameters(**{name: getattr(weather, name) for name in NAMES})
+
+
+def dark(weather: Weather) -> bool:
+    """Whether cars have their headlights on: one thing alone is enough, or two nearly so."""
+    left = weather.sun_altitude_angle - LOW_SUN, CLOUDS - weather.cloudiness, FOG - weather.fog_density
+    return min(left) < 0 or sum(one < CLOSE for one in left) >= 2
 
 
 def stated(said: Any, otherwise: Weather) -> Weather:

@@ -1,0 +1,227 @@
+"""What the link to a vehicle costs: a 60 kB picture there, an order back, beyond the agent's own thinking time.
+
+    python benchmarks/robot_link.py
+
+Needs ssh and sshd (apt-get install openssh-server), no ROS and no vehicle: sshd runs on loopback with keys of its own.
+The planner is a process of its own, as is the vehicle's end (this one). First bare exchanges of 60 kB and 200 bytes:
+over TCP, through `ssh -N` in both directions, and through our tunnel, which opens a session. Then whole cycles through
+planner and tunnel, with an agent that answers at once and with one that thinks for 100 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.agents.baselines import Straight
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.robots import ssh
+from closedloop_plugin.robots.onboard.link import Link, Wake, open_link
+from closedloop_plugin.robots.planner import Planner
+from closedloop_plugin.robots.tunnel import Tunnel
+from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
+
+PICTURE, ORDER = 60_000, 200  # bytes
+ROUNDS, PAUSE_S, THINKS_S = 60, 0.05, 0.1
+EAGER_S = 0.01  # between two bare exchanges
+HEARTBEAT_S = 0.02
+TOKEN = bytes(32)
+
+
+def measure() -> dict[str, float]:
+    """Medians and maxima, ms."""
+    results: dict[str, float] = {}
+
+    def add(label: str, spent: list[float]) -> None:
+        results[f"{label}: median, ms"] = 1000 * statistics.median(spent)
+        results[f"{label}: max, ms"] = 1000 * max(spent)
+
+    with tempfile.TemporaryDirectory() as folder, _sshd(Path(folder)) as robot:
+        with _child("--echo") as port:
+            add("bare TCP", _exchanges(port))
+            for label, words in (("ssh -N -L", "-L"), ("ssh -N -R", "-R")):
+                with _plain(robot, words, port) as through:
+                    add(label, _exchanges(through))
+            with Tunnel(robot, port) as tunnel:
+                assert tunnel.wait_up(30), tunnel.reason
+                add("our tunnel", _exchanges(robot.link.planner_port))
+        for label, thinks in (("at once", 0.0), (f"after {1000 * THINKS_S:.0f} ms", THINKS_S)):
+            with _child("--planner", str(thinks)) as port:
+                add(f"planner that answers {label}, bare TCP, beyond thinking", _cycles(port, thinks))
+                with Tunnel(robot, port) as tunnel:
+                    assert tunnel.wait_up(30), tunnel.reason
+                    spent = _cycles(robot.link.planner_port, thinks)
+                    add(f"planner that answers {label}, our tunnel, beyond thinking", spent)
+    return results
+
+
+def _exchanges(port: int) -> list[float]:
+    """Seconds of each: 60 kB there, 200 bytes back."""
+    spent = []
+    with socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(ROUNDS):
+            time.sleep(EAGER_S)
+            started = time.perf_counter()
+            sock.sendall(bytes(PICTURE))
+            left = ORDER
+            while left:
+                left -= len(sock.recv(left))
+            spent.append(time.perf_counter() - started)
+    return spent
+
+
+def _cycles(port: int, thinks: float) -> list[float]:
+    """Seconds from a picture to its order, less the agent's, spoken as the client on board does."""
+    link, session = open_link("127.0.0.1", port, TOKEN, "limo-ackermann", Wake())
+    picture, spent, beats = os.urandom(PICTURE), [], 0
+    for seq in range(ROUNDS):
+        beats = _listen(link, session, beats, time.perf_counter() + PAUSE_S, lambda kind: False)
+        started = time.perf_counter()
+        seen = {"odom": None, "status": None, "motion": None}
+        link.send("obs", picture, session=session, seq=seq, stamp=started, **seen)
+        beats = _listen(link, session, beats, started + 30, lambda kind: kind == "cmd")
+        spent.append(time.perf_counter() - started - thinks)
+    link.close()
+    return spent
+
+
+def _listen(link: Link, session: str, beats: int, end: float, enough: Callable[[str], bool]) -> int:
+    """With a heartbeat; the number of the next beat."""
+    due = time.perf_counter()
+    while (now := time.perf_counter()) < end:
+        if now >= due and not link.busy:
+            link.send("heartbeat", session=session, n=beats)
+            beats, due = beats + 1, now + HEARTBEAT_S
+        if any(enough(kind) for kind, _, _ in link.wait(min(end, due) - now)):
+            break
+    return beats
+
+
+@contextlib.contextmanager
+def _plain(robot: Robot, direction: str, port: int) -> Iterator[int]:
+    """`ssh -N`, as one would type it; gives the port to go in at."""
+    through = _free_port()
+    command = ssh.command(robot.link, "-N", direction, f"127.0.0.1:{through}:127.0.0.1:{port}")
+    with subprocess.Popen(command) as process:
+        try:
+            while not _open(through):
+                assert process.poll() is None, "ssh ended"
+                time.sleep(0.05)
+            yield through
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def _sshd(folder: Path) -> Iterator[Robot]:
+    """The sandbox's robot at the far end of an sshd of its own."""
+    server = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or sys.exit("no sshd here")
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    port = _free_port()
+    (folder / "config").write_text(
+        f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
+        "PidFile none\nUsePAM no\nStrictModes no\nPasswordAuthentication no\n"
+    )
+    public = (folder / "host.pub").read_text()
+    (folder / "known").write_text(f"[127.0.0.1]:{port} {public}")
+    options = (f"UserKnownHostsFile={folder}/known", "GlobalKnownHostsFile=none", "LogLevel=ERROR")
+    link = LinkSettings("127.0.0.1", "", port, str(folder / "user"), _free_port(), str(folder), options)
+    with subprocess.Popen([server, "-D", "-e", "-f", folder / "config"], stderr=subprocess.DEVNULL) as process:
+        try:
+            while not _open(port):
+                time.sleep(0.02)
+            yield replace(find_robot("sandbox"), link=link)
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def _child(*words: str) -> Iterator[int]:
+    """This script's other part in a process of its own, until standard input ends; gives its port."""
+    command = [sys.executable, __file__, *words]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin and process.stdout
+        yield int(process.stdout.readline())
+        process.stdin.close()
+
+
+def _echo() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=_accept, args=[server], daemon=True).start()
+        print(server.getsockname()[1], flush=True)
+        sys.stdin.read()
+
+
+def _accept(server: socket.socket) -> None:
+    while True:
+        sock, _ = server.accept()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=_answer, args=[sock], daemon=True).start()
+
+
+def _answer(sock: socket.socket) -> None:
+    left = PICTURE
+    while data := sock.recv(65536):
+        left -= len(data)
+        if left <= 0:
+            sock.sendall(bytes(ORDER))
+            left += PICTURE
+
+
+class Slow(Straight):
+    """Thinks for so long, whatever it sees."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def decide(self, asks: Any) -> Any:
+        time.sleep(self.seconds)
+        return super().decide(asks)
+
+
+def _plan(thinks: float) -> None:
+    planner = Planner(Slow(thinks), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
+
+    def end() -> None:
+        sys.stdin.read()
+        planner.close()
+
+    threading.Thread(target=end, daemon=True).start()
+    planner.serve("127.0.0.1", 0, lambda host, port: print(port, flush=True))
+
+
+def _open(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
+    return False
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        return int(taken.getsockname()[1])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--echo"]:
+        _echo()
+    elif sys.argv[1:2] == ["--planner"]:
+        _plan(float(sys.argv[2]))
+    else:
+        for key, value in measure().items():
+            print(f"{key:<72} {value:8.2f}", flush=True)

@@ -1,0 +1,168 @@
+"""A course: every segment so many times. Each run is recorded at once: the same command goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path as File
+from statistics import median
+from typing import Any, Protocol
+
+from closedloop_plugin.robots.course.bag import available, write_bag
+from closedloop_plugin.robots.course.records import Ledger, RunRecord
+from closedloop_plugin.robots.course.watch import Watch
+from closedloop_plugin.robots.sandbox.track import Footprint, Segment, Track
+from closedloop_plugin.show.robot_view import robot_view
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.files import whole_file
+
+LAP = "lap"
+_PLANNED_STEP = 4  # of a path's points, every so manieth is enough to draw it
+_SEED_STEP = 7919  # apart, so that two runs of one course never share a seed
+
+
+@dataclass
+class Driven:
+    """What one run was: poses (t, x, y, yaw, speed) on the track, and a line for each cycle, t from the run's start."""
+
+    poses: list[tuple[float, float, float, float, float]] = field(default_factory=list)
+    cycles: list[dict[str, Any]] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class Transport(Protocol):
+    """How words come to wheels: inside this process, through ROS, or to a real vehicle."""
+
+    name: str
+    judges: bool  # the poses are true, so that lines and obstacles can be judged by them
+
+    def drive(self, segment: Segment, watch: Watch, episode: str, seed: int) -> Driven:
+        """Place the vehicle at the segment's start, and drive until `watch` has an end."""
+        ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is driven, and what every record of it says."""
+
+    track: Track
+    segments: tuple[Segment, ...]
+    runs: int
+    footprint: Footprint
+    seed: int
+    robot: Mapping[str, Any]
+    agent: Mapping[str, Any]
+    interpreter: Mapping[str, Any] | None
+    profile: str
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def tasks(self) -> Iterator[tuple[Segment, int]]:
+        """One run of every segment, then the next: a course that is broken off has driven all of them alike."""
+        for run in range(1, self.runs + 1):
+            yield from ((segment, run) for segment in self.segments)
+
+
+def segments_of(track: Track, wanted: str) -> tuple[Segment, ...]:
+    """`all`, `lap` (the whole lap in one), or names and numbers with commas between: `1,3,route7`."""
+    known = {s.name: s for s in track.segments}
+    if wanted.strip() == "all":
+        return track.segments
+    found: dict[str, Segment] = {}
+    for name in (w.strip() for w in wanted.split(",") if w.strip()):
+        full = f"route{name}" if name.isdecimal() else name
+        if full == LAP:
+            found[LAP] = Segment(LAP, "the whole lap", track.lap, track.lap.pose(0.0))
+        elif full in known:
+            found[full] = known[full]
+        else:
+            raise Ad2Error(f"--segments {name}: no such segment; known: all, {LAP}, {', '.join(known)}")
+    if not found:
+        raise Ad2Error(f"--segments {wanted!r}: expected all, {LAP}, or names like {next(iter(known))} with commas")
+    return tuple(found.values())
+
+
+def run_course(
+    plan: Plan,
+    transport: Transport,
+    ledger: Ledger,
+    *,
+    retry_failed: bool = False,
+    told: Callable[[RunRecord], None] = lambda record: None,
+) -> list[RunRecord]:
+    """Drive what is missing. Returns the records of everything that was asked for, old and new."""
+    found = []
+    for segment, run in plan.tasks():
+        record = ledger.has(segment.name, run)
+        if record is None or (retry_failed and record.again):
+            record = _one(plan, transport, ledger, segment, run)
+            told(record)
+        found.append(record)
+    return found
+
+
+def _one(plan: Plan, transport: Transport, ledger: Ledger, segment: Segment, run: int) -> RunRecord:
+    watch = Watch(segment.path, plan.track, plan.footprint, transport.judges)
+    seed = plan.seed + _SEED_STEP * run
+    driven = transport.drive(segment, watch, f"{segment.name}_run{run}", seed)
+    record = _record(plan, transport.name, segment, run, seed, watch, driven)
+    _write(ledger.folder, drive_of(plan, segment, record, driven), record)
+    ledger.add(record)
+    return record
+
+
+def _record(
+    plan: Plan, transport: str, segment: Segment, run: int, seed: int, watch: Watch, driven: Driven
+) -> RunRecord:
+    assert watch.end is not None, "a run without an end"
+    poses = driven.poses or [(0.0, *segment.start, 0.0)]
+    thinking = [c["thinking_s"] for c in driven.cycles]
+    return RunRecord(
+        segment.name, run, segment.geometry, watch.end, watch.what,
+        completion=watch.completion, length_m=segment.path.length,
+        driven_m=sum(math.dist(a[1:3], b[1:3]) for a, b in pairwise(poses)), time_s=poses[-1][0],
+        robot=dict(plan.robot), agent=dict(plan.agent),
+        interpreter=dict(plan.interpreter) if plan.interpreter else None,
+        profile=plan.profile, transport=transport, seed=seed, ended=poses[-1][1:4],
+        counts={**driven.counts, "cycles": len(driven.cycles)},
+        timing={"thinking_median_s": median(thinking)} if thinking else {}, versions=dict(plan.versions),
+    )  # fmt: skip
+
+
+def drive_of(plan: Plan, segment: Segment, record: RunRecord, driven: Driven) -> dict[str, Any]:
+    """What tracks/ keeps of a run; the picture and the bag are made of it."""
+    track, foot = plan.track, plan.footprint
+    return {
+        "format": 1,
+        "floor": list(track.size),
+        "lines": [_short(track.left), _short(track.right)],
+        "obstacles": [_short(box.corners, 1) for box in track.obstacles],
+        "planned": _short(segment.path.xy),
+        "footprint": [foot.length, foot.width, foot.ahead],
+        "poses": [[round(v, 5) for v in pose] for pose in driven.poses],
+        "cycles": driven.cycles,
+        "result": json.loads(record.to_json()),
+    }
+
+
+def _short(points: Any, step: int = _PLANNED_STEP) -> list[list[float]]:
+    kept = [*points[:-1:step], points[-1]]
+    return [[round(float(x), 4), round(float(y), 4)] for x, y in kept]
+
+
+def _write(folder: File, drive: Mapping[str, Any], record: RunRecord) -> None:
+    with whole_file(folder / "tracks" / f"{record.name}.json") as out:
+        json.dump(drive, out, ensure_ascii=False, allow_nan=False)
+    with whole_file(folder / "logs" / f"{record.name}.jsonl") as out:
+        out.writelines(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n" for line in drive["cycles"])
+    robot_view(drive, folder / "pictures" / f"{record.name}.png")
+    if available():
+        write_bag(drive, folder / "bags" / f"{record.name}.bag")
+
+
+def names(segments: Sequence[Segment]) -> list[str]:
+    return [segment.name for segment in segments]

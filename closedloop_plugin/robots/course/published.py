@@ -1,0 +1,64 @@
+"""Table 3 of the Bench2ADVLM paper: route completion of real vehicles in their sandbox.
+
+Facts to stand in a table of their own beside ours: other routes, other models. Figures and claims: `published.yaml`.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from importlib import resources
+
+import yaml
+
+
+@dataclass(frozen=True)
+class PublishedVehicle:
+    """One model on one vehicle: `routes` in `Published.of`ths, `average` in percent as it is printed."""
+
+    vehicle: str
+    agent: str
+    routes: tuple[int, ...]
+    average: float
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of the paper's text about the table, and what the printed figures give."""
+
+    where: str
+    says: str
+    computed: str
+    agrees: bool
+
+
+@dataclass(frozen=True)
+class Published:
+    paper: str
+    table: str
+    world: str
+    of: int
+    vehicles: tuple[str, ...]
+    routes: tuple[str, ...]
+    rows: tuple[PublishedVehicle, ...]
+    claims: tuple[Claim, ...]
+
+    @property
+    def contradictions(self) -> list[Claim]:
+        return [claim for claim in self.claims if not claim.agrees]
+
+
+@functools.cache
+def published() -> Published:
+    """The table as it is printed."""
+    raw = yaml.safe_load(resources.files(__package__).joinpath("published.yaml").read_text("utf-8"))
+    return Published(
+        raw["paper"],
+        raw["table"],
+        raw["world"],
+        raw["of"],
+        tuple(raw["vehicles"]),
+        tuple(raw["routes"]),
+        tuple(PublishedVehicle(row[0], row[1], tuple(row[2:-1]), row[-1]) for row in raw["rows"]),
+        tuple(Claim(**claim) for claim in raw["claims"]),
+    )

@@ -1,0 +1,159 @@
+"""What a course leaves on disk, and in which order it is written.
+
+    DIR/run.json                          identity (compared at every start) and selection (what was asked for last)
+    DIR/lock                              held by the one process that drives into DIR
+    DIR/episodes.jsonl                    one RunRecord a line; the only truth; of two for one run the later counts
+    DIR/tracks/<segment>_run<k>.json      what was planned and driven, for the picture
+    DIR/logs/<segment>_run<k>.jsonl       one line a cycle: what was seen, said, read and sent
+    DIR/bags/<segment>_run<k>.bag         the same as a rosbag, where the library is installed
+    DIR/pictures/<segment>_run<k>.png     top view
+
+Of one run the other files are written first (temporary name, fsync, rename), then its line (append, fsync): a line
+implies its files. A process killed in between leaves files without a line, which the next start replaces, or half a
+line at the end, which it cuts off. run.json and lock are as in a folder of `ad2 drive run`, and so is their code.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path as File
+from typing import Any
+
+from closedloop_plugin.robots.course.watch import AGAIN, End
+from lmms_eval_ad2.errors import DataError
+
+LINES = "episodes.jsonl"
+_NUMBERS = ("completion", "length_m", "driven_m", "time_s")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One run of one segment."""
+
+    segment: str
+    run: int  # 1, 2, ...
+    geometry: str
+    end: str  # watch.End
+    what: str  # in words: which obstacle, which limit
+    completion: float  # percent of the planned path
+    length_m: float
+    driven_m: float
+    time_s: float  # on the vehicle's clock
+    robot: dict[str, Any]
+    agent: dict[str, Any]
+    interpreter: dict[str, Any] | None
+    profile: str
+    transport: str  # local | ros | vehicle
+    seed: int
+    ended: tuple[float, float, float]  # x, y, yaw
+    counts: dict[str, int] = field(default_factory=dict)  # cycles, unparsed, agent_errors, refused frames ...
+    timing: dict[str, float] = field(default_factory=dict)  # median seconds: thinking, cycle
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.segment, self.run
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        return f"{self.segment}_run{self.run}"
+
+    @property
+    def completed(self) -> bool:
+        return self.end == End.COMPLETED
+
+    @property
+    def again(self) -> bool:
+        """Ended by what is no fault of the driver's words."""
+        return self.end in AGAIN
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, line: str) -> RunRecord:
+        """ValueError or TypeError where the line is none."""
+        raw = json.loads(line)
+        if not isinstance(raw, dict):
+            raise TypeError("expected an object")
+        strange = set(raw) - {f.name for f in fields(cls)}
+        if strange:
+            raise ValueError(f"unknown field {min(strange)}")
+        raw["ended"] = tuple(raw.get("ended") or ())
+        record = cls(**raw)
+        End(record.end)
+        for name in _NUMBERS:
+            value = getattr(record, name)
+            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+                raise TypeError(f"{name}: expected a number")
+        if not isinstance(record.segment, str) or not isinstance(record.run, int):
+            raise TypeError("segment, run: expected a text and a whole number")
+        if not isinstance(record.agent, dict) or not isinstance(record.robot, dict):
+            raise TypeError("agent, robot: expected objects")
+        return record
+
+
+class Ledger:
+    """The lines of one folder, which the caller holds the lock of."""
+
+    def __init__(self, folder: File) -> None:
+        self.folder = folder
+        self.file = folder / LINES
+        _cut_torn_line(self.file)
+        self._records = {r.key: r for r in read_records(folder)}
+
+    @property
+    def records(self) -> list[RunRecord]:
+        return list(self._records.values())
+
+    def has(self, segment: str, run: int) -> RunRecord | None:
+        return self._records.get((segment, run))
+
+    def add(self, record: RunRecord) -> None:
+        """One whole line, synced; what a failed write left of it is taken back."""
+        before = self.file.stat().st_size if self.file.exists() else 0
+        try:
+            with self.file.open("ab") as out:
+                out.write((record.to_json() + "\n").encode())
+                out.flush()
+                os.fsync(out.fileno())
+        except OSError:
+            os.truncate(self.file, before)
+            raise
+        self._records[record.key] = record
+
+
+def read_records(folder: File) -> list[RunRecord]:
+    """All whole lines in their order; half a line at the very end is left out. DataError names a bad one."""
+    file = folder / LINES
+    if not file.is_file():
+        return []
+    found = []
+    for row, line in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
+        try:
+            found.append(RunRecord.from_json(line.decode()))
+        except (ValueError, TypeError, RecursionError) as exc:
+            hint = f"({exc}) Remove the line, and the same command drives that run again"
+            raise DataError(file, row, "line", "a run's record", line[:80].decode(errors="replace"), hint) from exc
+    return found
+
+
+def by_course(records: Sequence[RunRecord], order: Sequence[str]) -> list[RunRecord]:
+    """In the course's order of segments, runs of a segment together."""
+    place = {name: i for i, name in enumerate(order)}
+    return sorted(records, key=lambda r: (place.get(r.segment, len(place)), r.segment, r.run))
+
+
+def _cut_torn_line(file: File) -> None:
+    """Drop what follows the last line end: half a line that a kill left."""
+    if not file.exists():
+        return
+    content = file.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(file, whole)

@@ -1,0 +1,85 @@
+"""A course's result as text or Markdown, in the form of the paper's Table 3; the paper's own figures beneath it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from collections.abc import Sequence
+
+from closedloop_plugin.robots.course.published import Published
+from closedloop_plugin.robots.course.records import RunRecord
+from closedloop_plugin.robots.course.table import Course, course
+from lmms_eval_ad2.report import tables
+
+METHOD = (
+    "completed: runs that came to the segment's end, of those that count. completion: share of the planned path before "
+    "a yellow line was crossed, something was hit or the time was up, mean over runs, in percent. Averages are over "
+    "segments, each counted once."
+)
+BESIDE = (
+    "Other routes, other models, real vehicles: to be read beside the table above, never as its rows. n/10 is printed "
+    "so; what was counted is not said."
+)
+
+
+def render(
+    records: Sequence[RunRecord], segments: Sequence[str], paper: Published | None, *, markdown: bool = False
+) -> str:
+    """Who drove what, ours, how the runs ended, the paper's."""
+    asked = [r for r in records if r.segment in segments]
+    found = course(asked, segments)
+    blocks = [_heading(asked), _ours(found, markdown), _ends(asked, markdown)]
+    if paper:
+        blocks.append(_published(paper, markdown))
+    return tables.printable("\n\n".join(block for block in blocks if block)) + "\n"
+
+
+def _heading(records: Sequence[RunRecord]) -> str:
+    if not records:
+        return "nothing driven yet"
+    r = records[0]
+    slow = r.interpreter or {}
+    who = " + ".join(str(name) for name in (r.agent.get("name"), slow.get("name")) if name)
+    return f"{r.robot.get('name')}, {who}, profile {r.profile}, transport {r.transport}"
+
+
+def _ours(found: Course, markdown: bool) -> str:
+    counts = [f"{c.completed}/{c.runs}" if c.runs else tables.NONE for c in found.cells]
+    means = [tables.number(c.completion) for c in found.cells]
+    done, runs = found.completed
+    rows = [
+        ["completed", *counts, f"{done}/{runs} = {100 * done / runs:.0f} %" if runs else tables.NONE],
+        ["completion, %", *means, tables.number(found.completion)],
+    ]
+    return tables.table(["", *(c.segment for c in found.cells), "Average"], rows, markdown)
+
+
+def _ends(records: Sequence[RunRecord], markdown: bool) -> str:
+    """Why runs ended before their time, the commonest first, and what was unread."""
+    lines = [METHOD]
+    early = Counter((r.segment, r.end, r.what) for r in records if not r.completed)
+    for (segment, end, what), n in early.most_common():
+        reason = what if what.startswith(end) else f"{end}: {what}" if what else end
+        count = f", {n} runs" if n > 1 else ""
+        lines.append(f"{segment}: {reason}{count}" + (" (not counted)" if _again(records, segment, end) else ""))
+    for name, title in (("unparsed", "replies could not be read"), ("agent_errors", "answers failed")):
+        n = sum(r.counts.get(name, 0) for r in records)
+        if n:
+            lines.append(f"{n} of {sum(r.counts.get('cycles', 0) for r in records)} {title}")
+    return "\n".join(_line(text, markdown) for text in lines)
+
+
+def _again(records: Sequence[RunRecord], segment: str, end: str) -> bool:
+    return any(r.again for r in records if (r.segment, r.end) == (segment, end))
+
+
+def _published(paper: Published, markdown: bool) -> str:
+    rows = [[r.vehicle, r.agent, *(f"{n}/{paper.of}" for n in r.routes), f"{r.average:g} %"] for r in paper.rows]
+    grid = tables.table(["vehicle", "model", *paper.routes, "Average"], rows, markdown)
+    title = f"{paper.paper}, {paper.table} ({paper.world})"
+    notes = [BESIDE] + [f"{c.where}: '{c.says}'; {c.computed}" for c in paper.contradictions]
+    return "\n".join([title, *([""] if markdown else []), grid, *(_line(note, markdown) for note in notes)])
+
+
+def _line(text: str, markdown: bool) -> str:
+    return f"- {tables.escape(text)}" if markdown else textwrap.fill(f"- {text}", tables.WIDTH, subsequent_indent="  ")

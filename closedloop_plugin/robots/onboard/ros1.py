@@ -1,0 +1,131 @@
+"""A vehicle over ROS 1: rospy, and the packages geometry_msgs, nav_msgs, sensor_msgs and std_msgs."""
+
+import os
+import time
+from typing import Any, Dict, List, Optional, Tuple
+
+import genpy.dynamic
+import roslib.message
+import rospy
+from geometry_msgs.msg import Twist
+from nav_msgs.msg import Odometry
+from sensor_msgs.msg import CompressedImage, Image
+from std_msgs.msg import String
+
+from closedloop_plugin.robots.onboard import ros_messages
+from closedloop_plugin.robots.onboard.io import NotReady, VehicleIO
+from closedloop_plugin.robots.onboard.ros1_master import MasterWatch, ask
+
+_FRAME_AGE_MAX_S = 1.0  # a header's stamp is believed up to here; beyond, its clock is another
+# agilexrobotics/limo_ros, limo_base/msg/LimoStatus.msg; its workspace need not be sourced for us
+LIMO_STATUS = "limo_base/LimoStatus"
+_LIMO_STATUS = """std_msgs/Header header
+uint8 vehicle_state
+uint8 control_mode
+float64 battery_voltage
+uint16 error_code
+uint8 motion_mode
+================================================================================
+MSG: std_msgs/Header
+uint32 seq
+time stamp
+string frame_id
+"""
+
+
+def limo_status() -> Any:
+    """The class of LIMO's status message."""
+    return genpy.dynamic.generate_dynamic(LIMO_STATUS, _LIMO_STATUS)[LIMO_STATUS]
+
+
+class Ros1IO(VehicleIO):
+    """One node. Once a process: rospy cannot be initialised twice."""
+
+    def __init__(self, settings: Dict[str, Any], node: str, sees: bool) -> None:
+        topics = settings["vehicle"]["topics"]
+        self._pictures = ros_messages.Pictures(settings) if sees else None
+        self._odometry, self._status = ros_messages.Latest(), ros_messages.Latest()
+        uri = _reached_master()
+        self._subscribers: List[rospy.Subscriber] = []
+        rospy.init_node(node, disable_signals=True, disable_rosout=True)
+        self._words = settings["vehicle"]["kind"] == "word"
+        # A queue: publishing never waits for a listener that is stuck.
+        self._wheels = rospy.Publisher(topics["cmd"], String if self._words else Twist, queue_size=1)
+        if self._pictures:
+            self._subscribe(topics, self._pictures)
+        self._watch = MasterWatch(uri, rospy.get_name(), self._register, lambda: self.wake())
+
+    def publish(self, actuation: Dict[str, Any]) -> None:
+        if self._words:
+            self._wheels.publish(String(actuation["word"]))
+            return
+        self._wheels.publish(ros_messages.fill(Twist(), actuation["twist"]))
+
+    def latest_frame(self) -> Optional[Tuple[float, bytes, int, int]]:
+        return self._pictures.get() if self._pictures else None
+
+    def camera_heard(self) -> Optional[float]:
+        return self._pictures.heard_at if self._pictures else None
+
+    def odometry(self) -> Optional[Dict[str, float]]:
+        return ros_messages.odometry(self._odometry.get())
+
+    def status(self) -> Optional[Dict[str, Any]]:
+        found = self._status.get()
+        return ros_messages.status(found, found.__slots__ if found else ())
+
+    def fault(self) -> Optional[str]:
+        if rospy.is_shutdown():
+            raise NotReady("ROS has shut this node down (rosnode kill, or another node of its name)")
+        fault = self._watch.fault or (self._pictures and self._pictures.fault)
+        if fault:
+            return fault
+        return None if self._wheels.get_num_connections() else f"nobody listens to {self._wheels.resolved_name}"
+
+    def close(self) -> None:
+        self._watch.close()
+        rospy.signal_shutdown("closed")
+
+    def _subscribe(self, topics: Dict[str, Any], pictures: ros_messages.Pictures) -> None:
+        def on_frame(message: Any) -> None:
+            age_s = rospy.get_time() - message.header.stamp.to_sec()
+            pictures.put(time.monotonic() - (age_s if 0 <= age_s < _FRAME_AGE_MAX_S else 0.0), message)
+            self.wake()
+
+        self._listen(topics["camera"], Image if pictures.raw else CompressedImage, on_frame)
+        if topics["odom"]:
+            self._listen(topics["odom"], Odometry, self._odometry.put)
+        if topics["status"]:
+            kind = roslib.message.get_message_class(topics["status_type"])
+            if kind is None and topics["status_type"] == LIMO_STATUS:
+                kind = limo_status()
+            if kind is None:
+                raise NotReady(f"status type {topics['status_type']}: unknown here; source the workspace that has it")
+            self._listen(topics["status"], kind, self._status.put)
+
+    def _listen(self, topic: str, kind: Any, callback: Any) -> None:
+        # One message, in a buffer that holds a raw picture: the newest, not the oldest of a queue.
+        made = rospy.Subscriber(topic, kind, callback, queue_size=1, buff_size=1 << 22, tcp_nodelay=True)
+        self._subscribers.append(made)
+
+    def _register(self) -> None:
+        """With a master that knows nothing of this node: by the master's own interface, rospy has no call for it."""
+        uri, name, here = rospy.get_master().getUri()[2], rospy.get_name(), rospy.get_node_uri()
+        ask(uri, "registerPublisher", name, self._wheels.resolved_name, self._wheels.type, here)
+        for subscriber in self._subscribers:
+            topic = subscriber.resolved_name
+            code, publishers = ask(uri, "registerSubscriber", name, topic, subscriber.type, here)
+            if code == 1 and isinstance(publishers, list):
+                ask(here, "publisherUpdate", "/master", topic, publishers)  # type: ignore[arg-type]
+
+
+def _reached_master() -> str:
+    """The master's address; rospy.init_node would wait for a missing one for ever."""
+    uri = os.environ.get("ROS_MASTER_URI", "")
+    if not uri:
+        raise NotReady("ROS_MASTER_URI is not set: source the vehicle's workspace first")
+    try:
+        ask(uri, "getPid", "/ad2_onboard")
+    except OSError as exc:
+        raise NotReady(f"no ROS master at {uri} ({exc}): start the vehicle's bringup first") from None
+    return uri

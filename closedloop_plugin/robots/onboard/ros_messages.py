@@ -1,0 +1,88 @@
+"""What ROS 1 and ROS 2 have in common: the fields of their messages. Imports neither."""
+
+import math
+import time
+from typing import Any, Dict, Iterable, Optional, Tuple
+
+from closedloop_plugin.robots.onboard import jpeg
+from closedloop_plugin.robots.onboard.io import LATEST_S, NotReady
+
+
+class Latest:
+    """The newest message of a topic; nothing where it is older than a second."""
+
+    def __init__(self) -> None:
+        self._held: Optional[Tuple[float, Any]] = None
+
+    def put(self, message: Any) -> None:
+        self._held = (time.monotonic(), message)
+
+    def get(self) -> Any:
+        held = self._held
+        return held[1] if held is not None and time.monotonic() - held[0] < LATEST_S else None
+
+
+class Pictures:
+    """The camera's newest message as a JPEG, made when it is asked for, once. `fault`: why there is none."""
+
+    def __init__(self, settings: Dict[str, Any]) -> None:
+        self.raw = settings["vehicle"]["topics"]["camera_type"] == "raw"
+        self.fault: Optional[str] = None
+        self._quality, self._most = settings["jpeg_quality"], settings["frame_max_bytes"]
+        self._pack = jpeg.packer() if self.raw else None
+        self._held: Optional[Tuple[float, Any]] = None
+        self.heard_at: Optional[float] = None
+        self._made: Optional[Tuple[float, bytes, int, int]] = None
+        if self.raw and self._pack is None:
+            raise NotReady("the camera is raw, and neither Pillow nor OpenCV is here: apt-get install python3-pil")
+
+    def put(self, taken: float, message: Any) -> None:
+        self._held, self.heard_at = (taken, message), time.monotonic()
+
+    def get(self) -> Optional[Tuple[float, bytes, int, int]]:
+        held = self._held
+        if held is None or (self._made is not None and self._made[0] == held[0]):
+            return self._made
+        try:
+            self._made, self.fault = (held[0], *self._as_jpeg(held[1])), None
+        except jpeg.BadPicture as exc:
+            self._made, self.fault = None, f"camera: {exc}"
+        return self._made
+
+    def _as_jpeg(self, image: Any) -> Tuple[bytes, int, int]:
+        data = bytes(image.data)
+        if self._pack is not None:
+            width, height = image.width, image.height
+            data = self._pack(width, height, image.step, image.encoding, data, self._quality)
+        else:
+            width, height = jpeg.size(data)
+        if len(data) > self._most:
+            raise jpeg.BadPicture(f"a frame of {len(data)} bytes; frame_max_bytes is {self._most}")
+        return data, width, height
+
+
+def fill(twist: Any, wanted: Dict[str, float]) -> Any:
+    """A geometry_msgs/Twist, with vx, vy (m/s) and wz (rad/s)."""
+    twist.linear.x, twist.linear.y, twist.angular.z = wanted["vx"], wanted["vy"], wanted["wz"]
+    return twist
+
+
+def odometry(message: Any) -> Optional[Dict[str, float]]:
+    """Of a nav_msgs/Odometry: x, y, yaw, v, w; None where there is none, or a value is no number."""
+    if message is None:
+        return None
+    at, turn, moves = message.pose.pose.position, message.pose.pose.orientation, message.twist.twist
+    yaw = math.atan2(2 * (turn.w * turn.z + turn.x * turn.y), 1 - 2 * (turn.y * turn.y + turn.z * turn.z))
+    values = {"x": at.x, "y": at.y, "yaw": yaw, "v": moves.linear.x, "w": moves.angular.z}
+    return values if all(map(math.isfinite, values.values())) else None
+
+
+def status(message: Any, names: Iterable[str]) -> Optional[Dict[str, Any]]:
+    """The numbers of a status message by name, and "mode", which LIMO calls motion_mode."""
+    if message is None:
+        return None
+    values = {name: getattr(message, name, None) for name in names}
+    told: Dict[str, Any] = {k: v for k, v in values.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+    if "motion_mode" in told:
+        told["mode"] = told["motion_mode"]
+    return told

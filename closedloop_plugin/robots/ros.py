@@ -1,0 +1,227 @@
+"""Where ROS 1 is on this machine, and a master of our own. No rospy is imported here.
+
+rospy is on no package index (PyPI's `genpy` is another thing of that name and breaks it); scripts/get_ros.sh fetches
+Debian's. A master runs in a child process: rosmaster patches Python's xmlrpc for its whole process, and hangs for good
+when its port is taken. Everything binds to 127.0.0.1: who can reach a ROS master can drive the vehicle.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+import xmlrpc.client
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from lmms_eval_ad2.errors import Ad2Error, require
+
+VARIABLE = "AD2_ROS_PATH"
+SYSTEM = Path("/opt/ros")
+BELOW = "usr/lib/python3/dist-packages"  # where scripts/get_ros.sh unpacks to
+NEEDS = ("yaml", "pyparsing", "defusedxml")  # what the Debian packages import from elsewhere
+# A whole dist-packages of a system also holds these; before the venv's on the path they would take their place.
+STRANGERS = ("numpy", "yaml", "PIL", "setuptools")
+START_S = 15.0  # for a child to say that it is up; 0.3 s on an idle machine
+HELP = (
+    "`scripts/get_ros.sh DIR` fetches it without root; then set {variable}=DIR (DIR = {default} is found without), "
+    "or `source /opt/ros/*/setup.bash` in this shell"
+)
+
+_MASTER = """
+import sys
+import rosmaster.master
+master = rosmaster.master.Master(int(sys.argv[1]))
+master.start()
+print(master.uri, flush=True)
+sys.stdin.read()  # until whoever started this has gone
+"""
+_LOGGING = """
+version: 1
+disable_existing_loggers: false
+formatters: {plain: {format: "%(name)s: %(message)s"}}
+handlers: {stderr: {class: logging.StreamHandler, formatter: plain, stream: ext://sys.stderr}}
+root: {level: ERROR, handlers: [stderr]}
+"""
+
+
+def find_rospy() -> Path:
+    """The folder to put on a ROS process's path; Ad2Error says where it was looked for and how to get one."""
+    for module in NEEDS:
+        require(module, "ROS 1 imports it")
+    folder = os.environ.get(VARIABLE)
+    if folder:
+        found = _in(Path(folder))
+        if found is None:
+            raise Ad2Error(f"{VARIABLE}={folder}: no rospy there; expected rospy/ or {BELOW}/rospy/: {_help()}")
+        return found
+    loaded = importlib.util.find_spec("rospy")  # after `source setup.bash`
+    places = [Path(loaded.origin).parent.parent] if loaded and loaded.origin else []
+    places += [_default(), *sorted(SYSTEM.glob("*/lib/python3/dist-packages"))]
+    for place in places:
+        if found := _in(place):
+            return found
+    raise Ad2Error(f"rospy (ROS 1) is needed and not found: {_help()}")
+
+
+def _in(place: Path) -> Path | None:
+    """The folder that holds rospy, at `place` or where get_ros.sh puts it below; Ad2Error where it holds too much."""
+    found = next((p for p in (place / BELOW, place) if (p / "rospy/__init__.py").is_file()), None)
+    strange = [name for name in STRANGERS if found and (found / name).exists()]
+    if strange:
+        raise Ad2Error(
+            f"{found} holds rospy, but also {', '.join(strange)}, which would take the place of this environment's "
+            f"own: {_help()}"
+        )
+    return found
+
+
+def _default() -> Path:
+    return Path(sys.prefix) / "ros"
+
+
+def _help() -> str:
+    return HELP.format(variable=VARIABLE, default=_default())
+
+
+def master_pid(uri: str, timeout_s: float = 2.0) -> int | None:
+    """The process of the master at `uri`, or None: nobody answers. To be asked before rospy's init_node, which waits
+    for a master for ever."""
+    try:
+        answer: Any = xmlrpc.client.ServerProxy(uri, transport=_Transport(timeout_s)).getPid("/ad2")
+        code, _, pid = answer
+    except (OSError, HTTPException, xmlrpc.client.Error, ValueError, TypeError):
+        return None
+    return int(pid) if code == 1 and isinstance(pid, int) else None
+
+
+class _Transport(xmlrpc.client.Transport):
+    def __init__(self, timeout_s: float) -> None:
+        super().__init__()
+        self._timeout_s = timeout_s
+
+    def make_connection(self, host: Any) -> HTTPConnection:
+        return HTTPConnection(str(host), timeout=self._timeout_s)
+
+
+class Child:
+    """A process of ours that says one line when it is up, and ends when its standard input does: so it never outlives
+    us, however we end."""
+
+    def __init__(self, name: str, words: list[str], env: dict[str, str], timeout_s: float = START_S) -> None:
+        self.name = name
+        # A session of its own: a terminal's Ctrl-C is ours to answer, not the child's.
+        self.process = subprocess.Popen(
+            words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            self.said = self._first_line(timeout_s)
+        except BaseException:
+            self.close()
+            raise
+
+    def _first_line(self, timeout_s: float) -> str:
+        out, deadline, line = self.process.stdout, time.monotonic() + timeout_s, b""
+        assert out is not None
+        while not line.endswith(b"\n"):
+            ready, _, _ = select.select([out], [], [], max(0.0, deadline - time.monotonic()))
+            piece = os.read(out.fileno(), 4096) if ready else b""
+            if not ready:
+                raise Ad2Error(f"{self.name} was not up after {timeout_s:.0f} s (is its port taken? see its messages)")
+            if not piece:
+                raise Ad2Error(
+                    f"{self.name} ended while it started, code {self.process.wait()}: see its messages above"
+                )
+            line += piece
+        return line.decode("utf-8", "replace").strip()
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        """At once, as a fault would: nothing is said to anybody."""
+        self.process.kill()
+        self.close()
+
+    def close(self, grace_s: float = 3.0) -> None:
+        """Asks it to end by closing its input; SIGKILL after `grace_s`."""
+        _shut(self.process.stdin)
+        try:
+            self.process.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        _shut(self.process.stdout)
+
+
+def _shut(pipe: IO[bytes] | None) -> None:
+    if pipe is not None:
+        pipe.close()
+
+
+class Master:
+    """A ROS master of our own. `env()` is the environment of whoever shall know it. Port 0: any free one."""
+
+    def __init__(self, port: int = 0, timeout_s: float = START_S) -> None:
+        self._path = find_rospy()
+        self._home = tempfile.TemporaryDirectory(prefix="ad2_ros_")
+        (Path(self._home.name) / "logging.yaml").write_text(_LOGGING, "utf-8")
+        self._timeout_s = timeout_s
+        self.uri = ""
+        try:
+            self._child = self._start(port)
+        except BaseException:
+            self._home.cleanup()
+            raise
+        self.port = int(self.uri.rstrip("/").rpartition(":")[2])
+
+    def _start(self, port: int) -> Child:
+        child = Child("rosmaster", [sys.executable, "-c", _MASTER, str(port)], self.env(), self._timeout_s)
+        if not child.said.startswith("http://"):
+            child.close()
+            raise Ad2Error(f"rosmaster did not start on port {port}: {child.said}")
+        self.uri = child.said
+        return child
+
+    def env(self) -> dict[str, str]:
+        """This process's environment, with ROS in it. init_node sets up logging by a file: ours lets errors through."""
+        env = {k: v for k, v in os.environ.items() if k not in ("ROS_HOSTNAME", "ROS_IPV6", "ROS_NAMESPACE")}
+        rest = env.get("PYTHONPATH")
+        return env | {
+            "PYTHONPATH": f"{self._path}{os.pathsep}{rest}" if rest else str(self._path),
+            "ROS_MASTER_URI": self.uri or "http://127.0.0.1:11311/",
+            "ROS_IP": "127.0.0.1",
+            "ROS_HOME": self._home.name,
+            "ROS_LOG_DIR": self._home.name,
+            "ROS_PYTHON_LOG_CONFIG_FILE": str(Path(self._home.name) / "logging.yaml"),
+        }
+
+    @property
+    def alive(self) -> bool:
+        return self._child.alive
+
+    def kill(self) -> None:
+        """Ends it at once, as a fault would."""
+        self._child.kill()
+
+    def restart(self) -> None:
+        """At the same address, knowing nobody: nodes that were connected stay so among themselves."""
+        self._child.close()
+        self._child = self._start(self.port)
+
+    def close(self) -> None:
+        self._child.close()
+        self._home.cleanup()
+
+    def __enter__(self) -> Master:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,226 @@
+"""The sandbox as a ROS 1 node: to whoever drives, it is the vehicle. `python -m closedloop_plugin.robots.sandbox.node`.
+
+Speaks the topics of a robot's file, and these of its own: /ad2/truth (nav_msgs/Odometry, on the floor), /ad2/event
+(std_msgs/String, JSON of scene.Event), /ad2/place (geometry_msgs/Pose2D: put the vehicle there), /ad2/camera
+(std_msgs/Bool: false stalls the camera). Runs in real time on the monotonic clock, until its standard input ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import sys
+import threading
+import time
+from dataclasses import asdict
+from functools import cache
+from typing import Any
+
+from closedloop_plugin.robots.ros import master_pid
+from closedloop_plugin.robots.sandbox.process import READY
+from closedloop_plugin.robots.sandbox.scene import Scene
+from closedloop_plugin.robots.vehicles.base import Twist, Vehicle, Word
+from closedloop_plugin.robots.vehicles.read import find_robot
+from lmms_eval_ad2.errors import Ad2Error, require
+
+STEP_S = 0.01
+ODOMETRY_STEPS, STATUS_STEPS = 2, 10  # odometry at 50 Hz as LIMO's driver, status at 10 Hz
+CAMERA_S = 0.05
+LATE_S = 0.5  # so long asleep, and the missed time is let go instead of driven at once
+# limo_base/msg/LimoStatus.msg of agilexrobotics/limo_ros; md5 89a12362fe9a1bc68d82a887b7cca0f7.
+STATUS_TYPE, STATUS_MD5 = "limo_base/LimoStatus", "89a12362fe9a1bc68d82a887b7cca0f7"
+STATUS_TEXT = (
+    "Header header\nuint8 vehicle_state\nuint8 control_mode\nfloat64 battery_voltage\nuint16 error_code\n"
+    f"uint8 motion_mode\n{'=' * 80}\nMSG: std_msgs/Header\nuint32 seq\ntime stamp\nstring frame_id\n"
+)
+
+
+class Node:
+    """One vehicle on the ROS graph. `run` is the clock; rospy's own threads bring commands."""
+
+    def __init__(self, vehicle: Vehicle, mode: int | None) -> None:
+        self.rospy: Any = require("rospy", "the sandbox's node")
+        self.vehicle, self.mode = vehicle, mode
+        self.scene = Scene(vehicle)
+        self._lock = threading.Lock()
+        self._camera_on = True
+        self._ended = threading.Event()
+        self._advertise()
+
+    def _advertise(self) -> None:
+        from geometry_msgs.msg import Pose2D
+        from geometry_msgs.msg import Twist as TwistMessage
+        from nav_msgs.msg import Odometry
+        from sensor_msgs.msg import CompressedImage, Image
+        from std_msgs.msg import Bool, String
+
+        topics, publisher, subscriber = self.vehicle.topics, self.rospy.Publisher, self.rospy.Subscriber
+        self._message = {"odom": Odometry, "text": String, "jpeg": CompressedImage, "raw": Image}
+        self._odom = publisher(topics.odom, Odometry, queue_size=5) if topics.odom else None
+        self._status = publisher(topics.status, _status_type(), queue_size=5) if topics.status else None
+        self._truth = publisher("/ad2/truth", Odometry, queue_size=5)
+        self._events = publisher("/ad2/event", String, queue_size=100, latch=True)
+        image = CompressedImage if topics.camera_type == "compressed" else Image
+        self._image = publisher(topics.camera, image, queue_size=1)
+        if self.vehicle.kind == "word":
+            subscriber(topics.cmd, String, lambda m: self._obey(Word(m.data)), queue_size=5)
+        else:
+            subscriber(topics.cmd, TwistMessage, lambda m: self._obey(_twist(m)), queue_size=5)
+        subscriber("/ad2/place", Pose2D, lambda m: self._place(m.x, m.y, m.theta), queue_size=5)
+        subscriber("/ad2/camera", Bool, self._switch_camera, queue_size=5)
+
+    def run(self) -> None:
+        """Until `end`, or the node is shut down."""
+        camera = threading.Thread(target=self._film, daemon=True)
+        camera.start()
+        due, count = time.monotonic(), 0
+        while not self._ended.is_set() and not self.rospy.is_shutdown():
+            with self._lock:
+                events = self.scene.step(STEP_S)
+            for event in events:
+                self._tell(asdict(event))
+            count += 1
+            if count % ODOMETRY_STEPS == 0:
+                self._publish_motion()
+            if self._status and count % STATUS_STEPS == 0:
+                self._send(self._status, self._state())
+            due += STEP_S
+            late = time.monotonic() - due
+            if late > LATE_S:
+                due += late
+            self._ended.wait(max(0.0, -late))
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _obey(self, actuation: Twist | Word) -> None:
+        with self._lock:
+            self.scene.command(actuation)
+
+    def _place(self, x: float, y: float, yaw: float) -> None:
+        if not all(map(math.isfinite, (x, y, yaw))):
+            return
+        with self._lock:
+            events = self.scene.place(x, y, yaw)
+        for event in events:
+            self._tell(asdict(event))
+
+    def _switch_camera(self, message: Any) -> None:
+        self._camera_on = bool(message.data)
+
+    def _tell(self, event: dict[str, Any]) -> None:
+        self._send(self._events, self._message["text"](json.dumps(event)))
+
+    def _publish_motion(self) -> None:
+        with self._lock:
+            body = self.scene.body
+            truth, odometry = (*body.pose, body.vx, body.wz), body.odometry()
+        now = self.rospy.Time.now()
+        self._send(self._truth, self._odometry("ad2_floor", now, *truth))
+        if self._odom:
+            self._send(self._odom, self._odometry("odom", now, *odometry.values()))
+
+    def _odometry(self, frame: str, now: Any, x: float, y: float, yaw: float, v: float, w: float) -> Any:
+        message = self._message["odom"]()
+        message.header.stamp, message.header.frame_id, message.child_frame_id = now, frame, "base_link"
+        place, turn = message.pose.pose.position, message.pose.pose.orientation
+        place.x, place.y = x, y
+        turn.z, turn.w = math.sin(yaw / 2), math.cos(yaw / 2)
+        message.twist.twist.linear.x, message.twist.twist.angular.z = v, w
+        return message
+
+    def _state(self) -> Any:
+        message = _status_type()()
+        message.header.stamp = self.rospy.Time.now()
+        message.control_mode, message.battery_voltage = 1, 12.0  # commanded by ROS, charged
+        message.motion_mode = self.mode or 0
+        return message
+
+    def _film(self) -> None:
+        """20 frames a second, in a thread of their own: drawing one takes longer than a step may."""
+        due = time.monotonic()
+        while not self._ended.wait(max(0.0, due - time.monotonic())):
+            due = max(due + CAMERA_S, time.monotonic())
+            if not self._camera_on:
+                continue
+            with self._lock:
+                pose = self.scene.body.pose
+            stamp = self.rospy.Time.now()
+            raw = self.vehicle.topics.camera_type == "raw"
+            self._send(self._image, self._raw(stamp, pose) if raw else self._jpeg(stamp, pose))
+
+    def _send(self, publisher: Any, message: Any) -> None:
+        try:
+            publisher.publish(message)
+        except self.rospy.ROSException:  # a publisher that was closed under us: the node is being shut down
+            self.end()
+
+    def _jpeg(self, stamp: Any, pose: tuple[float, float, float]) -> Any:
+        message = self._message["jpeg"]()
+        message.header.stamp, message.header.frame_id = stamp, "camera"
+        message.format, message.data = "jpeg", self.scene.jpeg(pose)
+        return message
+
+    def _raw(self, stamp: Any, pose: tuple[float, float, float]) -> Any:
+        picture = self.scene.picture(pose)
+        message = self._message["raw"]()
+        message.header.stamp, message.header.frame_id = stamp, "camera"
+        message.height, message.width, _ = picture.shape
+        message.encoding, message.step, message.data = "rgb8", picture.strides[0], picture.tobytes()
+        return message
+
+
+def _twist(message: Any) -> Twist:
+    """Whatever numbers arrive, also none: a driver checks as little."""
+    return Twist(message.linear.x, message.linear.y, message.angular.z)
+
+
+@cache
+def _status_type() -> Any:
+    """limo_base/LimoStatus, which is in no Debian package: made from its text, as rosbag does it."""
+    from genpy.dynamic import generate_dynamic
+
+    made = generate_dynamic(STATUS_TYPE, STATUS_TEXT)[STATUS_TYPE]
+    assert made._md5sum == STATUS_MD5
+    return made
+
+
+def _end_with_stdin(node: Node) -> None:
+    """Whoever started this holds the other end, and lets go of it however they end."""
+    sys.stdin.buffer.read()
+    node.end()
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="a simulated vehicle on the sandbox's floor, as a ROS 1 node")
+    parser.add_argument("--robot", default="sandbox", help="a robot's file, or the name of one in configs/robots")
+    parser.add_argument("--mode", type=int, help="the mode that its status shows, instead of the robot's own")
+    args = parser.parse_args(argv)
+    try:
+        return _main(args)
+    except Ad2Error as exc:
+        print(exc, file=sys.stderr)
+        return 2
+
+
+def _main(args: argparse.Namespace) -> int:
+    vehicle = find_robot(args.robot).vehicle
+    if vehicle.ros != 1:
+        raise Ad2Error(f"{vehicle.name} speaks ROS {vehicle.ros}; the sandbox is a ROS 1 node: take another --robot")
+    uri = os.environ.get("ROS_MASTER_URI", "")
+    if not uri or master_pid(uri) is None:
+        raise Ad2Error(f"no ROS master answers at {uri or 'ROS_MASTER_URI (not set)'}: `ad2 robot sandbox` starts one")
+    rospy: Any = require("rospy", "the sandbox's node")
+    rospy.init_node("ad2_sandbox", disable_signals=True, disable_rosout=True)
+    node = Node(vehicle, vehicle.mode if args.mode is None else args.mode)
+    threading.Thread(target=_end_with_stdin, args=(node,), daemon=True).start()
+    print(READY, flush=True)
+    node.run()
+    rospy.signal_shutdown("the sandbox ends")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,24 @@
+"""The sandbox's node as a child of ours."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from closedloop_plugin.robots.ros import START_S, Child, Master
+from lmms_eval_ad2.errors import Ad2Error
+
+MODULE = "closedloop_plugin.robots.sandbox.node"
+READY = "ready"
+
+
+class SandboxNode(Child):
+    """`robot`: a file, or a name in configs/robots. `mode`: what its status shows, instead of the robot's own."""
+
+    def __init__(self, master: Master, robot: str | Path, mode: int | None = None, timeout_s: float = START_S) -> None:
+        words = [sys.executable, "-m", MODULE, "--robot", str(robot)]
+        words += [] if mode is None else ["--mode", str(mode)]
+        super().__init__("the sandbox's node", words, master.env(), timeout_s)
+        if self.said != READY:
+            self.close()
+            raise Ad2Error(f"the sandbox's node said {self.said!r} instead of {READY!r}")

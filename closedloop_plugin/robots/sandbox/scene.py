@@ -1,0 +1,88 @@
+"""A vehicle on the floor: what it runs into, and what is said about it. No ROS, no clock of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from closedloop_plugin.robots.sandbox.body import Body, Pose
+from closedloop_plugin.robots.sandbox.camera import FloorCamera, View
+from closedloop_plugin.robots.sandbox.track import Track, sandbox
+from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
+
+# By platform, all estimated. JetBot's lens has 160 degrees with much distortion: here it is a pinhole with less.
+VIEWS = {
+    "limo": View(ahead=0.10, up=0.18, fov=68.0),
+    "jetbot_pro": View(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
+    "jetbot_words": View(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
+    "jetbot_wheels": View(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
+}
+PLACED, WALL = "placed", "hit wall"
+
+
+@dataclass(frozen=True)
+class Event:
+    """`what`: placed, or how the vehicle stands from now on: inside, crossed line, hit obstacle:NAME, hit wall."""
+
+    t: float  # s of the scene
+    what: str
+    x: float
+    y: float
+    yaw: float
+
+
+class Scene:
+    """`step` moves the vehicle and says what has changed. Obstacles and walls stop it; lines are only noticed."""
+
+    def __init__(self, vehicle: Vehicle, track: Track | None = None) -> None:
+        self.track = track or sandbox()
+        self.body = Body(vehicle)
+        self.t = 0.0
+        self.verdict = ""
+        self.body.place(*self.track.segments[0].start)
+
+    def place(self, x: float, y: float, yaw: float) -> list[Event]:
+        self.body.place(x, y, yaw)
+        self.verdict = ""
+        return [self._event(PLACED), *self._judged(self._verdict())]
+
+    def command(self, actuation: Actuation) -> None:
+        self.body.command(actuation)
+
+    def step(self, dt: float) -> list[Event]:
+        before = self.body.pose
+        self.body.step(dt)
+        self.t += dt
+        verdict = self._verdict()
+        if verdict.startswith("hit"):
+            self.body.block(before)
+        return self._judged(verdict)
+
+    def jpeg(self, pose: Pose | None = None, quality: int = 80) -> bytes:
+        """What the camera sees from here, or from `pose`."""
+        return self._camera.jpeg(*(pose or self.body.pose), quality=quality)
+
+    def picture(self, pose: Pose | None = None) -> np.ndarray:
+        """The same as (height, width, 3) uint8 RGB."""
+        return self._camera.picture(*(pose or self.body.pose))
+
+    @cached_property
+    def _camera(self) -> FloorCamera:
+        return FloorCamera(self.track, VIEWS[self.body.vehicle.platform])
+
+    def _verdict(self) -> str:
+        pose, footprint = self.body.pose, self.body.footprint
+        if not self.track.on_floor(*pose, footprint):
+            return WALL
+        return self.track.contains(*pose, footprint)
+
+    def _judged(self, verdict: str) -> list[Event]:
+        if verdict == self.verdict:
+            return []
+        self.verdict = verdict
+        return [self._event(verdict)]
+
+    def _event(self, what: str) -> Event:
+        return Event(self.t, what, *self.body.pose)

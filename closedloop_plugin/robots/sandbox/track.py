@@ -1,0 +1,230 @@
+"""The sandbox's floor: a closed lane between yellow lines on 4 x 3 m, ten route segments, obstacles.
+
+Frame: metres from the floor's lower left corner, x right, y up, yaw in radians counter-clockwise; driven
+counter-clockwise. The paper shows its own sandbox in one picture and gives no drawing: the number of segments is the
+paper's, size and geometry are ours. No bend is tighter than 0.58 m, where LIMO's Ackermann mode can turn at 0.46 m: a
+driver has something left to correct with.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from closedloop_plugin.frames import wrap
+from closedloop_plugin.path import Path
+
+SIZE = (4.0, 3.0)  # m
+HALF_WIDTH = 0.22  # m, from the middle of the lane to the middle of a yellow line
+LINE_WIDTH = 0.03  # m
+STEP = 0.01  # m between the points of a path
+Corners = np.ndarray  # (n, 2), a convex polygon
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """A vehicle on the floor, m. `ahead`: its middle is that far ahead of the point that its pose speaks of."""
+
+    length: float
+    width: float
+    ahead: float = 0.0
+
+    @property
+    def reach(self) -> float:
+        """From the pose's point to the farthest corner."""
+        return math.hypot(abs(self.ahead) + self.length / 2, self.width / 2)
+
+    def corners(self, x: float, y: float, yaw: float) -> Corners:
+        c, s = math.cos(yaw), math.sin(yaw)
+        return _box(x + self.ahead * c, y + self.ahead * s, yaw, self.length, self.width)
+
+
+@dataclass(frozen=True)
+class Box:
+    """An obstacle: (x, y) is the middle of its foot, metres; colour RGB."""
+
+    name: str
+    x: float
+    y: float
+    yaw: float
+    length: float
+    width: float
+    height: float
+    colour: tuple[int, int, int]
+
+    @property
+    def corners(self) -> Corners:
+        return _box(self.x, self.y, self.yaw, self.length, self.width)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A piece of the lap that is driven and scored by itself. `start`: where the vehicle is placed, x, y, yaw."""
+
+    name: str
+    geometry: str
+    path: Path
+    start: tuple[float, float, float]
+
+
+class Track:
+    """One floor. `lap`: the middle of the lane, once round; `left`, `right`: its yellow lines, closed (n, 2)."""
+
+    size = SIZE
+    half_width = HALF_WIDTH
+
+    def __init__(self, lap: Path, cuts: list[tuple[float, str]], obstacles: tuple[Box, ...]) -> None:
+        """`cuts`: where each segment ends, metres along the lap, and its geometry in words."""
+        self.lap, self.obstacles = lap, obstacles
+        side = HALF_WIDTH * np.column_stack([-np.sin(lap.yaw), np.cos(lap.yaw)])
+        self.left, self.right = lap.xy + side, lap.xy - side
+        starts = [0.0, *(s for s, _ in cuts[:-1])]
+        self.segments = tuple(
+            _segment(f"route{i}", geometry, lap, a, b)
+            for i, (a, (b, geometry)) in enumerate(zip(starts, cuts, strict=True), 1)
+        )
+
+    def segment(self, name: str) -> Segment:
+        """KeyError where there is none of that name."""
+        return {s.name: s for s in self.segments}[name]
+
+    def contains(self, x: float, y: float, yaw: float, vehicle: Footprint) -> str:
+        """ "inside", "hit obstacle:NAME", or "crossed line": any part of the footprint is on a line or beyond it."""
+        corners = vehicle.corners(x, y, yaw)
+        for box in self.obstacles:
+            near = math.dist((x, y), (box.x, box.y)) < vehicle.reach + math.hypot(box.length, box.width) / 2
+            if near and _overlap(corners, box.corners):
+                return f"hit obstacle:{box.name}"
+        middle = corners.mean(axis=0)
+        aside = float(np.hypot(*(self.lap.xy - middle).T).min())
+        if aside >= HALF_WIDTH or _touches(corners, self.left) or _touches(corners, self.right):
+            return "crossed line"
+        return "inside"
+
+    def on_floor(self, x: float, y: float, yaw: float, vehicle: Footprint) -> bool:
+        """Within the sandbox's walls."""
+        corners = vehicle.corners(x, y, yaw)
+        return bool((corners > 0.0).all() and (corners < SIZE).all())
+
+
+@cache
+def sandbox() -> Track:
+    """The track that `--course sandbox` means."""
+    lap, arcs = _rounded(_OUTLINE)
+    return Track(lap, _cuts(arcs), _obstacles(lap, arcs))
+
+
+# Corners of the lane's middle and the radius that rounds each, m. The lap begins where the last arc ends.
+_OUTLINE = (
+    (0.34, 0.32, 0.60),
+    (1.75, 0.32, 1.50),
+    (2.75, 0.72, 1.50),
+    (3.66, 0.72, 0.62),
+    (3.66, 2.68, 0.62),
+    (2.69, 2.68, 0.58),
+    (2.35, 2.08, 0.58),
+    (1.65, 2.08, 0.58),
+    (1.31, 2.68, 0.58),
+    (0.34, 2.68, 0.61),
+)
+
+
+def _cuts(arcs: list[tuple[float, float]]) -> list[tuple[float, str]]:
+    """`arcs`: where the arc of each corner begins and ends, metres along the lap."""
+    return [
+        (arcs[0][0], "straight"),
+        (arcs[0][1], "sharp left bend"),
+        (arcs[1][1], "gentle left bend"),
+        (arcs[2][1], "gentle right bend"),
+        (arcs[3][1], "left bend"),
+        (arcs[4][0], "straight through a narrowing"),
+        (arcs[4][1], "left bend past an obstacle"),
+        (sum(arcs[6]) / 2, "S bend, left then right"),
+        (arcs[7][1], "sharp right bend"),
+        (arcs[9][1], "long left bend"),
+    ]
+
+
+def _obstacles(lap: Path, arcs: list[tuple[float, float]]) -> tuple[Box, ...]:
+    """Two cones stand on the lines and leave 0.34 m; a box stands 2 cm outside the line; a house in the middle."""
+    narrow, bend = (arcs[3][1] + arcs[4][0]) / 2, sum(arcs[4]) / 2
+    return (
+        Box("left cone", *lap.pose(narrow, HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
+        Box("right cone", *lap.pose(narrow, -HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
+        Box("box", *lap.pose(bend, -HALF_WIDTH - 0.13), 0.26, 0.22, 0.20, (176, 58, 60)),
+        Box("house", 1.35, 1.25, 0.2, 0.60, 0.40, 0.30, (92, 122, 158)),
+    )
+
+
+def _rounded(outline: tuple[tuple[float, float, float], ...]) -> tuple[Path, list[tuple[float, float]]]:
+    """The closed line through rounded corners, from the end of the last arc on, and each arc's begin and end in m."""
+    points: list[np.ndarray] = []
+    arcs: list[tuple[float, float]] = []
+    at, s = _arc(outline, len(outline) - 1)[-1], 0.0
+    points.append(at)
+    for i in range(len(outline)):
+        arc = _arc(outline, i)
+        begin = s + math.dist(at, arc[0])
+        s = begin + float(np.hypot(*np.diff(arc, axis=0).T).sum())
+        arcs.append((begin, s))
+        points += list(arc)
+        at = arc[-1]
+    return Path(np.array(points), STEP), arcs
+
+
+def _arc(outline: tuple[tuple[float, float, float], ...], i: int) -> np.ndarray:
+    """Points 2 mm apart along the arc that rounds corner i."""
+    before, (x, y, radius), after = outline[i - 1], outline[i], outline[(i + 1) % len(outline)]
+    start = math.atan2(y - before[1], x - before[0])
+    turn = wrap(math.atan2(after[1] - y, after[0] - x) - start)
+    lead = radius * math.tan(abs(turn) / 2)
+    side = math.copysign(radius, turn)
+    x, y = x - lead * math.cos(start), y - lead * math.sin(start)
+    yaw = start + np.linspace(0.0, turn, max(2, math.ceil(radius * abs(turn) / 0.002)))
+    return np.column_stack([x + side * (np.sin(yaw) - math.sin(start)), y - side * (np.cos(yaw) - math.cos(start))])
+
+
+def _segment(name: str, geometry: str, lap: Path, begin: float, end: float) -> Segment:
+    count = max(2, math.ceil((end - begin) / STEP))
+    path = Path([lap.pose(float(s))[:2] for s in np.linspace(begin, end, count)], STEP)
+    return Segment(name, geometry, path, path.pose(0.0))
+
+
+def _box(x: float, y: float, yaw: float, length: float, width: float) -> Corners:
+    """Its corners counter-clockwise from the front left."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    local = np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * (length / 2, width / 2)
+    return local @ np.array([(c, s), (-s, c)]) + (x, y)
+
+
+def _overlap(a: Corners, b: Corners) -> bool:
+    """Two convex polygons share a point: no edge of either separates them."""
+    for edges in (a, b):
+        along = np.roll(edges, -1, axis=0) - edges
+        for normal in np.column_stack([-along[:, 1], along[:, 0]]):
+            p, q = a @ normal, b @ normal
+            if p.max() < q.min() or q.max() < p.min():
+                return False
+    return True
+
+
+def _touches(polygon: Corners, line: np.ndarray) -> bool:
+    """A side of the polygon meets a piece of the line. Only pieces within the polygon's reach are looked at."""
+    middle = polygon.mean(axis=0)
+    reach = float(np.hypot(*(polygon - middle).T).max()) + 2 * STEP
+    near = np.flatnonzero(np.hypot(*(line[:-1] - middle).T) < reach)
+    if not len(near):
+        return False
+    a, b = line[near][None], line[near + 1][None]
+    p, q = polygon[:, None], np.roll(polygon, -1, axis=0)[:, None]
+    apart = (_side(a, b, p) * _side(a, b, q) > 0) | (_side(p, q, a) * _side(p, q, b) > 0)
+    return not bool(apart.all())
+
+
+def _side(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Above 0 where p is to the left of a -> b."""
+    along, to = b - a, p - a
+    return np.asarray(along[..., 0] * to[..., 1] - along[..., 1] * to[..., 0])

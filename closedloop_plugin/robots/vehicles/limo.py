@@ -1,0 +1,46 @@
+"""LIMO (AgileX), ROS 1: four ways of moving behind one /cmd_vel; the mode is set on the vehicle itself, with two pins.
+
+Figures: agilexrobotics/limo_ros, limo_base/include/limo_driver.h (wheelbase 0.2 m, track 0.172 m, inner wheel 28
+degrees, modes 0 four-wheel differential and tracked, 1 Ackermann, 2 Mecanum); limo_bringup/param (0.5 to 0.6 m/s,
+1.0 rad/s, 2.5 m/s2); the maker's manual (1 m/s without load, 322 x 220 mm; its turning radius of 0.4 m needs more
+than the driver's 28 degrees). The node has no time-out.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from closedloop_plugin.robots.vehicles.base import Calibration, Limits, Topics, Vehicle
+from closedloop_plugin.robots.vehicles.convert import WHEELBASE, ackermann, differential
+
+TRACK = 0.172  # m
+INNER = math.radians(28)  # rad, at the inner front wheel's stop
+# m, of the middle of the rear axle: 0.462, where the middle of the front axle would be turned by 23.4 degrees.
+TURNING_RADIUS = WHEELBASE / math.tan(INNER) + TRACK / 2
+DIFFERENTIAL, ACKERMANN, MECANUM = 0, 1, 2
+SCALE = 14.0  # wheelbase 0.2 m -> 2.8 m
+
+_CEILING = Limits(speed=1.0, yaw_rate=1.0, accel=2.5)
+# 0.4 m/s is 20 km/h of a car. With the profile's throttle ceiling of 0.75 it is 0.3 m/s, or 4.2 m/s of a car, which
+# stays under the profile's 5 m/s.
+_LIMITS = replace(_CEILING, speed=0.4)
+_TOPICS = Topics("/cmd_vel", "/camera/rgb/image_raw/compressed", "compressed", "/odom", "/limo_status",
+                 "limo_base/LimoStatus")  # fmt: skip
+_DIFFERENTIAL = Vehicle(
+    "limo-differential", "limo", _LIMITS, _CEILING, Calibration(), differential, _TOPICS, DIFFERENTIAL, None,
+    WHEELBASE, TRACK, math.hypot(0.322, 0.220) / 2, SCALE, ros=1,
+)  # fmt: skip
+LIMOS = (
+    _DIFFERENTIAL,
+    replace(
+        _DIFFERENTIAL,
+        name="limo-ackermann",
+        convert=ackermann,
+        limits=replace(_LIMITS, turning_radius=TURNING_RADIUS),
+        ceiling=replace(_CEILING, turning_radius=TURNING_RADIUS),
+        mode=ACKERMANN,
+    ),
+    replace(_DIFFERENTIAL, name="limo-tracked"),  # tracks slip sideways: measure its yaw_gain
+    replace(_DIFFERENTIAL, name="limo-mecanum", mode=MECANUM),
+)

@@ -1,0 +1,52 @@
+"""`ad2 robot`: real vehicles, and the simulated one. Each part is a module of its own, cli/robot_<part>.py."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from closedloop_plugin.robots.vehicles.read import Robot
+
+PARTS = ("plan", "run", "stop", "deploy", "sandbox", "console")
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser("robot", help="drive ROS vehicles: the planner, the client on board, the emergency stop")
+    parts = p.add_subparsers(dest="part", metavar="PART", required=True)
+    for name in PARTS:
+        importlib.import_module(f"lmms_eval_ad2.cli.robot_{name}").register(parts)
+
+
+def add_robot(parser: Any) -> None:
+    parser.add_argument(
+        "--robot", required=True, metavar="NAME|FILE", help="of configs/robots, or a YAML file of your own"
+    )
+
+
+def robot_of(text: str) -> Robot:
+    from closedloop_plugin.robots.vehicles.read import find_robot
+
+    return find_robot(text)
+
+
+def home() -> Path:
+    """Where tokens lie and planners can be reached: a folder of the user's alone."""
+    from closedloop_plugin.suites import data_home
+
+    folder = data_home() / "robots"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    folder.chmod(0o700)
+    return folder
+
+
+def token_file(robot: Robot) -> Path:
+    return home() / f"{robot.name}.token"
+
+
+def hotline_of(robot: Robot) -> Path:
+    from closedloop_plugin.robots.hotline import place
+
+    return place(home(), robot.name)

@@ -1,0 +1,37 @@
+"""`ad2 robot stop`: the emergency stop, and its release."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from lmms_eval_ad2.cli.robot import add_robot, hotline_of, robot_of
+
+EPILOG = """The stop goes through the running planner; where none answers, or the vehicle does not say within half a
+second that it stands, by ssh straight to the vehicle. It holds until it is released, whoever connects meanwhile; one
+that was set on the vehicle itself is released there: --release --on-board.
+
+exit code: 0 the vehicle has confirmed it, 1 it has not: switch it off"""
+
+
+def register(parts: Any) -> None:
+    cmd = parts.add_parser(
+        "stop", help="emergency stop", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add_robot(cmd)
+    cmd.add_argument("--reason", default="ad2 robot stop", help="stands in the logs")
+    cmd.add_argument("--on-board", action="store_true", help="straight to the vehicle, not through the planner")
+    cmd.add_argument("--release", action="store_true", help="undo the stop")
+    cmd.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from closedloop_plugin.robots import emergency
+
+    robot = robot_of(args.robot)
+    if args.release:
+        done = emergency.release(robot, hotline_of(robot), args.on_board)
+    else:
+        done = emergency.stop(robot, hotline_of(robot), args.reason, args.on_board)
+    print(done.told)
+    return 0 if done.sure else 1

@@ -1,0 +1,84 @@
+"""Checks this project against a CARLA server in about ten minutes, and prints a report to send back (docs/carla.md).
+
+    scripts/verify_carla.sh [host:port] [--out DIR] [--town NAME] [--quick]
+
+Every step is PASS, FAIL or SKIP with its seconds and a finding; it goes on after a failure. The server is driven in and
+changes its town: nobody else should use it meanwhile. Everything is written into --out, nothing elsewhere. The report
+names no host, user or folder of yours. Exit code: 0 nothing failed, 1 something did, 2 no server answers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from verify_carla_check import Check, shown
+from verify_carla_steps import STEPS
+
+ISSUES = "an issue of the project (title: CARLA report)"
+
+
+def report(check: Check, seconds: float) -> str:
+    counts = {word: sum(line[0] == word for line in check.lines) for word in ("PASS", "FAIL", "SKIP")}
+    out = [
+        f"CARLA report, {time.strftime('%Y-%m-%d')}, {seconds / 60:.1f} minutes" + (", --quick" if check.quick else "")
+    ]
+    out += [f"  {name}: {check.scrub(value)}" for name, value in check.figures.items() if value]
+    out += [shown(line) for line in check.lines]
+    return "\n".join([*out, ", ".join(f"{n} {word}" for word, n in counts.items())])
+
+
+def server_of(text: str) -> tuple[str, int]:
+    """Host and port of a server that answers; ValueError says what to do where none does."""
+    try:
+        from closedloop_plugin.maps.from_server import address
+        from closedloop_plugin.servers.probe import Kind, advice, probe
+        from lmms_eval_ad2.errors import Ad2Error
+    except ImportError as exc:
+        raise ValueError(f"{exc}: install this checkout first: pip install '.[drive,carla]'") from exc
+    try:
+        host, port = address(text, "server")
+        found = probe(host, port)
+    except Ad2Error as exc:
+        raise ValueError(str(exc)) from None
+    if not found.answers:
+        image = "; in a container: --image carlasim/carla:0.9.16 in place of --binary"
+        raise ValueError(
+            advice(found) + (image if found.kind is Kind.NOBODY else "") + ". The whole way: docs/carla.md"
+        )
+    return host, port
+
+
+def main() -> int:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("server", nargs="?", default="localhost:2000", metavar="host:port", help="(default localhost:2000)")
+    p.add_argument(
+        "--out", type=Path, metavar="DIR", help="for everything that is written (default: a new folder here)"
+    )
+    p.add_argument("--town", default="", help="to check with (default: Town01, Town02 or Town10HD)")
+    p.add_argument("--quick", action="store_true", help="shorter drives, smaller pictures")
+    args = p.parse_args()
+    try:
+        host, port = server_of(args.server)
+    except ValueError as exc:
+        print(f"error: {exc}", file=sys.stderr)
+        return 2
+    if args.out and args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
+        print(f"error: --out {args.out} is there already; name a new folder", file=sys.stderr)
+        return 2
+    out = (args.out or Path(time.strftime("verify_carla_%Y%m%d_%H%M%S"))).absolute()
+    out.mkdir(parents=True, exist_ok=True)
+    check, begun = Check(host, port, out, town=args.town, quick=args.quick), time.monotonic()
+    for name, what, server in STEPS:
+        check.step(name, what, server)
+    text = report(check, time.monotonic() - begun)
+    (out / "report.txt").write_text(text + "\n", "utf-8")
+    print(f"\n{'-' * 78}\n{text}\n{'-' * 78}\nThe same stands in {out / 'report.txt'}. Please send it to {ISSUES}.")
+    print("If something failed, logs/ beside it says more; look through it first, it names folders of yours.")
+    return 1 if any(line[0] == "FAIL" for line in check.lines) else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

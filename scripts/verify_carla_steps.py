@@ -1,0 +1,257 @@
+"""The steps of verify_carla.py: each gives its finding, or raises Failed or Skipped with it."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import shutil
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from verify_carla_check import Check, Failed, Skipped
+
+
+def versions(check: Check) -> str:
+    """Of everything that takes part, and the GPU of this machine."""
+    names = ("lmms-eval-ad2", "carla", "scenic", "numpy", "opencv-python-headless", "pillow")
+    found = {name: _version(name) for name in names}
+    found |= {
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {'.'.join(platform.release().split('.')[:2])}",
+    }
+    check.figures |= found | {"GPU here": _gpu()}
+    if found["carla"] == "none" or found["scenic"] == "none":
+        raise Failed("carla or scenic is not installed: pip install '.[drive,carla]'")
+    return f"client {found['carla']}, scenic {found['scenic']}, Python {found['python']}; GPU here: {_gpu()}"
+
+
+def answers(check: Check) -> str:
+    from closedloop_plugin.servers.probe import advice, probe
+
+    begun = time.monotonic()
+    found = probe(check.host, check.port, 10.0)
+    check.figures["server"] = found.server_version
+    if not found.fits:
+        raise Failed(advice(found))
+    return f"CARLA {found.server_version} answers in {time.monotonic() - begun:.1f} s, client start included"
+
+
+def signatures(check: Check) -> str:
+    found = check.ask("names", server=False)
+    if found["wrong"]:
+        raise Failed(f"{len(found['wrong'])} calls that this client refuses: {found['wrong'][0]}")
+    return f"{found['classes']} classes of the client take every call that we make"
+
+
+def towns(check: Check) -> str:
+    found = check.ask("load", town=check.town)
+    check.town, check.loaded, maps = found["town"], True, found["maps"]
+    check.figures |= {"towns": ", ".join(maps), "town load": f"{found['load_s']} s"}
+    return f"{len(maps)} maps; {check.town} loaded in {found['load_s']} s"
+
+
+def large(check: Check) -> str:
+    there = [name for name in ("Town11", "Town12", "Town13", "Town15") if name in check.figures.get("towns", "")]
+    if not there:
+        raise Skipped("no additional maps: 44 of the 220 routes can be driven, see docs/carla.md")
+    return f"{', '.join(there)} there, not driven; --town {there[0]} checks with that one"
+
+
+def map_fetch(check: Check) -> str:
+    check.ad2("map fetch", "drive", "map", "--server", check.server, "--timeout", "60", "--out", str(check.out / "map"))
+    (file,) = (check.out / "map").glob("*.xodr")
+    return f"{file.name}, {file.stat().st_size / 1e6:.1f} MB"
+
+
+def tracing(check: Check) -> str:
+    file = next((check.out / "map").glob("*.xodr"), None)
+    if file is None or not check.loaded:
+        raise Skipped("no town was loaded" if file else "no map")
+    length = 60.0 if check.quick else 100.0
+    out = str(check.out / "verify.xml")
+    found = check.ask("routes", server=False, xodr=str(file), town=check.town, out=out, length=length)
+    return f"{found['routes']} routes, {found['straight_m']} m straight on" + ("" if found["lights"] else ", no lights")
+
+
+def lights(check: Check) -> str:
+    found = check.ask("lights")
+    check.figures["lights"] = f"{found['lights']}, unknown by their id: {len(found['unknown'])}"
+    if found["unknown"]:
+        raise Failed(f"{len(found['unknown'])} of {found['lights']} lights unknown by their OpenDRIVE id")
+    return f"all {found['lights']} lights of the map are known by their OpenDRIVE id"
+
+
+def expert(check: Check) -> str:
+    """The expert on a plain route, with pictures; meanwhile the server is asked as its supervisor would ask it."""
+    hang = Hang(check)
+    frames = ("--frames", "--size", "400x225" if check.quick else "800x450")
+    suite = ("--suite", str(check.routes), "--routes-ids", "901", "--agent", "expert")
+    try:
+        record = check.drive("expert", *suite, *frames, while_waiting=hang.look)
+    finally:
+        hang.tell()
+    return success(check, record) + f"; {picture(check)}"
+
+
+def success(check: Check, record: dict[str, Any]) -> str:
+    bad = [name for name, items in record["infractions"].items() if items and name != "min_speed_infractions"]
+    rate = record["ticks"] / max(record["system_s"], 1e-6)
+    told = f"{record['status']}, score {record['score_composed']:.1f}, {record['ticks']} ticks, {rate:.0f} a second"
+    if record["status"] not in ("Completed", "Perfect") or bad:
+        raise Failed(f"{told}, {', '.join(bad) or record['reason'] or 'no infraction'}")
+    return told
+
+
+def picture(check: Check) -> str:
+    """A frame of the middle of the drive is kept beside the report; it must show something."""
+    from PIL import Image, ImageStat
+
+    frames = sorted((check.out / "runs" / "expert" / "frames").rglob("*.jpg"))
+    if not frames:
+        raise Failed("no picture was kept")
+    shutil.copy(middle := frames[len(frames) // 2], check.out / "frame.jpg")
+    with Image.open(middle) as image:
+        spread = max(ImageStat.Stat(image).stddev)
+    if spread < 3.0:
+        raise Failed("the camera shows one colour only")
+    return f"{len(frames)} pictures (frame.jpg)"
+
+
+@dataclass
+class Hang:
+    """Asks the server's simulation while an episode runs: a question that fails there would restart a good server."""
+
+    check: Check
+    answered: int = 0
+    silent: int = 0
+    reason: str = ""
+    worst_s: float = 0.0
+    question: Any = None
+    asked: float = 0.0
+
+    def look(self) -> None:
+        from closedloop_plugin.servers.probe import Question
+
+        if self.question is None:
+            self.asked = time.monotonic()
+            self.question = Question(self.check.host, self.check.port, 20.0, simulation=True)
+        elif found := self.question.answer():
+            self.question = None
+            self.worst_s = max(self.worst_s, time.monotonic() - self.asked)
+            self.answered, self.silent = self.answered + found.answers, self.silent + (not found.answers)
+            self.reason = self.reason or ("" if found.answers else found.reason)
+
+    def tell(self) -> None:
+        if self.question is not None:
+            self.question.end()
+        found = f"{self.answered} answers, {self.silent} failures, {self.worst_s:.1f} s at most"
+        self.check.hang = (found, self.reason)
+
+
+def hang_probe(check: Check) -> str:
+    """What was found during expert()."""
+    found, reason = check.hang
+    if not found or "AttributeError" in reason:
+        raise Skipped("this client has no get_required_files" if found else "no episode ran")
+    check.figures["hang probe"] = found
+    if reason:
+        raise Failed(f"{found}: {reason}")
+    return f"while an episode ran: {found}"
+
+
+def walker(check: Check) -> str:
+    return success(
+        check, check.drive("walker", "--suite", str(check.routes), "--routes-ids", "902", "--agent", "expert")
+    )
+
+
+def junction(check: Check) -> str:
+    if 'id="904"' not in check.routes.read_text("utf-8"):
+        raise Skipped(f"{check.town} has no straight junction with lights")
+    return success(
+        check, check.drive("junction", "--suite", str(check.routes), "--routes-ids", "904", "--agent", "expert")
+    )
+
+
+def threat(check: Check) -> str:
+    """Made in the embedded world on the fetched map, driven in CARLA."""
+    folder = check.out / "threats"
+    check.ad2(
+        "threat made", "threats", "generate", "--suite", str(check.routes), "--routes-ids", "901", "--no-check",
+        "--agent", "steer-only", "--fuser", "rules", "--towns", str(check.out / "map"), "--out", str(folder),
+    )  # fmt: skip
+    return success(check, check.drive("threat", "--suite", str(folder), "--agent", "expert"))
+
+
+def collision(check: Check) -> str:
+    record = check.drive("collision", "--suite", str(check.routes), "--routes-ids", "903", "--agent", "straight")
+    hits = [kind for kind, items in record["infractions"].items() if items and kind.startswith("collisions")]
+    if "collisions_vehicle" not in hits:
+        raise Failed(f"it drove into a parked car, and no collision was counted ({record['status']})")
+    return f"counted: {', '.join(hits)}; {record['status']}"
+
+
+def seeds(check: Check) -> str:
+    """The first episode once more: how far apart are the two?"""
+    tracks = check.out / "runs" / "expert" / "tracks" / "901_rep0.json"
+    if not tracks.is_file():
+        raise Skipped("the first episode has no track")
+    check.drive("again", "--suite", str(check.routes), "--routes-ids", "901", "--agent", "expert")
+    first, second = (_places(check.out / "runs" / run / "tracks" / "901_rep0.json") for run in ("expert", "again"))
+    both = sorted(first.keys() & second.keys())
+    apart = max(math.dist(first[tick], second[tick]) for tick in both)
+    check.figures["same seed twice"] = f"{apart:.3f} m apart at most, over {both[-1]} ticks"
+    return check.figures["same seed twice"]
+
+
+def speed(check: Check) -> str:
+    ticks = 40 if check.quick else 200
+    folder = str(check.out / "home" / "maps")
+    found = check.ask("speed", routes=str(check.routes), folder=folder, ticks=ticks, width=1600, height=900)
+    check.figures["steps per second"] = f"{found['bare']}; with a camera of 1600x900: {found['camera']}"
+    return check.figures["steps per second"]
+
+
+def clean(check: Check) -> str:
+    found = check.ask("clean")
+    if found["left"] or found["synchronous"]:
+        raise Failed(
+            f"left behind: {len(found['left'])} actors {found['left'][:3]}, synchronous {found['synchronous']}"
+        )
+    return "no actor left, and the server runs on by itself"
+
+
+STEPS: tuple[tuple[str, Callable[[Check], str], bool], ...] = (
+    ("versions", versions, False), ("probe", answers, True), ("client's signatures", signatures, False),
+    ("maps and loading", towns, True), ("large maps", large, False), ("map fetch", map_fetch, True),
+    ("routes traced", tracing, False), ("lights by id", lights, True), ("expert, with pictures", expert, True),
+    ("hang probe", hang_probe, False), ("walker", walker, True), ("junction with lights", junction, True),
+    ("threat program", threat, True), ("collision", collision, True), ("same seed twice", seeds, True),
+    ("speed", speed, True), ("clean-up", clean, True),
+)  # fmt: skip
+
+
+def _places(file: Path) -> dict[int, tuple[float, float]]:
+    samples = json.loads(file.read_text("utf-8"))["samples"]
+    return {s["tick"]: (s["ego"][0], s["ego"][1]) for s in samples}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "none"
+
+
+def _gpu() -> str:
+    if not shutil.which("nvidia-smi"):
+        return "no nvidia-smi"
+    ask = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    done = subprocess.run(ask, capture_output=True, text=True, check=False, timeout=30)
+    return "; ".join(done.stdout.split("\n")).strip("; ") or "nvidia-smi says nothing"

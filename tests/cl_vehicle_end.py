@@ -1,0 +1,107 @@
+"""The vehicle's end of the link, by hand, for tests of the planner: so it can also be spoken badly."""
+
+from __future__ import annotations
+
+import io
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from closedloop_plugin.robots.onboard import wire
+
+TOKEN = bytes(range(32))
+
+
+def jpeg(width: int = 64, height: int = 48) -> bytes:
+    made = io.BytesIO()
+    Image.fromarray(np.full((height, width, 3), 90, np.uint8)).save(made, "JPEG")
+    return made.getvalue()
+
+
+class VehicleEnd:
+    """One connection. `call` waits for the next frame that is no heartbeat; None: the planner has closed."""
+
+    def __init__(self, port: int, token: bytes = TOKEN, vehicle: str = "limo-ackermann") -> None:
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.token, self.vehicle = token, vehicle
+        self.reader = wire.Reader()
+        self.frames: list[wire.Frame] = []
+        self.heartbeats = 0
+        self.session = ""
+        self._ended = threading.Event()
+        self._sending = threading.Lock()
+
+    def greet(self) -> wire.Header | None:
+        """The handshake; the planner's refusal, or None where the session is open."""
+        kind, hello, _ = self.next()
+        assert kind == "hello"
+        auth = wire.client_auth(self.token, hello, self.vehicle)
+        self.raw(wire.pack("auth", auth))
+        answer = self.call()
+        if answer is None or answer[0] == "done":
+            return answer[1] if answer else {}
+        assert answer[0] == "welcome"
+        self.session = wire.client_check(self.token, hello, auth, answer[1])
+        return None
+
+    def live(self) -> VehicleEnd:
+        """With a heartbeat, as the client has it."""
+        threading.Thread(target=self._beat, daemon=True).start()
+        return self
+
+    def _beat(self) -> None:
+        n = 0
+        while not self._ended.wait(0.05):
+            try:
+                self.send("heartbeat", n=n)
+            except OSError:
+                return
+            n += 1
+
+    def raw(self, data: bytes) -> None:
+        with self._sending:
+            self.sock.sendall(data)
+
+    def send(self, kind: str, blob: bytes = b"", **header: Any) -> None:
+        self.raw(wire.pack(kind, {"session": self.session, **header}, blob))
+
+    def see(self, seq: int, stamp: float = 0.0, picture: bytes | None = None, **more: Any) -> None:
+        header = {"seq": seq, "stamp": stamp, "odom": None, "status": None, "motion": None, **more}
+        self.send("obs", jpeg() if picture is None else picture, **header)
+
+    def next(self) -> wire.Frame:
+        while not self.frames:
+            data = self.sock.recv(65536)
+            if not data:
+                raise EOFError
+            self.frames += self.reader.feed(data)
+        return self.frames.pop(0)
+
+    def call(self) -> wire.Frame | None:
+        try:
+            while (frame := self.next())[0] == "heartbeat":
+                self.heartbeats += 1
+            return frame
+        except (EOFError, ConnectionError):
+            return None
+
+    def close(self) -> None:
+        self._ended.set()
+        self.sock.close()
+
+
+@contextmanager
+def connected(port: int, **how: Any) -> Iterator[VehicleEnd]:
+    """Welcome, and with a heartbeat."""
+    end = VehicleEnd(port, **how)
+    try:
+        refused = end.greet()
+        assert refused is None, refused
+        yield end.live()
+    finally:
+        end.close()

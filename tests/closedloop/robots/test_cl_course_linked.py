@@ -1,0 +1,244 @@
+"""A course through the link: the real planner over TCP, a vehicle's end by hand, and a person at the keyboard."""
+
+from __future__ import annotations
+
+import io
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from cl_vehicle_end import TOKEN, connected
+
+from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.robots.course import linked
+from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run
+from closedloop_plugin.robots.course.ros_transport import free_port
+from closedloop_plugin.robots.course.vehicle_transport import Operator, VehicleTransport
+from closedloop_plugin.robots.course.watch import End, Watch
+from closedloop_plugin.robots.planner import Planner
+from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
+from closedloop_plugin.robots.sandbox.track import Segment, sandbox
+from closedloop_plugin.robots.vehicles.read import find_robot
+from lmms_eval_ad2.errors import Ad2Error
+
+TRACK = sandbox()
+SEGMENT = TRACK.segments[0]
+STEP_M = 0.2  # that the vehicle below goes in one motion
+
+
+class Keyboard:
+    """Lines typed by the test."""
+
+    def __init__(self) -> None:
+        read, write = os.pipe()
+        self._out = os.fdopen(write, "w", buffering=1)
+        self.said: list[str] = []
+        self.operator = Operator(os.fdopen(read), self.said.append)
+
+    def type(self, line: str) -> None:
+        self._out.write(line + "\n")
+
+    def leave(self) -> None:
+        self._out.close()
+
+
+@pytest.fixture
+def keyboard() -> Iterator[Keyboard]:
+    made = Keyboard()
+    yield made
+    made.leave()
+
+
+def link(agent: str = "straight") -> Link:
+    return Link(find_robot("sandbox"), make_agent(agent), None, profile("bench2advlm"), TOKEN, port=free_port())
+
+
+def watch(judges: bool = False) -> Watch:
+    return Watch(SEGMENT.path, TRACK, FOOTPRINTS["limo"], judges)
+
+
+class Vehicle(threading.Thread):
+    """Connects as soon as there is a planner, and goes STEP_M with every order; `at` hears each order's number."""
+
+    def __init__(self, port: int, at: Callable[[int], None] = lambda n: None) -> None:
+        super().__init__(daemon=True)
+        self._port, self._at = port, at
+        self.orders: list[float] = []
+        self.start()
+
+    def run(self) -> None:
+        with self._reached() as end:
+            for n in range(100):
+                odom = {"x": 5 + n * STEP_M, "y": 1.0, "yaw": 0.0, "v": 0.1, "w": 0.0}
+                end.see(n, 0.5 * n, odom=odom)
+                self._at(n)
+                frame = end.call()
+                if frame is None or frame[0] != "cmd":
+                    return
+                self.orders.append(frame[1]["twist"]["vx"])
+
+    def _reached(self):  # type: ignore[no-untyped-def]
+        waiting = threading.Event()
+        for _ in range(500):
+            try:
+                made = connected(self._port)
+                found = made.__enter__()
+            except OSError:
+                waiting.wait(0.02)
+                continue
+
+            class Held:
+                def __enter__(self):  # type: ignore[no-untyped-def]
+                    return found
+
+                def __exit__(self, *error: object) -> None:
+                    found.close()
+
+            return Held()
+        raise AssertionError("no planner came")
+
+
+def drive(made: LinkedTransport, seen: Watch, segment: Segment = SEGMENT):  # type: ignore[no-untyped-def]
+    return made.drive(segment, seen, "route1_run1", 0)
+
+
+def test_a_real_vehicle_s_way_is_read_off_its_odometry(keyboard: Keyboard) -> None:
+    made, seen = VehicleTransport(link(), keyboard.operator), watch()
+    keyboard.type("")
+    vehicle = Vehicle(made.link.port)
+    driven = drive(made, seen)
+    vehicle.join(10)
+    assert seen.end is End.COMPLETED and len(driven.cycles) >= 5
+    assert all(v > 0 for v in vehicle.orders)
+    assert "x 0.34 m" in keyboard.said[0] and "EMERGENCY STOP" in keyboard.said[1]
+    assert driven.poses[0][1:4] == pytest.approx(SEGMENT.start) and driven.counts["connected"] == 1
+
+
+@pytest.mark.parametrize(("typed", "end"), (("l", End.LINE), ("h", End.HIT)))
+def test_the_operator_says_what_no_odometry_sees(keyboard: Keyboard, typed: str, end: End) -> None:
+    made, seen = VehicleTransport(link(), keyboard.operator), watch()
+    keyboard.type("")
+    Vehicle(made.link.port, lambda n: keyboard.type(typed) if n == 3 else None)
+    drive(made, seen)
+    assert seen.end is end and seen.completion < 100
+
+
+def test_the_return_key_is_the_emergency_stop_and_nothing_is_recorded(keyboard: Keyboard) -> None:
+    made, seen = VehicleTransport(link(), keyboard.operator), watch()
+    keyboard.type("")
+    vehicle = Vehicle(made.link.port, lambda n: keyboard.type("") if n == 2 else None)
+    with pytest.raises(Ad2Error, match="emergency stop by the operator"):
+        drive(made, seen)
+    vehicle.join(10)
+    assert not vehicle.is_alive() and len(vehicle.orders) < 8  # told to stand, and heard it
+
+
+def test_what_was_typed_before_does_not_answer_a_question(keyboard: Keyboard) -> None:
+    keyboard.type("q")
+    keyboard.type("q")
+    while keyboard.operator._lines.qsize() < 2:
+        threading.Event().wait(0.005)
+    answered: list[str] = []
+    asking = threading.Thread(target=lambda: answered.append(keyboard.operator.ask("where?")))
+    asking.start()
+    while not keyboard.said:
+        threading.Event().wait(0.005)
+    keyboard.type("Here")
+    asking.join(10)
+    assert answered == ["here"]
+
+
+def test_an_operator_who_leaves_ends_the_course() -> None:
+    with pytest.raises(Ad2Error, match="keyboard"):
+        Operator(io.StringIO(""), lambda text: None).ask("ready?")
+
+
+def test_q_ends_the_course_before_anything_moves(keyboard: Keyboard) -> None:
+    made = VehicleTransport(link(), keyboard.operator)
+    answer = threading.Thread(target=lambda: (_until(lambda: keyboard.said), keyboard.type("q")))
+    answer.start()
+    with pytest.raises(Ad2Error, match="ended by the operator"):
+        made.place(SEGMENT, 0)
+    answer.join(10)
+
+
+def _until(true: Callable[[], object]) -> None:
+    while not true():
+        threading.Event().wait(0.005)
+
+
+class Still(LinkedTransport):
+    """A vehicle that nobody looks at."""
+
+    name, judges = "test", False
+
+    def place(self, segment: Segment, seed: int) -> tuple[float, float, float]:
+        return segment.start
+
+    def look(self, run: Run) -> None: ...
+
+
+def test_a_stop_from_anywhere_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ad2 robot stop` and the console reach the planner through what `reachable` opens."""
+    found: list[Planner] = []
+
+    class Reached:
+        def __init__(self, planner: Planner) -> None:
+            found.append(planner)
+
+        def __enter__(self) -> None:
+            found[0].stop("asked for")
+
+        def __exit__(self, *error: object) -> None: ...
+
+    with pytest.raises(Ad2Error, match="stopped: asked for"):
+        drive(Still(replace(link(), reachable=Reached)), watch())
+
+
+def test_a_vehicle_that_does_not_come_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linked, "SILENT_S", 0.05)
+    with pytest.raises(Ad2Error, match="did not come to the planner"):
+        drive(Still(link()), watch())
+
+
+def test_a_vehicle_that_is_there_and_sends_nothing_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wrong mode, say: the run is not the driver's fault, and has no record."""
+    monkeypatch.setattr(linked, "SILENT_S", 1.0)
+    made = Still(link())
+
+    def come() -> None:
+        for _ in range(200):
+            try:
+                with connected(made.link.port) as end:
+                    end.call()
+                return
+            except OSError:
+                threading.Event().wait(0.01)
+
+    guest = threading.Thread(target=come, daemon=True)
+    guest.start()
+    with pytest.raises(Ad2Error, match="is connected, and sends no picture"):
+        drive(made, watch())
+    guest.join(10)
+
+
+def test_what_breaks_in_the_watcher_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blind(Still):
+        def look(self, run: Run) -> None:
+            raise ZeroDivisionError("blind")
+
+    with pytest.raises(ZeroDivisionError, match="blind"):
+        drive(Blind(link()), watch())
+
+
+def test_interrupted_while_it_drives_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(self: Planner) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Planner, "work", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        drive(Still(link()), watch())
+    assert not [t for t in threading.enumerate() if t.name == "ad2-referee"]

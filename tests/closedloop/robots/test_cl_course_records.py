@@ -1,0 +1,194 @@
+"""What a course leaves on disk: records, the table, the paper's figures, the bag, the picture."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path as File
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from closedloop_plugin.robots.course.published import published
+from closedloop_plugin.robots.course.records import LINES, Ledger, RunRecord, by_course, read_records
+from closedloop_plugin.robots.course.table import course
+from closedloop_plugin.robots.course.text import render
+from closedloop_plugin.show.robot_view import heading, robot_view
+from lmms_eval_ad2.errors import DataError
+
+RECORD = RunRecord(
+    "route1", 1, "straight", "completed", "", 100.0, 1.15, 1.2, 7.5, {"name": "limo"}, {"name": "model"},
+    {"name": "rules"}, "bench2advlm", "local", 0, (1.0, 2.0, 0.5), {"cycles": 14, "unparsed": 2}, {"thinking_median_s": 0.1},
+    {"python": "3.11"},
+)  # fmt: skip
+DRIVE: dict[str, Any] = {
+    "format": 1, "floor": [4.0, 3.0], "lines": [[[0.1, 0.1], [3.9, 0.1]], [[0.1, 0.5], [3.9, 0.5]]],
+    "obstacles": [[[1.0, 0.6], [1.2, 0.6], [1.2, 0.8], [1.0, 0.8]]], "planned": [[0.3, 0.3], [1.5, 0.3]],
+    "footprint": [0.322, 0.22, 0.0], "poses": [[0.05 * i, 0.3 + 0.01 * i, 0.3, 0.0, 0.2] for i in range(100)],
+    "cycles": [
+        {"t": 0.0, "pose": [0.3, 0.3, 0.0], "texts": {"action": "go"}, "sent": {"vx": 0.2, "vy": 0.0, "wz": 0.1}},
+        {"t": 0.5, "pose": [0.4, 0.3, 0.0], "texts": {"action": "turn"}, "sent": {"word": "left"}},
+    ],
+    "result": json.loads(RECORD.to_json()),
+}  # fmt: skip
+
+
+def run_of(segment: str, run: int, end: str = "completed", completion: float = 100.0, what: str = "") -> RunRecord:
+    return replace(RECORD, segment=segment, run=run, end=end, completion=completion, what=what)
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    assert RunRecord.from_json(RECORD.to_json()) == RECORD
+
+
+@pytest.mark.parametrize(
+    "change",
+    (
+        {"completion": "100"}, {"completion": True}, {"end": "flew away"}, {"segment": 1}, {"run": "1"},
+        {"agent": "model"}, {"surprise": 1}, {"time_s": None},
+    ),
+)  # fmt: skip
+def test_a_line_that_was_changed_by_hand_is_refused_by_its_row(tmp_path: File, change: dict[str, Any]) -> None:
+    raw = {**json.loads(RECORD.to_json()), **change}
+    (tmp_path / LINES).write_text(RECORD.to_json() + "\n" + json.dumps(raw) + "\n")
+    with pytest.raises(DataError, match="row 2"):
+        read_records(tmp_path)
+
+
+@given(st.text(max_size=60))
+def test_no_line_makes_it_fail_otherwise(text: str) -> None:
+    try:
+        RunRecord.from_json(text)
+    except (ValueError, TypeError):
+        pass
+
+
+def test_half_a_line_is_cut_off_and_the_rest_kept(tmp_path: File) -> None:
+    """What kill -9 leaves in the middle of a write, at any byte."""
+    whole = RECORD.to_json() + "\n"
+    second = run_of("route2", 1)
+    for cut in (1, 30, len(whole) - 1):
+        (tmp_path / LINES).write_text(whole + whole[:cut])
+        ledger = Ledger(tmp_path)
+        assert ledger.records == [RECORD]
+        ledger.add(second)
+        assert read_records(tmp_path) == [RECORD, second]
+
+
+def test_of_two_lines_for_one_run_the_later_counts(tmp_path: File) -> None:
+    ledger = Ledger(tmp_path)
+    failed = run_of("route1", 1, "agent failed", 0.0)
+    for record in (failed, RECORD):
+        ledger.add(record)
+    assert Ledger(tmp_path).records == [RECORD] and len(read_records(tmp_path)) == 2
+
+
+def test_the_order_is_the_course_s() -> None:
+    records = [run_of("route10", 1), run_of("route2", 2), run_of("route2", 1)]
+    assert [r.key for r in by_course(records, ["route2", "route10"])] == [("route2", 1), ("route2", 2), ("route10", 1)]
+
+
+# The table.
+
+
+def test_counts_and_means_by_hand() -> None:
+    records = [
+        run_of("a", 1), run_of("a", 2, "crossed line", 50.0), run_of("b", 1, "hit obstacle", 20.0),
+        run_of("b", 2, "agent failed", 0.0),
+    ]  # fmt: skip
+    found = course(records, ["a", "b", "c"])
+    assert [(c.completed, c.runs, c.completion) for c in found.cells] == [(1, 2, 75.0), (0, 1, 20.0), (0, 0, None)]
+    assert found.completed == (1, 3) and found.completion == pytest.approx(47.5)
+
+
+def test_the_table_has_the_paper_s_form_and_its_figures_beneath() -> None:
+    text = render([run_of("route1", 1), run_of("route1", 2, "crossed line", 40.0)], ["route1", "route2"], published())
+    ours, paper = text.split("Bench2ADVLM")
+    lines = ours.splitlines()
+    assert "limo, model + rules" in lines[0]
+    assert next(line for line in lines if "Average" in line).split() == ["route1", "route2", "Average"]
+    assert next(line for line in lines if line.startswith("completed ")).split()[1:] == ["1/2", "–", "1/2", "=", "50", "%"]
+    assert next(line for line in lines if line.startswith("completion, %")).split()[2:] == ["70.0", "–", "70.0"]
+    assert "4 of 28 replies could not be read" in ours and "route1: crossed line" in ours
+    assert paper.count("/10") >= 40 and "86 %" in paper and "JetBot outperforms LIMO" in paper
+
+
+def test_markdown_cells_are_escaped() -> None:
+    text = render([run_of("route1", 1, "hit obstacle", 3.0, "hit obstacle:a|b")], ["route1"], None, markdown=True)
+    assert "| completed" in text and "a\\|b" in text
+
+
+def test_nothing_driven_is_a_table_too() -> None:
+    assert "nothing driven yet" in render([], ["route1"], None)
+
+
+def test_the_published_averages_follow_from_the_printed_counts() -> None:
+    table = published()
+    assert len(table.rows) == 8 and len(table.routes) == 5
+    for row in table.rows:
+        assert 100 * sum(row.routes) / (table.of * len(row.routes)) == pytest.approx(row.average)
+
+
+def test_what_we_say_of_the_claims_is_so() -> None:
+    table = published()
+    mean = {v: sum(r.average for r in table.rows if r.vehicle == v) / 4 for v in table.vehicles}
+    assert list(mean.values()) == [55.5, 54.5]
+    by_agent = {a: [r.average for r in table.rows if r.agent == a] for a in {r.agent for r in table.rows}}
+    assert sum(jetbot > limo for jetbot, limo in by_agent.values()) == 2
+    assert len(table.contradictions) == 2
+
+
+# The bag and the picture.
+
+
+def test_a_bag_holds_what_was_driven_and_sent(tmp_path: File) -> None:
+    pytest.importorskip("rosbags")
+    from rosbags.rosbag1 import Reader
+    from rosbags.typesys import Stores, get_typestore
+
+    from closedloop_plugin.robots.course.bag import write_bag
+
+    store = get_typestore(Stores.ROS1_NOETIC)
+    found: dict[str, list[Any]] = {}
+    with Reader(write_bag(DRIVE, tmp_path / "bags" / "x.bag")) as reader:
+        for connection, stamp, raw in reader.messages():
+            found.setdefault(connection.topic, []).append((stamp, store.deserialize_ros1(raw, connection.msgtype)))
+    assert len(found["/odom"]) == 100 and found["/odom"][0][0] == 1_000_000_000
+    assert found["/odom"][50][1].pose.pose.position.x == pytest.approx(0.8)
+    assert found["/cmd_vel"][0][1].linear.x == pytest.approx(0.2) and found["/cmd_vel"][0][1].angular.z == 0.1
+    assert found["/cmd_str"][0][1].data == "left"
+    assert json.loads(found["/ad2/cycle"][1][1].data)["texts"] == {"action": "turn"}
+    assert [f.name for f in (tmp_path / "bags").iterdir()] == ["x.bag"]
+
+
+def test_a_bag_is_replaced_whole(tmp_path: File) -> None:
+    pytest.importorskip("rosbags")
+    from closedloop_plugin.robots.course.bag import write_bag
+
+    file = tmp_path / "x.bag"
+    first = write_bag(DRIVE, file).stat().st_size
+    assert write_bag({**DRIVE, "poses": DRIVE["poses"][:10]}, file).stat().st_size < first
+
+
+def test_the_top_view_shows_where_it_ended(tmp_path: File) -> None:
+    from PIL import Image
+
+    pictures = {}
+    for end in ("completed", "crossed line"):
+        drive = {**DRIVE, "result": {**DRIVE["result"], "end": end}}
+        with Image.open(robot_view(drive, tmp_path / f"{end}.png")) as image:
+            pictures[end] = image.convert("RGB").copy()
+    assert min(pictures["completed"].size) > 300
+    red = [sum(p[0] > 170 and p[1] < 60 for p in image.getdata()) for image in pictures.values()]
+    assert red[0] == 0 and red[1] > 100  # the mark of a bad end
+
+
+def test_a_run_without_poses_and_decisions_can_be_drawn(tmp_path: File) -> None:
+    assert robot_view({**DRIVE, "poses": [], "cycles": []}, tmp_path / "x.png").stat().st_size > 1000
+
+
+def test_the_heading_says_who_drove_what_and_how_it_ended() -> None:
+    said = heading({**DRIVE["result"], "end": "hit obstacle", "what": "hit obstacle:box"})
+    assert all(part in said for part in ("route1", "straight", "limo", "model + rules", "hit obstacle:box", "100.0 %"))

@@ -1,0 +1,88 @@
+"""A vehicle on the floor: what is noticed, what stops it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from closedloop_plugin.robots.sandbox.scene import Event, Scene
+from closedloop_plugin.robots.vehicles.base import Twist
+from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+
+
+def scene_at(x: float, y: float, yaw: float, name: str = "limo-differential") -> Scene:
+    scene = Scene(VEHICLES[name])
+    scene.place(x, y, yaw)
+    return scene
+
+
+def straight(scene: Scene, seconds: float) -> list[Event]:
+    scene.command(Twist(0.3))
+    return [event for _ in range(round(seconds / 0.01)) for event in scene.step(0.01)]
+
+
+def test_it_begins_at_the_lap_s_start() -> None:
+    scene = Scene(VEHICLES["limo-ackermann"])
+    assert scene.body.pose == pytest.approx(scene.track.lap.pose(0.0))
+    assert [event.what for event in scene.step(0.01)] == ["inside"]
+
+
+def test_a_line_is_noticed_once_and_stops_nobody() -> None:
+    start = Scene(VEHICLES["limo-differential"]).track.segment("route1").start
+    scene = scene_at(start[0], start[1], start[2] + math.pi / 2)
+    events = straight(scene, 2.0)
+    assert [event.what for event in events] == ["crossed line"]
+    # 0.22 m from the middle to the line, 0.161 m from the vehicle's own middle to its nose
+    assert events[0].x - start[0] == pytest.approx(0.22 - 0.161, abs=0.01)
+    assert scene.body.vx == pytest.approx(0.3)
+
+
+def test_an_obstacle_stops_it_and_odometry_runs_on() -> None:
+    house = next(box for box in Scene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
+    scene = scene_at(house.x - 0.8, house.y, 0.0)
+    events = straight(scene, 3.0)
+    assert [event.what for event in events] == ["hit obstacle:house"]
+    stood = scene.body.pose
+    driven = scene.body.odometry()["x"]
+    straight(scene, 0.5)
+    assert scene.body.pose == stood
+    assert scene.body.odometry()["x"] > driven
+    assert scene.track.contains(*stood, scene.body.footprint) == "crossed line", "it never stands inside an obstacle"
+
+
+def test_it_can_back_out_of_what_it_hit() -> None:
+    house = next(box for box in Scene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
+    scene = scene_at(house.x - 0.8, house.y, 0.0)
+    straight(scene, 3.0)
+    scene.command(Twist(-0.2))
+    events = [event.what for _ in range(100) for event in scene.step(0.01)]
+    assert events == ["crossed line"]
+    assert scene.body.x < house.x - 0.5
+
+
+def test_the_walls_hold() -> None:
+    scene = scene_at(3.3, 0.25, 0.0)
+    events = straight(scene, 4.0)
+    assert events[-1].what == "hit wall"
+    assert scene.body.footprint.corners(*scene.body.pose)[:, 0].max() < 4.0
+
+
+def test_placing_says_so_and_says_how_it_stands() -> None:
+    scene = Scene(VEHICLES["jetbot-waveshare"])
+    scene.step(0.01)
+    x, y, yaw = scene.track.segment("route4").start
+    assert [event.what for event in scene.place(x, y, yaw)] == ["placed", "inside"]
+    assert [event.what for event in scene.place(2.0, 1.8, 0.0)] == ["placed", "crossed line"]
+    assert scene.place(x, y, yaw)[0] == Event(scene.t, "placed", *scene.body.pose)
+
+
+def test_a_placed_vehicle_still_obeys_its_last_command() -> None:
+    """As a real one whose wheels turn in the operator's hands."""
+    scene = Scene(VEHICLES["limo-ackermann"])
+    straight(scene, 0.5)
+    scene.place(*scene.track.segment("route6").start)
+    assert scene.body.vx == 0.0
+    for _ in range(50):
+        scene.step(0.01)
+    assert scene.body.vx == pytest.approx(0.3)

@@ -1,0 +1,185 @@
+"""The frames and the handshake of the link, without a socket."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from closedloop_plugin.robots.onboard import wire
+
+TOKEN, OTHER = b"k" * 32, b"x" * 32
+OBS = {"session": "s", "seq": 3, "stamp": 12.5, "odom": None, "status": {"mode": 1}, "motion": None}
+TWIST = {"vx": 0.3, "vy": 0.0, "wz": -0.2}
+CMD = {"session": "s", "obs": 3, "steer": 0.1, "throttle": 0.5, "brake": 0.0, "duration_s": 0.5, "twist": TWIST}
+
+
+def bare(header: bytes, blob: bytes = b"", magic: bytes = b"AD2R", version: int = 1) -> bytes:
+    return struct.pack(">4sBII", magic, version, len(header), len(blob)) + header + blob
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([("obs", OBS), ("cmd", CMD)]), st.binary(max_size=400)), max_size=4),
+    st.lists(st.integers(1, 60), min_size=1),
+)
+def test_frames_come_out_as_they_went_in_however_they_are_cut(
+    sent: list[tuple[tuple[str, wire.Header], bytes]], cuts: list[int]
+) -> None:
+    stream = b"".join(wire.pack(kind, header, blob) for (kind, header), blob in sent)
+    reader, found, step = wire.Reader(), [], 0
+    while stream:
+        size = cuts[step % len(cuts)]
+        found += reader.feed(stream[:size])
+        stream, step = stream[size:], step + 1
+    assert found == [(kind, header, blob) for (kind, header), blob in sent]
+
+
+@given(st.binary(max_size=200), st.booleans())
+def test_garbage_is_a_bad_frame_or_waited_for(data: bytes, framed: bool) -> None:
+    try:
+        frames = wire.Reader().feed(bare(data) if framed else data)
+    except wire.BadFrame as exc:
+        assert exc.reason in ("not a frame", "other version", "oversized", "malformed")
+    else:
+        assert all(kind in wire.FIELDS for kind, _, _ in frames)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+@given(st.sampled_from(sorted(wire.FIELDS)), st.data())
+def test_a_header_of_any_json_is_right_or_malformed(kind: str, data: st.DataObject) -> None:
+    header = {name: data.draw(JSON) for name in [*wire.FIELDS[kind], "twist", "word"]}
+    try:
+        wire.check(kind, header)
+    except wire.BadFrame as exc:
+        assert exc.reason == "malformed"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"GET / HTTP/1.1\r\n", "not a frame"),
+        (b"X", "not a frame"),
+        (bare(b"{}", version=2), "other version"),
+        (struct.pack(">4sBII", b"AD2R", 1, wire.HEADER_MAX + 1, 0), "oversized"),
+        (struct.pack(">4sBII", b"AD2R", 1, 2, wire.BLOB_MAX + 1), "oversized"),
+        (bare(b"[1]"), "malformed"),
+        (bare(b"{}"), "malformed"),
+        (bare(b'{"kind":"shell"}'), "malformed"),
+        (bare(b'{"kind":["cmd"]}'), "malformed"),
+        (bare(b"\xff\xfe"), "malformed"),
+        (bare(b'{"kind":"cmd","steer":NaN}'), "malformed"),
+        (bare(b'{"kind":"cmd","steer":-Infinity}'), "malformed"),
+        (bare(b'{"kind":"cmd","steer":1e999}'), "malformed"),
+        (bare(b'{"kind":"heartbeat","n":' + b"9" * 5000 + b"}"), "malformed"),
+        (bare(b'{"kind":' + b"[" * 60000), "malformed"),
+    ],
+)
+def test_what_is_no_frame_is_refused_by_name(data: bytes, reason: str) -> None:
+    with pytest.raises(wire.BadFrame) as caught:
+        wire.Reader().feed(data)
+    assert caught.value.reason == reason
+
+
+def test_a_reader_takes_no_more_than_it_was_told() -> None:
+    reader = wire.Reader(blob_max=0)
+    assert reader.feed(wire.pack("cmd", CMD)) == [("cmd", CMD, b"")]
+    with pytest.raises(wire.BadFrame, match="oversized"):
+        reader.feed(wire.pack("obs", OBS, b"j"))
+    with pytest.raises(wire.BadFrame, match="oversized"):
+        wire.Reader(header_max=wire.GREETING_MAX).feed(wire.pack("obs", {**OBS, "more": "x" * 2000})[:20])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"obs": -1}, {"obs": True}, {"obs": 1.0}, {"session": None}, {"steer": "0"}, {"duration_s": 0}, {"brake": None},
+        {"twist": None}, {"word": "forward"}, {"twist": {"vx": 0.1, "vy": 0.0}}, {"twist": {**TWIST, "wz": "fast"}},
+        {"twist": None, "word": "w" * 33}, {"twist": None, "word": 3}, {"twist": {**TWIST, "vx": float("nan")}},
+    ],
+)  # fmt: skip
+def test_a_cmd_has_all_it_needs_and_one_actuation(change: wire.Header) -> None:
+    with pytest.raises(wire.BadFrame) as caught:
+        wire.check("cmd", {**CMD, **change})
+    assert caught.value.reason == "malformed"
+
+
+def test_an_actuation_is_what_the_clamp_reads() -> None:
+    assert wire.actuation_of({**CMD, "twist": {**TWIST, "vx": 1, "x": 7}}) == {
+        "twist": {"vx": 1.0, "vy": 0, "wz": -0.2}
+    }
+    assert wire.actuation_of({"word": "left"}) == {"word": "left"}
+
+
+def test_nothing_leaves_that_the_other_end_would_refuse() -> None:
+    with pytest.raises(wire.BadFrame, match="oversized"):
+        wire.pack("obs", OBS, bytes(wire.BLOB_MAX + 1))
+    with pytest.raises(wire.BadFrame, match="malformed"):
+        wire.pack("obs", {**OBS, "status": {"battery": float("inf")}})
+    with pytest.raises(wire.BadFrame, match="malformed"):
+        wire.pack("obs", {**OBS, "status": {"battery": object()}})
+    assert len(wire.pack("obs", OBS, bytes(wire.BLOB_MAX))) > wire.BLOB_MAX
+
+
+def greeting(client: bytes = TOKEN, server: bytes = TOKEN) -> str:
+    hello = wire.server_hello()
+    auth = wire.client_auth(client, hello, "limo")
+    return wire.client_check(client, hello, auth, wire.server_welcome(server, hello, auth))
+
+
+def test_the_handshake_opens_a_session_of_its_own_each_time() -> None:
+    assert len({greeting() for _ in range(20)}) == 20
+
+
+def test_a_wrong_token_opens_none() -> None:
+    with pytest.raises(wire.BadToken):
+        greeting(client=OTHER)
+
+
+def test_a_planner_without_the_token_is_found_out() -> None:
+    hello = wire.server_hello()
+    auth = wire.client_auth(TOKEN, hello, "limo")
+    other = wire.client_auth(OTHER, hello, "limo")
+    with pytest.raises(wire.BadToken):
+        wire.client_check(TOKEN, hello, auth, wire.server_welcome(OTHER, hello, other))
+
+
+def test_what_was_heard_once_opens_nothing_again() -> None:
+    hello = wire.server_hello()
+    auth = wire.client_auth(TOKEN, hello, "limo")
+    welcome = wire.server_welcome(TOKEN, hello, auth)
+    with pytest.raises(wire.BadToken):  # a vehicle that repeats another's auth
+        wire.server_welcome(TOKEN, wire.server_hello(), auth)
+    with pytest.raises(wire.BadToken):  # a planner that repeats hello and welcome
+        wire.client_check(TOKEN, hello, wire.client_auth(TOKEN, hello, "limo"), welcome)
+    with pytest.raises(wire.BadToken):  # the vehicle's own proof, given back
+        wire.client_check(TOKEN, hello, auth, {"session": "s", "mac": auth["mac"]})
+    with pytest.raises(wire.BadToken):  # for another vehicle than was proved
+        wire.server_welcome(TOKEN, hello, {**auth, "vehicle": "jetbot"})
+    with pytest.raises(wire.BadToken):
+        wire.client_check(TOKEN, hello, auth, {**welcome, "session": "mine"})
+
+
+@pytest.mark.parametrize("nonce", ["", "00", "g" * 64, "A" * 64, "é" * 64, None, 7, ["0"] * 64])
+def test_a_strange_nonce_is_malformed(nonce: object) -> None:
+    with pytest.raises(wire.BadFrame):
+        wire.client_auth(TOKEN, {"nonce": nonce, "version": 1}, "limo")
+    with pytest.raises(wire.BadFrame):
+        wire.server_welcome(TOKEN, wire.server_hello(), {"nonce": nonce, "mac": "0" * 64, "vehicle": "limo"})
+
+
+def test_another_version_is_refused_before_the_proof() -> None:
+    with pytest.raises(wire.BadFrame, match="other version"):
+        wire.client_auth(TOKEN, {**wire.server_hello(), "version": 2}, "limo")
+
+
+def test_headers_are_plain_json() -> None:
+    frame = wire.pack("cmd", CMD)
+    assert json.loads(frame[13:]) == {**CMD, "kind": "cmd"}

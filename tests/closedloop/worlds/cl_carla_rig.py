@@ -1,0 +1,141 @@
+"""CarlaWorld over the fake carla in a real town, on a straight stretch of road, with programs written in the tests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import carla
+import fake_carla
+from fake_carla.client import STAGES
+from fake_carla.server import Server
+
+from closedloop_plugin.frames import from_carla
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.routes import Route
+from closedloop_plugin.scoring.referee import Referee
+from closedloop_plugin.state import COAST, Control, Truth
+from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.carla import CarlaWorld
+
+DT = 0.05
+HEAD = """model scenic.domains.driving.model
+from closedloop_plugin.worlds.bridge.rail import Rail
+stage = globalParameters.stage
+route = stage.road.path
+"""
+EGO = "ego = new Car at stage.spot(0), facing stage.heading(0)\n"
+FREE = "with regionContainedIn everywhere, with allowCollisions True"  # beside the road too
+LONG_M = 110.0
+
+
+def _line(way: Any, long: float) -> list[Any] | None:
+    """The lane's places every 2 m if it goes on straight for so long."""
+    ahead = [way]
+    while len(ahead) < long / 2:
+        after = [
+            w
+            for w in ahead[-1].next(2.0)
+            if abs(math.remainder(w.transform.rotation.yaw - way.transform.rotation.yaw, 360.0)) < 1.5
+        ]
+        if not after:
+            return None
+        ahead.append(after[0])
+    return ahead
+
+
+def _route(town: str, ahead: list[Any]) -> Route:
+    at = [w.transform.location for w in ahead]
+    points = tuple(from_carla(p.x, p.y)[:2] for p in at)
+    pose = from_carla(at[0].x, at[0].y, ahead[0].transform.rotation.yaw)
+    return Route(f"{town}-1", town, points, "Nothing", "Nothing_1", pose, heights=tuple(p.z for p in at))
+
+
+def _map(town: str, maps: Path) -> Any:
+    return carla.Map(town, (maps / f"{town}.xodr").read_text("utf-8"))
+
+
+def straight(town: str, maps: Path, long: float = LONG_M) -> Route:
+    """`long` metres of a lane without a junction or a bend, with oncoming traffic beside it."""
+    for way in _map(town, maps).generate_waypoints(20.0):
+        ahead, left = _line(way, long), way.get_left_lane()
+        beside = left is not None and left.lane_type == carla.LaneType.Driving and left.lane_id * way.lane_id < 0
+        if beside and ahead and not any(w.is_junction for w in ahead):
+            return _route(town, ahead)
+    raise AssertionError(f"{town} has no such stretch")
+
+
+def through(town: str, maps: Path) -> Route:
+    """Straight through a junction with a light, from 20 m before it to 30 m beyond it."""
+    for way in _map(town, maps).generate_waypoints(5.0):
+        ahead = _line(way, 75.0)
+        if ahead is None or way.is_junction or not way.get_landmarks_of_type(45.0, "1000001"):
+            continue
+        inside = [i for i, w in enumerate(ahead) if w.is_junction]
+        one = bool(inside) and len(inside) == inside[-1] - inside[0] + 1
+        if one and 8 <= inside[0] <= 12 and inside[-1] < len(ahead) - 8:
+            return _route(town, ahead)
+    raise AssertionError(f"{town} has no such junction")
+
+
+@dataclass
+class Rig:
+    """`world` and `route` are ready; `play` begins an episode of a program."""
+
+    world: CarlaWorld
+    server: Server
+    route: Route
+    folder: Path
+
+    def play(self, text: str, seed: int = 1, head: str = HEAD, **more: Any) -> Truth:
+        program = self.folder / "p.scenic"
+        program.write_text(head + text)
+        self.world.reset(Setup(self.route, seed, program=program, **{"traffic": False, **more}))
+        return self.world.truth()
+
+    def ticks(self, count: int, control: Control = COAST) -> list[Truth]:
+        seen = []
+        for _ in range(count):
+            self.world.step(control)
+            seen.append(self.world.truth())
+        return seen
+
+    @property
+    def simulation(self) -> Any:
+        return self.world._simulation
+
+    @property
+    def stage(self) -> Any:
+        """The fake server's own: what is really there."""
+        return STAGES[self.server.state.token]
+
+    def being(self, index: int) -> Any:
+        """What the server knows of the index-th object of the scene (the ego is 0)."""
+        return self.stage.beings[self.simulation.crew.members[index].actor.id]
+
+    def clear(self) -> None:
+        self.world.close()
+
+
+@contextmanager
+def rig_on(town: str, maps: Path, folder: Path) -> Iterator[Rig]:
+    with fake_carla.installed(maps) as server:
+        world = CarlaWorld(folder / "maps", f"127.0.0.1:{server.port}")
+        rig = Rig(world, server, straight(town, maps), folder)
+        yield rig
+        world.close()
+        assert not server.state.actors, "a world takes away what it put there"
+        assert not server.state.synchronous
+
+
+def infractions(rig: Rig, seen: list[Truth]) -> set[str]:
+    """What the referee finds, beside the speed."""
+    referee = Referee(profile("bench2drive"), rig.world.road, rig.route)
+    for truth in seen:
+        referee.tick(truth)
+    found = referee.outcome().infractions
+    return {kind for kind, texts in found.items() if texts} - {"min_speed_infractions"}
