@@ -30,7 +30,7 @@ def world_recipe(
     if ":" in name:
         return Recipe(name)
     if name not in WORLDS:
-        raise Ad2Error(f"world {name}: known: {', '.join(WORLDS)}, or an own one as MODULE:CALLABLE")
+        raise Ad2Error(f"--world {name}: known: {', '.join(WORLDS)}, or an own one as MODULE:CALLABLE")
     given: dict[str, Any] = {"folder": data_home() / "maps"}
     if name != "carla":
         return Recipe(WORLDS[name], given)

@@ -130,7 +130,7 @@ class _Bar:
     def restarted(self, reason: str) -> None:
         self.restarts += 1
         if not self.bar.disable:
-            self.bar.write(f"a world is started anew: {reason}")
+            self.bar.write(f"a world was lost: {reason}")
         self._show()
         self.bar.refresh()
 

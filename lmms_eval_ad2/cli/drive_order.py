@@ -16,7 +16,6 @@ from closedloop_plugin.routes import Route
 from closedloop_plugin.runner.assemble import Driver, Wish, assemble, remote, standing
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.pool import Limits
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run
 from closedloop_plugin.runner.store import check_folder
@@ -24,7 +23,7 @@ from closedloop_plugin.runner.task import shard
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.cli.drive_subject import program_subject, suite_subject
 from lmms_eval_ad2.cli.drive_subject import towns_of as towns_of
-from lmms_eval_ad2.cli.drive_world import world_of
+from lmms_eval_ad2.cli.drive_world import limits_of, world_of
 from lmms_eval_ad2.errors import Ad2Error
 
 # Options that speak of a driver in words; None where the user said nothing.
@@ -59,7 +58,7 @@ def ordered(args: argparse.Namespace) -> Order:
         args.seed,
         not args.no_traffic,
         TRACK,
-        limits=Limits(workers, args.retries, args.world_timeout),
+        limits=limits_of(args, world, workers),
         retry_failed=args.retry_failed,
     )
     check_folder(args.out, standing(wish, subject))  # before minutes go into loading a model

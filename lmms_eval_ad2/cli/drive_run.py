@@ -132,7 +132,7 @@ def _register_running(how: Any) -> None:
     how.add_argument("--retry-failed", action="store_true", help="try episodes again whose world or agent failed")
     how.add_argument("--retries", type=int, default=2, metavar="N", help="of an episode whose world fails (default 2)")
     how.add_argument(
-        "--world-timeout", type=float, default=180.0, metavar="S", help="silence that counts as a hang (default 180)"
+        "--world-timeout", type=float, metavar="S", help="silence that counts as a hang (default 180; CARLA 360)"
     )
 
 

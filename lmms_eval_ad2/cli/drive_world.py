@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from closedloop_plugin.runner.pool import Limits
     from closedloop_plugin.runner.recipe import Recipe
 
 
@@ -34,3 +35,10 @@ def world_of(args: argparse.Namespace) -> tuple[Recipe, int]:
 
     recipe = world_recipe(args.world, args.servers, args.any_version, args.server_wait)
     return recipe, workers_for(recipe, args.workers)
+
+
+def limits_of(args: argparse.Namespace, world: Recipe, workers: int) -> Limits:
+    """Loading a large town in CARLA may take five minutes, in which nothing is heard of it."""
+    from closedloop_plugin.runner.pool import Limits
+
+    return Limits(workers, args.retries, args.world_timeout or (360.0 if world.each else 180.0))

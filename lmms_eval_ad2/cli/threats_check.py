@@ -109,7 +109,7 @@ def _checked(args: argparse.Namespace) -> Path | None:
     from lmms_eval_ad2.errors import Ad2Error
 
     for name in ("tries", "workers"):
-        if getattr(args, name) < 1:
+        if getattr(args, name) is not None and getattr(args, name) < 1:
             raise Ad2Error(f"--{name} {getattr(args, name)}: 1 or more")
     for path in (*args.paths, *([args.map] if args.map else [])):
         if not path.exists():

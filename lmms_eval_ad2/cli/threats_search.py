@@ -61,7 +61,7 @@ def _register_search(how: Any) -> None:
     how.add_argument("--out", type=Path, required=True, metavar="DIR", help="the same command goes on in it")
     how.add_argument("--workers", type=int, metavar="W", help="worlds side by side (default 1)")
     how.add_argument("--retries", type=int, default=2, metavar="N", help="of a run whose world fails (default 2)")
-    how.add_argument("--world-timeout", type=float, default=180.0, metavar="S", help="silence that counts as a hang")
+    how.add_argument("--world-timeout", type=float, metavar="S", help="silence that counts as a hang (180; CARLA 360)")
 
 
 def _register_where(where: Any) -> None:
@@ -115,9 +115,8 @@ def _wish(args: argparse.Namespace) -> Wish:
     from closedloop_plugin.runner.assemble import Wish
     from closedloop_plugin.runner.latency import read_latency
     from closedloop_plugin.runner.pilot import Rules
-    from closedloop_plugin.runner.pool import Limits
     from lmms_eval_ad2.cli.drive_order import TRACK
-    from lmms_eval_ad2.cli.drive_world import world_of
+    from lmms_eval_ad2.cli.drive_world import limits_of, world_of
 
     world, workers = world_of(args)
     return Wish(
@@ -128,7 +127,7 @@ def _wish(args: argparse.Namespace) -> Wish:
         args.seed,
         not args.no_traffic,
         TRACK,
-        limits=Limits(workers, args.retries, args.world_timeout),
+        limits=limits_of(args, world, workers),
         quiet=False,
     )
 

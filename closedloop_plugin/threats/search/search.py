@@ -174,7 +174,7 @@ class _Hunt:
 
     def restarted(self, reason: str) -> None:
         if not self.bar.disable:
-            self.bar.write(f"a world is started anew: {reason}")
+            self.bar.write(f"a world was lost: {reason}")
 
     def _keep_held(self) -> None:
         held, self.held = self.held, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import time
 from pathlib import Path as File
 from typing import Any
@@ -13,8 +14,7 @@ from lmms_eval_ad2.errors import Ad2Error, require
 
 LOAD_S = 300.0  # for a town: the large ones take minutes from a cold disk
 KNOCK_S = 5.0  # for one answer of a server that may not be there
-TM_OFFSET = 6000  # the traffic manager's port, from the server's; below it where there is no such port above
-PORTS = 65535
+TM_OFFSET = 6000  # the traffic manager's port on this machine, from the server's
 STREAM_M = 650.0  # of a large map that is kept loaded around the ego
 
 
@@ -69,8 +69,8 @@ class Link:
         maps = {name.rsplit("/", 1)[-1] for name in self._client.get_available_maps()}
         if town not in maps and file is None:
             raise Ad2Error(
-                f"{self.address}: the server has no map {town}; it has {', '.join(sorted(maps))}. Town11, 12, 13 and "
-                "15 come with CARLA's additional maps (its ImportAssets.sh)"
+                f"{self.address}: the server has no map {town}; it has {', '.join(sorted(maps))}. Town06, 07, 11, "
+                "12, 13 and 15 come with CARLA's additional maps (its ImportAssets.sh)"
             )
         self._settings(None)  # loading never ends on a server that waits for somebody else's ticks
         simulator = StagedSimulator(
@@ -81,7 +81,7 @@ class Link:
             timeout=LOAD_S,
             render=False,
             timestep=timestep,
-            traffic_manager_port=self._port + (TM_OFFSET if self._port + TM_OFFSET <= PORTS else -TM_OFFSET),
+            traffic_manager_port=free_port(self._port + TM_OFFSET),
         )
         self._settings(timestep)
         for client in (simulator.client, self._client):
@@ -110,6 +110,17 @@ class Link:
         if simulator is not None:
             with contextlib.suppress(RuntimeError):
                 simulator.destroy()
+
+
+def free_port(wanted: int) -> int:
+    """`wanted`, or another one where it is taken: servers on two hosts may have the same number, and a traffic manager
+    on a port where one is already would become its client."""
+    with socket.socket() as probe:
+        try:
+            probe.bind(("", wanted))
+        except (OSError, OverflowError):
+            probe.bind(("", 0))
+        return int(probe.getsockname()[1])
 
 
 def _line(exc: BaseException) -> str:

@@ -82,15 +82,18 @@ class Process:
             command, env={**clean, "PYTHONPATH": path}, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd="/"
         )
         self.said: list[dict[str, Any]] = []
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
+        """Until the last of it has ended: a relay outlives its client by two seconds."""
         assert self.process.stderr
-        for line in self.process.stderr:
-            try:
-                self.said.append(json.loads(line))
-            except ValueError:
-                self.said.append({"event": "text", "text": line.decode()})
+        with self.process.stderr as log:
+            for line in log:
+                try:
+                    self.said.append(json.loads(line))
+                except ValueError:
+                    self.said.append({"event": "text", "text": line.decode()})
 
     def wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
         """The first line of this kind with these fields; a pattern for a field may be a regular expression."""
@@ -104,7 +107,10 @@ class Process:
         """Its exit code, once it has ended; 0: wait only."""
         if signum and self.process.poll() is None:
             self.process.send_signal(signum)
-        return self.process.wait(PATIENCE_S)
+        code = self.process.wait(PATIENCE_S)
+        if signum != signal.SIGKILL:
+            self._reader.join(PATIENCE_S)
+        return code
 
 
 @contextlib.contextmanager
@@ -116,8 +122,6 @@ def client(file: Path, **more: Any) -> Iterator[Process]:
         if running.process.poll() is None:
             running.process.send_signal(signal.SIGCONT)
         running.end()
-        assert running.process.stderr
-        running.process.stderr.close()
 
 
 def published(folder: Path) -> list[dict[str, Any]]:
