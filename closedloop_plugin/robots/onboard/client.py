@@ -74,7 +74,7 @@ class Client:
 def drive(settings_file: Path, journal: Journal) -> int:
     settings = read_settings(settings_file)
     token = read_token(settings["planner"]["token_file"])
-    kept = lock(settings["folder"] / "client.lock", 0.0)
+    kept = lock(settings["folder"] / "client.lock", 0.5)  # `relay --stop` may be trying it just now
     io = open_io(settings, "ad2_onboard", sees=True)
     wake, latch = Wake(), Latch(settings["folder"])
     io.wake = wake

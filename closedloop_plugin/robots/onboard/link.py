@@ -12,6 +12,7 @@ from closedloop_plugin.robots.onboard import wire
 CONNECT_S = 2.0
 GREETING_S = 3.0  # for the whole handshake; a dead peer behind a tunnel lets itself be connected to, and says nothing
 _CHUNK = 65536
+_UNSENT_MAX = 2 * wire.BLOB_MAX  # bytes: a planner that asks and never reads
 
 
 class LinkLost(Exception):
@@ -66,6 +67,8 @@ class Link:
 
     def send(self, kind: str, blob: bytes = b"", **header: Any) -> None:
         self._out += wire.pack(kind, header, blob)
+        if len(self._out) > _UNSENT_MAX:
+            raise LinkLost("link stuck", f"{len(self._out)} bytes have not left")
         self._flush()
 
     def wait(self, seconds: float) -> List[wire.Frame]:

@@ -161,14 +161,14 @@ class Peer:
         return self
 
     def send(self, kind: str, **header: Any) -> None:
-        self._out(wire.pack(kind, header))
+        self.bytes(wire.pack(kind, header))
 
     def raw(self, kind: str, **header: Any) -> None:
         """Without the check that pack() makes."""
         text = json.dumps({**header, "kind": kind}).encode()
-        self._out(struct.pack(">4sBII", wire.MAGIC, wire.VERSION, len(text), 0) + text)
+        self.bytes(struct.pack(">4sBII", wire.MAGIC, wire.VERSION, len(text), 0) + text)
 
-    def _out(self, data: bytes) -> None:
+    def bytes(self, data: Any) -> None:
         with self._sending:
             self.sock.sendall(data)
 
