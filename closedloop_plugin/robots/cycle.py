@@ -18,7 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from closedloop_plugin.agents.base import Agent, Ask
-from closedloop_plugin.interpreters.base import SILENT, Interpreter
+from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.interpreters.verdict import verdict
 from closedloop_plugin.profiles import Profile
 from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
 from closedloop_plugin.state import COAST, Command, Control, Decision, Observation, Reading
@@ -124,7 +125,7 @@ class Cycle:
         started = time.perf_counter()
         decision, reading = self._asked(ask)
         spent = time.perf_counter() - started
-        control, error, unparsed = self._verdict(decision, reading, ask.observation.speed)
+        control, error, unparsed = verdict(decision, reading, self.profile, ask.observation.speed)
         self._count(error, unparsed, reading)
         tick = ask.observation.tick
         actuation = self.vehicle.actuation(control or COAST)
@@ -156,24 +157,6 @@ class Cycle:
             return decision, reading
         except Exception as exc:  # a wheel is turning meanwhile: whatever it was, the vehicle must be told to stand
             return Decision(error=f"{type(exc).__name__}: {' '.join(str(exc).split())[:200]}"), None
-
-    def _verdict(
-        self, decision: Decision, reading: Reading | None, speed: float
-    ) -> tuple[Control | None, str | None, str | None]:
-        """(control, error, unparsed), at most one of them."""
-        if decision.error is not None:
-            return None, decision.error, None
-        if decision.control is None and reading is None:
-            return None, "the agent answers in words and there is no interpreter", None
-        if reading is not None and reading.control is None:
-            why = reading.reason or "no reason given"
-            return (None, f"slow system: {why}", None) if why.startswith(SILENT) else (None, None, why)
-        try:
-            if reading is not None and reading.control is not None:
-                return self.profile.post(reading.control, speed), None, None
-            return (decision.control or COAST).checked(), None, None
-        except ValueError as exc:
-            return None, str(exc), None
 
     def _count(self, error: str | None, unparsed: str | None, reading: Reading | None) -> None:
         self.counts["decisions"] += 1

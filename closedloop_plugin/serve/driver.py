@@ -14,13 +14,14 @@ from dataclasses import asdict
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent, Ask
-from closedloop_plugin.interpreters.base import SILENT, Interpreter
+from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.interpreters.verdict import verdict
 from closedloop_plugin.profiles import Profile
 from closedloop_plugin.serve.chat import Chat, mapping_of, number, whole
 from closedloop_plugin.serve.pictures import pictures
 from closedloop_plugin.serve.refusal import Refusal, wrong
 from closedloop_plugin.serve.service import Done, Order
-from closedloop_plugin.state import Command, Control, Decision, Observation, Reading
+from closedloop_plugin.state import Command, Decision, Observation, Reading
 from lmms_eval_ad2 import __version__
 
 PROTOCOL = 1
@@ -122,30 +123,6 @@ class DriverService:
             "policy": self.policy,
         }
         return Done(json.dumps(told), failed=error is not None)
-
-
-def verdict(
-    decision: Decision, reading: Reading | None, profile: Profile, speed: float
-) -> tuple[Control | None, str | None, str | None]:
-    """(control, error, unparsed), at most one of them: what the runner's Pilot would make of the same answer."""
-    if decision.error is not None:
-        return None, decision.error, None
-    if decision.control is not None:
-        try:
-            return decision.control.checked(), None, None
-        except ValueError as exc:
-            return None, str(exc), None
-    if reading is None:
-        return None, "the agent answers in words and there is no interpreter", None
-    if reading.control is None:
-        why = reading.reason or "no reason given"
-        if why.startswith(SILENT):
-            return None, f"slow system: {why}: {' '.join(reading.raw.split())[:200]}", None
-        return None, None, why
-    try:
-        return profile.post(reading.control, speed), None, None
-    except ValueError:
-        return None, None, "control is not finite"
 
 
 def _ask(said: Mapping[str, Any], images: Mapping[str, Any]) -> Ask:

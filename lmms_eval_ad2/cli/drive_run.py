@@ -73,6 +73,17 @@ def _register_what(what: Any) -> None:
     what.add_argument("--no-traffic", action="store_true", help="no background vehicles and pedestrians")
 
 
+class Without:
+    """A group of arguments that leaves some out."""
+
+    def __init__(self, group: Any, names: Any) -> None:
+        self.group, self.flags = group, {f"--{name.replace('_', '-')}" for name in names}
+
+    def add_argument(self, flag: str, **how: Any) -> None:
+        if flag not in self.flags:
+            self.group.add_argument(flag, **how)
+
+
 def register_driver(who: Any) -> None:
     who.add_argument("--agent", required=True, metavar="SPEC", help="who drives; see below")
     who.add_argument(

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.cli.drive_run import register_driver
+from lmms_eval_ad2.cli.drive_run import Without, register_driver
 from lmms_eval_ad2.cli.robot import add_robot, hotline_of, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -29,17 +29,6 @@ meanwhile, in other terminals (docs/robots-link.md):
   ad2 robot stop --robot limo-ackermann          emergency stop
 
 exit code: 0 ended by Ctrl-C or SIGTERM (the vehicle is told to stand), 2 not as asked"""
-
-
-class Without:
-    """A group of arguments that leaves some out."""
-
-    def __init__(self, group: Any, names: Any) -> None:
-        self.group, self.flags = group, {f"--{name.replace('_', '-')}" for name in names}
-
-    def add_argument(self, flag: str, **how: Any) -> None:
-        if flag not in self.flags:
-            self.group.add_argument(flag, **how)
 
 
 def register(parts: Any) -> None:

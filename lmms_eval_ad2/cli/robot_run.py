@@ -11,9 +11,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.cli.drive_run import register_driver
+from lmms_eval_ad2.cli.drive_run import Without, register_driver
 from lmms_eval_ad2.cli.robot import hotline_of, robot_of, token_file
-from lmms_eval_ad2.cli.robot_plan import ELSEWHERE, Without
+from lmms_eval_ad2.cli.robot_plan import ELSEWHERE
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:

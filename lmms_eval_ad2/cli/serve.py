@@ -7,7 +7,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.cli.drive_run import register_driver
+from lmms_eval_ad2.cli.drive_run import Without, register_driver
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from closedloop_plugin.serve.running import Offer
 
 # Of `ad2 drive run`'s options: --model stands for the agent, and time passes where the car is.
-ELSEWHERE = ("--agent", "--latency")
+ELSEWHERE = ("agent", "latency")
 EXAMPLES = """examples:
   ad2 serve --model lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct,batch_size=8
   ad2 serve --model endpoint:qwen@http://gpu7:8000/v1 --interpreter endpoint:llama@http://gpu8:8000/v1 --mode dcs
@@ -25,17 +25,6 @@ then, from anywhere (docs/serve.md):
   model "ad2-driver"                                   the whole driver: closedloop_plugin/bench2drive/agent.py
 
 exit code: 0 ended by Ctrl-C or SIGTERM, 2 it cannot be served as asked"""
-
-
-class _Shared:
-    """A group of arguments that leaves out what belongs elsewhere."""
-
-    def __init__(self, group: Any) -> None:
-        self.group = group
-
-    def add_argument(self, flag: str, **how: Any) -> None:
-        if flag not in ELSEWHERE:
-            self.group.add_argument(flag, **how)
 
 
 def register(subparsers: Any) -> None:
@@ -66,7 +55,7 @@ def register(subparsers: Any) -> None:
     how.add_argument("--queue", type=int, default=256, metavar="N", help="requests held at once (default 256)")
     how.add_argument("--max-body-mb", type=float, default=64.0, metavar="MB", help="of one request (default 64)")
     driver = p.add_argument_group("ad2-driver (as in ad2 drive run)")
-    register_driver(_Shared(driver))
+    register_driver(Without(driver, ELSEWHERE))
     driver.add_argument("--seed", type=int, default=0, metavar="S", help="of sampled replies and of random (default 0)")
     p.set_defaults(func=run, frames=False, video=False)
 

@@ -56,7 +56,7 @@ def process(*words: str | Path, cwd: Path) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def planner(robot: Robot, *more: str) -> Iterator[subprocess.Popen[str]]:
-    words = ("robot", "plan", "--robot", robot.file, "--agent", "straight", *more)
+    words = ("robot", "plan", "--robot", str(robot.file), "--agent", "straight", *more)
     with process(BIN / "ad2", *words, cwd=robot.file.parent) as made:
         line = made.stdout.readline()  # type: ignore[union-attr]
         assert "ready: 127.0.0.1:" in line, line + (robot.file.parent / "log").read_text()

@@ -41,7 +41,6 @@ class PathHint:
         self.ahead = AHEAD_M / scale
         self.here: Pose | None = None  # by the newest odometry, in the path's frame
         self.speed = 0.0  # m/s, likewise
-        self.seen = 0  # odometries
         self._first: Pose | None = None
         self._s = 0.0
 
@@ -50,7 +49,7 @@ class PathHint:
         if odometry is None:
             return Command.FOLLOW, (self.ahead, 0.0)
         x, y, yaw = self.here = self.pose(odometry)
-        self.speed, self.seen = float(odometry.get("v", 0.0)), self.seen + 1
+        self.speed = float(odometry.get("v", 0.0))
         self._s, _ = self.path.locate(x, y, near=self._s, reach=REACH_M)
         goal_x, goal_y, _ = self.path.pose(self._s + self.ahead)
         return Command.FOLLOW, to_ego(goal_x, goal_y, x, y, yaw)

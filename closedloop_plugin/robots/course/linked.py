@@ -59,10 +59,6 @@ class Run:
         self.driven.poses.append(truth)
         self.watch.see(x, y, yaw)
 
-    def hear(self, turn: Turn) -> None:
-        self.driven.cycles.append(line(turn, self.t, self.here))
-        self.watch.decided()
-
 
 class LinkedTransport:
     """What both ways through the link share; `place` and `look` are the subclass's."""
@@ -81,6 +77,11 @@ class LinkedTransport:
         """Tell the run what has been seen since the last look. Called from a thread of its own."""
         raise NotImplementedError
 
+    def hear(self, run: Run, turn: Turn) -> None:
+        """A decision was made. Called from the thread that drives."""
+        run.driven.cycles.append(line(turn, run.t, run.here))
+        run.watch.decided()
+
     def close(self) -> None:
         raise NotImplementedError
 
@@ -95,7 +96,7 @@ class LinkedTransport:
             link.agent, link.interpreter, link.profile, link.robot.vehicle, link.token, hint,
             seed=seed, motion_s=link.robot.onboard.motion_s,
         )  # fmt: skip
-        planner.on_cycle.append(run.hear)
+        planner.on_cycle.append(lambda turn: self.hear(run, turn))
         if isinstance(link.agent, TrackExpert):
             link.agent.take(path, lambda: run.here, link.robot.vehicle.scale)
         planner.begin(episode)

@@ -17,6 +17,7 @@ from typing import TextIO
 from closedloop_plugin.robots.course.hint import Pose
 from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run
 from closedloop_plugin.robots.course.watch import End
+from closedloop_plugin.robots.cycle import Turn
 from closedloop_plugin.robots.sandbox.track import Segment
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -87,8 +88,11 @@ class VehicleTransport(LinkedTransport):
             run.watch.stop(*_SAID[heard])
         elif heard is not None:
             raise Ad2Error("emergency stop by the operator; the same command goes on with this run")
-        if run.hint.here is not None and run.hint.seen > len(run.driven.poses):
+
+    def hear(self, run: Run, turn: Turn) -> None:
+        if run.hint.here is not None:
             run.see((time.monotonic() - self._began, *run.hint.here, run.hint.speed))
+        super().hear(run, turn)
 
     def close(self) -> None:
         """The vehicle's client stays on the vehicle."""

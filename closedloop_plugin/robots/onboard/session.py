@@ -36,7 +36,6 @@ class Session:
     def __init__(self, car: Car, link: Link, name: str) -> None:
         self._car, self._link, self._name = car, link, name
         self._period = 1.0 / car.settings["heartbeat_hz"]
-        self._begun = time.monotonic()
         self._beats, self._beat_at = 0, 0.0
         self._seq = 0
         self._asked: Optional[Tuple[int, float]] = None  # (seq, when) of the frame that waits for its command
@@ -44,11 +43,12 @@ class Session:
         self._told: Optional[str] = None  # what stands in the way, as the planner knows it
 
     def turn(self) -> None:
-        for kind, header, _ in self._link.wait(min(self._period, self._beat_at - time.monotonic())):
+        for kind, header, _ in self._link.wait(self._next_look() - time.monotonic()):
             self._hear(kind, header)
         now = time.monotonic()
-        if now >= self._beat_at and not self._link.busy:
-            self._send("heartbeat", n=self._beats)
+        if now >= self._beat_at:
+            if not self._link.busy:
+                self._send("heartbeat", n=self._beats)
             self._beats, self._beat_at = self._beats + 1, now + self._period
         hindrance = self._watch(now)
         if hindrance is None:
@@ -59,6 +59,13 @@ class Session:
         self._stop(reason)
         self._send("done", reason=reason)
         self._link.close(0.2)
+
+    def _next_look(self) -> float:
+        """When there is something to do, if nothing comes before: a heartbeat is due, or a frame overdue."""
+        heard_at = self._car.io.camera_heard() if self._car.motion.state.moving else None
+        if heard_at is None:
+            return self._beat_at
+        return min(self._beat_at, heard_at + self._car.settings["camera_stall_s"])
 
     def _send(self, kind: str, blob: bytes = b"", **fields: Any) -> None:
         self._link.send(kind, blob, session=self._name, **fields)
@@ -119,7 +126,7 @@ class Session:
             heard_at = self._car.io.camera_heard()
             if found:
                 self._stop(found)
-            elif heard_at is None or now - heard_at > settings["camera_stall_s"]:
+            elif heard_at is None or now - heard_at >= settings["camera_stall_s"]:
                 self._stop("camera stalled")
             elif now - self._link.heard_at > settings["link_silence_s"]:
                 self._stop("link silent")

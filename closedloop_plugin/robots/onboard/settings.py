@@ -58,7 +58,7 @@ _KEYS: Dict[str, Tuple[Any, Tuple[Callable[[Any], bool], str]]] = {
     "frame_max_bytes": (1024 * 1024, _whole(1024, wire.BLOB_MAX)),
     "heartbeat_hz": (50.0, _number(1.0, 200.0)),
     "reconnect_s": (0.5, _number(0.05, 60.0)),  # before the second try; doubled each time, up to four times this
-    "camera_stall_s": (0.11, _number(0.02, 5.0)),  # without a new frame, while it moves; 2.2 periods at 20 Hz
+    "camera_stall_s": (0.1, _number(0.02, 5.0)),  # without a new frame, while it moves; two periods at 20 Hz
     "link_silence_s": (0.3, _number(0.05, 5.0)),  # without a byte from the planner, while it moves
 }
 _PLANNER: Dict[str, Tuple[Any, Tuple[Callable[[Any], bool], str]]] = {

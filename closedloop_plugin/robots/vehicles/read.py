@@ -51,7 +51,7 @@ class OnboardSettings:
     max_age_s: float = 5.0
     heartbeat_hz: float = 50.0
     reconnect_s: float = 0.5
-    camera_stall_s: float = 0.12
+    camera_stall_s: float = 0.1
     link_silence_s: float = 0.3
 
 

@@ -37,7 +37,12 @@ def main(folder: Path, camera: str, kind: str) -> None:
     state = rospy.Publisher("/limo_status", status, queue_size=1)
     odometry = rospy.Publisher("/odom", Odometry, queue_size=1)
     ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+    def until_told() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=until_told, daemon=True).start()
     while not ended.wait(0.05):
         message = Odometry()
         message.pose.pose.position.x, message.pose.pose.orientation.z = 1.5, 1.0

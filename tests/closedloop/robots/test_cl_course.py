@@ -28,6 +28,7 @@ from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
 from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 from closedloop_plugin.state import Command, Control, Decision
+from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
 
 TRACK = sandbox()
@@ -57,7 +58,8 @@ def drive(folder: File, vehicle: str = "limo-ackermann", agent: Agent | None = N
 class Broken:
     """A model that never answers."""
 
-    name, privileged, local, cameras = "broken", False, True, ()
+    name, privileged, local = "broken", False, True
+    cameras: tuple[Camera, ...] = ()
 
     def start(self, episode: str, seed: int) -> None: ...
     def end(self, episode: str) -> None: ...

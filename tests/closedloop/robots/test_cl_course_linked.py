@@ -6,14 +6,16 @@ import io
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
-from cl_vehicle_end import TOKEN, connected
+from cl_vehicle_end import TOKEN, VehicleEnd
 
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.profiles import profile
 from closedloop_plugin.robots.course import linked
+from closedloop_plugin.robots.course.drive import Driven
 from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run
 from closedloop_plugin.robots.course.ros_transport import free_port
 from closedloop_plugin.robots.course.vehicle_transport import Operator, VehicleTransport
@@ -30,13 +32,19 @@ STEP_M = 0.2  # that the vehicle below goes in one motion
 
 
 class Keyboard:
-    """Lines typed by the test."""
+    """Somebody who answers where the vehicle is to be put with `answer`, and types what the test types."""
 
     def __init__(self) -> None:
         read, write = os.pipe()
         self._out = os.fdopen(write, "w", buffering=1)
         self.said: list[str] = []
-        self.operator = Operator(os.fdopen(read), self.said.append)
+        self.answer = ""
+        self.operator = Operator(os.fdopen(read), self._hear)
+
+    def _hear(self, text: str) -> None:
+        self.said.append(text)
+        if "put the vehicle" in text:
+            self.type(self.answer)
 
     def type(self, line: str) -> None:
         self._out.write(line + "\n")
@@ -61,53 +69,52 @@ def watch(judges: bool = False) -> Watch:
 
 
 class Vehicle(threading.Thread):
-    """Connects as soon as there is a planner, and goes STEP_M with every order; `at` hears each order's number."""
+    """Connects as soon as there is a planner, and goes STEP_M with every order. Before order `pause` it calls `at`, and
+    waits for what the planner does."""
 
-    def __init__(self, port: int, at: Callable[[int], None] = lambda n: None) -> None:
+    def __init__(self, port: int, pause: int = -1, at: Callable[[], None] = lambda: None) -> None:
         super().__init__(daemon=True)
-        self._port, self._at = port, at
+        self._port, self._pause, self._at = port, pause, at
         self.orders: list[float] = []
+        self.heard: list[str] = []
         self.start()
 
     def run(self) -> None:
-        with self._reached() as end:
+        end = reached(self._port)
+        try:
             for n in range(100):
                 odom = {"x": 5 + n * STEP_M, "y": 1.0, "yaw": 0.0, "v": 0.1, "w": 0.0}
                 end.see(n, 0.5 * n, odom=odom)
-                self._at(n)
+                if n == self._pause:
+                    self._at()
+                    while (frame := end.call()) is not None:
+                        self.heard.append(frame[0])
+                    return
                 frame = end.call()
                 if frame is None or frame[0] != "cmd":
                     return
                 self.orders.append(frame[1]["twist"]["vx"])
-
-    def _reached(self):  # type: ignore[no-untyped-def]
-        waiting = threading.Event()
-        for _ in range(500):
-            try:
-                made = connected(self._port)
-                found = made.__enter__()
-            except OSError:
-                waiting.wait(0.02)
-                continue
-
-            class Held:
-                def __enter__(self):  # type: ignore[no-untyped-def]
-                    return found
-
-                def __exit__(self, *error: object) -> None:
-                    found.close()
-
-            return Held()
-        raise AssertionError("no planner came")
+        finally:
+            end.close()
 
 
-def drive(made: LinkedTransport, seen: Watch, segment: Segment = SEGMENT):  # type: ignore[no-untyped-def]
+def reached(port: int) -> VehicleEnd:
+    """Welcome, and with a heartbeat, as soon as there is a planner."""
+    for _ in range(500):
+        with suppress(ConnectionRefusedError):
+            end = VehicleEnd(port)
+            assert end.greet() is None
+            return end.live()
+        threading.Event().wait(0.02)
+    raise AssertionError("no planner came")
+
+
+def drive(made: LinkedTransport, seen: Watch, segment: Segment = SEGMENT) -> Driven:
     return made.drive(segment, seen, "route1_run1", 0)
 
 
 def test_a_real_vehicle_s_way_is_read_off_its_odometry(keyboard: Keyboard) -> None:
     made, seen = VehicleTransport(link(), keyboard.operator), watch()
-    keyboard.type("")
     vehicle = Vehicle(made.link.port)
     driven = drive(made, seen)
     vehicle.join(10)
@@ -120,20 +127,19 @@ def test_a_real_vehicle_s_way_is_read_off_its_odometry(keyboard: Keyboard) -> No
 @pytest.mark.parametrize(("typed", "end"), (("l", End.LINE), ("h", End.HIT)))
 def test_the_operator_says_what_no_odometry_sees(keyboard: Keyboard, typed: str, end: End) -> None:
     made, seen = VehicleTransport(link(), keyboard.operator), watch()
-    keyboard.type("")
-    Vehicle(made.link.port, lambda n: keyboard.type(typed) if n == 3 else None)
+    Vehicle(made.link.port, 3, lambda: keyboard.type(typed))
     drive(made, seen)
-    assert seen.end is end and seen.completion < 100
+    steps = seen.completion / 100 * SEGMENT.path.length / STEP_M  # the last picture may not have been judged yet
+    assert seen.end is end and 2 - 0.05 < steps < 3 + 0.05
 
 
 def test_the_return_key_is_the_emergency_stop_and_nothing_is_recorded(keyboard: Keyboard) -> None:
     made, seen = VehicleTransport(link(), keyboard.operator), watch()
-    keyboard.type("")
-    vehicle = Vehicle(made.link.port, lambda n: keyboard.type("") if n == 2 else None)
+    vehicle = Vehicle(made.link.port, 2, lambda: keyboard.type(""))
     with pytest.raises(Ad2Error, match="emergency stop by the operator"):
         drive(made, seen)
     vehicle.join(10)
-    assert not vehicle.is_alive() and len(vehicle.orders) < 8  # told to stand, and heard it
+    assert vehicle.heard[-2:] == ["stop", "done"] and len(vehicle.orders) == 2
 
 
 def test_what_was_typed_before_does_not_answer_a_question(keyboard: Keyboard) -> None:
@@ -157,17 +163,9 @@ def test_an_operator_who_leaves_ends_the_course() -> None:
 
 
 def test_q_ends_the_course_before_anything_moves(keyboard: Keyboard) -> None:
-    made = VehicleTransport(link(), keyboard.operator)
-    answer = threading.Thread(target=lambda: (_until(lambda: keyboard.said), keyboard.type("q")))
-    answer.start()
+    keyboard.answer = "q"
     with pytest.raises(Ad2Error, match="ended by the operator"):
-        made.place(SEGMENT, 0)
-    answer.join(10)
-
-
-def _until(true: Callable[[], object]) -> None:
-    while not true():
-        threading.Event().wait(0.005)
+        VehicleTransport(link(), keyboard.operator).place(SEGMENT, 0)
 
 
 class Still(LinkedTransport):
@@ -209,16 +207,7 @@ def test_a_vehicle_that_is_there_and_sends_nothing_ends_it_too(monkeypatch: pyte
     monkeypatch.setattr(linked, "SILENT_S", 1.0)
     made = Still(link())
 
-    def come() -> None:
-        for _ in range(200):
-            try:
-                with connected(made.link.port) as end:
-                    end.call()
-                return
-            except OSError:
-                threading.Event().wait(0.01)
-
-    guest = threading.Thread(target=come, daemon=True)
+    guest = threading.Thread(target=lambda: reached(made.link.port).call(), daemon=True)
     guest.start()
     with pytest.raises(Ad2Error, match="is connected, and sends no picture"):
         drive(made, watch())

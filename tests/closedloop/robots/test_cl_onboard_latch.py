@@ -69,7 +69,7 @@ class Wheels(VehicleIO):
 def test_nothing_passes_the_gate_that_is_late_stopped_or_unknown(tmp_path: Path, name: str) -> None:
     vehicle = VEHICLES[name].to_onboard()
     go = {"word": "forward"} if vehicle["kind"] == "word" else GO
-    wheels, latch, journal = Wheels(), Latch(tmp_path), Journal("test")
+    wheels, latch, journal = Wheels(), Latch(tmp_path), Journal("test", lambda line: None)
     gate = Gate(wheels, vehicle, latch, journal)
     later = time.monotonic() + 1000
 
@@ -87,7 +87,7 @@ def test_nothing_passes_the_gate_that_is_late_stopped_or_unknown(tmp_path: Path,
 def test_what_is_too_fast_leaves_clamped(tmp_path: Path) -> None:
     vehicle = VEHICLES["limo-differential"].to_onboard()
     wheels = Wheels()
-    Gate(wheels, vehicle, Latch(tmp_path), Journal("test")).publish(
+    Gate(wheels, vehicle, Latch(tmp_path), Journal("test", lambda line: None)).publish(
         {"twist": {"vx": 50.0, "vy": 0.0, "wz": 0.0}}, time.monotonic() + 1000
     )
     assert wheels.sent == [{"twist": {"vx": vehicle["limits"]["speed"], "vy": 0.0, "wz": 0.0}}]

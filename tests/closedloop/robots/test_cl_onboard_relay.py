@@ -173,7 +173,7 @@ class Wheels(VehicleIO):
 
 
 def test_an_old_command_moves_nothing_and_a_fresh_one_not_for_long(tmp_path: Path) -> None:
-    wheels, journal = Wheels(), Journal("test")
+    wheels, journal = Wheels(), Journal("test", lambda line: None)
     gate = Gate(wheels, VEHICLES["limo-differential"].to_onboard(), Latch(tmp_path), journal)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.setblocking(False)

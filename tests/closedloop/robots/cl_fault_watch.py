@@ -1,0 +1,57 @@
+"""A witness beside the simulated vehicle, for the fault tests: a ROS node in a process of its own.
+
+Out, a line of JSON each: "ready"; ["truth", t, x, y, v] for each of the sandbox's truths; ["cmd", t, moves, node] for
+each command on its way to the wheels. t: s on the monotonic clock, of the truth's stamp and of the command's arrival.
+In: ["place", x, y, yaw] and ["camera", on]. Ends with its standard input.
+"""
+
+import json
+import sys
+import threading
+import time
+
+import rospy
+from geometry_msgs.msg import Pose2D, Twist
+from nav_msgs.msg import Odometry
+from std_msgs.msg import Bool
+
+_OUT = threading.Lock()
+
+
+def say(*words: object) -> None:
+    with _OUT:
+        sys.stdout.write(json.dumps(words) + "\n")
+        sys.stdout.flush()
+
+
+def on_truth(message: Odometry) -> None:
+    stamp = message.header.stamp.to_sec() - time.time() + time.monotonic()
+    place = message.pose.pose.position
+    say("truth", stamp, place.x, place.y, message.twist.twist.linear.x)
+
+
+def on_command(message: Twist) -> None:
+    moves = bool(message.linear.x or message.linear.y or message.angular.z)
+    say("cmd", time.monotonic(), moves, message._connection_header["callerid"])
+
+
+def main() -> None:
+    rospy.init_node("fault_watch", disable_signals=True, disable_rosout=True)
+    place = rospy.Publisher("/ad2/place", Pose2D, queue_size=5)
+    camera = rospy.Publisher("/ad2/camera", Bool, queue_size=5)
+    rospy.Subscriber("/ad2/truth", Odometry, on_truth, queue_size=100, tcp_nodelay=True)
+    rospy.Subscriber("/cmd_vel", Twist, on_command, queue_size=100, tcp_nodelay=True)
+    while not (place.get_num_connections() and camera.get_num_connections()):
+        time.sleep(0.01)  # whoever started this waits with a limit
+    say("ready")
+    for line in sys.stdin:
+        what, *values = json.loads(line)
+        if what == "place":
+            place.publish(Pose2D(*values))
+        else:
+            camera.publish(Bool(*values))
+    rospy.signal_shutdown("the test is over")
+
+
+if __name__ == "__main__":
+    main()
