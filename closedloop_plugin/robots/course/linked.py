@@ -148,6 +148,6 @@ def _silent(vehicle: str, state: Mapping[str, Any]) -> str:
     what = "is connected, and sends no picture" if state["connected"] else "did not come to the planner"
     why = f" (it said: {state['said']})" if state["said"] else ""
     return (
-        f"{vehicle} {what} for {SILENT_S:.0f} s{why}. Does its client run, is there an emergency stop on board, is the "
-        "vehicle in the mode that its file says? The same command goes on with this run"
+        f"{vehicle} {what} for {SILENT_S:.0f} s{why}. Does its client run? Is it in the mode that its file says? Is "
+        "there an emergency stop on board (ad2 robot stop --release --on-board)? The same command goes on with this run"
     )

@@ -59,9 +59,10 @@ class Command:
 
 @dataclass(frozen=True)
 class Stop:
-    """What came of a fault, counted from it. `held_s`: by how much the vehicle's own clock was late meanwhile."""
+    """What came of a fault, counted from it. `held_s`: by how much this machine was late meanwhile."""
 
     zero_s: float  # to the first zero on the command topic
+    by: str  # the node that published it
     stands_s: float
     way_m: float
     held_s: float
@@ -75,6 +76,7 @@ class Witness(Child):
         assert self.said == '["ready"]', self.said
         self.truths: list[Truth] = []
         self.commands: list[Command] = []
+        self.lates: list[tuple[float, float]] = []
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -91,9 +93,12 @@ class Witness(Child):
         assert found, f"{what}: not within {PATIENCE_S:g} s"
         return found
 
+    def placed(self) -> bool:
+        return bool(self.truths) and math.dist((self.truths[-1].x, self.truths[-1].y), START[:2]) < 0.1
+
     def under_way(self) -> bool:
         """At full speed, in a motion that goes on for a while. With the lock held."""
-        if not self.truths or self.truths[-1].v < SPEED - 0.002 or not self.commands[-1].moves:
+        if not self.commands or self.truths[-1].v < SPEED - 0.002 or not self.commands[-1].moves:
             return False
         zeros = [c.t for c in self.commands[-20:] if not c.moves]
         return bool(zeros) and time.monotonic() - zeros[-1] < EARLY_S + 0.05
@@ -101,14 +106,15 @@ class Witness(Child):
     def stop_after(self, t: float) -> Stop:
         """Wait until the vehicle stands, and measure the way from where it was at `t`."""
         stands = self.wait(lambda: self._stands_after(t), "the vehicle stands")
-        zero = next((c.t for c in self.commands if c.t >= t and not c.moves), math.inf)
+        zero = next(c for c in self.commands if c.t >= t and not c.moves)
         before = max((p for p in self.truths if p.t <= t), key=lambda p: p.t)
         after = [p for p in self.truths if t < p.t <= stands]
         share = (t - before.t) / (after[0].t - before.t)
         way = (1 - share) * math.dist((before.x, before.y), (after[0].x, after[0].y))
         way += sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in zip(after, after[1:], strict=False))
-        held = max(b.t - a.t for a, b in zip([before, *after], after, strict=False)) - 0.02
-        return Stop(zero - t, stands - t, way, max(held, 0.0))
+        gaps = [b.t - a.t - 0.02 for a, b in zip([before, *after], after, strict=False)]
+        held = max([0.0, *gaps, *(late for at, late in self.lates if t <= at and at - late <= stands)])
+        return Stop(zero.t - t, zero.node, stands - t, way, held)
 
     def moved_after(self, t: float) -> float:
         """Wait until it drives; when, on the monotonic clock."""
@@ -135,8 +141,10 @@ class Witness(Child):
     def _keep(self, what: str, values: list[Any]) -> None:
         if what == "truth":
             self.truths = [*self.truths[-500:], Truth(*values)]
-        else:
+        elif what == "cmd":
             self.commands = [*self.commands[-500:], Command(*values)]
+        else:
+            self.lates.append((values[0], values[1]))
 
 
 class Rig:
@@ -147,6 +155,7 @@ class Rig:
         self.witness = Witness(master)
         self.planner: subprocess.Popen[bytes]
         self.client: subprocess.Popen[bytes]
+        self._begun: list[subprocess.Popen[bytes]] = []
 
     def start_planner(self) -> None:
         words = ["robot", "plan", "--robot", str(self.robot.file), "--agent", "straight", "--out", self.folder / "out"]
@@ -155,6 +164,7 @@ class Rig:
                 [BIN / "ad2", *words], env=environment(AD2_HOME=str(self.home)), stdout=log, stderr=log,
                 stdin=subprocess.DEVNULL, cwd=self.folder,
             )  # fmt: skip
+        self._begun.append(self.planner)
 
     def start_client(self) -> None:
         """As it would be started on the vehicle: from the folder that everything was deployed to."""
@@ -164,13 +174,21 @@ class Rig:
                 [sys.executable, "-m", "closedloop_plugin.robots.onboard.client", deploy.SETTINGS],
                 env=self.master.env(), stderr=log, stdin=subprocess.DEVNULL, cwd=folder,
             )  # fmt: skip
+        self._begun.append(self.client)
 
-    def begin(self) -> float:
-        """Put the vehicle at the start, and wait until it drives at full speed; the moment, monotonic."""
+    def replace_planner(self) -> None:
+        self.planner.wait(PATIENCE_S)
+        self.start_planner()
+
+    def replace_client(self) -> None:
+        self.client.wait(PATIENCE_S)
+        self.start_client()
+
+    def begin(self) -> None:
+        """Put the vehicle at the start, and wait until it drives at full speed."""
         self.witness.tell("place", *START)
-        self.witness.wait(lambda: self.witness.truths and self.witness.truths[-1].x < START[0] + 0.3, "placed")
+        self.witness.wait(self.witness.placed, "placed")
         self.witness.wait(self.witness.under_way, f"driving at {SPEED} m/s")
-        return time.monotonic()
 
     def ssh(self) -> int:
         """The tunnel's."""
@@ -181,9 +199,9 @@ class Rig:
         (pid,) = [p for p in processes("onboard.relay") if str(self.robot.link.folder) in os.readlink(f"/proc/{p}/cwd")]
         return pid
 
-    def state(self) -> dict[str, Any]:
-        """The planner's."""
-        return hotline.ask(hotline.place(self.home / "robots", self.robot.name), "state")
+    def ask(self, do: str) -> dict[str, Any]:
+        """The planner's state, after `do`, as a console asks for it."""
+        return hotline.ask(hotline.place(self.home / "robots", self.robot.name), do)
 
     def ad2(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -210,11 +228,11 @@ class Rig:
         return found
 
     def close(self) -> None:
-        for process in (self.client, self.planner):
+        """The client first: it leaves the vehicle standing."""
+        for process in reversed(self._begun):
             with suppress(OSError):
                 process.send_signal(signal.SIGCONT)
             process.terminate()
-        for process in (self.client, self.planner):
             try:
                 process.wait(10.0)
             except subprocess.TimeoutExpired:
@@ -232,9 +250,58 @@ def _lines(file: Path) -> list[dict[str, Any]]:
     return [line for line in found if isinstance(line, dict)]
 
 
+@dataclass(frozen=True)
+class Fault:
+    """`strike` does it; `mend`, once the vehicle stands, what a person would. `most_m`: the way it may still go.
+    `by`: which node's zeros stop it, where only one can."""
+
+    name: str
+    strike: Callable[[Rig], object]
+    mend: Callable[[Rig], object] = lambda rig: None
+    most_m: float = 0.05
+    by: str = "/ad2_"
+
+
+FAULTS = (
+    Fault("tunnel killed", lambda rig: os.kill(rig.ssh(), signal.SIGKILL)),
+    Fault("tunnel frozen", lambda rig: os.kill(rig.ssh(), signal.SIGSTOP), most_m=0.15),
+    Fault("planner killed", lambda rig: rig.planner.kill(), Rig.replace_planner),
+    Fault("on-board client killed", lambda rig: rig.client.kill(), Rig.replace_client, by="/ad2_relay"),
+    Fault(
+        "on-board client frozen",
+        lambda rig: rig.client.send_signal(signal.SIGSTOP),
+        lambda rig: rig.client.send_signal(signal.SIGCONT),
+        by="/ad2_relay",
+    ),
+    Fault("relay killed", lambda rig: os.kill(rig.relay(), signal.SIGKILL), by="/ad2_onboard"),
+    Fault("relay frozen", lambda rig: os.kill(rig.relay(), signal.SIGSTOP), most_m=0.15, by="/ad2_onboard"),
+    Fault(
+        "camera stalled",
+        lambda rig: rig.witness.tell("camera", False),
+        lambda rig: rig.witness.tell("camera", True),
+    ),
+    Fault("emergency stop", lambda rig: rig.ask("stop"), lambda rig: rig.ask("release")),
+)
+# The last one in any rig: the base does not register with the new master, so that a new client would not find it.
+MASTER = Fault("ROS master killed", lambda rig: rig.master.kill(), lambda rig: rig.master.restart())
+
+
+def struck(loop: Rig, fault: Fault) -> tuple[Stop, float]:
+    """Break it, measure, mend it. Second: s from the mending until it drives again."""
+    loop.begin()
+    at = time.monotonic()
+    try:
+        fault.strike(loop)
+        stop = loop.witness.stop_after(at)
+    finally:
+        mended = time.monotonic()
+        fault.mend(loop)
+    return stop, loop.witness.moved_after(mended) - mended
+
+
 @contextmanager
-def rig(folder: Path) -> Iterator[Rig]:
-    """The whole loop, driving. Needs sshd and rospy (cl_sshd.py, cl_ros.py)."""
+def rig(folder: Path, mode: int | None = None) -> Iterator[Rig]:
+    """The whole loop. Needs sshd and rospy (cl_sshd.py, cl_ros.py). `mode`: that the vehicle's status shows."""
     cl_ros.ros_path()
     with ExitStack() as undo:
         server = undo.enter_context(sshd(folder / "sshd"))
@@ -243,10 +310,10 @@ def rig(folder: Path) -> Iterator[Rig]:
         robot, home = read_robot(file), folder / "home"
         deploy.deploy(robot, deploy.make_token(home / "robots" / f"{robot.name}.token"))
         master = undo.enter_context(Master())
-        node = SandboxNode(master, file)
+        node = SandboxNode(master, file, mode)
         undo.callback(node.close)
         made = Rig(folder, robot, master, home)
+        undo.callback(made.close)
         made.start_planner()
         made.start_client()
-        undo.callback(made.close)
         yield made

@@ -1,11 +1,13 @@
 """A witness beside the simulated vehicle, for the fault tests: a ROS node in a process of its own.
 
 Out, a line of JSON each: "ready"; ["truth", t, x, y, v] for each of the sandbox's truths; ["cmd", t, moves, node] for
-each command on its way to the wheels. t: s on the monotonic clock, of the truth's stamp and of the command's arrival.
+each command on its way to the wheels; ["late", t, s]: the machine is so busy that a thread slept s too long. t: s on the
+monotonic clock, of the truth's stamp and of the command's arrival.
 In: ["place", x, y, yaw] and ["camera", on]. Ends with its standard input.
 """
 
 import json
+import os
 import sys
 import threading
 import time
@@ -35,22 +37,37 @@ def on_command(message: Twist) -> None:
     say("cmd", time.monotonic(), moves, message._connection_header["callerid"])
 
 
+def pulse() -> None:
+    while True:
+        begun = time.monotonic()
+        time.sleep(0.005)
+        late = time.monotonic() - begun - 0.005
+        if late > 0.01:
+            say("late", begun + late, late)
+
+
 def main() -> None:
     rospy.init_node("fault_watch", disable_signals=True, disable_rosout=True)
     place = rospy.Publisher("/ad2/place", Pose2D, queue_size=5)
     camera = rospy.Publisher("/ad2/camera", Bool, queue_size=5)
-    rospy.Subscriber("/ad2/truth", Odometry, on_truth, queue_size=100, tcp_nodelay=True)
-    rospy.Subscriber("/cmd_vel", Twist, on_command, queue_size=100, tcp_nodelay=True)
+    threading.Thread(target=obey, args=(place, camera), daemon=True).start()
     while not (place.get_num_connections() and camera.get_num_connections()):
         time.sleep(0.01)  # whoever started this waits with a limit
     say("ready")
+    rospy.Subscriber("/ad2/truth", Odometry, on_truth, queue_size=100, tcp_nodelay=True)
+    rospy.Subscriber("/cmd_vel", Twist, on_command, queue_size=100, tcp_nodelay=True)
+    threading.Thread(target=pulse, daemon=True).start()
+    rospy.spin()
+
+
+def obey(place: rospy.Publisher, camera: rospy.Publisher) -> None:
     for line in sys.stdin:
         what, *values = json.loads(line)
         if what == "place":
             place.publish(Pose2D(*values))
         else:
             camera.publish(Bool(*values))
-    rospy.signal_shutdown("the test is over")
+    os._exit(0)  # whatever the rest of it waits for
 
 
 if __name__ == "__main__":

@@ -1,0 +1,44 @@
+"""What a vehicle at 0.3 m/s still drives after each fault, and how soon it drives again; the loop's own overhead.
+
+    python benchmarks/robot_faults.py [REPETITIONS]
+
+The rig of tests/closedloop/robots/test_cl_faults.py: real sshd, ssh, rosmaster and rospy on loopback, `ad2 robot plan`,
+the deployed client with its relay, and the sandbox's LIMO. Needs sshd and rospy (docs/robots-sandbox.md). Prints the
+worst of three repetitions as a Markdown table. The way holds for a LIMO that brakes as the sandbox assumes.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parent.parent / "tests"
+sys.path[:0] = [str(TESTS), str(TESTS / "closedloop" / "robots")]
+
+from cl_fault_rig import FAULTS, MASTER, Rig, rig, struck  # noqa: E402
+
+REPETITIONS = 3
+
+
+def measure(loop: Rig, repetitions: int) -> None:
+    print("| fault | first zero, ms | way to standstill, cm | drives again, s |\n|---|---|---|---|", flush=True)
+    for fault in (*FAULTS, MASTER):
+        found = [struck(loop, fault) for _ in range(repetitions)]
+        zero, way = max(s.zero_s for s, _ in found), max(s.way_m for s, _ in found)
+        print(f"| {fault.name} | {1000 * zero:.0f} | {100 * way:.1f} | {max(a for _, a in found):.1f} |", flush=True)
+
+
+def overhead(loop: Rig) -> None:
+    spent = sorted(1000 * s for s in loop.overheads())
+    last = spent[int(0.95 * len(spent))]
+    print(f"\noverhead of {len(spent)} cycles: median {statistics.median(spent):.1f} ms, 95 % within {last:.1f} ms")
+    early = sum(line["times"] for line in loop.said("refused") if line["reason"].startswith("stopped: "))
+    print(f"motions that the client ended early, faults included: {early}")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory(prefix="ad2_faults_") as folder, rig(Path(folder)) as made:
+        measure(made, int(sys.argv[1]) if sys.argv[1:] else REPETITIONS)
+        overhead(made)
