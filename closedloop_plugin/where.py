@@ -44,17 +44,25 @@ def world_recipe(
 
 
 def _servers(text: str) -> list[str]:
-    """Each once, with room between the ports of one host."""
-    named = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    """Each once, with room between the ports of one host: two worlds in one server spoil each other's episodes."""
+    named: dict[tuple[str, int], str] = {}
+    for server in filter(None, map(str.strip, text.split(","))):
+        named.setdefault(_place(server), server)
     if not named:
         raise Ad2Error(f"--servers {text!r}: expected host:port with commas between, such as localhost:2000")
-    for a, b in itertools.pairwise(sorted(address(server, "--servers") for server in named)):
+    for a, b in itertools.pairwise(sorted(named)):
         if a[0] == b[0] and b[1] - a[1] < 3:
             raise Ad2Error(
                 f"--servers {text}: ports {a[1]} and {b[1]} are too close: a CARLA server also uses the two ports "
                 "after its own; leave ten between"
             )
-    return named
+    return list(named.values())
+
+
+def _place(server: str) -> tuple[str, int]:
+    """Host and port, this machine's under one name."""
+    host, port = address(server, "--servers")
+    return ("127.0.0.1" if host.lower() == "localhost" else host.lower()), port
 
 
 def workers_for(world: Recipe, wanted: int | None) -> int:

@@ -217,6 +217,8 @@ class Link:
         self._key = environ.get(config.api_key_env, "").strip() if config.api_key_env else ""
         if config.api_key_env and not self._key:
             raise SetupError(f"the environment variable {config.api_key_env} (api_key_env) is not set")
+        if not all(" " <= c <= "~" for c in self._key):  # http.client's own complaint would show the key
+            raise SetupError(f"the key in {config.api_key_env} (api_key_env) is not one line of printable ASCII")
 
     def driver(self) -> dict[str, Any]:
         """What `ad2 serve` offers, once it is there: waits up to wait_s for a server that starts or loads."""
@@ -347,7 +349,7 @@ def read_answer(reply: Mapping[str, Any]) -> dict[str, Any]:
         raise DriverFailure(f"the driver failed: {line(answer['error'])}")
     if answer.get("unparsed") is not None:
         return dict(answer, control=None, unparsed=line(answer["unparsed"]))
-    return dict(answer, control=_control(answer.get("control")))
+    return dict(answer, control=_control(answer.get("control")), unparsed=None)
 
 
 def _control(value: Any) -> dict[str, float]:

@@ -140,6 +140,8 @@ class Cycle:
         if self._stamp is not None:
             self._time += max(sight.stamp - self._stamp, 0.0)
         self._stamp, self._tick = sight.stamp, tick + 1
+        if sight.odom is None and self.vehicle.topics.odom:
+            self.counts["without odometry"] += 1  # speed and route hint are wrong then
         ahead = Command.FOLLOW, (AHEAD_M / scale, 0.0)
         command, (forward, left) = self.hint.command(sight.odom) if self.hint else ahead
         speed = sight.odom["v"] * scale if sight.odom else 0.0  # without odometry: it stands between two motions

@@ -12,6 +12,7 @@ from closedloop_plugin.robots.journal import Journal
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.session import Greeting, Lost, Refused, Session
 
+AGAIN_S = 0.1
 STRANGERS = 8  # connections that may be in their handshake at once
 
 
@@ -36,10 +37,12 @@ class Door:
         """`vehicle`: the name that its client must give."""
         self._server, self._token, self._vehicle, self._host, self._journal = server, token, vehicle, host, journal
         self._strangers = threading.Semaphore(STRANGERS)
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._accept, name="ad2-door", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
+        self._closing.set()
         with suppress(OSError):
             self._server.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept
         self._thread.join()
@@ -49,8 +52,11 @@ class Door:
         while True:
             try:
                 sock, peer = self._server.accept()
-            except OSError:
-                return
+            except OSError as exc:  # out of file descriptors, say: those of others may come free
+                if self._closing.wait(AGAIN_S):
+                    return
+                self._journal.event("refused", "cannot accept", detail=str(exc))
+                continue
             if not self._strangers.acquire(blocking=False):
                 self._journal.event("refused", "too many strangers")
                 sock.close()

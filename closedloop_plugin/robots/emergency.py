@@ -12,6 +12,7 @@ from closedloop_plugin.robots.vehicles.read import Robot
 from lmms_eval_ad2.errors import Ad2Error
 
 STANDS_S = 0.5  # for the vehicle's own word that it stands; then the other way is tried
+OFF = "SWITCH THE VEHICLE OFF"
 _POLL_S = 0.02
 
 
@@ -28,18 +29,19 @@ def stop(robot: Robot, file: File, reason: str, directly: bool = False) -> Outco
     told = []
     if not directly:
         try:
-            if _by_planner(file, reason):
+            if by_planner(file, reason):
                 return Outcome(True, "stopped: the vehicle stands, until it is released")
             told.append("the planner holds the stop, and the vehicle did not confirm it")
         except Ad2Error as exc:
             told.append(str(exc))
     if not robot.link.host:
-        return Outcome(False, "; ".join([*told, "the robot's file names no link.host to reach the vehicle itself"]))
+        no_host = "the robot's file names no link.host to reach the vehicle itself"
+        return Outcome(False, "; ".join([*told, no_host, OFF]))
     try:
         said = ssh.run(robot.link, on_board(robot, "relay", "--stop", "settings.json"), limit_s=15.0)
         return Outcome(True, "; ".join([*told, f"on board: {' '.join(said.split())}"]))
     except Ad2Error as exc:
-        return Outcome(False, "; ".join([*told, str(exc), "SWITCH THE VEHICLE OFF"]))
+        return Outcome(False, "; ".join([*told, str(exc), OFF]))
 
 
 def release(robot: Robot, file: File, directly: bool = False) -> Outcome:
@@ -47,12 +49,14 @@ def release(robot: Robot, file: File, directly: bool = False) -> Outcome:
     if directly:
         said = ssh.run(robot.link, on_board(robot, "relay", "--release", "settings.json"), limit_s=15.0)
         return Outcome(True, f"on board: {' '.join(said.split())}")
-    hotline.ask(file, "release")
-    return Outcome(True, "released")
+    if hotline.ask(file, "release")["connected"]:
+        return Outcome(True, "released")
+    told = "released here, and the vehicle is not connected: a stop that it holds itself stays until it hears of this"
+    return Outcome(True, f"{told}. Release again once it is connected, or with --on-board")
 
 
-def _by_planner(file: File, reason: str) -> bool:
-    """Whether the vehicle has said that it stands."""
+def by_planner(file: File, reason: str) -> bool:
+    """Whether the vehicle has said that it stands. NoPlanner: nobody has heard of the stop."""
     state = hotline.ask(file, "stop", reason)
     until = time.monotonic() + STANDS_S
     while state["connected"] and not state["stands"] and time.monotonic() < until:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path as File
 from typing import Any
 
@@ -36,7 +37,8 @@ class Journal:
         if count <= _MOST or count % 1000 == 0:
             told = ", ".join(v for v in more.values() if isinstance(v, str) and v)
             line = f"{name} ({told})" if told else name
-            self._tell("".join(c if c.isprintable() else "?" for c in line))
+            with suppress(OSError, ValueError):  # a terminal that is gone keeps no stop from being sent
+                self._tell("".join(c if c.isprintable() else "?" for c in line))
             self.write({"event": kind, **({"reason": reason} if reason else {}), **more, "count": count})
 
     def write(self, line: dict[str, Any]) -> None:

@@ -48,9 +48,11 @@ class Planner:
         strict: bool = False,
         motion_s: float = MOTION_S,
         journal: Journal | None = None,
+        patience: int | None = PATIENCE,
     ) -> None:
-        """`strict`: words that cannot be read stop the vehicle for good, instead of letting it stand for one motion."""
-        self.motion_s = motion_s
+        """`strict`: words that cannot be read stop the vehicle for good, instead of letting it stand for one motion.
+        `patience`: so many failures in a row do, too; None: somebody else counts them."""
+        self.motion_s, self._patience = motion_s, patience
         self.cycle = Cycle(agent, interpreter, profile, vehicle, course, seed)
         self.vehicle, self.journal, self.strict = vehicle, journal or Journal(), strict
         self.on_cycle: list[Callable[[Turn], None]] = []
@@ -61,6 +63,7 @@ class Planner:
         self._session: Session | None = None
         self._waiting: tuple[Session, Sight, float] | None = None  # the newest obs, and when it came
         self._last_seq = -1
+        self._open: int | None = None  # seq of the picture whose order is not sent yet; no other order may leave
         self._stop: str | None = None  # the latch: why
         self._stands = False  # the vehicle said so, since the stop
         self._said = ""
@@ -70,22 +73,24 @@ class Planner:
         self._driving = threading.Lock()  # of the cycle: it has one thread at a time
 
     def begin(self, episode: str, hint: RouteHint | None = None) -> None:
-        """A new drive for the agent, with its navigator. Waits for a decision that is being made."""
+        """A new drive for the agent, with its navigator. Waits for a decision that is being made; nothing that was seen
+        before is driven or thought about afterwards."""
+        self._void()
         with self._driving:
+            self._void()
             self.cycle.hint = hint or self.cycle.hint
             self.cycle.begin(episode)
 
     def stop(self, reason: str, latch: bool = True) -> None:
         """The vehicle is to stand, now. With `latch` it stands until `release`, whoever connects meanwhile."""
+        reason = reason[:500]
         with self._lock:
-            self.journal.event("stop", detail=reason, latch=latch)
             self._stands = False
             if latch:
                 self._stop = reason
-            self._send("stop", reason=reason[:500], latch=latch)
-            if latch and self._waiting:
-                self._stand(self._waiting[1].seq)
-                self._waiting = None
+            self._send("stop", reason=reason, latch=latch)
+            self._void()
+        self.journal.event("stop", detail=reason, latch=latch)  # after it: a terminal may take its time
 
     def release(self) -> None:
         """Undo the latch of `stop`. One that was set on the vehicle itself stays."""
@@ -123,6 +128,7 @@ class Planner:
             if self._closed:
                 return
             self._closed = True
+            self._open = None
             self._send("stop", reason=reason, latch=False)
             self._send("done", reason=reason)
             self._changed.notify_all()
@@ -137,6 +143,8 @@ class Planner:
         while (taken := self._take()) is not None:
             session, sight, came = taken
             with self._driving:
+                if not self._asks(session, sight.seq):  # overtaken by a stop or a new drive, just now
+                    continue
                 turn = self.cycle.decide(sight)
             self._answer(session, turn, came)
             self.journal.picture(session.id, sight.seq, sight.jpeg)
@@ -164,7 +172,7 @@ class Planner:
                 "order": turn.told() if turn else None,
                 "thinking_s": turn.thinking_s if turn else None,
                 "said": self._said,
-                "counts": dict(self.journal.counts + self.cycle.counts),
+                "counts": dict(self.journal.counts.copy() + self.cycle.counts.copy()),  # others count meanwhile
             }
 
     def _word(self) -> str:
@@ -184,10 +192,19 @@ class Planner:
         except Lost:
             return False
 
-    def _stand(self, seq: int) -> None:
-        """An answer to a picture that came with the stop: else the vehicle would wait for one after the release."""
-        still = self.vehicle.actuation(COAST).to_onboard()
-        self._send("cmd", obs=seq, duration_s=self.motion_s, **asdict(COAST), **still)
+    def _asks(self, session: Session, seq: int) -> bool:
+        """Whether the vehicle still waits for the order to this picture."""
+        with self._lock:
+            return session is self._session and seq == self._open
+
+    def _void(self) -> None:
+        """What was seen so far moves nothing any more, be it thought about or not. The vehicle gets its answer at once,
+        to stand: after a release it would wait for one."""
+        with self._lock:
+            if self._open is not None:
+                still = self.vehicle.actuation(COAST).to_onboard()
+                self._send("cmd", obs=self._open, duration_s=self.motion_s, **asdict(COAST), **still)
+            self._open = self._waiting = None
 
     def _take(self) -> tuple[Session, Sight, float] | None:
         with self._changed:
@@ -202,7 +219,7 @@ class Planner:
             self._turn = turn
             why = self._order(session, turn)
             spent = time.monotonic() - came
-            if turn.error and self.cycle.failures >= PATIENCE:
+            if turn.error and self._patience is not None and self.cycle.failures >= self._patience:
                 self.stop(f"{self.cycle.failures} failures in a row, the last: {turn.error}")
             if turn.unparsed and self.strict:
                 self.stop(f"a reply that cannot be read (strict): {turn.unparsed}")
@@ -215,11 +232,9 @@ class Planner:
         """Send it, if the vehicle still waits for it; else why not."""
         if session is not self._session:
             return "session is over"
-        if self._waiting is not None or turn.seq != self._last_seq:
-            return "a newer picture waits"
-        if self._stop is not None:
-            self._stand(turn.seq)
-            return "stopped"
+        if turn.seq != self._open:
+            return "a newer picture waits" if self._waiting else "overtaken by a stop or a new drive"
+        self._open = None
         longest = self.vehicle.motion_s(turn.actuation, self.motion_s)
         if not self._send("cmd", obs=turn.seq, duration_s=longest, **turn.told()):
             return "session is over"
@@ -236,11 +251,11 @@ class Planner:
             if self._session is not None:
                 raise Refused("second client", told="another vehicle is connected")
             self._session = session = make()
-            self._waiting, self._last_seq, self._said = None, -1, ""
+            self._waiting, self._last_seq, self._open, self._said = None, -1, None, ""
             self.journal.event("connected", session=session.id)
             if self._stop is not None:
                 self._stands = False
-                self._send("stop", reason=self._stop[:500], latch=True)
+                self._send("stop", reason=self._stop, latch=True)
             return session
 
     def hear(self, session: Session, kind: str, header: wire.Header, blob: bytes) -> None:
@@ -249,7 +264,9 @@ class Planner:
             self._see(session, header, blob)
         elif kind == "stop":
             with self._lock:
-                self._stands, self._said = True, header["reason"]
+                # Why it stands may lie behind it when our order arrives: that was thought before, and is not driven.
+                self._void()
+                self._stands, self._said = self._stop is None or header["latch"], header["reason"]
             self.journal.event("vehicle stands", detail=header["reason"], latch=header["latch"])
         elif kind == "done":
             with self._lock:
@@ -263,7 +280,7 @@ class Planner:
         with self._lock:
             self.journal.event("lost", why.split(":")[0], detail=why, session=session.id)
             if self._session is session:
-                self._session = self._waiting = None
+                self._session = self._waiting = self._open = None
                 self._changed.notify_all()
         for heard in self.on_lost:
             heard(why)
@@ -273,9 +290,10 @@ class Planner:
             if header["seq"] <= self._last_seq:  # one that was answered, or overtaken
                 self.journal.event("refused", "replayed", seq=header["seq"], session=session.id)
                 return
-            self._last_seq, self._seen_at = header["seq"], time.monotonic()
+            self._last_seq = self._open = header["seq"]
+            self._seen_at = time.monotonic()
             if self._stop is not None:
-                self._stand(header["seq"])
+                self._void()
                 return
             seen = {name: header.get(name) for name in ("odom", "status", "motion")}
             self._waiting = session, Sight(header["seq"], header["stamp"], blob, **seen), self._seen_at

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import select
 import shlex
+import signal
 import subprocess
 import threading
 import time
@@ -52,6 +53,7 @@ class Tunnel:
         self._on_change = on_change
         self._wake_read, self._wake = os.pipe()
         self._closed = threading.Event()
+        self._closing = threading.Lock()  # a pipe that was closed may be another file by now
         self._up = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="ad2-tunnel", daemon=True)
 
@@ -71,16 +73,20 @@ class Tunnel:
 
     def renew(self) -> None:
         """Make it again, now: who waits at its end hears nothing any more (an ssh that is stopped, say)."""
-        os.write(self._wake, RENEW)
+        with self._closing:
+            if not self._closed.is_set():
+                os.write(self._wake, RENEW)
 
     def close(self) -> None:
-        if not self._closed.is_set():
+        with self._closing:
+            if self._closed.is_set():
+                return
             self._closed.set()
             os.write(self._wake, CLOSE)
-            if self._thread.is_alive():
-                self._thread.join()
-            os.close(self._wake)
-            os.close(self._wake_read)
+        if self._thread.is_alive():
+            self._thread.join()
+        os.close(self._wake)
+        os.close(self._wake_read)
 
     def _keep(self) -> None:
         failures = 0
@@ -107,7 +113,9 @@ class Tunnel:
         try:
             return run.watch(lambda: self._tell("up", ""))
         finally:
-            process.kill()  # SIGTERM would wait for ever on a stopped one
+            # SIGTERM would wait for ever on a stopped one. With what it started: a ProxyCommand holds its pipes.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             _, rest = process.communicate()
             run.said["stderr"] += rest
             self._tell("down", run.why or ssh.last_words(run.said["stderr"]) or f"ssh ended ({process.returncode})")

@@ -29,6 +29,8 @@ from closedloop_plugin.runner.worker import Plan, decide, read, wants_reading
 from closedloop_plugin.state import Decision, EndReason
 from lmms_eval_ad2.errors import Ad2Error
 
+TAIL_BYTES = 8000  # of a log, for a reason
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -324,5 +326,8 @@ def _tail(file: Path | None) -> str:
     """The last line that it printed, for the reason."""
     if file is None or not file.is_file():
         return ""
-    lines = [line.strip() for line in file.read_text("utf-8", errors="replace").splitlines() if line.strip()]
+    with file.open("rb") as log:  # its end only: a simulator may have warned at every tick
+        log.seek(max(0, file.stat().st_size - TAIL_BYTES))
+        text = log.read(TAIL_BYTES).decode("utf-8", "replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return f"; it last printed: {lines[-1][:200]}" if lines else ""

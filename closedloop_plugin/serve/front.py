@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,6 +40,7 @@ class Front:
         self.answered = self.failed = self.held = 0
         self.last_failure = ""
         self._key = key.encode()
+        self._log = sys.stderr  # this one: while a model answers, its wrapper's output is kept off sys.stderr
         self._services: dict[str, Service] = {}
         self._driver: DriverService | None = None
         self._since = int(time.time())
@@ -76,7 +78,7 @@ class Front:
         except web.HTTPException as exc:  # no such path, wrong method, body too large
             return replies.refused(Refusal(exc.status, f"{request.method} {request.path[:200]}: {exc.reason}"))
         except Exception:  # ours to mend: the caller still gets an error object, the log the place
-            traceback.print_exc()
+            traceback.print_exc(file=self._log)
             return replies.refused(Refusal(500, "an error of this server's own; its log has it", code="internal_error"))
 
     def _check_key(self, request: web.Request) -> None:

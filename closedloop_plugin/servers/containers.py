@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import time
 
 from lmms_eval_ad2.errors import Ad2Error
 
 STOP_S = 5  # a simulator has nothing to save; `bash` as process 1 ignores SIGTERM
 ANSWER_S = 60.0
+REMOVAL_S = 20.0  # `--rm` removes by itself: the name stays listed while that is under way
+POLL_S = 0.2
 
 
 def check_image(engine: str, image: str) -> None:
@@ -33,8 +36,11 @@ def end(engine: str, name: str) -> bool:
         return False
     _ask(engine, "stop", "-t", str(STOP_S), name)
     _ask(engine, "rm", "-f", name)  # one that was created and never ran
-    if there(engine, name):
-        raise Ad2Error(f"container {name} does not end: {engine} rm -f {name}")
+    deadline = time.monotonic() + REMOVAL_S
+    while there(engine, name):
+        if time.monotonic() > deadline:
+            raise Ad2Error(f"container {name} does not end: {engine} rm -f {name}")
+        time.sleep(POLL_S)
     return True
 
 

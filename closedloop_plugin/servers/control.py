@@ -8,7 +8,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -143,15 +143,24 @@ def _word(entry: Entry | None, answer: Probe) -> str:
     return "failed" if entry.stage == "failed" else "gone"
 
 
-def down(folder: Path, port: int | None = None) -> list[str]:
-    """End our servers, or the one on `port`; a line for each that says what was ended."""
-    entries = [e for e in state.read_all(folder) if port in (None, e.port)]
-    if port is not None and not entries:
-        raise Ad2Error(f"--port {port}: no server of yours was started there (ad2 carla status); nothing was touched")
+def down(folder: Path, ports: Collection[int] | None = None) -> list[str]:
+    """End our servers, or those on `ports`; a line for each that says what was ended.
+
+    One that does not end holds up no other; Ad2Error names it at the end.
+    """
+    entries = [e for e in state.read_all(folder) if ports is None or e.port in ports]
     watched = [processes.alive(entry.supervisor) for entry in entries]
     for entry in entries:  # all at once: each takes seconds
         processes.terminate(entry.supervisor)
-    return [_down(folder, *pair) for pair in zip(entries, watched, strict=True)]
+    lines, troubles = [], []
+    for entry, had_one in zip(entries, watched, strict=True):
+        try:
+            lines.append(_down(folder, entry, had_one))
+        except Ad2Error as exc:
+            troubles.append(f"{entry.server_name}: {exc}")
+    if troubles:
+        raise Ad2Error("; ".join([*troubles, *lines]))
+    return lines
 
 
 def _down(folder: Path, entry: Entry, watched: bool) -> str:

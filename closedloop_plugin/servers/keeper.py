@@ -202,7 +202,7 @@ class Keeper:
     def _bound_log(self) -> None:
         """Its writers append, so that an emptied file goes on from its start."""
         file = state.log_file(self.folder, self.job.port)
-        if file.stat().st_size > LOG_BYTES:
+        if file.exists() and file.stat().st_size > LOG_BYTES:  # a user may have removed it
             os.truncate(file, 0)
             self._say("the log had grown long and was emptied")
 

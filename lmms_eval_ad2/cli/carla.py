@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import platform
 import shlex
 import signal
@@ -63,7 +64,7 @@ def up(args: argparse.Namespace) -> int:
     from closedloop_plugin.servers import control, order
     from lmms_eval_ad2.errors import Ad2Error
 
-    if args.wait <= 0 or args.hang <= 0:
+    if not (0 < args.wait < math.inf and 0 < args.hang < math.inf):
         raise Ad2Error("--wait and --hang are seconds above 0")
     what = {"binary": str(args.binary.expanduser().absolute())} if args.binary else {}
     if args.image:
@@ -93,7 +94,10 @@ def up(args: argparse.Namespace) -> int:
 
 def status(args: argparse.Namespace) -> int:
     from closedloop_plugin.servers import control
+    from lmms_eval_ad2.errors import Ad2Error
 
+    if not 0 < args.timeout < math.inf:
+        raise Ad2Error("--timeout is seconds above 0")
     folder = _folder()
     found = control.status(folder, [s.strip() for s in args.servers.split(",") if s.strip()], args.timeout)
     if args.json:
@@ -108,8 +112,13 @@ def status(args: argparse.Namespace) -> int:
 
 def down(args: argparse.Namespace) -> int:
     from closedloop_plugin.servers import control
+    from lmms_eval_ad2.errors import Ad2Error
 
-    lines = control.down(_folder(), args.port)
+    lines = control.down(_folder(), None if args.port is None else (args.port,))
+    if args.port is not None and not lines:
+        raise Ad2Error(
+            f"--port {args.port}: no server of yours was started there (ad2 carla status); nothing was touched"
+        )
     print("\n".join(lines) or "no server of ad2's runs on this machine; nothing was touched")
     return 0
 
@@ -190,7 +199,9 @@ def _say_troubles(found: Sequence[Standing], folder: Path, waited_s: float | Non
             late = f", no answer within {waited_s:g} s" if waited_s and s.word == "starting" else ""
             print(f"{s.server}: {s.word}{late}{': ' if s.entry.reason else ''}{s.entry.reason}; its log ends:")
             print(tail(log_file(folder, s.entry.port)) or "  (nothing)")
-            print(f"  ad2 carla status shows how it goes on; ad2 carla down --port {s.entry.port} ends it")
+            over = s.word in ("failed", "gone")  # no supervisor is at work there any more
+            onward = "mend it and start it anew with ad2 carla up" if over else "ad2 carla status shows how it goes on"
+            print(f"  {onward}; ad2 carla down --port {s.entry.port} {'forgets' if over else 'ends'} it")
 
 
 def _stay(folder: Path, ports: Sequence[int]) -> int:
@@ -215,7 +226,6 @@ def _stay(folder: Path, ports: Sequence[int]) -> int:
         print()
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end itself is not interrupted
-        lines = [line for p in ports if state.read(folder, p) for line in control.down(folder, p)]
-        print("\n".join(lines), flush=True)
+        print("\n".join(control.down(folder, ports)), flush=True)
         signal.signal(signal.SIGTERM, previous)
     return code

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.cli.robot import add_robot, hotline_of, robot_of
+from lmms_eval_ad2.cli.robot import add_robot, home, hotline_of, robot_of
+from lmms_eval_ad2.errors import Ad2Error
 
 EPILOG = """The stop goes through the running planner; where none answers, or the vehicle does not say within half a
 second that it stands, by ssh straight to the vehicle. It holds until it is released, whoever connects meanwhile; one
@@ -28,10 +30,28 @@ def register(parts: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.robots import emergency
 
-    robot = robot_of(args.robot)
+    try:
+        robot = robot_of(args.robot)
+    except Ad2Error as exc:
+        if args.release or args.on_board:
+            raise
+        return _by_name(args, str(exc))
     if args.release:
         done = emergency.release(robot, hotline_of(robot), args.on_board)
     else:
         done = emergency.stop(robot, hotline_of(robot), args.reason, args.on_board)
     print(done.told)
     return 0 if done.sure else 1
+
+
+def _by_name(args: argparse.Namespace, problem: str) -> int:
+    """A file that is being edited must not keep the stop from the planner, which goes by its name alone."""
+    from closedloop_plugin.robots import emergency
+    from closedloop_plugin.robots.hotline import place
+
+    try:
+        sure = emergency.by_planner(place(home(), Path(args.robot).stem), args.reason)
+    except Ad2Error as exc:
+        sure, problem = False, f"{exc}; {problem}"
+    print(f"{'stopped: the vehicle stands' if sure else emergency.OFF} ({problem})")
+    return 0 if sure else 1

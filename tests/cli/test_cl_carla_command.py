@@ -107,6 +107,7 @@ def test_foreground_says_what_happens_and_ends_them(number: signal.Signals, carl
         (("--binary", "carla/CarlaUE4.sh", "--ports", ""), "names no port"),
         (("--binary", "carla/CarlaUE4.sh", "--extra", "'"), "not as a shell would read it"),
         (("--binary", "carla/CarlaUE4.sh", "--wait", "0"), "seconds above 0"),
+        (("--binary", "carla/CarlaUE4.sh", "--hang", "nan"), "seconds above 0"),
     ],
 )
 def test_a_mistake_is_one_line_and_nothing_starts(
@@ -120,6 +121,7 @@ def test_a_mistake_is_one_line_and_nothing_starts(
 def test_status_and_down_say_what_was_wrong(tmp_path: Path) -> None:
     for words, says in (
         (("status", "--servers", "2000"), "expected host:port"),
+        (("status", "--timeout", "-1"), "--timeout is seconds above 0"),
         (("down", "--port", "2000"), "no server of yours was started there"),
     ):
         assert says in run(AD2, "carla", *words, cwd=tmp_path, code=2).stderr

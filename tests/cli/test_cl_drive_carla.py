@@ -172,7 +172,7 @@ def test_without_the_carla_package_it_is_told_how_to_install_it(
 
 
 def test_servers_are_workers_each_its_own() -> None:
-    world = world_recipe("carla", at(2000, 2010) + ", " + at(2000), wait_s=3.0)
+    world = world_recipe("carla", at(2000, 2010) + ", localhost:2000, " + at(2000), wait_s=3.0)
     assert [(world.of(k).kwargs["server"], world.server(k)) for k in (0, 1)] == [
         ("127.0.0.1:2000", "127.0.0.1:2000"),
         ("127.0.0.1:2010", "127.0.0.1:2010"),

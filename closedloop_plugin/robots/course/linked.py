@@ -95,6 +95,7 @@ class LinkedTransport:
         planner = Planner(
             link.agent, link.interpreter, link.profile, link.robot.vehicle, link.token, hint,
             seed=seed, motion_s=link.robot.onboard.motion_s,
+            patience=None,  # the referee's: a stop for good would keep the vehicle from the next run
         )  # fmt: skip
         planner.on_cycle.append(lambda turn: self.hear(run, turn))
         if isinstance(link.agent, TrackExpert):

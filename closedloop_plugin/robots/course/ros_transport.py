@@ -58,14 +58,18 @@ class Witness(Child):
         while time.monotonic() < until:
             if time.monotonic() - asked > 1.0:  # the first may be lost: its publisher has no listener yet
                 asked = time.monotonic()
-                stdin.write(json.dumps(list(pose)).encode() + b"\n")
-                stdin.flush()
+                with suppress(BrokenPipeError):  # it has ended: told below
+                    stdin.write(json.dumps(list(pose)).encode() + b"\n")
+                    stdin.flush()
             with suppress(queue.Empty):
                 t, x, y, yaw, speed = self.truths.get(timeout=0.1)
                 there = math.dist((x, y), pose[:2]) < NEAR_M and abs(wrap(yaw - pose[2])) < NEAR_RAD
                 if there and abs(speed) < STANDS:
                     return t
-        raise Ad2Error(f"the sandbox's vehicle did not stand at {pose} within {PLACED_S:.0f} s: is its node alive?")
+        raise Ad2Error(
+            f"the sandbox's vehicle did not stand at {pose} within {PLACED_S:.0f} s: are its node and the "
+            "witness alive? See their messages above"
+        )
 
     def _read(self) -> None:
         out = self.process.stdout
@@ -121,7 +125,11 @@ class RosTransport(LinkedTransport):
             undo.callback(self._witness.close)
             client = Client(link, master, folder, undo.enter_context(way(link.port)), log)
             undo.callback(client.close)
-            self._children = {"the sandbox's node": node.process, "the client": client.process}
+            self._children = {
+                "the sandbox's node": node.process,
+                "the witness": self._witness.process,  # without it a run would end as too slow
+                "the client": client.process,
+            }
             self._began = 0.0
             self._undo = undo.pop_all()
 

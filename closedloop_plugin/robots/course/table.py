@@ -40,7 +40,8 @@ class Course:
 
 
 def course(records: Sequence[RunRecord], segments: Sequence[str]) -> Course:
-    """Runs that ended for no fault of the driver's (an emergency stop, a lost link) are not counted."""
+    """Runs in which the agent failed say nothing about its driving and are not counted. (A run that was stopped, or
+    whose link was lost, has no record.)"""
     counted = [r for r in records if not r.again]
     return Course(tuple(_cell(name, [r for r in counted if r.segment == name]) for name in segments))
 

@@ -13,8 +13,8 @@ from lmms_eval_ad2.report import tables
 
 METHOD = (
     "completed: runs that came to the segment's end, of those that count. completion: share of the planned path before "
-    "a yellow line was crossed, something was hit or the time was up, mean over runs, in percent. Averages are over "
-    "segments, each counted once."
+    "a yellow line was crossed, something was hit or the decisions that a path may take were used up, mean over runs, "
+    "in percent; its average is over segments, each counted once."
 )
 BESIDE = (
     "Other routes, other models, real vehicles: to be read beside the table above, never as its rows. n/10 is printed "

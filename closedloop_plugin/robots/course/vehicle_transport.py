@@ -21,6 +21,7 @@ from closedloop_plugin.robots.cycle import Turn
 from closedloop_plugin.robots.sandbox.track import Segment
 from lmms_eval_ad2.errors import Ad2Error
 
+GO = "d"  # not the bare return: that is the stop, and one pressed as a run ends must not begin the next
 KEYS = "return: EMERGENCY STOP    l return: it crossed a line    h return: it hit something"
 _SAID = {"l": (End.LINE, "seen by the operator"), "h": (End.HIT, "seen by the operator")}
 
@@ -67,17 +68,24 @@ class VehicleTransport(LinkedTransport):
 
     def __init__(self, link: Link, operator: Operator) -> None:
         super().__init__(link)
+        if not link.robot.vehicle.topics.odom:
+            raise Ad2Error(
+                f"{link.robot.name} has no odometry (topics.odom), by which a real vehicle's way is measured: drive it "
+                "with ad2 robot plan, or on a course with --transport local or ros"
+            )
         self._operator = operator
         self._began = 0.0
 
     def place(self, segment: Segment, seed: int) -> Pose:
         x, y, yaw = segment.start
-        answer = self._operator.ask(
-            f"{segment.name} ({segment.geometry}): put the vehicle at x {x:.2f} m, y {y:.2f} m, heading "
-            f"{math.degrees(yaw):.0f} degrees, and step back. return: drive    q return: end the course"
-        )
-        if answer == "q":
-            raise Ad2Error("ended by the operator; the same command goes on with this run")
+        answer = ""
+        while answer != GO:
+            answer = self._operator.ask(
+                f"{segment.name} ({segment.geometry}): put the vehicle at x {x:.2f} m, y {y:.2f} m, heading "
+                f"{math.degrees(yaw):.0f} degrees, and step back. {GO} return: drive    q return: end the course"
+            )
+            if answer == "q":
+                raise Ad2Error("ended by the operator; the same command goes on with this run")
         self._operator.say(KEYS)
         self._began = time.monotonic()
         return segment.start

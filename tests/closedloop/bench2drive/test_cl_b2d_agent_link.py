@@ -92,6 +92,13 @@ def test_a_key_that_is_not_set() -> None:
         link.Link(link.Config(api_key_env="MY_KEY"), {})
 
 
+@pytest.mark.parametrize("key", ["two\nlines", "schl\u00fcssel"])
+def test_a_key_that_no_header_can_hold_is_named_and_not_shown(key: str) -> None:
+    with pytest.raises(link.SetupError, match="MY_KEY") as told:
+        link.Link(link.Config(api_key_env="MY_KEY"), {"MY_KEY": key})
+    assert key not in str(told.value)
+
+
 def test_the_configuration_string(tmp_path: Path) -> None:
     """The file's own name may hold a +; the last of several save names is this route's."""
     file = tmp_path / "my+agent.json"
@@ -155,6 +162,12 @@ def test_a_good_control_passes(steer: float, throttle: float, brake: float) -> N
 def test_an_unread_reply_has_no_control_whatever_it_says() -> None:
     found = link.read_answer(chat(json.dumps(answer(unparsed="no\nnumber"))))
     assert found["control"] is None and found["unparsed"] == "no number"
+
+
+def test_an_answer_need_not_say_that_it_was_read() -> None:
+    said = answer()
+    del said["unparsed"]
+    assert link.read_answer(chat(json.dumps(said)))["unparsed"] is None
 
 
 class Dripping:

@@ -1,5 +1,5 @@
-"""The whole loop on this machine, to break it: sshd, rosmaster, the simulated vehicle, `ad2 robot plan` with its tunnel,
-the client that `ad2 robot deploy` has copied, and a witness of what really happens. All are processes of their own.
+"""The whole loop on this machine, to break it: sshd, rosmaster, the simulated vehicle, `ad2 robot plan` with its
+tunnel, the client that `ad2 robot deploy` has copied, and a witness of what really happens. Each is a process.
 
 benchmarks/robot_faults.py drives it too.
 """
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +112,8 @@ class Witness(Child):
         after = [p for p in self.truths if t < p.t <= stands]
         share = (t - before.t) / (after[0].t - before.t)
         way = (1 - share) * math.dist((before.x, before.y), (after[0].x, after[0].y))
-        way += sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in zip(after, after[1:], strict=False))
-        gaps = [b.t - a.t - 0.02 for a, b in zip([before, *after], after, strict=False)]
+        way += sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in pairwise(after))
+        gaps = [b.t - a.t - 0.02 for a, b in pairwise([before, *after])]
         held = max([0.0, *gaps, *(late for at, late in self.lates if t <= at and at - late <= stands)])
         return Stop(zero.t - t, zero.node, stands - t, way, held)
 
@@ -158,7 +159,7 @@ class Rig:
         self._begun: list[subprocess.Popen[bytes]] = []
 
     def start_planner(self) -> None:
-        words = ["robot", "plan", "--robot", str(self.robot.file), "--agent", "straight", "--out", self.folder / "out"]
+        words = ["robot", "plan", "--robot", str(self.robot.file), "--agent", "straight", "--out", "out"]
         with (self.folder / "planner.log").open("ab") as log:
             self.planner = subprocess.Popen(
                 [BIN / "ad2", *words], env=environment(AD2_HOME=str(self.home)), stdout=log, stderr=log,
@@ -196,7 +197,8 @@ class Rig:
         return pid
 
     def relay(self) -> int:
-        (pid,) = [p for p in processes("onboard.relay") if str(self.robot.link.folder) in os.readlink(f"/proc/{p}/cwd")]
+        here = Path(self.robot.link.folder).resolve()
+        (pid,) = [p for p in processes("onboard.relay") if Path(f"/proc/{p}/cwd").resolve() == here]
         return pid
 
     def ask(self, do: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A witness beside the simulated vehicle, for the fault tests: a ROS node in a process of its own.
 
 Out, a line of JSON each: "ready"; ["truth", t, x, y, v] for each of the sandbox's truths; ["cmd", t, moves, node] for
-each command on its way to the wheels; ["late", t, s]: the machine is so busy that a thread slept s too long. t: s on the
+each command on its way to the wheels; ["late", t, s]: a thread slept s too long, so busy is the machine. t: s on the
 monotonic clock, of the truth's stamp and of the command's arrival.
 In: ["place", x, y, yaw] and ["camera", on]. Ends with its standard input.
 """

@@ -26,7 +26,7 @@ def left(folder: Path) -> list[str]:
             if not entry.name.isdigit() or int(entry.name) == os.getpid():
                 continue
             words = (entry / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
-            if str(folder) in words or os.readlink(entry / "cwd").startswith(str(folder)):
+            if str(folder) in words or folder in (entry / "cwd").readlink().parents:
                 found.append(words)
     return found
 

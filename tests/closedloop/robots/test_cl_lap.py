@@ -1,4 +1,4 @@
-"""One loop: planner -> ssh -> client on board -> rospy -> simulated vehicle -> camera, and back, once round the floor."""
+"""One loop: planner -> ssh -> client on board -> rospy -> simulated vehicle -> camera, and back: a lap."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ import cl_ros
 from cl_far_robot import far_robot, yaml_of
 from cl_sshd import sshd
 from running import BIN, run
-
-from closedloop_plugin.robots.vehicles.read import read_robot
 
 OVERHEAD_S = 0.05  # 10 ms are asked for on an idle machine; benchmarks/robot_faults.py measures it
 
@@ -26,7 +24,6 @@ def test_a_whole_lap_with_an_expert_that_speaks_and_the_rule_interpreter(tmp_pat
             "--interpreter", "rules", "--transport", "ros", "--tunnel", "--out", out, cwd=tmp_path,
         )  # fmt: skip
     assert "lap run 1: completed, 100 %" in done.stdout
-    assert read_robot(file).link.planner_port  # the way that was taken
     assert "tunnel up" in done.stderr
     (drive,) = (json.loads(track.read_text("utf-8")) for track in (out / "tracks").iterdir())
     assert drive["result"]["completion"] == 100 and drive["result"]["transport"] == "ros"

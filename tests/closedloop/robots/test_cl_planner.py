@@ -21,6 +21,7 @@ from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.profiles import profile
 from closedloop_plugin.robots import session as session_module
 from closedloop_plugin.robots.cycle import PATIENCE
+from closedloop_plugin.robots.door import Door
 from closedloop_plugin.robots.journal import Journal
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner import Planner
@@ -208,21 +209,92 @@ def test_a_stop_holds_through_a_new_connection_until_it_is_released() -> None:
     assert len(agent.asked) == 1  # what it sees while it is stopped costs no thought
 
 
-def test_an_answer_that_comes_after_the_stop_is_not_sent() -> None:
+OVERTAKEN = "order not sent: overtaken by a stop or a new drive"
+
+
+def order(vehicle: VehicleEnd) -> tuple[int, float]:
+    """Of the next frame, which must be one: to which picture, and its speed."""
+    kind, header, _ = vehicle.call()  # type: ignore[misc]
+    assert kind == "cmd"
+    return header["obs"], header["twist"]["vx"]
+
+
+@pytest.mark.parametrize("latch", [True, False])
+def test_what_is_thought_of_when_the_stop_comes_is_never_driven_not_even_after_the_release(latch: bool) -> None:
     agent = Told()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
         assert agent.thinking.wait(20)
-        planner.stop("test")
-        agent.gate.set()
-        stop, order = vehicle.call(), vehicle.call()
-        assert stop is not None and order is not None and stop[0] == "stop"
-        assert order[1]["obs"] == 0 and order[1]["twist"]["vx"] == 0.0  # an answer all the same: to stand
-        until(lambda: planner.journal.counts["order not sent: stopped"])
+        planner.stop("test", latch)
+        assert vehicle.call()[0] == "stop"  # type: ignore[index]
+        assert order(vehicle) == (0, 0.0)  # an answer at once, to stand: it need not wait for the agent
         planner.release()
+        assert vehicle.call()[0] == "release"  # type: ignore[index]
+        agent.gate.set()
+        until(lambda: planner.journal.counts[OVERTAKEN])
         vehicle.see(1)
-        assert [vehicle.call()[0] for _ in range(2)] == ["release", "cmd"]  # type: ignore[index]
+        seq, speed = order(vehicle)
+        assert seq == 1 and speed > 0
+
+
+def test_a_picture_that_waits_when_the_stop_comes_is_answered_and_never_thought_about() -> None:
+    agent = Told()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        assert agent.thinking.wait(20)
+        vehicle.see(1)
+        until(lambda: planner._waiting)
+        planner.stop("test")
+        assert vehicle.call()[0] == "stop" and order(vehicle) == (1, 0.0)  # type: ignore[index]
+        agent.gate.set()
+        until(lambda: planner.journal.counts[OVERTAKEN])
+        planner.release()
+        vehicle.see(2)
+        assert vehicle.call()[0] == "release" and order(vehicle)[0] == 2  # type: ignore[index]
+    assert len(agent.asked) == 2
+
+
+def test_a_vehicle_that_stops_itself_while_it_is_thought_about_gets_an_answer_that_moves_nothing() -> None:
+    agent = Told()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        assert agent.thinking.wait(20)
+        vehicle.send("stop", reason="emergency stop: on board", latch=True)
+        assert order(vehicle) == (0, 0.0)
+        agent.gate.set()
+        until(lambda: planner.journal.counts[OVERTAKEN])
+        assert planner.state()["stands"]
+
+
+def test_only_a_latched_word_of_the_vehicle_confirms_a_latched_stop() -> None:
+    with planning(Told()) as (planner, port), connected(port) as vehicle:
+        planner.stop("test")
+        vehicle.send("stop", reason="the camera is not ready", latch=False)  # sent before it heard of the stop
+        until(lambda: planner.state()["said"])
+        assert not planner.state()["stands"]
+        vehicle.send("stop", reason="test", latch=True)
+        until(lambda: planner.state()["stands"])
+
+
+def test_a_terminal_that_is_gone_keeps_no_stop_from_the_vehicle() -> None:
+    def gone(line: str) -> None:
+        raise BrokenPipeError
+
+    with planning(Told(), journal=Journal(tell=gone)) as (planner, port), connected(port) as vehicle:
+        planner.stop("test")
+        assert vehicle.call()[0] == "stop" and planner.state()["latched"] == "test"  # type: ignore[index]
+
+
+def test_a_course_that_counts_the_failures_itself_leaves_no_stop_behind() -> None:
+    agent = Told(lambda ask: Decision(error="no model"))
+    with planning(agent, patience=None) as (planner, port), connected(port) as vehicle:
+        for seq in range(PATIENCE + 1):
+            vehicle.see(seq)
+            assert order(vehicle) == (seq, 0.0)
+        assert planner.state()["latched"] is None and planner.cycle.failures > PATIENCE
 
 
 def test_the_newest_picture_overtakes_one_that_is_still_thought_about() -> None:
@@ -431,6 +503,52 @@ def test_a_new_drive_begins_with_its_own_hint() -> None:
     assert agent.drives == ["start one", "end one", "start two", "end two"]
     told = [(a.episode, a.observation.tick, a.observation.time_s) for a in agent.asked]
     assert told == [("one", 0, 0), ("two", 0, 0)]
+
+
+def test_what_was_seen_before_a_new_drive_is_not_driven_in_it() -> None:
+    agent = Told()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        planner.begin("one")
+        vehicle.see(0)
+        assert agent.thinking.wait(20)
+        begun = threading.Thread(target=planner.begin, args=["two"])
+        begun.start()
+        assert order(vehicle) == (0, 0.0)  # at once
+        vehicle.see(1)
+        until(lambda: planner._waiting)
+        agent.gate.set()
+        assert order(vehicle) == (1, 0.0)  # it came before the drive had begun
+        begun.join(20)
+        vehicle.see(2)
+        seq, speed = order(vehicle)
+        assert seq == 2 and speed > 0
+    assert [ask.episode for ask in agent.asked] == ["one", "two"]
+
+
+def test_the_door_opens_again_after_it_could_not_accept() -> None:
+    class Full:
+        """A listener that is out of file descriptors once."""
+
+        def __init__(self, sock: socket.socket) -> None:
+            self.sock, self.full = sock, True
+
+        def accept(self) -> Any:
+            if self.full:
+                self.full = False
+                raise OSError(24, "Too many open files")
+            return self.sock.accept()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.sock, name)
+
+    journal = Journal()
+    server = socket.create_server(("127.0.0.1", 0))
+    door = Door(Full(server), TOKEN, LIMO.name, None, journal)  # type: ignore[arg-type]
+    with socket.create_connection(server.getsockname()[:2]) as knocking:
+        assert knocking.recv(4) == wire.MAGIC
+    door.close()
+    assert journal.counts["refused: cannot accept"] == 1
 
 
 @given(st.binary(max_size=200), st.booleans())

@@ -190,3 +190,13 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
         pool._hands = [_Hand(0, process, Connection(here.detach()))]
         pool._listen()
     assert lost == ["the world process died (exit code 0)"]
+
+
+def test_of_a_long_log_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("closedloop_plugin.runner.pool.TAIL_BYTES", 14)
+    (tmp_path / "worker0.log").write_text("warning\n" * 9 + "für\nzu wenig \N{SNOWMAN}\n\n", "utf-8")
+    pool = Pool(plan(), Limits(), None, None, lambda result: None, logs=tmp_path)
+    with subprocess.Popen(["true"]) as process, socket.socket() as unused:
+        hand = _Hand(0, process, Connection(unused.detach()))
+        assert pool._how_it_died(hand) == "the world process died (exit code 0); it last printed: zu wenig \N{SNOWMAN}"
+        hand.pipe.close()

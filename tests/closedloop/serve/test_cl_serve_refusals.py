@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
+import io
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -114,7 +116,7 @@ def test_a_body_that_never_comes_is_a_408_and_frees_its_seat(monkeypatch) -> Non
 def test_a_fault_of_our_own_is_an_error_object_too(capfd: pytest.CaptureFixture[str]) -> None:
     words = Words(FakeModel(lambda q: "x"))
     words.read = lambda chat: 1 / 0  # type: ignore[assignment,return-value]
-    with served([words]) as server:
+    with served([words]) as server, contextlib.redirect_stderr(io.StringIO()):  # as while a model answers
         status, body, _ = server.chat()
     assert (status, body["error"]["code"]) == (500, "internal_error") and "division" not in body["error"]["message"]
     assert "ZeroDivisionError" in capfd.readouterr().err

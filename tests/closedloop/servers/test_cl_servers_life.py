@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from cl_carla_standin import binary, engine, free_ports, until
 
-from closedloop_plugin.servers import control, processes, state
+from closedloop_plugin.servers import containers, control, processes, state
 from closedloop_plugin.servers.control import Standing
 from closedloop_plugin.servers.order import Job, jobs
 from closedloop_plugin.servers.probe import Kind
@@ -89,7 +89,7 @@ def test_what_dies_comes_back_until_down(carla: Path, folder: Path) -> None:
     second = until(lambda: restarted(folder, job.port, 1))
     assert second.token != first.token and second.server != first.server
 
-    (line,) = control.down(folder, job.port)
+    (line,) = control.down(folder, [job.port])
     assert f"localhost:{job.port}: ended process" in line
     assert state.read(folder, job.port) is None and not processes.alive(second.supervisor)
     assert len(starts(carla)) == 2 and not any(runs(pid) for pid in starts(carla))
@@ -113,11 +113,10 @@ def test_what_hangs_is_ended_and_started_anew(mode: str, carla: Path, folder: Pa
 def test_two_servers_are_ended_one_by_one(carla: Path, folder: Path) -> None:
     some = order(carla, 2)
     assert sorted(e.port for e in up(some, folder)) == sorted(j.port for j in some)
-    control.down(folder, some[0].port)
+    control.down(folder, [some[0].port])
     left = stands(folder)
     assert list(left) == [f"localhost:{some[1].port}"] and all(s.good for s in left.values())
-    with pytest.raises(Ad2Error, match="no server of yours was started there"):
-        control.down(folder, some[0].port)
+    assert control.down(folder, [some[0].port]) == control.down(folder, []) == []
     with pytest.raises(Ad2Error, match="a server of yours stands there"):
         up(some, folder)
     assert len(control.down(folder)) == 1 and control.down(folder) == []
@@ -301,6 +300,49 @@ def test_a_container_outlives_its_supervisor_and_client_and_is_still_found(
     assert stands(folder)[entry.server_name].word == "unwatched"
     assert control.down(folder) == [f"localhost:{job.port}: ended container {entry.container}"]
     assert not runs(starts(carla)[0])
+
+
+def test_one_that_does_not_end_holds_up_no_other(carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine(carla)
+    monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
+    first, second = sorted(free_ports(2))
+    (boxed,) = up(jobs([first], [], image=IMAGE), folder)
+    (plain,) = up(jobs([second], [], binary=str(carla / "CarlaUE4.sh")), folder)
+    kill_supervisor(boxed)
+    kill_supervisor(plain)
+    (carla / "broken").touch()
+    with pytest.raises(
+        Ad2Error, match=rf"localhost:{first}: docker does not say .*; localhost:{second}: ended process"
+    ):
+        control.down(folder)
+    assert [entry.port for entry in state.read_all(folder)] == [first]
+    assert processes.ours(plain.server, plain.token) == []
+    (carla / "broken").unlink()
+
+
+def test_a_container_whose_removal_is_under_way_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`docker run --rm` removes by itself after `stop`; until then `rm` fails and `ps -a` has the name."""
+    script = tmp_path / "docker"
+    script.write_text(
+        '#!/bin/sh\ncd "$(dirname "$0")"\ncase $1 in\n'
+        "ps) [ -e gone ] || echo box\n"
+        "    [ -e going ] && echo >> looks && [ $(wc -l < looks) = 3 ] && touch gone; exit 0;;\n"
+        "rm) touch going; exit 1;;\nesac\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert containers.end("docker", "box") is True
+    assert containers.end("docker", "box") is False
+
+
+def test_a_log_that_its_user_removed_ends_nothing(carla: Path, folder: Path) -> None:
+    (job,) = order(carla, hang_s=6.0)
+    up([job], folder)
+    state.log_file(folder, job.port).unlink()
+    (carla / "mode").write_text("http")
+    until(lambda: read(folder, job.port).stage != "answers")  # it was judged once more, without its log
+    (carla / "mode").unlink()
+    until(lambda: read(folder, job.port).stage == "answers")
 
 
 def test_an_image_that_is_not_here_is_not_pulled(carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
