@@ -73,8 +73,8 @@ class Planner:
         self._driving = threading.Lock()  # of the cycle: it has one thread at a time
 
     def begin(self, episode: str, hint: RouteHint | None = None) -> None:
-        """A new drive for the agent, with its navigator. Waits for a decision that is being made; nothing that was seen
-        before is driven or thought about afterwards."""
+        """A new drive for the agent, with its navigator. Waits for a decision that is being made; what was seen before
+        is not answered in it. (An order that has left is driven to its end.)"""
         self._void()
         with self._driving:
             self._void()

@@ -18,7 +18,7 @@ from closedloop_plugin.robots.course import linked
 from closedloop_plugin.robots.course.drive import Driven
 from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run
 from closedloop_plugin.robots.course.ros_transport import free_port
-from closedloop_plugin.robots.course.vehicle_transport import Operator, VehicleTransport
+from closedloop_plugin.robots.course.vehicle_transport import GO, Operator, VehicleTransport
 from closedloop_plugin.robots.course.watch import End, Watch
 from closedloop_plugin.robots.planner import Planner
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
@@ -38,7 +38,7 @@ class Keyboard:
         read, write = os.pipe()
         self._out = os.fdopen(write, "w", buffering=1)
         self.said: list[str] = []
-        self.answer = ""
+        self.answer = GO
         self.operator = Operator(os.fdopen(read), self._hear)
 
     def _hear(self, text: str) -> None:
@@ -166,6 +166,27 @@ def test_q_ends_the_course_before_anything_moves(keyboard: Keyboard) -> None:
     keyboard.answer = "q"
     with pytest.raises(Ad2Error, match="ended by the operator"):
         VehicleTransport(link(), keyboard.operator).place(SEGMENT, 0)
+
+
+def test_no_key_but_that_of_driving_begins_a_run(keyboard: Keyboard) -> None:
+    """A return that was meant as a stop as the run before ended, above all."""
+    answers = iter(["", "l", "no", "drive"])
+    asked: list[str] = []
+
+    def say(text: str) -> None:
+        asked.append(text)
+        if "put the vehicle" in text:
+            keyboard.type(next(answers, GO))
+
+    keyboard.operator.say = say
+    VehicleTransport(link(), keyboard.operator).place(SEGMENT, 0)
+    assert len([text for text in asked if "put the vehicle" in text]) == 5
+
+
+def test_a_vehicle_without_odometry_has_no_course(keyboard: Keyboard) -> None:
+    robot = find_robot("jetbot-dusty-ros1")
+    with pytest.raises(Ad2Error, match="no odometry"):
+        VehicleTransport(replace(link(), robot=robot), keyboard.operator)
 
 
 class Still(LinkedTransport):

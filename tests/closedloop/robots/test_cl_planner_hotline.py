@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import os
+import pty
 import socket
 import threading
 from collections.abc import Iterator
@@ -100,6 +103,78 @@ def test_a_stop_is_sure_only_with_the_vehicles_own_word(planner: Planner, tmp_pa
 def test_a_stop_without_planner_and_vehicle_says_so(tmp_path: Path, unreachable: Robot) -> None:
     done = emergency.stop(unreachable, tmp_path / "none.sock", "test")
     assert not done.sure and "no planner answers" in done.told and "link.host" in done.told
+
+
+def test_a_release_that_no_vehicle_hears_says_so(planner: Planner, tmp_path: Path, unreachable: Robot) -> None:
+    file = hotline.place(tmp_path, "limo")
+    with hotline.answering(planner, file):
+        assert "not connected" in emergency.release(unreachable, file).told
+
+
+class Held:
+    """emergency.stop and release, held back by hand; `did` in the order in which they ended."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.did: list[str] = []
+        self.gates = {"stop": threading.Event(), "release": threading.Event()}
+        self.begun = {"stop": threading.Event(), "release": threading.Event()}
+        monkeypatch.setattr(emergency, "stop", lambda *_: self._do("stop"))
+        monkeypatch.setattr(emergency, "release", lambda *_: self._do("release"))
+
+    def _do(self, what: str) -> emergency.Outcome:
+        self.begun[what].set()
+        assert self.gates[what].wait(20)
+        self.did.append(what)
+        return emergency.Outcome(True, what)
+
+
+def test_a_release_on_its_way_has_not_the_last_word_over_a_stop(
+    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+) -> None:
+    held = Held(monkeypatch)
+    shown = console.Console(unreachable, tmp_path / "none.sock", io.StringIO())
+    shown._press(b"r")
+    assert held.begun["release"].wait(20)
+    shown._press(b" ")
+    held.gates["stop"].set()
+    until(lambda: held.did == ["stop"])  # at once
+    held.gates["release"].set()
+    until(lambda: held.did == ["stop", "release", "stop"])
+    shown._stopping.join(20)
+    assert shown.sure
+
+
+def test_a_key_that_is_held_down_is_one_stop_and_no_release_overtakes_it(
+    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+) -> None:
+    held = Held(monkeypatch)
+    shown = console.Console(unreachable, tmp_path / "none.sock", io.StringIO())
+    for key in (b" ", b"   ", b"r", b" "):
+        shown._press(key)
+    assert shown.sure is False and "under way" in shown.note
+    held.gates["release"].set()
+    held.gates["stop"].set()
+    shown._stopping.join(20)
+    assert held.did == ["stop"] and shown.sure
+
+
+def test_who_quits_right_after_the_stop_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+) -> None:
+    held = Held(monkeypatch)
+    keys, terminal = pty.openpty()
+    os.write(keys, b" q")
+    ended: list[bool] = []
+    shown = console.Console(unreachable, tmp_path / "none.sock", io.StringIO())
+    running = threading.Thread(target=lambda: ended.append(shown.run(terminal)))
+    running.start()
+    assert held.begun["stop"].wait(20)
+    assert running.is_alive() and not ended
+    held.gates["stop"].set()
+    running.join(20)
+    assert ended == [True] and held.did == ["stop"]
+    os.close(keys)
+    os.close(terminal)
 
 
 STATE: dict[str, Any] = {
