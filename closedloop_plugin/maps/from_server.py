@@ -64,9 +64,15 @@ def fetch_town(server: str, folder: File, *, timeout_s: float = CONNECT_S) -> Fi
     return file
 
 
+def release(version: str) -> tuple[int, ...] | None:
+    """The three numbers of a CARLA version; what follows them names a build."""
+    found = re.match(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?!\d)", version)
+    return tuple(int(n) for n in found.groups()) if found else None
+
+
 def address(server: str, option: str = "--server") -> tuple[str, int]:
     """host:port -> (host, port)."""
     host, colon, port = server.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise Ad2Error(f"{option} {server}: expected host:port, such as localhost:2000")
     return host, int(port)

@@ -8,7 +8,6 @@ map's files is answered by the simulation itself, as all calls that an episode m
 from __future__ import annotations
 
 import json
-import re
 import signal
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from closedloop_plugin.maps.from_server import EXTRA_S
+from closedloop_plugin.maps.from_server import EXTRA_S, release
 from lmms_eval_ad2.errors import require
 
 TIMEOUT_S = 10.0
@@ -72,8 +71,8 @@ class Probe:
     @property
     def fits(self) -> bool:
         """It answers, and client and server are of one release; what follows the three numbers names a build."""
-        ours = _numbers(self.client_version)
-        return self.answers and ours is not None and _numbers(self.server_version) == ours
+        ours = release(self.client_version)
+        return self.answers and ours is not None and release(self.server_version) == ours
 
 
 class Question:
@@ -160,7 +159,7 @@ def _mismatch(found: Probe) -> str:
         f"{found.server} is CARLA {found.server_version or 'of no known version'}, the client installed here is "
         f"{found.client_version}: they must be of one release. "
     )
-    server, wheels = _numbers(found.server_version), (0, 9, 16)
+    server, wheels = release(found.server_version), (0, 9, 16)
     if server is not None and server < wheels:
         return text + (
             "Wheels of releases before 0.9.16 stop at Python 3.10, so use a server of 0.9.16 with ad2; or keep this "
@@ -169,11 +168,6 @@ def _mismatch(found: Probe) -> str:
     if server is not None and server >= (0, 10, 0):
         return text + "CARLA 0.10 (Unreal 5) is another simulator, which ad2 does not know: use a server of 0.9.16"
     return text + "Use a server of the client's release"
-
-
-def _numbers(version: str) -> tuple[int, ...] | None:
-    found = re.match(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?!\d)", version)
-    return tuple(int(n) for n in found.groups()) if found else None
 
 
 def _said(out: bytes) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import time
 from pathlib import Path as File
 from typing import Any
 
+from closedloop_plugin.maps.from_server import release
 from closedloop_plugin.worlds.base import WorldError
 from closedloop_plugin.worlds.carla_parts.simulation import TICK_S, StagedSimulator
 from lmms_eval_ad2.errors import Ad2Error, require
@@ -29,7 +30,7 @@ class Link:
         self._client: Any = None
         self.versions = self._reach(wait_s)
         client, server = self.versions
-        if client != server and not any_version:
+        if (release(client) is None or release(client) != release(server)) and not any_version:
             raise Ad2Error(
                 f"{self.address}: the CARLA server is {server}, the client package here {client}; they must be the "
                 f"same. Start a {client} server (ad2 carla up), or drive a {server} one with Bench2Drive's leaderboard "
