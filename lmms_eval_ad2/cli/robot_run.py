@@ -105,8 +105,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
+    from closedloop_plugin.agents.make import BUILT_IN
     from lmms_eval_ad2.cli.drive_order import check_driver
 
+    if ":" not in args.agent and args.agent not in (EXPERT, *BUILT_IN):
+        raise Ad2Error(
+            f"no agent {args.agent!r}; on a course: {EXPERT}, still, straight, random, endpoint:... or lmms:..."
+        )
     if args.course != "sandbox":
         raise Ad2Error(f"--course {args.course}: no such course; known: sandbox")
     if args.runs < 1:
@@ -244,5 +249,8 @@ def _tunnelled(robot: Robot, port: int) -> Iterator[None]:
 
     with Tunnel(robot, port, lambda line: print(f"tunnel {line}", file=sys.stderr)) as way:
         if not way.wait_up(READY_S):
-            raise Ad2Error(f"no tunnel to {robot.link.host}: {way.reason}")
+            raise Ad2Error(
+                f"no tunnel to {robot.link.host} port {robot.link.port}: {way.reason}. `ssh` there must work without a "
+                "question (an sshd, your key, a known host); link.host, user, port and key of the robot's file say how"
+            )
         yield

@@ -21,9 +21,14 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.robots.vehicles.read import find_robot
+    from lmms_eval_ad2.errors import Ad2Error
 
+    if not 0 <= args.port <= 65535:
+        raise Ad2Error(f"--port {args.port}: from 0 (a free one) to 65535")
     robot = find_robot(args.robot)
     if args.picture:
+        if args.picture.is_dir():
+            raise Ad2Error(f"--picture {args.picture}: a folder; name a file in it, such as sheet.png")
         from closedloop_plugin.robots.sandbox.picture import sheet
 
         print(f"written: {sheet(robot.vehicle, args.picture)}")

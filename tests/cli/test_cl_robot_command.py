@@ -144,7 +144,7 @@ def test_the_console_shows_and_its_space_bar_stops(robot: Robot) -> None:
     with client(robot), planner(robot), terminal(robot) as (keys, screen):
         until(lambda: "driving" in screen() or "thinking" in screen())
         goes_on(robot)
-        assert "last frame" in screen() and "m/s" in screen()
+        until(lambda: "last frame" in screen() and "m/s" in screen())
         os.write(keys, b" ")
         until(lambda: "STOPPED: key in the console" in screen() and "the vehicle stands" in screen())
         stands(robot)

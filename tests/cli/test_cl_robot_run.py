@@ -100,7 +100,7 @@ def test_killed_in_the_middle_it_goes_on(tmp_path: File) -> None:
         (("--agent", "track-expert", "--runs", "0"), "1 or more"),
         (("--agent", "track-expert", "--robot", "limoo"), "limo"),
         (("--agent", "expert"), "track-expert"),
-        (("--agent", "nobody"), "no agent"),
+        (("--agent", "nobody"), "no agent 'nobody'; on a course: track-expert"),
         (("--agent", "straight", "--mode", "cng"), "no effect"),
         (("--agent", "track-expert", "--mode", "hybrid"), "need each other"),
         (("--agent", "track-expert", "--tunnel"), "--transport ros"),

@@ -45,6 +45,21 @@ def test_without_ros_it_says_what_to_fetch(monkeypatch: pytest.MonkeyPatch, tmp_
         robot_sandbox.run(args)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"), [(("--picture", "."), "a folder; name a file"), (("--port", "70000"), "--port 70000: from 0")]
+)
+def test_a_mistake_is_told_before_anything_starts(words: tuple[str, str], told: str) -> None:
+    import argparse
+
+    from lmms_eval_ad2.cli import robot_sandbox
+
+    parser = argparse.ArgumentParser()
+    robot_sandbox.register(parser.add_subparsers())
+    args = parser.parse_args(["sandbox", *words])
+    with pytest.raises(Ad2Error, match=told):
+        robot_sandbox.run(args)
+
+
 def test_it_runs_until_ctrl_c(tmp_path: Path) -> None:
     cl_ros.ros_path()
     words = [sys.executable, "-c", COMMAND, "sandbox", "--robot", "limo-mecanum"]
