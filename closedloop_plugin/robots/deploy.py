@@ -22,7 +22,7 @@ from lmms_eval_ad2.errors import Ad2Error
 TOKEN = "token"  # its name on the vehicle, beside the settings
 SETTINGS = "settings.json"
 _ONBOARD = "closedloop_plugin.robots.onboard"
-_NEW = "new"  # where everything is unpacked and tried before it replaces what was there
+_NEW = ".ad2_new"  # where everything is unpacked and tried before it replaces what was there
 
 
 def settings(robot: Robot) -> dict[str, Any]:
@@ -119,4 +119,6 @@ def _folder(robot: Robot) -> str:
     folder = robot.link.folder
     if not re.fullmatch(r"[A-Za-z0-9_./-]+", folder) or folder.startswith("-") or ".." in folder.split("/"):
         raise Ad2Error(f"link.folder {folder!r}: expected a plain folder's name")
+    if not [part for part in folder.split("/") if part not in ("", ".")]:  # what is there before would be replaced
+        raise Ad2Error(f"link.folder {folder!r}: expected a folder of its own, such as ad2_robot")
     return folder

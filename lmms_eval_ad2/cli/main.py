@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except OSError as exc:
+        if exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            where = f"{exc.filename}: " if exc.filename else ""
+            print(f"error: {where}the disk is full; make room, then the same command goes on", file=sys.stderr)
+            return 2
         if exc.errno not in THEIRS:
             raise
         print(f"error: {exc.filename}: {exc.strerror}; choose another place, or mend its permissions", file=sys.stderr)

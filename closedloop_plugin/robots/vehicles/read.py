@@ -131,9 +131,21 @@ def read_robot(file: Path) -> Robot:
     return Robot(file.stem, file, vehicle, link, _section(file, data, "camera", CameraSettings()), onboard)
 
 
+class _Once(yaml.SafeLoader):
+    """A key that stands there twice is refused: of two limits nobody knows which is meant."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        for i, key in enumerate(keys):
+            if key in keys[:i]:
+                where = node.value[i][0].start_mark
+                raise yaml.constructor.ConstructorError(None, None, f"{key} stands there twice", where)
+        return super().construct_mapping(node, deep)
+
+
 def _yaml(file: Path) -> dict[Any, Any]:
     try:
-        data = yaml.safe_load(file.read_text("utf-8"))
+        data = yaml.load(file.read_text("utf-8"), _Once)
     except (OSError, UnicodeDecodeError) as exc:
         raise Ad2Error(f"cannot read the robot's file {file}: {exc}") from exc
     except yaml.YAMLError as exc:

@@ -114,8 +114,8 @@ def test_the_token_is_made_once_and_must_be_private(tmp_path: Path) -> None:
         deploy.read_token(file)
 
 
-@pytest.mark.parametrize("folder", ["a b", "x;id", "../up", "-x", "$(id)", ""])
-def test_a_folder_that_a_shell_would_not_take_as_it_is_is_refused(folder: str) -> None:
+@pytest.mark.parametrize("folder", ["a b", "x;id", "../up", "-x", "$(id)", "", ".", "/", "./."])
+def test_a_folder_that_a_shell_would_not_take_as_it_is_or_that_is_everybody_s_is_refused(folder: str) -> None:
     robot = find_robot("sandbox")
     with pytest.raises(Ad2Error, match=r"link\.folder"):
         deploy.install(replace(robot, link=replace(robot.link, folder=folder)))

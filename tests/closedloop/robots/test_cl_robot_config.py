@@ -34,7 +34,8 @@ def test_each_file_is_a_robot_with_the_figures_of_its_vehicle(file: Path) -> Non
     assert robot.vehicle == kind
     assert robot.name == file.stem
     assert robot.backend == f"ros{kind.ros}"
-    assert robot.link.host and robot.onboard.relay
+    assert robot.link.host in ("", "localhost", "127.0.0.1"), "an address in a file of ours may be somebody's machine"
+    assert robot.onboard.relay
     said: dict[str, Any] = yaml.safe_load(file.read_text("utf-8"))
     assert {"topics", "link", "onboard"} <= set(said)
 
@@ -101,6 +102,7 @@ onboard: {backend: "my_io:Recorder", max_age_s: 2}
         ("vehicle: limo-tracked\nlink: {port: 22.5}", "a whole number"),
         ("vehicle: limo-tracked\nlink: {ssh_options: ProxyJump=gate}", "a list of Name=value"),
         ("vehicle: limo-tracked\nlink: {host: \"a\\nb\"}", "link.host"),
+        ("vehicle: limo-tracked\nlimits: {speed: 0.1}\nlimits: {speed: 1.0}", "limits stands there twice.*line 3"),
         ("vehicle: limo-tracked\nonboard: {relay: false}", "does not stop by itself"),
         ("vehicle: limo-tracked\nonboard: {backend: ros3}", "MODULE:CLASS"),
         ("vehicle: limo-tracked\nonboard: {motion_s: 0.6}", "from 0.05 to 0.5"),
