@@ -139,6 +139,18 @@ def test_a_stop_that_nobody_confirms_is_code_1(robot: Robot) -> None:
     assert "SWITCH THE VEHICLE OFF" in said
 
 
+def test_a_robots_file_that_is_broken_keeps_no_stop_from_the_planner(robot: Robot) -> None:
+    ad2(robot, "deploy", str(robot.file), "host")
+    with client(robot), planner(robot):
+        goes_on(robot)
+        robot.file.write_text("vehicle: [", "utf-8")
+        said = ad2(robot, "stop", "--robot", str(robot.file))
+        assert "the vehicle stands" in said and "valid YAML" in said
+        stands(robot)
+    said = ad2(robot, "stop", "--robot", str(robot.file), code=1)
+    assert "SWITCH THE VEHICLE OFF" in said and "no planner answers" in said and "valid YAML" in said
+
+
 def test_the_console_shows_and_its_space_bar_stops(robot: Robot) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
     with client(robot), planner(robot), terminal(robot) as (keys, screen):

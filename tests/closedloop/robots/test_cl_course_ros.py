@@ -103,13 +103,17 @@ def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) ->
     assert record.completed
 
 
-def test_a_node_that_dies_ends_the_course_and_says_which(tmp_path: File) -> None:
+@pytest.mark.parametrize("who", ["the client", "the witness"])
+def test_a_node_that_dies_ends_the_course_and_says_which(
+    tmp_path: File, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = link(find_robot("sandbox"))
     with contextlib.closing(RosTransport(made, tmp_path / "client.log")) as transport:
-        transport._children["the client"].kill()
-        transport._children["the client"].wait()
+        monkeypatch.setattr(transport, "place", lambda segment, seed: segment.start)  # it was put down before
+        transport._children[who].kill()
+        transport._children[who].wait()
         plan = Plan(
             TRACK, segments_of(TRACK, "1"), 1, FOOTPRINTS["limo"], 0, {"name": "limo"}, made.agent.describe(), None, ""
         )
-        with pytest.raises(Ad2Error, match="the client ended by itself"):
+        with pytest.raises(Ad2Error, match=f"{who} ended by itself"):
             run_course(plan, transport, Ledger(tmp_path))

@@ -163,11 +163,13 @@ def test_who_quits_right_after_the_stop_waits_for_it(
 ) -> None:
     held = Held(monkeypatch)
     keys, terminal = pty.openpty()
-    os.write(keys, b" q")
     ended: list[bool] = []
-    shown = console.Console(unreachable, tmp_path / "none.sock", io.StringIO())
-    running = threading.Thread(target=lambda: ended.append(shown.run(terminal)))
+    screen = io.StringIO()
+    shown = console.Console(unreachable, tmp_path / "none.sock", screen)
+    running = threading.Thread(target=lambda: ended.append(shown.run(terminal)), daemon=True)
     running.start()
+    until(lambda: "quit" in screen.getvalue())  # what was typed before counts for nothing
+    os.write(keys, b" q")
     assert held.begun["stop"].wait(20)
     assert running.is_alive() and not ended
     held.gates["stop"].set()

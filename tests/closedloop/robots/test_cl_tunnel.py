@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import threading
@@ -17,7 +18,7 @@ from cl_sshd import Sshd, sshd
 
 from closedloop_plugin.robots import ssh
 from closedloop_plugin.robots.tunnel import Tunnel
-from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot
+from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -140,6 +141,17 @@ def test_a_vehicle_that_cannot_be_trusted_or_reached_is_told(
     with Tunnel(robot, 9) as tunnel:
         until(lambda: told in tunnel.reason)
         assert not tunnel.wait_up(0)
+
+
+def test_one_that_is_closed_is_renewed_no_more() -> None:
+    """A session may be given up while everything ends; by then its pipe's number may be another file's."""
+    tunnel = Tunnel(find_robot("sandbox"), 1)
+    tunnel.close()
+    pipes = [os.pipe() for _ in range(4)]
+    tunnel.renew()
+    assert not select.select([read for read, _ in pipes], [], [], 0)[0]
+    for end in (end for pipe in pipes for end in pipe):
+        os.close(end)
 
 
 def test_the_options_are_strict_and_the_users_come_first() -> None:
