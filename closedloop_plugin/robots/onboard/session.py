@@ -137,6 +137,8 @@ class Session:
             self._car.journal.say("hindered" if found else "free", why=found)
             if found:
                 self._send("stop", reason=found[:500], latch=self._car.latch.held() is not None)
+            else:
+                self._asked = None  # what was thought of before or meanwhile is not driven afterwards
         return found
 
     def _hindrance(self) -> Optional[str]:

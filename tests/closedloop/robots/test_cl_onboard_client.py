@@ -273,6 +273,21 @@ def test_the_planners_emergency_stop_holds_over_a_new_connection_until_released(
         until(lambda: any(p["actuation"]["twist"]["vx"] == 0.15 for p in published(tmp_path)))
 
 
+def test_what_was_thought_of_before_a_stop_is_not_driven_after_its_release(tmp_path: Path, planner: Listener) -> None:
+    with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
+        peer = planner.accept().greet()
+        _, before, _ = peer.next("obs")
+        peer.say("stop", reason="a cat", latch=True)
+        vehicle.wait_for("hindered")
+        peer.say("release")
+        _, after, _ = peer.next("obs")  # at once, though the first was never answered
+        peer.drive(before["seq"], 0.21)
+        vehicle.wait_for("refused", reason="not outstanding")
+        peer.drive(after["seq"], 0.15)
+        until(lambda: any(p["actuation"]["twist"]["vx"] == 0.15 for p in published(tmp_path)))
+        assert not any(p["actuation"]["twist"]["vx"] == 0.21 for p in published(tmp_path))
+
+
 def test_a_stop_of_the_planner_that_is_no_latch_ends_the_motion_only(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)) as vehicle:
         peer = planner.accept().greet()
