@@ -280,7 +280,8 @@ def test_what_was_thought_of_before_a_stop_is_not_driven_after_its_release(tmp_p
         peer.say("stop", reason="a cat", latch=True)
         vehicle.wait_for("hindered")
         peer.say("release")
-        _, after, _ = peer.next("obs")  # at once, though the first was never answered
+        _, after, _ = peer.next("obs")
+        assert all(said.get("reason") != "unanswered" for said in vehicle.said), "at once, not after 30 s"
         peer.drive(before["seq"], 0.21)
         vehicle.wait_for("refused", reason="not outstanding")
         peer.drive(after["seq"], 0.15)
