@@ -21,6 +21,8 @@ check: $(VENV)/.installed-dev
 bench: $(VENV)/.installed-dev
 	$(PY) benchmarks/open_loop.py
 	$(PY) benchmarks/closed_loop.py
+	$(PY) benchmarks/serve.py
+	$(PY) benchmarks/robot_link.py
 
 $(VENV)/.installed: $(FILES)
 	@echo "first run: installs into $(VENV), about 3 minutes; afterwards the demo takes about 2 minutes"
