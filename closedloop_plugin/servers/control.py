@@ -119,7 +119,7 @@ def status(folder: Path, others: Sequence[str], timeout_s: float) -> list[Standi
     from closedloop_plugin.maps.from_server import address
 
     entries = {entry.server_name: entry for entry in state.read_all(folder)}
-    addresses = {server: address(server) for server in (*entries, *others)}
+    addresses = {server: address(server, "--servers") for server in (*entries, *others)}
     questions = {server: Question(*where, timeout_s, simulation=True) for server, where in addresses.items()}
     found: list[Standing] = []
     for server, question in questions.items():
