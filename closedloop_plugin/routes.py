@@ -44,7 +44,6 @@ class Route:
     params: dict[str, Any] = field(default_factory=dict)  # floats, strings, (from, to), or Pose for locations
     weather: Weather = Weather()
     suite: str = ""  # name of the route file: ids are unique only within it
-    heights: tuple[float, ...] = ()  # m, z of each point, where the file has it: towns lie hundreds of metres up
 
     @cached_property
     def length(self) -> float:
@@ -102,11 +101,8 @@ def _route(file: File, node: ET.Element) -> Route:
     for name in ("id", "town"):
         if not node.get(name):
             raise DataError(file, row, name, "a value")
-    nodes = node.findall("waypoints/position")
-    points = [_place(file, row, p)[:2] for p in nodes]
-    once = [i for i, p in enumerate(points) if i == 0 or p != points[i - 1]]  # InvadingTurn 2790 doubles one
-    points = [points[i] for i in once]
-    known = all(p.get("z") is not None for p in nodes)
+    points = [_place(file, row, p)[:2] for p in node.iterfind("waypoints/position")]
+    points = [p for i, p in enumerate(points) if i == 0 or p != points[i - 1]]  # InvadingTurn 2790 doubles one
     if len(points) < 2:
         raise DataError(file, row, "waypoints", "two positions or more", len(points))
     scenarios = node.findall("scenarios/scenario")
@@ -128,7 +124,6 @@ def _route(file: File, node: ET.Element) -> Route:
         params=params,
         weather=_weather(file, row, node),
         suite=file.stem,
-        heights=tuple(_number(file, row, nodes[i], "z") for i in once) if known else (),
     )
 
 

@@ -42,25 +42,28 @@ class CarlaWorld(ScenicWorld):
         client, running = self._link.versions
         same = f"CARLA {running}" if client == running else f"CARLA {running}, client {client}"
         super().__init__(folder, f"{same} (scenic {version('scenic')})")
-        self._town: Any = None  # carla.Map of the episode
+        self._simulator: Any = None  # Scenic's, of the episode's town
+        self._town: Any = None  # its carla.Map
 
     def _road_for(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
-        from closedloop_plugin.maps.carla_map import carla_road
-
         self._load(route.town, town)
-        return carla_road(route, self._town, self._folder)
+        return self._traced(route)
 
     def _road_of(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
         self._load(route.town, town)  # a town that is not there ends the run
         try:
-            return self._road_for(route, layout, town)
+            return self._traced(route)
         except Ad2Error as exc:  # one route that does not fit its town must not
             raise InvalidScene(str(exc)) from exc
 
-    def _load(self, town: str, file: File | None) -> Any:
-        simulator = self._link.simulator(town, file, self._setup.timestep)
-        self._town = simulator.world.get_map()
-        return simulator
+    def _load(self, town: str, file: File | None) -> None:
+        self._simulator = self._link.simulator(town, file, self._setup.timestep)
+        self._town = self._simulator.world.get_map()
+
+    def _traced(self, route: Route) -> RoadMap:
+        from closedloop_plugin.maps.carla_map import carla_road
+
+        return carla_road(route, self._town, self._folder)
 
     def _weather_of(self, scene: Any) -> Weather:
         from closedloop_plugin.worlds.carla_parts.weather import stated
@@ -74,10 +77,10 @@ class CarlaWorld(ScenicWorld):
         from closedloop_plugin.worlds.carla_parts.simulation import Around
 
         setup, road = self._setup, self.road
-        simulator = self._load(road.town, road.file)
         self._ground = Ground(CarlaGround(self._town), road)
-        simulator.around = Around(stage, self._lights, self._ground, self._weather, setup.cameras, setup.seed)
-        self._play(compiled, simulator)
+        around = Around(stage, self._lights, self._ground, self._weather, setup.cameras, setup.seed)
+        self._simulator.around = around
+        self._play(compiled, self._simulator)
 
     def _contacts(self) -> tuple[Contact, ...]:
         return self._simulation.contacts

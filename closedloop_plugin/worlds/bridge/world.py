@@ -58,7 +58,7 @@ class ScenicWorld:
         self._weather = setup.weather or (setup.route.weather if setup.route else Weather())
         road, program = self._plan(setup)
         stage = stage_for(setup, road)
-        compiled = scene_for(program, self.model, self._params(setup, road, stage), setup.seed, setup.values)
+        compiled = scene_for(program, self.model, params_for(setup, road, stage), setup.seed, setup.values)
         if compiled.scene.egoObject is None:
             raise Ad2Error(f"{program}: the program states no ego; it needs a line like: ego = new Car")
         self._weather = self._weather_of(compiled.scene)
@@ -117,7 +117,7 @@ class ScenicWorld:
         close_running()
         self._setup = setup
         road, program = self._plan(setup)
-        return space_for(program, self.model, self._params(setup, road, stage_for(setup, road)))
+        return space_for(program, self.model, params_for(setup, road, stage_for(setup, road)))
 
     def close(self) -> None:
         self._end()
@@ -146,9 +146,6 @@ class ScenicWorld:
 
     def _weather_of(self, scene: Any) -> Weather:
         return weather_of(scene, self._weather)
-
-    def _params(self, setup: Setup, road: RoadMap | None, stage: Stage) -> dict[str, Any]:
-        return params_for(setup, road, stage)
 
     # -- within an episode -----------------------------------------------------------------------------------------
     def _end(self) -> None:

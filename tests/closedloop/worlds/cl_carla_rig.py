@@ -52,7 +52,7 @@ def _route(town: str, ahead: list[Any]) -> Route:
     at = [w.transform.location for w in ahead]
     points = tuple(from_carla(p.x, p.y)[:2] for p in at)
     pose = from_carla(at[0].x, at[0].y, ahead[0].transform.rotation.yaw)
-    return Route(f"{town}-1", town, points, "Nothing", "Nothing_1", pose, heights=tuple(p.z for p in at))
+    return Route(f"{town}-1", town, points, "Nothing", "Nothing_1", pose)
 
 
 def _map(town: str, maps: Path) -> Any:
