@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all; lines, too."""
 
 from __future__ import annotations
 
@@ -27,6 +27,16 @@ def write_whole(path: Path, content: bytes) -> None:
         handle.write(content)
         handle.flush()
         os.fsync(handle.fileno())
+
+
+def cut_torn_line(path: Path) -> None:
+    """Drop what follows the last line end: half a line that a kill or a full disk left."""
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    whole = content.rfind(b"\n") + 1
+    if whole < len(content):
+        os.truncate(path, whole)
 
 
 @contextmanager

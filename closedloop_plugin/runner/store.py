@@ -28,7 +28,7 @@ from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.files import cut_torn_line, whole_file
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -43,7 +43,7 @@ class Store:
         with disk_full(folder, lambda: self.count), ExitStack() as undo:
             self._lock = undo.enter_context(locked(folder))
             check_identity(folder, identity)
-            _cut_torn_line(self.lines)
+            cut_torn_line(self.lines)
             self._records = {(r.route_id, r.repetition): r for r in read_records(folder)}
             _write_json(folder / "run.json", {"identity": identity, "selection": selection})
             self._handle = self.lines.open("ab", buffering=0)
@@ -217,16 +217,6 @@ def _short(value: Any) -> str:
 def _write_json(path: Path, value: Any) -> None:
     with whole_file(path) as handle:
         json.dump(value, handle, ensure_ascii=False, sort_keys=True)
-
-
-def _cut_torn_line(file: Path) -> None:
-    """Drop what follows the last line end: half a line that a kill or a full disk left."""
-    if not file.exists():
-        return
-    content = file.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(file, whole)
 
 
 def locked(folder: Path) -> IO[bytes]:

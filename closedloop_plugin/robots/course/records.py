@@ -25,6 +25,7 @@ from typing import Any
 
 from closedloop_plugin.robots.course.watch import AGAIN, End
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.files import cut_torn_line
 
 LINES = "episodes.jsonl"
 _NUMBERS = ("completion", "length_m", "driven_m", "time_s")
@@ -104,7 +105,7 @@ class Ledger:
     def __init__(self, folder: File) -> None:
         self.folder = folder
         self.file = folder / LINES
-        _cut_torn_line(self.file)
+        cut_torn_line(self.file)
         self._records = {r.key: r for r in read_records(folder)}
 
     @property
@@ -147,13 +148,3 @@ def by_course(records: Sequence[RunRecord], order: Sequence[str]) -> list[RunRec
     """In the course's order of segments, runs of a segment together."""
     place = {name: i for i, name in enumerate(order)}
     return sorted(records, key=lambda r: (place.get(r.segment, len(place)), r.segment, r.run))
-
-
-def _cut_torn_line(file: File) -> None:
-    """Drop what follows the last line end: half a line that a kill left."""
-    if not file.exists():
-        return
-    content = file.read_bytes()
-    whole = content.rfind(b"\n") + 1
-    if whole < len(content):
-        os.truncate(file, whole)
