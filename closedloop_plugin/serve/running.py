@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ipaddress
-import signal
 import socket
 import sys
 import threading
@@ -34,10 +33,10 @@ class Offer:
 
 
 def serve(front: Front, host: str, port: int, load: Callable[[], Offer]) -> None:
-    """Load and answer until Ctrl-C or SIGTERM. The address is taken first: a port in use is told before minutes of
+    """Load and answer until Ctrl-C. The address is taken first: a port in use is told before minutes of
     loading, and who asks meanwhile hears that it loads."""
     log = sys.stderr  # this one: while a model answers, its wrapper's progress bars are kept off sys.stderr
-    with _ended_by_sigterm(), listening(front, host, port, log) as url:
+    with listening(front, host, port, log) as url:
         try:
             print(f"{url}: loading {front.model}", file=log, flush=True)
             offer = load()
@@ -107,13 +106,3 @@ async def _report(front: Front, log: TextIO) -> None:
         if (line := front.news()) != told:
             print(line, file=log, flush=True)
             told = line
-
-
-@contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM as Ctrl-C."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.cli.drive_run import Without, register_driver
+from lmms_eval_ad2.cli.ending import ended_by_sigterm
 from lmms_eval_ad2.cli.robot import add_robot, hotline_of, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     robot = robot_of(args.robot)
     token = read_token(args.token_file or token_file(robot))
     planner = _planner(args, robot, token)
-    with _ended_by_sigterm(), answering(planner, hotline_of(robot)):
+    with ended_by_sigterm(), answering(planner, hotline_of(robot)):
         try:
             with planner.listening(args.host, args.port) as (host, port), _tunnel(args, robot, planner, port):
                 print(f"planner of {robot.name} ready: {host}:{port}", flush=True)
@@ -116,13 +116,3 @@ def _tunnel(args: argparse.Namespace, robot: Robot, planner: Planner, port: int)
     with Tunnel(robot, port, tell) as tunnel:
         planner.on_lost.append(lambda why: tunnel.renew() if why.startswith("silent") else None)
         yield
-
-
-@contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM as Ctrl-C: the vehicle is told to stand."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

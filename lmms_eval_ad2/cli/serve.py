@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.cli.drive_run import Without, register_driver
+from lmms_eval_ad2.cli.ending import ended_by_sigterm
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
@@ -81,7 +82,8 @@ def run(args: argparse.Namespace) -> int:
         key,
         without_secrets(args.model),
     )
-    serve(front, args.host, args.port, lambda: _load(args, rules))
+    with ended_by_sigterm():
+        serve(front, args.host, args.port, lambda: _load(args, rules))
     return 0
 
 
