@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/ad2 demo --out runs/demo
 
 test: $(VENV)/.installed-dev
-	@echo "the tests take 12 to 16 minutes on two cores"
+	@echo "the tests take 18 to 23 minutes on two cores"
 	$(PY) -m pytest -n 2 --dist worksteal --durations=10
 
 check: $(VENV)/.installed-dev
