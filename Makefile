@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(VENV)/bin/ad2 demo --out runs/demo
 
 test: $(VENV)/.installed-dev
-	@echo "the tests take 18 to 23 minutes on two cores"
+	@echo "the tests take 30 to 50 minutes on two cores"
 	$(PY) -m pytest -n 2 --dist worksteal --durations=10
 
 check: $(VENV)/.installed-dev
@@ -20,6 +20,7 @@ check: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	$(PY) benchmarks/open_loop.py
+	$(PY) benchmarks/mcq.py
 	$(PY) benchmarks/closed_loop.py
 	$(PY) benchmarks/serve.py
 	$(PY) benchmarks/robot_link.py

@@ -10,6 +10,7 @@ from typing import Any
 INSTALL: dict[str, str] = {
     "swift": "pip install 'lmms-eval-ad2[swift]'",
     "sentence_transformers": "pip install 'lmms-eval-ad2[embedding]'",
+    "gradio": "pip install 'lmms-eval-ad2[annotate]'",
     "lmms_eval": "pip install lmms-eval==0.7.3",
     "scenic": "pip install 'lmms-eval-ad2[drive]'",
     "greenlet": "pip install 'lmms-eval-ad2[drive]'",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
 from typing import TextIO
 
@@ -27,6 +28,23 @@ def write_whole(path: Path, content: bytes) -> None:
         handle.write(content)
         handle.flush()
         os.fsync(handle.fileno())
+
+
+def append_whole(handle: FileIO, path: Path, line: bytes, sync: Callable[[], object]) -> int:
+    """Add `line` to `path`, opened unbuffered to append, then `sync()`; where in the file the line begins.
+
+    What a write or sync that failed (a full disk) left of it is taken back before the OSError is raised again.
+    """
+    before = path.stat().st_size
+    rest = memoryview(line)
+    try:
+        while rest:
+            rest = rest[handle.write(rest) :]
+        sync()
+    except OSError:
+        os.truncate(path, before)
+        raise
+    return before
 
 
 def cut_torn_line(path: Path) -> None:

@@ -29,8 +29,8 @@ def main() -> int:
     p.add_argument("--extras", default="")
     p.add_argument("--torch-index", default=os.environ.get("TORCH_INDEX", ""), help="an extra index with CPU wheels")
     args = p.parse_args()
-    if sys.version_info < (3, 10):  # noqa: UP036 (it runs before anything could check)
-        sys.exit(f"Python 3.10 or later is needed (3.11 is tested), this is {sys.version.split()[0]}")
+    if sys.version_info < (3, 11):  # noqa: UP036 (it runs before anything could check)
+        sys.exit(f"Python 3.11 or later is needed, this is {sys.version.split()[0]}")
     started = time.monotonic()
     python = args.venv / "bin" / "python"
     if not python.exists():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.files import append_whole, whole_file
 
 
 def test_the_content_appears_at_the_end(tmp_path: Path) -> None:
@@ -26,3 +26,16 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
         raise ValueError("boom")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_line_that_could_not_be_synced_is_taken_back(tmp_path: Path) -> None:
+    def full() -> None:
+        raise OSError("no space left")
+
+    path = tmp_path / "lines"
+    with path.open("ab", buffering=0) as handle:
+        assert append_whole(handle, path, b"one\n", lambda: None) == 0
+        with pytest.raises(OSError, match="no space"):
+            append_whole(handle, path, b"two\n", full)
+        assert append_whole(handle, path, b"three\n", lambda: None) == 4
+    assert path.read_bytes() == b"one\nthree\n"

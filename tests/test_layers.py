@@ -16,6 +16,7 @@ ALLOWED: dict[str, set[str]] = {
     "records": set(),
     "errors": set(),
     "files": set(),
+    "folders": {"errors"},
     "pillow": set(),
     "drivelm_text": {"records", "errors"},
     "releases": {"records", "errors", "drivelm_text", "pillow"},
@@ -25,8 +26,19 @@ ALLOWED: dict[str, set[str]] = {
     "metrics": {"records", "errors"},
     "llm": {"records", "errors"},
     "judge": {"llm", "parsing", "records", "errors", "files"},
+    # AutoDrive-QA's questions made: reads releases and the data home, asks models, writes a file that releases reads.
+    "mcq": {
+        "llm", "library", "releases", "drivelm_text", "prompts", "metrics", "parsing", "records", "errors", "files",
+        "folders", "pillow",
+    },
+    # Training files: the words and pictures of the tasks, from training splits.
+    "export": {"scoring", "prompts", "library", "releases", "records", "errors", "files"},
+    # People's annotations: a page over the data home.
+    "annotate": {
+        "llm", "library", "releases", "prompts", "parsing", "metrics", "records", "errors", "files", "pillow",
+    },
     "scoring": {"judge", "parsing", "metrics", "records", "errors", "drivelm_text", "files"},
-    "sample": {"library", "records", "errors"},
+    "sample": {"library", "records", "errors", "mcq"},
     "harness": {
         "scoring", "judge", "llm", "parsing", "metrics", "prompts", "library", "releases", "sample", "records",
         "errors",
@@ -90,12 +102,13 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
     "bench2drive": set(),  # files for other interpreters than ours: they stand alone
 }
 # What the closed loop may use of the other package, which never knows it (cli, the roof, aside).
-SHARED = {"errors", "files", "pillow", "prompts", "parsing", "llm", "metrics", "report"}
+SHARED = {"errors", "files", "folders", "pillow", "prompts", "parsing", "llm", "metrics", "report"}
 # heavy library -> the rooms or files that may import it
 HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "closedloop_plugin/harness.py",
                   "closedloop_plugin/agents/lmms_model.py"),
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
+    "gradio": ("lmms_eval_ad2/annotate/page.py",),
     "sentence_transformers": ("lmms_eval_ad2/judge/embedding.py",),
     "matplotlib": ("lmms_eval_ad2/report/plots.py", "closedloop_plugin/show/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/metrics/caption",),

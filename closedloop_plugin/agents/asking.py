@@ -42,8 +42,8 @@ class Backend(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
-# A model's words inside another model's prompt. Judges have the same need (judge/shield.py), but that room is closed to
-# this package, and here braces matter too: the slow system answers in JSON, so nothing quoted may look like an answer.
+# A model's words inside another model's prompt. Judges have the same need (llm/shield.py), but here braces matter
+# too: the slow system answers in JSON, so nothing quoted may look like an answer.
 _RUNS = re.compile(r"([<>])(?=\1)")
 _SPECIAL = re.compile(
     r"(?i)(?<=<)(?=[|｜])|(?<=[|｜])(?=>)"

@@ -15,10 +15,11 @@ import numpy as np
 from PIL import Image
 
 from closedloop_plugin.agents.asking import Question, Said
-from closedloop_plugin.agents.spec import endpoint_choice, endpoint_options, key_for
+from closedloop_plugin.agents.spec import endpoint_choice, endpoint_options
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.cache import Cache, key_of
 from lmms_eval_ad2.llm.client import Client, Endpoint, Failure, Reply
+from lmms_eval_ad2.llm.settings import key_for
 
 MAX_TOKENS = 256
 JPEG_QUALITY = 90
@@ -42,7 +43,7 @@ class EndpointModel:
         self._served: set[str] = set()
         self.endpoint = Endpoint(
             base_url=options["base_url"],
-            api_key=key_for(options["base_url"], options.get("api_key_env")),
+            api_key=key_for(options["base_url"], options.get("api_key_env", "")),
             timeout_s=options.get("timeout", 60.0),
             max_retries=options.get("max_retries", 3),
             concurrency=options.get("concurrency", 64),

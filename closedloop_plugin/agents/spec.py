@@ -6,11 +6,10 @@ import difflib
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.settings import OPENAI_URL, url
 
-OPENAI_URL = "https://api.openai.com/v1"
 # option -> how it is read; the names are those of a judge's spec
 ENDPOINT_OPTIONS: Mapping[str, type] = {
     "model": str, "base_url": str, "api_key_env": str, "timeout": float, "max_retries": int, "concurrency": int,
@@ -30,10 +29,10 @@ def endpoint_options(spec: str) -> dict[str, Any]:
     elif "=" in first and "@" not in first:
         rest = spec
     else:
-        model, at, url = first.partition("@")
+        model, at, address = first.partition("@")
         options["model"] = model
         if at:
-            options["base_url"] = url
+            options["base_url"] = address
     for part in filter(None, (p.strip() for p in rest.split(","))):
         key, equals, value = (s.strip() for s in part.partition("="))
         if not equals:
@@ -41,7 +40,7 @@ def endpoint_options(spec: str) -> dict[str, Any]:
         options[key] = _value(key, value)
     if not options.get("model"):
         raise Ad2Error(f"endpoint:{spec}: which model? e.g. endpoint:MODEL@http://host:port/v1")
-    options["base_url"] = _url(options.get("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    options["base_url"] = url(options.get("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
     return options
 
 
@@ -65,33 +64,6 @@ def _value(key: str, text: str) -> Any:
 
 def _words(key: str) -> str:
     return {int: "a whole number", float: "a number", str: "a text"}[ENDPOINT_OPTIONS[key]]
-
-
-def _url(text: str) -> str:
-    try:
-        parts = urlsplit(text)
-        host, port = parts.hostname, parts.port
-    except ValueError as exc:
-        raise Ad2Error(f"endpoint: '{text}' is no address: {exc}") from None
-    if parts.scheme not in ("http", "https") or not host:
-        raise Ad2Error(f"endpoint: expected http(s)://host[:port]/v1, found '{host or text}'")
-    if parts.username or parts.password or parts.query:
-        raise Ad2Error(
-            f"endpoint: no names, passwords or queries belong into the address of {host}"
-            + (f":{port}" if port else "")
-            + "; keys come from the environment"
-        )
-    return text.rstrip("/")
-
-
-def key_for(base_url: str, variable: str | None) -> str:
-    """The key from the environment (OPENAI_API_KEY unless named); OpenAI needs one, a server of one's own may not."""
-    key = os.environ.get(variable or "OPENAI_API_KEY", "").strip()
-    if not key and variable:
-        raise Ad2Error(f"the environment variable {variable} (api_key_env) is not set")
-    if not key and urlsplit(base_url).hostname == "api.openai.com":
-        raise Ad2Error("OPENAI_API_KEY is not set; for a server of your own write endpoint:MODEL@http://host:port/v1")
-    return key
 
 
 def endpoint_choice(options: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> str:

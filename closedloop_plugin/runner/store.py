@@ -14,23 +14,20 @@ replaced) or half a line at the end (cut off when the folder is next opened).
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import json
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import cut_torn_line, whole_file
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+from lmms_eval_ad2.files import append_whole, cut_torn_line, whole_file
+from lmms_eval_ad2.folders import FULL, differences, locked
 
 
 class Store:
@@ -77,16 +74,8 @@ class Store:
             _write_json(self.folder / "results.json", official)
 
     def _append(self, line: bytes) -> None:
-        """One whole line, synced; what a failed write left of it is taken back."""
-        before = self.lines.stat().st_size
-        rest = memoryview(line)
-        try:
-            while rest:
-                rest = rest[self._handle.write(rest) :]
-            os.fsync(self._handle.fileno())
-        except OSError:
-            os.truncate(self.lines, before)
-            raise
+        """One whole line, synced."""
+        append_whole(self._handle, self.lines, line, lambda: os.fsync(self._handle.fileno()))
 
     def close(self) -> None:
         self._handle.close()
@@ -104,7 +93,7 @@ def disk_full(folder: Path, count: Callable[[], int]) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno not in _FULL:
+        if exc.errno not in FULL:
             raise
         raise Ad2Error(
             f"{folder}: the disk is full ({exc.strerror}); {count()} episodes are safe. Free some space and start the "
@@ -197,47 +186,9 @@ def _begun(folder: Path) -> bool:
     return file.is_file() and b"\n" in file.read_bytes()
 
 
-def differences(there: Mapping[str, Any], here: Mapping[str, Any], above: str = "") -> list[str]:
-    """ "name: A there, B here" of every value that differs, nested names with dots."""
-    found: list[str] = []
-    for key in sorted({*there, *here}):
-        a, b = there.get(key), here.get(key)
-        if isinstance(a, dict) and isinstance(b, dict):
-            found += differences(a, b, f"{above}{key}.")
-        elif a != b:
-            found.append(f"{above}{key} is {_short(a)} there and {_short(b)} here")
-    return found
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def _write_json(path: Path, value: Any) -> None:
     with whole_file(path) as handle:
         json.dump(value, handle, ensure_ascii=False, sort_keys=True)
-
-
-def locked(folder: Path) -> IO[bytes]:
-    """The folder's lock, and the folder itself where it is new."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = (folder / "lock").open("ab")
-    except OSError as exc:
-        if exc.errno in _FULL:
-            raise
-        raise Ad2Error(
-            f"{folder}: cannot be written to ({exc.strerror}); choose another place, or mend its permissions"
-        ) from exc
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as exc:
-        handle.close()
-        raise Ad2Error(
-            f"{folder}: another process is running into this folder; wait for it, or choose another --out"
-        ) from exc
-    return handle
 
 
 def by_suite(records: Sequence[EpisodeRecord], order: Sequence[str]) -> list[EpisodeRecord]:

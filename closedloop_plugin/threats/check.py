@@ -30,7 +30,7 @@ from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
 from closedloop_plugin.runner.pool import Limits
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run, run
-from closedloop_plugin.runner.store import locked, read_records
+from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import Task, episode_seed
 from closedloop_plugin.state import EndReason
 from closedloop_plugin.threats.spec import ThreatSpec
@@ -40,6 +40,7 @@ from closedloop_plugin.threats.verdicts import Draw, draw_of, not_compiled, verd
 from closedloop_plugin.worlds.base import Camera, Setup
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.folders import locked
 
 SUITE = "check"  # as it stands in the records
 SHAS = "programs.json"

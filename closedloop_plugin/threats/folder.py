@@ -23,11 +23,11 @@ import numpy as np
 from PIL import Image
 
 from closedloop_plugin.program_suites import INDEX, index_of
-from closedloop_plugin.runner.store import differences
 from closedloop_plugin.threats.transcript import Attempt, Transcript
 from closedloop_plugin.threats.write import program
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.folders import differences
 
 _SUITE, _ROUTE = re.compile(r"[^\"'\s:\\]{1,200}"), re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 

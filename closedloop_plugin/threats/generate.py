@@ -16,7 +16,6 @@ from closedloop_plugin.profiles import Profile
 from closedloop_plugin.program_suites import index_of
 from closedloop_plugin.routes import Route
 from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.store import locked
 from closedloop_plugin.runner.task import episode_seed
 from closedloop_plugin.suites import Suite
 from closedloop_plugin.threats.base import Fuser, Teller, Wish
@@ -29,6 +28,7 @@ from closedloop_plugin.threats.verdict_files import read_verdicts
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.folders import locked
 
 AT_ONCE = 32  # wishes in one call of the fuser: what a kill -9 may lose
 NAME = 80  # characters of a suite's name, see program_suites

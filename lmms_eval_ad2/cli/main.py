@@ -13,7 +13,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 COMMANDS = (
     "demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "threats", "carla", "serve",
-    "robot", "doctor",
+    "robot", "mcq", "export", "annotate", "doctor",
 )  # fmt: skip
 
 # What a folder or file of the user's can be wrong with.
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(args.func(args) or 0)
     except Ad2Error as exc:
-        print(f"error: {exc}", file=sys.stderr)
+        print(f"error: {_printable(exc)}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader (head, less) went away
         sys.stderr.close()
@@ -54,6 +54,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted; the same command goes on where this one stopped", file=sys.stderr)
         return 130
+
+
+def _printable(error: Ad2Error) -> str:
+    """A message quotes files and servers: what they hold must not rewrite the terminal."""
+    from lmms_eval_ad2.report.tables import printable
+
+    return printable(str(error))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ def register(subparsers: Any) -> None:
         "report",
         help="tables of finished runs in the shape of the papers', a page, a comparison",
         usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published]\n"
-        "       ad2 report compare A B [--json | --markdown] [--force] [--no-published]",
+        "       ad2 report compare A B [--json | --markdown] [--force] [--no-published]\n"
+        "       ad2 report compare RUN [RUN] --distractors naive all [--json | --markdown] [--force]",
         description="RESULTS are run folders, or folders above them. 'compare' tests two runs against each other, "
         "paired by sample, with Holm's correction over the tasks. (A folder named 'compare' is reached as ./compare.) "
         "Of two folders of `ad2 drive run`, STANDARD and THREAT: both side by side, paired by route, with the drop.",
@@ -30,6 +31,11 @@ def register(subparsers: Any) -> None:
     form.add_argument("--json", action="store_true", help="figures as JSON")
     p.add_argument("--no-published", action="store_true", help="without the papers' figures")
     p.add_argument("--force", action="store_true", help="compare: even where data, judge or way of asking differ")
+    p.add_argument("--breakdowns", action="store_true", help="also tables by sub-task, source, weather, severity")
+    p.add_argument(
+        "--distractors", nargs=2, metavar=("SET_A", "SET_B"),
+        help="compare: the same questions with other distractors (naive, all, a category), paired by question",
+    )  # fmt: skip
     p.set_defaults(func=run)
 
 
@@ -42,13 +48,15 @@ def run(args: argparse.Namespace) -> int:
 
     if args.force:
         raise Ad2Error("--force belongs to: ad2 report compare A B")
+    if args.distractors:
+        raise Ad2Error("--distractors belongs to: ad2 report compare RUN [RUN]")
     paths = [Path(p) for p in args.results]
     runs = report.load(paths)  # what it leaves out it says on stderr
     published = not args.no_published
     if args.json:
         print(json.dumps(_as_json(runs, published), ensure_ascii=False, indent=1))
     else:
-        print(tables.render(runs, published=published, markdown=args.markdown), end="")
+        print(tables.render(runs, published=published, markdown=args.markdown, breakdowns=args.breakdowns), end="")
     if args.html:
         from lmms_eval_ad2.report import html
 
@@ -76,22 +84,27 @@ def _compare(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import compare, load
 
-    if len(args.results) != 3 or args.html:
-        raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force]")
-    if _driven(args):
+    one = args.distractors and len(args.results) == 2  # two sets of distractors in one run
+    if not (one or len(args.results) == 3) or args.html:
+        raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B]")
+    if not args.distractors and _driven(args):
         return 0
-    folders = [_one(path) for path in args.results[1:]]
-    if folders[0].resolve() == folders[1].resolve():
+    folders = [_one(path) for path in (args.results[1], args.results[-1])]
+    if folders[0].resolve() == folders[1].resolve() and not args.distractors:
         raise Ad2Error(f"{folders[0]}: compared with itself; name two runs")
     # Loaded together, so that two runs of one model have names of their own.
     by_folder = {run.folder.resolve(): run for run in load(folders)}
     a, b = (by_folder[folder.resolve()] for folder in folders)
-    rows = compare.compare(a, b, force=args.force)
+    sets = tuple(args.distractors) if args.distractors else None
+    if sets:
+        rows = compare.compare_sets(a, b, sets, force=args.force)
+    else:
+        rows = compare.compare(a, b, force=args.force)
     if args.json:
         about = {"a": str(a.folder), "b": str(b.folder), "tasks": [asdict(row) for row in rows]}
         print(json.dumps(about, ensure_ascii=False, indent=1))
     else:
-        print(compare.render(a, b, rows, markdown=args.markdown), end="")
+        print(compare.render(a, b, rows, markdown=args.markdown, sets=sets), end="")
     return 0
 
 

@@ -55,7 +55,7 @@ def unlike(a: Mapping[str, Any], b: Mapping[str, Any], one_suite: bool) -> list[
 
     On two suites the driver must be one; on one suite two drivers are what is compared.
     """
-    from closedloop_plugin.runner.store import differences
+    from lmms_eval_ad2.folders import differences
 
     free = (*FREE, *(DRIVER if one_suite else DRIVEN))
     kept = [{key: value for key, value in identity.items() if key not in free} for identity in (a, b)]

@@ -83,7 +83,8 @@ def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.robots.course.published import published
     from closedloop_plugin.robots.course.records import Ledger, by_course
     from closedloop_plugin.robots.course.text import render
-    from closedloop_plugin.runner.store import check_folder, check_identity, locked
+    from closedloop_plugin.runner.store import check_folder, check_identity
+    from lmms_eval_ad2.folders import locked
 
     _check(args)
     robot = robot_of(args.robot)

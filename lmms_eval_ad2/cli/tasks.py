@@ -61,8 +61,13 @@ class TaskFile:
             return "ad2 threats generate --suite ... --agent ... --fuser rules --out DIR, then AD2_THREATS=DIR"
         if self.dataset.startswith(DRIVES):
             return "ad2 drive routes add bench2drive220.xml, with pip install 'lmms-eval-ad2[drive]'"
+        from lmms_eval_ad2.releases import RELEASES
+
         split = "" if self.split == "test" else f" --split {self.split}"
-        return f"ad2 data import {self.dataset} SOURCE{split}"
+        # A set of its own beside the release's: autodrive_qa_naive.
+        release = next((name for name in RELEASES if self.dataset.startswith(f"{name}_")), None)
+        named = f" --as {self.dataset}" if release else ""
+        return f"ad2 data import {release or self.dataset} SOURCE{split}{named}"
 
 
 def tasks_dir() -> Path:

@@ -67,12 +67,12 @@ def register(parts: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.profiles import profile
     from closedloop_plugin.program_suites import index_of
-    from closedloop_plugin.runner.store import locked
     from closedloop_plugin.threats.check import check
     from closedloop_plugin.threats.verdict_files import update_left_out, write_verdicts
     from lmms_eval_ad2.cli.drive_subject import towns_of
     from lmms_eval_ad2.cli.drive_world import world_of
     from lmms_eval_ad2.errors import require
+    from lmms_eval_ad2.folders import locked
 
     folder = _checked(args)
     if args.carla_model:

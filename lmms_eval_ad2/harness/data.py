@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.prompts import text, visual
+from lmms_eval_ad2.prompts import asked
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring import distractors
+from lmms_eval_ad2.scoring.layout import MADE
+from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.variant import Variant
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.library import Dataset
 
 PREFIX = "ad2:"
 SAMPLE = "sample_"
@@ -23,7 +29,7 @@ class TaskInfo:
     name: str
     variant: Variant
     image_root: Path
-    data: dict[str, Any]  # name, split, sha256, n, image_root: as it stands in summary.json
+    data: dict[str, Any]  # name, split, sha256, n, image_root, ...: as it stands in summary.json
     records: Any  # pyarrow column of the records' JSON, by row
 
 
@@ -57,8 +63,6 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
     """The rows of a task as a datasets.Dataset; by `ad2_task` and `ad2_row` the hooks find settings and record."""
     import datasets
     import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     from lmms_eval_ad2.library import open_dataset
 
@@ -67,58 +71,94 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
 
         ensure_sample()
     source = open_dataset(name, split)
-    parts = [pq.read_table(path, memory_map=True) for path in source.parts]
-    of_part = pa.concat_tables([t.filter(pc.equal(t["task"], variant.part)) for t in parts])
-    table = _askable(of_part, variant)
-    left_out = of_part.num_rows - table.num_rows
-    if left_out:
-        print(f"ad2: {task}: {left_out} of {of_part.num_rows} records have not what this variant asks for; left out")
-    if table.num_rows == 0:
-        raise Ad2Error(
-            f"task {task}: dataset '{name}' ({split}) has no records of part '{variant.part}'"
-            + (f" that can be asked like this ({variant.changes()})" if left_out else "")
-            + f"; see: ad2 data verify {name}"
-        )
+    table, left_out = _of_part(task, source, variant)
     foreign = _without_chinese(table) if variant.lang == "zh" else 0
     if foreign:
         print(f"ad2: {task}: {foreign} of {table.num_rows} records have no Chinese text; they are asked in English")
+    questions = table.num_rows
+    made = distractors.made(_records(table)) if variant.benchmark == MADE else {}
+    if variant.circular:
+        table = _rotated(table)
+        print(f"ad2: {task}: {questions} questions, each once for every rotation of its options: {table.num_rows}")
     info = {
         "name": name,
         "split": split,
         "sha256": source.sha256,
         "n": table.num_rows,
+        "questions": questions,
         "left_out": left_out,
         "not_in_lang": foreign,
+        **made,
+        "image_root": str(source.image_root),
     }
-    info["image_root"] = str(source.image_root)
     TASKS[task] = TaskInfo(task, variant, Path(source.image_root), info, table["record"])
     table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
     table = table.append_column("ad2_row", pa.array(range(table.num_rows), pa.int64()))
     return datasets.Dataset(datasets.table.InMemoryTable(table))
 
 
+def _of_part(task: str, source: Dataset, variant: Variant) -> tuple[Any, int]:
+    """The records of the task's part that can be asked as it asks, and how many others there are: those are told."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    parts = [pq.read_table(path, memory_map=True) for path in source.parts]
+    whole = pa.concat_tables([t.filter(pc.equal(t["task"], variant.part)) for t in parts])
+    table = _askable(whole, variant)
+    left_out = whole.num_rows - table.num_rows
+    if left_out:
+        print(f"ad2: {task}: {left_out} of {whole.num_rows} records have not what this variant asks for; left out")
+    if table.num_rows == 0:
+        raise Ad2Error(
+            f"task {task}: dataset '{source.name}' ({source.split}) has no records of part '{variant.part}'"
+            + (f" that can be asked like this ({variant.changes()})" if left_out else "")
+            + f"; see: ad2 data verify {source.name}"
+        )
+    return table, left_out
+
+
+def _records(table: Any) -> Iterator[Record]:
+    """The records of a table, one chunk as text in memory at a time."""
+    for chunk in table["record"].chunks:
+        yield from map(Record.from_json, chunk.to_pylist())
+
+
 def _without_chinese(table: Any) -> int:
     """Records with neither a Chinese question nor a Chinese reference (CODA-LM has only the latter)."""
-    records = (Record.from_json(row) for row in table["record"].to_pylist())
-    return sum(not (r.question.zh or r.answer.zh) for r in records)
+    return sum(not (r.question.zh or r.answer.zh) for r in _records(table))
+
+
+def _rotated(table: Any) -> Any:
+    """A row for each rotation of each question's options, those of a question one after the other."""
+    import pyarrow as pa
+
+    rows, ids, texts = [], [], []
+    for row, record in enumerate(_records(table)):
+        for turned in rotations(record):
+            rows.append(row)
+            ids.append(turned.id)
+            texts.append(turned.to_json())
+    table = table.take(pa.array(rows, pa.int64()))
+    for name, values in (("id", ids), ("record", texts)):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+    return table
 
 
 def _askable(table: Any, variant: Variant) -> Any:
     """Only the records that have what the variant needs (a canonical task asks every record of its part)."""
-    plain = variant.form is None and variant.style == "direct" and not variant.rounds
+    plain = variant.form is None and variant.style == "direct" and not (variant.rounds or variant.circular)
     if plain and variant.mark == "native" and not variant.coords:
         return table
     import pyarrow as pa
 
-    keep = [can_ask(Record.from_json(row), variant) for row in table["record"].to_pylist()]
+    keep = [can_ask(record, variant) for record in _records(table)]
     return table.filter(pa.array(keep, pa.bool_()))
 
 
 def can_ask(record: Record, variant: Variant) -> bool:
     """Has the record the form and the visual prompt that the variant asks for?"""
-    if not text.can_ask(record, variant.asked_form(record.form)) or (variant.coords and not record.mark.coords):
+    if variant.circular and variant.asked_form(record.form) != "mc":
         return False
-    try:
-        return variant.mark in ("native", "none") or bool(visual.effective_mark(record, variant.mark).kind != "none")
-    except Ad2Error:  # a box cannot be made from a point
-        return False
+    return asked.can_ask(record, variant)

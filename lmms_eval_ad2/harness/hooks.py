@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmms_eval_ad2.harness.data import TASKS, TaskInfo
-from lmms_eval_ad2.prompts import text, visual
+from lmms_eval_ad2.prompts import asked, text
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.sample import reference_text
 
@@ -32,21 +32,12 @@ def prompts() -> text.PromptSet:
 
 def prompt_of(record: Record, task: TaskInfo) -> str:
     """The text of the first turn."""
-    v = task.variant
-    if v.rounds:
-        return round_of(record, task, 0, ())
-    return text.build(
-        record, lang=v.lang, form=v.form, style=v.style, coords=v.coords, mark=v.mark, layout=v.layout, views=v.views,
-        frame=v.frame, prompts=prompts(),
-    )  # fmt: skip
+    return asked.words(record, task.variant, prompts())
 
 
 def round_of(record: Record, task: TaskInfo, step: int, said: Sequence[str]) -> str:
     """The text of one turn when asked in rounds; `step` counts from 0."""
-    v = task.variant
-    return text.build_round(
-        record, step, said, lang=v.lang, mark=v.mark, layout=v.layout, views=v.views, prompts=prompts()
-    )
+    return asked.round_words(record, task.variant, step, said, prompts())
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
@@ -55,9 +46,7 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None) -
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
     record, task = open_doc(doc)
-    v = task.variant
-    mark = "none" if v.coords else v.mark
-    return visual.render(record, task.image_root, mark=mark, layout=v.layout, views=v.views)
+    return asked.pictures(record, task.image_root, task.variant)
 
 
 def doc_to_target(doc: Mapping[str, Any]) -> str:

@@ -15,8 +15,8 @@ from lmms_eval_ad2.harness.hooks import METRIC, prompt_of, read_rounds
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER
+from lmms_eval_ad2.scoring.line import Line
 from lmms_eval_ad2.scoring.sample import Sample, score_sample
-from lmms_eval_ad2.scoring.table import Line
 
 FILTER = "none"
 
@@ -58,7 +58,9 @@ def publish(output: Any, table: dict[str, Any], lines: Sequence[Line]) -> None:
     """Columns as lmms-eval's metrics. Its later steps read `sample_metrics` for standard errors and group sizes."""
     columns = {"score": table["score"], **table["columns"]}
     values = {name: [100 * v for x in lines for c, v, _ in x.marks if c == name and v is not None] for name in columns}
-    values["score"] = [x.score for x in lines if x.score is not None]
+    # Where options rotate the score is a question's, and `lines` are answers: of those no standard error is made.
+    rotated = table["position"] is not None
+    values["score"] = [] if rotated else [x.score for x in lines if x.score is not None]
     output.sample_metrics.clear()
     for name, cell in columns.items():
         if cell["official"] is not None:
@@ -121,6 +123,8 @@ def _annotate(row: dict[str, Any], table: dict[str, Any]) -> None:
             row[f"{column} 95% CI,{FILTER}"] = f"{cell['ci'][0]:.2f} to {cell['ci'][1]:.2f}"
     if table["judge"]:
         row[f"judge,{FILTER}"] = table["judge"]
+    if maker := table.get("data", {}).get("maker"):
+        row[f"distractors made by,{FILTER}"] = maker
 
 
 def _group_members(task_dict: Any) -> dict[str, list[str]]:

@@ -8,46 +8,19 @@ limit, messages. The address is not part of it: a server may move to another por
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.judge import verdict
 from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
-from lmms_eval_ad2.judge.names import one_of
 from lmms_eval_ad2.judge.rubrics import Message, Rubric
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.cache import Cache, key_of
 from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
+from lmms_eval_ad2.llm.names import one_of
+from lmms_eval_ad2.llm.settings import Price, Sampling
 from lmms_eval_ad2.records import Unscored
-
-
-@dataclass(frozen=True, slots=True)
-class Sampling:
-    """What the endpoint is asked with. `extra` goes into the request as it stands (e.g. reasoning_effort)."""
-
-    model: str
-    temperature: float | None = 0.0
-    seed: int | None = 0
-    max_tokens: int = 1024
-    max_tokens_key: str = "max_tokens"  # newer models want max_completion_tokens
-    extra: Mapping[str, Any] = field(default_factory=dict)
-
-    def payload(self, messages: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": self.model, "messages": list(messages), self.max_tokens_key: self.max_tokens}
-        if self.temperature is not None:
-            body["temperature"] = self.temperature
-        if self.seed is not None:
-            body["seed"] = self.seed
-        return body | dict(self.extra)
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Money for a million tokens, in the currency of the user's contract."""
-
-    prompt: float
-    completion: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +97,7 @@ class LLMJudge:
                 self.usage.get("replies_without_token_counts", 0) + tally.unreported
             )
         if self.price:
-            spent = self.usage["prompt_tokens"] * self.price.prompt
-            spent += self.usage["completion_tokens"] * self.price.completion
-            self.usage["cost"] = round(spent / 1e6, 6)
+            self.usage["cost"] = self.price.cost(self.usage["prompt_tokens"], self.usage["completion_tokens"])
 
     def describe(self) -> dict[str, Any]:
         """See Judge.describe. `served_as` are the model names that replies carried: what an alias stood for."""

@@ -7,9 +7,9 @@ from dataclasses import asdict
 from typing import Any
 
 from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
-from lmms_eval_ad2.judge.names import one_of
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.cache import key_of
+from lmms_eval_ad2.llm.names import one_of
 from lmms_eval_ad2.records import Unscored
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.judge.names import one_of
 from lmms_eval_ad2.judge.rubrics import Example, Rubric, checked
+from lmms_eval_ad2.llm.names import one_of
 
 FOLDERS = {"coda_general": "scene_few_shot", "coda_suggestion": "suggestion_few_shot"}
 FILES = ("high.json", "low.json")

@@ -18,10 +18,10 @@ from typing import Any
 import yaml
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.judge import shield
 from lmms_eval_ad2.judge.base import JudgeItem
-from lmms_eval_ad2.judge.names import check_keys, one_of
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS, ReplyForm, read
+from lmms_eval_ad2.llm import shield
+from lmms_eval_ad2.llm.names import check_keys, one_of
 from lmms_eval_ad2.records import Unscored
 
 RUBRICS = (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import official
-from lmms_eval_ad2.judge.names import one_of
 from lmms_eval_ad2.judge.rubrics import Rubric, from_yaml, packaged
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS
+from lmms_eval_ad2.llm.names import one_of
 
 
 def load(

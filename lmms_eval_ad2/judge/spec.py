@@ -13,22 +13,19 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
-
-import yaml
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, Judge
-from lmms_eval_ad2.judge.names import check_keys, one_of
+from lmms_eval_ad2.llm import settings as llm_settings
+from lmms_eval_ad2.llm.names import check_keys, one_of
+from lmms_eval_ad2.llm.settings import Settings
+from lmms_eval_ad2.llm.spec import pairs, yaml_mapping
 
 BACKENDS = ("lexical", "embedding", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
-OPENAI_URL = "https://api.openai.com/v1"
 _FIRST = {"embedding": "model", "openai": "model"}  # what a value without a key means
 _OPENAI = (
-    "model", "base_url", "api_key_env", "concurrency", "timeout", "max_retries", "rpm", "backoff", "temperature",
-    "seed", "max_tokens", "max_tokens_key", "extra", "rubrics", "official_dir", "system_files", "reply",
-    "price_prompt", "price_completion",
+    *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "system_files", "reply",
 )  # fmt: skip
 _PATHS = ("rubrics", "official_dir")
 
@@ -45,46 +42,16 @@ def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
     text = str(spec).strip()
     name, colon, rest = text.partition(":")
     if name in BACKENDS:
-        return _checked({"backend": name, **_pairs(name, rest)}, f"judge '{name}{colon}…'")
+        said = pairs(rest, f"judge {name}", first=_FIRST.get(name, ""))
+        return _checked({"backend": name, **said}, f"judge '{name}{colon}…'")
     path = Path(text).expanduser()
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return _from_file(path)
     return {"backend": one_of(name, BACKENDS, "judge (and no YAML file)")}
 
 
-def _pairs(backend: str, text: str) -> dict[str, Any]:
-    """`a=1,b=x` -> {"a": 1, "b": "x"}; what comes first may stand without its key (embedding:NAME)."""
-    if not text.strip():
-        return {}
-    pairs: dict[str, Any] = {}
-    for part in text.split(","):
-        key, equals, value = (s.strip() for s in part.partition("="))
-        if not equals:
-            if backend not in _FIRST or pairs:
-                raise Ad2Error(f"judge {backend}: expected KEY=VALUE, found '{part}'")
-            key, value = _FIRST[backend], part.strip()
-        pairs[key] = _value(key, value)
-    return pairs
-
-
-def _value(key: str, text: str) -> Any:
-    if key in ("model", "name", "base_url"):  # a model may be called 4 or on
-        return text
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
-
-
 def _from_file(path: Path) -> dict[str, Any]:
-    try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as exc:
-        raise Ad2Error(f"cannot read the judge's file {path}: {exc}") from exc
-    except yaml.YAMLError as exc:
-        raise Ad2Error(f"{path} is not YAML: {exc}") from exc
-    if not isinstance(data, dict):
-        raise Ad2Error(f"{path}: expected a mapping with the key 'backend' ({', '.join(BACKENDS)})")
+    data = yaml_mapping(path, "the judge's file", f"the key 'backend' ({', '.join(BACKENDS)})")
     for key in _PATHS:
         if data.get(key):
             data[key] = str(path.parent / Path(str(data[key])).expanduser())
@@ -117,115 +84,38 @@ def _lexical(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 def _fake(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.fake import FakeJudge
 
-    score = _number(settings, "score", None, low=LOWEST, high=HIGHEST)
-    return FakeJudge(score=score, fail_every=_whole(settings, "fail_every", 0, low=0))
+    said = Settings(settings, "judge")
+    score = said.number("score", None, low=LOWEST, high=HIGHEST)
+    return FakeJudge(score=score, fail_every=said.whole("fail_every", 0, low=0))
 
 
 def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.embedding import EmbeddingJudge
 
+    said = Settings(settings, "judge")
     return EmbeddingJudge(
-        str(settings.get("model") or ""),
-        name=str(settings.get("name") or ""),
-        device=str(settings.get("device") or "cpu"),
-        batch_size=_whole(settings, "batch_size", 64, low=1),
+        said.text("model"),
+        name=said.text("name"),
+        device=said.text("device") or "cpu",
+        batch_size=said.whole("batch_size", 64, low=1),
     )
 
 
 def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge import sources
-    from lmms_eval_ad2.judge.engine import LLMJudge, Price, Sampling
-    from lmms_eval_ad2.llm.client import Endpoint
+    from lmms_eval_ad2.judge.engine import LLMJudge
 
-    model = str(settings.get("model") or "")
-    if not model:
+    said = Settings(settings, "judge")
+    if not said.text("model"):
         raise Ad2Error("judge openai: which model? e.g. openai:model=gpt-4o-2024-11-20 (a dated name, not an alias)")
-    base_url = _url(str(settings.get("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL))
-    endpoint = Endpoint(
-        base_url=base_url,
-        api_key=_key(settings.get("api_key_env"), base_url),
-        timeout_s=_number(settings, "timeout", 60.0, low=0.001) or 60.0,
-        max_retries=_whole(settings, "max_retries", 6, low=0),
-        concurrency=_whole(settings, "concurrency", 64, low=1),
-        rpm=_number(settings, "rpm", None, low=0.001),
-        backoff_s=_number(settings, "backoff", 0.5, low=0.0) or 0.0,
-        seed=_whole(settings, "seed", 0),
-    )
-    temperature = _number(settings, "temperature", 0.0, low=0.0)
-    seed = None if settings.get("seed", 0) is None else _whole(settings, "seed", 0)
-    sampling = Sampling(
-        model, temperature, seed, _whole(settings, "max_tokens", 1024, low=1),
-        one_of(settings.get("max_tokens_key", "max_tokens"), ("max_tokens", "max_completion_tokens"), "max_tokens_key"),
-        _mapping(settings, "extra"),
-    )  # fmt: skip
+    endpoint, sampling = llm_settings.endpoint(said), llm_settings.sampling(said)
     rubrics = sources.load(
-        override=_path(settings, "rubrics"),
-        official_dir=_path(settings, "official_dir"),
-        system_files=_mapping(settings, "system_files"),
-        reply=_mapping(settings, "reply"),
+        override=said.path("rubrics"),
+        official_dir=said.path("official_dir"),
+        system_files=said.mapping("system_files"),
+        reply=said.mapping("reply"),
     )
-    prices = [_number(settings, key, None, low=0.0) for key in ("price_prompt", "price_completion")]
-    price = Price(prices[0] or 0.0, prices[1] or 0.0) if any(p is not None for p in prices) else None
-    return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=price)
-
-
-def _url(text: str) -> str:
-    parts = urlsplit(text)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Ad2Error(f"base_url: expected http(s)://host[:port]/v1, found '{parts.hostname or text}'")
-    if parts.username or parts.password or parts.query:
-        raise Ad2Error(
-            f"base_url of {parts.hostname}: no names, passwords or queries belong in it; keys come from the environment"
-        )
-    return text.rstrip("/")
-
-
-def _key(variable: Any, base_url: str) -> str:
-    """The key from the environment; OpenAI needs one, a server of one's own may not."""
-    key = os.environ.get(str(variable or "OPENAI_API_KEY"), "").strip()
-    if not key and variable:
-        raise Ad2Error(f"the environment variable {variable} (api_key_env) is not set")
-    if not key and urlsplit(base_url).hostname == "api.openai.com":
-        raise Ad2Error("OPENAI_API_KEY is not set; for a server of your own name base_url=http://host:port/v1")
-    return key
-
-
-def _number(
-    settings: Mapping[str, Any],
-    key: str,
-    default: float | None,
-    *,
-    low: float = float("-inf"),
-    high: float = float("inf"),
-) -> float | None:
-    value = settings.get(key, default)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise Ad2Error(f"judge setting {key}: expected a number from {low:g} to {high:g}, found {value!r}")
-    return float(value)
-
-
-def _whole(settings: Mapping[str, Any], key: str, default: int, *, low: int | None = None) -> int:
-    value = settings.get(key)
-    value = default if value is None else value
-    if isinstance(value, bool) or not isinstance(value, int) or (low is not None and value < low):
-        raise Ad2Error(
-            f"judge setting {key}: expected a whole number{'' if low is None else f' from {low}'}, found {value!r}"
-        )
-    return value
-
-
-def _mapping(settings: Mapping[str, Any], key: str) -> dict[str, Any]:
-    value = settings.get(key) or {}
-    if not isinstance(value, Mapping):
-        raise Ad2Error(f"judge setting {key}: expected a mapping (in a YAML file), found {value!r}")
-    return dict(value)
-
-
-def _path(settings: Mapping[str, Any], key: str) -> Path | None:
-    value = settings.get(key)
-    return Path(str(value)).expanduser() if value else None
+    return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=llm_settings.price(said))
 
 
 KEYS: dict[str, tuple[str, ...]] = {

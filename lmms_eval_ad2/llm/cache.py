@@ -59,7 +59,10 @@ class Cache:
                 part = wanted[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(part))
                 rows = self._db.execute(f"SELECT key, {_COLUMNS} FROM replies WHERE key IN ({marks})", part)
-                found |= {key: Reply(*rest) for key, *rest in rows}
+                found |= {
+                    key: Reply(text, finish, model, asked, said, cached=True)
+                    for key, text, finish, model, asked, said in rows
+                }
         return found
 
     def put(self, key: str, reply: Reply) -> None:

@@ -11,7 +11,6 @@ aiohttp 0.2 ms, so that httpx reaches 0.15 of the rate that a latency of 100 ms 
 from __future__ import annotations
 
 import asyncio
-import json
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,11 +21,23 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.body import encoded
+from lmms_eval_ad2.llm.completion import (
+    DETAIL,
+    LONGEST_BODY,
+    NoCompletion,
+    Reply,
+    printable,
+    read_completion,
+    read_error,
+)
 from lmms_eval_ad2.llm.retry import LONGEST_RETRY_AFTER_S, Backoff, Pace, retry_after
+
+__all__ = ["Client", "Endpoint", "Failure", "Reply"]
 
 # A throttled request was never looked at, so it gets more patience than a failed one.
 THROTTLE_FACTOR = 4
-_DETAIL = 300
+_CHUNK = 2**16
 _REACH_TRIES, _REACH_TIMEOUT_S = 3, 5.0
 
 
@@ -42,17 +53,6 @@ class Endpoint:
     rpm: float | None = None
     backoff_s: float = 0.5
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A completion. Token counts are None where the endpoint does not report them."""
-
-    text: str
-    finish_reason: str | None = None
-    model: str | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class Client:
 
     async def complete(self, payload: Mapping[str, Any]) -> Reply | Failure:
         """One completion of `payload` (the JSON body). Raises Ad2Error where no request can succeed."""
-        body = json.dumps(payload, ensure_ascii=False).encode("utf-8", "replace")
+        body = encoded(payload)
         failed = throttled = 0
         while True:
             await self._pace.wait()
@@ -153,22 +153,25 @@ class Client:
         assert self._session is not None, "use the client in 'async with'"
         try:
             async with self._session.post(self._url, data=body, proxy=self._proxy, allow_redirects=False) as response:
-                raw, status, headers = await response.read(), response.status, response.headers
+                raw, status, headers = await _bounded(response), response.status, response.headers
         except TimeoutError as exc:
             raise _Again("timeout", f"no reply within {self.endpoint.timeout_s:g} s") from exc
         except aiohttp.InvalidURL as exc:
             raise Ad2Error(f"base_url {self.endpoint.base_url!r} is not a URL") from exc
         except (aiohttp.ClientError, OSError) as exc:
             raise _Again("connection", self._clean(f"{type(exc).__name__}: {exc}")) from exc
-        if status == 200:
-            return _read(raw)
+        if 200 <= status < 300:
+            try:
+                return read_completion(raw)
+            except NoCompletion as exc:
+                raise _Again(exc.reason, self._clean(exc.detail)) from exc
         return self._turned_down(status, headers, raw)
 
     def _turned_down(self, status: int, headers: Mapping[str, str], raw: bytes) -> Failure:
-        code, message = _error(raw)
+        code, message = read_error(raw)
         text = self._clean(f"HTTP {status}: {message}")
-        if status in (401, 403, 404) or code in ("insufficient_quota", "billing_hard_limit_reached", "model_not_found"):
-            raise Ad2Error(f"{self.endpoint.base_url} refuses every request: {text}. {_HINTS.get(status, '')}".rstrip())
+        if status < 400 or status in _FOR_ALL or code in _FOR_ALL_CODES:
+            raise Ad2Error(f"{self.endpoint.base_url} refuses every request: {text}. {_hint(status)}".rstrip())
         if status == 429:
             raise _Again("throttled", text, retry_after(headers), throttled=True)
         if status == 503 and (wait := retry_after(headers)) is not None:
@@ -180,15 +183,37 @@ class Client:
     def _clean(self, text: str) -> str:
         """`text` on one line, short, and without the key, which some servers repeat in their messages."""
         key = self.endpoint.api_key
-        return " ".join((text.replace(key, "***") if key else text).split())[:_DETAIL]
+        return printable(text.replace(key, "***") if key else text)[:DETAIL]
 
 
+# Not the request is at fault, but the key, the account or the address: none after it will fare better.
+_FOR_ALL = (401, 402, 403, 404, 405)
+_FOR_ALL_CODES = ("insufficient_quota", "billing_hard_limit_reached", "model_not_found")
 _HINTS = {
     401: "Is the key in the environment right? (OPENAI_API_KEY, or the variable named by api_key_env)",
+    402: "The account has no credit left",
     403: "The key has no right to this model or endpoint",
     404: "Check the model's name, and that base_url ends as the server's does (often in /v1)",
+    405: "Check base_url: something else than a chat endpoint answers there",
     429: "The account has no credit left",
 }
+
+
+def _hint(status: int) -> str:
+    if status < 400:
+        return "It points elsewhere, and requests with a key are not sent on: correct base_url"
+    return _HINTS.get(status, "")
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    """The body; _Again where it is longer than any completion, before it has filled the memory."""
+    parts, size = [], 0
+    async for part in response.content.iter_chunked(_CHUNK):
+        size += len(part)
+        if size > LONGEST_BODY:
+            raise _Again("too_long", f"a body of more than {LONGEST_BODY:,} bytes")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _proxy(url: str) -> str | None:
@@ -197,46 +222,3 @@ def _proxy(url: str) -> str | None:
     if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
         return None
     return urllib.request.getproxies().get(parts.scheme)
-
-
-def _error(raw: bytes) -> tuple[str, str]:
-    """Code and message of an error body, whatever its shape; HTML pages come out as their beginning."""
-    text = raw.decode("utf-8", "replace")
-    try:
-        data = json.loads(text)
-    except ValueError:
-        return "", text.strip()[:_DETAIL] or "(no body)"
-    error = data.get("error", data) if isinstance(data, dict) else data
-    if isinstance(error, dict):
-        return str(error.get("code") or ""), str(error.get("message") or error.get("detail") or text)
-    return "", str(error)
-
-
-def _read(raw: bytes) -> Reply:
-    """The Reply in a body with status 200; _Again where it holds none."""
-    try:
-        data = json.loads(raw)
-        choice = data["choices"][0]
-        message = choice["message"]
-        content = message.get("content")
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError) as exc:
-        start = raw[:_DETAIL].decode("utf-8", "replace").strip()
-        raise _Again("invalid_reply", f"not a chat completion: {start!r}") from exc
-    finish = choice.get("finish_reason")
-    if message.get("refusal"):
-        return Reply(str(message["refusal"]), "content_filter", data.get("model"), *_tokens(data))
-    if isinstance(content, list):  # content parts
-        content = "".join(p.get("text") or "" for p in content if isinstance(p, dict))
-    if content is not None and not isinstance(content, str):
-        raise _Again("invalid_reply", f"content is {type(content).__name__}, not text")
-    if not (content or "").strip() and finish not in ("length", "content_filter"):
-        raise _Again("empty_reply", f"finish_reason {finish!r}")
-    return Reply(content or "", finish, data.get("model"), *_tokens(data))
-
-
-def _tokens(data: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    usage = data.get("usage")
-    if not isinstance(usage, dict):
-        return None, None
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    return (prompt if isinstance(prompt, int) else None), (completion if isinstance(completion, int) else None)

@@ -29,8 +29,8 @@ Body = dict[str, Any]
 HANG_S = 3600.0
 # What a request can meet instead of a reply. A number is that HTTP status.
 FAILURES = (
-    "ok", "400", "401", "403", "404", "408", "429", "500", "502", "503", "hang", "cut", "cut_body", "invalid_json",
-    "no_choices", "empty", "html", "html_200", "truncated", "refusal", "filtered",
+    "ok", "307", "400", "401", "402", "403", "404", "405", "408", "429", "500", "502", "503", "hang", "cut",
+    "cut_body", "invalid_json", "no_choices", "empty", "html", "html_200", "truncated", "refusal", "filtered",
 )  # fmt: skip
 
 

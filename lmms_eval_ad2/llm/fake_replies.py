@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from lmms_eval_ad2.llm import fake_mcq
+
 Body = dict[str, Any]
 
 _BLOCK = re.compile(r"<<<(?!END)[^\n]*>>>\n(.*?)\n<<<END[^\n]*>>>", re.DOTALL)
@@ -62,4 +64,6 @@ RULES: dict[str, Callable[[Body], str]] = {
     "quote": _quote,
     "overlap": _overlap,
     "hash": _hash,
+    "mcq": fake_mcq.reply,
+    "mcq_lying": fake_mcq.lying,
 }

@@ -39,10 +39,10 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         except ValueError:
             pass
     try:
-        when = email.utils.parsedate_to_datetime(headers.get("retry-after", ""))
-    except (TypeError, ValueError):
+        when = email.utils.parsedate_to_datetime(headers.get("retry-after", "")).timestamp()
+    except (TypeError, ValueError, OverflowError):
         return None
-    return max(0.0, when.timestamp() - time.time())
+    return max(0.0, when - time.time())
 
 
 class Pace:

@@ -20,6 +20,7 @@ Floats = NDArray[np.float64]
 _CELLS = 2_000_000  # drawn at once: bounds the memory of a bootstrap to some 50 MB
 _EXACT_UNITS = 14  # up to here all 2^n sign flips are tried
 _FLIPS = 10_000  # random ones above: p-values down to 0.0001
+_Z95 = 1.959963984540054  # standard deviations to either side that hold 95 % of a normal distribution
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +213,14 @@ def _percentile(means: Floats, level: float) -> Interval:
     tail = (1 - level) / 2
     low, high = np.quantile(means, (tail, 1 - tail))
     return Interval(float(low), float(high))
+
+
+def wilson(share: float, n: int) -> Interval:
+    """Wilson's 95 % score interval of a share (0 to 1) of `n` > 0 values; scipy's takes whole numbers of hits only."""
+    scale = 1 + _Z95**2 / n
+    centre = (share + _Z95**2 / (2 * n)) / scale
+    half = _Z95 / scale * math.sqrt(share * (1 - share) / n + _Z95**2 / (4 * n**2))
+    return Interval(max(0.0, centre - half), min(1.0, centre + half))
 
 
 def _mcnemar(only_a: int, only_b: int) -> float:

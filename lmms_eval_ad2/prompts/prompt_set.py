@@ -104,7 +104,12 @@ class PromptSet:
             text = self.texts["en"].get(key)
         if text is None:
             raise Ad2Error(f"{self.source}: there is no prompt text '{key}'")
-        return _TOKEN.sub(lambda m: m[0][0] if m[1] is None else str(values[m[1]]), text).strip("\n")
+        return filled(text, values)
+
+
+def filled(text: str, values: Mapping[str, object]) -> str:
+    """`text` with `values` in place of its placeholders, in one pass; a missing value is a KeyError."""
+    return _TOKEN.sub(lambda m: m[0][0] if m[1] is None else str(values[m[1]]), text).strip("\n")
 
 
 @functools.lru_cache(maxsize=16)
@@ -133,19 +138,22 @@ def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dic
         if lang not in LANGS or not isinstance(table, dict):
             raise DataError(file, None, str(lang), "one of the languages en, zh, with a mapping of prompt texts", table)
         for key, value in table.items():
-            _check(file, f"{lang}.{key}", str(key), value, known)
+            check_text(file, f"{lang}.{key}", str(key), value, known, SLOTS)
             texts[lang][str(key)] = value
     return texts
 
 
-def _check(file: str, field_name: str, key: str, value: Any, known: list[str] | None) -> None:
+def check_text(
+    file: str, field_name: str, key: str, value: Any, known: list[str] | None, slots: Mapping[str, tuple[str, str]]
+) -> None:
+    """DataError for a key that is not `known`, for what is no text, and for other placeholders than `slots` has."""
     if known is not None and key not in known:
         near = difflib.get_close_matches(key, known, 1)
         hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
         raise DataError(file, None, field_name, "a known prompt key", key, hint)
     if not isinstance(value, str) or not value.strip():
         raise DataError(file, None, field_name, "a text", value)
-    need, may = (set(names.split()) for names in SLOTS.get(key, ("", "")))
+    need, may = (set(names.split()) for names in slots.get(key, ("", "")))
     found = {m[1] for m in _TOKEN.finditer(value) if m[1]}
     if need - found:
         missing = ", ".join(f"{{{n}}}" for n in sorted(need - found))

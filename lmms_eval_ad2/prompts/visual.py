@@ -8,9 +8,11 @@ file is an error, whatever other code in the process has set in PIL.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from PIL import Image, ImageDraw, ImageFont
+from PIL import ExifTags, Image, ImageDraw, ImageFont
 
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.pillow import strictly
@@ -20,6 +22,7 @@ from lmms_eval_ad2.records import Mark, Record
 
 __all__ = ["effective_mark", "load_image", "render"]
 
+T = TypeVar("T")
 CODA_WIDTH = 2  # pixels: the outline of CODA-LM's red rectangle, whatever the image's size
 RED = (255, 0, 0)
 WHITE = (255, 255, 255)
@@ -50,8 +53,17 @@ def render(
 
 def load_image(path: Path) -> Image.Image:
     """Decode a whole image as RGB, pixels as stored. DataError if that cannot be done."""
+    return _read(path, _decode)
+
+
+def is_turned(path: Path) -> bool:
+    """Whether the file's header carries an orientation that another reader may apply. DataError for no image."""
+    return _read(path, _turned)
+
+
+def _read(path: Path, read: Callable[[Path], T]) -> T:
     try:
-        return _decode(path)
+        return read(path)
     except FileNotFoundError as exc:
         raise DataError(path, None, "image", "an image file", "no such file", _IMPORT_HINT) from exc
     # What PIL raises depends on the format and on where a file breaks off.
@@ -87,6 +99,11 @@ def _decode_whole(path: Path) -> Image.Image:
         plain.info.pop(key, None)
     plain.getexif().clear()
     return plain
+
+
+def _turned(path: Path) -> bool:
+    with Image.open(path) as image:
+        return image.getexif().get(ExifTags.Base.Orientation, 1) != 1
 
 
 # Where PIL looks for an orientation (Image.getexif).

@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.releases import ad2_bench, autodrive_qa, coda_lm, drivelm, lingoqa, nuscenes_qa
+from lmms_eval_ad2.releases import ad2_bench, autodrive_qa, coda_lm, drivelm, lingoqa, nuscenes_qa, record_rows
 from lmms_eval_ad2.releases.base import BadRow, Item, LeftOut, Opened, Release
 
 RELEASES: dict[str, Release] = {
-    module.RELEASE.name: module.RELEASE for module in (ad2_bench, coda_lm, drivelm, nuscenes_qa, lingoqa, autodrive_qa)
+    module.RELEASE.name: module.RELEASE
+    for module in (ad2_bench, coda_lm, drivelm, nuscenes_qa, lingoqa, autodrive_qa, record_rows)
 }
 
 

@@ -22,7 +22,7 @@ Images: --images DIR (default: the file's own folder).
   options      [{"letter": "A", "text": text, "kind": kind}, ...], letters A, B, ... in order, two to eight; kind is
                correct (just once) or the error that the distractor is made of:
                driving_domain_misconceptions, logical_inconsistencies, misinterpreted_sensor_inputs,
-               computational_oversights, question_ambiguity
+               computational_oversights, question_ambiguity; or naive (made without any)
   answer       the letter of the correct option
   images       list of paths relative to the image folder (or image: one path)
   views        name of each image's camera (optional)
@@ -37,7 +37,8 @@ ERRORS = (
     "driving_domain_misconceptions", "logical_inconsistencies", "misinterpreted_sensor_inputs",
     "computational_oversights", "question_ambiguity",
 )  # fmt: skip
-KINDS = ("correct", *ERRORS)
+NAIVE = "naive"  # a distractor made without error modelling (Table 8)
+KINDS = ("correct", *ERRORS, NAIVE)
 FIELDS = (
     "id", "task", "subtask", "source", "question", "options", "answer", "images", "image", "views", "image_size",
     "open_answer", "cluster", "meta",

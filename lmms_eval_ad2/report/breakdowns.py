@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow, settle
-from lmms_eval_ad2.report.lines import Line, data_sha, lines_of, reasons
+from lmms_eval_ad2.report.lines import MULTI_VIEW, Line, data_sha, lines_of, reasons
 from lmms_eval_ad2.report.runs import Cell, Run, Task
 from lmms_eval_ad2.report.shapes import BENCHMARKS
 
@@ -43,12 +43,13 @@ def _grid(
         key=f"{benchmark}/{part}/{name}/{judge or ''}",
         title=title,
         source="",
-        columns=tuple(GridColumn(group, group) for group in groups),
+        columns=tuple(GridColumn(group, group, interval=True) for group in groups),
         rows=tuple(
             GridRow(
                 kind=line.run.role,
                 label=line.label,
                 cells=tuple(cells.get(group) for group in groups),
+                views=line.views if benchmark in MULTI_VIEW else "",
                 data=f"{line.data} {line.split}".strip(),
                 note=line.note,
                 judge=task.judge or "",
@@ -62,4 +63,5 @@ def _grid(
             for line, task, cells in rows
         ),
         notes=("Means over the samples of a group, not over columns.",),
+        views=benchmark in MULTI_VIEW,
     ))  # fmt: skip

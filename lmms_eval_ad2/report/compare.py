@@ -6,7 +6,7 @@ data, or rated by other judges, are refused: their figures do not mean the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -53,12 +53,69 @@ def compare(run_a: Run, run_b: Run, *, force: bool = False, seed: int = 0) -> li
             f"the runs share no task: {run_a.name} has {', '.join(run_a.tasks) or 'none'}; "
             f"{run_b.name} has {', '.join(run_b.tasks) or 'none'}"
         )
+    pairs = [(run_a.tasks[name], run_b.tasks[name]) for name in shared]
+    return _compared(run_a, run_b, pairs, DATA, force, seed)
+
+
+DATA = ("name", "split", "sha256")  # fields of a task's data that both runs must share
+SAME_QUESTIONS = ("split", "maker")  # and where only the distractors may differ
+
+
+def compare_sets(
+    run_a: Run, run_b: Run, sets: tuple[str, str], *, force: bool = False, seed: int = 0
+) -> list[Row]:  # fmt: skip
+    """A row for every part that A asked with the first set of distractors and B, in the same way, with the second.
+
+    Sets are named as by the data (naive, all, a category); A and B may be one run. Questions pair by their ids, which
+    every set made of one source shares. Raises Ad2Error where no part pairs, where paired ids ask different questions,
+    and, unless `force`, where the makers or the judges differ.
+    """
+    pairs = [
+        (a, b)
+        for a in run_a.tasks.values() for b in run_b.tasks.values()
+        if (a.distractors, b.distractors) == sets and not a.open_ended
+        and (a.benchmark, a.part, dict(a.variant)) == (b.benchmark, b.part, dict(b.variant))
+    ]  # fmt: skip
+    if not pairs:
+        known = [", ".join(sorted({t.distractors for t in r.tasks.values() if t.distractors})) for r in (run_a, run_b)]
+        raise Ad2Error(
+            f"no part was asked in the same way with the distractors '{sets[0]}' in {run_a.name} and '{sets[1]}' in "
+            f"{run_b.name}; the runs have: {known[0] or 'none'}; {known[1] or 'none'}"
+        )
+    for a, b in pairs:
+        _same_questions(run_a, a.name, run_b, b.name)
+    return _compared(run_a, run_b, pairs, SAME_QUESTIONS, force, seed)
+
+
+def _same_questions(run_a: Run, a: str, run_b: Run, b: str) -> None:
+    """Ids of other questions that happen to be alike would pair what has nothing in common."""
+    asked = {str(row["id"]): _question(row) for row in sample_rows(run_a, a)}
+    for row in sample_rows(run_b, b):
+        other = asked.get(str(row["id"]))
+        if other is not None and other != _question(row):
+            raise Ad2Error(
+                f"{a} and {b} ask different questions under one id ({row['id']}); build both from one source"
+            )
+
+
+def _question(row: Mapping[str, Any]) -> str:
+    record = row.get("record")
+    return str(record.get("question")) if isinstance(record, Mapping) else ""
+
+
+def _compared(
+    run_a: Run, run_b: Run, pairs: Sequence[tuple[Task, Task]], alike: Sequence[str], force: bool, seed: int
+) -> list[Row]:  # fmt: skip
     other = judge_sha(run_a.about) != judge_sha(run_b.about)
-    clashes = {name: _clashes(run_a.tasks[name], run_b.tasks[name], other) for name in shared}
-    found = [f"{name}: {clash}" for name in shared for clash in clashes[name]]
+    clashes = [_clashes(a, b, other, alike) for a, b in pairs]
+    found = [f"{a.name}: {clash}" for (a, _), of_pair in zip(pairs, clashes, strict=True) for clash in of_pair]
     if found and not force:
         raise Ad2Error(f"not comparable: {'; '.join(found)}. Leave these tasks out, or run both alike; {_FORCE}")
-    rows = [_row(run_a, run_b, name, clashes[name], seed) for name in shared if not run_a.tasks[name].open_ended]
+    rows = [
+        _row(run_a, run_b, pair, notes, seed)
+        for pair, notes in zip(pairs, clashes, strict=True)
+        if not pair[0].open_ended
+    ]
     corrected = holm([row.p_value for row in rows])
     return [replace(row, p_holm=p) for row, p in zip(rows, corrected, strict=True)]
 
@@ -74,8 +131,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     return corrected
 
 
-def render(run_a: Run, run_b: Run, rows: Sequence[Row], *, markdown: bool = False) -> str:
-    """The comparison as a table, with what was left out and why."""
+def render(
+    run_a: Run, run_b: Run, rows: Sequence[Row], *, markdown: bool = False, sets: tuple[str, str] | None = None
+) -> str:  # fmt: skip
+    """The comparison as a table, with what was left out and why; `sets`: as given to `compare_sets`."""
     headers = ["Task", "n paired", "A", "B", "A - B [95 % interval]", "p", "p (Holm)", "test", "left out"]
     body = []
     for row in rows:
@@ -87,11 +146,14 @@ def render(run_a: Run, run_b: Run, rows: Sequence[Row], *, markdown: bool = Fals
         ])  # fmt: skip
     if markdown:
         body = [[tables.escape(cell) for cell in line] for line in body]
-    lines = [f"A: {run_a.name}", f"B: {run_b.name}", "", tables.table(headers, body, markdown), ""]
+    of_a, of_b = (f", distractors {name}" for name in sets) if sets else ("", "")
+    lines = [f"A: {run_a.name}{of_a}", f"B: {run_b.name}{of_b}", "", tables.table(headers, body, markdown), ""]
     for key in ("prompts_sha256", "gen_kwargs", "limit", "image_encoding"):
         if run_a.about.get(key) != run_b.about.get(key):
             lines.append(f"Attention: {key} differs: {run_a.about.get(key)} against {run_b.about.get(key)}")
-    lines += [f"Attention, {row.task}: {note}" for row in rows for note in row.notes]
+    for note in dict.fromkeys(note for row in rows for note in row.notes):
+        tasks = [row.task for row in rows if note in row.notes]
+        lines.append(f"Attention, {'all tasks' if 1 < len(tasks) == len(rows) else ', '.join(tasks)}: {note}")
     lines.append(
         "Means over the samples that both runs have and scored (not means of columns). Exact McNemar test where all "
         "scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected for the number of tasks."
@@ -110,9 +172,9 @@ def _left_out(row: Row) -> str:
     return ", ".join(f"{n} {word}" for n, word in counts if n) or "none"
 
 
-def _clashes(a: Task, b: Task, other_judge: bool) -> list[str]:
+def _clashes(a: Task, b: Task, other_judge: bool, alike: Sequence[str]) -> list[str]:
     found = []
-    for field in ("name", "split", "sha256"):
+    for field in alike:
         if a.data.get(field) != b.data.get(field):
             found.append(f"data {field} {_shown(a.data.get(field))} against {_shown(b.data.get(field))}")
     if a.judge != b.judge:
@@ -128,9 +190,11 @@ def _shown(value: Any) -> str:
     return str(value)[:12]
 
 
-def _row(run_a: Run, run_b: Run, name: str, notes: Sequence[str], seed: int) -> Row:
-    a, clusters = _scores(run_a, name)
-    b, more = _scores(run_b, name)
+def _row(run_a: Run, run_b: Run, pair: tuple[Task, Task], clashes: Sequence[str], seed: int) -> Row:
+    name = " / ".join(dict.fromkeys(task.name for task in pair))
+    notes = [*clashes, *(f"distractors made by {maker}" for maker in dict.fromkeys(t.maker for t in pair) if maker)]
+    a, clusters = _scores(run_a, pair[0])
+    b, more = _scores(run_b, pair[1])
     shared = a.keys() & b.keys()
     left = {i: v / 100 for i in shared if (v := a[i]) is not None and b[i] is not None}
     right = {i: v / 100 for i in left if (v := b[i]) is not None}
@@ -149,12 +213,26 @@ def _row(run_a: Run, run_b: Run, name: str, notes: Sequence[str], seed: int) -> 
     )  # fmt: skip
 
 
-def _scores(run: Run, task: str) -> tuple[dict[str, float | None], dict[str, str]]:
-    """Score (percent, None where unscored) and cluster of every sample, by id."""
+def _scores(run: Run, task: Task) -> tuple[dict[str, float | None], dict[str, str]]:
+    """Score (percent, None where unscored) and cluster by id: of samples, or of questions where options rotate."""
     scores: dict[str, float | None] = {}
     clusters: dict[str, str] = {}
-    for row in sample_rows(run, task):
-        key, score = str(row["id"]), row.get("score")
-        scores[key] = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else None
+    missing: dict[str, int] = {}  # rotations of a question that are still to come
+    for row in sample_rows(run, task.name):
+        key, found = str(row["id"]), row.get("score")
+        score = float(found) if isinstance(found, int | float) and not isinstance(found, bool) else None
+        if task.circular:  # right in all rotations; unknown where one of them is
+            key = key.rpartition("#")[0]
+            missing[key] = missing.get(key, _rotations(row)) - 1
+            before = scores.get(key, score)
+            score = None if score is None or before is None else min(score, before)
+        scores[key] = score
         clusters[key] = str(row.get("cluster") or key)
-    return scores, clusters
+    return {key: score for key, score in scores.items() if not missing.get(key)}, clusters
+
+
+def _rotations(row: Mapping[str, Any]) -> int:
+    """How often the question of a row is asked in all: once for each of its options."""
+    record = row.get("record")
+    options = record.get("options") if isinstance(record, Mapping) else None
+    return len(options) if isinstance(options, list) else 0

@@ -39,6 +39,14 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of distractor. share: of the wrong answers (n: how many chose it); rate: of the n that were offered."""
+
+    share: Cell
+    rate: Cell
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Reads fields of one file; a wrong one is a DataError that names it. `judge_mark` is added to labels of judges."""
 
@@ -86,19 +94,24 @@ class Place:
         inner = self.mapping(data, name, {})
         return {str(key): self.inside(name).count(inner, key) for key in inner}
 
-    def cell(self, data: Mapping[str, Any], name: str) -> Cell:
-        raw, here = self.mapping(data, name), self.inside(name)
-        ci = raw.get("ci")
-        if ci is not None and (
+    def interval(self, data: Mapping[str, Any], name: str = "ci") -> tuple[float, float] | None:
+        ci = data.get(name)
+        if ci is None:
+            return None
+        if (
             not isinstance(ci, list)
             or len(ci) != 2
             or not all(isinstance(x, int | float) and math.isfinite(x) for x in ci)
         ):
-            raise here.wrong("ci", "[low, high] or null", ci)
+            raise self.wrong(name, "[low, high] or null", ci)
+        return ci[0], ci[1]
+
+    def cell(self, data: Mapping[str, Any], name: str) -> Cell:
+        raw, here = self.mapping(data, name), self.inside(name)
         return Cell(
             official=here.number(raw, "official"),
             strict=here.number(raw, "strict"),
-            ci=(ci[0], ci[1]) if ci else None,
+            ci=here.interval(raw),
             n=here.count(raw, "n"),
             n_ok=here.count(raw, "n_ok"),
             n_unparsed=here.count(raw, "n_unparsed"),
@@ -107,6 +120,36 @@ class Place:
             reason=without_folders(str(raw["reason"])) if raw.get("reason") else None,
             partial=bool(raw.get("missing_columns")),
         )
+
+    def kinds(self, data: Mapping[str, Any], name: str) -> dict[str, Kind]:
+        inner, here = self.mapping(data, name, {}), self.inside(name)
+        return {str(key): here.inside(str(key)).kind(here.mapping(inner, key)) for key in inner}
+
+    def kind(self, raw: Mapping[str, Any]) -> Kind:
+        chosen, offered = self.count(raw, "chosen"), self.count(raw, "offered")
+        return Kind(
+            share=Cell(self.number(raw, "share"), None, self.interval(raw, "share_ci"), chosen, chosen, 0, 0),
+            rate=Cell(self.number(raw, "rate"), None, self.interval(raw, "rate_ci"), offered, chosen, 0, 0),
+        )
+
+    def position(self, data: Mapping[str, Any], name: str) -> Cell | None:
+        """How far the chosen letters are from an even choice; None where options were not rotated."""
+        if data.get(name) is None:
+            return None
+        raw, here = self.mapping(data, name), self.inside(name)
+        n = here.count(raw, "n")
+        left_out = here.count(raw, "incomplete")
+        reason = f"{left_out} answers left out: not every rotation of their questions was asked" if left_out else None
+        return Cell(here.number(raw, "distance"), None, here.interval(raw), n, n, 0, 0, reason=reason)
+
+    def correctness(self, data: Mapping[str, Any], name: str) -> Cell | None:
+        """The mean of 1 to 5 that an evaluator gave the questions; None where nobody rated, or nothing is said."""
+        raw, here = self.mapping(data, name, {}), self.inside(name)
+        if raw.get("mean") is None:
+            return None
+        n, unrated = here.count(raw, "n"), here.count(raw, "unrated")
+        reason = f"{unrated} of {n + unrated} questions were not rated" if unrated else None
+        return Cell(here.number(raw, "mean"), None, None, n, n, 0, 0, reason=reason)
 
     def cells(self, data: Mapping[str, Any], name: str) -> dict[str, Cell]:
         inner = self.mapping(data, name, {})

@@ -1,14 +1,14 @@
-"""Which figures a line brings to a table: picked from its tasks, averaged over parts, or counted by kind of error."""
+"""Which rows and figures a line brings to a table: from its tasks, averaged over parts, by kind of distractor."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lmms_eval_ad2.report.lines import Line
-from lmms_eval_ad2.report.runs import Cell
-from lmms_eval_ad2.report.shapes import ERROR_KINDS, Column, Shape
+from lmms_eval_ad2.report.runs import Cell, Task
+from lmms_eval_ad2.report.shapes import ALL, ERROR_KINDS, SETS, Column, Shape
 
 
 def with_extras(shape: Shape, lines: Sequence[Line]) -> Shape:
@@ -47,6 +47,10 @@ def _pick(column: Column, line: Line) -> Cell | None:
     match column.place:
         case ("score",):
             return task.score if not task.open_ended else None
+        case ("position",):
+            return task.position
+        case ("correctness",):
+            return task.correctness
         case ("columns", name):
             return task.columns.get(name)
         case (_, group, name):
@@ -82,26 +86,73 @@ def mean(cells: Sequence[Cell | None]) -> Cell | None:
     )
 
 
-def kind_rows(shape: Shape, lines: Sequence[Line]) -> list[tuple[Line, str, dict[str, Cell | None]]]:
-    """AutoDrive-QA Table 7: a row a kind of distractor, in percent of the wrong answers of a part."""
-    rows = []
+Rows = list[tuple[Line, str, dict[str, Cell | None]]]  # a line, what stands after its label, its figures
+
+
+def fits(shape: Shape, line: Line) -> bool:
+    """Whether a line belongs to a table at all: other orders of options, and other distractors, are other questions."""
+    if shape.circular or line.circular:
+        return shape.circular and line.circular
+    if shape.sets:
+        return line.distractors is not None
+    return line.distractors == ALL or line.distractors not in SETS
+
+
+def rows_of(shape: Shape, lines: Sequence[Line]) -> Rows:
+    """The rows that some lines make in a table."""
+    if shape.kinds:
+        return _kind_rows(shape, lines)
+    if shape.sets:
+        return _set_rows(shape, lines)
+    return [(line, "", cells_of(shape, line)) for line in lines]
+
+
+def _set_rows(shape: Shape, lines: Sequence[Line]) -> Rows:
+    """AutoDrive-QA Table 8: a row a set of distractors, those of a run together, in the paper's order.
+
+    No rows where there is but the benchmark itself and nobody rated it: then another table says all.
+    """
+    order = {name: place for place, name in enumerate(SETS)}
+    runs = list(dict.fromkeys(line.run.folder for line in lines))
+    placed = sorted(
+        ((line, str(line.distractors), cells_of(shape, line)) for line in lines),
+        key=lambda row: (runs.index(row[0].run.folder), order.get(row[1], len(SETS))),
+    )
+    rated = any(t.correctness is not None for line in lines for t in line.used(shape.parts))
+    if not rated and all(name == ALL for _, name, _ in placed):
+        return []
+    return [(line, kind_title(name), cells) for line, name, cells in placed]
+
+
+def _kind_rows(shape: Shape, lines: Sequence[Line]) -> Rows:
+    """A row a kind of distractor: its share of the wrong answers (AutoDrive-QA Table 7), or how often it was taken."""
+    figure = _share if shape.kinds == "share" else _rate
+    rows: Rows = []
     for line in lines:
-        counts = {c.key: task.error_kinds for c in shape.columns if (task := line.tasks.get((c.part, False)))}
-        others = sorted({kind for by_kind in counts.values() for kind in by_kind} - ERROR_KINDS.keys())
-        if not any(sum(by_kind.values()) for by_kind in counts.values()):
+        tasks = {c.key: task for c in shape.columns if (task := line.tasks.get((c.part, False)))}
+        if not any(sum(task.error_kinds.values()) for task in tasks.values()):
             continue
+        others = sorted({kind for t in tasks.values() for kind in (*t.error_kinds, *t.kinds)} - ERROR_KINDS.keys())
         for kind in (*ERROR_KINDS, *others):
-            rows.append((line, kind_title(kind), {c.key: _share(counts.get(c.key), kind) for c in shape.columns}))
+            rows.append((line, kind_title(kind), {key: figure(task, kind) for key, task in tasks.items()}))
     return rows
 
 
 def kind_title(kind: str) -> str:
-    return ERROR_KINDS.get(kind, kind.replace("_", " ").capitalize())
+    """In words, of a kind of distractor or of a set of distractors."""
+    return "All kinds" if kind == ALL else ERROR_KINDS.get(kind, kind.replace("_", " ").capitalize())
 
 
-def _share(counts: Mapping[str, int] | None, kind: str) -> Cell | None:
-    total = sum(counts.values()) if counts else 0
-    if not counts or not total:
+def _share(task: Task, kind: str) -> Cell | None:
+    """A summary of an earlier version has counts without intervals."""
+    total = sum(task.error_kinds.values())
+    if not total:
         return None
-    n = counts.get(kind, 0)
+    if kind in task.kinds:
+        return task.kinds[kind].share
+    n = task.error_kinds.get(kind, 0)
     return Cell(100 * n / total, None, None, n=n, n_ok=n, n_unparsed=0, n_unscored=0)
+
+
+def _rate(task: Task, kind: str) -> Cell | None:
+    return task.kinds[kind].rate if kind in task.kinds else None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report import published
-from lmms_eval_ad2.report.figures import cells_of, kind_rows, kind_title, with_extras
+from lmms_eval_ad2.report.figures import fits, kind_title, rows_of, with_extras
 from lmms_eval_ad2.report.lines import Line, data_sha, lines_of, reason_notes, reasons
 from lmms_eval_ad2.report.runs import Cell, Run
 from lmms_eval_ad2.report.shapes import CAPTIONS, SHAPES, Column, Shape, own_shape
@@ -22,6 +22,7 @@ class GridColumn:
     """`judge` stands under the title; None where nothing in the column needed one and nothing else says so.
 
     `plotted`: its figures can stand beside the others as bars (the same scale, more is better).
+    `decimals`: of a run's figures; the paper's have those of its table. `interval`: shown in text, as of headlines.
     """
 
     key: str
@@ -29,6 +30,8 @@ class GridColumn:
     judge: str | None = None
     headline: bool = False
     plotted: bool = True
+    decimals: int = 1
+    interval: bool = False
 
     @property
     def heading(self) -> str:
@@ -56,7 +59,7 @@ class GridRow:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """A table. `source` names the paper's table ("" for our own); `kinds` marks counts in place of intervals.
+    """A table. `source` names the paper's table ("" for our own); `kinds`: percentages with the number of choices.
 
     `caption`: the data and the judge where all runs have the same; then they have no column of their own.
     """
@@ -69,6 +72,7 @@ class Grid:
     notes: tuple[str, ...]
     views: bool = False
     kinds: bool = False
+    plotted: bool = True
     decimals: int = 1
     caption: str = ""
     data_column: bool = True
@@ -89,9 +93,9 @@ def grids(runs: Sequence[Run], *, with_published: bool = True) -> list[Grid]:
 
 def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | None:
     printed = published.table(shape.benchmark, shape.number) if shape.number else None
-    wanted = [line for line in lines if line.used(shape.parts)]
+    wanted = [line for line in lines if line.used(shape.parts) and fits(shape, line)]
     shape = with_extras(shape, wanted)
-    ours = kind_rows(shape, wanted) if shape.kinds else [(line, "", cells_of(shape, line)) for line in wanted]
+    ours = rows_of(shape, wanted)
     # A row without any figure that the paper's table has belongs to another table.
     core = set(printed.columns) if printed else {column.key for column in shape.columns}
     ours = [row for row in ours if any(row[2].get(key) is not None for key in core)]
@@ -103,14 +107,15 @@ def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | 
     if shown:
         rows += _published_rows(shape, shown, columns, where)
     return settle(Grid(
-        key=f"{shape.benchmark}/{shape.number or 'parts'}",
+        key=f"{shape.benchmark}/{shape.number or shape.name}",
         title=shape.title,
         source=printed.source if printed else "",
         columns=tuple(columns),
         rows=tuple(rows),
         notes=(*shape.notes, *_notes(shape, rows, columns, shown)),
         views=shape.views,
-        kinds=shape.kinds,
+        kinds=bool(shape.kinds),
+        plotted=not (shape.kinds or shape.sets),  # rows of one run would share its colour
         decimals=_decimals(printed) if printed else 1,
     ))  # fmt: skip
 
@@ -184,8 +189,8 @@ def _split(
 
 
 def _column(column: Column, judge: str | None) -> GridColumn:
-    plotted = not (column.lower_is_better or column.place[-1] in CAPTIONS)
-    return GridColumn(column.key, column.title, judge, column.headline, plotted)
+    plotted = column.plotted and not (column.lower_is_better or column.place[-1] in CAPTIONS)
+    return GridColumn(column.key, column.title, judge, column.headline, plotted, column.decimals, column.interval)
 
 
 # --- rows ---
@@ -227,7 +232,7 @@ def _published_rows(
             if value is not None and (key, PRINTED) in where:
                 placed[where[key, PRINTED]] = Cell(float(value), None, None, 0, 0, 0, 0)
         labels = dict(row.labels)
-        views, llm, kind = labels.pop("views", ""), labels.pop("llm", ""), labels.pop("kind", "")
+        views, llm, kind = labels.pop("views", ""), labels.pop("llm", ""), labels.pop(shape.row_label, "")
         label = kind_title(kind) if kind else labels["model"] + (f" ({llm})" if llm else "")
         rows.append(GridRow("published", label, tuple(placed), views=views, data="paper", judge=""))
     return rows

@@ -114,7 +114,7 @@ def _table(grid: Grid, plot: str | None) -> dict[str, Any]:
                 "figure": figure,
                 "span": f"[{span}" if span else "",
                 "strict": tables.number(cell.strict) if ours and cell is not None and cell.strict is not None else "",
-                "tip": tables.tip(cell) if ours and cell is not None else "",
+                "tip": tables.tip(cell) if ours and cell is not None and not grid.kinds else "",
             })  # fmt: skip
         n, bad = tables.counts(row)
         rows.append({"row": row, "cells": cells, "n": n, "bad": bad})

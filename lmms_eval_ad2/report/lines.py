@@ -39,13 +39,23 @@ class Line:
     @property
     def views(self) -> str:
         changes = dict(self.signature)
-        shown = "1" if changes.get("views") == "front" else "all"
+        shown = {"front": "1", "asked": "asked"}.get(str(changes.get("views")), "all")
         return f"{shown}, mosaic" if changes.get("layout") == "mosaic" else shown
 
     @property
     def note(self) -> str:
         """What a reader must know of the data before reading a figure."""
-        return "; ".join(data_notes(self.data, self.run.about.get("limit")))
+        maker = _joined(t.maker for t in self.tasks.values())
+        return "; ".join(data_notes(self.data, self.run.about.get("limit"), maker))
+
+    @property
+    def circular(self) -> bool:
+        return ("circular", True) in self.signature
+
+    @property
+    def distractors(self) -> str | None:
+        """The set of distractors of its questions; None where the data do not say."""
+        return _joined(t.distractors for t in self.tasks.values())
 
     def used(self, parts: Iterable[str]) -> list[Task]:
         """The tasks behind a table: those asked canonically, or where there are none the open ones."""
@@ -54,12 +64,19 @@ class Line:
         return found or [t for (part, _), t in self.tasks.items() if part in wanted]
 
 
-def data_notes(name: str, limit: Any = None) -> list[str]:
+def _joined(names: Iterable[str | None]) -> str | None:
+    """One name where all tasks have the same; of a mixture all names, so that it passes for none of them."""
+    return " + ".join(dict.fromkeys(name for name in names if name)) or None
+
+
+def data_notes(name: str, limit: Any = None, maker: str | None = None) -> list[str]:
     notes = []
     if name.startswith("sample_"):
         notes.append("sample: not the benchmark")
     if name.startswith("autodrive_qa"):
         notes.append("reconstruction: not the authors' questions")
+    if maker:
+        notes.append(f"distractors made by {maker}")
     if limit:
         notes.append(f"first {limit} of each task only")
     return notes
@@ -109,6 +126,7 @@ def _word(benchmark: str, key: str, value: Any) -> str:
         ("rounds", True): "step by step",
         ("style", "chain"): "chain of thought",
         ("mark", "none"): "no mark",
+        ("circular", True): "all orders of the options",
     }
     named = {"lang": "{}", "mark": "mark as {}", "form": "asked as {}", "frame": "frame {}"}
     return words.get((key, value)) or named.get(key, f"{key} {{}}").format(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -47,21 +48,22 @@ def bars(grid: Grid, colours: Mapping[str, str], least: int = 0) -> str | None:
     ]
     every = [row for row in ours if any(_value(row, i, least) is not None for i in spots)]
     rows = every[:MOST]
-    if grid.kinds or not rows:
+    if not grid.plotted or not rows:
         return None
     remarks = [f"first {MOST} of {len(every)} runs"] if len(every) > MOST else []
     remarks += [f"groups of at least {least} samples"] if least else []
     with _settings():
-        longest = max(len(_short(row.label)) for row in rows)
+        names = _names(rows)
+        longest = max(map(len, names))
         wanted = max(4.8, 0.8 + 0.09 * longest, 1.4 + len(spots) * (0.6 + 0.2 * len(rows)))
         figure, axes = _figure(2.5, min(WIDTH, wanted))
         hollow = False
-        for r, row in enumerate(rows):
+        for r, (row, name) in enumerate(zip(rows, names, strict=True)):
             shift, width = (r - (len(rows) - 1) / 2) * 0.8 / len(rows), 0.74 / len(rows)
             values = [
                 (x + shift, v, row.cells[i]) for x, i in enumerate(spots) if (v := _value(row, i, least)) is not None
             ]
-            hollow |= _series(axes, row, values, width, colours[row.line])
+            hollow |= _series(axes, name, values, width, colours[row.line], _shade(rows[:r], row))
         remarks += ["hollow: no interval"] if hollow else []
         room = max(9, round(11.5 * figure.get_figwidth() / len(spots)))
         titles = [_tick(grid.columns[i].title, grid.columns[i].judge, room) for i in spots]
@@ -85,17 +87,31 @@ def _value(row: GridRow, column: int, least: int) -> float | None:
     return None if cell is None or cell.n < least else cell.official
 
 
+def _names(rows: Sequence[GridRow]) -> list[str]:
+    """A name for each row in the legend: its label, with the views where the label alone stands for several rows."""
+    often = Counter(row.label for row in rows)
+    return [_short(f"{r.label}, views: {r.views}" if r.views and often[r.label] > 1 else r.label) for r in rows]
+
+
+def _shade(before: Sequence[GridRow], row: GridRow) -> float:
+    """Opacity of a row's bars: each further row of a model is paler, as all have the model's colour."""
+    return float(max(0.25, 1 - 0.2 * sum(other.line == row.line for other in before)))
+
+
 def _series(
-    axes: Any, row: GridRow, values: Sequence[tuple[float, float, Cell | None]], width: float, colour: str
+    axes: Any, name: str, values: Sequence[tuple[float, float, Cell | None]], width: float, colour: str, shade: float
 ) -> bool:  # fmt: skip
     """The bars of one row, (place, height, cell) each, with the intervals that are known; is one hollow?
 
     A figure from one cluster has no interval: its bar is an outline, lest it read as certain.
     """
-    label: str | None = _short(row.label)
+    label: str | None = name
     known = [(x, v) for x, v, cell in values if cell is not None and cell.ci]
     bare = [(x, v) for x, v, cell in values if cell is None or not cell.ci]
-    for some, style in ((known, {"color": colour}), (bare, {"fill": False, "edgecolor": colour, "linewidth": 1.6})):
+    for some, style in (
+        (known, {"color": colour, "alpha": shade}),
+        (bare, {"fill": False, "edgecolor": colour, "linewidth": 1.6}),
+    ):
         if some:
             axes.bar([x for x, _ in some], [v for _, v in some], width, label=label, **style)
             label = None

@@ -10,12 +10,12 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.report.fields import AGAIN, Cell, Place
+from lmms_eval_ad2.report.fields import AGAIN, Cell, Kind, Place
 
 SCHEMA = "ad2-run/1"
 FLOORS = {"ad2_chance": "chance", "ad2_majority": "majority"}
@@ -46,11 +46,29 @@ class Task:
     error_kinds: Mapping[str, int]
     reasons: Mapping[str, int]
     judge: str | None
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    position: Cell | None = None
+    correctness: Cell | None = None
 
     @property
     def open_ended(self) -> bool:
         """Free text scored by n-gram metrics alone (the open-ended columns of AutoDrive-QA Table 1)."""
         return self.variant.get("judge") is False
+
+    @property
+    def circular(self) -> bool:
+        """Each question once for every rotation of its options."""
+        return self.variant.get("circular") is True
+
+    @property
+    def distractors(self) -> str | None:
+        """Which distractors its questions have (all, naive, a category); None where the data do not say."""
+        return _named(self.data, "distractors")
+
+    @property
+    def maker(self) -> str | None:
+        """Who made the distractors: "rules", or a model; None where the data do not say."""
+        return _named(self.data, "maker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +245,15 @@ def _task(place: Place, name: str, table: Any) -> Task:
         error_kinds=here.counts(table, "error_kinds"),
         reasons=here.counts(table, "reasons"),
         judge=here.judge(table),
+        kinds=here.kinds(table, "offered_kinds"),
+        position=here.position(table, "position"),
+        correctness=here.inside("data").correctness(here.mapping(table, "data"), "correctness"),
     )
+
+
+def _named(data: Mapping[str, Any], key: str) -> str | None:
+    value = data.get(key)
+    return value if isinstance(value, str) and value else None
 
 
 def sample_rows(run: Run, task: str) -> Iterator[dict[str, Any]]:

@@ -1,12 +1,14 @@
 """The shapes of the papers' tables: which figure of which task stands in which column.
 
 A column's `key` is its name in `published.yaml`; `place` says where a run has it:
-("score",), ("columns", NAME) or ("breakdowns", "category", NAME) of the task of that `part`.
+("score",), ("position",), ("correctness",), ("columns", NAME) or ("breakdowns", "category", NAME) of the task of
+that `part`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +16,7 @@ class Column:
     """A column of a table. `headline` figures carry their interval in text tables.
 
     `mean_of` names columns of the same table: then the figure is their mean, and there is no `part`.
+    `decimals`: of a run's figures; `plotted`: it can stand beside the others as a bar; `interval`: carries it too.
     `open_ended`: taken from the task that asks the same questions openly (AutoDrive-QA Table 1).
     """
 
@@ -25,14 +28,20 @@ class Column:
     lower_is_better: bool = False
     open_ended: bool = False
     mean_of: tuple[str, ...] = ()
+    decimals: int = 1
+    plotted: bool = True
+    interval: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """A table: of the paper (`number`), or our own (None).
 
-    `views`: with a column for the number of views; `kinds`: a row a kind of distractor; `extras`: where a run's
-    further figures are, which stand outside the paper's columns and come after them ("columns", "category").
+    `views`: with a column for the number of views; `kinds`: a row a kind of distractor, with its "share" of the wrong
+    answers or the "rate" at which it was taken; `extras`: where a run's further figures are, which stand outside the
+    paper's columns and come after them ("columns", "category"). `sets`: a row a set of distractors (naive, one kind,
+    all), where other tables have the whole benchmark only. `circular`: of tasks that rotate options, and of no others.
+    `name`: tells our own tables of one benchmark apart.
     """
 
     benchmark: str
@@ -40,9 +49,17 @@ class Shape:
     title: str
     columns: tuple[Column, ...]
     views: bool = False
-    kinds: bool = False
+    kinds: Literal["", "share", "rate"] = ""
     extras: str = ""
+    sets: bool = False
+    circular: bool = False
+    name: str = "parts"
     notes: tuple[str, ...] = ()
+
+    @property
+    def row_label(self) -> str:
+        """Which text cell of a published row names it, where that is no model."""
+        return "distractors" if self.sets else "kind"
 
     @property
     def parts(self) -> frozenset[str]:
@@ -90,6 +107,13 @@ ERROR_KINDS = {
     "logical_inconsistencies": "Logical inconsistencies",
     "misinterpreted_sensor_inputs": "Misinterpreted sensor inputs",
 }
+# The sets of distractors of AutoDrive-QA Table 8, in its order.
+ALL = "all"
+SETS = ("naive", *ERROR_KINDS, "computational_oversights", "question_ambiguity", ALL)
+
+
+def _beside(key: str, title: str, part: str, place: tuple[str, ...]) -> Column:
+    return Column(key, title, part, place, interval=True, plotted=False)
 
 
 def _mcq_columns() -> tuple[Column, ...]:
@@ -99,6 +123,29 @@ def _mcq_columns() -> tuple[Column, ...]:
             _headline(part, title, part),
             Column(f"{part}_bleu", "BLEU", part, ("columns", "bleu_4"), open_ended=True),
             Column(f"{part}_cider", "CIDEr", part, ("columns", "cider"), open_ended=True),
+        ]
+    return tuple(columns)
+
+
+def _set_columns() -> tuple[Column, ...]:
+    columns: list[Column] = []
+    for part, title in MCQ_PARTS.items():
+        columns += [
+            _headline(part, title, part),
+            Column(f"{part}_correctness", "Correctness", part, ("correctness",), decimals=2, plotted=False),
+        ]
+    return tuple(columns)
+
+
+def _circular_columns() -> tuple[Column, ...]:
+    columns: list[Column] = []
+    for part, title in MCQ_PARTS.items():
+        columns += [
+            _headline(part, title, part),
+            # Their titles are the same for every part: as bars nobody could tell them apart.
+            _beside(f"{part}_accuracy", "right on average", part, ("columns", "accuracy")),
+            _beside(f"{part}_consistency", "same text in all", part, ("columns", "consistency")),
+            Column(f"{part}_position", "letter preference ↓", part, ("position",), interval=True, lower_is_better=True),
         ]
     return tuple(columns)
 
@@ -152,9 +199,32 @@ SHAPES: tuple[Shape, ...] = (
     Shape("autodrive_qa", 1, "AutoDrive-QA: accuracy", _mcq_columns(), views=True),
     Shape(
         "autodrive_qa", 7, "AutoDrive-QA: wrong answers by the kind of the chosen distractor",
-        tuple(Column(part, title, part) for part, title in MCQ_PARTS.items()), views=True, kinds=True,
-        notes=("Percent of the wrong answers that chose an option of known kind, and their number. "
+        tuple(Column(part, title, part) for part, title in MCQ_PARTS.items()), views=True,
+        kinds="share",
+        notes=("Percent of the wrong answers that chose an option of known kind [95 % interval], and their number. "
                "The paper's three groups sum to 100; a run's other kinds are listed too.",),
+    ),
+    Shape(
+        "autodrive_qa", None, "AutoDrive-QA: how often an offered distractor was chosen, by its kind",
+        tuple(Column(part, title, part) for part, title in MCQ_PARTS.items()), views=True, kinds="rate", name="rates",
+        notes=("Percent of the offered options of a kind that were chosen [95 % interval], and both numbers, over all "
+               "questions of which a letter was read. Kinds are not offered equally often, so the shares of Table 7 "
+               "follow the offer too; these rates do not. Not in the paper.",),
+    ),
+    Shape(
+        "autodrive_qa", 8, "AutoDrive-QA: accuracy and correctness by the set of distractors", _set_columns(),
+        views=True, sets=True,
+        notes=("Correctness: an evaluator's 1 to 5 for whether just one option is right, the mean over the rated "
+               "questions. The paper's rows are Qwen2-VL-7B. Two sets, question by question: "
+               "ad2 report compare RUN --distractors naive all.",),
+    ),
+    Shape(
+        "autodrive_qa", None, "AutoDrive-QA: right in all orders of the options", _circular_columns(), views=True,
+        circular=True, name="order",
+        notes=("Every question is asked once for each rotation of its options; n counts questions, reasons count "
+               "answers. Right in all of them (circular accuracy) is by chance (1/k)^k with k options; on average: "
+               "over all answers. Letter preference: total variation distance in percent between the chosen letters "
+               "and an even choice; it is never below 0, so compare with ad2_chance. Not in the paper.",),
     ),
 )  # fmt: skip
 

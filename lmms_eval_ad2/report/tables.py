@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow, grids
 from lmms_eval_ad2.report.lines import data_notes
 from lmms_eval_ad2.report.runs import Cell, Run
@@ -34,10 +35,16 @@ LEGEND_PAGE = (
 )
 
 
-def render(runs: Sequence[Run], *, published: bool = True, markdown: bool = False) -> str:
-    """All tables of `runs` with the papers' figures beneath (`published`), and a list of every task with its counts."""
+def render(
+    runs: Sequence[Run], *, published: bool = True, markdown: bool = False, breakdowns: bool = False
+) -> str:  # fmt: skip
+    """All tables of `runs` with the papers' figures beneath (`published`), and a list of every task with its counts.
+
+    `breakdowns`: also those by sub-task, source, weather and severity.
+    """
     blocks = [LEGEND_MARKDOWN if markdown else textwrap.fill(LEGEND, WIDTH)]
     blocks += [_grid(grid, markdown) for grid in grids(runs, with_published=published)]
+    blocks += [_grid(grid, markdown) for grid in (breakdown_grids(runs) if breakdowns else ())]
     blocks.append(_overview(runs, markdown))
     return printable("\n\n".join(blocks)) + "\n"
 
@@ -63,10 +70,11 @@ def official(cell: Cell | None, row: GridRow, column: GridColumn, grid: Grid) ->
     if row.kind == "published":
         return number(cell.official, grid.decimals)
     if grid.kinds:
-        return f"{number(cell.official)} ({cell.n})"
-    if column.headline or cell.official is None:
+        # Of a share the number of choices; of a rate also out of how many.
+        return f"{interval(cell)} ({cell.n if cell.n == cell.n_ok else f'{cell.n_ok} of {cell.n}'})"
+    if column.headline or column.interval or cell.official is None:
         return interval(cell)
-    return number(cell.official) + ("†" if cell.partial else "")
+    return number(cell.official, column.decimals) + ("†" if cell.partial else "")
 
 
 def tip(cell: Cell) -> str:
@@ -179,7 +187,7 @@ def warnings(runs: Iterable[Run]) -> list[str]:
     for run in runs:
         for task in run.tasks.values():
             name = str(task.data.get("name", "?"))
-            for note in data_notes(name, run.about.get("limit")):
+            for note in data_notes(name, run.about.get("limit"), task.maker):
                 found.setdefault(f"{name}: {note}", []).append(run.name)
     return [f"{text} ({', '.join(dict.fromkeys(names))})" for text, names in found.items()]
 

@@ -14,7 +14,7 @@ from lmms_eval_ad2.sample.ask_perception import ask_advanced, ask_base
 from lmms_eval_ad2.sample.ask_reasoning import ask_reasoning, ask_relation
 from lmms_eval_ad2.sample.camera import SIX_VIEWS
 from lmms_eval_ad2.sample.draw import Picture, draw_scene
-from lmms_eval_ad2.sample.scene import VEHICLES, VRU, Scene
+from lmms_eval_ad2.sample.scene import Scene
 from lmms_eval_ad2.sample.scenes import ad2_scenes, coda_scenes, six_view_scenes
 
 BENCHMARKS = ("ad2_bench", "coda_lm", "autodrive_qa")
@@ -69,10 +69,5 @@ def _six(scene: Scene) -> Shot:
     pictures = {camera: draw_scene(scene, yaw) for camera, yaw in SIX_VIEWS.items()}
     paths = {camera: f"six/{scene.id}_{camera}.jpg" for camera in SIX_VIEWS}
     mcq = Asker(pictures["CAM_FRONT"], "autodrive_qa", tuple(paths.values()), tuple(SIX_VIEWS))
-    kinds = (*VRU, *VEHICLES)
-    around = {
-        camera: [t for t in scene.of(*kinds) if (s := p.seen.get(t.key)) and s.pixels > 600 and s.visible > 0.6]
-        for camera, p in pictures.items()
-    }
-    ask_six_views(mcq, around)
+    ask_six_views(mcq, pictures)
     return Shot({paths[c]: p for c, p in pictures.items()}, {"autodrive_qa": mcq.records})

@@ -21,7 +21,7 @@ from lmms_eval_ad2.library import Manifest
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.sample.questions import BENCHMARKS, shots
 
-GENERATOR = "ad2-sample/1"  # raise it whenever a picture or a record changes
+GENERATOR = "ad2-sample/2"  # raise it whenever a picture or a record changes
 SPLIT = "test"
 QUALITY = 92
 

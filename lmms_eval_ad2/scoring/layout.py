@@ -31,6 +31,7 @@ MEAN_COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
     ("coda_lm", "suggestion"): ("text_score",),
     ("coda_lm", "region"): ("text_score",),
 }
+MADE = "autodrive_qa"  # the benchmark whose options say of which error they are made, by whom, in which set
 LOWER_IS_BETTER = frozenset({"ocr_cer"})
 OTHER = "other"
 

@@ -9,9 +9,10 @@ from typing import Any
 
 from lmms_eval_ad2.judge.base import Judge
 from lmms_eval_ad2.scoring import judged
+from lmms_eval_ad2.scoring.line import Line
 from lmms_eval_ad2.scoring.sample import Sample
 from lmms_eval_ad2.scoring.store import sample_writer
-from lmms_eval_ad2.scoring.table import Line, summarise
+from lmms_eval_ad2.scoring.table import summarise
 from lmms_eval_ad2.scoring.variant import Variant
 
 CHUNK = 4096  # samples judged together: far more than any endpoint has in flight, small in memory

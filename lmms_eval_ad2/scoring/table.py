@@ -5,80 +5,35 @@ Shapes are those of docs/architecture.md (summary.json). All figures are percent
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval_ad2.metrics import summary
 from lmms_eval_ad2.metrics.caption import caption_scores
 from lmms_eval_ad2.records import Unscored
-from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER, mean_columns
-from lmms_eval_ad2.scoring.sample import Sample, reference_text
+from lmms_eval_ad2.scoring import circular, distractors
+from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER, MADE, mean_columns
+from lmms_eval_ad2.scoring.line import BREAKDOWNS, Line
 from lmms_eval_ad2.scoring.variant import Variant
 
 Cell = dict[str, Any]
 JUDGED_FORMS = ("vqa", "chain")
-BREAKDOWNS = {"weather": "scene", "severity": "scene", "category": "meta", "source": "meta"}
 
 
-_SHARED: dict[Any, Any] = {}
+def summarise(asked: Sequence[Line], variant: Variant, judge: str | None, *, seed: int = 0) -> dict[str, Any]:
+    """The table of one task, a line a question asked. `judge`: label of the one that rated its free text, if any did.
 
-
-def _share(value: Any) -> Any:
-    """One object for equal small tuples: most samples of a task have the same few marks and groups."""
-    if len(_SHARED) < 10_000:
-        return _SHARED.setdefault(value, value)
-    return _SHARED.get(value, value)
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What a table needs of a sample: a few hundred bytes, so that 70,000 of them stay small.
-
-    marks: (column, official | None, strict) as fractions. groups: (breakdown, name).
-    text: (answer, reference), kept only where n-gram metrics are asked for.
+    Where options rotate, scores and groups are over questions (all rotations right or not), while counts at the top,
+    reasons and the column "accuracy" are over answers.
     """
-
-    id: str
-    subtask: str
-    form: str
-    cluster: str
-    status: str
-    reason: str | None
-    score: float | None
-    kind: str | None
-    marks: tuple[tuple[str, float | None, float], ...]
-    groups: tuple[tuple[str, str], ...]
-    text: tuple[str, str] | None = None
-
-    @classmethod
-    def of(cls, s: Sample, variant: Variant) -> Line:
-        text = None
-        if variant.captions and s.form == "vqa" and (s.answer is not None or s.status == "unparsed"):
-            # What could not be read enters as the empty answer: corpus metrics know no other way to count it.
-            said = str(s.answer) if s.answer is not None else ""
-            text = (said, reference_text(s.record, variant.lang))
-        groups = tuple((k, str(v)) for k, where in BREAKDOWNS.items() if (v := getattr(s.record, where).get(k)))
-        marks = tuple((c, s.values.get(c), v) for c, v in s.strict.items())
-        return cls(
-            s.id, sys.intern(s.subtask), sys.intern(s.form), sys.intern(s.cluster), sys.intern(s.status),
-            _share(s.reason), _share(s.score), _share(s.kind), _share(marks), _share(groups), text,
-        )  # fmt: skip
-
-
-def summarise(lines: Sequence[Line], variant: Variant, judge: str | None, *, seed: int = 0) -> dict[str, Any]:
-    """The table of one task. `judge` is the label of the judge that rated its free text, if any did."""
-    chained = any(x.form == "chain" for x in lines)
-    wanted = mean_columns(variant.benchmark, "cot" if chained else variant.part)
-    by_column: dict[str, list[Line]] = defaultdict(list)
-    for line in lines:
-        for column, _, _ in line.marks:
-            by_column[column].append(line)
-    order = [c for c in wanted if c in by_column]
+    groups = circular.whole_questions(asked) if variant.circular else []
+    lines = [circular.circular(group) for group in groups] if variant.circular else asked
+    by_column, order = _placed(lines, variant)
     rest = sorted(set(by_column) - set(order))
     columns = {c: cell(by_column[c], _column(c), judge, seed=seed) for c in [*order, *rest]} if variant.judge else {}
+    if variant.circular:
+        columns |= _beside(asked, groups, seed)
     used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
     grouped = lines if variant.judge else ()  # n-gram metrics are a set's, not a sample's: no groups
     return {
@@ -87,21 +42,47 @@ def summarise(lines: Sequence[Line], variant: Variant, judge: str | None, *, see
         "lang": variant.lang,
         "variant": variant.changes(),
         "captions": list(variant.captions),
-        **_counts(lines),
-        "reasons": dict(Counter(f"{x.status}:{x.reason}" for x in lines if x.status != "ok").most_common()),
+        **_counts(asked),
+        "reasons": dict(Counter(f"{x.status}:{x.reason}" for x in asked if x.status != "ok").most_common()),
         "score": {
             **_mean({c: columns[c] for c in order if c in columns}, by_column, seed),
             **_counts(lines),
             "judge": used,
             "columns": order,
-            "missing_columns": [c for c in wanted if c not in by_column],
+            "missing_columns": [c for c in _wanted(lines, variant) if c not in by_column],
         },
         "columns": columns | _captions(lines, variant),
         "subtasks": _grouped(grouped, _subtask, judge, seed),
         "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, _group(k), judge, seed))},
-        "error_kinds": dict(Counter(x.kind for x in lines if x.kind and x.kind != "correct" and x.score == 0)),
+        "error_kinds": dict(Counter(str(x.kind) for x in distractors.wrong(asked))),
+        "offered_kinds": distractors.kind_table(asked, seed) if variant.benchmark == MADE else {},
+        "position": circular.position(groups, len(asked), seed) if variant.circular else None,
         "judge": used,
     }
+
+
+def _wanted(lines: Sequence[Line], variant: Variant) -> tuple[str, ...]:
+    """The columns of the task's mean."""
+    if variant.circular:
+        return (circular.CIRCULAR,)
+    chained = any(x.form == "chain" for x in lines)
+    return mean_columns(variant.benchmark, "cot" if chained else variant.part)
+
+
+def _placed(lines: Sequence[Line], variant: Variant) -> tuple[dict[str, list[Line]], list[str]]:
+    """The lines of each column, and those of the columns that make the mean, in their order."""
+    by_column: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        for column, _, _ in line.marks:
+            by_column[column].append(line)
+    return by_column, [c for c in _wanted(lines, variant) if c in by_column]
+
+
+def _beside(asked: Sequence[Line], groups: Sequence[Sequence[Line]], seed: int) -> dict[str, Cell]:
+    """What stands beside the score where options rotate: the same text in all rotations; accuracy over all answers."""
+    same = [circular.consistency(group) for group in groups]
+    cells = {circular.CONSISTENCY: cell(same, _column(circular.CONSISTENCY), None, seed=seed)} if same else {}
+    return cells | {"accuracy": cell(asked, _column("accuracy"), None, seed=seed)}
 
 
 # (official | None, strict) of a line, as percentages

@@ -18,9 +18,10 @@ CHOICES: dict[str, tuple[Any, ...]] = {
     "style": ("direct", "chain"),
     "mark": ("native", "none", "text", "point", "box"),
     "layout": ("list", "mosaic"),
-    "views": ("all", "front"),
+    "views": ("all", "front", "asked"),
     "frame": get_args(Frame),
     "judge": (True, False),
+    "circular": (True, False),
 }
 
 
@@ -35,6 +36,7 @@ class Variant:
     frame: how coordinates in answers are read (parsing.parse).
     captions: n-gram metrics over the free-text answers, beside the score.
     judge: False scores free text by `captions` alone (AutoDrive-QA Table 1's open-ended columns).
+    circular: each multiple-choice question once for every rotation of its options (scoring/rotation.py).
     """
 
     benchmark: str
@@ -45,11 +47,12 @@ class Variant:
     mark: Literal["native", "none", "text", "point", "box"] = "native"
     coords: bool = False
     layout: Literal["list", "mosaic"] = "list"
-    views: Literal["all", "front"] = "all"
+    views: Literal["all", "front", "asked"] = "all"
     rounds: bool = False
     frame: Frame = "auto"
     captions: tuple[str, ...] = ()
     judge: bool = True
+    circular: bool = False
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str) -> Variant:
@@ -66,6 +69,8 @@ class Variant:
                 raise Ad2Error(f"{where}: metadata.ad2.{key} is {value!r}; expected one of {CHOICES[key]}")
         if "benchmark" not in data or "part" not in data:
             raise Ad2Error(f"{where}: metadata.ad2 needs 'benchmark' and 'part'")
+        if data.get("circular") and (data.get("form") not in (None, "mc") or _steps(data)):
+            raise Ad2Error(f"{where}: metadata.ad2.circular rotates options: only for form mc, no chain, no rounds")
         return cls(**{**data, "captions": tuple(data.get("captions", ()))})
 
     def asked_form(self, form: Form) -> Form:
@@ -78,3 +83,7 @@ class Variant:
         """What differs from the canonical task: the variant's name in tables."""
         plain = asdict(Variant(self.benchmark, self.part))
         return {k: v for k, v in asdict(self).items() if v != plain[k] and k != "captions"}
+
+
+def _steps(data: Mapping[str, Any]) -> bool:
+    return data.get("style") == "chain" or bool(data.get("rounds"))

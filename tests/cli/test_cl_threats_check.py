@@ -141,7 +141,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_driven(
 
 
 def test_a_folder_that_is_being_generated_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from closedloop_plugin.runner.store import locked
+    from lmms_eval_ad2.folders import locked
 
     folder = write(tmp_path / "set", fine=FINE)
     (folder / INDEX).write_text('{"name": "t", "finished": false}')

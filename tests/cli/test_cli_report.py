@@ -99,3 +99,22 @@ def test_mistakes_are_messages(runs: Path, words: list[str], message: str) -> No
 def test_absent_results(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nothing there"):
         ad2(["report", tmp_path / "absent"])
+
+
+def test_two_sets_of_distractors_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tasks = {}
+    for name, kind, right in (("ad2_mcq_planning", "all", 50.0), ("ad2x_mcq_planning_naive", "naive", 100.0)):
+        tasks[name] = task("autodrive_qa", "planning", cell(right), subtasks={"x": cell(1.0), "y": cell(2.0)})
+        tasks[name]["data"] |= {"distractors": kind, "maker": "rules"}
+    samples = {"ad2_mcq_planning": [sample("q1", 0.0), sample("q2", 100.0)]}
+    samples["ad2x_mcq_planning_naive"] = [sample("q1", 100.0), sample("q2", 100.0)]
+    folder = write_run(tmp_path / "run", summary(tasks), samples)
+    assert ad2(["report", "compare", folder, "--distractors", "naive", "all", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["tasks"]
+    assert (row["n"], row["difference"]) == (2, 50)
+    assert ad2(["report", folder, "--breakdowns"]) == 0
+    assert "AutoDrive-QA: planning by sub-task" in capsys.readouterr().out
+    with pytest.raises(Ad2Error, match="--distractors belongs to"):
+        ad2(["report", folder, "--distractors", "naive", "all"])
+    with pytest.raises(Ad2Error, match="usage"):
+        ad2(["report", "compare", folder])

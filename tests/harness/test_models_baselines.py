@@ -18,11 +18,11 @@ from lmms_eval.models.registry_v2 import ModelRegistryV2
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models import manifests
 from lmms_eval_ad2.harness.models.baselines import Chance, Majority, Oracle
-from lmms_eval_ad2.harness.models.published import written
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.records import Answer, Option, Record, Step, Text
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.written import written
 
 AD2 = {"benchmark": "ad2_bench", "part": "perception_base"}
 

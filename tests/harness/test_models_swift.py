@@ -16,9 +16,10 @@ from PIL import Image
 
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra
 from lmms_eval_ad2.harness.models.prompting import Sampling, sampling_of
-from lmms_eval_ad2.harness.models.swift import MEDIA_TAGS, Swift, without_tags
+from lmms_eval_ad2.harness.models.swift import Swift
 from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.parsing import failure_reason
+from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
 
 pytest_plugins = ("tiny_models",)  # the fixture tiny_qwen
 

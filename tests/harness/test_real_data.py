@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from coda_layout import write_layout
 from running import BIN, host, run, run_folder, tables
 
 
@@ -43,11 +44,6 @@ def test_the_real_answers_are_scored_as_the_challenge_does(data_dir: Path, tmp_p
 
 
 def test_coda_lm_from_its_layout_to_the_table(data_dir: Path, tmp_path: Path) -> None:
-    import sys
-
-    sys.path.insert(0, str(Path(__file__).parents[1] / "releases"))
-    from coda_layout import write_layout
-
     root = write_layout(tmp_path / "coda", data_dir / "road_photos", split="Mini", n=3, regions=2)
     run(BIN / "ad2", "data", "import", "coda_lm", root, "--split", "Mini", "--partial", cwd=tmp_path)
     tasks = "ad2x_coda_general_mini,ad2x_coda_region_mini,ad2x_coda_suggestion_mini"

@@ -131,3 +131,17 @@ def test_the_key_stays_out_of_messages_and_representations() -> None:
     endpoint = Endpoint("http://host/v1", api_key="sk-secret")
     assert "sk-secret" not in repr(endpoint)
     assert Client(endpoint)._clean("wrong key sk-secret given") == "wrong key *** given"
+
+
+def test_a_body_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lmms_eval_ad2.llm.client.LONGEST_BODY", 10_000)
+    with serve(reply="long " * 4_000) as server:
+        outcome, client = complete(server, max_retries=1)
+    assert isinstance(outcome, Failure) and (outcome.reason, outcome.refused) == ("too_long", False)
+    assert client.requests == 2
+
+
+@pytest.mark.parametrize(("status", "why"), [("402", "no credit"), ("405", "base_url"), ("307", "points elsewhere")])
+def test_what_concerns_every_request_stops_the_run(status: str, why: str) -> None:
+    with serve(failures=[status], cycle=True) as server, pytest.raises(Ad2Error, match=why):
+        complete(server)

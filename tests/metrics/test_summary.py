@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from lmms_eval_ad2.metrics.summary import Interval, bootstrap_mean, bootstrap_mean_of_means, paired, standard_error
+from lmms_eval_ad2.metrics.summary import (
+    Interval,
+    bootstrap_mean,
+    bootstrap_mean_of_means,
+    paired,
+    standard_error,
+    wilson,
+)
 
 
 def test_an_interval_of_equal_values_is_a_point() -> None:
@@ -222,3 +229,10 @@ def test_columns_that_share_their_samples_are_resampled_together() -> None:
 def test_a_draw_that_empties_a_column_is_left_out() -> None:
     interval = bootstrap_mean_of_means([[1.0] * 2, [0.0] * 3], clusters=[["a", "b"], ["c", "d", "e"]])
     assert interval == Interval(0.5, 0.5)
+
+
+def test_wilson_by_the_textbook() -> None:
+    tenth, none, all_ = wilson(0.1, 50), wilson(0.0, 10), wilson(1.0, 10)
+    assert (tenth.low, tenth.high) == pytest.approx((0.0435, 0.2136), abs=1e-4)
+    assert (none.low, all_.high) == pytest.approx((0.0, 1.0))
+    assert none.high == pytest.approx(1 - all_.low)

@@ -179,6 +179,6 @@ def test_coordinates_need_a_region_and_a_size() -> None:
 
 def test_front_view_must_be_there() -> None:
     with pytest.raises(Ad2Error, match="CAM_FRONT"):
-        build(mcq(("frame 1", "frame 2")), views="front")
+        build(mcq(("CAM_BACK", "CAM_BACK_LEFT")), views="front")
     with pytest.raises(Ad2Error, match="mosaic"):
         build(mcq(("frame 1", "frame 2")), layout="mosaic")

@@ -12,8 +12,9 @@ from PIL import Image, ImageDraw, ImageFile, ImageOps
 from prompt_records import SIX, ad2, coda, mcq
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.prompts.views import shown
 from lmms_eval_ad2.prompts.visual import effective_mark, render
-from lmms_eval_ad2.records import Mark
+from lmms_eval_ad2.records import Mark, Text
 
 RED, BLACK = (255, 0, 0), (0, 0, 0)
 
@@ -130,6 +131,32 @@ def test_views_in_order_front_alone_and_mosaic(root: Path) -> None:
     centres = [[picture[180 + 360 * r, 320 + 640 * c, 0] for c in range(3)] for r in range(2)]
     assert centres == [[40, 0, 80], [160, 120, 200]]
     assert (picture[4:20, 6:60] == 255).any(), "each view carries its name"
+
+
+def test_one_camera_has_no_front_view_but_a_last_frame() -> None:
+    frames = mcq(tuple(f"frame {i}" for i in range(1, 4)))
+    for views in ("front", "asked"):
+        assert [view for view, _ in shown(frames, views)] == ["frame 3"]
+
+
+@pytest.mark.parametrize(
+    ("question", "cameras"),
+    [
+        ("What are objects to the back left of the ego car?", ["back_left"]),
+        ("Is the car to the front of me moving?", ["front"]),
+        ("What is the state of <c1,CAM_BACK,1088.3,497.5>?", ["back"]),
+        ("Will <c1,CAM_BACK_RIGHT,1.0,2.0> follow <c2,CAM_FRONT,3.0,4.0>?", ["front", "back_right"]),
+        ("Is there a bus behind the truck?", ["back"]),
+        ("What is to the rear-right of the ego car?", ["back_right"]),
+        ("What are safe actions for the ego vehicle?", ["front"]),
+        ("Is the front door of the bus open?", ["front"]),
+        ("Should the ego car go back?", ["front"]),
+    ],
+)
+def test_the_cameras_that_a_question_names(question: str, cameras: list[str]) -> None:
+    record = replace(mcq(SIX), question=Text(question))
+    assert [view for view, _ in shown(record, "asked")] == cameras
+    assert [view for view, _ in shown(record, "front")] == ["front"]
 
 
 # --- files ---

@@ -123,6 +123,7 @@ def test_which_judges_are_of_the_papers_kind(
 
 def test_shapes_show_every_published_column() -> None:
     for shape in SHAPES:
-        assert shape.number is not None
+        if shape.number is None:  # our own
+            continue
         table = published.table(shape.benchmark, shape.number)
         assert set(table.columns) <= {c.key for c in shape.columns}, shape.title

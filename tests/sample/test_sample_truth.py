@@ -194,19 +194,48 @@ def test_coda_regions_are_boxes_of_things_with_known_classes() -> None:
 def test_six_views_show_what_the_questions_say() -> None:
     six = [(r, p) for r, p in records("autodrive_qa") if r.views]
     assert {r.views for r, _ in six} == {tuple(SIX_VIEWS)}
-    asked = 0
+    asked: Counter[str] = Counter()
+    verdicts: set[str] = set()
     for record, pictures in six:
-        tag = re.search(r"<c1,(CAM_\w+),([\d.]+),([\d.]+)>", record.question.en)
+        tag = re.search(r"<(c\d),(CAM_\w+),([\d.]+),([\d.]+)>", record.question.en)
         if tag:
-            asked += 1
-            picture = pictures[record.images[record.views.index(tag[1])]]
-            spot = (int(float(tag[2])), int(float(tag[3])))
-            assert np.asarray(picture.owners)[spot[1], spot[0]] == picture.number("lead")
-        which = re.search(r"Which camera shows an? (.+)\?", record.question.en)
-        if which:
-            options = {o.text.en for o in record.options}
-            assert options <= set(SIX_VIEWS)
-    assert asked >= 4
+            asked[tag[1]] += 1
+            picture = pictures[record.images[record.views.index(tag[2])]]
+            spot = (int(float(tag[3])), int(float(tag[4])))
+            key = {"c1": "lead", "c2": "behind", "c3": "beside_left"}[tag[1]]
+            assert np.asarray(picture.owners)[spot[1], spot[0]] == picture.number(key)
+            if "visual description" in record.question.en:
+                thing = picture.scene.get(key)
+                assert thing and record.answer.en == f"{thing.color} {thing.kind}.".capitalize()
+        kind = re.search(r"Are there (\w+?)(?:e?s) to the back", record.question.en)
+        if kind:
+            scene = next(iter(pictures.values())).scene
+            behind = [t for t in scene.of(kind[1].replace("buse", "bus")) if t.z < -5]
+            assert record.answer.en == ("Yes." if behind else "No.")
+            verdicts.add(record.answer.en)
+    assert min(asked.values()) >= 4 and set(asked) == {"c1", "c2", "c3"}
+    assert verdicts == {"Yes.", "No."}
+
+
+def test_rules_made_the_options_and_say_so() -> None:
+    for record, _ in records("autodrive_qa"):
+        assert (record.meta["maker"], record.meta["distractors"]) == ("rules", "all")
+        wrong = {o.letter for o in record.options if o.kind != "correct"}
+        assert set(record.meta["reasons"]) == wrong and all(record.meta["reasons"].values())
+        assert all(o.text.en.endswith(".") for o in record.options)
+
+
+def test_the_action_fits_the_light_and_who_crosses() -> None:
+    seen = set()
+    for record, pictures in records("autodrive_qa"):
+        if record.task != "planning" or "What actions could" not in record.question.en:
+            continue
+        scene = next(iter(pictures.values())).scene
+        stop = scene.light in ("red", "yellow")
+        seen.add(stop)
+        assert not stop or "brake gently to a stop" in record.answer.en
+        assert stop == ("follow the traffic rules" in record.answer.en)
+    assert seen == {True, False}
 
 
 # --- the renderer ---

@@ -8,8 +8,8 @@ import pytest
 from builders import BASE, boxed, record
 
 from lmms_eval_ad2.records import Text
+from lmms_eval_ad2.scoring.line import Line
 from lmms_eval_ad2.scoring.sample import Sample, score_sample
-from lmms_eval_ad2.scoring.table import Line
 from lmms_eval_ad2.scoring.table import summarise as summarise_lines
 from lmms_eval_ad2.scoring.variant import Variant
 

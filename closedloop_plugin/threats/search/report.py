@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from closedloop_plugin.threats.search.search import Quest
 from closedloop_plugin.threats.search.trial import Trial
 from closedloop_plugin.worlds.base import Domain
+from lmms_eval_ad2.metrics.summary import wilson
 
 WORST = 10  # runs that are listed
 _NAMES = {"collisions_layout": "collision with the layout", "collisions_pedestrian": "collision with a pedestrian",
@@ -35,7 +35,7 @@ def findings(quest: Quest, trials: Sequence[Trial]) -> dict[str, Any]:
         "scored": len(known),
         "not_scored": reasons,
         "failures": len(failures),
-        "interval": wilson(len(failures), len(known)),
+        "interval": _interval(len(failures), len(known)),
         "fair": sum(t.fair is True for t in failures),
         "unfair": [t.number for t in failures if t.fair is False],
         "not_checked": sum(t.fair is None for t in failures),
@@ -45,14 +45,12 @@ def findings(quest: Quest, trials: Sequence[Trial]) -> dict[str, Any]:
     }
 
 
-def wilson(hits: int, runs: int) -> list[float] | None:
-    """95 % interval of a share; None without a run."""
+def _interval(hits: int, runs: int) -> list[float] | None:
+    """95 % of a share; None without a run."""
     if not runs:
         return None
-    z, share = 1.96, hits / runs
-    middle = (share + z * z / (2 * runs)) / (1 + z * z / runs)
-    half = z * math.sqrt(share * (1 - share) / runs + z * z / (4 * runs * runs)) / (1 + z * z / runs)
-    return [round(max(middle - half, 0.0), 4), round(min(middle + half, 1.0), 4)]
+    found = wilson(hits / runs, runs)
+    return [round(found.low, 4), round(found.high, 4)]
 
 
 def worst(trials: Sequence[Trial]) -> list[Trial]:

@@ -14,12 +14,12 @@ from typing import Any
 from lmms_eval.api.model import lmms
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.harness.models import published
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
-from lmms_eval_ad2.harness.models.pools import NoOther, Pools, reference
+from lmms_eval_ad2.harness.models.pools import NoOther, Pools
 from lmms_eval_ad2.harness.models.prompting import failure
 from lmms_eval_ad2.records import Form, Record, Value
 from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.written import chain, reference, written
 
 LARGEST_COUNT = 10
 
@@ -75,13 +75,13 @@ class Baseline(lmms):
         step = metadata.get("ad2_step", settings.get("ad2_step"))
         if form != "chain":
             value = self.value(record, form, 0, variant, task, split)
-            return published.written(value, form, variant.lang, variant.frame, record.image_size)
+            return written(value, form, variant.lang, variant.frame, record.image_size)
         if step is not None:
             return str(self.value(record, "chain", int(step), variant, task, split))
         if variant.rounds:
             raise Ad2Error(f"task {task}: asked in rounds, but the request does not say which (metadata 'ad2_step')")
         steps = range(len(record.steps))
-        return published.chain([str(self.value(record, "chain", i, variant, task, split)) for i in steps])
+        return chain([str(self.value(record, "chain", i, variant, task, split)) for i in steps])
 
     def value(self, record: Record, form: Form, step: int, variant: Variant, task: str, split: str) -> Value:
         """The answer to one question, or to one step of a chain, as Answer.value has it."""

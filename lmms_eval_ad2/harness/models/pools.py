@@ -13,9 +13,9 @@ from statistics import median
 from typing import NamedTuple
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Answer, Form, Lang, Record, Value
-from lmms_eval_ad2.scoring.sample import reference_text, target_of
+from lmms_eval_ad2.records import Form, Record, Value
 from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.written import reference
 
 
 class Key(NamedTuple):
@@ -31,18 +31,6 @@ class Entry(NamedTuple):
     id: str
     value: Value
     size: tuple[int, int] | None
-
-
-def reference(record: Record, form: Form, lang: Lang, step: int = 0) -> Value | None:
-    """The reference as a value (pixels for point and box); None where the record has no readable one."""
-    if form == "chain":
-        return record.steps[step].answer.get(lang) or None if step < len(record.steps) else None
-    if form == "vqa":
-        return reference_text(record, lang) or None
-    if form == "ocr":
-        return record.answer.get(lang) or None
-    target = target_of(record, form, lang)
-    return target.value if isinstance(target, Answer) else None
 
 
 class NoOther(Exception):

@@ -18,6 +18,7 @@ from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.prompting import Engine, Prompt, Sampling, failure, sampling_of
 from lmms_eval_ad2.harness.models.server import Server
+from lmms_eval_ad2.prompts.media_tags import without_tags
 
 # backend -> (ms-swift's class, the library that it needs beside ms-swift)
 BACKENDS = {
@@ -25,8 +26,6 @@ BACKENDS = {
     "vllm": ("VllmEngine", "vllm"),
     "lmdeploy": ("LmdeployEngine", "lmdeploy"),
 }
-# ms-swift reads these in a text as places for media or boxes.
-MEDIA_TAGS = ("<image>", "<video>", "<audio>", "<bbox>", "<ref-object>", "<cot-process>", "<start-image>", "<img>")
 _COMMON = (
     "model", "backend", "server", "max_new_tokens", "temperature", "seed", "batch_size", "max_batch_size", "device",
     "system_prompt",
@@ -207,10 +206,3 @@ def dtype(name: Any) -> Any:
     if not isinstance(found, torch.dtype):
         raise Ad2Error(f"ad2_swift: torch_dtype must be auto, bfloat16, float16 or float32, not '{name}'")
     return found
-
-
-def without_tags(text: str) -> str:
-    """A tag that a model once wrote into its answer, and a later round quotes, must not count as one more image."""
-    for tag in MEDIA_TAGS:
-        text = text.replace(tag, tag[1:-1])
-    return text

@@ -1,4 +1,4 @@
-"""judge/shield: nothing in untrusted text can pose as a fence, a verdict or a chat turn."""
+"""llm/shield: nothing in untrusted text can pose as a fence, a verdict or a chat turn."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_eval_ad2.judge import shield
+from lmms_eval_ad2.llm import shield
 
 TOKENS = [
     "<|im_start|>", "<|im_end|>", "<|eot_id|>", "<|endoftext|>", "<｜User｜>", "<s>", "</s>", "[INST]", "[/INST]",

@@ -1,10 +1,10 @@
-"""Untrusted text on its way into a judge's prompt: fenced, and unable to pose as a fence, a verdict or a chat turn.
+"""Untrusted text on its way into a prompt: fenced, and unable to pose as a fence, a verdict or a chat turn.
 
-Predictions are written by the model under test, and leaderboards have seen answers that talk to
-the judge. So each text stands between fences that carry a nonce, and whatever could be taken for
-a fence, for a verdict `[[n]]` or for a token of a chat template is broken by a visible dot. The
-nonce is derived from the content: the same item gives the same prompt, which the cache needs,
-while a text cannot hold the nonce of the item that it is part of.
+Predictions are written by the model under test, and leaderboards have seen answers that talk to the judge; the texts of
+a data set, and what one model wrote for another to read, are no safer. So each text stands between fences that carry a
+nonce, and whatever could be taken for a fence, for a verdict `[[n]]` or for a token of a chat template is broken by a
+visible dot. The nonce is derived from the content: the same item gives the same prompt, which the cache needs, while a
+text cannot hold the nonce of the item that it is part of.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-DOT = "·"  # stands where a sequence was broken; the system prompt tells the judge so
+DOT = "·"  # stands where a sequence was broken; the system prompt tells the model so
 
 # Double brackets of any width are the verdict's; runs of angle brackets are the fence's.
 _RUNS = re.compile(r"([\[\]［］【】<>])(?=\1)")
@@ -46,9 +46,9 @@ def _visible(char: str) -> bool:
     return char in _KEPT_CONTROLS or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
-def nonce(rubric: str, fields: Mapping[str, object]) -> str:
-    """Twelve hex digits that depend on the whole content of an item and on nothing else."""
-    text = json.dumps([rubric, fields], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+def nonce(kind: str, fields: Mapping[str, object]) -> str:
+    """Twelve hex digits that depend on `kind` (a rubric, a role) and all of an item's content, and on nothing else."""
+    text = json.dumps([kind, fields], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

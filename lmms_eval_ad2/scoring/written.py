@@ -1,13 +1,26 @@
-"""A value as text in the published answer format: what a model that follows the prompt to the letter would write."""
+"""A reference, and a value as text in the published answer format: what a model that follows the prompt would write."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lmms_eval_ad2.records import Form, Lang, Value
+from lmms_eval_ad2.records import Answer, Form, Lang, Record, Value
+from lmms_eval_ad2.scoring.sample import reference_text, target_of
 from lmms_eval_ad2.scoring.variant import Frame
 
 YES_NO: dict[Lang, dict[str, str]] = {"en": {"yes": "yes", "no": "no"}, "zh": {"yes": "是", "no": "否"}}
+
+
+def reference(record: Record, form: Form, lang: Lang, step: int = 0) -> Value | None:
+    """The reference as a value (pixels for point and box); None where the record has no readable one."""
+    if form == "chain":
+        return record.steps[step].answer.get(lang) or None if step < len(record.steps) else None
+    if form == "vqa":
+        return reference_text(record, lang) or None
+    if form == "ocr":
+        return record.answer.get(lang) or None
+    target = target_of(record, form, lang)
+    return target.value if isinstance(target, Answer) else None
 
 
 def written(value: Value, form: Form, lang: Lang, frame: Frame, size: tuple[int, int] | None) -> str:

@@ -1,0 +1,143 @@
+"""What a reviewer does, one line of JSON each, and the bounds of what may stand in it.
+
+    {"time", "reviewer", "id": record, "field", "action", "before": value | null, "after": value | null}
+
+Fields and their values (null: as if never touched):
+
+    KEY of a piece ("answer", "option.B", "step.2", "step.new-1a2b3c4d", "object.1")
+                    {"verdict": "keep" | "change" | "delete" | "add" | null, "name", "question", "text"}
+    score/KEY       a whole number of the folder's scale
+    order           the keys of the steps or objects, as they shall stand
+    mark            {"kind": "box" | "point" | "none", "coords": [[x_min, y_min, x_max, y_max], ...]} in pixels
+    letter          the letter of the correct option
+    complete        true | false: does the annotation cover all that matters in the picture?
+    note            free text
+
+The last value of a field counts, for each reviewer by themselves. What stands in a file is checked like what comes
+from a page: both are untrusted.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from lmms_eval_ad2.annotate.pieces import KINDS
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+Verdict = Literal["keep", "change", "delete", "add"]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+SCALES = {5: (1, 5), 10: (1, 10)}
+LONGEST = 20_000  # characters of one text
+LONGEST_NAME = 200
+MOST = 100  # pieces or boxes of one record
+_KEY = re.compile(rf"(?:question|answer|(?:{'|'.join(KINDS)})\.[A-Za-z0-9-]{{1,20}})")
+_REVIEWER = re.compile(r"[^\W_][\w .@+-]{0,59}")
+NAMES = ("time", "reviewer", "id", "field", "action", "before", "after")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One line. `time` is UTC, ISO 8601."""
+
+    time: str
+    reviewer: str
+    id: str
+    field: str
+    action: str
+    before: Any
+    after: Any
+
+    def to_json(self) -> str:
+        row = {name: getattr(self, name) for name in NAMES}
+        return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
+
+
+def reviewer_name(text: object) -> str:
+    """A name that can stand in files and tables; raises Ad2Error."""
+    name = " ".join(str(text or "").split())
+    if not _REVIEWER.fullmatch(name):
+        raise Ad2Error(
+            f"reviewer '{name[:80]}': use letters, digits, spaces and . _ @ + -, beginning with a letter or digit, "
+            "at most 60"
+        )
+    return name
+
+
+def read_action(data: Any, file: object, row: int) -> Action:
+    """The action of a parsed line; raises DataError."""
+    if not isinstance(data, Mapping) or set(data) != set(NAMES):
+        raise DataError(file, row, "line", f"an object with {', '.join(NAMES)}", data)
+    for name in NAMES[:5]:
+        if not isinstance(data[name], str) or not data[name]:
+            raise DataError(file, row, name, "a non-empty string", data[name])
+    if not _REVIEWER.fullmatch(data["reviewer"]):
+        raise DataError(file, row, "reviewer", "a reviewer's name", data["reviewer"])
+    if expected := fault(data["field"], data["after"]):
+        raise DataError(file, row, f"after ({data['field']})", expected, data["after"])
+    return Action(**data)
+
+
+def fault(field: str, value: Any) -> str | None:
+    """What should stand in `field` instead of `value`, or None where it may stand."""
+    if value is None:
+        return None
+    if field in _CHECKS:
+        return _CHECKS[field](value)
+    if field.startswith("score/") and _KEY.fullmatch(field[6:]):
+        return None if type(value) is int and 1 <= value <= max(SCALES) else f"a whole number, 1 to {max(SCALES)}"
+    return _piece(value) if _KEY.fullmatch(field) else "a known field"
+
+
+def _piece(value: Any) -> str | None:
+    if not isinstance(value, Mapping) or set(value) != {"verdict", "name", "question", "text"}:
+        return "an object with verdict, name, question and text"
+    if value["verdict"] is not None and value["verdict"] not in VERDICTS:
+        return f"a verdict of {', '.join(VERDICTS)}"
+    for name, most in (("name", LONGEST_NAME), ("question", LONGEST), ("text", LONGEST)):
+        if (wrong := _string(value[name], most)) is not None:
+            return f"{wrong} as {name}"
+    return None
+
+
+def _string(value: Any, most: int) -> str | None:
+    return None if isinstance(value, str) and len(value) <= most else f"a text of at most {most:,} characters"
+
+
+def _order(value: Any) -> str | None:
+    good = (
+        isinstance(value, list) and len(value) <= MOST and all(isinstance(k, str) and _KEY.fullmatch(k) for k in value)
+    )
+    return None if good else "a list of keys"
+
+
+def _mark(value: Any) -> str | None:
+    expected = "kind (box, point, none) and coords: lists of 4 or 2 finite numbers"
+    if not isinstance(value, Mapping) or set(value) != {"kind", "coords"} or not isinstance(value["coords"], list):
+        return expected
+    length = {"box": 4, "point": 2, "none": 0}.get(str(value["kind"]))
+    if length is None or len(value["coords"]) > MOST or bool(length) != bool(value["coords"]):
+        return expected
+    for c in value["coords"]:
+        if not isinstance(c, list) or len(c) != length or not all(map(_finite, c)):
+            return expected
+        if length == 4 and not (c[0] < c[2] and c[1] < c[3]):
+            return "boxes with x_min < x_max and y_min < y_max"
+    return None
+
+
+def _finite(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e6
+
+
+_CHECKS: dict[str, Callable[[Any], str | None]] = {
+    "order": _order,
+    "mark": _mark,
+    "letter": lambda v: None if isinstance(v, str) and re.fullmatch("[A-Z]", v) else "one letter",
+    "complete": lambda v: None if isinstance(v, bool) else "true or false",
+    "note": lambda v: _string(v, LONGEST),
+}

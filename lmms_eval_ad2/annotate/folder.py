@@ -1,0 +1,135 @@
+"""An annotation folder: what is annotated, and what has been done so far.
+
+    DIR/annotation.json   what it is about (below); written last when the folder is made
+    DIR/records.jsonl     the records as they came, one a line: the folder stands by itself
+    DIR/pre.jsonl         what a model wrote about them (preannotation.py), appended as it comes
+    DIR/replies.sqlite    the model's replies, where an endpoint was asked
+    DIR/actions.jsonl     what the reviewers did (store.py), appended as it comes
+
+annotation.json: {"schema": "ad2-annotation/1", "source", "split", "n", "sha256" of records.jsonl, "image_root",
+"lang", "scale": 5 | 10}.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.annotate.actions import SCALES
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.library.parts import file_sha256
+from lmms_eval_ad2.records import LANGS, Lang, Record
+from lmms_eval_ad2.releases import stream
+
+SCHEMA = "ad2-annotation/1"
+ABOUT, RECORDS = "annotation.json", "records.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """annotation.json."""
+
+    source: str
+    split: str
+    n: int
+    sha256: str
+    image_root: Path
+    lang: Lang
+    scale: int
+
+
+@dataclass(slots=True)
+class Folder:
+    """An opened folder. Records are read one by one from the disk: a large set costs 8 bytes a record and its id."""
+
+    path: Path
+    about: About
+    ids: list[str] = field(default_factory=list)
+    index: dict[str, int] = field(default_factory=dict)
+    _offsets: array[int] = field(default_factory=lambda: array("q"))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def record(self, number: int) -> Record:
+        """The record at `number`, from 0."""
+        with (self.path / RECORDS).open("rb") as handle:
+            handle.seek(self._offsets[number])
+            return Record.from_json(handle.readline().decode("utf-8"))
+
+
+def make_folder(path: Path, records: Iterable[Record], about: About) -> Folder:
+    """Write a new folder; `n` and `sha256` of `about` are filled in. Raises Ad2Error for no records or equal ids."""
+    ids: set[str] = set()
+    try:
+        with whole_file(path / RECORDS) as handle:
+            for record in records:
+                if record.id in ids:
+                    raise Ad2Error(f"{about.source}: two records have the id {record.id}; ids must differ")
+                ids.add(record.id)
+                handle.write(record.to_json() + "\n")
+            if not ids:
+                raise Ad2Error(f"{about.source}: no records to annotate")
+    except UnicodeEncodeError as exc:
+        raise Ad2Error(f"{about.source}: a text that is no Unicode ({exc.reason})") from exc
+    about = dataclasses.replace(about, n=len(ids), sha256=file_sha256(path / RECORDS))
+    _save(path, about)
+    return open_folder(path)
+
+
+def relocate(folder: Folder, image_root: Path) -> None:
+    """The images lie in `image_root` now."""
+    folder.about = dataclasses.replace(folder.about, image_root=image_root)
+    _save(folder.path, folder.about)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether `path` is an annotation folder already."""
+    return (path / ABOUT).is_file()
+
+
+def open_folder(path: Path) -> Folder:
+    """The folder at `path`; raises Ad2Error where it is none, or where its records are not those it was made with."""
+    if not is_folder(path):
+        raise Ad2Error(f"{path} is no annotation folder (no {ABOUT}); make one: ad2 annotate SOURCE --out {path}")
+    about = _about(path / ABOUT)
+    records = path / RECORDS
+    if not records.is_file() or file_sha256(records) != about.sha256:
+        raise Ad2Error(f"{records} is not the file that this folder was made with; bring it back, or begin anew")
+    folder = Folder(path, about)
+    offset = 0
+    with records.open("rb") as handle:
+        for line in handle:
+            name = json.loads(line)["id"]
+            folder.index[name] = len(folder.ids)
+            folder.ids.append(name)
+            folder._offsets.append(offset)
+            offset += len(line)
+    return folder
+
+
+def _save(path: Path, about: About) -> None:
+    data = {"schema": SCHEMA, **dataclasses.asdict(about), "image_root": str(about.image_root)}
+    with whole_file(path / ABOUT) as handle:
+        json.dump(data, handle, ensure_ascii=False, indent=1)
+        handle.write("\n")
+
+
+def _about(file: Path) -> About:
+    data: Any = stream.load_json(file, 1 << 20)
+    if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
+        raise DataError(file, None, "schema", SCHEMA, data)
+    kinds: dict[str, Any] = {"source": str, "split": str, "n": int, "sha256": str, "image_root": str, "lang": str,
+                             "scale": int}  # fmt: skip
+    for name, kind in kinds.items():
+        if not isinstance(data.get(name), kind):
+            raise DataError(file, None, name, f"a value of type {kind.__name__}", data.get(name))
+    if data["lang"] not in LANGS or data["scale"] not in SCALES:
+        raise DataError(file, None, "lang, scale", f"{LANGS} and {tuple(SCALES)}", (data["lang"], data["scale"]))
+    return About(**{name: data[name] for name in kinds} | {"image_root": Path(data["image_root"])})

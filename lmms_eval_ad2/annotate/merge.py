@@ -1,0 +1,96 @@
+"""Several reviewers' sheets of one record -> one, by majority. No majority is an outcome, never a toss.
+
+Verdict of a text: what more than half say. Among changed texts the one that is nearest to the others is taken (the
+largest mean similarity; the first of equals, in the order of the reviewers). Boxes, the correct letter, completeness
+and the order of steps: what more than half have alike. Added steps and objects: kept if more than half added one that
+reads alike; those that only one reviewer added are left out.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
+
+from lmms_eval_ad2.annotate.sheet import Line, Sheet
+
+ALIKE = 0.8  # similarity from which two added texts count as the same
+T = TypeVar("T", bound=Hashable)
+
+
+def similarity(a: str, b: str) -> float:
+    """1 - edits / length of both texts (insertions and deletions), 0..1."""
+    from rapidfuzz.distance import Indel
+
+    return float(Indel.normalized_similarity(a, b))
+
+
+def majority(sheets: Sequence[Sheet]) -> Sheet | str:
+    """One sheet, or a short code for what they disagree about. A single sheet is given back as it is."""
+    if len(sheets) == 1:
+        return sheets[0]
+    first = sheets[0]
+    complete = _most(s.complete for s in sheets)
+    if complete is None:
+        return "disagree: complete"
+    if not complete:
+        return dataclasses.replace(first, complete=False)
+    mark, letter = _most(s.mark for s in sheets), _most(s.letter for s in sheets)
+    if mark is None or letter is None:
+        return "disagree: boxes" if mark is None else "disagree: letter"
+    whole = [s for s in sheets if s.complete]
+    lines: list[Line] = []
+    for key in _order(whole):
+        line = _merged([found for s in whole if (found := s.line(key)) is not None], len(whole))
+        if isinstance(line, str):
+            return line
+        lines.append(line)
+    lines += _added(whole)
+    return dataclasses.replace(first, complete=True, mark=mark, letter=letter, lines=tuple(lines), open=())
+
+
+def _most(values: Iterable[T]) -> T | None:
+    """The value of more than half; None where there is none."""
+    counts = Counter(values)
+    value, n = counts.most_common(1)[0]
+    return value if 2 * n > counts.total() else None
+
+
+def _order(sheets: Sequence[Sheet]) -> list[str]:
+    """The keys of what all had before them, in the order of more than half, else as the first has it."""
+    orders = [tuple(line.base.key for line in s.lines if line.verdict != "add") for s in sheets]
+    return list(_most(orders) or orders[0])
+
+
+def _merged(lines: Sequence[Line], of: int) -> Line | str:
+    verdict = _most(line.verdict or "keep" for line in lines)
+    if verdict is None or 2 * len(lines) <= of:
+        return "disagree: verdict"
+    if verdict != "change":
+        return next(line for line in lines if (line.verdict or "keep") == verdict)
+    return _nearest([line for line in lines if line.verdict == "change"])
+
+
+def _nearest(lines: Sequence[Line]) -> Line:
+    texts = ["\n".join(line.now.words) for line in lines]
+    return lines[max(range(len(lines)), key=lambda i: sum(similarity(texts[i], other) for other in texts))]
+
+
+def _added(sheets: Sequence[Sheet]) -> list[Line]:
+    """Groups of alike additions, each as its member that is nearest to the others."""
+    groups: list[list[tuple[int, Line]]] = []
+    for who, sheet in enumerate(sheets):
+        for line in sheet.lines:
+            if line.verdict != "add":
+                continue
+            alike = (
+                g for g in groups
+                if all(w != who for w, _ in g) and similarity(g[0][1].now.text, line.now.text) >= ALIKE
+            )  # fmt: skip
+            group = next(alike, None)
+            if group is None:
+                groups.append([(who, line)])
+            else:
+                group.append((who, line))
+    return [_nearest([line for _, line in g]) for g in groups if 2 * len(g) > len(sheets)]

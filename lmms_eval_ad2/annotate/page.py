@@ -1,0 +1,163 @@
+"""The page, in Gradio: shows what the desk has, saves what is done, and knows no more.
+
+Everything is served from here (look.POLICY): no fonts, scripts or statistics of other machines. Saving actions go
+through one queue, in the order in which the browser sent them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from lmms_eval_ad2.annotate import look
+from lmms_eval_ad2.annotate.actions import LONGEST, reviewer_name
+from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.record_view import RecordView
+from lmms_eval_ad2.errors import Ad2Error, require
+
+
+class Page:
+    """`Page(desk, reviewer).blocks` is the Gradio app."""
+
+    def __init__(self, desk: Desk, reviewer: str = "") -> None:
+        os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
+        self.gr = require("gradio", "for the annotation page")
+        self.desk, self.total = desk, len(desk.folder)
+        self.blocks = self._build(reviewer)
+
+    # -- the frame: who, where, how far ----------------------------------------------------------------------------
+
+    def _build(self, reviewer: str) -> Any:
+        gr = self.gr
+        with gr.Blocks(title="Annotation", analytics_enabled=False, fill_width=True) as blocks:
+            with gr.Row(elem_classes="top"):
+                self.who = gr.Textbox(
+                    reviewer, label="Reviewer", placeholder="your name", max_lines=1, max_length=60, interactive=True,
+                    scale=1, min_width=140, elem_id="reviewer",
+                )  # fmt: skip
+                self.progress = gr.HTML(elem_id="progress", min_height=30)
+                previous = gr.Button("◀ Previous", scale=0, min_width=130, elem_id="previous")
+                following = gr.Button("Next ▶", scale=0, min_width=110, elem_id="next", variant="primary")
+                unfinished = gr.Button("First unfinished", scale=0, min_width=160, elem_id="first-open")
+                only_open = gr.Checkbox(
+                    label="unfinished only", container=False, scale=0, min_width=150, elem_id="only-open"
+                )
+                jump = gr.Number(1, label="Go to", precision=0, minimum=1, maximum=self.total, scale=0, min_width=90,
+                                 elem_id="jump")  # fmt: skip
+            self.number, self.version, seen = gr.State(0), gr.State(0), gr.State(reviewer)
+            triggers = [blocks.load, self.number.change, self.version.change]
+            gr.render(inputs=[self.who, self.number], triggers=triggers, show_progress="hidden")(self._record)
+            for button, by in ((previous, -1), (following, 1)):
+                self.on(button.click, functools.partial(self._go, by), [self.who, self.number, only_open], self.number)
+            self.on(unfinished.click, self._first, [self.who], self.number)
+            self.on(jump.submit, lambda n: min(max(int(n or 1), 1), self.total) - 1, [jump], self.number)
+            self.on(self.number.change, lambda n: n + 1, [self.number], jump)
+            for event in triggers:
+                self.on(event, self.where, [self.who, self.number], self.progress)
+            for event in (self.who.submit, self.who.blur):
+                # Leaving the box without another name must lay nothing out anew: an action may be under way.
+                self.on(event, lambda name, seen, v: (name, v + (name != seen)), [self.who, seen, self.version],
+                        [seen, self.version])  # fmt: skip
+            self.on(blocks.load, self._first, [self.who], self.number)
+        return blocks
+
+    def on(self, event: Callable[..., Any], work: Callable[..., Any], inputs: list[Any], outputs: Any) -> None:
+        """Bind an event: one queue for all, nothing of it offered as an API, errors as text and never as HTML."""
+        event(
+            self._told(work), inputs, outputs, show_progress="hidden", concurrency_limit=1, concurrency_id="desk",
+            api_visibility="private",
+        )  # fmt: skip
+
+    def _told(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*values: Any) -> Any:
+            try:
+                return work(*values)
+            except Ad2Error as exc:
+                raise self.gr.Error(look.escape(str(exc)), duration=None, print_exception=False) from exc
+
+        return run
+
+    def _go(self, by: int, who: str, number: int, only_open: bool) -> int:
+        return self.desk.go(reviewer_name(who), number, by, only_open)
+
+    def _first(self, who: str) -> int:
+        return self.desk.first_open(reviewer_name(who)) if who.strip() else 0
+
+    def where(self, who: str, number: int) -> str:
+        done = self.desk.finished(reviewer_name(who)) if who.strip() else ()
+        return look.progress(len(done), self.total, number)
+
+    # -- one record ------------------------------------------------------------------------------------------------
+
+    def _record(self, who: str, number: int) -> None:
+        gr = self.gr
+        try:
+            who = reviewer_name(who)
+            sheet = self.desk.sheet(who, number)
+        except Ad2Error as exc:
+            gr.HTML(look.trouble(str(exc) if str(who).strip() else "Give your name above; it stands with all you do."))
+            return
+        with gr.Row(elem_classes="split", equal_height=False):
+            with gr.Column(scale=6, elem_classes="look", min_width=420):
+                gr.HTML(look.picture(sheet, self.desk.folder.about.image_root), elem_id="picture")
+                gr.HTML(look.facts(sheet), elem_id="facts")
+                view = RecordView(self, who, number, sheet)
+                self._marks(view)
+            with gr.Column(scale=5, min_width=420):
+                view.show()
+        gr.HTML(f'<span hidden id="shown">{number + 1}</span>')
+
+    def _marks(self, view: RecordView) -> None:
+        gr, sheet = self.gr, view.sheet
+        with gr.Accordion(f"Boxes and points ({len(sheet.mark.coords)})", open=bool(sheet.mark.coords)):
+            boxes = gr.Textbox(
+                look.marks_text(sheet.mark), lines=2, max_lines=8, max_length=LONGEST, elem_id="boxes",
+                **view.fresh("boxes"), label="one a line, pixels: x_min y_min x_max y_max, or x y",
+            )  # fmt: skip
+            button = gr.Button("Save boxes", size="sm", elem_id="save-boxes")
+
+        def save(text: str, version: int) -> int:
+            self.desk.save(view.who, view.number, "mark", look.read_marks(text))
+            return version + 1
+
+        self.on(button.click, save, [boxes, self.version], self.version)
+
+
+def serve(desk: Desk, *, reviewer: str = "", host: str = "127.0.0.1", port: int = 7861) -> None:
+    """Serve the page until Ctrl-C or SIGTERM. Raises Ad2Error where the address cannot be had."""
+    page = Page(desk, reviewer)
+    gr, fastapi, uvicorn = page.gr, require("fastapi"), require("uvicorn")
+    app = fastapi.FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+
+    @app.middleware("http")
+    async def guarded(request: Any, call_next: Any) -> Any:
+        response = await call_next(request)
+        response.headers["Content-Security-Policy"] = look.POLICY
+        response.headers["Referrer-Policy"] = "no-referrer"
+        return response
+
+    theme = gr.themes.Default(font=look.FONTS, font_mono=("ui-monospace", "monospace"))
+    app = gr.mount_gradio_app(
+        app, page.blocks, path="/", theme=theme, css=look.CSS, footer_links=[], run_history=False, show_error=True,
+        ssr_mode=False, enable_monitoring=False, mcp_server=False, pwa=False, max_file_size=1,
+    )  # fmt: skip
+    listener = _listen(host, port)
+    shown = f"[{host}]" if ":" in host else host
+    print(f"annotation page: http://{shown}:{listener.getsockname()[1]}/   (Ctrl-C ends it; all is saved)", flush=True)
+    config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=2)
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+    except OSError as exc:
+        raise Ad2Error(f"cannot listen on {host}:{port}: {exc}; choose another --port (0: any free one)") from exc
+    listener.listen(128)
+    return listener

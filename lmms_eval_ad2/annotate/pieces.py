@@ -1,0 +1,113 @@
+"""What is judged of a record: its texts, one by one (CODA-LM's text boxes, AD2-Bench's atomic steps).
+
+A piece is one text: the question, the answer, an option, a step of a chain of thought, an object of a scene. Where a
+model wrote it, `pre` names the model, and `own` keeps what the data said there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from lmms_eval_ad2.records import Lang, Record, Text
+
+Kind = Literal["question", "answer", "option", "step", "object"]
+KINDS: tuple[Kind, ...] = ("question", "answer", "option", "step", "object")
+OBJECTS = "objects"  # of Record.meta: [{"category": "vehicle", "text": "..."}], what a scene holds
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One text. `name`: a step's or option's, an object's category. `question`: a step's. `key`: one a record."""
+
+    key: str
+    kind: Kind
+    name: str = ""
+    question: str = ""
+    text: str = ""
+    pre: str = ""
+    own: str = ""
+
+    @property
+    def words(self) -> tuple[str, str, str]:
+        """All that a reviewer may change of it."""
+        return self.name, self.question, self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Pre:
+    """What a model wrote about one record, before people look at it. None: it said nothing of that part.
+
+    steps: (name, question, answer) each. objects: (category, text) each.
+    """
+
+    model: str
+    answer: str | None = None
+    steps: tuple[tuple[str, str, str], ...] | None = None
+    objects: tuple[tuple[str, str], ...] | None = None
+
+
+def in_language(text: Text, lang: Lang) -> str:
+    """The text in this very language: what another language says is not under review."""
+    return text.zh if lang == "zh" else text.en
+
+
+def listed(record: Record) -> Kind | None:
+    """Of which kind pieces may be added, moved and deleted: steps, objects, or none."""
+    if record.form == "chain":
+        return "step"
+    return "object" if isinstance(record.meta.get(OBJECTS), list) else None
+
+
+def pieces_of(record: Record, lang: Lang, pre: Pre | None = None) -> tuple[Piece, ...]:
+    """The texts of `record` in `lang`, in the order of the page; a model's text stands in place of the data's."""
+    asked = in_language(record.question, lang)
+    found = [Piece("question", "question", text=asked)] if asked else []
+    found += [
+        Piece(f"option.{o.letter}", "option", name=f"{o.letter} · {o.kind.replace('_', ' ')}",
+              text=in_language(o.text, lang))
+        for o in record.options
+    ]  # fmt: skip
+    if not _told_by_options(record) and record.form != "chain":
+        own = in_language(record.answer, lang)
+        written = pre.answer if pre else None
+        found.append(
+            Piece("answer", "answer", text=own) if pre is None or written is None
+            else Piece("answer", "answer", text=written, pre=pre.model, own=own)
+        )  # fmt: skip
+    return (*found, *_steps(record, lang, pre), *_objects(record, pre))
+
+
+def _told_by_options(record: Record) -> bool:
+    """Whether the answer is no text of its own: it is what the correct option says, or nothing."""
+    correct = next((o.text for o in record.options if o.letter == record.letter), None)
+    return correct is not None and record.answer in (correct, Text())
+
+
+def _steps(record: Record, lang: Lang, pre: Pre | None) -> list[Piece]:
+    own = [(s.name, in_language(s.question, lang), in_language(s.answer, lang)) for s in record.steps]
+    if pre is None or pre.steps is None:
+        return [Piece(f"step.{i}", "step", *words) for i, words in enumerate(own, 1)]
+    return [
+        Piece(f"step.{i}", "step", *words, pre=pre.model, own=own[i - 1][2] if i <= len(own) else "")
+        for i, words in enumerate(pre.steps, 1)
+    ]
+
+
+def _objects(record: Record, pre: Pre | None) -> list[Piece]:
+    if listed(record) != "object":
+        return []
+    own = [object_words(row) for row in record.meta[OBJECTS]]
+    if pre is None or pre.objects is None:
+        return [Piece(f"object.{i}", "object", name, text=text) for i, (name, text) in enumerate(own, 1)]
+    return [
+        Piece(f"object.{i}", "object", name, text=text, pre=pre.model) for i, (name, text) in enumerate(pre.objects, 1)
+    ]
+
+
+def object_words(row: Any) -> tuple[str, str]:
+    """(category, text) of a row of meta["objects"], whatever stands there."""
+    if not isinstance(row, Mapping):
+        return "", str(row)
+    return str(row.get("category", "")), str(row.get("text", ""))

@@ -1,0 +1,209 @@
+"""Drafts by a model, from an endpoint or from a file, kept in DIR/pre.jsonl as they come.
+
+    {"id": record, "model": label, "answer": "..." | null, "steps": [[name, question, answer], ...] | null,
+     "objects": [[category, text], ...] | null}
+
+A file of answers (`--pre FILE.jsonl`) has one object a line: `id`, and `answer` (or `raw`, as in a run's
+samples/<task>.jsonl): a text, or for a chain a list of texts, one a step; `steps` as a list of {name, question,
+answer}, `objects` as a list of {category, text}; `model` names who wrote it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Container
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from lmms_eval_ad2.annotate import drafts
+from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
+from lmms_eval_ad2.annotate.folder import Folder
+from lmms_eval_ad2.annotate.pictures import data_url, rendered
+from lmms_eval_ad2.annotate.pieces import Pre, in_language
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.files import cut_torn_line
+from lmms_eval_ad2.llm.cache import Cache, key_of
+from lmms_eval_ad2.llm.client import Reply
+from lmms_eval_ad2.llm.session import Session, run, together
+from lmms_eval_ad2.llm.spec import Model, read_model
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.releases import stream
+from lmms_eval_ad2.releases.row import Row
+
+FILE, CACHE = "pre.jsonl", "replies.sqlite"
+LONGEST_SIDE = 1600  # pixels of a picture that a model is sent
+Report = Callable[[str, Pre | str], None]
+
+
+@dataclass(slots=True)
+class Told:
+    """How it went: `written` drafts now, `had` before, and why the others have none, by a short code."""
+
+    written: int = 0
+    had: int = 0
+    without: Counter[str] = field(default_factory=Counter)
+    details: dict[str, str] = field(default_factory=dict)
+
+    def line(self) -> str:
+        text = f"drafts: {self.written} new, {self.had} from before"
+        if self.without:
+            text += ", none for " + ", ".join(f"{n} ({code})" for code, n in self.without.most_common())
+        return text
+
+
+def load(folder: Folder) -> dict[str, Pre]:
+    """The drafts by record id; the last one of a record counts. Raises DataError for a line that is none."""
+    path = folder.path / FILE
+    if not path.exists():
+        return {}
+    cut_torn_line(path)
+    found = {}
+    for item in stream.rows(path):
+        if isinstance(item, DataError):
+            raise item
+        row = Row(item[1], path, item[0])
+        answer = row.get("answer")
+        if answer is not None and not (isinstance(answer, str) and len(answer) <= LONGEST):
+            raise row.fail("answer", f"a text of at most {LONGEST:,} characters, or null", answer)
+        steps, objects = (_tuples(row, name, width) for name, width in (("steps", 3), ("objects", 2)))
+        found[row.string("id")] = Pre(row.string("model"), answer, steps, objects)  # type: ignore[arg-type]
+    return found
+
+
+def _tuples(row: Row, name: str, width: int) -> tuple[tuple[str, ...], ...] | None:
+    if row.get(name) is None:
+        return None
+    values = row.listing(name, required=False)
+    for value in values[: MOST + 1]:
+        good = isinstance(value, list) and len(value) == width and all(isinstance(v, str) for v in value)
+        if not good or len(value[0]) > LONGEST_NAME or max(map(len, value)) > LONGEST or len(values) > MOST:
+            raise row.fail(name, f"at most {MOST} lists of {width} texts", value)
+    return tuple(tuple(value) for value in values)
+
+
+def fill(folder: Folder, spec: str, reviewed: Container[str] = (), *, progress: bool = True) -> Told:
+    """Drafts for all records that have none yet, from `spec`: a JSONL file or a model (llm/spec.py).
+
+    `reviewed`: ids of records that people have begun with; nothing is put under their hands.
+
+    What was had is on the disk whatever happens; the same command goes on. Raises Ad2Error for an unreadable file or
+    a model that cannot be asked.
+    """
+    had = load(folder)
+    todo = [i for i, name in enumerate(folder.ids) if name not in had and name not in reviewed]
+    told = Told(had=len(had))
+    if begun := sum(name in reviewed and name not in had for name in folder.ids):
+        told.without["review_begun"] = begun
+    path = Path(spec).expanduser()
+    with (folder.path / FILE).open("a", encoding="utf-8", errors="replace") as handle:
+
+        def report(name: str, found: Pre | str, detail: str = "") -> None:
+            if isinstance(found, str):
+                told.without[found] += 1
+                told.details.setdefault(found, detail)
+                return
+            handle.write(json.dumps({"id": name, **asdict(found)}, ensure_ascii=False) + "\n")
+            handle.flush()
+            os.fsync(handle.fileno())
+            told.written += 1
+
+        if path.suffix in (".jsonl", ".json") or (path.is_file() and path.suffix not in (".yaml", ".yml")):
+            _from_file(folder, path, todo, report)
+        elif todo:
+            model = read_model(spec, owner="--pre", max_tokens=2048)
+            run(lambda: _asked(folder, model, todo, report, progress))
+    return told
+
+
+def _from_file(folder: Folder, path: Path, todo: list[int], report: Report) -> None:
+    wanted = {folder.ids[i]: i for i in todo}
+    seen: set[str] = set()
+    for item in stream.rows(path):
+        if isinstance(item, DataError):
+            raise item
+        row = Row(item[1], path, item[0])
+        name = row.string("id")
+        if name not in folder.index:
+            report(name, "unknown_id")
+        elif name in wanted and name not in seen:
+            seen.add(name)
+            record = folder.record(wanted[name])
+            report(name, _draft(row, record, folder) if drafts.askable(record) else "has_options")
+    for name in wanted:
+        if name not in seen:
+            report(name, "not_in_file")
+
+
+def _draft(row: Row, record: Record, folder: Folder) -> Pre | str:
+    """The draft of a line; raises DataError for one that does not fit its record."""
+    model = row.string("model", "file")[:LONGEST_NAME]
+    said = row.get("answer") if row.get("answer") is not None else row.get("raw")
+    steps = tuple((s.string("name"), s.string("question"), s.string("answer", "")) for s in row.inners("steps")) or None
+    objects = tuple((o.string("category"), o.string("text")) for o in row.inners("objects")) or None
+    if isinstance(said, list):
+        if record.form != "chain" or len(said) != len(record.steps) or not all(isinstance(s, str) for s in said):
+            raise row.fail("answer", f"a text, or for a chain one text a step ({len(record.steps)} here)", said)
+        lang = folder.about.lang
+        steps = tuple((s.name, in_language(s.question, lang), t) for s, t in zip(record.steps, said, strict=True))
+        said = None
+    if said is not None and not isinstance(said, str):
+        raise row.fail("answer", "a text, or a list of texts", said)
+    if said is not None and record.form == "chain":
+        return drafts.read(record, folder.about.lang, model, said)
+    if said is None and steps is None and objects is None:
+        return "empty"
+    texts = [said or "", *(t for group in (*(steps or ()), *(objects or ())) for t in group)]
+    if max(map(len, texts)) > LONGEST or len(steps or ()) > MOST or len(objects or ()) > MOST:
+        raise row.fail(
+            "answer", f"texts of at most {LONGEST:,} characters, {MOST} steps or objects", max(map(len, texts))
+        )
+    return Pre(model, said, steps, objects)
+
+
+async def _asked(folder: Folder, model: Model, todo: list[int], report: Any, progress: bool) -> None:
+    """One request a record, as many at once as the endpoint takes; each draft is written when it comes."""
+    queue = iter(todo)
+    with tqdm(total=len(todo), desc=f"drafts {model.label}", unit="item", disable=not progress) as bar:
+        async with Session(model.endpoint, Cache(folder.path / CACHE)) as session:
+
+            async def work() -> None:
+                for number in queue:
+                    record = await asyncio.to_thread(folder.record, number)
+                    report(record.id, *await _one(folder, model, session, record))
+                    bar.update()
+
+            await together(work() for _ in range(min(model.endpoint.concurrency, len(todo))))
+
+
+async def _one(folder: Folder, model: Model, session: Session, record: Record) -> tuple[Pre | str, str]:
+    lang = folder.about.lang
+    if not drafts.askable(record):
+        return "has_options", ""
+    try:
+        urls = await asyncio.to_thread(_urls, record, folder.about.image_root)
+        text = drafts.question(record, lang)
+    except Ad2Error as exc:  # this record cannot be asked about; the others can
+        return "no_picture", str(exc)
+    parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    messages: list[dict[str, Any]] = [{"role": "system", "content": drafts.SYSTEM},
+                {"role": "user", "content": [*parts, {"type": "text", "text": text}]}]  # fmt: skip
+    body = model.payload(messages, drafts.schema(record))
+    pictures = [hashlib.sha256(url.encode()).hexdigest() for url in urls]
+    key = key_of({**model.describe(), "system": drafts.SYSTEM, "text": text, "pictures": pictures})
+    outcome = await session.ask(
+        body, key=key, accept=lambda reply: isinstance(drafts.read(record, lang, model.label, reply.text), Pre)
+    )
+    if isinstance(outcome, Reply):
+        return drafts.read(record, lang, model.label, outcome.text), outcome.text[:200]
+    return outcome.reason, outcome.detail
+
+
+def _urls(record: Record, root: Path) -> list[str]:
+    return [data_url(image, LONGEST_SIDE) for image in rendered(record, root)]

@@ -1,0 +1,138 @@
+"""`ad2 export swift`: training files for ms-swift out of the tasks, from training splits only."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.export.source import Task
+
+
+def register(subparsers: Any) -> None:
+    parser = subparsers.add_parser("export", help="write training files out of the tasks (docs/finetune.md)")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    p = actions.add_parser("swift", help="messages with images, as ms-swift reads them")
+    p.add_argument("--tasks", required=True, help="names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm")
+    p.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
+    p.add_argument("--split", default="train", help="which split of the data (default: train; never one to evaluate)")
+    p.add_argument("--images-out", type=Path, metavar="DIR", help="drawn pictures go here (default: FILE_images)")
+    p.add_argument("--limit", type=int, metavar="N", help="at most N questions of each task")
+    p.add_argument("--shuffle", action="store_true", help="draw and order the questions by --seed")
+    p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--allow-shared-scenes", action="store_true",
+                   help="accept other pictures of a scene that is evaluated")  # fmt: skip
+    p.add_argument("--drop-leaks", action="store_true", help="leave leaking questions out instead of refusing")
+    p.set_defaults(func=run_swift)
+
+
+def run_swift(args: argparse.Namespace) -> int:
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.export.training import Settings, card_path, export
+
+    if args.limit is not None and args.limit < 1:
+        raise Ad2Error(f"--limit {args.limit}: at least 1")
+    if args.out.suffix != ".jsonl":
+        raise Ad2Error(f"--out {args.out}: ms-swift tells a file's kind by its name; end it in .jsonl")
+    tasks, tested = find_tasks(args.tasks, args.split)
+    settings = Settings(
+        out=args.out, split=args.split, images_out=args.images_out, limit=args.limit, shuffle=args.shuffle,
+        seed=args.seed, allow_shared_scenes=args.allow_shared_scenes, drop_leaks=args.drop_leaks,
+    )  # fmt: skip
+    card = export(tasks, tested, settings)
+    _tell(card, args.out)
+    print(f"{args.out}: {card['rows']} rows, sha256 {card['sha256'][:16]}; card: {card_path(args.out)}")
+    return 0
+
+
+def find_tasks(names: str, split: str) -> tuple[list[Task], dict[str, set[str]]]:
+    """The tasks of a comma list of names, groups and patterns, and all splits that tasks evaluate, by dataset.
+
+    A pattern takes the tasks whose data have `split`, and tells which it left out; a name is taken as it is.
+    """
+    from lmms_eval_ad2.cli.tasks import groups
+    from lmms_eval_ad2.errors import Ad2Error
+
+    all_tasks = {task.name: task for task in _open_loop()}
+    tested: dict[str, set[str]] = defaultdict(set)
+    for task in all_tasks.values():
+        tested[task.dataset].add(task.tested)
+    wanted: dict[str, Task] = {}
+    for name in filter(None, names.split(",")):
+        if name in all_tasks:
+            matched = [name]
+        elif name in groups():
+            matched = _in_group(name)
+        elif "*" in name:
+            matched = _imported(fnmatch.filter(all_tasks, name), all_tasks, split)
+        else:
+            matched = []
+        if not matched:
+            raise Ad2Error(f"--tasks: no open-loop task '{name}' to export; all: ad2 tasks")
+        wanted |= {n: all_tasks[n] for n in matched}
+    if not wanted:
+        raise Ad2Error("--tasks: name at least one task; all: ad2 tasks")
+    return list(wanted.values()), dict(tested)
+
+
+def _open_loop() -> list[Task]:
+    """All our tasks that ask records of the data home, by name."""
+    from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
+    from lmms_eval_ad2.export.source import Task
+    from lmms_eval_ad2.scoring.variant import Variant
+
+    files = {path.stem: path for path in tasks_dir().rglob("*.yaml")}
+    found = []
+    for task in catalogue():
+        settings = (load_yaml(files[task.name]).get("metadata") or {}).get("ad2")
+        if settings:
+            variant = Variant.from_dict(settings, f"task {task.name}")
+            found.append(Task(task.name, task.dataset, task.split, variant))
+    return found
+
+
+def _in_group(name: str) -> list[str]:
+    from lmms_eval_ad2.cli.tasks import load_yaml, tasks_dir
+
+    return [str(task) for task in load_yaml(next(tasks_dir().rglob(f"{name}.yaml")))["task"]]
+
+
+def _imported(names: list[str], tasks: dict[str, Task], split: str) -> list[str]:
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.library.store import splits_of
+
+    there = [name for name in names if split in splits_of(tasks[name].dataset)]
+    missing = sorted({tasks[name].dataset for name in set(names) - set(there)})
+    hints = "".join(f"\n  to have it: ad2 data import {data} SOURCE --split {split}" for data in missing)
+    if names and not there:
+        raise Ad2Error(f"none of {len(names)} tasks has its data of split '{split}'{hints}")
+    if missing:
+        print(f"left out, no split '{split}': the tasks of {', '.join(missing)}{hints}", file=sys.stderr)
+    return there
+
+
+def _tell(card: dict[str, Any], out: Path) -> None:
+    """What a user must know of the file: counts by task, what was left out, what the leak check could not see."""
+    for name, about in card["tasks"].items():
+        left = ", ".join(f"{why} {n}" for why, n in about["left_out"].items())
+        print(
+            f"{name}: {about['rows']} rows of {about['dataset']}/{about['split']}"
+            + (f"; left out: {left}" * bool(left))
+        )
+    if card["unreadable"]["questions"]:
+        first = "".join(f"\n  {fault}" for fault in card["unreadable"]["first"])
+        print(f"left out, no readable picture: {card['unreadable']['questions']} questions{first}", file=sys.stderr)
+    leak = card["leak_check"]
+    compared = ", ".join(f"{c['name']}/{c['split']}" for c in leak["compared_with"])
+    print(f"leak check: compared with {compared or 'nothing'}"
+          + "".join(f"; {what} {leak[what]}" for what in ("dropped", "allowed") if leak[what]))  # fmt: skip
+    for name in leak["without_own_evaluation_split"]:
+        print(
+            f"WARNING: no evaluation split of {name} is imported, so nothing says whether {out.name} holds questions "
+            f"of it: import it (ad2 data import {name} ...) and export again before you report a score on it",
+            file=sys.stderr,
+        )

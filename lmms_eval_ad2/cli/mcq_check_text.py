@@ -1,0 +1,140 @@
+"""The report of `ad2 mcq check` as text: what must be mended first, then the figures, then the warnings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tabulate import tabulate
+
+from lmms_eval_ad2.mcq.chance import ALPHA, FEW
+from lmms_eval_ad2.mcq.check import RATIO, against
+from lmms_eval_ad2.report.tables import printable
+
+_ROWS = 5  # examples of each list; the JSON report has more
+_WIDTH = 90  # characters of an option
+
+
+def text(report: dict[str, Any]) -> str:
+    """Everything on one page, without control characters: options and ids come from files of others."""
+    parts = [_head(report), _mend(report), _balance(report["balance"]), _length(report["length"]), _guesses(report)]
+    parts += [_position(report["position"]), _marks(report), _models(report)]
+    parts += [_warnings(report["warnings"])] if report["data"]["n"] else []
+    return printable("\n\n".join(part for part in parts if part))
+
+
+def _head(report: dict[str, Any]) -> str:
+    data = report["data"]
+    more = f", {data['not_multiple_choice']} records of other forms" if data["not_multiple_choice"] else ""
+    return f"{data['name']} ({data['split']}): {data['n']} questions{more}"
+
+
+def _mend(report: dict[str, Any]) -> str:
+    data, twice, alike = report["data"], report["duplicates"]["questions"], report["duplicates"]["options"]
+    faults = report["faults"]
+    lines = [f"to mend: {report['found'] or 'nothing'}"]
+    if data["invalid"]:
+        lines += [f"  invalid rows: {data['invalid']}", *(f"    {row}" for row in data["invalid_rows"][:_ROWS])]
+    if twice:
+        lines += [f"  asked more than once: {len(twice)}", *(f"    {_again(one)}" for one in twice[:_ROWS])]
+    if alike:
+        found = (f"    {row['id']}: {' and '.join(row['letters'])}" for row in alike[:_ROWS])
+        lines += [f"  wrong options that say the same: {len(alike)}", *found]
+    for code, count in faults["by_code"].items():
+        rows = [row for row in faults["rows"] if row["code"] == code][:_ROWS]
+        lines.append(f"  wrong options, {code}: {count} ({faults['meaning'][code]})")
+        lines += [f"    {row['id']} {row['letter']}: {row['text'][:_WIDTH]}" for row in rows]
+    return "\n".join(lines)
+
+
+def _again(one: dict[str, Any]) -> str:
+    return ", ".join(one["ids"]) + (" (with different answers)" if one["answers_differ"] else "")
+
+
+def _balance(balance: dict[str, dict[str, int]]) -> str:
+    names = (("task", "tasks"), ("source", "sources"), ("options", "options"), ("distractors", "categories"))
+    lines = [
+        f"{what}: " + ", ".join(f"{k} {n}" for k, n in balance[key].items()) for key, what in names if balance[key]
+    ]
+    return "\n".join(lines)
+
+
+def _length(length: dict[str, Any]) -> str:
+    rows = [("all", length["all"]), *length["by_task"].items()]
+    if not length["all"]["n"]:
+        return ""
+    cells = [
+        [name, one["n"], one["right_mean"], one["wrong_mean"], one["ratio"], one["rank"],
+         _percent(one["choose_longest"]), _percent(one["choose_shortest"])]
+        for name, one in rows if one["n"]
+    ]  # fmt: skip
+    heads = ["length", "n", "right", "wrong", "ratio", "rank", "choose longest %", "choose shortest %"]
+    return tabulate(cells, heads, floatfmt=".2f", disable_numparse=[6, 7])
+
+
+def _percent(guess: dict[str, Any] | None) -> str:
+    if guess is None:
+        return "-"
+    return f"{100 * guess['accuracy']:.1f} [{100 * guess['ci'][0]:.1f}, {100 * guess['ci'][1]:.1f}]"
+
+
+def _guesses(report: dict[str, Any]) -> str:
+    if not report["data"]["n"]:
+        return ""
+    names = (("text", "options' whole texts"), ("words", "options' words and length"))
+    lines = []
+    for key, what in names:
+        guess = report["prior"][key]
+        lines.append(f"  by {what}: " + (against(guess) if guess else "not measured, the questions share one scene"))
+    return "\n".join(["answered without image and question, by what was right in other scenes:", *lines])
+
+
+def _position(position: dict[str, Any]) -> str:
+    if not position["n"]:
+        return ""
+    counts = ", ".join(f"{letter} {count}" for letter, count in position["counts"].items())
+    test = f"chi-square p {position['p_value']:.2g}" if position["p_value"] is not None else "too few for a test"
+    return (
+        f"right letters: {counts} ({test}; always the commonest: {100 * position['commonest_letter_accuracy']:.1f} %)"
+    )
+
+
+def _marks(report: dict[str, Any]) -> str:
+    rated = report["correctness"]
+    names = (("as built", report["stored_correctness"]), (f"by {rated['model']}" if rated else "", rated))
+    lines = []
+    for what, one in names:
+        if one and one["all"]["n"]:
+            lines.append(f"correctness {what}: {_spread(one['all'])}")
+            lines += [f"  {task}: {_spread(part)}" for task, part in one["by_task"].items()]
+    return "\n".join(lines)
+
+
+def _spread(one: dict[str, Any]) -> str:
+    if not one["n"]:
+        return "no marks"
+    return f"mean {one['mean']:.2f} of {one['n']} (" + ", ".join(f"{k}: {n}" for k, n in one["counts"].items()) + ")"
+
+
+def _models(report: dict[str, Any]) -> str:
+    asked, rated = report["text_only"], report["correctness"]
+    lines = []
+    if asked:
+        all_of_them = against(asked["all"]) if asked["all"] else "no answer could be read"
+        lines.append(f"without the image, {asked['model']}, {asked['answered']} of {asked['asked']}: {all_of_them}")
+        lines += [f"  {task}: {against(guess)}" for task, guess in asked["by_task"].items() if guess]
+    for name, one in (("without the image", asked), ("evaluator", rated)):
+        if one and one["reasons"]:
+            lines.append(f"  {name}, left out: " + ", ".join(f"{k} {n}" for k, n in one["reasons"].items()))
+        if one:
+            lines.append(f"  {name}: " + ", ".join(f"{k} {n}" for k, n in one["usage"].items()))
+    return "\n".join(lines)
+
+
+def _warnings(found: list[str]) -> str:
+    rule = (
+        f"above chance: p < {ALPHA} and a 95 % interval above it, over scenes, or over questions where there "
+        f"are fewer than {FEW} scenes; length ratio past {RATIO}"
+    )
+    if not found:
+        return f"no bias past the thresholds ({rule})"
+    return "\n".join([f"warnings ({rule}):", *(f"  {one}" for one in found)])

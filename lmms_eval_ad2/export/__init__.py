@@ -1,0 +1,1 @@
+"""Records of training splits in the formats of training tools."""

@@ -1,0 +1,55 @@
+"""What is exported: tasks, the training split of the data that each one names, and which splits are for training."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.library import Dataset, Manifest, list_datasets
+from lmms_eval_ad2.scoring.variant import Variant
+
+TRAIN = "train"
+# Names of evaluation splits in the releases and in common use.
+EVALUATION = frozenset(("test", "val", "valid", "validation", "dev", "devel", "mini", "eval", "evaluation", "minival"))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task as its YAML says it. `dataset` is a name of the data home; `tested`: the split that the task evaluates."""
+
+    name: str
+    dataset: str
+    tested: str
+    variant: Variant
+
+
+def is_training(split: str) -> bool:
+    """train, train_front, train-2, ...; but not train_val."""
+    return _words(split)[0] == TRAIN and not is_evaluation(split)
+
+
+def is_evaluation(split: str) -> bool:
+    """test, val, val_q_only, ...; a name that says neither (`spring`) is not refused, but compared with."""
+    return bool(EVALUATION.intersection(_words(split)))
+
+
+def _words(split: str) -> list[str]:
+    return re.split(r"[_.-]", split.lower())
+
+
+def refuse_evaluation(tasks: Sequence[Task], split: str, tested: Mapping[str, Collection[str]]) -> None:
+    """Raises Ad2Error where `split` is what any task of the same data evaluates on (`tested`), or is called like it."""
+    for task in tasks:
+        if is_evaluation(split) or split in tested.get(task.dataset, ()):
+            raise Ad2Error(
+                f"--split {split}: {task.dataset} is evaluated on this split; training files are made of training "
+                f"splits only: ad2 data import {task.dataset} SOURCE --split train, then --split train"
+            )
+
+
+def held_out(exported: Collection[Dataset]) -> list[Manifest]:
+    """Every imported split that is not there to train on, nor being exported."""
+    taken = {(d.name, d.split) for d in exported}
+    return [m for m in list_datasets() if not is_training(m.split) and (m.name, m.split) not in taken]

@@ -1,0 +1,210 @@
+"""From tasks to a training file for ms-swift.
+
+    OUT.jsonl         a row a turn (rows.py); appears whole, last but one
+    OUT.card.json     what it was made of and what the leak check compared; written last
+    OUT.leaks.jsonl   only where questions leak: each of them, and what it leaks from
+    OUT_images/       drawn pictures (pictures.py)
+
+The same command on the same data writes the same bytes. Killed, it leaves pictures only, and finds them again.
+"""
+
+from __future__ import annotations
+
+import array
+import io
+import json
+import random
+import tempfile
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.export import rows
+from lmms_eval_ad2.export.choose import Chosen, Found, check, choose
+from lmms_eval_ad2.export.leaks import SCENE, HeldOut
+from lmms_eval_ad2.export.pictures import JPEG, Pictures
+from lmms_eval_ad2.export.source import Task, held_out, refuse_evaluation
+from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.library import Dataset, open_dataset
+from lmms_eval_ad2.library.parts import file_sha256
+from lmms_eval_ad2.prompts.prompt_set import PromptSet
+
+SCHEMA = "ad2-export/1"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`limit`: questions a task. `images_out`: default OUT_images beside OUT. See `ad2 export swift --help`."""
+
+    out: Path
+    split: str = "train"
+    images_out: Path | None = None
+    limit: int | None = None
+    shuffle: bool = False
+    seed: int = 0
+    allow_shared_scenes: bool = False
+    drop_leaks: bool = False
+
+
+@dataclass(slots=True)
+class Written:
+    """Rows and questions by task; `bad`: questions whose pictures could not be had, with the first few reasons."""
+
+    rows: dict[str, int] = field(default_factory=dict)
+    questions: dict[str, int] = field(default_factory=dict)
+    bad: int = 0
+    faults: list[str] = field(default_factory=list)
+
+
+def export(tasks: Sequence[Task], tested: Mapping[str, Collection[str]], settings: Settings) -> dict[str, Any]:
+    """Write the training file of `tasks` with its card, and return the card.
+
+    `tested`: dataset -> the splits that any task evaluates. Raises Ad2Error for a split that is there to evaluate, for
+    data that are not imported, for questions that leak (unless they are to be dropped), and where nothing is left.
+    """
+    refuse_evaluation(tasks, settings.split, tested)
+    names = list(dict.fromkeys(task.dataset for task in tasks))
+    data = [open_dataset(name, settings.split) for name in names]
+    chosen = [
+        choose(one, [t for t in tasks if t.dataset == one.name], limit=settings.limit, shuffle=settings.shuffle,
+               seed=settings.seed)
+        for one in data
+    ]  # fmt: skip
+    held = HeldOut(held_out(data))
+    found = _without_leaks(chosen, held, settings)
+    prompts = PromptSet.load()
+    pictures = Pictures(settings.images_out or settings.out.with_name(f"{settings.out.stem}_images"))
+    with _ordered(settings) as file:
+        written = _write(chosen, prompts, pictures, file)
+    card = {
+        "schema": SCHEMA, "format": "ms-swift messages", "file": settings.out.name,
+        "sha256": file_sha256(settings.out), "rows": sum(written.rows.values()),
+        "tasks": {t.name: _about(t, one, written) for one in chosen for t in one.tasks},
+        "pictures": {"original": len(pictures.original), "drawn": len(pictures.drawn), "encoding": JPEG,
+                     "folder": str(pictures.folder) if pictures.drawn else None},
+        "unreadable": {"questions": written.bad, "first": written.faults},
+        "settings": {"split": settings.split, "limit": settings.limit, "shuffle": settings.shuffle,
+                     "seed": settings.seed},
+        "prompts": {"source": prompts.source, "sha256": prompts.sha256},
+        "leak_check": _checked(held, found, data, settings), "version": __version__,
+    }  # fmt: skip
+    with whole_file(card_path(settings.out)) as handle:
+        handle.write(json.dumps(card, ensure_ascii=False, indent=1) + "\n")
+    return card
+
+
+def card_path(out: Path) -> Path:
+    return out.with_suffix(".card.json")
+
+
+def leaks_path(out: Path) -> Path:
+    return out.with_suffix(".leaks.jsonl")
+
+
+def _without_leaks(chosen: Sequence[Chosen], held: HeldOut, settings: Settings) -> Found:
+    """Refuse what leaks, or take it out of `chosen` where that was asked for."""
+    listing = leaks_path(settings.out)
+    found, numbers = check(chosen, held, listing, allow_scenes=settings.allow_shared_scenes)
+    if found.n and not settings.drop_leaks:
+        total = sum(len(one.by_number) for one in chosen)
+        raise Ad2Error(_refusal(found, total, listing))
+    for one, leaking in zip(chosen, numbers, strict=True):
+        for number in leaking:
+            one.drop(number, "leak")
+    if not any(one.by_number for one in chosen):
+        raise Ad2Error(_empty(chosen) + (f"\nThe leaks are listed in {listing}." if found.n else ""))
+    return found
+
+
+def _empty(chosen: Sequence[Chosen]) -> str:
+    """Nothing is left: why, task by task."""
+    lines = []
+    for one in chosen:
+        for task in one.tasks:
+            why = ", ".join(f"{n} {code}" for code, n in sorted(one.left_out[task.name].items()))
+            part = f"no record of part '{task.variant.part}'"
+            lines.append(f"\n  {task.name}: {one.dataset.name}/{one.dataset.split}: {why or part}")
+    return f"nothing to export:{''.join(lines)}"
+
+
+def _refusal(found: Found, total: int, listing: Path) -> str:
+    counts = ", ".join(f"{kind} {n}" for kind, n in sorted(found.kinds.items()))
+    lines = "".join(f"\n  {example}" for example in found.examples)
+    advice = "--drop-leaks leaves them out"
+    if set(found.kinds) == {SCENE}:
+        advice = "--allow-shared-scenes trains on other pictures of evaluated scenes, " + advice
+    return (
+        f"leak check: {found.n} of {total} questions must not be trained on, their evidence is evaluated "
+        f"({counts}):{lines}\nAll are listed in {listing}. Nothing was written; {advice}"
+    )
+
+
+def _write(chosen: Sequence[Chosen], prompts: PromptSet, pictures: Pictures, file: TextIO) -> Written:
+    written = Written()
+    for one in chosen:
+        for record, tasks in one.records("writing"):
+            for task in tasks:
+                try:
+                    images = pictures.of(record, one.dataset.image_root, task.variant)
+                except DataError as exc:
+                    written.bad += 1
+                    written.faults += [str(exc)] if len(written.faults) < 3 else []
+                    continue
+                said = rows.turns(record, task.variant, prompts)
+                for row in rows.rows(record, task, said, images):
+                    print(json.dumps(row, ensure_ascii=False), file=file)
+                written.rows[task.name] = written.rows.get(task.name, 0) + len(said)
+                written.questions[task.name] = written.questions.get(task.name, 0) + 1
+    if not written.rows:
+        raise Ad2Error(f"nothing could be written: {written.faults[0]}")
+    return written
+
+
+@contextmanager
+def _ordered(settings: Settings) -> Iterator[TextIO]:
+    """A handle whose lines stand at OUT when the block ends well, in an order drawn by the seed if that is asked."""
+    if not settings.shuffle:
+        with whole_file(settings.out) as file:
+            yield file
+        return
+    settings.out.parent.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryFile(dir=settings.out.parent) as raw,
+        io.TextIOWrapper(raw, encoding="utf-8", newline="\n") as drawn,
+    ):
+        yield drawn
+        drawn.flush()
+        raw.seek(0)
+        starts = array.array("q", [0])
+        for line in raw:
+            starts.append(starts[-1] + len(line))
+        order = list(range(len(starts) - 1))
+        random.Random(f"{settings.seed}:order").shuffle(order)
+        with whole_file(settings.out) as file:
+            for number in order:
+                raw.seek(starts[number])
+                file.write(raw.readline().decode("utf-8"))
+
+
+def _about(task: Task, one: Chosen, written: Written) -> dict[str, Any]:
+    return {
+        "dataset": one.dataset.name, "split": one.dataset.split, "sha256": one.dataset.sha256,
+        "part": task.variant.part, "variant": task.variant.changes(),
+        "questions": written.questions.get(task.name, 0), "rows": written.rows.get(task.name, 0),
+        "left_out": dict(sorted(one.left_out[task.name].items())),
+    }  # fmt: skip
+
+
+def _checked(held: HeldOut, found: Found, data: Sequence[Dataset], settings: Settings) -> dict[str, Any]:
+    compared = {(m.name, m.source.get("release", m.name)) for m in held.splits}
+    known = {name for pair in compared for name in pair}
+    alone = [d.name for d in data if not {d.name, d.manifest.source.get("release", d.name)} & known]
+    return {
+        "compared_with": [{"name": m.name, "split": m.split, "n": m.n, "sha256": m.sha256} for m in held.splits],
+        "without_own_evaluation_split": alone, "dropped": dict(sorted(found.kinds.items())),
+        "allowed": dict(sorted(found.allowed.items())), "allow_shared_scenes": settings.allow_shared_scenes,
+    }  # fmt: skip

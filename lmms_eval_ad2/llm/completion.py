@@ -1,0 +1,96 @@
+"""What an endpoint sent, read as the untrusted bytes that they are: a chat completion, or an error's code and message.
+
+Every field may be of any type, nested too deep, too great a number, or text that no file can hold.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+LONGEST_BODY = 8 * 2**20  # bytes; the longest answer of any model is far below
+DETAIL = 300
+_MOST_TOKENS = 10**9  # of one reply; a greater count is a fault of the endpoint
+_UNREADABLE = (ValueError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A completion. Token counts are None where the endpoint does not report them. cached: nobody was asked for it."""
+
+    text: str
+    finish_reason: str | None = None
+    model: str | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached: bool = field(default=False, compare=False)
+
+
+class NoCompletion(Exception):
+    """A body without a completion. `reason` is a short stable code."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason, self.detail = reason, detail
+
+
+def read_completion(raw: bytes) -> Reply:
+    """The Reply in a body with status 200; NoCompletion where it holds none."""
+    try:
+        data = json.loads(raw)
+        choice = data["choices"][0]
+        message = choice["message"]
+        content = message.get("content")
+    except (*_UNREADABLE, KeyError, IndexError, TypeError, AttributeError) as exc:
+        start = raw[:DETAIL].decode("utf-8", "replace").strip()
+        raise NoCompletion("invalid_reply", f"not a chat completion: {start!r}") from exc
+    finish, model = _word(choice.get("finish_reason")), _word(data.get("model"))
+    if message.get("refusal"):
+        return Reply(_whole(str(message["refusal"])), "content_filter", model, *_tokens(data))
+    if isinstance(content, list):  # content parts
+        content = "".join(str(p.get("text") or "") for p in content if isinstance(p, dict))
+    if content is not None and not isinstance(content, str):
+        raise NoCompletion("invalid_reply", f"content is {type(content).__name__}, not text")
+    if not (content or "").strip() and finish not in ("length", "content_filter"):
+        raise NoCompletion("empty_reply", f"finish_reason {finish!r}")
+    return Reply(_whole(content or ""), finish, model, *_tokens(data))
+
+
+def read_error(raw: bytes) -> tuple[str, str]:
+    """Code and message of an error body, whatever its shape; HTML pages come out as their beginning."""
+    text = raw.decode("utf-8", "replace")
+    try:
+        data = json.loads(text)
+    except _UNREADABLE:
+        return "", text.strip()[:DETAIL] or "(no body)"
+    error = data.get("error", data) if isinstance(data, dict) else data
+    if isinstance(error, dict):
+        return str(error.get("code") or ""), str(error.get("message") or error.get("detail") or text)
+    return "", str(error)
+
+
+def printable(text: str) -> str:
+    """`text` on one line, without what steers a terminal or cannot be written."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+
+
+def _whole(text: str) -> str:
+    """Half a surrogate pair, which JSON can spell and UTF-8 cannot, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _word(value: Any) -> str | None:
+    return _whole(value[:DETAIL]) if isinstance(value, str) else None
+
+
+def _tokens(data: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    usage = data.get("usage")
+    if not isinstance(usage, dict):
+        return None, None
+    return _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None

@@ -1,0 +1,210 @@
+"""Requests to one endpoint as they come up: the cache first, equal ones once, a bounded number in flight.
+
+`batch.ask` is for many requests that are known beforehand, `Session.ask` for those of which one follows from another's
+reply. An endpoint that has stopped answering is noticed: once as many requests in a row as are in flight have failed,
+the rest is given up at once instead of after hours of time-outs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Any, TypeVar
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.cache import Cache
+from lmms_eval_ad2.llm.client import Client, Endpoint, Failure, Reply
+
+T = TypeVar("T")
+Payload = Mapping[str, Any]
+Accept = Callable[[Reply], bool]
+
+_MIN_STREAK = 16  # failures in a row before an endpoint counts as down, whatever the concurrency
+_REFUSED_FIRST = 8  # so many refusals and no success yet: the request is wrong, not the items
+_REFUSED_STREAK = 64  # so many with no success between them: the endpoint has changed, not the items
+
+# Servers differ in how JSON may be asked for (spec.py).
+_HINT = ". If it does not know `response_format`, write structured=json_object or structured=none beside the model"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the requests have cost so far."""
+
+    requests: int = 0
+    retries: int = 0
+    cached: int = 0
+    failed: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    unreported: int = 0  # replies whose endpoint named no token counts
+
+    def count(self, outcome: Reply | Failure) -> None:
+        """Book one reply or failure of the endpoint."""
+        if isinstance(outcome, Failure):
+            self.failed += 1
+            return
+        self.prompt_tokens += outcome.prompt_tokens or 0
+        self.completion_tokens += outcome.completion_tokens or 0
+        self.unreported += outcome.prompt_tokens is None
+
+
+class Session:
+    """`async with Session(endpoint, cache) as session: await session.ask(payload, key=...)`; `down` once it has gone.
+
+    Entering raises Ad2Error where nobody listens at the address.
+    """
+
+    def __init__(self, endpoint: Endpoint, cache: Cache | None = None, tally: Tally | None = None) -> None:
+        self.endpoint, self.cache = endpoint, cache
+        self.tally = tally if tally is not None else Tally()
+        self.down: Failure | None = None
+        self._client = Client(endpoint)
+        # The file has a thread of its own: a write that waits for the disk must not hold up all other replies.
+        self._disk = ThreadPoolExecutor(1, "ad2-replies")
+        self._slots = asyncio.Semaphore(endpoint.concurrency)
+        self._asked: dict[str, asyncio.Future[Reply | Failure]] = {}
+        self._succeeded = False
+        self._streak = self._refused = 0  # since the last success
+        self._booked = (0, 0)
+
+    async def __aenter__(self) -> Session:
+        await self._client.__aenter__()
+        try:
+            await self._client.reach()
+        except BaseException:
+            await self._client.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._book()
+        self._disk.shutdown(wait=True)
+        await self._client.__aexit__(kind, exc, trace)
+
+    async def ask(
+        self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
+    ) -> Reply | Failure:
+        """The reply to `payload`, from the cache where it has one that `accept` takes.
+
+        key: `cache.key_of` of everything that can change the reply. A payload that is dear to build (images) may be
+        given as a function, called only when the request is sent. A reply that `accept` refuses is given back all the
+        same, and not cached. Raises Ad2Error where no request can succeed.
+        """
+        if (waiting := self._asked.get(key)) is not None:
+            self.tally.cached += 1
+            return _shared(await asyncio.shield(waiting))
+        waiting = asyncio.ensure_future(self._find(payload, key, accept))
+        self._asked[key] = waiting
+        try:
+            return await waiting
+        finally:
+            self._asked.pop(key, None)
+
+    async def _find(self, payload: Payload | Callable[[], Payload], key: str, accept: Accept) -> Reply | Failure:
+        """The cache's reply, or the endpoint's."""
+        if self.cache is not None:
+            found = (await self._on_disk(self.cache.get_many, [key])).get(key)
+            if found is not None and accept(found):
+                self.tally.cached += 1
+                return found
+        return await self.fetch(payload, key=key, accept=accept)
+
+    async def fetch(
+        self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
+    ) -> Reply | Failure:
+        """The endpoint's own reply, waited for until one of its places is free; kept where `accept` takes it."""
+        async with self._slots:
+            if self.down is None:
+                body = payload() if callable(payload) else payload
+                outcome = await self._client.complete(body)
+            else:
+                body, outcome = {}, self.down
+        if isinstance(outcome, Reply) and self.cache is not None and accept(outcome):
+            await self._on_disk(self.cache.put, key, outcome)
+        self.tally.count(outcome)
+        self._book()
+        self._watch(outcome, _HINT if "response_format" in body else "")
+        if isinstance(outcome, Failure) and not self._succeeded:
+            return replace(outcome, refused=False)  # that says nothing of the item yet: any would be refused
+        return outcome
+
+    async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
+        """Shielded: a reply that has come is kept, also where another one's fault ends the run meanwhile."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._disk, work, *arguments))
+
+    def _book(self) -> None:
+        """Requests and retries since the last time."""
+        now = (self._client.requests, self._client.retries)
+        self.tally.requests += now[0] - self._booked[0]
+        self.tally.retries += now[1] - self._booked[1]
+        self._booked = now
+
+    def _watch(self, outcome: Reply | Failure, hint: str) -> None:
+        """Notice an endpoint that refuses everything (Ad2Error) or has gone (the rest fails at once)."""
+        if isinstance(outcome, Reply):
+            self._succeeded, self._streak, self._refused = True, 0, 0
+        elif outcome.refused:
+            self._refused += 1
+            if not self._succeeded and self._refused >= _REFUSED_FIRST:
+                raise Ad2Error(
+                    f"{self.endpoint.base_url} refused each of the first {self._refused} requests: {outcome.detail}"
+                    f"{hint}"
+                )
+            if self._refused >= max(_REFUSED_STREAK, self.endpoint.concurrency):
+                self._gone(f"after {self._refused} refusals in a row: {outcome.detail}")
+        else:
+            self._streak += 1
+            if self._streak >= max(_MIN_STREAK, self.endpoint.concurrency):
+                self._gone(f"after {self._streak} failures in a row: {outcome.reason}")
+
+    def _gone(self, detail: str) -> None:
+        self.down = self.down or Failure("endpoint_down", detail)
+
+
+def _shared(outcome: Reply | Failure) -> Reply | Failure:
+    """The same for one who did not pay for it."""
+    return outcome if isinstance(outcome, Failure) else replace(outcome, cached=True)
+
+
+async def together(workers: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """All workers side by side to their end; the first exception stops the others and is raised."""
+    tasks = [asyncio.create_task(worker) for worker in workers]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run `main()` to its end, in a thread of its own where this one already runs an event loop (a notebook)."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(main())
+    else:
+        _run_aside(main)
+
+
+def _run_aside(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    failure: list[BaseException] = []
+
+    def target() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as exc:  # carried over to the caller's thread
+            failure.append(exc)
+
+    thread = threading.Thread(target=target, name="ad2-session")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]

@@ -1,0 +1,155 @@
+"""From what a user wrote to a language model: a short line, a YAML file or a mapping.
+
+    openai:model=gpt-4o-2024-11-20,base_url=http://host/v1,concurrency=64
+    endpoint:MODEL@http://host:port/v1,concurrency=64      the closed loop's spelling of the same
+    path/to/model.yaml        the same keys, with `backend: openai`
+
+Besides the keys of settings.py: `structured` = json_schema | json_object | none, how a reply in JSON is asked for
+(servers differ in what they know; a reply is checked all the same), and price_prompt, price_completion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import yaml
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.names import check_keys, one_of
+from lmms_eval_ad2.llm.settings import ENDPOINT_KEYS, PRICE_KEYS, Price, Sampling, Settings, endpoint, price, sampling
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.llm.client import Endpoint
+
+Structured = Literal["json_schema", "json_object", "none"]
+STRUCTURED: tuple[Structured, ...] = ("json_schema", "json_object", "none")
+_BACKENDS = ("openai", "endpoint")
+_TEXTS = ("model", "name", "base_url")  # a model may be called 4 or on
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A language model behind an endpoint. `label` names it in tables and files."""
+
+    endpoint: Endpoint
+    sampling: Sampling
+    price: Price | None = None
+    structured: Structured = "json_schema"
+
+    @property
+    def label(self) -> str:
+        return f"openai:{self.sampling.model}"
+
+    def payload(
+        self, messages: Sequence[Mapping[str, Any]], schema: tuple[str, Mapping[str, Any]] | None = None
+    ) -> dict[str, Any]:
+        """The JSON body of a request; `schema` is the name and the JSON schema of the reply that is asked for."""
+        body = self.sampling.payload(messages)
+        if schema is None or self.structured == "none":
+            return body
+        if self.structured == "json_object":
+            return body | {"response_format": {"type": "json_object"}}
+        wanted = {"name": schema[0], "strict": True, "schema": dict(schema[1])}
+        return body | {"response_format": {"type": "json_schema", "json_schema": wanted}}
+
+    def describe(self) -> dict[str, Any]:
+        """What can change a reply, JSON-able. The address is left out: a server may move to another port."""
+        asked = self.sampling
+        return {
+            "model": asked.model, "temperature": asked.temperature, "seed": asked.seed, "max_tokens": asked.max_tokens,
+            "extra": dict(asked.extra), "structured": self.structured,
+        }  # fmt: skip
+
+
+def read_model(
+    spec: str | Path | Mapping[str, Any],
+    *,
+    owner: str = "--llm",
+    max_tokens: int = 1024,
+    seed: int = 0,
+    also: Sequence[str] = (),
+) -> Model:
+    """The model that `spec` names. `owner` is whose setting it is in messages; `max_tokens`, `seed`: defaults.
+    `also`: what the caller takes besides models, for the message about a misspelling.
+
+    Raises Ad2Error for an unknown spelling, key or value, a missing model name, a missing API key.
+    """
+    values = _values(spec, owner, also)
+    if "api_key" in values:
+        raise Ad2Error(f"{owner}: no key belongs here; set OPENAI_API_KEY, or name another variable with api_key_env")
+    check_keys(values, (*ENDPOINT_KEYS, *PRICE_KEYS, "structured"), owner)
+    settings = Settings(values, owner)
+    if not settings.text("model"):
+        raise Ad2Error(f"{owner}: which model? e.g. openai:model=NAME,base_url=http://host:port/v1")
+    structured = one_of(values.get("structured", "json_schema"), STRUCTURED, f"value of {owner} structured")
+    return Model(endpoint(settings), sampling(settings, max_tokens=max_tokens, seed=seed), price(settings), structured)
+
+
+def _values(spec: str | Path | Mapping[str, Any], owner: str, also: Sequence[str]) -> dict[str, Any]:
+    if isinstance(spec, Mapping):
+        return _without_backend(spec, owner)
+    text = str(spec).strip()
+    name, colon, rest = text.partition(":")
+    if colon and name == "openai":
+        return pairs(rest, owner, first="model")
+    if colon and name == "endpoint":
+        return pairs(_spelled_out(rest), owner, first="model")
+    path = Path(text).expanduser()
+    if path.suffix in (".yaml", ".yml") or path.is_file():
+        return _without_backend(yaml_mapping(path, f"the file of {owner}", "the key 'backend' (openai)"), str(path))
+    one_of(name, (*also, *_BACKENDS), f"{owner} (and no YAML file)")
+    raise Ad2Error(f"{owner}: which model? e.g. openai:model=NAME,base_url=http://host:port/v1")
+
+
+def _without_backend(data: Mapping[str, Any], where: str) -> dict[str, Any]:
+    one_of(data.get("backend", "openai"), _BACKENDS, f"backend of {where}")
+    return {str(k): v for k, v in data.items() if k != "backend"}
+
+
+def _spelled_out(text: str) -> str:
+    """MODEL@URL,key=value or URL,model=MODEL,key=value with its keys."""
+    first, comma, rest = text.partition(",")
+    if first.startswith(("http://", "https://")):
+        return f"base_url={first}{comma}{rest}"
+    model, at, address = first.partition("@")
+    if not at or "=" in model:
+        return text
+    return f"model={model},base_url={address}{comma}{rest}"
+
+
+def pairs(text: str, owner: str, *, first: str = "") -> dict[str, Any]:
+    """`a=1,b=x` -> {"a": 1, "b": "x"}; what comes first may stand without its key where `first` names one."""
+    found: dict[str, Any] = {}
+    for part in text.split(",") if text.strip() else ():
+        key, equals, value = (s.strip() for s in part.partition("="))
+        if not equals:
+            if not first or found:
+                raise Ad2Error(f"{owner}: expected KEY=VALUE, found '{part}'")
+            key, value = first, part.strip()
+        found[key] = _value(key, value)
+    return found
+
+
+def _value(key: str, text: str) -> Any:
+    if key in _TEXTS:
+        return text
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+def yaml_mapping(path: Path, what: str, keys: str) -> dict[str, Any]:
+    """The mapping in a YAML file. `what` the file is and which `keys` it should have stand in messages."""
+    try:
+        data = yaml.safe_load(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Ad2Error(f"cannot read {what} {path}: {exc}") from exc
+    except yaml.YAMLError as exc:
+        raise Ad2Error(f"{path} is not YAML: {exc}") from exc
+    if not isinstance(data, dict):
+        raise Ad2Error(f"{path}: expected a mapping with {keys}")
+    return data

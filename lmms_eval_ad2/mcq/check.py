@@ -1,0 +1,242 @@
+"""Is a set of multiple-choice questions fit to measure with? Assembled here, measured in biases, text_only and rating.
+
+`check` gives one JSON-able report, schema "ad2-mcq-check/1":
+
+    {"schema", "data": {"name", "split", "sha256", "n", "invalid", "invalid_rows", "not_multiple_choice"},
+     "duplicates": {"questions": [{"ids", "answers_differ"}], "options": [{"id", "letters"}]},
+     "faults": {"n", "by_code", "by_kind", "rows": [{"id", "letter", "kind", "code", "text"}]},
+     "balance", "position", "length": {"all", "by_task"}, "prior": {"text", "words"},
+     "stored_correctness": {"all", "by_task"}, "text_only": null | {...}, "correctness": null | {...},
+     "warnings": ["..."], "found": 3}
+
+found: rows that must be mended (invalid, duplicate, faulty); warnings: biases past the stated thresholds.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.library import open_dataset
+from lmms_eval_ad2.library.store import splits_of
+from lmms_eval_ad2.mcq import biases
+from lmms_eval_ad2.mcq.base import Question
+from lmms_eval_ad2.mcq.chance import ALPHA
+from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal, ordered, same
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.releases import find_release
+from lmms_eval_ad2.releases.base import BadRow, Item
+
+SCHEMA = "ad2-mcq-check/1"
+RATIO = 1.25  # a right option longer or shorter than the wrong ones by this factor is worth a look
+SHOWN = 200  # rows of one list in the report; all are counted
+
+
+@dataclass(slots=True)
+class Questions:
+    """What was read. Image paths are relative to `image_root`; `other` counts records without options."""
+
+    name: str
+    split: str
+    image_root: Path
+    sha256: str = ""
+    records: list[Record] = field(default_factory=list)
+    invalid: list[str] = field(default_factory=list)
+    other: int = 0
+
+    def take(self, items: Iterable[Item]) -> None:
+        """Keep the multiple-choice records, and why rows could not be read."""
+        ids: set[str] = set()
+        for item in items:
+            if isinstance(item, BadRow):
+                self.invalid.append(str(item.error))
+            elif isinstance(item, Record) and item.id in ids:
+                self.invalid.append(f"{self.name}: id {item.id!r} stands there more than once")
+            elif isinstance(item, Record) and len(item.options) > 1 and item.letter in {o.letter for o in item.options}:
+                self.records.append(item)
+                ids.add(item.id)
+            else:
+                self.other += 1
+
+
+def read(source: str, *, split: str | None = None, images: Path | None = None) -> Questions:
+    """The questions of a file in the schema of autodrive_qa, or of an imported dataset.
+
+    Raises Ad2Error where there is neither, or nothing to check in it.
+    """
+    path = Path(source)
+    if path.is_file():
+        opened = find_release("autodrive_qa").open(path, split=split, images=images, options={})
+        found = Questions(path.name, opened.split, opened.image_root)
+        found.take(opened.records())
+    else:
+        found = _imported(source, split, images)
+    if not found.records and not found.invalid:
+        raise Ad2Error(f"{source}: no multiple-choice question in it ({found.other} records of other forms)")
+    return found
+
+
+def _imported(name: str, split: str | None, images: Path | None) -> Questions:
+    if "/" in name or Path(name).suffix:
+        raise Ad2Error(f"no such file: {name}")
+    splits = splits_of(name)
+    if split is None and len(splits) > 1:
+        raise Ad2Error(f"{name} has several splits: name one with --split ({', '.join(splits)})")
+    dataset = open_dataset(name, split or (splits[0] if splits else "test"))
+    found = Questions(name, dataset.split, images or dataset.image_root, dataset.sha256)
+    found.take(dataset.records())
+    return found
+
+
+def check(questions: Questions, *, seed: int = 0, progress: bool = True) -> dict[str, Any]:
+    """All that needs no model. `add` puts what models said into the report, and the warnings."""
+    records = questions.records
+    asked_twice, alike = duplicate_questions(records), duplicate_options(records)
+    faults = find_faults(questions, progress=progress)
+    return {
+        "schema": SCHEMA,
+        "data": {
+            "name": questions.name, "split": questions.split, "sha256": questions.sha256, "n": len(records),
+            "invalid": len(questions.invalid), "invalid_rows": questions.invalid[:SHOWN],
+            "not_multiple_choice": questions.other,
+        },
+        "duplicates": {"questions": asked_twice, "options": alike}, "faults": faults,
+        "balance": biases.balance(records), "position": biases.position(records),
+        "length": {"all": biases.length(records, seed), "by_task": {
+            task: biases.length(part, seed) for task, part in by_task(records).items()
+        }},
+        "prior": {
+            "text": biases.prior(records, biases.whole_text, seed),
+            "words": biases.prior(records, biases.single_words, seed),
+        },
+        "stored_correctness": _stored(records),
+        "text_only": None, "correctness": None,
+        "found": len(questions.invalid) + sum(len(one["ids"]) - 1 for one in asked_twice) + len(alike) + faults["n"],
+    }  # fmt: skip
+
+
+def by_task(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """The records of each task, in the order in which tasks appear."""
+    found: dict[str, list[Record]] = defaultdict(list)
+    for record in records:
+        found[record.task].append(record)
+    return dict(found)
+
+
+def as_question(record: Record, image_root: Path) -> Question:
+    """The open question that a multiple-choice record was made of, with its other reference where it has one."""
+    written = record.answer.get("en")
+    meta = {**record.meta, "references": [written]} if written else dict(record.meta)
+    source = str(record.meta.get("source", record.benchmark))
+    return Question(
+        record.id, replace(record, meta=meta), source, record.task, record.subtask, _right(record), image_root
+    )  # fmt: skip
+
+
+def duplicate_questions(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Questions that are asked again about the same images (and mark), and whether their right options differ."""
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[normal(record.question.get("en")), record.images, record.mark.coords].append(record)
+    return [
+        {"ids": [r.id for r in part], "answers_differ": len({normal(_right(r)) for r in part}) > 1}
+        for part in groups.values()
+        if len(part) > 1
+    ]
+
+
+def _right(record: Record) -> str:
+    return biases.texts_of(record)[biases.right_place(record)]
+
+
+def duplicate_options(records: Iterable[Record]) -> list[dict[str, Any]]:
+    """Wrong options that say the same as another wrong one of their question."""
+    found = []
+    for record in records:
+        in_order = ordered(as_question(record, Path()))
+        wrong = [option for option in record.options if option.letter != record.letter]
+        found += [
+            {"id": record.id, "letters": [first.letter, second.letter]}
+            for at, first in enumerate(wrong)
+            for second in wrong[at + 1 :]
+            if same(first.text.get("en"), second.text.get("en"), in_order)
+        ]
+    return found
+
+
+def find_faults(questions: Questions, *, progress: bool = True) -> dict[str, Any]:
+    """Wrong options that the gate of `ad2 mcq build` refuses (mcq/faults.py)."""
+    rows, codes, kinds = [], Counter[str](), Counter[str]()
+    for record in tqdm(questions.records, desc="options", unit="question", disable=None if progress else True):
+        question = as_question(record, questions.image_root)
+        for option in record.options:
+            text = option.text.get("en")
+            code = fault(text, question) if option.letter != record.letter else None
+            if code:
+                codes[code] += 1
+                kinds[option.kind] += 1
+                rows.append({"id": record.id, "letter": option.letter, "kind": option.kind, "code": code, "text": text})
+    return {
+        "n": len(rows), "by_code": dict(codes.most_common()), "by_kind": dict(kinds.most_common()),
+        "meaning": {code: FAULTS[code] for code in codes}, "rows": rows[:SHOWN],
+    }  # fmt: skip
+
+
+def _stored(records: Sequence[Record]) -> dict[str, Any]:
+    """The evaluator's marks that the build kept, where it had one."""
+    marks = {task: [m for r in part for m in _mark(r)] for task, part in by_task(records).items()}
+    return {
+        "all": spread([mark for part in marks.values() for mark in part]),
+        "by_task": {task: spread(part) for task, part in marks.items()},
+    }
+
+
+def _mark(record: Record) -> list[int]:
+    value = record.meta.get("correctness")
+    return [value] if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 5 else []
+
+
+def spread(marks: Sequence[int]) -> dict[str, Any]:
+    """Mean and distribution of marks from 1 to 5."""
+    counts = Counter(marks)
+    return {
+        "n": len(marks), "mean": round(sum(marks) / len(marks), 4) if marks else None,
+        "counts": {str(mark): counts[mark] for mark in range(1, 6)},
+    }  # fmt: skip
+
+
+def warnings(report: dict[str, Any]) -> list[str]:
+    """Biases past the thresholds, one sentence each."""
+    found = []
+    length, position = report["length"]["all"], report["position"]
+    for name, what in (("choose_longest", "longest"), ("choose_shortest", "shortest")):
+        guess = length.get(name)
+        if guess and guess["above_chance"]:
+            found.append(f"the right option is the {what} too often: choosing it scores {against(guess)}")
+    if length["n"] and not 1 / RATIO <= length["ratio"] <= RATIO:
+        found.append(f"the right option is {length['ratio']:.2f} times as long as the wrong ones (threshold {RATIO})")
+    if position.get("p_value") is not None and position["p_value"] < ALPHA:
+        found.append(f"the right letter is not evenly spread: {position['counts']} (p {position['p_value']:.2g})")
+    for name, what in (("text", "whole texts"), ("words", "words")):
+        guess = report["prior"][name]
+        if guess and guess["above_chance"]:
+            found.append(f"options give themselves away by their {what} alone: {against(guess)}")
+    asked = report["text_only"]
+    if asked and asked["all"] and asked["all"]["above_chance"]:
+        found.append(f"answerable without the image by {asked['model']}: {against(asked['all'])}")
+    return found
+
+
+def against(guess: dict[str, Any]) -> str:
+    """ "41.0 % (95 % 38.2 to 43.9, chance 25.0 %, p 1e-05)"."""
+    low, high = (100 * edge for edge in guess["ci"])
+    return (
+        f"{100 * guess['accuracy']:.1f} % (95 % {low:.1f} to {high:.1f}, chance {100 * guess['chance']:.1f} %, "
+        f"p {guess['p_value']:.2g})"
+    )

@@ -1,0 +1,217 @@
+"""A model's reply -> checked values, or a Fault that says what is wrong with it. Nothing is guessed or repaired here.
+
+A reply is untrusted: its JSON object is parsed with bounds, its shape is checked by strict models, and its numbers
+against what was shown. Texts that passed may still be poor distractors: that is for `faults` and the evaluator.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lmms_eval_ad2.llm.client import Reply
+from lmms_eval_ad2.llm.shield import neutralise
+
+REFUSED = "refused"  # a filter's or the model's own refusal: asking again does not help
+LONGEST_REPLY = 60_000  # characters
+LONGEST_OPTION, LONGEST_REASON = 1_000, 2_000
+_MOST = 64  # entries of a list, and objects looked at in one reply
+_SHOWN = 160  # characters of a fault's detail
+
+_THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
+_WORDS = re.compile(r"\w+")
+
+OptionText = Annotated[str, Field(min_length=1, max_length=LONGEST_OPTION)]
+ReasonText = Annotated[str, Field(max_length=LONGEST_REASON)]
+Number = Annotated[int, Field(ge=1, le=_MOST)]
+
+
+class Fault(Exception):
+    """A reply that cannot be used. `code` is short and stable; `message` is what the model is told."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code, self.message = code, message
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+
+class Proposal(_Part):
+    option: OptionText
+    reason: ReasonText
+
+
+class Numbered(_Part):
+    number: Number
+    option: OptionText
+    reason: ReasonText
+
+
+class Review(_Part):
+    number: Number
+    verdict: Literal["keep", "revise"]
+    comment: ReasonText
+
+
+class Problem(_Part):
+    number: Number
+    comment: ReasonText
+
+
+class Proposals(_Part):
+    distractors: Annotated[list[Proposal], Field(min_length=1, max_length=_MOST)]
+
+
+class Rewritten(_Part):
+    distractors: Annotated[list[Numbered], Field(min_length=1, max_length=_MOST)]
+
+
+class Reviews(_Part):
+    reviews: Annotated[list[Review], Field(min_length=1, max_length=_MOST)]
+
+
+class Picks(_Part):
+    picks: Annotated[list[Numbered], Field(min_length=1, max_length=_MOST)]
+
+
+class Evaluation(_Part):
+    score: Annotated[int, Field(ge=1, le=5)]
+    problems: Annotated[list[Problem], Field(max_length=_MOST)]
+
+
+M = TypeVar("M", bound=BaseModel)
+# Why an option's text may not stand at all, or None: what `proposals` and `rewritten` ask of each option.
+Wrong = Callable[[str], str | None]
+
+
+def proposals(reply: Reply, n: int, wrong: Wrong) -> list[Proposal]:
+    """Exactly n proposals with options that are not `wrong`."""
+    found = _read(reply, Proposals).distractors
+    if len(found) != n:
+        raise Fault("wrong_count", f"it has {len(found)} distractors; exactly {n} are needed")
+    _check_options([(i, p.option) for i, p in enumerate(found, 1)], wrong)
+    return found
+
+
+def reviews(reply: Reply, n: int) -> dict[int, Review]:
+    """One review for each number from 1 to n."""
+    found = _read(reply, Reviews).reviews
+    _check_numbers([r.number for r in found], range(1, n + 1))
+    return {r.number: r for r in found}
+
+
+def rewritten(reply: Reply, numbers: Sequence[int], wrong: Wrong) -> dict[int, Numbered]:
+    """One option for each of `numbers`, not `wrong`."""
+    found = _read(reply, Rewritten).distractors
+    _check_numbers([r.number for r in found], numbers)
+    _check_options([(r.number, r.option) for r in found], wrong)
+    return {r.number: r for r in found}
+
+
+def picks(reply: Reply, pool: Sequence[str], n: int) -> list[Numbered]:
+    """Exactly n different picks out of `pool` (numbers from 1), each with the text that stands there."""
+    found = _read(reply, Picks).picks
+    if len(found) != n:
+        raise Fault("wrong_count", f"it has {len(found)} picks; exactly {n} are needed")
+    if len({p.number for p in found}) < n:
+        raise Fault("repeated_pick", "it picks the same candidate more than once")
+    for pick in found:
+        if pick.number > len(pool):
+            raise Fault("unknown_number", f"there is no candidate {pick.number}; there are {len(pool)}")
+        if not _same_words(pick.option, pool[pick.number - 1]):
+            raise Fault("not_in_pool", f"the text given for candidate {pick.number} is not that candidate's text")
+    return found
+
+
+def evaluation(reply: Reply, n: int) -> Evaluation:
+    """A score of 1 to 5, and problems that name distractors from 1 to n, each at most once."""
+    found = _read(reply, Evaluation)
+    numbers = [p.number for p in found.problems]
+    if any(number > n for number in numbers):
+        raise Fault("unknown_number", f"there is no distractor {max(numbers)}; there are {n}")
+    if len(set(numbers)) < len(numbers):
+        raise Fault("wrong_numbers", "it names a distractor more than once")
+    return found
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The last JSON object in `text`, whatever stands around it. Raises Fault where there is none.
+
+    Bounded: by the length of the text, the number of places tried, and the parser's own limit on nesting.
+    """
+    if len(text) > LONGEST_REPLY:
+        raise Fault("too_long", f"it has more than {LONGEST_REPLY} characters")
+    text = _THOUGHT.sub("", text)
+    decoder, start, last = json.JSONDecoder(), text.find("{"), None
+    for _ in range(_MOST):
+        if start < 0:
+            break
+        try:
+            value, end = decoder.raw_decode(text, start)
+            last = value
+        except (ValueError, RecursionError):
+            end = start + 1
+        start = text.find("{", end)
+    if not isinstance(last, dict):
+        raise Fault("not_json", "there is no complete JSON object in it")
+    return last
+
+
+@functools.cache
+def schema_of(model: type[BaseModel]) -> dict[str, Any]:
+    """The JSON schema of a reply as servers with strict schemas take it: all keys required, none besides, no bounds.
+
+    Bounds are left to the check afterwards, because servers differ in which of them they know.
+    """
+    schema = model.model_json_schema()
+    return _strict(schema, schema.get("$defs", {}))
+
+
+def _strict(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    if "$ref" in node:
+        return _strict(definitions[node["$ref"].rsplit("/", 1)[-1]], definitions)
+    kept = {key: node[key] for key in ("type", "enum") if key in node}
+    if "items" in node:
+        kept["items"] = _strict(node["items"], definitions)
+    if "properties" in node:
+        kept["properties"] = {name: _strict(part, definitions) for name, part in node["properties"].items()}
+        kept |= {"required": list(kept["properties"]), "additionalProperties": False}
+    return kept
+
+
+def _read(reply: Reply, model: type[M]) -> M:
+    if reply.finish_reason == "length":
+        raise Fault("truncated", "it was cut off before its end; be briefer")
+    if reply.finish_reason == "content_filter":
+        raise Fault(REFUSED, "it is a refusal")
+    data = json_object(reply.text)
+    try:
+        return model.model_validate(data)
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise Fault("wrong_shape", neutralise(f"at '{place}': {first['msg']}"[:_SHOWN])) from exc
+
+
+def _check_numbers(found: Sequence[int], wanted: Sequence[int]) -> None:
+    if sorted(found) != sorted(wanted):
+        names = ", ".join(map(str, wanted))
+        raise Fault("wrong_numbers", f"it needs exactly one entry for each of the numbers {names}")
+
+
+def _check_options(options: Sequence[tuple[int, str]], wrong: Wrong) -> None:
+    for number, option in options:
+        if (why := wrong(option)) is not None:
+            raise Fault(why, f"option {number} cannot stand ({why})")
+
+
+def _same_words(left: str, right: str) -> bool:
+    """The same words in the same order; how a text was copied through fences and quotes does not matter."""
+    return _WORDS.findall(neutralise(left).casefold()) == _WORDS.findall(neutralise(right).casefold())

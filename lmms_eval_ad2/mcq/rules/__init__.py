@@ -1,0 +1,1 @@
+"""Distractors without a language model: made from the data themselves, the same in every run."""

@@ -1,0 +1,100 @@
+"""RulesMaker: distractors of the five categories without a model, from the data alone, the same in every run."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.mcq.base import KINDS, SELECTED, Distractor, Made, Outcome, Question, Rejected
+from lmms_eval_ad2.mcq.faults import fault, ordered
+from lmms_eval_ad2.mcq.rules.choose import choose
+from lmms_eval_ad2.mcq.rules.facts import Facts, facts_of
+from lmms_eval_ad2.mcq.rules.naive import unrelated
+from lmms_eval_ad2.mcq.rules.registry import candidates
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.releases.autodrive_qa import NAIVE
+
+LONGEST = 4_000  # characters of a question or answer; DriveLM's longest answers have about 2,000
+STOPPED = 40  # candidates of a question that the gates may stop before the rest are left unseen: hostile text only
+FRAMES = 256  # whose facts are kept
+VERSION = 2  # raise it whenever a rule gives other options: a folder made by another version is not continued
+
+
+class RulesMaker:
+    """kind: "all", "naive" or one error category. n: proposals kept of each category. Raises Ad2Error for others."""
+
+    label = "rules"
+
+    def __init__(self, kind: str = "all", n: int = 6, seed: int = 0) -> None:
+        if kind not in KINDS:
+            raise Ad2Error(f"distractors '{kind}' are unknown: expected one of {', '.join(KINDS)}")
+        if n < SELECTED:
+            raise Ad2Error(f"n is {n}: at least {SELECTED} proposals of each category are needed")
+        self.kind, self.n, self.seed = kind, n, seed
+        self._frames: dict[int, tuple[tuple[Record, ...], Facts]] = {}
+
+    def describe(self) -> dict[str, Any]:
+        return {"maker": self.label, "version": VERSION, "kind": self.kind, "n": self.n, "seed": self.seed}
+
+    def account(self) -> dict[str, Any]:
+        """Rules cost nothing."""
+        return {"requests": 0}
+
+    def make(self, questions: Iterable[Question], done: Callable[[Outcome], None]) -> None:
+        for question in questions:
+            done(self.one(question))
+
+    def one(self, question: Question) -> Outcome:
+        """The outcome of one question: Made, or Rejected with "no_rule", "too_few_distractors" or "too_long"."""
+        if len(question.text) > LONGEST or len(question.answer) > LONGEST:
+            return Rejected(question, "too_long", f"question or answer has more than {LONGEST} characters")
+        facts = self._facts(question)
+        if self.kind == NAIVE:
+            rule, offered = NAIVE, unrelated(question.answer, facts)
+        else:
+            rule, offered = candidates(question, facts)
+        if not rule:
+            return Rejected(question, "no_rule", f"no rule knows this kind of question: {question.text[:80]}")
+        pool, notes = self._passed(offered, question)
+        rng = random.Random(f"{self.seed}:{self.kind}:{question.id}")
+        chosen = choose(pool, question.answer, rng, in_order=ordered(question), question=question.text)
+        if not chosen:
+            detail = f"{len({d.text for d in pool})} stand of those that the rule {rule} offers"
+            return Rejected(question, "too_few_distractors", detail, notes=notes)
+        return Made(question, chosen, pool=tuple(pool), notes=notes)
+
+    def _passed(self, offered: Iterable[Distractor], question: Question) -> tuple[list[Distractor], dict[str, int]]:
+        """Up to n of each category that no gate stops; how many were stopped, by code."""
+        pool: list[Distractor] = []
+        notes: Counter[str] = Counter()
+        verdicts: dict[str, str | None] = {}
+        counted: Counter[str] = Counter()
+        for one in offered:
+            if notes.total() >= STOPPED:
+                break
+            if self.kind not in ("all", one.category) or counted[one.category] >= self.n:
+                continue
+            if any(d.text == one.text and d.category == one.category for d in pool):
+                continue
+            if one.text not in verdicts:
+                verdicts[one.text] = fault(one.text, question)
+                if verdicts[one.text]:
+                    notes[str(verdicts[one.text])] += 1
+            if verdicts[one.text] is None:
+                pool.append(one)
+                counted[one.category] += 1
+        return pool, dict(notes)
+
+    def _facts(self, question: Question) -> Facts:
+        """The facts of the question's key frame; kept for the frames seen last, as a plan goes back and forth."""
+        scene = question.scene or (question.record,)
+        known = self._frames.get(id(scene))
+        if known is None or known[0] is not scene:
+            known = scene, facts_of(scene)
+            self._frames[id(scene)] = known  # holds the scene, so that its id is not given to another one
+            if len(self._frames) > FRAMES:
+                self._frames.pop(next(iter(self._frames)))
+        return known[1]

@@ -1,0 +1,57 @@
+"""Distractors without error modelling (Table 8): answers to quite other questions, easy to eliminate.
+
+They come from the frame's other questions, of another kind of answer, and from a fixed list; none of them answers
+the question, so none of them can be true as its answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from lmms_eval_ad2.mcq.base import Distractor
+from lmms_eval_ad2.mcq.rules.base import in_form
+from lmms_eval_ad2.mcq.rules.facts import Facts
+from lmms_eval_ad2.mcq.rules.numbers import count_of
+from lmms_eval_ad2.mcq.rules.yesno import VERDICT
+from lmms_eval_ad2.releases.autodrive_qa import NAIVE
+
+_STOCK = (
+    "A swimming pool", "Ten in the morning", "A flock of sheep", "Forty-two", "A wooden bridge", "In the kitchen",
+    "The radio is playing", "A paper boat on a lake", "The shop sells bread and cakes",
+    "An aeroplane is landing on the sea", "There are two penguins and one camel to the left of the piano",
+    "The farmer is painting a green door, and the cat sleeps",
+)  # fmt: skip
+# Kinds of answer: an option of another kind does not answer the question at all.
+_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
+    ("tags", re.compile(r"<[^<>]{3,80}>")),
+    ("looks", re.compile(r"\A(?:[\w-]+ ){0,3}(?:sedan|suv|truck|van|car|light|entry)\.?\Z", re.IGNORECASE)),
+    ("risk", re.compile(r"(?:low|high|medium)\.?\Z", re.IGNORECASE)),
+    ("list", re.compile(r"there (?:is|are)\b", re.IGNORECASE)),
+    ("none", re.compile(r"no(?:ne|thing)?\b", re.IGNORECASE)),
+)
+_FOREIGN = {  # shape -> shapes that do not answer such a question
+    "verdict": ("risk", "looks", "action"), "count": ("risk", "looks", "action"), "tags": ("risk", "looks"),
+    "looks": ("risk", "action"), "risk": ("looks", "action"), "list": ("risk", "action"), "none": ("risk", "looks"),
+    "action": ("risk", "looks"),
+}  # fmt: skip
+
+
+def shape(text: str) -> str:
+    """The kind of answer: verdict, count, tags, looks, risk, list, none or action."""
+    if VERDICT.match(text):
+        return "verdict"
+    if count_of(text) is not None:
+        return "count"
+    return next((name for name, pattern in _SHAPES if pattern.search(text)), "action")
+
+
+def unrelated(answer: str, facts: Facts) -> Iterator[Distractor]:
+    """Answers of another shape out of the frame, then the stock; texts near the answer in length first."""
+    mine = shape(answer)
+    others = (text for texts in facts.answers.values() for text in texts if text)
+    fitting = [text for text in dict.fromkeys(others) if shape(text) in _FOREIGN.get(mine, ())]
+    for text in sorted(fitting, key=lambda text: abs(len(text) - len(answer)))[:4]:
+        yield Distractor(in_form(text, answer), NAIVE, "An answer to another question of the scene.")
+    for text in sorted(_STOCK, key=lambda text: abs(len(text) - len(answer))):
+        yield Distractor(in_form(text, answer), NAIVE, "Unrelated to driving.")

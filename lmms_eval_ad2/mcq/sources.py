@@ -1,0 +1,118 @@
+"""Where open questions come from: a dataset of the data home, a release's file, or a file of Records.
+
+drivelm                        the dataset of that name in the data home (of its only split, or the one named)
+drivelm:train                  its split `train`
+drivelm=v1_1_train_nus.json    a release's own file, read as `ad2 data import drivelm` would
+lingoqa:train=action/train.parquet
+records=reviewed.jsonl         one Record a line, as `ad2 annotate` exports them
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.library import open_dataset
+from lmms_eval_ad2.library.parts import file_sha256
+from lmms_eval_ad2.library.store import splits_of
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.releases import Item, LeftOut, find_release
+
+RECORDS = "records"
+NAMES = ("drivelm", "nuscenes_qa", "lingoqa", RECORDS)
+LISTED = 20  # bad rows kept with their text; all are counted
+_SPEC = re.compile(r"(?P<name>[a-z_]+)(?::(?P<split>[A-Za-z0-9][\w.-]{0,63}))?(?:=(?P<path>.+))?", re.DOTALL)
+
+
+@dataclass(slots=True)
+class Source:
+    """An opened source. Image paths of its records are relative to `image_root`.
+
+    `sha256` is of the data: the dataset's own, or of the files that are read. `left_out` (by reason), `bad` and
+    `bad_rows` (the first LISTED, as text) tell of the latest pass of `records`.
+    """
+
+    name: str
+    spec: str
+    split: str
+    image_root: Path
+    sha256: str
+    read: Callable[[], Iterator[Item]]
+    skip_bad: bool = False
+    left_out: Counter[str] = field(default_factory=Counter)
+    bad: int = 0
+    bad_rows: list[str] = field(default_factory=list)
+
+    def records(self) -> Iterator[Record]:
+        """A new pass, always in the same order. A bad row raises its DataError, or is counted if `skip_bad`."""
+        self.left_out, self.bad, self.bad_rows = Counter(), 0, []
+        for item in self.read():
+            if isinstance(item, Record):
+                yield item
+            elif isinstance(item, LeftOut):
+                self.left_out[item.reason] += 1
+            else:
+                self._bad(item.error)
+
+    def _bad(self, error: DataError) -> None:
+        if not self.skip_bad:
+            raise error
+        self.bad += 1
+        if len(self.bad_rows) < LISTED:
+            self.bad_rows.append(str(error))
+
+    def facts(self) -> dict[str, Any]:
+        """What a card says of it; of a path the last part, so that a card tells nothing of its maker's machine."""
+        name, sign, path = self.spec.partition("=")
+        return {
+            "name": self.name, "spec": f"{name}{sign}{Path(path).name}", "split": self.split, "sha256": self.sha256,
+            "left_out": dict(sorted(self.left_out.items())), "bad": self.bad,
+        }  # fmt: skip
+
+
+def open_source(spec: str, *, split: str | None = None, images: Path | None = None, skip_bad: bool = False) -> Source:
+    """The source that `spec` names (forms: this module's docstring); `split` holds where the spec names none.
+
+    Raises Ad2Error for an unknown name and for data that are not there, with the command that brings them.
+    """
+    found = _SPEC.fullmatch(spec.strip())
+    if not found or found["name"] not in NAMES:
+        raise Ad2Error(f"no source '{spec}': use NAME, NAME:SPLIT or NAME=FILE with a name of {', '.join(NAMES)}")
+    name, split = found["name"], found["split"] or split
+    if found["path"]:
+        opened = find_release(name).open(Path(found["path"]).expanduser(), split=split, images=images, options={})
+        digest = _sha256(opened.files)
+        return Source(name, spec, opened.split, opened.image_root, digest, opened.records, skip_bad)
+    if name == RECORDS:
+        raise Ad2Error("source 'records' is a file: records=FILE.jsonl (one Record a line)")
+    dataset = open_dataset(name, split or _only_split(name))
+    root = images or dataset.image_root
+    if not root.is_dir():
+        raise Ad2Error(f"--images: no such folder: {root}")
+    return Source(name, spec, dataset.split, root, dataset.sha256, dataset.records, skip_bad)
+
+
+def _only_split(name: str) -> str:
+    """The split that a data home has of `name`; raises Ad2Error where it has several. "train" where it has none."""
+    splits = splits_of(name)
+    if len(splits) > 1:
+        raise Ad2Error(f"{name} is imported in several splits: name one, such as {name}:{splits[0]} ({splits})")
+    return splits[0] if splits else "train"
+
+
+def _sha256(files: list[Path]) -> str:
+    """The file's sha256; of several files, that of their names and hashes."""
+    try:
+        hashes = [file_sha256(path) for path in files]
+    except OSError as exc:
+        raise Ad2Error(f"cannot read {exc.filename}: {exc.strerror}") from exc
+    if len(files) == 1:
+        return hashes[0]
+    listing = "".join(f"{path.name}\0{digest}\n" for path, digest in zip(files, hashes, strict=True))
+    return hashlib.sha256(listing.encode()).hexdigest()

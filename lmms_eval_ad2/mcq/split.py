@@ -1,0 +1,80 @@
+"""A built set divided into training and test questions, so that no scene is in both.
+
+Questions about one scene share its pictures, cars and weather: a model trained on some of them has seen the others.
+DriveLM and NuScenes-QA are both made of nuScenes, so that a scene is known by its own name, whatever its source.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.files import whole_file
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Two files and how much is in each: (questions, scenes)."""
+
+    train: Path
+    test: Path
+    n_train: tuple[int, int]
+    n_test: tuple[int, int]
+
+
+def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> Split:
+    """Write FOLDER/train.jsonl and FOLDER/test.jsonl, lines as they are, in their order.
+
+    test: share of the questions, met as nearly as whole scenes allow; the same seed takes the same scenes. Raises
+    Ad2Error for a share outside 0 to 1 or a set of fewer than two scenes, DataError for a line that is no question.
+    """
+    if not 0 < test < 1:
+        raise Ad2Error(f"--test {test:g}: a share between 0 and 1, such as 0.2")
+    try:
+        lines = source.read_text("utf-8").split("\n")  # a text may hold other line ends
+    except (OSError, UnicodeDecodeError) as exc:
+        raise Ad2Error(f"cannot read {source}: {exc}") from exc
+    scenes: dict[str, list[int]] = defaultdict(list)
+    for number, line in enumerate(lines):
+        if line.strip():
+            scenes[_scene(line, source, number + 1)].append(number)
+    if len(scenes) < 2:
+        raise Ad2Error(f"{source}: {len(scenes)} scene(s): nothing can be divided without a scene in both parts")
+    total = sum(map(len, scenes.values()))
+    chosen = _chosen(scenes, test * total, seed)
+    held = {number for name in chosen for number in scenes[name]}
+    paths = folder / "train.jsonl", folder / "test.jsonl"
+    for path, wanted in zip(paths, (False, True), strict=True):
+        with whole_file(path) as file:
+            file.writelines(f"{line}\n" for i, line in enumerate(lines) if line.strip() and (i in held) == wanted)
+    counts = (total - len(held), len(scenes) - len(chosen)), (len(held), len(chosen))
+    return Split(*paths, *counts)
+
+
+def _chosen(scenes: dict[str, list[int]], wanted: float, seed: int) -> set[str]:
+    """Scenes in seeded order, each taken where it brings the number nearer; never none, never all."""
+    names = sorted(scenes)
+    random.Random(f"split:{seed}").shuffle(names)
+    chosen: set[str] = set()
+    have = 0
+    for name in names:
+        size = len(scenes[name])
+        if len(chosen) < len(names) - 1 and abs(have + size - wanted) < abs(have - wanted):
+            chosen.add(name)
+            have += size
+    return chosen or {min(names, key=lambda name: len(scenes[name]))}
+
+
+def _scene(line: str, source: Path, number: int) -> str:
+    try:
+        row = json.loads(line)
+        cluster = row["cluster"]
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
+        raise DataError(source, number, "cluster", "a question of ad2 mcq build with its scene", str(exc)) from exc
+    if not isinstance(cluster, str) or not cluster:
+        raise DataError(source, number, "cluster", "the name of a scene", cluster)
+    return cluster.split(":", 1)[-1]

@@ -1,0 +1,101 @@
+"""The paper's task taxonomy (section 3.3), and where each question of each source stands in it.
+
+DriveLM: by the form of the question; what fits no form is looked up by its words within its own layer, and in the
+planning layer counts as a free-form comment, since its annotators wrote free questions there. Its layer "behavior" is
+planning (goal action). NuScenes-QA: by template; all of it is perception. LingoQA and Records: by the names that a
+Record carries if they are the taxonomy's, else by words (taxonomy.yaml). What fits nowhere has a reason, never a guess.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from importlib import resources
+
+import yaml
+
+from lmms_eval_ad2.records import Record
+
+NO_QUESTION, NO_ANSWER, LONG_ANSWER, NO_SUBTASK = "no_question", "no_answer", "long_answer", "no_subtask"
+LONGEST_ANSWER = 2_000  # characters; longer is no option
+_READ = 600  # characters of a question that are looked at
+
+_DATA = yaml.safe_load(resources.files("lmms_eval_ad2.mcq").joinpath("taxonomy.yaml").read_text("utf-8"))
+SUBTASKS: dict[str, tuple[str, ...]] = {task: tuple(names) for task, names in _DATA["subtasks"].items()}
+TASKS = tuple(SUBTASKS)
+TASK_OF = {name: task for task, names in SUBTASKS.items() for name in names}
+
+_Rules = list[tuple[re.Pattern[str], str]]
+_DRIVELM: _Rules = [(re.compile(pattern), name) for pattern, name in _DATA["drivelm"]]
+_WORDS: _Rules = [(re.compile(pattern), name) for pattern, name in _DATA["words"]]
+_TAG = re.compile(r"<[^<>]{1,100}>")
+_NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")  # NuScenes-QA's
+
+
+def classify(record: Record) -> tuple[str, str] | str:
+    """(task, sub-task) of the question, or a short code why it has none: no_question, no_answer, ..."""
+    question = masked(record.question.get("en"))
+    if not question:
+        return NO_QUESTION
+    answer = answer_text(record)
+    if not answer or record.meta.get("unanswered"):
+        return NO_ANSWER
+    if len(answer) > LONGEST_ANSWER:
+        return LONG_ANSWER
+    name = _subtask(record, question)
+    return (TASK_OF[name], name) if name else NO_SUBTASK
+
+
+def masked(question: str) -> str:
+    """The question as the patterns meet it: lower case, single blanks, object tags as <o>, cut at _READ characters."""
+    return " ".join(_TAG.sub("<o>", question[: 4 * _READ]).lower().split())[:_READ]
+
+
+def answer_text(record: Record) -> str:
+    """The answer as an option prints it: "Yes.", "Two", "Going ahead."; "" where there is none.
+
+    The right option's text where the source has options. A first letter in upper case; a final stop where the
+    source has one, and after yes and no.
+    """
+    answer = next((o.text.get("en") for o in record.options if o.letter == record.letter), record.answer.get("en"))
+    text = " ".join(answer.split())
+    if record.form == "yesno":
+        return f"{text.rstrip('.').capitalize()}." if text else ""
+    if record.form == "count" and text.isdecimal() and len(text) < 3 and int(text) < len(_NUMBERS):
+        text = _NUMBERS[int(text)]
+    return text[:1].upper() + text[1:]
+
+
+def _subtask(record: Record, question: str) -> str | None:
+    if record.benchmark == "drivelm":
+        return _drivelm(record.task, question)
+    if record.benchmark == "nuscenes_qa":
+        # The comparisons of the release are of status ("the same status as ...").
+        told = record.subtask == "status" or (record.subtask == "comparison" and "status" in question)
+        return "motion state" if told else "surrounding objects"
+    task, subtask = _name(record.task), _name(record.subtask)
+    if TASK_OF.get(subtask) == task:
+        return subtask
+    return _by_words(question, SUBTASKS.get(task))
+
+
+def _drivelm(layer: str, question: str) -> str | None:
+    form = next((name for pattern, name in _DRIVELM if pattern.match(question)), None)
+    if form:
+        return form
+    task = "planning" if layer == "behavior" else layer
+    found = _by_words(question, SUBTASKS.get(task))
+    return found or ("free-form comment" if task == "planning" else None)
+
+
+def _by_words(question: str, among: Iterable[str] | None) -> str | None:
+    """The first sub-task whose words are found; only of `among`, where given."""
+    allowed = frozenset(TASK_OF if among is None else among)
+    return next((name for pattern, name in _WORDS if name in allowed and pattern.search(question)), None)
+
+
+@lru_cache(maxsize=1024)
+def _name(text: str) -> str:
+    """ "Goal_Action" -> "goal action"."""
+    return text.strip().lower().replace("_", " ")

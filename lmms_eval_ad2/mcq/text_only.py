@@ -1,0 +1,128 @@
+"""Can the questions be answered without the image? A language model is asked with the words alone.
+
+Accuracy well above chance means that the options give themselves away, or that the question needs no eyes. The order of
+the options can be rotated, so that a liking for a letter is not taken for knowledge.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmms_eval_ad2.llm.batch import Tally, ask
+from lmms_eval_ad2.llm.cache import Cache, key_of
+from lmms_eval_ad2.llm.client import Failure, Reply
+from lmms_eval_ad2.llm.shield import neutralise
+from lmms_eval_ad2.llm.spec import Model
+from lmms_eval_ad2.mcq.biases import guess, right_place, texts_of
+from lmms_eval_ad2.parsing import parse
+from lmms_eval_ad2.records import Answer, Record
+
+_PROMPT = """\
+This question was asked about pictures from a car's cameras. You are not shown them.
+Choose the option that is most likely right, by the words alone. Choose one even where nobody could know.
+
+Question: {question}
+{options}
+
+Answer with the letter of one option and nothing else: {letters}."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One request. order[i] is the place, as stored, of the option that is shown at place i."""
+
+    record: Record
+    order: tuple[int, ...]
+
+    def options(self) -> dict[str, str]:
+        texts = texts_of(self.record)
+        # On one line each: a line of its own could pose as another option.
+        return {chr(ord("A") + i): " ".join(neutralise(texts[place]).split()) for i, place in enumerate(self.order)}
+
+    def messages(self) -> list[dict[str, str]]:
+        shown = self.options()
+        lines = "\n".join(f"{letter}. {text}" for letter, text in shown.items())
+        asked = neutralise(self.record.question.get("en"))
+        text = _PROMPT.format(question=asked, options=lines, letters=", ".join(shown))
+        return [{"role": "user", "content": text}]
+
+    def hit(self, letter: str) -> bool:
+        return self.order[ord(letter) - ord("A")] == right_place(self.record)
+
+
+def text_only(
+    records: Sequence[Record],
+    model: Model,
+    *,
+    cache: Cache | None = None,
+    rotations: int = 1,
+    seed: int = 0,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Accuracy against chance, over all and by task.
+
+    rotations: in how many orders each question is asked (at most as many as it has options). A question counts with the
+    mean over its answers that could be read; one without any is left out, and counted by reason. Raises Ad2Error where
+    no request can succeed.
+    """  # fmt: skip
+    asked = [[(_key(one, model), one) for one in _turns(record, rotations)] for record in records]
+    payloads = {key: model.payload(one.messages()) for ones in asked for key, one in ones}
+    tally, reasons = Tally(), Counter[str]()
+    replies = ask(payloads, model.endpoint, cache=cache, tally=tally, label="without the image", progress=progress)
+    read = [
+        (record, hits)
+        for record, ones in zip(records, asked, strict=True)
+        if (hits := [hit for key, one in ones if (hit := _hit(one, replies[key], reasons)) is not None])
+    ]
+    return _result(read, len(records), rotations, reasons, seed) | {"model": model.label, "usage": usage(tally, model)}
+
+
+def _turns(record: Record, rotations: int) -> list[_Asked]:
+    many = len(record.options)
+    return [
+        _Asked(record, tuple((place + turn) % many for place in range(many))) for turn in range(min(rotations, many))
+    ]
+
+
+def _key(one: _Asked, model: Model) -> str:
+    return key_of({"what": "mcq text only", "model": model.describe(), "messages": one.messages()})
+
+
+def _hit(one: _Asked, reply: Reply | Failure, reasons: Counter[str]) -> bool | None:
+    """Whether the right option was chosen; None, counted, where nothing could be had or read."""
+    if isinstance(reply, Failure):
+        reasons[f"failed:{reply.reason}"] += 1
+        return None
+    answer = parse(reply.text, "mc", options=one.options())
+    if not isinstance(answer, Answer):
+        reasons[f"unparsed:{answer.reason}"] += 1
+        return None
+    return one.hit(str(answer.value))
+
+
+def _result(
+    read: Sequence[tuple[Record, list[bool]]], n: int, rotations: int, reasons: Counter[str], seed: int
+) -> dict[str, Any]:
+    def over(part: Sequence[tuple[Record, list[bool]]]) -> dict[str, Any] | None:
+        found = guess([record for record, _ in part], [sum(hits) / len(hits) for _, hits in part], seed)
+        return found.to_dict() if found else None
+
+    tasks = dict.fromkeys(record.task for record, _ in read)
+    return {
+        "asked": n, "answered": len(read), "rotations": rotations, "reasons": dict(reasons.most_common()),
+        "all": over(read), "by_task": {task: over([pair for pair in read if pair[0].task == task]) for task in tasks},
+    }  # fmt: skip
+
+
+def usage(tally: Tally, model: Model) -> dict[str, Any]:
+    """What the requests cost, JSON-able."""
+    spent = {
+        "requests": tally.requests, "cached": tally.cached, "failed": tally.failed,
+        "prompt_tokens": tally.prompt_tokens, "completion_tokens": tally.completion_tokens,
+    }  # fmt: skip
+    if model.price is None:
+        return spent
+    return spent | {"cost": model.price.cost(tally.prompt_tokens, tally.completion_tokens)}

@@ -1,0 +1,159 @@
+"""What a short driving statement says, whatever its words: the form in which options are compared.
+
+Case, punctuation, articles, "1" or "one", plural s, "-ing", "the ego car" or "the ego vehicle", blanks in object tags
+and a few phrases that mean the same do not count. Directions ("front left"), object tags and brackets are one word.
+English is folded so; other languages are compared word for word. All reading takes time linear in the text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lmms_eval_ad2.parsing.normalise import plain
+
+LIMIT = 8_000  # characters that are read; a longer text is no option
+
+_ONES = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60}
+_NUMBERS = {word: number for number, word in enumerate(_ONES)} | _TENS
+_TWO_WORDS = re.compile(rf"\b({'|'.join(_TENS)})[- ]({'|'.join(_ONES[1:10])})\b")
+
+# Said in several ways; the longer phrase stands first. \b on both sides is added.
+_PHRASES: tuple[tuple[str, str], ...] = (
+    (r"(?:our|the|this) own (?:car|vehicle)|(?:the )?ego(?:[- ](?:car|vehicle))|our (?:car|vehicle)"
+     r"|(?:the )?self[- ]driving (?:car|vehicle)", "ego"),
+    (r"in front of|ahead of", "to the front of"),
+    (r"(?<!on the )(?<!to the )behind", "to the back of"),
+    (r"(?:is |are )?not moving|standing still|at a standstill|(?:keep |remain |stay )stationary|motionless",
+     "stationary"),
+    (r"(?:keep(?:s|ing)? |continue(?:s|d)? |continuing )?(?:to )?(?:go|going|goes|drive|driving|move|moving|proceed)"
+     r"(?:ing)? (?:straight(?: ahead)?|ahead|forward)", "go straight"),
+    (r"speed(?:s|ing)? up", "accelerate"),
+    (r"slow(?:s|ing)? down", "decelerate"),
+    (r"no (?:objects?|one|body|thing)|nothing|nobody|none of them", "none"),
+    (r"there (?:is|are|'s)", ""),
+    (r"cannot", "can not"),
+    (r"(?:for|of) (?:taking )?this action", ""),
+    # DriveLM's "which has a high probability", "and the probability is high", "high probability".
+    (r"(?:which has |with )?(?:an? )?(high|medium|low) probability|(?:the )?probability +(?:is )?(high|medium|low)",
+     r", @probability_\1\2 "),
+    (r"(?:the )?reason +(?:is|being)(?: that| because)?|because", ", because"),
+)  # fmt: skip
+_SAME = tuple((re.compile(rf"(?<![\w-])(?:{said})(?![\w-])"), f" {meant} ") for said, meant in _PHRASES)
+# Most options hold none of them: one search instead of a dozen.
+_ANY_PHRASE = re.compile(rf"(?<![\w-])(?:{'|'.join(f'(?:{said})' for said, _ in _PHRASES)})(?![\w-])")
+_NOT = (("can't", "can not"), ("won't", "will not"), ("n't", " not"))
+_DIRECTION = re.compile(r"\b(front|back|rear)[- ](left|right)\b|\b(left|right)[- ](front|rear|back)\b")
+# Where all parts of an enumeration are, said once at its end: "one truck and one barrier in front of the ego car".
+_PLACE = re.compile(
+    r" (?:(?:to|on|at|in) )?(?:the )?((?:front|back)(?:_left|_right)?|left|right)(?: side)? of (?:the )?ego ?[.!]?\Z"
+)
+_NUMBER = r"-?\d{1,9}(?:\.\d{1,9})?"
+_TOKEN = re.compile(
+    rf"<[^<>\n]{{1,80}}>|\([^()\n]{{1,400}}\)|\[[^\[\]\n]{{1,400}}\]|{_NUMBER}(?:st|nd|rd|th)?\b|\w+(?:[_'-]\w+)*|[,.;:!?]"
+)
+_GAP = re.compile(r"\s+")
+_ARTICLES = frozenset(("a", "an", "the"))
+_JOINTS = frozenset((",", ".", ";", ":", "!", "?", "and", "but", "while", "plus", "then"))
+_BE = frozenset(("is", "are", "was", "were", "be", "been", "being", "am"))
+_SPELLINGS = {"grey": "gray", "automobile": "car", "rear": "back", "lorry": "truck"}
+# What the stem would spoil or run together with another word.
+_KEEP = frozenset((
+    "bus", "gas", "this", "always", "perhaps", "across", "during", "something", "anything", "bring", "string",
+    "none", "before", "various", "previous", "dangerous", "obvious", "continuous", "towards", "chassis",
+))  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """words: all that is said, in order, joints left out. items: the same cut at joints (an enumeration's parts)."""
+
+    words: tuple[str, ...]
+    items: tuple[tuple[str, ...], ...]
+
+    @property
+    def key(self) -> str:
+        return " ".join(self.words)
+
+
+def normal(text: str) -> str:
+    """The text's normal form: equal for texts that say the same in the same order. "" where no word is in it."""
+    return read(text).key
+
+
+@lru_cache(
+    maxsize=65_536
+)  # the options of the paper's 15,400 questions, which `ad2 mcq check` reads several times over
+def read(text: str) -> Wording:
+    """The words of the first `LIMIT` characters. Never raises."""
+    low = plain(text[:LIMIT]).casefold()
+    for short, full in _NOT:
+        low = low.replace(short, full)
+    low = _TWO_WORDS.sub(lambda m: str(_NUMBERS[m[1]] + _NUMBERS[m[2]]), low)
+    if _ANY_PHRASE.search(low):
+        for said, meant in _SAME:
+            low = said.sub(meant, low)
+    low = _PLACE.sub(r", @\1 ", _DIRECTION.sub(_direction, " ".join(low.split())))
+    items: list[list[str]] = [[]]
+    for token in _TOKEN.findall(low):
+        if token in _JOINTS:
+            items.append([])
+        elif token not in _ARTICLES:
+            items[-1].append(_word(token))
+    kept = tuple(tuple(item) for item in items if item)
+    return Wording(tuple(word for item in kept for word in item), kept)
+
+
+def _direction(found: re.Match[str]) -> str:
+    """ "front left", "left front" and "front-left" are one word."""
+    along, across = (found[1], found[2]) if found[1] else (found[4], found[3])
+    return f"{'back' if along == 'rear' else along}_{across}"
+
+
+def _word(token: str) -> str:
+    if token[0] in "<([":
+        return _GAP.sub("", token)
+    if token in _NUMBERS:
+        return str(_NUMBERS[token])
+    if re.fullmatch(_NUMBER, token):
+        return f"{float(token):g}" if len(token) < 7 else token
+    if token in _BE:
+        return "be"
+    return _stem(_SPELLINGS.get(token, token))
+
+
+def _stem(word: str) -> str:
+    """A light stem: plural and third person s, "-ing", a final e. Tenses stay: parked is not parking."""
+    if word in _KEEP or not word.isascii() or len(word) <= 3:
+        return word
+    if word.endswith("ing") and len(word) > 5:
+        base = word[:-3]
+        doubled = base[-1] == base[-2] and base[-1] in "bdgmnprt"
+        return _bare(base[:-1] if doubled else base)
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("ches", "shes", "sses", "xes", "buses")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return _bare(word[:-1])
+    return _bare(word)
+
+
+def _bare(word: str) -> str:
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def within(part: Sequence[str], whole: Sequence[str], same: dict[str, frozenset[str]] | None = None) -> bool:
+    """Whether the words of `part` stand in `whole` in this order, others between them.
+
+    same: word of `whole` -> more general words that may stand for it in `part`.
+    """
+    general = same or {}
+    rest = iter(whole)
+    return all(any(word == other or word in general.get(other, ()) for other in rest) for word in part)

@@ -1,0 +1,67 @@
+"""Prompt texts in one table, of one language: the packaged ones, overlaid by a user's YAML file, all of it checked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.prompts.prompt_set import check_text, filled
+
+if TYPE_CHECKING:  # from Python 3.11 on
+    from importlib.resources.abc import Traversable
+    from typing import Self
+
+Slots = Mapping[str, tuple[str, str]]  # key -> (placeholders it must have, placeholders it may have)
+
+
+@dataclass(frozen=True)
+class FlatTexts:
+    """Texts by key. `source` names the file; `sha256` is that of all texts as they are used."""
+
+    texts: Mapping[str, str] = field(repr=False)
+    source: str
+    sha256: str
+
+    @classmethod
+    def overlaid(
+        cls, packaged: Traversable, own: Path | str | None, slots: Slots, elsewhere: Mapping[str, str] | None = None
+    ) -> Self:
+        """The packaged texts, overlaid by those of the YAML file `own`. Keys are those of `slots`.
+
+        elsewhere: what to say of a key that belongs into another file. Raises DataError (file, key, what to do) for an
+        unreadable file, an unknown key, or a placeholder that is missing or unknown.
+        """
+        texts = _table(packaged.name, packaged.read_text("utf-8"), slots, {})
+        if own is not None:
+            try:
+                text = Path(own).expanduser().read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as exc:
+                raise DataError(own, None, "file", "a readable UTF-8 YAML file of prompts", str(exc)) from exc
+            texts |= _table(str(own), text, slots, elsewhere or {})
+        canonical = json.dumps(texts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return cls(texts, str(own or "packaged"), hashlib.sha256(canonical.encode()).hexdigest())
+
+    def fill(self, key: str, **values: object) -> str:
+        """The text of `key` with `values` put in literally; values are never looked into."""
+        return filled(self.texts[key], values)
+
+
+def _table(file: str, text: str, slots: Slots, elsewhere: Mapping[str, str]) -> dict[str, str]:
+    try:
+        data: Any = yaml.safe_load(text) or {}
+    except yaml.YAMLError as exc:
+        raise DataError(file, None, "file", "valid YAML", " ".join(str(exc).split())) from exc
+    if not isinstance(data, dict):
+        raise DataError(file, None, "file", "a mapping from prompt keys to texts", data)
+    for key, value in data.items():
+        if key not in slots and key in elsewhere:
+            raise DataError(file, None, str(key), "a known prompt key", key, elsewhere[key])
+        check_text(file, str(key), str(key), value, list(slots), slots)
+    return {str(key): value for key, value in data.items()}

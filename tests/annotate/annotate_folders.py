@@ -1,0 +1,76 @@
+"""Small annotation folders for tests: three records about drawn pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.folder import About, make_folder
+from lmms_eval_ad2.annotate.pieces import OBJECTS
+from lmms_eval_ad2.records import Mark, Option, Record, Step, Text
+
+EVIL = (
+    """<script>document.title='owned'</script><img src=x onerror="document.title='owned'">**b** {{7*7}} ${alert(1)}"""
+)
+SIZE = (320, 180)
+
+
+def text_record(**changes: Any) -> Record:
+    values: dict[str, Any] = {
+        "id": "a/region", "benchmark": "coda_lm", "task": "region", "subtask": "region", "form": "vqa",
+        "images": ("a.png",), "question": Text("What is marked?", "标出的是什么？"),
+        "answer": Text("A dog ahead.", "前方有狗。"), "mark": Mark("box", ((10.0, 20.0, 60.0, 90.0),)),
+        "image_size": SIZE, "cluster": "a.png",
+    }  # fmt: skip
+    return Record(**values | changes)
+
+
+def chain_record(**changes: Any) -> Record:
+    steps = tuple(
+        Step(name, Text(f"{name}?", f"{name}？"), Text(f"{name} is fine.", f"{name}正常。"))
+        for name in ("weather", "vehicles", "decision")
+    )
+    values: dict[str, Any] = {
+        "id": "a/cot", "benchmark": "ad2_bench", "task": "cot", "subtask": "holistic", "form": "chain", "steps": steps,
+        "answer": steps[-1].answer, "mark": Mark(),
+    }  # fmt: skip
+    return text_record(**values | changes)
+
+
+def choice_record(**changes: Any) -> Record:
+    kinds = ("distractor", "correct", "logical_inconsistencies")
+    options = tuple(
+        Option(letter, Text(word), kind) for letter, word, kind in zip("ABC", ("cat", "dog", "cow"), kinds, strict=True)
+    )
+    values: dict[str, Any] = {
+        "id": "a/mc", "benchmark": "autodrive_qa", "form": "mc", "options": options, "letter": "B",
+        "answer": Text("dog"), "mark": Mark(),
+    }  # fmt: skip
+    return text_record(**values | changes)
+
+
+def scene_record(**changes: Any) -> Record:
+    values: dict[str, Any] = {"id": "a/general", "task": "general", "answer": Text(), "mark": Mark(),
+                              "meta": {OBJECTS: []}}  # fmt: skip
+    return text_record(**values | changes)
+
+
+def make_desk(path: Path, *records: Record, lang: Any = "en", scale: int = 5) -> Desk:
+    """A desk over a new folder below `path`, with its one picture."""
+    root = path / "pictures"
+    root.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", SIZE, (90, 120, 90)).save(root / "a.png")
+    about = About("made here", "test", 0, "", root, lang, scale)
+    found = records or (text_record(), chain_record(), choice_record())
+    return Desk(make_folder(path / "notes", found, about))
+
+
+def keep_all(desk: Desk, who: str, number: int, complete: bool = True) -> None:
+    """All texts of a record kept, and the record marked."""
+    for line in desk.sheet(who, number).lines:
+        if line.base.kind != "question":
+            desk.save_verdict(who, number, line.base.key, "keep", line.now.words)
+    desk.save(who, number, "complete", complete)

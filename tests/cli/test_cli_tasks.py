@@ -1,0 +1,43 @@
+"""`ad2 tasks`: canonical tasks and variants of AutoDrive-QA, and what to do for data that are not there."""
+
+from __future__ import annotations
+
+from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
+from lmms_eval_ad2.releases.autodrive_qa import ERRORS, NAIVE, TASKS
+from lmms_eval_ad2.scoring.variant import Variant
+
+FOUND = {task.name: task for task in catalogue()}
+FOLDER = tasks_dir() / "autodrive_qa"
+
+
+def settings(name: str) -> Variant:
+    path = FOLDER / f"{name}.yaml"
+    return Variant.from_dict(load_yaml(path)["metadata"]["ad2"], name)
+
+
+def test_every_part_has_every_set_of_distractors_asked_as_the_canonical_task_is() -> None:
+    for part in TASKS:
+        for kind in (NAIVE, *ERRORS):
+            name = f"ad2x_mcq_{part}_{kind}"
+            assert FOUND[name].dataset == f"autodrive_qa_{kind}"
+            assert settings(name) == settings(f"ad2_mcq_{part}"), "or the sets would differ in more than distractors"
+
+
+def test_variants_differ_from_the_canonical_task_in_one_thing() -> None:
+    for part in TASKS:
+        plain = settings(f"ad2_mcq_{part}")
+        assert settings(f"ad2x_mcq_{part}_circular").changes() == {**plain.changes(), "circular": True}
+        alone, every = settings(f"ad2x_mcq_{part}_open"), settings(f"ad2x_mcq_{part}_mv_open")
+        assert every.changes() == {k: v for k, v in alone.changes().items() if k != "views"}
+        assert every.captions == alone.captions
+
+
+def test_the_canonical_pattern_matches_three_tasks() -> None:
+    assert sorted(p.stem for p in FOLDER.glob("ad2_*.yaml")) == sorted(f"ad2_mcq_{part}" for part in TASKS)
+
+
+def test_the_hint_for_a_set_of_distractors_is_a_command_that_exists() -> None:
+    assert FOUND["ad2_mcq_planning"].hint() == "ad2 data import autodrive_qa SOURCE"
+    hint = FOUND["ad2x_mcq_planning_naive"].hint()
+    assert hint == "ad2 data import autodrive_qa SOURCE --as autodrive_qa_naive"
+    assert "--as" not in FOUND["ad2_coda_general"].hint()

@@ -1,0 +1,82 @@
+"""llm/completion: bodies of endpoints that break, err or attack."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_eval_ad2.llm.cache import Cache
+from lmms_eval_ad2.llm.completion import NoCompletion, Reply, printable, read_completion, read_error
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def body(message: Any = None, choice: dict[str, Any] | None = None, **more: Any) -> bytes:
+    first = {"message": message or {"content": "x"}, "finish_reason": "stop", **(choice or {})}
+    return json.dumps({"choices": [first], "model": "m", **more}).encode()
+
+
+HOSTILE = {
+    "model": (body(model={"a": 1}), Reply("x", "stop", None)),
+    "finish": (body(choice={"finish_reason": ["stop"]}), Reply("x", None, "m")),
+    "half a pair": (body({"content": "\ud800 y"}), Reply("? y", "stop", "m")),
+    "half a pair in the model": (body(model="\udfff"), Reply("x", "stop", "?")),
+    "tokens": (body(usage={"prompt_tokens": 10**30, "completion_tokens": -1}), Reply("x", "stop", "m")),
+    "yes tokens": (body(usage={"prompt_tokens": True, "completion_tokens": 7}), Reply("x", "stop", "m", None, 7)),
+    "parts": (body({"content": [{"text": 5}, {"text": "6"}, 7]}), Reply("56", "stop", "m")),
+    "refusal": (body({"content": None, "refusal": {"a": 1}}), Reply("{'a': 1}", "content_filter", "m")),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_fields_of_a_wrong_kind_are_dropped_and_the_reply_can_be_kept(name: str, tmp_path: Path) -> None:
+    raw, expected = HOSTILE[name]
+    reply = read_completion(raw)
+    assert reply == expected
+    cache = Cache(tmp_path / "replies.sqlite")
+    cache.put("key", reply)
+    assert cache.get_many(["key"])["key"] == reply
+
+
+@pytest.mark.parametrize(
+    "raw", [b"[" * 200_000, b'{"choices":' * 100_000, b"\xff\xfe{", b"", b"null", b'{"choices":{}}']
+)
+def test_a_body_without_a_completion(raw: bytes) -> None:
+    with pytest.raises(NoCompletion) as told:
+        read_completion(raw)
+    assert told.value.reason == "invalid_reply"
+    assert len(told.value.detail) < 2_000
+
+
+def test_an_error_nested_too_deep_is_shown_as_its_beginning() -> None:
+    code, message = read_error(b'{"error":' * 100_000)
+    assert code == "" and message.startswith('{"error":') and len(message) == 300
+
+
+def test_nothing_steers_a_terminal() -> None:
+    assert printable("a\x1b[31mb\x1b]0;t\x07\n\u202ec\x9b\ud800d") == "a [31mb ]0;t c d"
+
+
+@given(JSON, JSON, JSON, JSON)
+def test_any_body_gives_a_reply_that_can_be_written_or_none(content: Any, finish: Any, model: Any, usage: Any) -> None:
+    raw = body({"content": content}, {"finish_reason": finish}, model=model, usage=usage)
+    try:
+        reply = read_completion(raw)
+    except NoCompletion:
+        return
+    hash(reply)
+    json.dumps([reply.text, reply.finish_reason, reply.model], ensure_ascii=False).encode()
+
+
+@given(JSON)
+def test_any_error_body_gives_texts(error: Any) -> None:
+    assert all(isinstance(part, str) for part in read_error(json.dumps({"error": error}).encode()))

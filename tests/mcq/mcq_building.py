@@ -1,0 +1,98 @@
+"""For the tests of options, store and build: a file of records with images, and makers that need no model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.mcq.base import Distractor, Exchange, Made, Outcome, Question, Rejected
+from lmms_eval_ad2.mcq.build import Job
+from lmms_eval_ad2.mcq.mix import plan
+from lmms_eval_ad2.mcq.sources import open_source
+from lmms_eval_ad2.mcq.survey import survey
+from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.releases.autodrive_qa import ERRORS
+
+PLACES = (
+    ("perception", "motion state"), ("perception", "surrounding objects"), ("prediction", "signal meaning"),
+    ("planning", "goal action"),
+)  # fmt: skip
+
+
+def a_record(number: int, **changes: Any) -> Record:
+    task, subtask = PLACES[number % len(PLACES)]
+    data: dict[str, Any] = {
+        "id": f"q{number:03}", "benchmark": "records", "task": task, "subtask": subtask, "form": "vqa",
+        "images": (f"cam/{number % 3}.jpg",), "question": Text(f"What is thing {number} doing?"),
+        "answer": Text(f"It carries load number {number}."), "views": ("CAM_FRONT",), "image_size": (16, 9),
+        "cluster": f"scene{number % 5}",
+    }  # fmt: skip
+    return Record(**{**data, **changes})
+
+
+def a_question(number: int = 1, **changes: Any) -> Question:
+    record = a_record(number, **changes)
+    answer = record.answer.get("en")
+    return Question(record.id, record, "records", record.task, record.subtask, answer, Path("/images"), (record,))
+
+
+def write_records(folder: Path, count: int = 20, records: Iterable[Record] | None = None) -> Path:
+    """records.jsonl and the images that it names; its path."""
+    from PIL import Image
+
+    for number in range(3):
+        path = folder / "cam" / f"{number}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (16, 9), (number * 40, 90, 120)).save(path)
+    file = folder / "records.jsonl"
+    rows = records if records is not None else map(a_record, range(count))
+    file.write_text("".join(record.to_json() + "\n" for record in rows), "utf-8")
+    return file
+
+
+def made(question: Question, **changes: Any) -> Made:
+    others = tuple(Distractor(f"It carries {what} of {question.id}.", kind, f"because {what}")
+                   for what, kind in zip(("bricks", "sand", "water"), ERRORS, strict=False))  # fmt: skip
+    return Made(**{"question": question, "distractors": others, "correctness": 5, **changes})
+
+
+@dataclass(slots=True)
+class FakeMaker:
+    """Makes everything, unless `fate` has another outcome for the question. `asked` are the ids it was given."""
+
+    fate: Callable[[Question], Outcome | None] = lambda question: None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    label: str = "fake"
+    asked: list[str] = field(default_factory=list)
+
+    def describe(self) -> dict[str, Any]:
+        return {"maker": "fake", **self.settings}
+
+    def account(self) -> dict[str, Any]:
+        return {"requests": len(self.asked), "prompt_tokens": 10 * len(self.asked), "completion_tokens": 0}
+
+    def make(self, questions: Iterable[Question], done: Callable[[Outcome], None]) -> None:
+        for question in questions:
+            self.asked.append(question.id)
+            outcome = self.fate(question)
+            done(outcome if outcome is not None else made(question, exchanges=(Exchange("select", "which?", "these"),)))
+
+
+def rejecting(*ids: str, passing: bool = False) -> Callable[[Question], Outcome | None]:
+    """A fate: these ids are rejected."""
+    reason = "http_500" if passing else "ambiguous"
+    return lambda q: Rejected(q, reason, passing=passing) if q.id in ids else None
+
+
+def a_job(file: Path, out: Path, maker: Any, **changes: Any) -> Job:
+    sources = (open_source(f"records={file}"),)
+    surveyed = survey(sources, progress=False)
+    drawn = plan(surveyed, total=changes.pop("total", None), seed=changes.get("seed", 0))
+    return Job(sources, surveyed, drawn, maker, out, **{"progress": False, **changes})
+
+
+def rows_of(out: Path, name: str = "questions.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / name).read_text("utf-8").splitlines()]

@@ -1,0 +1,44 @@
+"""Questions of one key frame for tests of the rules, in DriveLM's words, made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lmms_eval_ad2.mcq.base import Made, Question
+from lmms_eval_ad2.mcq.rules.maker import RulesMaker
+from lmms_eval_ad2.records import Record, Text
+
+CAR, VAN, LIGHT = "<c1,CAM_FRONT,700.0,500.0>", "<c2,CAM_BACK,800.0,480.0>", "<c3,CAM_FRONT,900.0,100.0>"
+_INFOS = {
+    CAR: {"Category": "Vehicle", "Status": "Moving", "Visual_description": "White sedan.", "2d_bbox": [1, 2, 30, 40]},
+    VAN: {"Category": "Vehicle", "Status": "Moving", "Visual_description": "Black van.", "2d_bbox": [1, 2, 90, 90]},
+    LIGHT: {"Category": "Traffic element", "Status": None, "Visual_description": "Red light.", "2d_bbox": [5, 5, 9, 9]},
+}
+
+
+def record(question: str, answer: str, number: int = 0, benchmark: str = "drivelm") -> Record:
+    objects = []
+    for tag, info in _INFOS.items():
+        if tag in question + answer:
+            name, camera, x, y = tag.strip("<>").split(",")
+            objects.append({"id": name, "camera": camera, "x": float(x), "y": float(y), "info": info})
+    return Record(
+        id=f"r{number}", benchmark=benchmark, task="perception", subtask="x", form="vqa", images=("front.jpg",),
+        question=Text(question), answer=Text(answer), meta={"objects": objects},
+    )  # fmt: skip
+
+
+def frame(*said: tuple[str, str], source: str = "drivelm") -> list[Question]:
+    """Questions that share one scene."""
+    scene = tuple(record(q, a, i, source) for i, (q, a) in enumerate(said))
+    return [Question(r.id, r, source, "perception", "surrounding objects", r.answer.en, Path(), scene) for r in scene]
+
+
+def pool(*said: tuple[str, str], source: str = "drivelm") -> dict[str, str]:
+    """Candidates of the first question: text -> category (the first that offers it)."""
+    made = RulesMaker().one(frame(*said, source=source)[0])
+    assert isinstance(made, Made), made
+    found: dict[str, str] = {}
+    for distractor in made.pool:
+        found.setdefault(distractor.text, distractor.category)
+    return found

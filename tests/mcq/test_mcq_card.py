@@ -1,0 +1,114 @@
+"""The card: counted from the rows, complete, and safe to read as Markdown."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.mcq.card import Tally, card, markdown
+
+SNAPSHOT = Path(__file__).parent / "snapshots" / "card.md"
+KINDS = ("correct", "logical_inconsistencies", "misinterpreted_sensor_inputs", "question_ambiguity")
+
+
+def row(number: int, task: str = "planning", subtask: str = "goal action", **meta: Any) -> dict[str, Any]:
+    letters = "ABCD"[number % 4 :] + "ABCD"[: number % 4]
+    options = [{"letter": x, "text": x, "kind": kind} for x, kind in sorted(zip(letters, KINDS, strict=True))]
+    return {
+        "source": "drivelm",
+        "task": task,
+        "subtask": subtask,
+        "answer": letters[0],
+        "options": options,
+        "meta": meta,
+    }
+
+
+def tally() -> dict[str, Any]:
+    made = Tally()
+    for number in range(6):
+        made.add(row(number, correctness=5 if number else 4, rounds=number % 2))
+    made.add(row(6, "perception", "motion state", correctness=5))
+    made.add({**row(7, "perception", "motion state"), "source": "lingoqa"})
+    return made.facts()
+
+
+def facts(**changes: Any) -> Mapping[str, Any]:
+    return {
+        "name": "autodrive_qa", "split": "test", "date": "2026-01-02T03:04:05Z",
+        "file": {"name": "questions.jsonl", "sha256": "ab" * 32}, "seed": 7, "kind": "all",
+        "maker": "openai:some|model", "evaluator": "openai:other",
+        "settings": {"n": 6, "rounds": 3, "prompts": {"sha256": "cd" * 4}},
+        "counts": tally(),
+        "sources": [
+            {"name": "drivelm", "spec": "drivelm=v1.json", "split": "train", "sha256": "ef" * 32, "usable": 1234,
+             "unclassified": {"duplicate": 15, "no_answer": 1}, "left_out": {"empty question": 2}, "bad": 0},
+            {"name": "lingoqa", "spec": "lingoqa:val", "split": "val", "sha256": "01" * 32, "usable": 500,
+             "unclassified": {}, "left_out": {}, "bad": 3},
+        ],
+        "plan": {"mix": {"drivelm": 0.8, "lingoqa": 0.2}, "tasks": None, "asked": 10},
+        "rejected": {"ambiguous": 3, "too_few_distractors": 1200}, "unfinished": {"http_500": 1},
+        "notes": {"equals_answer": 4}, "account": {"requests": 80, "cost": {"usd": 1.5}},
+        "short": [{"source": "lingoqa", "task": "perception", "subtask": "motion state", "asked": 3, "made": 1}],
+        **changes,
+    }  # fmt: skip
+
+
+def test_the_tally_counts_rows() -> None:
+    counts = tally()
+    assert (counts["n"], counts["source"], counts["cell"]["lingoqa/perception"]) == (8, {"drivelm": 7, "lingoqa": 1}, 1)
+    assert counts["position"] == {"A": 2, "B": 2, "C": 2, "D": 2}
+    assert counts["category"] == dict.fromkeys(KINDS[1:], 8)
+    assert counts["subtask"] == {"perception/motion state": 2, "planning/goal action": 6}
+    assert (counts["correctness"], counts["correctness_mean"]) == ({"4": 1, "5": 6}, round(34 / 7, 4))
+    assert counts["rounds"] == {"0": 5, "1": 3}
+    assert Tally().facts()["correctness_mean"] is None
+
+
+def test_the_card_is_json_and_says_what_it_is() -> None:
+    made = card(facts())
+    assert json.loads(json.dumps(made)) == made
+    assert made["schema"] == "ad2-mcq-card/1"
+    assert made["version"] == __version__
+    assert "reconstruction" in made["statement"]
+
+
+def test_a_missing_or_misspelt_key_is_told() -> None:
+    with pytest.raises(Ad2Error, match=r"missing \['plan'\], unknown \['plans'\]"):
+        card({**{k: v for k, v in facts().items() if k != "plan"}, "plans": {}})
+
+
+def test_the_page_is_as_it_was() -> None:
+    """AD2_WRITE_SNAPSHOTS=1 writes it anew: look at what changed."""
+    page = markdown({**card(facts()), "version": "0"})
+    if os.environ.get("AD2_WRITE_SNAPSHOTS") == "1":
+        SNAPSHOT.parent.mkdir(exist_ok=True)
+        SNAPSHOT.write_text(page, "utf-8")
+    assert page == SNAPSHOT.read_text("utf-8")
+
+
+def test_an_empty_set_has_a_page() -> None:
+    bare = card({k: v for k, v in facts(counts=Tally().facts(), evaluator=None).items()
+                 if k not in ("rejected", "unfinished", "notes", "account", "short", "settings")})  # fmt: skip
+    page = markdown(bare)
+    assert "Nobody rated." in page
+    assert "Rejected" not in page
+
+
+def test_hostile_text_opens_nothing() -> None:
+    evil = "a|b\n# title <script>alert(1)</script> ![x](http://e) [l](http://e) `c` **b** \\"
+    page = markdown(card(facts(name=evil, maker=evil, rejected={evil: 1}, settings={evil: evil * 50})))
+    assert "<script" not in page
+    assert "\n# title" not in page
+    assert "](" not in page.replace("\\](", "")
+    tables = [line for line in page.splitlines() if line.startswith("|")]
+    widths = {line.replace("\\\\", "").replace("\\|", "").count("|") for line in tables}
+    assert widths <= {3, 4, 5, 6, 8}  # no cell opened another column
+    assert max(map(len, tables)) < 1000

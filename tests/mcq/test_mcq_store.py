@@ -1,0 +1,191 @@
+"""The folder of a build: what a kill leaves, who may write, whose it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.mcq.store import Store, transcript_path, write_lines
+
+SETTINGS = {"seed": 0, "maker": {"model": "m", "n": 6}}
+
+
+def line(name: str = "q1", status: str = "made", **more: Any) -> dict[str, Any]:
+    row = {"row": {"id": name}} if status == "made" else {"reason": "ambiguous"}
+    return {"source": "drivelm", "id": name, "status": status, "notes": {}, **row, **more}
+
+
+def test_outcomes_come_back_and_the_later_one_counts(tmp_path: Path) -> None:
+    with Store(tmp_path / "out", SETTINGS) as store:
+        store.save(line("q1", "passing"))
+        store.save(line("q2"))
+        store.save(line("q1", "rejected", reason="ambiguous"))
+    with Store(tmp_path / "out", SETTINGS) as store:
+        assert store.status("drivelm", "q1") == "rejected"
+        assert store.status("drivelm", "q2") == "made"
+        assert store.status("lingoqa", "q1") is None
+        keys = [("drivelm", "q2"), ("drivelm", "unknown"), ("drivelm", "q1")]
+        assert [(got["id"], got["status"]) for got in store.lines(keys)] == [("q2", "made"), ("q1", "rejected")]
+
+
+@pytest.mark.parametrize("torn", ['{"source": "drivelm", "id": "q2", "sta', '{"source": "drivelm", "id": "\u00e4', "{"])
+def test_half_a_line_is_cut_off(tmp_path: Path, torn: str) -> None:
+    out = tmp_path / "out"
+    with Store(out, SETTINGS) as store:
+        store.save(line("q1"))
+    with (out / "journal.jsonl").open("ab") as handle:
+        handle.write(torn.encode()[:-1] if torn.endswith("\u00e4") else torn.encode())
+    with Store(out, SETTINGS) as store:
+        assert store.status("drivelm", "q2") is None
+        store.save(line("q3"))
+    with Store(out, SETTINGS) as store:
+        assert [store.status("drivelm", name) for name in ("q1", "q3")] == ["made", "made"]
+
+
+@pytest.mark.parametrize(
+    "bad", ["[]", "{}", '{"source": "a", "id": "b", "status": "perhaps"}', "[" * 100_000, '{"start": 0, "account": {}}',
+            '{"source": "a", "id": "b", "status": "made", "notes": {}}', '{"start": 1.5, "account": {}}',
+            '{"source": 1, "id": "b", "status": "passing", "notes": {}, "reason": "x"}',
+            '{"source": "a", "id": "b", "status": "rejected", "notes": {"x": "y"}, "reason": "x"}',
+            '{"source": "a", "id": "b", "status": "rejected", "notes": {}}', "\ufffe", ""],
+)  # fmt: skip
+def test_a_spoilt_line_is_named(tmp_path: Path, bad: str) -> None:
+    out = tmp_path / "out"
+    with Store(out, SETTINGS) as store:
+        store.save(line("q1"))
+    with (out / "journal.jsonl").open("a") as handle:
+        handle.write(bad + "\n")
+    with pytest.raises(DataError, match=r"journal\.jsonl, row 2"):
+        Store(out, SETTINGS)
+
+
+def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Store(out, SETTINGS):
+        pass
+    with Store(out, {"seed": 1}) as store:  # nothing was made yet: the first start binds nobody
+        store.save(line())
+    with pytest.raises(Ad2Error, match=r"seed is 1 there and 0 here.*Choose another --out"):
+        Store(out, SETTINGS)
+
+
+def test_a_start_that_made_nothing_binds_nobody(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Store(out, SETTINGS) as store:
+        store.save(line("q1", "passing"))
+        store.save_account({"requests": 1})
+    with Store(out, {"seed": 1}) as store:
+        assert store.status("drivelm", "q1") == "passing"
+    assert json.loads((out / "settings.json").read_text()) == {"seed": 1}
+
+
+def test_settings_that_were_spoilt_are_told(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Store(out, SETTINGS) as store:
+        store.save(line())
+    for spoilt in ("[" * 100_000, "[1]", "\0"):
+        (out / "settings.json").write_text(spoilt)
+        with pytest.raises(Ad2Error, match=r"settings\.json: not the settings of a build"):
+            Store(out, SETTINGS)
+
+
+def test_one_process_at_a_time(tmp_path: Path) -> None:
+    with Store(tmp_path / "out", SETTINGS), pytest.raises(Ad2Error, match="another process"):
+        Store(tmp_path / "out", SETTINGS)
+    Store(tmp_path / "out", SETTINGS).close()
+
+
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("")
+    with pytest.raises(Ad2Error, match="a file, and a folder is needed"):
+        Store(tmp_path / "out", SETTINGS)
+
+
+def test_the_account_of_every_start_is_kept(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    for requests in (3, 5):
+        with Store(out, SETTINGS) as store:
+            store.save_account({"requests": 1})
+            store.save(line())
+            store.save_account({"requests": requests})
+    with Store(out, SETTINGS) as store:
+        assert store.accounts == [{"requests": 3}, {"requests": 5}, {}]
+
+
+@given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=20))
+def test_no_id_leads_out_of_the_folder(name: str, source: str) -> None:
+    folder = Path("/out")
+    path = transcript_path(folder, source, name)
+    assert len(path.relative_to(folder).parts) == 4
+    assert os.path.normpath(path) == str(path)
+    assert len(path.name.encode()) < 200
+
+
+def test_ids_that_look_alike_keep_files_of_their_own() -> None:
+    names = ["a/b", "a_b", "a:b", "a\\b", "\ud800", "\ud801", "x" * 300, "x" * 301, "q1", "Q1"]
+    # Some file systems take A and a for the same; without the folder, which the hash names.
+    assert len({transcript_path(Path("o"), "s", name).name.lower() for name in names}) == len(names)
+
+
+def test_transcripts_stand_before_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    with Store(out, SETTINGS) as store:
+        monkeypatch.setattr(Store, "_append", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        with pytest.raises(OSError, match="full"):
+            store.save(line("q1"), {"said": "\ud800 ä"})
+    assert json.loads(transcript_path(out, "drivelm", "q1").read_text("utf-8"))["said"] == "\ud800 ä"
+    with Store(out, SETTINGS) as store:
+        assert store.status("drivelm", "q1") is None
+
+
+def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Store(out, SETTINGS) as store:
+        store.save(line("q1"))
+        before = (out / "journal.jsonl").read_bytes()
+        real = store._handle
+
+        class Full:
+            def seek(self, *to: int) -> int:
+                return real.seek(*to)
+
+            def write(self, content: bytes) -> int:
+                if len(content) > 10:
+                    return real.write(content[:10])
+                raise OSError(28, "No space left on device")
+
+        store._handle = Full()  # type: ignore[assignment]
+        with pytest.raises(OSError, match="space"):
+            store.save(line("q2"))
+        store._handle = real
+    assert (out / "journal.jsonl").read_bytes() == before
+
+
+def test_images_are_linked_anew(tmp_path: Path) -> None:
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        with Store(tmp_path / "out", SETTINGS) as store:
+            store.link_images({"drivelm": tmp_path / name})
+    assert (tmp_path / "out/images/drivelm").resolve() == (tmp_path / "new").resolve()
+
+
+def test_a_folder_in_the_place_of_a_link_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out/images/drivelm").mkdir(parents=True)
+    with Store(tmp_path / "out", SETTINGS) as store, pytest.raises(Ad2Error, match="expected a link"):
+        store.link_images({"drivelm": tmp_path})
+
+
+def test_lines_are_hashed_as_they_lie_on_disk(tmp_path: Path) -> None:
+    import hashlib
+
+    digest = write_lines(tmp_path / "a.jsonl", [{"a": "ä"}, {"b": "\ud800"}])
+    content = (tmp_path / "a.jsonl").read_bytes()
+    assert digest == hashlib.sha256(content).hexdigest()
+    assert [json.loads(text) for text in content.decode().splitlines()] == [{"a": "ä"}, {"b": "\ud800"}]

@@ -1,0 +1,47 @@
+"""mcq/texts: the packaged texts, a user's own over them, and what is said of a wrong one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.mcq.texts import SLOTS, Texts
+
+
+def test_every_slot_has_a_text() -> None:
+    assert set(Texts.load().texts) == set(SLOTS)
+
+
+def test_a_file_changes_what_it_names_and_the_hash(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("again: 'Once more: {fault}'\n")
+    own, packaged = Texts.load(file), Texts.load()
+    assert own.fill("again", fault="{fault} {0}") == "Once more: {fault} {0}"
+    assert own.texts["naive"] == packaged.texts["naive"]
+    assert own.sha256 != packaged.sha256 == Texts.load().sha256
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("refiner: x", "'refiner': expected a known prompt key.*Did you mean 'refine'"),
+        ("again: Once more.", "'again': expected the placeholder {fault}"),
+        ("select: '{material} {n} {error}'", "only {material}, {n}"),
+        ("naive: 3", "'naive': expected a text"),
+        ("- a", "expected a mapping"),
+        ("a: [", "expected valid YAML"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(text)
+    with pytest.raises(DataError, match=message) as caught:
+        Texts.load(file)
+    assert "mine.yaml" in str(caught.value)
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"none\.yaml"):
+        Texts.load(tmp_path / "none.yaml")

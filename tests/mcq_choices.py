@@ -1,0 +1,53 @@
+"""Questions for the tests of the gate and of `ad2 mcq check`, made by hand; no picture is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from lmms_eval_ad2.mcq.base import Question
+from lmms_eval_ad2.records import Form, Option, Record, Text
+
+
+def question(
+    text: str, answer: str, *, subtask: str = "", form: Form = "vqa", scene: Sequence[tuple[str, str]] = (),
+    references: Sequence[str] = (),
+) -> Question:  # fmt: skip
+    """An open question. scene: (question, answer) of the frame's other records."""
+
+    def record(number: int, asked: str, said: str) -> Record:
+        meta = {"references": list(references)} if references else {}
+        return Record(
+            f"q{number}", "drivelm", "perception", subtask, form, ("a.jpg",), Text(en=asked), Text(en=said), meta=meta
+        )
+
+    own = record(0, text, answer)
+    frame = (own, *(record(n, *pair) for n, pair in enumerate(scene, 1))) if scene else ()
+    return Question("q0", own, "drivelm", "perception", subtask, answer, Path(), frame)
+
+
+def choice(
+    name: str, asked: str, right: str, wrong: Sequence[str], *, at: int = 0, task: str = "perception",
+    cluster: str = "", image: str = "a.jpg", meta: dict[str, object] | None = None,
+) -> Record:  # fmt: skip
+    """A multiple-choice record with the right option at place `at`."""
+    texts = [*wrong[:at], right, *wrong[at:]]
+    kinds = ["correct" if place == at else "logical_inconsistencies" for place in range(len(texts))]
+    options = tuple(
+        Option(chr(ord("A") + place), Text(en=text), kind)
+        for place, (text, kind) in enumerate(zip(texts, kinds, strict=True))
+    )
+    return Record(
+        name, "autodrive_qa", task, task, "mc", (image,), Text(en=asked), Text(en=right), letter=chr(ord("A") + at),
+        options=options, cluster=cluster or name, meta={"source": "drivelm", **(meta or {})},
+    )  # fmt: skip
+
+
+def row(record: Record) -> dict[str, object]:
+    """The record as a row of `ad2 data schema autodrive_qa`."""
+    return {
+        "id": record.id, "task": record.task, "source": record.meta["source"], "question": record.question.en,
+        "options": [{"letter": o.letter, "text": o.text.en, "kind": o.kind} for o in record.options],
+        "answer": record.letter, "images": list(record.images), "cluster": record.cluster,
+        "meta": {key: value for key, value in record.meta.items() if key != "source"},
+    }  # fmt: skip

@@ -1,0 +1,60 @@
+"""Preference for a place among options: shares, distance and intervals, worked by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from lmms_eval_ad2.metrics.position import preference
+
+
+def test_shares_and_distance_by_hand() -> None:
+    found = preference([0, 0, 0, 1], [4, 4, 4, 4])
+    assert found is not None
+    assert found.counts == (3, 1, 0, 0)
+    assert found.shares == (0.75, 0.25, 0.0, 0.0)
+    assert found.expected == (0.25, 0.25, 0.25, 0.25)
+    assert found.distance == pytest.approx((0.5 + 0 + 0.25 + 0.25) / 2)
+
+
+def test_questions_with_fewer_options_expect_less_of_the_late_places() -> None:
+    found = preference([0, 1, 2, 3], [2, 2, 4, 4])
+    assert found is not None
+    assert found.expected == pytest.approx((0.375, 0.375, 0.125, 0.125))
+    assert found.distance == pytest.approx((0.125 + 0.125 + 0.125 + 0.125) / 2)
+
+
+def test_no_choice_and_one_cluster() -> None:
+    assert preference([], []) is None
+    alone = preference([0, 1], [2, 2], clusters=["x", "x"])
+    assert alone is not None
+    assert alone.ci is None
+    assert alone.share_ci == (None, None)
+
+
+def test_a_place_that_was_not_offered_is_refused() -> None:
+    with pytest.raises(ValueError, match="not offered"):
+        preference([2], [2])
+
+
+def test_intervals_draw_whole_clusters() -> None:
+    """Ten copies of each answer in its cluster are no more evidence than one."""
+    rng = random.Random(1)
+    places = [rng.randrange(4) for _ in range(40)]
+    once = preference(places, [4] * 40)
+    copied = preference([p for p in places for _ in range(10)], [4] * 400, clusters=[i // 10 for i in range(400)])
+    assert once is not None
+    assert copied is not None
+    assert once.ci is not None
+    assert copied.ci == once.ci
+    assert copied.share_ci == once.share_ci
+    first = once.share_ci[0]
+    assert first is not None
+    assert first.low < once.shares[0] < first.high
+
+
+def test_the_seed_alone_decides() -> None:
+    places = [0, 1, 1, 2, 3, 0, 0]
+    assert preference(places, [4] * 7, seed=3) == preference(places, [4] * 7, seed=3)
+    assert preference(places, [4] * 7, seed=3) != preference(places, [4] * 7, seed=4)

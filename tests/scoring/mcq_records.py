@@ -1,0 +1,26 @@
+"""Multiple-choice records of AutoDrive-QA's shape for tests of what is counted over options."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lmms_eval_ad2.records import Option, Record, Text
+
+DOMAIN, LOGIC, SENSOR = "driving_domain_misconceptions", "logical_inconsistencies", "misinterpreted_sensor_inputs"
+
+
+def question(
+    id: str, letter: str = "A", kinds: tuple[str, ...] = (DOMAIN, LOGIC, SENSOR), **changes: Any
+) -> Record:  # fmt: skip
+    """Options A, B, ...: the correct one at `letter`, the others of `kinds` in order; texts tell them apart."""
+    rest = iter(kinds)
+    letters = [chr(ord("A") + i) for i in range(len(kinds) + 1)]
+    options = tuple(
+        Option(x, Text(f"{id} says {x}"), "correct" if x == letter else next(rest)) for x in letters
+    )  # fmt: skip
+    data: dict[str, Any] = {
+        "id": id, "benchmark": "autodrive_qa", "task": "planning", "subtask": "safe action", "form": "mc",
+        "images": ("a.jpg",), "question": Text(f"What of {id}?"), "answer": Text(f"{id} says {letter}"),
+        "options": options, "letter": letter, "cluster": id, "meta": {"source": "drivelm"},
+    }  # fmt: skip
+    return Record(**{**data, **changes})
