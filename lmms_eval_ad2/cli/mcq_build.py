@@ -21,6 +21,8 @@ EXAMPLES = """examples:
     ad2 mcq build --source drivelm:train --source nuscenes_qa:val --source lingoqa:train \\
         --mix drivelm=0.6,nuscenes_qa=0.2,lingoqa=0.2 --tasks perception=0.4,prediction=0.3,planning=0.3 \\
         --total 15400 --llm configs/mcq/local_vllm.yaml --out out/autodrive_qa
+  both training files of LingoQA, action/ and scenery/, from the folder that holds them:
+    ad2 mcq build --source lingoqa:train=LingoQA --llm rules --out out/lingoqa
   what would it cost? ten questions; without --limit the same command goes on:
     ad2 mcq build --source drivelm:train --llm openai:gpt-4o-2024-11-20 --out out/gpt4o --limit 10
   for Table 8, the same questions with distractors made without error modelling:
@@ -51,7 +53,7 @@ def register(parts: Any) -> None:
 def _register_sources(which: Any) -> None:
     which.add_argument(
         "--source", action="append", required=True, metavar="NAME[:SPLIT][=PATH]",
-        help="drivelm, nuscenes_qa, lingoqa: imported data, or with =PATH a release's file; records=FILE; repeatable",
+        help="drivelm, nuscenes_qa, lingoqa: imported data, or a release at =PATH; records=FILE; repeat for more",
     )  # fmt: skip
     which.add_argument("--split", action="append", metavar="[NAME=]SPLIT", help="where a source has several")
     which.add_argument("--images", action="append", metavar="[NAME=]DIR", help="the folder of a source's images")
@@ -132,12 +134,10 @@ def _maker(args: argparse.Namespace) -> Maker:
 
 
 def _sources(args: argparse.Namespace) -> list[Source]:
-    from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.mcq.sources import open_source
+    from lmms_eval_ad2.mcq.sources import check_names, open_source
 
     names = [spec.partition("=")[0].partition(":")[0].strip() for spec in args.source]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise Ad2Error(f"--source {twice[0]}: named more than once; a set takes one split of a source")
+    check_names(names)
     splits, images = _by_name("split", args.split, names), _by_name("images", args.images, names)
     return [
         open_source(

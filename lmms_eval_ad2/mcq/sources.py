@@ -1,9 +1,9 @@
-"""Where open questions come from: a dataset of the data home, a release's file, or a file of Records.
+"""Where open questions come from: a dataset of the data home, a release's file or folder, or a file of Records.
 
 drivelm                        the dataset of that name in the data home (of its only split, or the one named)
 drivelm:train                  its split `train`
 drivelm=v1_1_train_nus.json    a release's own file, read as `ad2 data import drivelm` would
-lingoqa:train=action/train.parquet
+lingoqa:train=LingoQA          or its folder: both training files, action/ and scenery/
 records=reviewed.jsonl         one Record a line, as `ad2 annotate` exports them
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,11 @@ from lmms_eval_ad2.releases import Item, LeftOut, find_release
 
 RECORDS = "records"
 NAMES = ("drivelm", "nuscenes_qa", "lingoqa", RECORDS)
+# What to do where a name stands twice; of the others a release's split is one file.
+TWICE = {
+    "lingoqa": "its training files go in together, as the folder that holds action/ and scenery/: lingoqa:train=FOLDER",
+    RECORDS: "put the lines of both files into one",
+}
 LISTED = 20  # bad rows kept with their text; all are counted
 _SPEC = re.compile(r"(?P<name>[a-z_]+)(?::(?P<split>[A-Za-z0-9][\w.-]{0,63}))?(?:=(?P<path>.+))?", re.DOTALL)
 
@@ -70,10 +75,19 @@ class Source:
     def facts(self) -> dict[str, Any]:
         """What a card says of it; of a path the last part, so that a card tells nothing of its maker's machine."""
         name, sign, path = self.spec.partition("=")
+        last = sign and f"={Path(path).absolute().name}"  # absolute: "." has no last part
         return {
-            "name": self.name, "spec": f"{name}{sign}{Path(path).name}", "split": self.split, "sha256": self.sha256,
+            "name": self.name, "spec": f"{name}{last}", "split": self.split, "sha256": self.sha256,
             "left_out": dict(sorted(self.left_out.items())), "bad": self.bad,
         }  # fmt: skip
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raises Ad2Error where a source stands twice among `names`, with what to do instead."""
+    for name, times in Counter(names).items():
+        if times > 1:
+            instead = TWICE.get(name, "build a set for each split")
+            raise Ad2Error(f"--source {name}: named more than once; a set takes one split of a source: {instead}")
 
 
 def open_source(spec: str, *, split: str | None = None, images: Path | None = None, skip_bad: bool = False) -> Source:
@@ -83,7 +97,7 @@ def open_source(spec: str, *, split: str | None = None, images: Path | None = No
     """
     found = _SPEC.fullmatch(spec.strip())
     if not found or found["name"] not in NAMES:
-        raise Ad2Error(f"no source '{spec}': use NAME, NAME:SPLIT or NAME=FILE with a name of {', '.join(NAMES)}")
+        raise Ad2Error(f"no source '{spec}': use NAME, NAME:SPLIT or NAME=PATH with a name of {', '.join(NAMES)}")
     name, split = found["name"], found["split"] or split
     if found["path"]:
         opened = find_release(name).open(Path(found["path"]).expanduser(), split=split, images=images, options={})

@@ -102,6 +102,57 @@ def test_rules_need_no_endpoint(tmp_path: Path, data_dir: Path, capsys: pytest.C
     assert main(["data", "import", "autodrive_qa", str(questions), "--images", str(images)]) == 0
 
 
+def lingoqa(root: Path) -> Path:
+    """LingoQA's folder: two segments in action/, one of them and another in scenery/, val beside them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from PIL import Image
+
+    def asked(name: str, segment: str, question: str, answer: str) -> dict[str, Any]:
+        frames = [f"images/train/{segment}/{i}.jpg" for i in range(5)]
+        return {"question_id": name, "segment_id": segment, "images": frames, "question": question, "answer": answer}
+
+    files = {
+        "action/train.parquet": [
+            asked("a1", "s1", "Why are you stopping?", "I am stopping because the light is red."),
+            asked("a2", "s1", "Are you turning left?", "No, I am going straight on."),
+            asked("a3", "s2", "Is it safe to overtake?", "No, the road is narrow."),
+            asked("a4", "s2", "Flibbertigibbet?", "Yes."),
+        ],
+        "scenery/train.parquet": [
+            asked("b1", "s3", "How many cyclists are there?", "There are two cyclists."),
+            asked("b2", "s3", "What colour is the traffic light?", "The traffic light is green."),
+            asked("b3", "s1", "Is the van in front of you parked?", "Yes, the van is parked."),
+        ],
+        "evaluation/val.parquet": [asked("v1", "s9", "Is it wet?", "Yes.")],
+    }
+    for name, rows in files.items():
+        (root / name).parent.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows), root / name)
+        for number, path in enumerate(sorted({str(path) for row in rows for path in row["images"]})):
+            image = (root / name).parent / path
+            image.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (32, 18), (90 + number, 120, 60)).save(image)
+    return root
+
+
+def test_both_training_files_of_lingoqa_go_into_one_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Named as a folder, or imported from it: the same set. What has no sub-task is counted in card and summary."""
+    release, out = lingoqa(tmp_path / "LingoQA"), tmp_path / "out"
+    assert build("--source", f"lingoqa:train={release}", "--llm", "rules", "--out", out) == 0
+    assert "lingoqa, cannot be used: no_subtask 1" in capsys.readouterr().out
+    places = {row["meta"]["source_id"]: row["images"][0].split("/")[1] for row in rows(out)}
+    assert places == {"a1": "action", "a2": "action", "a3": "action", "b1": "scenery", "b2": "scenery", "b3": "action"}
+    assert all((out / "images" / path).is_file() for row in rows(out) for path in row["images"])
+    (told,) = card(out)["sources"]
+    assert (told["spec"], told["usable"], told["unclassified"]) == ("lingoqa:train=LingoQA", 6, {"no_subtask": 1})
+    assert "| lingoqa:train=LingoQA | train | 6 | no_subtask 1 |" in (out / "card.md").read_text("utf-8")
+
+    assert main(["data", "import", "lingoqa", str(release), "--split", "train"]) == 0
+    assert build("--source", "lingoqa:train", "--llm", "rules", "--out", tmp_path / "imported") == 0
+    assert rows(tmp_path / "imported") == rows(out)
+
+
 def test_shares_are_kept(tmp_path: Path) -> None:
     given = ["--source", source(tmp_path, 30), "--total", "10", "--tasks", "perception=0.5,prediction=0.3,planning=0.2"]
     with serve(reply="mcq") as server:
@@ -239,6 +290,7 @@ def test_ctrl_c_leaves_a_set_and_goes_on(tmp_path: Path) -> None:
         (["--images", "lingoqa=."], "no source 'lingoqa'"),
         (["--source", "coda_lm"], "coda_lm"),
         (["--source", "records=no/such.jsonl"], "named more than once"),
+        (["--source", "lingoqa=a/t.parquet", "--source", "lingoqa=b/t.parquet"], "lingoqa:train=FOLDER"),
         (["--source", "drivelm"], "ad2 data import"),
         (["--source", "drivelm=no/such.json"], "no/such.json"),
     ],

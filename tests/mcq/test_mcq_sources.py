@@ -14,7 +14,7 @@ from mcq_building import a_record, write_records
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.library import import_release, write_dataset
-from lmms_eval_ad2.mcq.sources import open_source
+from lmms_eval_ad2.mcq.sources import NAMES, check_names, open_source
 from lmms_eval_ad2.mcq.survey import load, survey
 from lmms_eval_ad2.records import Mark, Option, Record, Step, Text
 from lmms_eval_ad2.releases.nuscenes import CAMERAS
@@ -143,6 +143,32 @@ def test_lingoqas_parquet(tmp_path: Path) -> None:
     (question,) = load(opened, survey(opened).entries)
     assert (question.source, question.task, question.subtask) == ("lingoqa", "planning", "safe/unsafe action")
     assert (question.answer, len(question.scene), opened[0].split) == ("Yes.", 1, "train")
+
+
+def test_a_folder_tells_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a path the last part is told; "." has none."""
+    write_records(tmp_path, 1)
+    monkeypatch.chdir(tmp_path)
+    source = open_source("records=records.jsonl")
+    assert source.facts()["spec"] == "records=records.jsonl"
+    source.spec = "lingoqa:train=."
+    assert source.facts()["spec"] == f"lingoqa:train={tmp_path.name}"
+    source.spec = "lingoqa:train"
+    assert source.facts()["spec"] == "lingoqa:train"
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("lingoqa", "lingoqa:train=FOLDER"),
+        ("records", "lines of both files into one"),
+        ("drivelm", "a set for each split"),
+    ],
+)
+def test_a_name_stands_once(name: str, instead: str) -> None:
+    check_names(NAMES)
+    with pytest.raises(Ad2Error, match=f"--source {name}: named more than once; .*{instead}"):
+        check_names([*NAMES, name])
 
 
 def test_nuscenes_qas_json_and_tables(tmp_path: Path) -> None:

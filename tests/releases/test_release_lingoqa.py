@@ -1,4 +1,4 @@
-"""LingoQA: rows grouped by question, five frames, several references."""
+"""LingoQA: rows grouped by question, five frames, several references; files alone and the folder of the release."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROW: dict[str, Any] = {
 
 
 def write(folder: Path, *rows: dict[str, Any], name: str = "val.parquet") -> Path:
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "images").mkdir(exist_ok=True)
     pq.write_table(pa.Table.from_pylist(list(rows)), folder / name)
     return folder / name
@@ -70,5 +70,91 @@ def test_a_fault_names_its_field(tmp_path: Path, changes: dict[str, Any], field:
 def test_a_missing_column_or_folder_is_told(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="field 'segment_id': expected a column"):
         items(write(tmp_path, {"question_id": "q", "images": [], "question": "q", "answer": "a"}))
-    with pytest.raises(Ad2Error, match="is a folder"):
+    with pytest.raises(Ad2Error, match="is a folder without action/train"):
         items(tmp_path)
+
+
+def asked(number: int, segment: str, **changes: Any) -> dict[str, Any]:
+    frames = [f"images/train/{segment}/{i}.jpg" for i in range(5)]
+    return {**ROW, "question_id": f"q{number}", "segment_id": segment, "images": frames, **changes}
+
+
+def release(root: Path, action: list[dict[str, Any]], scenery: list[dict[str, Any]]) -> Path:
+    """The official folder with both training files, each with the frames it names beside it, and one val question."""
+    for folder, rows in (("action", action), ("scenery", scenery)):
+        write(root / folder, *rows, name="train.parquet")
+        for path in {root / folder / name for row in rows for name in row["images"]}:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(path.name.encode())
+    write(root / "evaluation", ROW)
+    return root
+
+
+def of_folder(root: Path, split: str | None = "train", images: Path | None = None) -> list[Any]:
+    return list(RELEASES["lingoqa"].open(root, split=split, images=images, options={}).records())
+
+
+def test_the_folder_gives_both_training_files(tmp_path: Path) -> None:
+    root = release(tmp_path, [asked(1, "s1"), asked(2, "s1")], [asked(3, "s2")])
+    records = of_folder(root)
+    assert [(r.id, r.task, r.cluster) for r in records] == [
+        ("q1", "action", "s1"), ("q2", "action", "s1"), ("q3", "scenery", "s2"),
+    ]  # fmt: skip
+    assert [r.images[0] for r in records[1:]] == ["action/images/train/s1/0.jpg", "scenery/images/train/s2/0.jpg"]
+    assert all((root / path).is_file() for record in records for path in record.images)
+    manifest = import_release("lingoqa", root, split="train")
+    assert (manifest.n, manifest.split, manifest.counts["task"]) == (3, "train", {"action": 2, "scenery": 1})
+    assert [Path(file["path"]).parent.name for file in manifest.source["files"]] == ["action", "scenery"]
+    with pytest.raises(DataError, match="500 records in all"):
+        import_release("lingoqa", root, split="val")
+
+
+def test_a_question_of_both_files_is_one_record(tmp_path: Path) -> None:
+    first, second = asked(1, "s1"), asked(2, "s1")
+    root = release(tmp_path, [first, second], [{**first, "answer": "It is."}, asked(3, "s2")])
+    records = {record.id: record for record in of_folder(root)}
+    assert len(records) == 3
+    assert (records["q1"].meta["references"], records["q1"].task) == (["Yes.", "It is."], "action")
+
+
+def test_one_id_for_two_questions_is_a_fault(tmp_path: Path) -> None:
+    root = release(tmp_path, [asked(1, "s1")], [asked(2, "s2"), asked(1, "s2")])
+    record, bad = of_folder(root)
+    assert (record.id, bad.error.file, bad.error.row) == ("q2", root / "scenery/train.parquet", 1)
+    assert bad.error.field == "question_id"
+
+
+def test_a_segment_of_both_files_is_one_set_of_images(tmp_path: Path) -> None:
+    """Only where both hold the same bytes: another image under the same name stays where it is."""
+    shared, other, gone = ([asked(n, f"s{n}"), asked(n + 3, f"s{n}")] for n in (1, 2, 3))
+    root = release(tmp_path, [shared[0], other[0], gone[0]], [shared[1], other[1], gone[1]])
+    (root / "scenery/images/train/s2/4.jpg").write_bytes(b"another image")
+    (root / "action/images/train/s3/4.jpg").unlink()
+    places = {record.id: {path.split("/")[0] for path in record.images} for record in of_folder(root)}
+    assert places == {
+        "q1": {"action"}, "q2": {"action"}, "q3": {"action"}, "q4": {"action"}, "q5": {"scenery"}, "q6": {"scenery"},
+    }  # fmt: skip
+
+
+def test_images_may_lie_elsewhere_or_together(tmp_path: Path) -> None:
+    root = release(tmp_path / "release", [asked(1, "s1")], [asked(2, "s2")])
+    for folder in ("apart/action/images", "apart/scenery/images", "together/images", "neither/action/images"):
+        (tmp_path / folder).mkdir(parents=True)
+    apart, together = of_folder(root, images=tmp_path / "apart"), of_folder(root, images=tmp_path / "together")
+    assert [r.images[0].split("/")[0] for r in apart] == ["action", "scenery"]
+    assert [r.images[0] for r in together] == ["images/train/s1/0.jpg", "images/train/s2/0.jpg"]
+    with pytest.raises(Ad2Error, match="holds neither scenery/images nor images"):
+        of_folder(root, images=tmp_path / "neither")
+
+
+def test_what_a_folder_lacks_is_told(tmp_path: Path) -> None:
+    root = release(tmp_path, [asked(1, "s1")], [asked(2, "s2")])
+    with pytest.raises(Ad2Error, match="splits train and val: give --split"):
+        of_folder(root, split=None)
+    with pytest.raises(Ad2Error, match="no split 'mine'; splits: train, val"):
+        of_folder(root, split="mine")
+    (root / "evaluation/val.parquet").unlink()
+    assert len(of_folder(root, split=None)) == 2
+    (root / "scenery/train.parquet").unlink()
+    with pytest.raises(Ad2Error, match="train needs scenery/train"):
+        of_folder(root)
