@@ -18,6 +18,8 @@ POLICY = (
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
     "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
+DRAG = Path(__file__).with_name("drag.js")
+HOW_TO_DRAW = '<p class="hint">drag: a new box · Shift and click: a new point · click: full size</p>'
 LISTED = 2  # open points that are told one by one: the message stays in sight, and small
 FONTS = ("system-ui", "-apple-system", "Segoe UI", "Noto Sans", "Noto Sans CJK SC", "sans-serif")
 VERDICTS = {None: "open", "keep": "kept", "change": "changed", "delete": "deleted", "add": "added"}
@@ -45,6 +47,10 @@ footer { display: none !important; }
 .picture img { width: 100%; height: auto; }
 .picture input:checked ~ img { width: auto; max-width: none; cursor: zoom-out; }
 .picture input:focus-visible ~ img { outline: 3px solid #3b82f6; outline-offset: -3px; }
+.picture img[data-width] { touch-action: pan-x pan-y; user-select: none; -webkit-user-drag: none; }
+.hint { font-size: 12px; opacity: .75; margin: 3px 0 0; color: var(--body-text-color); }
+.band { position: fixed; z-index: 70; border: 2px solid #e02020; background: rgb(224 32 32 / .12);
+  pointer-events: none; }
 .look { position: sticky; top: 100px; align-self: flex-start; }
 .facts { font-size: 13px; color: var(--body-text-color); opacity: .9; overflow-wrap: anywhere; }
 .facts p { margin: 6px 0 0; }
@@ -92,16 +98,24 @@ def progress(done: int, total: int, number: int) -> str:
 
 
 def picture(sheet: Sheet, root: Path) -> str:
-    """The pictures with the reviewer's marks; a click shows one at its full size. A fault is told in its place."""
+    """The pictures with the reviewer's marks; a click shows one at its full size. A fault is told in its place.
+
+    Marks belong to the first picture: on it they are drawn with the mouse (drag.js), but not on a mosaic of cameras.
+    """
     try:
-        urls = [data_url(image) for image in rendered(sheet.drawn, root)]
+        images = rendered(sheet.drawn, root)
     except Ad2Error as exc:
         return f'<div class="status bad">{escape(str(exc))}</div>'
     name = escape(", ".join(sheet.record.images), quote=True)
-    return "".join(
+    mosaic = len(images) < len(sheet.record.images)
+    return "".join(_framed(image, name, drawable=place == 0 and not mosaic) for place, image in enumerate(images))
+
+
+def _framed(image: Any, name: str, drawable: bool) -> str:
+    size = f" data-width={image.width} data-height={image.height}" if drawable else ""
+    return (
         f'<div class="picture"><label title="click: full size"><input type="checkbox" aria-label="full size">'
-        f'<img src="{url}" alt="{name}"></label></div>'
-        for url in urls
+        f'<img src="{data_url(image)}" alt="{name}"{size}></label></div>{HOW_TO_DRAW if drawable else ""}'
     )
 
 

@@ -141,8 +141,9 @@ def serve(desk: Desk, *, reviewer: str = "", host: str = "127.0.0.1", port: int 
 
     theme = gr.themes.Default(font=look.FONTS, font_mono=("ui-monospace", "monospace"))
     app = gr.mount_gradio_app(
-        app, page.blocks, path="/", theme=theme, css=look.CSS, footer_links=[], run_history=False, show_error=True,
-        ssr_mode=False, enable_monitoring=False, mcp_server=False, pwa=False, max_file_size=1,
+        app, page.blocks, path="/", theme=theme, css=look.CSS, head=f"<script>{look.DRAG.read_text('utf-8')}</script>",
+        footer_links=[], run_history=False, show_error=True, ssr_mode=False,
+        enable_monitoring=False, mcp_server=False, pwa=False, max_file_size=1,
     )  # fmt: skip
     listener = _listen(host, port)
     shown = f"[{host}]" if ":" in host else host

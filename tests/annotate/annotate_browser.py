@@ -142,6 +142,18 @@ class Tab:
     def text(self, key: str) -> str:
         return str(self.piece(key).locator(".text textarea").input_value())
 
+    def drag(self, start: tuple[float, float], stop: tuple[float, float]) -> None:
+        """Over the picture, by the mouse; places as shares of its width and height."""
+        mouse, shown = self.page.mouse, self.page.locator("#picture img").first.bounding_box()
+        (x0, y0), (x1, y1) = (
+            (shown["x"] + u * shown["width"], shown["y"] + v * shown["height"]) for u, v in (start, stop)
+        )
+        mouse.move(x0, y0)
+        mouse.down()
+        mouse.move((x0 + x1) / 2, (y0 + y1) / 2)
+        mouse.move(x1, y1)
+        mouse.up()
+
     def rate(self, key: str, score: int) -> None:
         self.piece(key).locator(".score input").click()
         self.page.get_by_role("option", name=f"score {score}", exact=True).click()

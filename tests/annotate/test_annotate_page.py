@@ -152,6 +152,37 @@ def test_two_reviewers_and_steps(tmp_path: Path) -> None:
     assert len(desk.sheet("bo", 0).lines) == 4
 
 
+@pytest.mark.slow
+def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
+    """Dragging in any direction and over the edge, a click, a point beside boxes, a point alone."""
+    desk = make_desk(tmp_path, text_record(mark=Mark()), text_record(id="b", mark=Mark()))
+    width, height = desk.sheet("anna", 0).record.image_size or (0, 0)
+    with browser() as chromium, served("made here", "--out", desk.folder.path, cwd=tmp_path) as server:
+        tab = Tab(chromium, server.url)
+        tab.reviewer("anna")
+        tab.at(1)
+        tab.drag((0.75, 0.5), (0.25, 0.25))  # from the lower right corner to the upper left
+        tab.page.get_by_text("Boxes and points (1)").wait_for()
+        tab.drag((0.5, 0.5), (1.5, 0.75))
+        tab.page.get_by_text("Boxes and points (2)").wait_for()
+        full = tab.page.locator("#picture input")
+        assert not full.is_checked()
+        tab.page.locator("#picture img").click()
+        assert full.is_checked(), "a plain click shows the picture in full size"
+        tab.page.locator("#picture img").click()
+        tab.page.locator("#picture img").click(modifiers=["Shift"])
+        tab.page.get_by_text("either boxes (4 numbers) or points").wait_for()
+        tab.go(2)
+        tab.page.locator("#picture img").click(modifiers=["Shift"])  # in its middle
+        tab.page.get_by_text("Boxes and points (1)").wait_for()
+        assert tab.troubles == []
+    desk = Desk(open_folder(desk.folder.path))
+    first, second = desk.sheet("anna", 0).mark.coords
+    assert first == pytest.approx((0.25 * width, 0.25 * height, 0.75 * width, 0.5 * height), abs=2)
+    assert second == pytest.approx((0.5 * width, 0.5 * height, width, 0.75 * height), abs=2)
+    assert desk.sheet("anna", 1).mark.coords[0] == pytest.approx((width / 2, height / 2), abs=2)
+
+
 # -- without a browser -----------------------------------------------------------------------------------------------
 
 
