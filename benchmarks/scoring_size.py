@@ -67,7 +67,7 @@ def inside(size: int) -> dict[str, float]:
     samples = (score_sample(r, said, variant, "bench", "prompt") for r, said in answered(size))
     with tempfile.TemporaryDirectory() as folder:
         started = time.perf_counter()
-        table, _ = pipeline.score_task(samples, "bench", variant, lambda: judge, Path(folder), 0, progress=False)
+        table, _ = pipeline.score_task(samples, "bench", variant, lambda: judge, Path(folder), progress=False)
         seconds = time.perf_counter() - started
     assert table["n"] == size
     return {"seconds": seconds, "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}

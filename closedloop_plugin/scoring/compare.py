@@ -4,31 +4,33 @@ A threat scenario has the id of the route that it plays on, and its scenario typ
 route's type in both columns. Only routes that both runs have enter; the others are named. An episode in which the world
 or the agent failed says nothing of the driving: it is left out and named, never counted 0.
 
-Both runs' figures, the drop (a - b) and its share of a have percentile bootstrap intervals of the same draws of whole
-routes. p-values: metrics.summary.paired; Holm's correction over the five figures of the paper, and over the others.
+Both runs' figures, the drop (a - b) and its share of a have intervals that leave out the same routes of both
+(lmms_eval_ad2/metrics/intervals.py). p-values: metrics.summary.paired; Holm's correction over the five figures of the
+paper, and over the others.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.scoring.compare_values import MEASURES, SIGNS, Measure, Parts, Played, parts_of, signs_tested
 from closedloop_plugin.state import EndReason
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.metrics.intervals import Bounds, Floats, Jackknife
 from lmms_eval_ad2.metrics.summary import paired
 from lmms_eval_ad2.report.compare import holm
 
 FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
-RESAMPLES = 2000
-Floats = NDArray[np.float64]
 Span = tuple[float, float]
+_ROUNDING = 1e-9  # percent
 
 
 @dataclass(frozen=True)
@@ -163,7 +165,7 @@ def _row(measure: Measure, a: Parts, b: Parts, seed: int) -> Row:
         return replace(row, reason="nothing was driven")
     one, two = (float(_figure(part.sum(axis=0))) for part in sums)
     drop = one - two
-    ci_a, ci_b, ci_drop, ci_relative = _intervals(sums, seed, min(map(len, shared)))
+    ci_a, ci_b, ci_drop, ci_relative = _intervals(sums, measure.bounds)
     p_value, test = _tested(units, sums, seed)
     return replace(
         row,
@@ -195,27 +197,34 @@ def _figure(sums: Floats) -> Floats:
     return (sums[..., 0] / sums[..., 1]).mean(axis=-1)
 
 
-def _intervals(sums: tuple[Floats, Floats], seed: int, least: int) -> tuple[Span | None, ...]:
-    """Of a, b, a - b and (a - b) / a in percent; None where a part has fewer than two routes (`least`).
+def _intervals(sums: tuple[Floats, Floats], bounds: Bounds) -> tuple[Span | None, ...]:
+    """Of a, b, a - b and (a - b) / a in percent; None where a part has fewer than two routes.
 
-    A draw that leaves a part of either run empty says nothing of it and is left out.
+    The last is also None where a is 0, and where leaving out a route does not change it (b is 0).
     """
-    rng = np.random.default_rng(seed)
-    n = len(sums[0])
-    drawn = rng.integers(0, n, size=(RESAMPLES, n), dtype=np.int32)
-    counts = np.zeros((RESAMPLES, n))
-    np.add.at(counts, (np.arange(RESAMPLES)[:, None], drawn), 1.0)
-    totals = [np.tensordot(counts, part, axes=1) for part in sums]
-    whole = np.logical_and.reduce([(total[..., 1] > 0).all(axis=-1) for total in totals])
-    if least < 2 or not whole.any():
+    a, b = (Jackknife.of_ratios(part[..., 0], part[..., 1]) for part in sums)
+    if a is None or b is None:
         return (None,) * 4
-    a, b = (_figure(total[whole]) for total in totals)
-    return _span(a), _span(b), _span(a - b), _span(100.0 * (a - b) / a) if (a > 0).all() else None
+    width = bounds[1] - bounds[0]
+    drop = _joint(a, b, lambda x, y: x - y)
+    spans = [_span(a, bounds), _span(b, bounds), _span(drop, (-width, width))]
+    if a.figure <= 0:
+        return (*spans, None)
+    relative = _joint(a, b, lambda x, y: 100.0 * (x - y) / x)
+    varies = float(np.abs(relative.moves).max()) > _ROUNDING
+    return (*spans, _span(relative, (-math.inf, 100.0)) if varies else None)
 
 
-def _span(values: Floats) -> Span:
-    low, high = np.quantile(values, (0.025, 0.975))
-    return float(low), float(high)
+def _joint(a: Jackknife, b: Jackknife, figure: Callable[[Any, Any], Any]) -> Jackknife:
+    """Of a figure of both runs, which leave out the same route together."""
+    whole = figure(a.figure, b.figure)
+    moved = figure(a.figure + a.moves, b.figure + b.moves) - whole
+    return Jackknife(whole, moved, (a.weights + b.weights) / 2)
+
+
+def _span(found: Jackknife, bounds: Bounds) -> Span:
+    interval = found.interval(bounds)
+    return interval.low, interval.high
 
 
 def _tested(units: Sequence[str], sums: tuple[Floats, Floats], seed: int) -> tuple[float | None, str]:

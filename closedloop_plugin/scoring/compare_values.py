@@ -17,6 +17,7 @@ from closedloop_plugin.scoring.ability import ABILITIES, passed_junction, traffi
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.official_record import OfficialRecord
+from lmms_eval_ad2.metrics.intervals import NOT_NEGATIVE, PERCENT, Bounds
 
 Part = Mapping[str, tuple[float, float]]  # route -> (numerator, denominator)
 Parts = Sequence[Part]
@@ -27,25 +28,26 @@ NEAR_S = 1.5  # time to collision below which an episode counts as a near miss
 
 @dataclass(frozen=True)
 class Measure:
-    """`group`: "paper" (the five of the tables), "ability" or "extra"; `higher`: more is better."""
+    """`group`: "paper" (the five of the tables), "ability" or "extra"; `higher`: more is better; `bounds` of values."""
 
     name: str
     title: str
     group: str
     higher: bool = True
+    bounds: Bounds = PERCENT
 
 
 MEASURES = (
     Measure("success_rate", "Success Rate %", "paper"),
     Measure("driving_score", "Driving Score", "paper"),
-    Measure("efficiency", "Efficiency %", "paper"),
+    Measure("efficiency", "Efficiency %", "paper", bounds=NOT_NEGATIVE),
     Measure("comfortness", "Comfortness %", "paper"),
     Measure("skill_score", "Skill Score %", "paper"),
     *(Measure(name, f"{name.replace('_', ' ')} %", "ability") for name in ABILITIES),
-    Measure("collisions_per_km", "Collisions / km", "extra", higher=False),
-    Measure("min_ttc_s", "Min TTC s", "extra"),
+    Measure("collisions_per_km", "Collisions / km", "extra", higher=False, bounds=NOT_NEGATIVE),
+    Measure("min_ttc_s", "Min TTC s", "extra", bounds=NOT_NEGATIVE),
     Measure("near_misses", f"TTC < {NEAR_S:g} s, % of routes", "extra", higher=False),
-    Measure("min_gap_m", "Min gap m", "extra"),
+    Measure("min_gap_m", "Min gap m", "extra", bounds=NOT_NEGATIVE),
 )
 
 

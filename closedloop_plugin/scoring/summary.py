@@ -9,10 +9,10 @@
     n_experimental, experimental  routes kept out of the headline means, and their own scores
     repetitions, types            mean and deviation over repetitions; a row a scenario type
     partial, notes                figures that lack an input; what a reader must know
-    profile, comfort_mode, traffic_signs, origin, versions
+    profile, comfort_mode, traffic_signs, origin, versions, interval_method
 
 What cannot be computed is None, never 0, with its reason in "notes". Percentages are 0..100, efficiency may pass 100.
-Intervals are 95 % bootstraps over the records, whole routes drawn where there are repetitions.
+Intervals are of 95 %, over routes (lmms_eval_ad2/metrics/intervals.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics.summary import Interval, bootstrap_mean, bootstrap_mean_of_means
+from lmms_eval_ad2.metrics.intervals import (
+    METHOD,
+    NOT_NEGATIVE,
+    PERCENT,
+    Bounds,
+    Interval,
+    mean_interval,
+    mean_of_means_interval,
+)
 
 Key = tuple[str, int]  # route id, repetition
 _SCORE_SLACK = 0.05  # percent: messages round their numbers
@@ -92,12 +100,12 @@ class _Sheet:
         return {
             "driving_score": _interval([r.score if r else 0.0 for r in records], clusters),
             "success_rate": _interval([100.0 * r.success if r else 0.0 for r in records], clusters),
-            "efficiency": _interval(list(self.efficiencies.values()), [k[0] for k in self.efficiencies]),
+            "efficiency": _interval(list(self.efficiencies.values()), [k[0] for k in self.efficiencies], NOT_NEGATIVE),
             "comfortness": _interval(list(comforts.values()), [k[0] for k in comforts]),
             "abilities": {
                 name: _interval(column, group) for name, column, group in zip(self.skills, columns, groups, strict=True)
             },
-            "skill_score": _pair(bootstrap_mean_of_means(columns, clusters=groups)) if whole else None,
+            "skill_score": _pair(mean_of_means_interval(columns, clusters=groups, bounds=PERCENT)) if whole else None,
         }
 
 
@@ -156,6 +164,7 @@ def _sheet(
 def _broken_down(sheet: _Sheet, routes: Sequence[Route], repetitions: int) -> dict[str, Any]:
     return {
         "intervals": sheet.intervals(),
+        "interval_method": METHOD,
         "repetitions": _repetitions(sheet, routes, repetitions),
         "types": _types(sheet),
         "partial": _partial(sheet),
@@ -345,8 +354,8 @@ def _mean(values: Any) -> float | None:
     return math.fsum(known) / len(known) if known else None
 
 
-def _interval(values: Sequence[float], clusters: Sequence[str]) -> list[float] | None:
-    return _pair(bootstrap_mean(values, clusters=clusters)) if values else None
+def _interval(values: Sequence[float], clusters: Sequence[str], bounds: Bounds = PERCENT) -> list[float] | None:
+    return _pair(mean_interval(values, clusters=clusters, bounds=bounds))
 
 
 def _pair(interval: Interval | None) -> list[float] | None:

@@ -25,7 +25,6 @@ def register(subparsers: Any) -> None:
     agree_p.add_argument("ratings", type=Path, metavar="RATINGS.jsonl")
     agree_p.add_argument("human", type=Path, metavar="HUMAN.jsonl")
     agree_p.add_argument("--json", action="store_true", help="print JSON")
-    agree_p.add_argument("--seed", type=int, default=0, help="of the bootstrap (default: 0)")
     agree_p.set_defaults(func=agree)
 
 
@@ -52,7 +51,7 @@ def agree(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.judge import agreement, files
 
     found = agreement.compare(files.read_ratings(args.ratings), files.read_votes(args.human))
-    tables = {task: _table(a, args.seed) for task, a in found.items()}
+    tables = {task: _table(a) for task, a in found.items()}
     if args.json:
         print(json.dumps(tables, indent=2))
         return 0
@@ -62,10 +61,10 @@ def agree(args: argparse.Namespace) -> int:
     return 0
 
 
-def _table(a: Agreement, seed: int) -> dict[str, Any]:
-    from lmms_eval_ad2.metrics.summary import bootstrap_mean
+def _table(a: Agreement) -> dict[str, Any]:
+    from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
 
-    interval = bootstrap_mean(a.hits, clusters=a.clusters, seed=seed) if a.hits else None
+    interval = mean_interval(a.hits, clusters=a.clusters, bounds=FRACTION)
     return {
         "consistency": a.consistency,
         "ci": [interval.low, interval.high] if interval else None,

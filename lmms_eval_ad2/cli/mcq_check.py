@@ -43,7 +43,7 @@ def register(parts: Any) -> None:
     )
     p.add_argument("--prompts", type=Path, metavar="FILE.yaml", help="your own wording of the evaluator's prompt")
     p.add_argument("--sample", type=int, metavar="N", help="so many questions for the models (default: all)")
-    p.add_argument("--seed", type=int, default=0, help="of the sample and the bootstrap (default 0)")
+    p.add_argument("--seed", type=int, default=0, help="of the sample (default 0)")
     p.add_argument("--out", type=Path, metavar="FILE.json", help="write the whole report")
     p.add_argument("--cache", type=Path, metavar="FILE", help="the models' replies (default: beside --out)")
     p.add_argument("--json", action="store_true", help="print the report as JSON")
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     models = _models(args)
     source, images = _built(args)
     questions = check.read(source, split=args.split, images=images)
-    report = check.check(questions, seed=args.seed, progress=not args.no_progress)
+    report = check.check(questions, progress=not args.no_progress)
     _ask(args, models, report, _drawn(args, questions.records), questions.image_root)
     report["warnings"] = check.warnings(report)
     if args.out:
@@ -125,9 +125,7 @@ def _ask(
     texts = Texts.load(args.prompts)
     cache, progress = _cache(args), not args.no_progress
     if llm:
-        report["text_only"] = text_only(
-            records, llm, cache=cache, rotations=args.rotations, seed=args.seed, progress=progress
-        )
+        report["text_only"] = text_only(records, llm, cache=cache, rotations=args.rotations, progress=progress)
     if evaluator:
         report["correctness"] = rate(
             records, image_root, evaluator, texts=texts, cache=cache, views=args.views, progress=progress

@@ -82,6 +82,7 @@ def _compare(args: argparse.Namespace) -> int:
     from dataclasses import asdict
 
     from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.metrics.intervals import METHOD
     from lmms_eval_ad2.report import compare, load
 
     one = args.distractors and len(args.results) == 2  # two sets of distractors in one run
@@ -101,7 +102,9 @@ def _compare(args: argparse.Namespace) -> int:
     else:
         rows = compare.compare(a, b, force=args.force)
     if args.json:
-        about = {"a": str(a.folder), "b": str(b.folder), "tasks": [asdict(row) for row in rows]}
+        about = {
+            "a": str(a.folder), "b": str(b.folder), "interval_method": METHOD, "tasks": [asdict(row) for row in rows],
+        }  # fmt: skip
         print(json.dumps(about, ensure_ascii=False, indent=1))
     else:
         print(compare.render(a, b, rows, markdown=args.markdown, sets=sets), end="")

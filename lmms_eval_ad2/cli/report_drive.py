@@ -124,5 +124,8 @@ def _about(folder: Path, run: Mapping[str, Any], side: Side) -> dict[str, Any]:
 
 def _json(about: list[dict[str, Any]], found: dict[str, Any], attention: list[str], paper: Any) -> str:
     """The paper's figures stand under a key of their own, with the world that they were driven in."""
-    whole = {"a": about[0], "b": about[1], **found, "attention": attention, "published": paper}
+    from lmms_eval_ad2.metrics.intervals import METHOD
+
+    about_us = {"a": about[0], "b": about[1], "interval_method": METHOD}
+    whole = {**about_us, **found, "attention": attention, "published": paper}
     return json.dumps(whole, ensure_ascii=False, indent=1) + "\n"

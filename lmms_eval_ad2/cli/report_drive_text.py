@@ -23,9 +23,10 @@ TITLES = {
 }
 METHOD = (
     "Figures are means over the routes that both runs drove (n), repetitions averaged by route; in brackets 95 % "
-    "intervals, whole routes drawn (paired: the same draws for both columns and the drop). p: exact McNemar test where "
-    "every route is right or wrong, else a sign-flip test over routes; p (Holm) is corrected over the first five rows, "
-    "and over the others. A drop above 0 is worse driving, but for rows marked with v, where less is better."
+    "intervals over these routes, as ad2 report has them (leave one out, Student's t; the same routes for both columns "
+    "and the drop). p: exact McNemar test where every route is right or wrong, else a sign-flip test over routes; p "
+    "(Holm) is corrected over the first five rows, and over the others. A drop above 0 is worse driving, but for rows "
+    "marked with v, where less is better."
 )
 
 

@@ -44,8 +44,7 @@ def run(args: argparse.Namespace) -> int:
     if target.resolve() == source.resolve():
         raise Ad2Error(f"--out {target}: a run is never overwritten by its own rescoring")
     tables_new = {
-        name: rescore_task(source, target, name, table, judge, args.frame, old["run"]["seed"])
-        for name, table in old["tasks"].items()
+        name: rescore_task(source, target, name, table, judge, args.frame) for name, table in old["tasks"].items()
     }
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     store.write_summary(
@@ -79,7 +78,7 @@ def _tag(judge: Judge, frame: str | None) -> str:
 
 
 def rescore_task(
-    source: Path, target: Path, name: str, table: dict[str, Any], judge: Judge, frame: str | None, seed: int
+    source: Path, target: Path, name: str, table: dict[str, Any], judge: Judge, frame: str | None
 ) -> dict[str, Any]:
     """Read, parse, judge and summarise one task's saved answers."""
     from lmms_eval_ad2.scoring import pipeline
@@ -89,7 +88,7 @@ def rescore_task(
     variant = Variant.from_dict(about, name)
     if frame:
         variant = replace(variant, frame=frame)  # type: ignore[arg-type]
-    new, _ = pipeline.score_task(_again(source, name, variant), name, variant, lambda: judge, target, seed)
+    new, _ = pipeline.score_task(_again(source, name, variant), name, variant, lambda: judge, target)
     return {**new, "data": table["data"]}
 
 

@@ -46,9 +46,7 @@ def samples_of(task: TaskInfo, payloads: Sequence[dict[str, Any]]) -> Iterator[S
 def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[Line]]:
     """Judge and tabulate one task; its samples go to the run's folder as they are done."""
     current, task = run.current(), TASKS[name]
-    table, lines = pipeline.score_task(
-        samples_of(task, payloads), name, task.variant, current.judge, current.folder, current.seed
-    )
+    table, lines = pipeline.score_task(samples_of(task, payloads), name, task.variant, current.judge, current.folder)
     table["data"] = task.data
     current.tables[name] = table
     return table, lines

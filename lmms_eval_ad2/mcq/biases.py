@@ -39,12 +39,12 @@ def chosen_best(scores: Sequence[float], right: int) -> float:
     return 1 / len(winners) if right in winners else 0.0
 
 
-def guess(records: Sequence[Record], hits: Sequence[float], seed: int = 0) -> Guess | None:
+def guess(records: Sequence[Record], hits: Sequence[float]) -> Guess | None:
     """`hits` of the records against guessing among their options."""
-    return against_chance(hits, [1 / len(r.options) for r in records], [r.cluster or r.id for r in records], seed)
+    return against_chance(hits, [1 / len(r.options) for r in records], [r.cluster or r.id for r in records])
 
 
-def length(records: Sequence[Record], seed: int = 0) -> dict[str, Any]:
+def length(records: Sequence[Record]) -> dict[str, Any]:
     """Characters of the right option against the wrong ones', and what choosing the longest or shortest would be worth.
 
     ratio: geometric mean over the questions of right / mean of the wrong ones. rank: 0 always the shortest, 1 always
@@ -55,9 +55,9 @@ def length(records: Sequence[Record], seed: int = 0) -> dict[str, Any]:
     rows = [([len(text) for text in texts_of(record)], right_place(record)) for record in records]
     right = [sizes[place] for sizes, place in rows]
     wrong = [(sum(sizes) - sizes[place]) / (len(sizes) - 1) for sizes, place in rows]
-    longest = guess(records, [chosen_best(sizes, place) for sizes, place in rows], seed)
+    longest = guess(records, [chosen_best(sizes, place) for sizes, place in rows])
     ratios = [math.log(max(1, a) / max(1, b)) for a, b in zip(right, wrong, strict=True)]
-    shortest = guess(records, [chosen_best([-size for size in sizes], place) for sizes, place in rows], seed)
+    shortest = guess(records, [chosen_best([-size for size in sizes], place) for sizes, place in rows])
     return {
         "n": len(records), "right_mean": _mean(right), "wrong_mean": _mean(wrong),
         "ratio": round(math.exp(_mean(ratios)), 4),
@@ -92,7 +92,7 @@ def position(records: Sequence[Record]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def prior(records: Sequence[Record], features: Features, seed: int = 0) -> dict[str, Any] | None:
+def prior(records: Sequence[Record], features: Features) -> dict[str, Any] | None:
     """What a reader scores who never sees an image or the question, and knows how often each text was right elsewhere.
 
     For each cluster the counts of all the others are used; None where there is just one. An option's score is the mean
@@ -114,7 +114,7 @@ def prior(records: Sequence[Record], features: Features, seed: int = 0) -> dict[
         for name, members in groups.items()
         for r in members
     ]
-    found = guess(ordered, hits, seed)
+    found = guess(ordered, hits)
     return found.to_dict() | {"clusters": len(groups)} if found else None
 
 

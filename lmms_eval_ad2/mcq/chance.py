@@ -9,19 +9,19 @@ from typing import Any
 
 from scipy.stats import binomtest, norm
 
-from lmms_eval_ad2.metrics.summary import Interval, bootstrap_mean, wilson
+from lmms_eval_ad2.metrics.intervals import FRACTION, Interval, mean_interval, wilson
 
 ALPHA = 0.01  # a bias is called one below this p-value, where the interval leaves chance out as well
-FEW = 10  # clusters: with fewer, drawing them again says nothing about others
+FEW = 10  # clusters: with fewer, an interval over them is too wide to warn by
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
     """Accuracy and chance as fractions.
 
-    ci: 95 %; whole clusters drawn, or Wilson's where there are fewer than ten clusters: `ci_of` is "clusters" or
-    "questions". p_value: two-sided, takes the questions as independent; `test` is "binomial" (exact) or "normal" (ties
-    count as fractions, or numbers of options differ).
+    ci: 95 %; over clusters, or Wilson's over questions where there are fewer than ten clusters: `ci_of` is "clusters"
+    or "questions". p_value: two-sided, takes the questions as independent; `test` is "binomial" (exact) or "normal"
+    (ties count as fractions, or numbers of options differ).
     """
 
     n: int
@@ -45,15 +45,13 @@ class Guess:
         }  # fmt: skip
 
 
-def against_chance(
-    hits: Sequence[float], chances: Sequence[float], clusters: Sequence[str], seed: int = 0
-) -> Guess | None:
+def against_chance(hits: Sequence[float], chances: Sequence[float], clusters: Sequence[str]) -> Guess | None:
     """hits: 0 to 1 a question (1/2 where two options tie and one is right); chances: 1/k of k options. None of none."""
     if not hits:
         return None
     n, accuracy, chance = len(hits), sum(hits) / len(hits), sum(chances) / len(chances)
-    drawn = bootstrap_mean(hits, clusters=clusters, seed=seed) if len(set(clusters)) >= FEW else None
-    ci, ci_of = (drawn, "clusters") if drawn else (wilson(accuracy, n), "questions")
+    over = mean_interval(hits, clusters=clusters, bounds=FRACTION) if len(set(clusters)) >= FEW else None
+    ci, ci_of = (over, "clusters") if over else (wilson(accuracy, n), "questions")
     if all(hit in (0, 1) for hit in hits) and len(set(chances)) == 1:
         exact = binomtest(round(sum(hits)), n, chance)
         return Guess(n, accuracy, chance, ci, ci_of, float(exact.pvalue), "binomial")

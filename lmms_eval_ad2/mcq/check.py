@@ -94,7 +94,7 @@ def _imported(name: str, split: str | None, images: Path | None) -> Questions:
     return found
 
 
-def check(questions: Questions, *, seed: int = 0, progress: bool = True) -> dict[str, Any]:
+def check(questions: Questions, *, progress: bool = True) -> dict[str, Any]:
     """All that needs no model. `add` puts what models said into the report, and the warnings."""
     records = questions.records
     asked_twice, alike = duplicate_questions(records), duplicate_options(records)
@@ -108,12 +108,12 @@ def check(questions: Questions, *, seed: int = 0, progress: bool = True) -> dict
         },
         "duplicates": {"questions": asked_twice, "options": alike}, "faults": faults,
         "balance": biases.balance(records), "position": biases.position(records),
-        "length": {"all": biases.length(records, seed), "by_task": {
-            task: biases.length(part, seed) for task, part in by_task(records).items()
+        "length": {"all": biases.length(records), "by_task": {
+            task: biases.length(part) for task, part in by_task(records).items()
         }},
         "prior": {
-            "text": biases.prior(records, biases.whole_text, seed),
-            "words": biases.prior(records, biases.single_words, seed),
+            "text": biases.prior(records, biases.whole_text),
+            "words": biases.prior(records, biases.single_words),
         },
         "stored_correctness": _stored(records),
         "text_only": None, "correctness": None,

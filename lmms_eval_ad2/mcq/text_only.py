@@ -59,7 +59,6 @@ def text_only(
     *,
     cache: Cache | None = None,
     rotations: int = 1,
-    seed: int = 0,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Accuracy against chance, over all and by task.
@@ -77,7 +76,7 @@ def text_only(
         for record, ones in zip(records, asked, strict=True)
         if (hits := [hit for key, one in ones if (hit := _hit(one, replies[key], reasons)) is not None])
     ]
-    return _result(read, len(records), rotations, reasons, seed) | {"model": model.label, "usage": usage(tally, model)}
+    return _result(read, len(records), rotations, reasons) | {"model": model.label, "usage": usage(tally, model)}
 
 
 def _turns(record: Record, rotations: int) -> list[_Asked]:
@@ -103,11 +102,9 @@ def _hit(one: _Asked, reply: Reply | Failure, reasons: Counter[str]) -> bool | N
     return one.hit(str(answer.value))
 
 
-def _result(
-    read: Sequence[tuple[Record, list[bool]]], n: int, rotations: int, reasons: Counter[str], seed: int
-) -> dict[str, Any]:
+def _result(read: Sequence[tuple[Record, list[bool]]], n: int, rotations: int, reasons: Counter[str]) -> dict[str, Any]:
     def over(part: Sequence[tuple[Record, list[bool]]]) -> dict[str, Any] | None:
-        found = guess([record for record, _ in part], [sum(hits) / len(hits) for _, hits in part], seed)
+        found = guess([record for record, _ in part], [sum(hits) / len(hits) for _, hits in part])
         return found.to_dict() if found else None
 
     tasks = dict.fromkeys(record.task for record, _ in read)

@@ -7,9 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lmms_eval_ad2.metrics.summary import Floats, Interval
-
-_CELLS = 2_000_000  # drawn at once: bounds the memory of a bootstrap
+from lmms_eval_ad2.metrics.intervals import (
+    FRACTION,
+    NOT_NEGATIVE,
+    Floats,
+    Interval,
+    Jackknife,
+    mean_interval,
+    unit_moves,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +40,28 @@ def preference(
     offered: Sequence[int],
     *,
     clusters: Sequence[Hashable] | None = None,
-    seed: int = 0,
-    resamples: int = 2000,
-    level: float = 0.95,
 ) -> Preference | None:
     """Preference of the chosen `places` (from 0), each out of `offered` many; None without any choice.
 
-    Intervals by cluster bootstrap (percentiles), None with fewer than two clusters. Raises ValueError for a place
-    that was not offered.
+    Intervals (95 %) by leaving out clusters, None with fewer than two. Raises ValueError for a place that was not
+    offered.
     """
     if not places:
         return None
     if any(not 0 <= place < many for place, many in zip(places, offered, strict=True)):
         raise ValueError("a chosen place was not offered")
-    chosen, even = _by_cluster(places, offered, clusters if clusters is not None else range(len(places)))
+    names = clusters if clusters is not None else range(len(places))
+    chosen, even = _by_cluster(places, offered, names)
     shares, expected = _shares(chosen.sum(axis=0), even.sum(axis=0))
-    drawn = _resampled(chosen, even, np.random.default_rng(seed), resamples)
-    spans: list[Interval | None] = [None] * (1 + len(shares))
-    if drawn is not None:
-        low, high = np.quantile(drawn, ((1 - level) / 2, (1 + level) / 2), axis=0)
-        spans = [Interval(float(a), float(b)) for a, b in zip(low, high, strict=True)]
+    hits = ([float(place == k) for place in places] for k in range(len(shares)))
     return Preference(
         n=len(places),
         counts=tuple(int(c) for c in chosen.sum(axis=0)),
         shares=tuple(map(float, shares)),
         expected=tuple(map(float, expected)),
         distance=float(_distance(shares, expected)),
-        ci=spans[0],
-        share_ci=tuple(spans[1:]),
+        ci=_span(chosen, even),
+        share_ci=tuple(mean_interval(hit, clusters=names, bounds=FRACTION) for hit in hits),
     )
 
 
@@ -87,16 +87,13 @@ def _distance(shares: Floats, expected: Floats) -> Floats:
     return distance
 
 
-def _resampled(chosen: Floats, even: Floats, rng: np.random.Generator, resamples: int) -> Floats | None:
-    """Distance and shares of each draw, of shape (resamples, 1 + places); None with fewer than two clusters."""
-    count = len(chosen)
-    if count < 2:
+def _span(chosen: Floats, even: Floats) -> Interval | None:
+    """The interval of the distance, from what is left of it without each cluster; None with fewer than two clusters."""
+    if len(chosen) < 2:
         return None
-    parts = []
-    step = max(1, _CELLS // count)
-    for start in range(0, resamples, step):
-        # How often each cluster was drawn, in place of the draws themselves.
-        weights = rng.multinomial(count, np.full(count, 1 / count), size=min(step, resamples - start))
-        shares, expected = _shares(weights @ chosen, weights @ even)
-        parts.append(np.concatenate([_distance(shares, expected)[:, None], shares], axis=1))
-    return np.concatenate(parts)
+    all_chosen, all_even = chosen.sum(axis=0), even.sum(axis=0)
+    without = _distance(*_shares(all_chosen - chosen, all_even - even))
+    weights = chosen.sum(axis=1) / chosen.sum()
+    distance = float(_distance(*_shares(all_chosen, all_even)))
+    span = Jackknife(distance, unit_moves(distance, without, len(chosen)), weights).interval(NOT_NEGATIVE)
+    return Interval(span.low, min(1.0, span.high))

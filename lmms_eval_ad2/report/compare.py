@@ -12,6 +12,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics import summary
+from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.runs import Run, Task, judge_sha, sample_rows
 
@@ -23,6 +24,7 @@ class Row:
     """A task of both runs. Means are percentages over the `n` paired samples (not means of columns), difference a - b.
 
     `p_holm` is the p-value corrected for the number of tasks tested (Holm, 1979); None where nothing can be tested.
+    `clusters`: scenes or images that the paired samples are of; the interval leaves them out, the test flips them.
     `only_a`, `only_b`: samples that the other run lacks; `unscored`: shared samples that a run has no score for.
     """
 
@@ -38,6 +40,7 @@ class Row:
     p_value: float | None
     p_holm: float | None
     test: str
+    clusters: int = 0
     notes: tuple[str, ...] = ()
 
 
@@ -135,13 +138,14 @@ def render(
     run_a: Run, run_b: Run, rows: Sequence[Row], *, markdown: bool = False, sets: tuple[str, str] | None = None
 ) -> str:  # fmt: skip
     """The comparison as a table, with what was left out and why; `sets`: as given to `compare_sets`."""
-    headers = ["Task", "n paired", "A", "B", "A - B [95 % interval]", "p", "p (Holm)", "test", "left out"]
+    headers = ["Task", "n paired", "clusters", "A", "B", "A - B [95 % interval]", "p", "p (Holm)", "test", "left out"]
     body = []
     for row in rows:
-        span = f" [{row.ci[0]:+.1f}, {row.ci[1]:+.1f}]" if row.ci else ""
-        difference = tables.NONE if row.difference is None else f"{row.difference:+.1f}{span}"
+        difference = (
+            tables.NONE if row.difference is None else f"{row.difference:+.1f}{tables.span(row.ci, row.clusters, '+')}"
+        )
         body.append([
-            row.task, str(row.n), tables.number(row.mean_a), tables.number(row.mean_b), difference,
+            row.task, str(row.n), str(row.clusters), tables.number(row.mean_a), tables.number(row.mean_b), difference,
             _p(row.p_value), _p(row.p_holm), row.test, _left_out(row),
         ])  # fmt: skip
     if markdown:
@@ -154,10 +158,12 @@ def render(
     for note in dict.fromkeys(note for row in rows for note in row.notes):
         tasks = [row.task for row in rows if note in row.notes]
         lines.append(f"Attention, {'all tasks' if 1 < len(tasks) == len(rows) else ', '.join(tasks)}: {note}")
-    lines.append(
+    lines += [
         "Means over the samples that both runs have and scored (not means of columns). Exact McNemar test where all "
-        "scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected for the number of tasks."
-    )
+        "scores are right or wrong, else a sign-flip test over clusters; p (Holm) is corrected for the number of "
+        "tasks.",
+        tables.INTERVALS,
+    ]
     return tables.printable("\n".join(lines)) + "\n"
 
 
@@ -204,12 +210,12 @@ def _row(run_a: Run, run_b: Run, pair: tuple[Task, Task], clashes: Sequence[str]
         return Row(name, 0, **counts, mean_a=None, mean_b=None, difference=None, ci=None, p_value=None, p_holm=None,
                    test="none", notes=(*notes, said))  # fmt: skip
     # As fractions: McNemar's test wants 0 and 1.
-    result = summary.paired(left, right, clusters=more | clusters, seed=seed)
+    result = summary.paired(left, right, clusters=more | clusters, bounds=FRACTION, seed=seed)
     ci = (100 * result.ci.low, 100 * result.ci.high) if result.ci else None
     return Row(
         name, result.n, **counts, mean_a=100 * result.mean_a, mean_b=100 * result.mean_b,
         difference=100 * result.difference, ci=ci, p_value=result.p_value, p_holm=None, test=result.test,
-        notes=tuple(notes),
+        clusters=result.units, notes=tuple(notes),
     )  # fmt: skip
 
 

@@ -24,7 +24,10 @@ def without_folders(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A figure under both rules with its interval and counts. `partial`: a mean over fewer columns than the paper's."""
+    """A figure under both rules with its interval and counts. `partial`: a mean over fewer columns than the paper's.
+
+    `clusters`: scenes or images that the interval is over; None where no summary says so.
+    """
 
     official: float | None
     strict: float | None
@@ -36,6 +39,7 @@ class Cell:
     judge: str | None = None
     reason: str | None = None
     partial: bool = False
+    clusters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,7 @@ class Place:
             judge=here.judge(raw),
             reason=without_folders(str(raw["reason"])) if raw.get("reason") else None,
             partial=bool(raw.get("missing_columns")),
+            clusters=None if raw.get("clusters") is None else here.count(raw, "clusters"),
         )
 
     def kinds(self, data: Mapping[str, Any], name: str) -> dict[str, Kind]:

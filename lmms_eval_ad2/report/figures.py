@@ -59,7 +59,10 @@ def _pick(column: Column, line: Line) -> Cell | None:
 
 
 def mean(cells: Sequence[Cell | None]) -> Cell | None:
-    """The unweighted mean of parts; None if one is absent. Its interval takes the parts as independent."""
+    """The unweighted mean of parts; None if one is absent. Its interval takes the parts as independent.
+
+    `clusters`: of the part with the fewest.
+    """
     have = [c for c in cells if c is not None]
     if not have or len(have) < len(cells):
         return None
@@ -83,6 +86,7 @@ def mean(cells: Sequence[Cell | None]) -> Cell | None:
         n_unscored=sum(c.n_unscored for c in have),
         judge=" + ".join(judges) or None,
         partial=any(c.partial for c in have),
+        clusters=min((c.clusters for c in have if c.clusters is not None), default=None),
     )
 
 

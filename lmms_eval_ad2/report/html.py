@@ -68,7 +68,7 @@ def page(
         ],
         tasks=[_task(run, task) for run in runs for task in run.tasks.values()],
         worst=cards(runs, worst_samples),
-        legend=tables.LEGEND_PAGE,
+        legend=f"{tables.LEGEND_PAGE} {tables.about_intervals(runs)}",
     )
 
 
@@ -129,6 +129,7 @@ def _task(run: Run, task: Task) -> dict[str, Any]:
         "judge": task.judge or tables.NONE,
         "cell": task.score,
         "score": tables.NGRAM if task.open_ended else tables.interval(task.score),
+        "clusters": tables.clusters(task.score),
         "strict": tables.number(task.score.strict),
         "reasons": ", ".join(f"{reason} {n}" for reason, n in task.reasons.items()),
     }

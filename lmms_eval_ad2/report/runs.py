@@ -49,6 +49,7 @@ class Task:
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     position: Cell | None = None
     correctness: Cell | None = None
+    interval_method: str | None = None  # None: an earlier version's bootstrap
 
     @property
     def open_ended(self) -> bool:
@@ -248,6 +249,7 @@ def _task(place: Place, name: str, table: Any) -> Task:
         kinds=here.kinds(table, "offered_kinds"),
         position=here.position(table, "position"),
         correctness=here.inside("data").correctness(here.mapping(table, "data"), "correctness"),
+        interval_method=_named(table, "interval_method"),
     )
 
 

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.metrics.intervals import METHOD
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow, grids
 from lmms_eval_ad2.report.lines import data_notes
@@ -33,6 +34,11 @@ LEGEND_PAGE = (
     "or unscored counts as the worst score. – : no figure. † : a mean over fewer columns than the paper's. "
     "Figures of different judges stand in different columns. Point at a figure to see its counts."
 )
+INTERVALS = (
+    "Intervals: each cluster (a scene or an image, with all questions on it) is left out in turn (jackknife), and few "
+    "clusters widen the interval (Student's t)."
+)
+NO_INTERVAL = "[no interval: 1 cluster]"
 
 
 def render(
@@ -42,25 +48,45 @@ def render(
 
     `breakdowns`: also those by sub-task, source, weather and severity.
     """
-    blocks = [LEGEND_MARKDOWN if markdown else textwrap.fill(LEGEND, WIDTH)]
+    said = about_intervals(runs)
+    if markdown:
+        blocks = [LEGEND_MARKDOWN, escape(said)]
+    else:
+        blocks = [f"{textwrap.fill(LEGEND, WIDTH)}\n{textwrap.fill(said, WIDTH)}"]
     blocks += [_grid(grid, markdown) for grid in grids(runs, with_published=published)]
     blocks += [_grid(grid, markdown) for grid in (breakdown_grids(runs) if breakdowns else ())]
     blocks.append(_overview(runs, markdown))
     return printable("\n\n".join(blocks)) + "\n"
 
 
+def about_intervals(runs: Sequence[Run]) -> str:
+    """How the intervals were made, and where to find over how many clusters."""
+    other = [run.name for run in runs if any(task.interval_method != METHOD for task in run.tasks.values())]
+    text = f"{INTERVALS} Their number stands in the table of all tasks."
+    if not other:
+        return text
+    names = ", ".join(other)
+    return f"{text} Those of {names} are an earlier version's bootstrap, too narrow below 20 clusters: see ad2 rescore."
+
+
 def number(value: float | None, decimals: int = 1) -> str:
     return NONE if value is None else f"{value:.{decimals}f}"
 
 
+def span(ci: tuple[float, float] | None, clusters: int | None, sign: str = "") -> str:
+    """ " [55.1, 59.4]", or why there is no interval; `sign`: "+" for differences."""
+    if ci:
+        return f" [{ci[0]:{sign}.1f}, {ci[1]:{sign}.1f}]"
+    return f" {NO_INTERVAL}" if clusters == 1 else ""
+
+
 def interval(cell: Cell) -> str:
-    """ "57.3 [55.1, 59.4]"; without an interval the figure alone, without a figure a dash and why."""
+    """ "57.3 [55.1, 59.4]"; without an interval the figure alone (or why), without a figure a dash and why."""
     if cell.official is None:
         missing = [f"{n} {word}" for n, word in ((cell.n_unparsed, "unparsed"), (cell.n_unscored, "unscored")) if n]
         return f"{NONE} ({', '.join(missing)})" if missing else NONE
     mark = "†" if cell.partial else ""
-    span = f" [{number(cell.ci[0])}, {number(cell.ci[1])}]" if cell.ci else ""
-    return f"{number(cell.official)}{mark}{span}"
+    return f"{number(cell.official)}{mark}{span(cell.ci, cell.clusters)}"
 
 
 def official(cell: Cell | None, row: GridRow, column: GridColumn, grid: Grid) -> str:
@@ -77,11 +103,17 @@ def official(cell: Cell | None, row: GridRow, column: GridColumn, grid: Grid) ->
     return number(cell.official, column.decimals) + ("†" if cell.partial else "")
 
 
+def clusters(cell: Cell) -> str:
+    return NONE if cell.clusters is None else str(cell.clusters)
+
+
 def tip(cell: Cell) -> str:
     """All that is known of a figure, in words."""
     text = f"n {cell.n}: {cell.n_ok} ok, {cell.n_unparsed} unparsed, {cell.n_unscored} unscored"
     if cell.ci:
         text += f"; 95 % interval {number(cell.ci[0])} to {number(cell.ci[1])}"
+    if cell.clusters is not None:
+        text += f"; {cell.clusters} cluster{'' if cell.clusters == 1 else 's'}"
     return text + (f"; {cell.reason}" if cell.reason else "")
 
 
@@ -156,6 +188,7 @@ def _overview(runs: Sequence[Run], markdown: bool) -> str:
         "sha256",
         "Judge",
         "Score",
+        "Clusters",
         "Strict",
         "n",
         "ok",
@@ -172,7 +205,7 @@ def _overview(runs: Sequence[Run], markdown: bool) -> str:
             rows.append([
                 run.name, task.name, data, str(task.data.get("sha256", ""))[:8], task.judge or NONE,
                 NGRAM if task.open_ended else interval(s),
-                number(s.strict), str(s.n), str(s.n_ok), str(s.n_unparsed), str(s.n_unscored), why,
+                clusters(s), number(s.strict), str(s.n), str(s.n_ok), str(s.n_unparsed), str(s.n_unscored), why,
             ])  # fmt: skip
     title = "All tasks"
     shown = [[escape(c) for c in row] for row in rows] if markdown else rows

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lmms_eval_ad2.metrics.intervals import Interval
 from lmms_eval_ad2.metrics.position import preference
-from lmms_eval_ad2.metrics.summary import Interval
 from lmms_eval_ad2.scoring.line import Line, Turn
 
 CIRCULAR = "circular"  # right in every rotation: the headline
@@ -60,7 +60,7 @@ def _question(group: Sequence[Line], column: str, official: float | None, strict
     )  # fmt: skip
 
 
-def position(groups: Sequence[Sequence[Line]], asked: int, seed: int = 0) -> dict[str, Any]:
+def position(groups: Sequence[Sequence[Line]], asked: int) -> dict[str, Any]:
     """Which letters were chosen over whole questions: every option stood at every letter, so none should be favoured.
 
     `asked`: lines in all, those of incomplete questions among them.
@@ -68,7 +68,7 @@ def position(groups: Sequence[Sequence[Line]], asked: int, seed: int = 0) -> dic
     whole = sum(map(len, groups))
     read = [line for group in groups for line in group if turn_of(line).place is not None]
     places = [p for line in read if (p := turn_of(line).place) is not None]
-    found = preference(places, [turn_of(x).of for x in read], clusters=[x.cluster for x in read], seed=seed)
+    found = preference(places, [turn_of(x).of for x in read], clusters=[x.cluster for x in read])
     facts: dict[str, Any] = {"questions": len(groups), "asked": asked, "incomplete": asked - whole, "n": len(read)}
     if found is None:
         return {**facts, "distance": None, "ci": None, "letters": {}}

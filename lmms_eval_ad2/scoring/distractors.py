@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from lmms_eval_ad2.metrics.summary import bootstrap_mean
+from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.circular import percent, span
 from lmms_eval_ad2.scoring.line import Line
@@ -19,20 +19,20 @@ def wrong(lines: Iterable[Line]) -> list[Line]:
     return [x for x in lines if x.kind and x.kind != "correct" and x.score == 0]
 
 
-def kind_table(lines: Sequence[Line], seed: int = 0) -> dict[str, dict[str, Any]]:
+def kind_table(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
     """By kind of distractor: how often chosen and how often offered, over the questions of which a letter was read.
 
     share: percent of the wrong answers (AutoDrive-QA Table 7). rate: percent of the options of this kind that were
     chosen: a kind that is offered more often is chosen more often, and only the rate takes that out.
-    Intervals (95 %) draw whole clusters.
+    Intervals (95 %) leave out whole clusters.
     """
     read = [x for x in lines if x.kind]
     errors = wrong(read)
     kinds = sorted({kind for x in read for kind in x.offered} | {str(x.kind) for x in errors})
-    return {kind: _kind(kind, read, errors, seed) for kind in kinds}
+    return {kind: _kind(kind, read, errors) for kind in kinds}
 
 
-def _kind(kind: str, read: Sequence[Line], errors: Sequence[Line], seed: int) -> dict[str, Any]:
+def _kind(kind: str, read: Sequence[Line], errors: Sequence[Line]) -> dict[str, Any]:
     shares = [float(x.kind == kind) for x in errors]
     rates, clusters = [], []
     for line in read:
@@ -44,9 +44,9 @@ def _kind(kind: str, read: Sequence[Line], errors: Sequence[Line], seed: int) ->
         "chosen": int(sum(shares)),
         "offered": len(rates),
         "share": percent(sum(shares) / len(shares)) if shares else None,
-        "share_ci": span(bootstrap_mean(shares, clusters=[x.cluster for x in errors], seed=seed)) if shares else None,
+        "share_ci": span(mean_interval(shares, clusters=[x.cluster for x in errors], bounds=FRACTION)),
         "rate": percent(sum(rates) / len(rates)) if rates else None,
-        "rate_ci": span(bootstrap_mean(rates, clusters=clusters, seed=seed)) if rates else None,
+        "rate_ci": span(mean_interval(rates, clusters=clusters, bounds=FRACTION)),
     }
 
 

@@ -19,7 +19,7 @@ CHUNK = 4096  # samples judged together: far more than any endpoint has in fligh
 
 
 def score_task(
-    samples: Iterable[Sample], task: str, variant: Variant, judge: Callable[[], Judge], folder: Path | None, seed: int,
+    samples: Iterable[Sample], task: str, variant: Variant, judge: Callable[[], Judge], folder: Path | None,
     *, progress: bool = True,
 ) -> tuple[dict[str, Any], list[Line]]:  # fmt: skip
     """Judge what waits, write samples/<task>.jsonl below `folder` (None: nothing is kept), make the table.
@@ -36,7 +36,7 @@ def score_task(
             for sample in chunk:
                 write(sample)
                 lines.append(Line.of(sample, variant))
-    return summarise(lines, variant, label, seed=seed), lines
+    return summarise(lines, variant, label), lines
 
 
 def _chunks(samples: Iterable[Sample]) -> Iterator[list[Sample]]:

@@ -9,8 +9,16 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from lmms_eval_ad2.metrics import summary
 from lmms_eval_ad2.metrics.caption import caption_scores
+from lmms_eval_ad2.metrics.intervals import (
+    METHOD,
+    NOT_NEGATIVE,
+    PERCENT,
+    Bounds,
+    Interval,
+    mean_interval,
+    mean_of_means_interval,
+)
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring import circular, distractors
 from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER, MADE, mean_columns
@@ -21,7 +29,7 @@ Cell = dict[str, Any]
 JUDGED_FORMS = ("vqa", "chain")
 
 
-def summarise(asked: Sequence[Line], variant: Variant, judge: str | None, *, seed: int = 0) -> dict[str, Any]:
+def summarise(asked: Sequence[Line], variant: Variant, judge: str | None) -> dict[str, Any]:
     """The table of one task, a line a question asked. `judge`: label of the one that rated its free text, if any did.
 
     Where options rotate, scores and groups are over questions (all rotations right or not), while counts at the top,
@@ -31,9 +39,9 @@ def summarise(asked: Sequence[Line], variant: Variant, judge: str | None, *, see
     lines = [circular.circular(group) for group in groups] if variant.circular else asked
     by_column, order = _placed(lines, variant)
     rest = sorted(set(by_column) - set(order))
-    columns = {c: cell(by_column[c], _column(c), judge, seed=seed) for c in [*order, *rest]} if variant.judge else {}
+    columns = {c: _column_cell(by_column[c], c, judge) for c in [*order, *rest]} if variant.judge else {}
     if variant.circular:
-        columns |= _beside(asked, groups, seed)
+        columns |= _beside(asked, groups)
     used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
     grouped = lines if variant.judge else ()  # n-gram metrics are a set's, not a sample's: no groups
     return {
@@ -45,19 +53,20 @@ def summarise(asked: Sequence[Line], variant: Variant, judge: str | None, *, see
         **_counts(asked),
         "reasons": dict(Counter(f"{x.status}:{x.reason}" for x in asked if x.status != "ok").most_common()),
         "score": {
-            **_mean({c: columns[c] for c in order if c in columns}, by_column, seed),
+            **_mean({c: columns[c] for c in order if c in columns}, by_column),
             **_counts(lines),
             "judge": used,
             "columns": order,
             "missing_columns": [c for c in _wanted(lines, variant) if c not in by_column],
         },
         "columns": columns | _captions(lines, variant),
-        "subtasks": _grouped(grouped, _subtask, judge, seed),
-        "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, _group(k), judge, seed))},
+        "subtasks": _grouped(grouped, _subtask, judge),
+        "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, _group(k), judge))},
         "error_kinds": dict(Counter(str(x.kind) for x in distractors.wrong(asked))),
-        "offered_kinds": distractors.kind_table(asked, seed) if variant.benchmark == MADE else {},
-        "position": circular.position(groups, len(asked), seed) if variant.circular else None,
+        "offered_kinds": distractors.kind_table(asked) if variant.benchmark == MADE else {},
+        "position": circular.position(groups, len(asked)) if variant.circular else None,
         "judge": used,
+        "interval_method": METHOD,
     }
 
 
@@ -78,11 +87,11 @@ def _placed(lines: Sequence[Line], variant: Variant) -> tuple[dict[str, list[Lin
     return by_column, [c for c in _wanted(lines, variant) if c in by_column]
 
 
-def _beside(asked: Sequence[Line], groups: Sequence[Sequence[Line]], seed: int) -> dict[str, Cell]:
+def _beside(asked: Sequence[Line], groups: Sequence[Sequence[Line]]) -> dict[str, Cell]:
     """What stands beside the score where options rotate: the same text in all rotations; accuracy over all answers."""
     same = [circular.consistency(group) for group in groups]
-    cells = {circular.CONSISTENCY: cell(same, _column(circular.CONSISTENCY), None, seed=seed)} if same else {}
-    return cells | {"accuracy": cell(asked, _column("accuracy"), None, seed=seed)}
+    cells = {circular.CONSISTENCY: _column_cell(same, circular.CONSISTENCY, None)} if same else {}
+    return cells | {"accuracy": _column_cell(asked, "accuracy", None)}
 
 
 # (official | None, strict) of a line, as percentages
@@ -105,15 +114,20 @@ def _own_score(line: Line) -> tuple[float | None, float]:
     return line.score, 100 * sum(strict) / len(strict)
 
 
-def cell(lines: Sequence[Line], mark: Mark, judge: str | None, *, seed: int = 0) -> Cell:
-    """One cell over `lines`, in percent."""
+def _column_cell(lines: Sequence[Line], name: str, judge: str | None) -> Cell:
+    # An error rate may pass 100 %.
+    return cell(lines, _column(name), judge, NOT_NEGATIVE if name in LOWER_IS_BETTER else PERCENT)
+
+
+def cell(lines: Sequence[Line], mark: Mark, judge: str | None, bounds: Bounds = PERCENT) -> Cell:
+    """One cell over `lines`, in percent. `clusters`: how many hold what was scored; the interval leaves them out."""
     values, clusters = _official(lines, mark)
     strict = [mark(x)[1] for x in lines]
-    interval = summary.bootstrap_mean(values, clusters=clusters, seed=seed) if values else None
     return {
         "official": _round(sum(values) / len(values)) if values else None,
         "strict": _round(sum(strict) / len(strict)) if strict else None,
-        "ci": [_round(interval.low), _round(interval.high)] if interval else None,
+        "ci": _span(mean_interval(values, clusters=clusters, bounds=bounds)),
+        "clusters": len(set(clusters)),
         **_counts(lines),
         "judge": judge if any(x.form in JUDGED_FORMS for x in lines) else None,
     }
@@ -125,20 +139,24 @@ def _official(lines: Sequence[Line], mark: Mark) -> tuple[list[float], list[str]
     return [v for x in known if (v := mark(x)[0]) is not None], [x.cluster for x in known]
 
 
-def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[Line]], seed: int) -> Cell:
+def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[Line]]) -> Cell:
     """The part's score: the unweighted mean of its columns (AD2-Bench's averages are; checked against its tables)."""
     official = [c["official"] for c in cells.values() if c["official"] is not None]
     strict = [c["strict"] for c in cells.values() if c["strict"] is not None]
     full = bool(cells) and len(official) == len(cells)
-    interval = None
-    if full:  # columns share images, and a chain's four metrics share everything: they are resampled together
-        known = [_official(by_column[c], _column(c)) for c in cells]
-        interval = summary.bootstrap_mean_of_means([v for v, _ in known], clusters=[c for _, c in known], seed=seed)
+    # Columns share images, and a chain's four metrics share everything: they are left out together.
+    known = [_official(by_column[c], _column(c)) for c in cells] if full else []
+    interval = mean_of_means_interval([v for v, _ in known], clusters=[c for _, c in known], bounds=PERCENT)
     return {
         "official": _round(sum(official) / len(official)) if full else None,
         "strict": _round(sum(strict) / len(strict)) if strict else None,
-        "ci": [_round(interval.low), _round(interval.high)] if interval else None,
+        "ci": _span(interval),
+        "clusters": len({cluster for _, clusters in known for cluster in clusters}),
     }
+
+
+def _span(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [_round(interval.low), _round(interval.high)]
 
 
 def _round(value: float) -> float:
@@ -163,14 +181,14 @@ def _group(name: str) -> Callable[[Line], str | None]:
     return lambda line: dict(line.groups).get(name)
 
 
-def _grouped(lines: Iterable[Line], key: Callable[[Line], str | None], judge: str | None, seed: int) -> dict[str, Cell]:
+def _grouped(lines: Iterable[Line], key: Callable[[Line], str | None], judge: str | None) -> dict[str, Cell]:
     """A cell a group, over each sample's own score (micro mean, as CODA-LM's region classes)."""
     groups: dict[str, list[Line]] = defaultdict(list)
     for line in lines:
         name = key(line)
         if name and line.marks:
             groups[name].append(line)
-    return {name: cell(group, _own_score, judge, seed=seed) for name, group in sorted(groups.items())}
+    return {name: cell(group, _own_score, judge) for name, group in sorted(groups.items())}
 
 
 def _captions(lines: Sequence[Line], variant: Variant) -> dict[str, Cell]:
@@ -186,7 +204,7 @@ def _captions(lines: Sequence[Line], variant: Variant) -> dict[str, Cell]:
     cells: dict[str, Cell] = {}
     for name, result in results.items():
         value = None if isinstance(result, Unscored) else _round(100 * result.value)
-        cells[name] = {"official": value, "strict": value, "ci": None, **_counts(free), "judge": None}
+        cells[name] = {"official": value, "strict": value, "ci": None, "clusters": None, **_counts(free), "judge": None}
         if isinstance(result, Unscored):
             cells[name]["reason"] = f"{result.reason}: {result.detail}"
     return cells

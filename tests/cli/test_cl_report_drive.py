@@ -90,7 +90,8 @@ def test_json_has_everything_and_the_paper_under_a_key_of_its_own(
     found = json.loads(capsys.readouterr().out)
     rows = {row["name"]: row for row in found["rows"]}
     score = rows["driving_score"]
-    assert (score["a"], score["b"], score["drop"], score["ci_drop"]) == (90.0, 50.0, 40.0, [40.0, 40.0])
+    assert (score["a"], score["b"], score["drop"], found["interval_method"]) == (90.0, 50.0, 40.0, "cluster jackknife")
+    assert score["ci_drop"][0] < 0 < 40 < score["ci_drop"][1], "two routes"
     assert (found["a"]["suite"], found["b"]["suite"], found["routes"]) == ("demo", "threats", ["101", "102"])
     assert found["left_out"] == {"only in demo": ["103"], "only in threats": ["mine"]}
     assert (found["published"]["world"], len(found["published"]["drivers"])) == ("CARLA", len(published().drivers))
@@ -115,7 +116,7 @@ def test_the_long_name_of_a_generated_suite_does_not_widen_the_table(
 def test_markdown(pair: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", "compare", *pair, "--markdown"]) == 0
     out = capsys.readouterr().out
-    assert "| Driving Score" in out and "| 90.00 [80.00, 100.00]" in out
+    assert "| Driving Score" in out and "| 90.00 [4.28, 99.94]" in out
     assert out.count("### Bench2ADVLM") == 3
     assert out.splitlines()[0].startswith("- A: suite demo")
 

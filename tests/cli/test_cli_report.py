@@ -72,7 +72,7 @@ def test_compare(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "A: toy-7b (a)\nB: toy-7b (b)\n" in out
     line = next(x.split() for x in out.splitlines() if x.startswith("ad2_cot"))
-    assert line[:5] == ["ad2_cot", "20", "95.0", "55.0", "+40.0"]
+    assert line[:6] == ["ad2_cot", "20", "20", "95.0", "55.0", "+40.0"]  # 20 samples, each of an image of its own
     assert line[-4:-1] == ["0.0078", "0.0469", "mcnemar"]  # 2 / 2^8, and times six tasks
 
 

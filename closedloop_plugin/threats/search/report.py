@@ -9,7 +9,7 @@ from typing import Any
 from closedloop_plugin.threats.search.search import Quest
 from closedloop_plugin.threats.search.trial import Trial
 from closedloop_plugin.worlds.base import Domain
-from lmms_eval_ad2.metrics.summary import wilson
+from lmms_eval_ad2.metrics.intervals import wilson
 
 WORST = 10  # runs that are listed
 _NAMES = {"collisions_layout": "collision with the layout", "collisions_pedestrian": "collision with a pedestrian",

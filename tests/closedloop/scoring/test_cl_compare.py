@@ -15,7 +15,7 @@ from closedloop_plugin.scoring.compare_values import MEASURES
 from closedloop_plugin.scoring.published import published
 from closedloop_plugin.state import EndReason
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics.summary import bootstrap_mean
+from lmms_eval_ad2.metrics.intervals import PERCENT, mean_interval, wilson
 
 BRAKES, OVERTAKES, MERGES, GIVES, SIGNS = (
     "HardBreakRoute", "Accident", "HighwayCutIn", "InvadingTurn", "VanillaSignalizedTurnEncounterRedLight",
@@ -46,7 +46,7 @@ def test_the_drop_is_paired_by_route_and_worked_out_by_hand() -> None:
     found = compare(*sides(a, b))
     score = row(found, "driving_score")
     assert (score.n, score.a, score.b, score.drop, score.relative) == (3, 80.0, 60.0, 20.0, 25.0)
-    assert score.ci_drop == (10.0, 30.0)  # every drop lies between 10 and 30, and whole draws of one route occur
+    assert score.ci_drop == pytest.approx((-5.32, 42.90), abs=0.01)  # Student's t of 10, 20, 30: about 20 +- 24.8
     assert (score.p_value, score.test) == (0.25, "sign-flip")  # 2 of 8 flips are as far out
     success = row(found, "success_rate")
     assert (success.a, success.b, success.drop, success.test) == (
@@ -56,7 +56,7 @@ def test_the_drop_is_paired_by_route_and_worked_out_by_hand() -> None:
         "mcnemar",
     )
     assert success.relative == pytest.approx(100.0)
-    assert success.ci_relative is None  # in some draws a is 0
+    assert success.ci_relative is None  # b is 0: all of a is lost, however many routes are left out
 
 
 def test_the_interval_of_a_column_is_that_of_the_summary() -> None:
@@ -64,10 +64,11 @@ def test_the_interval_of_a_column_is_that_of_the_summary() -> None:
     names = [str(i) for i in range(5)]
     a = [played(n, s) for n, s in zip(names, scores, strict=True)]
     found = row(compare(*sides(a, [played(n, 50.0) for n in names])), "driving_score")
-    same = bootstrap_mean(scores)
+    same = mean_interval(scores, bounds=PERCENT)
     assert same is not None and found.ci_a == pytest.approx((same.low, same.high))
-    assert found.ci_b == (50.0, 50.0)
-    assert found.ci_drop == pytest.approx((same.low - 50.0, same.high - 50.0))
+    assert found.ci_b == pytest.approx((50 - 50 * wilson(0, 5).high, 50 + 50 * wilson(0, 5).high))  # none differs
+    drop = mean_interval([score - 50.0 for score in scores], bounds=(-100.0, 100.0))
+    assert drop is not None and found.ci_drop == pytest.approx((drop.low, drop.high))
 
 
 def test_repetitions_are_averaged_by_route_and_their_spread_is_known() -> None:

@@ -1,0 +1,191 @@
+"""Intervals over clusters: by hand, against scipy, and how often they hold the truth."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from lmms_eval_ad2.metrics.intervals import (
+    FRACTION,
+    NOT_NEGATIVE,
+    PERCENT,
+    Interval,
+    Jackknife,
+    mean_interval,
+    mean_of_means_interval,
+    wilson,
+)
+
+
+def ends(interval: Interval | None) -> tuple[float, float]:
+    assert interval is not None
+    return interval.low, interval.high
+
+
+def width(interval: Interval | None) -> float:
+    low, high = ends(interval)
+    return high - low
+
+
+def test_too_little_gives_no_interval() -> None:
+    assert mean_interval([]) is None
+    assert mean_interval([1.0]) is None
+    assert mean_interval([1.0, 0.0, 1.0], clusters=["a", "a", "a"]) is None
+    assert mean_of_means_interval([]) is None
+    assert mean_of_means_interval([[1.0, 0.0], [1.0]]) is None
+
+
+def test_without_clusters_or_bounds_it_is_students() -> None:
+    values = np.random.default_rng(7).normal(3, 2, 12)
+    theirs = stats.ttest_1samp(values, 0).confidence_interval()
+    assert ends(mean_interval(values)) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_clusters_of_one_size_are_as_their_means() -> None:
+    values, means = [0.0, 1.0, 4.0, 5.0, 8.0, 9.0], [0.5, 4.5, 8.5]
+    theirs = stats.ttest_1samp(means, 0).confidence_interval()
+    assert ends(mean_interval(values, clusters=list("aabbcc"))) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_clusters_of_unequal_size_by_hand() -> None:
+    # Means without a, b, c: 2/4, 4/5, 4/5 of 4/7 (the jackknife's variance); sizes 3, 2, 2: 49/17 clusters' worth.
+    values, names = [1, 1, 0, 1, 1, 0, 0], list("aaabbcc")
+    variance = 2 / 3 * sum((m - 4 / 7) ** 2 for m in (2 / 4, 2 / 5, 4 / 5))
+    half = stats.t.ppf(0.975, 49 / 17 - 1) * math.sqrt(variance)
+    assert ends(mean_interval(values, clusters=names)) == pytest.approx((4 / 7 - half, 4 / 7 + half))
+
+
+def test_clusters_that_agree_by_chance_are_no_more_than_independent_values() -> None:
+    values = [1.0, 0.0] * 4
+    clustered = mean_interval(values, clusters=list("aabbccdd"))
+    half = stats.t.ppf(0.975, 3) * stats.sem(values)
+    assert ends(clustered) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+def test_between_bounds_it_is_wilsons_with_students_quantile() -> None:
+    low, high = ends(mean_interval([1.0] * 9 + [0.0], bounds=FRACTION))
+    t, trials = stats.t.ppf(0.975, 9), 9  # 0.9 * 0.1 over s^2 / 10
+    for end in (low, high):  # its ends are where the share lies t standard errors away
+        assert abs(0.9 - end) == pytest.approx(t * math.sqrt(end * (1 - end) / trials))
+    assert 0 < low < 0.9 < high < 1
+    assert ends(mean_interval([100.0] * 9 + [0.0], bounds=PERCENT)) == pytest.approx((100 * low, 100 * high))
+
+
+def test_where_nothing_differs_the_units_count() -> None:
+    assert mean_interval([0.5] * 10) == Interval(0.5, 0.5)
+    assert ends(mean_interval([1.0] * 10, bounds=FRACTION)) == pytest.approx(ends(wilson(1, 10)))
+    assert ends(mean_interval([0.0] * 30, clusters=[i // 10 for i in range(30)], bounds=FRACTION)) == pytest.approx(
+        ends(wilson(0, 3))
+    )
+    # Another value may be anything between the bounds.
+    others = wilson(0, 10).high
+    assert ends(mean_interval([0.25] * 10, bounds=FRACTION)) == pytest.approx(
+        (0.25 - 0.25 * others, 0.25 + 0.75 * others)
+    )
+
+
+def test_half_open_bounds_are_kept() -> None:
+    low, high = ends(mean_interval([0.1, 0.0, 3.0], bounds=NOT_NEGATIVE))
+    assert low == 0 and high > 3
+
+
+def test_copies_of_a_value_in_one_cluster_add_nothing() -> None:
+    values = np.random.default_rng(7).random(60)
+    copied, names = np.repeat(values, 5), np.repeat(np.arange(60), 5).tolist()
+    assert ends(mean_interval(copied, clusters=names)) == pytest.approx(ends(mean_interval(values)))
+    assert width(mean_interval(copied)) < 0.6 * width(mean_interval(values))
+
+
+def test_mean_of_means_weighs_columns_alike() -> None:
+    assert mean_of_means_interval([[1.0] * 3, [0.0] * 300]) == Interval(0.5, 0.5)
+    rng = np.random.default_rng(7)
+    a, b = rng.normal(0, 1, 200), rng.normal(10, 3, 50)
+    low, high = ends(mean_of_means_interval([a, b]))
+    assert (low + high) / 2 == pytest.approx((a.mean() + b.mean()) / 2)
+    spread = math.sqrt(a.var() / 200 + b.var() / 50) / 2
+    assert (high - low) / 2 == pytest.approx(1.96 * spread, rel=0.05)
+
+
+def test_a_column_of_few_clusters_rules_the_quantile() -> None:
+    """Three values that spread against three hundred that hardly do: two degrees of freedom, not three hundred."""
+    few, many = [0.0, 4.0, 8.0], np.random.default_rng(7).normal(0, 0.1, 300)
+    expected = stats.t.ppf(0.975, 2) * stats.sem(few) / 2
+    assert width(mean_of_means_interval([few, many])) / 2 == pytest.approx(expected, rel=0.02)
+
+
+def test_columns_that_share_their_samples_lose_them_together() -> None:
+    column = np.random.default_rng(3).random(200)
+    names = [f"s{i}" for i in range(200)]
+    one = mean_interval(column)
+    both = mean_of_means_interval([column, column], clusters=[names, names])
+    apart = mean_of_means_interval([column, column])
+    assert ends(both) == pytest.approx(ends(one))
+    assert width(apart) == pytest.approx(width(one) / 2**0.5, rel=0.02)
+    with pytest.raises(ValueError, match=r"shorter|longer"):
+        mean_of_means_interval([column], clusters=[names, names])
+
+
+def test_ratios_of_sums() -> None:
+    sums, sizes = np.array([[1.0], [3.0], [0.0]]), np.array([[1.0], [4.0], [5.0]])
+    found = Jackknife.of_ratios(sums, sizes)
+    assert found is not None
+    assert found.figure == 0.4
+    assert found.moves == pytest.approx([(m - 0.4) * math.sqrt(2 / 3) for m in (3 / 9, 1 / 6, 4 / 5)])
+    assert found.weights == pytest.approx([0.1, 0.4, 0.5])
+    assert Jackknife.of_ratios(sums[:1], sizes[:1]) is None
+    assert Jackknife.of_ratios(sums, np.array([[1.0], [0.0], [0.0]])) is None, "nothing is left without the first"
+
+
+def test_bad_values_are_refused() -> None:
+    with pytest.raises(ValueError, match="not finite"):
+        mean_interval([1.0, float("nan")])
+    with pytest.raises(ValueError, match="cluster names"):
+        mean_interval([1.0, 0.0], clusters=["a"])
+
+
+def test_wilson_by_the_textbook() -> None:
+    tenth, none, all_ = wilson(0.1, 50), wilson(0.0, 10), wilson(1.0, 10)
+    assert (tenth.low, tenth.high) == pytest.approx((0.0435, 0.2136), abs=1e-4)
+    assert (none.low, all_.high) == pytest.approx((0.0, 1.0))
+    assert none.high == pytest.approx(1 - all_.low)
+
+
+def share_of_clusters(
+    rng: np.random.Generator, share: float, alike: float, number: int
+) -> tuple[list[float], list[int]]:
+    """Right and wrong answers in `number` clusters of unequal size; `alike`: their intra-cluster correlation."""
+    sizes = np.maximum(1, rng.lognormal(math.log(8), 0.8, number).astype(int))
+    of_cluster = rng.beta(share * (1 / alike - 1), (1 - share) * (1 / alike - 1), number)
+    names = np.repeat(np.arange(number), sizes)
+    return (rng.random(len(names)) < of_cluster[names]).astype(float).tolist(), names.tolist()
+
+
+def by_percentiles(rng: np.random.Generator, values: list[float], names: list[int]) -> tuple[float, float]:
+    """The bootstrap that these intervals replace."""
+    sums, sizes = np.bincount(names, values), np.bincount(names)
+    drawn = rng.integers(0, len(sums), (200, len(sums)))
+    low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), (0.025, 0.975))
+    return float(low), float(high)
+
+
+@pytest.mark.parametrize("number", [3, 5, 10, 40])
+def test_intervals_hold_what_they_promise_also_with_few_clusters(number: int) -> None:
+    rng = np.random.default_rng(number)
+    ours, percentiles, rounds = 0, 0, 0
+    for share in (0.3, 0.5, 0.8):
+        for alike in (0.1, 0.3):
+            for _ in range(80):
+                values, names = share_of_clusters(rng, share, alike, number)
+                low, high = ends(mean_interval(values, clusters=names, bounds=FRACTION))
+                ours += low <= share <= high
+                low, high = by_percentiles(rng, values, names)
+                percentiles += low <= share <= high
+                rounds += 1
+    assert ours / rounds >= 0.93
+    if number <= 5:
+        assert percentiles / rounds < 0.87
+    else:
+        assert ours / rounds <= 0.985, "not by being wide"
