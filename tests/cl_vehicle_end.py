@@ -28,7 +28,7 @@ class VehicleEnd:
     """One connection. `call` waits for the next frame that is no heartbeat; None: the planner has closed."""
 
     def __init__(self, port: int, token: bytes = TOKEN, vehicle: str = "limo-ackermann") -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self.sock = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.token, self.vehicle = token, vehicle
         self.reader = wire.Reader()
         self.frames: list[wire.Frame] = []

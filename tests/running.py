@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 BIN = Path(sys.executable).parent
 REPO = Path(__file__).resolve().parent.parent
+PATIENCE_S = 1500  # with a process that takes a minute: a machine may be ten times as slow, and stand still
 
 
 def environment(**changes: str) -> dict[str, str]:
@@ -27,7 +31,7 @@ def run(*words: str | Path, cwd: Path, code: int | None = 0, **env: str) -> subp
         env=environment(**env),
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=PATIENCE_S,
         check=False,
     )
     if code is not None and done.returncode != code:
@@ -38,6 +42,14 @@ def run(*words: str | Path, cwd: Path, code: int | None = 0, **env: str) -> subp
 def host(*words: str | Path, cwd: Path, **kwargs: Any) -> subprocess.CompletedProcess[str]:
     """`python -m lmms_eval`: the host itself, not our script."""
     return run(sys.executable, "-m", "lmms_eval", *words, cwd=cwd, **kwargs)
+
+
+@contextmanager
+def nobody() -> Iterator[int]:
+    """A port of 127.0.0.1 at which nobody listens, and no other process can begin to."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 def run_folder(out: Path) -> Path:

@@ -90,7 +90,7 @@ def _help() -> str:
     return HELP.format(variable=VARIABLE, default=_default())
 
 
-def master_pid(uri: str, timeout_s: float = 2.0) -> int | None:
+def master_pid(uri: str, timeout_s: float = 10.0) -> int | None:
     """The process of the master at `uri`, or None: nobody answers. To be asked before rospy's init_node, which waits
     for a master for ever."""
     try:

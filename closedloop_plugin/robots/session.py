@@ -16,6 +16,7 @@ GREETING_S = 5.0  # for the whole handshake
 SILENCE_S = 1.0
 # Both ways. The vehicle stops by itself soon after it hears nothing.
 HEARTBEAT_S = 0.02
+LATE_S = 0.05  # a wait that ends so much too late is no silence of the vehicle, but this machine's: it waits anew
 
 
 class Refused(Exception):
@@ -106,16 +107,21 @@ class Session:
 
     def frames(self) -> Iterator[wire.Frame]:
         """As they come, until the end; Lost, or wire.BadFrame, says which."""
-        reader = wire.Reader()
+        reader, anew = wire.Reader(), False
         while True:
+            asked = time.monotonic()
             try:
                 data = self._sock.recv(65536)
             except TimeoutError:
+                if not anew and time.monotonic() - asked > self.silence_s + LATE_S:
+                    anew = True  # once: a machine that is always late would never give anybody up
+                    continue
                 raise Lost(f"silent for {self.silence_s:g} s") from None
             except OSError as exc:
                 raise Lost(f"closed: {exc}") from None
             if not data:
                 raise Lost("closed by the vehicle")
+            anew = False
             yield from reader.feed(data)
 
     def finish(self) -> None:

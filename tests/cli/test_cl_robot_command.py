@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ from running import BIN, REPO, environment, run
 
 from closedloop_plugin.robots.vehicles.read import Robot, read_robot
 
+pytest_plugins = ("cl_real_time",)
+RENEWED = {"robot": lambda folder, found: nullcontext(stationed(found["server"], folder))}
+
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
@@ -31,6 +34,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture
 def robot(server: Sshd, tmp_path: Path) -> Robot:
+    return stationed(server, tmp_path)
+
+
+def stationed(server: Sshd, tmp_path: Path) -> Robot:
     """Its file, with a backend that needs no ROS, which stands ready in its folder."""
     folder = tmp_path / "vehicle"
     folder.mkdir()

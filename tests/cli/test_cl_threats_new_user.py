@@ -39,7 +39,7 @@ def replies(construct: Callable[[int], str]) -> Callable[[Any], str]:
 
 
 def generate(url: str, out: Path, *more: str, retries: int = 0) -> int:
-    model = f"endpoint:m@{url},max_retries={retries},backoff=0.001,timeout=5"
+    model = f"endpoint:m@{url},max_retries={retries},backoff=0.001"
     return main([
         "threats", "generate", "--suite", "demo", "--routes-ids", "101,102", "--agent", model, "--fuser", model,
         "--size", "160x90", "--no-check", "--out", str(out), *more,

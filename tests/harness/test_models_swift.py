@@ -216,9 +216,10 @@ def test_a_server_gets_images_text_and_settings(server: Any) -> None:
 
 
 def test_requests_fly_together_and_answers_keep_their_order(server: Any) -> None:
+    server.behaviour.latency_s = 0.2  # longer than a slow machine takes to send the next
     model = Swift(server=server.url, model="fake", num_concurrent=8)
-    docs = [{"text": f"question {i}", "images": []} for i in range(40)]
-    assert ask(model, docs) == [f"re: question {i}" for i in range(40)]
+    docs = [{"text": f"question {i}", "images": []} for i in range(24)]
+    assert ask(model, docs) == [f"re: question {i}" for i in range(24)]
     assert 1 < server.most_in_flight <= 8
     assert model.batch_size == 32
     engine = weakref.ref(model._engine)

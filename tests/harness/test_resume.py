@@ -43,7 +43,7 @@ def kill_when(command: Sequence[str], cwd: Path, reached: Callable[[], bool], **
             stderr=log,
             start_new_session=True,
         )
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 400
         while not reached():
             assert child.poll() is None, (cwd / "killed.log").read_text()[-3000:]
             assert time.monotonic() < deadline, "never got so far"
@@ -52,15 +52,20 @@ def kill_when(command: Sequence[str], cwd: Path, reached: Callable[[], bool], **
         child.wait()
 
 
+def hanging_from(number: int) -> Callable[[int, dict], str]:
+    """Failures of an endpoint that never answers request `number` and what comes after: no run gets to its end."""
+    return lambda n, body: "hang" if n >= number else "ok"
+
+
 def test_killed_while_generating(tmp_path: Path) -> None:
     with serve(reply=answer) as quick:
         host(*words(quick, tmp_path / "calm"), cwd=tmp_path)
         total = quick.requests
     assert total > 40
-    with serve(reply=answer, latency_s=0.05) as server:
+    with serve(reply=answer, latency_s=0.05, failures=hanging_from(total - IN_FLIGHT)) as server:
         command = words(server, tmp_path / "killed")
         kill_when(command, tmp_path, lambda: server.replies >= total // 2)
-        time.sleep(0.2)  # what was in flight arrives
+        server.behaviour.failures = ()
         with (journal := next((tmp_path / "killed").rglob("rank0.jsonl"))).open("a") as torn:
             torn.write('{"key": "abc", "te')  # as a kill in the middle of a line leaves it
         host(*command, cwd=tmp_path)
@@ -77,11 +82,12 @@ def test_killed_while_judging(tmp_path: Path) -> None:
         host(*words(model, tmp_path / "calm"), cwd=tmp_path, AD2_JUDGE=spec, OPENAI_API_KEY="none")
         total, rated = model.requests, judge.requests
     assert rated > 12
-    with serve(reply=answer) as model, serve(reply="hash", latency_s=0.1) as judge:
+    hanging = hanging_from(rated - IN_FLIGHT)
+    with serve(reply=answer) as model, serve(reply="hash", latency_s=0.1, failures=hanging) as judge:
         spec = f"openai:model=fake,base_url={judge.url},concurrency={IN_FLIGHT}"
         command = words(model, tmp_path / "killed")
         kill_when(command, tmp_path, lambda: judge.replies >= rated // 2, AD2_JUDGE=spec, OPENAI_API_KEY="none")
-        time.sleep(0.3)
+        judge.behaviour.failures = ()
         host(*command, cwd=tmp_path, AD2_JUDGE=spec, OPENAI_API_KEY="none")
         assert model.requests == total, "the model was asked again"
         assert rated <= judge.requests <= rated + IN_FLIGHT

@@ -1,9 +1,11 @@
-"""Records and a slow source for the tests of the library; run as a script, it imports and can be killed."""
+"""Records and a source that stands still for the tests of the library; run as a script, it imports and can be killed.
+
+python library_rows.py HOME N ROW: before row number ROW it waits for a line on its standard input.
+"""
 
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,23 +27,24 @@ def row(number: int, **changes: Any) -> Record:
     return Record(**{**data, **changes})
 
 
-def items(n: int, pause: float = 0.0) -> Iterator[Item]:
-    """`n` records with a bad row and a left-out one among each ten."""
+def items(n: int, wait_at: int | None = None) -> Iterator[Item]:
+    """`n` records with a bad row and a left-out one among each ten; waits for standard input before one of them."""
     for number in range(n):
+        if number == wait_at:
+            sys.stdin.readline()
         if number % 10 == 3:
             yield BadRow(DataError("rows.jsonl", number, "answer", "a text", None))
         if number % 10 == 7:
             yield LeftOut("empty question")
-        time.sleep(pause)
         yield row(number)
 
 
-def store(home: Path, n: int, pause: float = 0.0, **changes: Any) -> Any:
+def store(home: Path, n: int, wait_at: int | None = None, **changes: Any) -> Any:
     arguments: dict[str, Any] = {
         "image_root": home, "source": SOURCE, "skip_bad": True, "home": home, "part_size": 20, **changes,
     }  # fmt: skip
-    return write_dataset("d", "test", items(n, pause), **arguments)
+    return write_dataset("d", "test", items(n, wait_at), **arguments)
 
 
 if __name__ == "__main__":
-    store(Path(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
+    store(Path(sys.argv[1]), *map(int, sys.argv[2:]))

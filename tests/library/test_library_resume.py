@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -23,21 +24,22 @@ from lmms_eval_ad2.releases import Item
 N = 100
 
 
-def kill_after(home: Path, parts: int) -> None:
-    """Import in a process of its own and kill it (SIGKILL) once `parts` parts are written."""
-    command = [sys.executable, library_rows.__file__, str(home), str(N), "0.005"]
+def importing(home: Path, wait_at: int) -> subprocess.Popen[str]:
+    """An import in a process of its own, which stands still before row `wait_at`."""
+    command = [sys.executable, library_rows.__file__, str(home), str(N), str(wait_at)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def kill_after(home: Path, parts: int) -> None:
+    """Kill an import (SIGKILL) once `parts` parts are written, in the middle of the next."""
     progress = home / "data/d/.test.new/progress.json"
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        if progress.is_file() and len(json.loads(progress.read_text("utf-8"))["parts"]) >= parts:
-            break
-        time.sleep(0.002)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert process.stderr is not None
-    process.stderr.close()
+    with importing(home, 20 * parts + 15) as process:
+        while process.poll() is None:
+            if progress.is_file() and len(json.loads(progress.read_text("utf-8"))["parts"]) >= parts:
+                break
+            time.sleep(0.002)
+        process.kill()
     assert process.returncode == -signal.SIGKILL, "the import was over before it could be killed"
 
 
@@ -145,10 +147,12 @@ def rewrite(home: Path, items: list[Item]) -> int:
 
 
 def test_two_imports_at_a_time_give_one_dataset(tmp_path: Path) -> None:
-    command = [sys.executable, library_rows.__file__, str(tmp_path), str(N), "0.002"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    both = [subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=60)[1] for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert sum("waiting for it" in text for text in said) == 1
+    """Each stands still once in its rows: the one at work goes on when the other has said that it waits."""
+    with importing(tmp_path, 50) as one, importing(tmp_path, 50) as other:
+        ready, _, _ = select.select([one.stderr, other.stderr], [], [])
+        waiting, working = (one, other) if ready[0] is one.stderr else (other, one)
+        assert waiting.stderr is not None and "waiting for it" in waiting.stderr.readline()
+        said = [process.communicate("go on\n")[1] for process in (working, waiting)]
+    assert [one.returncode, other.returncode] == [0, 0]
+    assert "waiting for it" not in "".join(said)
     assert verify("d", "test", home=tmp_path).ok

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ def answer(body: dict[str, Any]) -> str:
 
 
 def test_every_question_gets_its_own_reply_and_the_limit_holds() -> None:
-    with serve(reply=answer, latency_s=0.005) as server:
+    with serve(reply=answer, latency_s=0.05) as server:
         outcomes = batch.ask(payloads(60), endpoint(server), progress=False)
     assert {k: r.text for k, r in outcomes.items() if isinstance(r, Reply)} == {
         f"k{i}": f"to question {i}" for i in range(60)
@@ -83,7 +82,8 @@ def test_an_endpoint_that_refuses_all_from_the_start_is_a_wrong_request() -> Non
 
 
 def test_a_throttling_endpoint_gets_everything_through() -> None:
-    with serve(reply=answer, per_second=40, retry_after_s=0.2) as server:
+    """One reply for certain, and as many more as this machine asks for too fast."""
+    with serve(reply=answer, failures=["429"], per_second=40, retry_after_s=0.2) as server:
         tally = batch.Tally()
         outcomes = batch.ask(payloads(80), endpoint(server, concurrency=16, max_retries=6), tally=tally, progress=False)
     assert all(isinstance(o, Reply) for o in outcomes.values())
@@ -101,8 +101,8 @@ def test_all_workers_hold_still_while_the_endpoint_asks_for_quiet() -> None:
     with serve(failures=second_is_throttled, retry_after_s=0.4, latency_s=0.01) as server:
         outcomes = batch.ask(payloads(60), endpoint(server, concurrency=2), progress=False)
     assert all(isinstance(o, Reply) for o in outcomes.values()) and len(arrivals) == 61
-    gaps = [b - a for a, b in itertools.pairwise(arrivals)]
-    assert max(gaps[:3]) > 0.35  # at the third or fourth request, not after all others have been answered
+    # Two requests of the other worker may have been under way; all others came after the quiet.
+    assert arrivals[4] - arrivals[1] > 0.39
 
 
 def test_within_a_running_event_loop() -> None:

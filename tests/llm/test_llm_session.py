@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from running import nobody
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import Cache
 from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
-from lmms_eval_ad2.llm.fake import FakeServer, serve
+from lmms_eval_ad2.llm.fake import Behaviour, FakeServer, serve
 from lmms_eval_ad2.llm.session import Session, run
 
 
@@ -51,7 +52,7 @@ def test_a_reply_may_depend_on_another_and_the_limit_holds() -> None:
     async def todo(session: Session) -> list[str]:
         return await asyncio.gather(*(chain(session, i) for i in range(20)))
 
-    with serve(reply=answer, latency_s=0.005) as server:
+    with serve(reply=answer, latency_s=0.05) as server:
         texts, session = within(server, todo)
     assert texts == [f"to to question {i}" for i in range(20)]
     assert 2 <= server.most_in_flight <= 4
@@ -130,10 +131,8 @@ def test_what_no_request_can_survive_is_raised() -> None:
         within(server, todo)
     with serve(failures=["400"], cycle=True) as server, pytest.raises(Ad2Error, match="refused each of the first 8"):
         within(server, todo)
-    with serve() as server:
-        pass
-    with pytest.raises(Ad2Error, match="no endpoint answers"):
-        within(server, todo)
+    with nobody() as port, pytest.raises(Ad2Error, match="no endpoint answers"):
+        within(FakeServer(Behaviour(), f"http://127.0.0.1:{port}/v1"), todo)
 
 
 async def each(session: Session, numbers: range) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -258,16 +259,24 @@ def test_a_full_disk_stops_the_build_and_nothing_before_is_lost(
 ) -> None:
     from lmms_eval_ad2.mcq.store import Store
 
-    real, lines = Store.save, []
+    real, lines, full = Store.save, [], threading.Event()
 
     def save(self: Store, line: Any, transcript: Any = None) -> None:
         if len(lines) == 5:
+            full.set()
             raise OSError(28, "No space left on device")
         lines.append(line["id"])
         real(self, line, transcript)
 
     monkeypatch.setattr(Store, "save", save)
-    slow = FakeMaker(lambda question: time.sleep(0.05))  # type: ignore[func-returns-value,arg-type,return-value]
+
+    def slowly(question: Question) -> None:
+        """From the sixth on not before the writer has met the full disk."""
+        if len(slow.asked) > 6:
+            full.wait(60)
+        time.sleep(0.05)
+
+    slow = FakeMaker(slowly)
     with pytest.raises(OSError, match="No space"):
         build(a_job(file, tmp_path / "out", slow))
     assert len(slow.asked) < 20  # nothing more is paid for once nothing more can be kept

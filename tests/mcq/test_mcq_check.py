@@ -97,7 +97,7 @@ def test_warnings_name_figure_and_threshold(tmp_path: Path) -> None:
     found = "\n".join(check.warnings(report))
     for part in ("the longest too often", "times as long", "not evenly spread", "whole texts alone", "words alone"):
         assert part in found
-    assert "100.0 % (95 % 100.0 to 100.0, chance 25.0 %, p " in found
+    assert "100.0 % (95 % 91.2 to 100.0, chance 25.0 %, p " in found
 
 
 def test_an_imported_set_reads_the_same(tmp_path: Path) -> None:

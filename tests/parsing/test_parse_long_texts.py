@@ -58,9 +58,8 @@ def work(text: str, form: Form) -> float:
 def test_no_repetition_takes_more_than_linear_time(form: Form) -> None:
     for piece in REPEATED:
         short, long = ((piece * (size // len(piece) + 1))[:size] for size in (SIZE // 8, SIZE))
-        # Eight times the text: linear is 8 times the work, quadratic 64. The floor keeps noise out.
-        allowed = 30 * max(work(short, form), 0.01)
-        assert work(long, form) <= allowed or work(long, form) <= allowed, piece
+        # Eight times the text: linear is 8 times the work, quadratic 64. The floor and the repeats keep noise out.
+        assert any(work(long, form) <= 30 * max(work(short, form), 0.01) for _ in range(5)), piece
 
 
 def test_the_verdict_at_the_end_of_a_long_text_is_found() -> None:

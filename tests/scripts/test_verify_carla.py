@@ -16,7 +16,7 @@ import fake_carla
 import pytest
 from fake_carla.server import state_of
 from PIL import Image
-from running import REPO
+from running import PATIENCE_S, REPO, nobody
 
 SCRIPT = REPO / "scripts" / "verify_carla.sh"
 LINE = re.compile(r"^(PASS|FAIL|SKIP)  (.{22}) +\d+\.\d s  (.+)$", re.M)
@@ -50,7 +50,7 @@ def verify(maps: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
         env=env,
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=PATIENCE_S,
         check=False,
     )
 
@@ -99,9 +99,8 @@ def test_a_dying_server_of_another_version_fails_and_the_report_still_comes(maps
 
 
 def test_where_nothing_listens_it_says_how_to_start_a_server(maps: Path, tmp_path: Path) -> None:
-    with server(maps) as port:
-        pass
-    done = verify(maps, f"localhost:{port}", "--out", tmp_path / "out")
+    with nobody() as port:
+        done = verify(maps, f"localhost:{port}", "--out", tmp_path / "out")
     assert done.returncode == 2
     assert f"ad2 carla up --binary .../CarlaUE4.sh --ports {port}" in done.stderr
     assert "docs/carla.md" in done.stderr

@@ -37,7 +37,7 @@ def oldest() -> tuple[str, str]:
     found = {}
     for candidate in [c for c in named if c] + [str(c) for c in installed] + [sys.executable]:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            done = subprocess.run([candidate, "--version"], capture_output=True, text=True, timeout=30, check=True)
+            done = subprocess.run([candidate, "--version"], capture_output=True, text=True, timeout=120, check=True)
             if version := re.fullmatch(r"Python (\d+)\.(\d+)\.(\d+)", done.stdout.strip()):
                 found[tuple(int(part) for part in version.groups())] = candidate
     version = min(v for v in found if v >= OLDEST_SUPPORTED)

@@ -124,8 +124,8 @@ def test_the_models_own_folder_and_the_current_one_can_be_imported_from(tmp_path
 def test_it_ends_cleanly_even_while_the_model_is_at_work(tmp_path: Path, signum: int) -> None:
     code = "import threading\ndef answer(images, question):\n    threading.Event().wait()\n"
     with serving(tmp_path, code, "--timeout", 0.05) as server:
-        assert server.ask(chat())[0] == 504
-        assert server.health()["running"] == 1
+        while not server.health()["running"]:  # its turn may never have come in so short a time
+            assert server.ask(chat())[0] == 504
         assert server.stop(signum) == 0
         assert server.said[-2].startswith("advlm_server: ended: 0 waiting, 0 answered")
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cl_together
 import pytest
 import yaml
 
@@ -52,7 +53,11 @@ def requests_for(lm: Any, task: str, ids: list[str], tokens: int = 16) -> list[A
     return [SimpleNamespace(args=("x", gen, None, None, n, task, "test")) for n in range(len(ids))]
 
 
-def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(task: str) -> None:
+def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AD2_DRIVE_WORLD", "cl_together:Together")
+    monkeypatch.setenv(cl_together.FOLDER, str(tmp_path))
     lm = Model("Go straight at a moderate speed.")
     asked = requests_for(lm, task, ["103", "101", "103"])  # the last: another rank's padding
     lines = harness.evaluator._run_generate_until_agentic(lm, asked)

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from cl_models import FakeModel, ask, observation, picture, said
+from cl_patience import LIMITS_S, patiently
 
 from closedloop_plugin.agents.asking import Said
 from closedloop_plugin.agents.make import make_agent
@@ -18,14 +19,14 @@ from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, t
 from closedloop_plugin.interpreters.rules import Rules
 from closedloop_plugin.profiles import profile
 from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.state import Control, Decision
+from closedloop_plugin.state import Control, Decision, Reading
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.llm.fake_replies import asked
 
 TEXTS, RULES = Texts.load(), profile("bench2advlm")
 REPLY = '{"throttle": 0.3, "steer": -0.2, "brake": 0}'
-FAST = "max_retries=1,backoff=0.001,timeout=0.4"
+FAST = "max_retries=1,backoff=0.001"
 DRIVE = said(action="Slow down.")
 
 PROMPT = """\
@@ -148,8 +149,6 @@ class _Fixed:
         self.name, self.brake, self.given = name, brake, []
 
     def interpret(self, items):
-        from closedloop_plugin.state import Reading
-
         self.given.append([a.episode for a, _ in items])
         return [Reading(Control(brake=self.brake), a.episode, mode=self.mode) for a, _ in items]
 
@@ -232,9 +231,13 @@ def test_a_failing_slow_system_is_counted_not_replaced(failure: str, reason: str
     def fails(number: int, body) -> str:
         return failure if "travel at 1.0 " in asked(body) else "ok"
 
-    with serve(reply=REPLY, failures=fails) as server:
-        interpreter = make_interpreter(f"endpoint:m@{server.url},{FAST}", "cng", RULES)
-        readings = interpreter.interpret([(ask(f"e{i}", speed=float(i)), DRIVE) for i in range(3)])
+    def interpreted(limit_s: float) -> list[Reading]:
+        with serve(reply=REPLY, failures=fails) as server:
+            interpreter = make_interpreter(f"endpoint:m@{server.url},{FAST},timeout={limit_s}", "cng", RULES)
+            return interpreter.interpret([(ask(f"e{i}", speed=float(i)), DRIVE) for i in range(3)])
+
+    limits_s = LIMITS_S if failure == "hang" else LIMITS_S[-1:]
+    readings = patiently(interpreted, lambda all_: any("timeout" in (r.reason or "") for r in all_[::2]), limits_s)
     assert [r.reason for r in readings] == [None, reason, None]
     assert readings[1].control is None
 

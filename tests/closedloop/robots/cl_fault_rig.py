@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 SPEED = 0.3  # m/s
 FULL = 0.675  # m/s at full throttle: the agent `straight` gives 4/9 of it from standstill
 START = (0.4, 0.4, 0.0)  # from here 3 m are free, along the floor's lower edge
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 EARLY_S = 0.2  # a motion that has begun longer ago would end by itself too soon after the fault
 STANDS = 1e-3  # m/s
 STILL_S = 0.1  # so long without moving, and it counts as standing
@@ -236,7 +236,7 @@ class Rig:
                 process.send_signal(signal.SIGCONT)
             process.terminate()
             try:
-                process.wait(10.0)
+                process.wait(30.0)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -27,7 +27,7 @@ from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 
 HERE = Path(__file__).resolve().parent
 TOKEN, OTHER_TOKEN = bytes(range(32)), bytes(32)
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @functools.cache
@@ -36,7 +36,7 @@ def oldest() -> str:
     found = {}
     for candidate in [*Path.home().glob(".pyenv/versions/*/bin/python"), Path(sys.executable)]:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            done = subprocess.run([candidate, "--version"], capture_output=True, text=True, timeout=30, check=True)
+            done = subprocess.run([candidate, "--version"], capture_output=True, text=True, timeout=120, check=True)
             if version := re.fullmatch(r"Python (\d+)\.(\d+)\.(\d+)", done.stdout.strip()):
                 found[tuple(map(int, version.groups()))] = str(candidate)
     return found[min(v for v in found if v >= (3, 6))]
@@ -54,8 +54,8 @@ def settings(folder: Path, port: int, vehicle: str = "limo-differential", **more
         "backend": "cl_recorder:Recorder",
         "relay": False,
         "reconnect_s": 0.05,
-        "camera_stall_s": 2.0,  # a busy machine holds threads up; the test that stalls the camera waits for it
-        "link_silence_s": 2.0,
+        "camera_stall_s": 5.0,  # a busy machine holds threads up; the tests of both have limits of their own
+        "link_silence_s": 5.0,
         **more,
     }
     file = folder / "settings.json"
@@ -181,11 +181,14 @@ class Peer:
 
     def next(self, kind: str) -> wire.Frame:
         """The next frame of this kind; heartbeats and others in between are passed over."""
-        while True:
+        end, passed = time.monotonic() + PATIENCE_S, list[wire.Header]()
+        while time.monotonic() < end:
             frame = self.frames.get(timeout=PATIENCE_S)
             assert frame is not None, f"the vehicle hung up before its {kind}"
             if frame[0] == kind:
                 return frame
+            passed.append(frame[1])
+        raise AssertionError(f"no {kind}, but {len(passed)} others, the last: {passed[-3:]}")
 
     def hung_up(self) -> None:
         """Waits for it."""

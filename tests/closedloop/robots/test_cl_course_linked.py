@@ -117,7 +117,7 @@ def test_a_real_vehicle_s_way_is_read_off_its_odometry(keyboard: Keyboard) -> No
     made, seen = VehicleTransport(link(), keyboard.operator), watch()
     vehicle = Vehicle(made.link.port)
     driven = drive(made, seen)
-    vehicle.join(10)
+    vehicle.join(60)
     assert seen.end is End.COMPLETED and len(driven.cycles) >= 5
     assert all(v > 0 for v in vehicle.orders)
     assert "x 0.34 m" in keyboard.said[0] and "EMERGENCY STOP" in keyboard.said[1]
@@ -138,7 +138,7 @@ def test_the_return_key_is_the_emergency_stop_and_nothing_is_recorded(keyboard: 
     vehicle = Vehicle(made.link.port, 2, lambda: keyboard.type(""))
     with pytest.raises(Ad2Error, match="emergency stop by the operator"):
         drive(made, seen)
-    vehicle.join(10)
+    vehicle.join(60)
     assert vehicle.heard[-2:] == ["stop", "done"] and len(vehicle.orders) == 2
 
 
@@ -153,7 +153,7 @@ def test_what_was_typed_before_does_not_answer_a_question(keyboard: Keyboard) ->
     while not keyboard.said:
         threading.Event().wait(0.005)
     keyboard.type("Here")
-    asking.join(10)
+    asking.join(60)
     assert answered == ["here"]
 
 
@@ -225,14 +225,18 @@ def test_a_vehicle_that_does_not_come_ends_the_course(monkeypatch: pytest.Monkey
 
 def test_a_vehicle_that_is_there_and_sends_nothing_ends_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The wrong mode, say: the run is not the driver's fault, and has no record."""
-    monkeypatch.setattr(linked, "SILENT_S", 1.0)
     made = Still(link())
 
-    guest = threading.Thread(target=lambda: reached(made.link.port).call(), daemon=True)
+    def visit() -> None:
+        end = reached(made.link.port)
+        monkeypatch.setattr(linked, "SILENT_S", 0.05)
+        end.call()
+
+    guest = threading.Thread(target=visit, daemon=True)
     guest.start()
     with pytest.raises(Ad2Error, match="is connected, and sends no picture"):
         drive(made, watch())
-    guest.join(10)
+    guest.join(60)
 
 
 def test_what_breaks_in_the_watcher_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,6 +27,8 @@ from closedloop_plugin.robots.tunnel import Tunnel
 from closedloop_plugin.robots.vehicles.read import Robot, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
+pytest_plugins = ("cl_real_time",)
+RENEWED: dict[str, Any] = {}
 TRACK = sandbox()
 RULES = profile("bench2advlm")
 
@@ -72,7 +74,7 @@ def test_through_ssh_as_well(tmp_path: File) -> None:
     @contextlib.contextmanager
     def tunnel(port: int) -> Iterator[int]:
         with Tunnel(robot, port) as way:
-            assert way.wait_up(30), way.reason
+            assert way.wait_up(60), way.reason
             yield robot.link.planner_port
 
     with sshd(tmp_path / "sshd") as server:
@@ -93,7 +95,7 @@ def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) ->
         hand = threading.Thread(target=stop)
         hand.start()
         yield
-        hand.join(10)
+        hand.join(60)
 
     with pytest.raises(Ad2Error, match="a hand on the button"):
         drive(tmp_path, find_robot("sandbox"), reachable=reached)

@@ -11,6 +11,8 @@ import pytest
 from cl_onboard import OTHER_TOKEN, Listener, Peer, Process, client, listening, moves, published, settings, until
 from cl_recorder import JPEG
 
+pytest_plugins = ("cl_real_time",)
+RENEWED = {"planner": lambda folder, found: listening()}
 WATCHED = {"watchdog_s": 1.0}  # the base stops by itself, so that the client publishes itself
 
 

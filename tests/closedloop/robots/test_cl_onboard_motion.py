@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from cl_onboard import PATIENCE_S, until
 
 from closedloop_plugin.robots.onboard.motion import DEADLINE, Motion
 
+pytest_plugins = ("cl_real_time",)
+RENEWED = {"wheels": lambda folder, found: turning()}
 ZERO, GO, TURN = {"word": "stop"}, {"word": "forward"}, {"word": "left"}
 
 
@@ -31,11 +34,17 @@ class Wheels:
         return [actuation["word"] for _, actuation, _ in self.sent[since:]]
 
 
-@pytest.fixture
-def wheels() -> Iterator[Wheels]:
+@contextmanager
+def turning() -> Iterator[Wheels]:
     made = Wheels()
     yield made
     made.motion.close()
+
+
+@pytest.fixture
+def wheels() -> Iterator[Wheels]:
+    with turning() as made:
+        yield made
 
 
 def test_zeros_before_the_first_motion_and_without_end(wheels: Wheels) -> None:

@@ -22,6 +22,9 @@ from closedloop_plugin.robots.onboard.latch import Latch
 from closedloop_plugin.robots.onboard.relay import FRESH_S, Relay, is_held
 from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 
+pytest_plugins = ("cl_real_time",)
+RENEWED = {"planner": lambda folder, found: listening()}
+
 
 @pytest.fixture
 def planner() -> Iterator[Listener]:

@@ -18,6 +18,8 @@ from PIL import Image
 
 from closedloop_plugin.robots.ros import Master
 
+pytest_plugins = ("cl_real_time",)
+RENEWED = {"planner": lambda folder, found: listening()}
 TOPICS = {"cmd": "/cmd_vel", "camera": "/camera", "camera_type": "compressed", "odom": "/odom"}
 STATUS = {"status": "/limo_status", "status_type": "limo_base/LimoStatus"}
 

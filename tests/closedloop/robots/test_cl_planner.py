@@ -60,7 +60,7 @@ class Told:
     def decide(self, asks: Sequence[Ask]) -> list[Decision]:
         self.asked += asks
         self.thinking.set()
-        assert self.gate.wait(20)
+        assert self.gate.wait(60)
         return [self.says(ask) for ask in asks]
 
     def describe(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def planning(agent: Told, **how: Any) -> Iterator[tuple[Planner, int]]:
         finally:
             agent.gate.set()
             planner.close()
-    worker.join(20)
+    worker.join(60)
     assert not worker.is_alive()
 
 
@@ -225,7 +225,7 @@ def test_what_is_thought_of_when_the_stop_comes_is_never_driven_not_even_after_t
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
-        assert agent.thinking.wait(20)
+        assert agent.thinking.wait(60)
         planner.stop("test", latch)
         assert vehicle.call()[0] == "stop"  # type: ignore[index]
         assert order(vehicle) == (0, 0.0)  # an answer at once, to stand: it need not wait for the agent
@@ -243,7 +243,7 @@ def test_a_picture_that_waits_when_the_stop_comes_is_answered_and_never_thought_
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
-        assert agent.thinking.wait(20)
+        assert agent.thinking.wait(60)
         vehicle.see(1)
         until(lambda: planner._waiting)
         planner.stop("test")
@@ -261,7 +261,7 @@ def test_a_vehicle_that_stops_itself_while_it_is_thought_about_gets_an_answer_th
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
-        assert agent.thinking.wait(20)
+        assert agent.thinking.wait(60)
         vehicle.send("stop", reason="emergency stop: on board", latch=True)
         assert order(vehicle) == (0, 0.0)
         agent.gate.set()
@@ -302,7 +302,7 @@ def test_the_newest_picture_overtakes_one_that_is_still_thought_about() -> None:
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
-        assert agent.thinking.wait(20)
+        assert agent.thinking.wait(60)
         vehicle.see(1)
         until(lambda: planner._waiting)
         agent.gate.set()
@@ -332,6 +332,39 @@ def test_a_second_vehicle_is_refused_while_the_first_lives_and_let_in_after_it()
         with connected(port):
             pass
         until(lambda: reasons(planner) == {"refused: second client"})
+
+
+class Silent:
+    """A socket on which nothing comes, with a clock of its own: its waits end so many seconds too late."""
+
+    def __init__(self, *late_s: float) -> None:
+        self.late_s, self.now, self.timeout_s = list(late_s), 0.0, 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def settimeout(self, seconds: float) -> None:
+        self.timeout_s = seconds
+
+    def sendall(self, data: bytes) -> None: ...
+
+    def recv(self, most: int) -> bytes:
+        self.now += self.timeout_s + self.late_s.pop(0)
+        raise TimeoutError
+
+
+@pytest.mark.parametrize(("late_s", "left"), [((0.0, 0.0), 1), ((0.2, 0.0), 0), ((0.2, 0.2, 0.0), 1)])
+def test_a_wait_that_ends_too_late_is_no_silence_but_only_once(
+    late_s: tuple[float, ...], left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sock, hello = Silent(*late_s), wire.server_hello()
+    monkeypatch.setattr(session_module, "time", sock)
+    welcome = wire.server_welcome(TOKEN, hello, wire.client_auth(TOKEN, hello, LIMO.name))
+    session = session_module.Session(sock, welcome)  # type: ignore[arg-type]
+    with pytest.raises(session_module.Lost, match="silent for 1 s"):
+        next(session.frames())
+    session._ended.set()
+    assert len(sock.late_s) == left
 
 
 def test_a_vehicle_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -446,12 +479,18 @@ def test_a_planners_frame_from_a_vehicle_ends_the_session() -> None:
         assert planner.journal.counts["refused: malformed"] == 1
 
 
-def test_strangers_who_say_nothing_do_not_lock_the_vehicle_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "GREETING_S", 0.3)
+def test_strangers_who_say_nothing_do_not_lock_the_vehicle_out() -> None:
+    strangers: list[socket.socket] = []
     with planning(Told()) as (planner, port):
-        strangers = [socket.create_connection(("127.0.0.1", port)) for _ in range(12)]
-        until(lambda: planner.journal.counts["refused: too many strangers"] >= 4)
-        until(lambda: planner.journal.counts["refused: no handshake"] >= 8)
+
+        def too_many() -> bool:
+            strangers.extend(socket.create_connection(("127.0.0.1", port)) for _ in range(12))
+            return planner.journal.counts["refused: too many strangers"] >= 4
+
+        with pytest.MonkeyPatch.context() as patch:  # the vehicle has its usual time
+            patch.setattr(session_module, "GREETING_S", 0.3)
+            until(too_many)
+            until(lambda: planner.journal.counts["refused: no handshake"] >= 8)
         with connected(port) as vehicle:
             vehicle.see(0)
             assert vehicle.call()[0] == "cmd"  # type: ignore[index]
@@ -511,14 +550,14 @@ def test_what_was_seen_before_a_new_drive_is_not_driven_in_it() -> None:
     with planning(agent) as (planner, port), connected(port) as vehicle:
         planner.begin("one")
         vehicle.see(0)
-        assert agent.thinking.wait(20)
+        assert agent.thinking.wait(60)
         vehicle.see(1)
         until(lambda: planner._waiting)
         begun = threading.Thread(target=planner.begin, args=["two"])
         begun.start()
         assert order(vehicle) == (1, 0.0)  # at once
         agent.gate.set()
-        begun.join(20)
+        begun.join(60)
         until(lambda: planner.journal.counts[OVERTAKEN])
         vehicle.see(2)
         seq, speed = order(vehicle)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cl_far_robot import far_robot, processes, until
@@ -20,6 +21,9 @@ from closedloop_plugin.robots import ssh
 from closedloop_plugin.robots.tunnel import Tunnel
 from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
 from lmms_eval_ad2.errors import Ad2Error
+
+pytest_plugins = ("cl_real_time",)
+RENEWED: dict[str, Any] = {}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +58,7 @@ def echoing() -> Iterator[int]:
 def passes(robot: Robot) -> bool:
     """Whether a word from the vehicle's port comes back."""
     try:
-        with socket.create_connection(("127.0.0.1", robot.link.planner_port), timeout=5) as sock:
+        with socket.create_connection(("127.0.0.1", robot.link.planner_port), timeout=60) as sock:
             sock.sendall(b"hello")
             return sock.recv(5) == b"hello"
     except OSError:
@@ -71,10 +75,10 @@ def test_it_carries_and_comes_back_when_ssh_is_killed(server: Sshd, tmp_path: Pa
     robot = far_robot(server, tmp_path)
     changes: list[str] = []
     with echoing() as port, Tunnel(robot, port, changes.append) as tunnel:
-        assert tunnel.wait_up(30) and tunnel.state == "up" and passes(robot)
+        assert tunnel.wait_up(60) and tunnel.state == "up" and passes(robot)
         os.kill(ssh_of(robot), signal.SIGKILL)
         until(lambda: "connecting" in changes[2:])
-        assert tunnel.wait_up(30) and passes(robot) and tunnel.starts == 2
+        assert tunnel.wait_up(60) and passes(robot) and tunnel.starts == 2
     assert tunnel.state == "down" and not passes(robot)
     assert not processes(f"127.0.0.1:{robot.link.planner_port}:")
 
@@ -82,12 +86,12 @@ def test_it_carries_and_comes_back_when_ssh_is_killed(server: Sshd, tmp_path: Pa
 def test_a_frozen_one_is_renewed_though_its_port_was_still_held(server: Sshd, tmp_path: Path) -> None:
     robot = far_robot(server, tmp_path)
     with echoing() as port, Tunnel(robot, port) as tunnel:
-        assert tunnel.wait_up(30)
+        assert tunnel.wait_up(60)
         frozen = ssh_of(robot)
         os.kill(frozen, signal.SIGSTOP)
         tunnel.renew()
         until(lambda: tunnel.starts > 1)
-        assert tunnel.wait_up(30) and passes(robot)
+        assert tunnel.wait_up(60) and passes(robot)
         assert ssh_of(robot) != frozen
 
 
@@ -95,7 +99,7 @@ def test_the_far_end_gives_its_port_back_when_the_link_falls_silent(server: Sshd
     """As after the radio is gone: this end says nothing, not even that it has closed."""
     robot = far_robot(server, tmp_path)
     with echoing() as port, Tunnel(robot, port) as tunnel:
-        assert tunnel.wait_up(30)
+        assert tunnel.wait_up(60)
         frozen = ssh_of(robot)
         os.kill(frozen, signal.SIGSTOP)
 
@@ -109,7 +113,7 @@ def test_the_far_end_gives_its_port_back_when_the_link_falls_silent(server: Sshd
         until(free)
         os.kill(frozen, signal.SIGCONT)
         until(lambda: tunnel.starts > 1)
-        assert tunnel.wait_up(30) and passes(robot)
+        assert tunnel.wait_up(60) and passes(robot)
 
 
 def test_a_port_that_is_taken_on_the_vehicle_is_told(server: Sshd, tmp_path: Path) -> None:

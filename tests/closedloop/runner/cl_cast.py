@@ -92,11 +92,16 @@ class FarReader(Reader):
 
 
 class Faulty(FakeWorld):
-    """Fails at tick `at` of the episode with seed in `seeds`; with `once`, a file, only the first time."""
+    """Fails at tick `at` of the episodes of `route`; with `once`, a file, only the first time. Those of the route
+    `held` do not move while the file `hold` is there."""
 
-    def __init__(self, how: str, at: int = 20, once: str = "", step_s: float = 0.0, route: str = "") -> None:
+    def __init__(
+        self, how: str, at: int = 20, once: str = "", step_s: float = 0.0, route: str = "", held: str = "",
+        hold: str = "",
+    ) -> None:  # fmt: skip
         super().__init__()
         self.how, self.at, self.once, self.step_s, self.only = how, at, once, step_s, route
+        self.held, self.hold = held, Path(hold)
 
     def reset(self, setup: Setup) -> Observation:
         self.mine = not self.only or (setup.route is not None and setup.route.id == self.only)
@@ -108,6 +113,8 @@ class Faulty(FakeWorld):
 
     def step(self, control: Control) -> Observation:
         time.sleep(self.step_s)
+        while self._setup.route is not None and self._setup.route.id == self.held and self.hold.exists():
+            time.sleep(0.01)
         seen = super().step(control)
         if self.mine and seen.tick == self.at and self._again():
             if self.how == "die":

@@ -58,7 +58,8 @@ def essence(records: list[EpisodeRecord]) -> list[dict[str, Any]]:
     return found
 
 
-if __name__ == "__main__":  # FOLDER: the run that is killed; slow enough to be caught in the middle
-    slow = Recipe("cl_cast:Faulty", {"how": "", "step_s": 0.002})
-    run_into(Path(sys.argv[1]), tasks(repetitions=2), plan(slow), limits=Limits(workers=2))
+if __name__ == "__main__":  # FOLDER: the run that is killed; it waits for its end while FOLDER.hold is there
+    folder = Path(sys.argv[1])
+    slow = Recipe("cl_cast:Faulty", {"how": "", "step_s": 0.002, "held": "106", "hold": f"{folder}.hold"})
+    run_into(folder, tasks(repetitions=2), plan(slow), limits=Limits(workers=2))
     assert Follower.local

@@ -7,17 +7,21 @@ import signal
 import time
 from pathlib import Path
 
+from cl_together import meet
+
 from closedloop_plugin.state import Control, Observation
 from closedloop_plugin.worlds.base import Setup, WorldError
 from closedloop_plugin.worlds.fake import FakeWorld
 
 
 class Served(FakeWorld):
-    """`folder`/<server> is a word: "gone" does not start, "broken" fails every episode; drives.txt names each."""
+    """`folder`/<server> is a word: "gone" does not start, "broken" fails every episode; drives.txt names each.
 
-    def __init__(self, folder: str, server: str, bad_route: str = "") -> None:
+    Nobody begins before so many are `together`."""
+
+    def __init__(self, folder: str, server: str, bad_route: str = "", together: int = 1) -> None:
         super().__init__()
-        self.folder, self.server, self.bad_route = Path(folder), server, bad_route
+        self.folder, self.server, self.bad_route, self.together = Path(folder), server, bad_route, together
         if self._how() == "gone":
             raise WorldError(f"{server}: nobody there")
         if self._how() == "silent":
@@ -31,6 +35,7 @@ class Served(FakeWorld):
 
     def reset(self, setup: Setup) -> Observation:
         assert setup.route is not None
+        meet(self.folder, self.server, self.together)
         with (self.folder / "drives.txt").open("a") as lines:
             lines.write(f"{self.server} {setup.route.id}\n")
         if self.bad_route in (setup.route.id, "all"):

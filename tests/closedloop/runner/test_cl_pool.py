@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cl_cast import FarReader, Follower, Talker
+from cl_patience import hurried
 from cl_runs import essence, plan, run_into, tasks
 
 from closedloop_plugin.record import EpisodeRecord
@@ -29,6 +30,10 @@ READER = Recipe("cl_cast:Reader")
 
 def faulty(how: str, **more: object) -> Recipe:
     return Recipe("cl_cast:Faulty", {"how": how, "route": "103", **more})
+
+
+def together(folder: Path, number: int) -> Recipe:
+    return Recipe("cl_together:Together", {"folder": str(folder), "number": number})
 
 
 @pytest.fixture(scope="module")
@@ -77,18 +82,21 @@ def test_a_world_that_always_fails_is_recorded_with_its_reason(tmp_path: Path, h
     assert [r.end for r in records if r is not bad] == ["completed"] * 3
 
 
-def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path) -> None:
-    limits = Limits(workers=2, world_timeout_s=2.0)
-    bad = faulty("hang", once=str(tmp_path / "happened"))
-    records = run_into(tmp_path / "run", tasks(routes=4), plan(bad), limits=limits)
+def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened, lines = tmp_path / "happened", tmp_path / "run/episodes.jsonl"
+    hurried(monkeypatch, lambda: happened.exists() and lines.read_bytes().count(b"\n") == 3)
+    bad = faulty("hang", once=str(happened))
+    records = run_into(tmp_path / "run", tasks(routes=4), plan(bad), limits=Limits(workers=2))
     assert records[2].counts["retries"] == 1
     assert {r.end for r in records} == {"completed"}
 
 
-def test_a_hang_without_end_is_recorded(tmp_path: Path) -> None:
-    limits = Limits(workers=1, world_timeout_s=1.0, retries=0)
-    records = run_into(tmp_path, tasks()[2:4], plan(faulty("hang")), limits=limits)
-    assert (records[0].end, records[0].reason) == ("world failed", "hung: no sign of life for 1 s")
+def test_a_hang_without_end_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened = tmp_path / "happened"
+    hurried(monkeypatch, happened.exists)
+    limits = Limits(workers=1, world_timeout_s=100.0, retries=0)
+    records = run_into(tmp_path / "run", tasks()[2:4], plan(faulty("hang", once=str(happened))), limits=limits)
+    assert (records[0].end, records[0].reason) == ("world failed", "hung: no sign of life for 100 s")
     assert records[1].end == "completed"
 
 
@@ -126,9 +134,9 @@ def test_a_recipe_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
 def test_words_are_answered_by_the_parent_in_batches(tmp_path: Path, far: bool) -> None:
     """The reader may live beside the world or beside the model: the records are the same."""
     agent = Talker(0.01)
-    how = plan(name="bench2advlm", agent=None, interpreter=None if far else READER, reads=True)
+    how = plan(together(tmp_path, 4), name="bench2advlm", agent=None, interpreter=None if far else READER, reads=True)
     reader = FarReader() if far else None
-    records = run_into(tmp_path, tasks(routes=4), how, agent, interpreter=reader, limits=Limits(workers=4))
+    records = run_into(tmp_path / "run", tasks(routes=4), how, agent, interpreter=reader, limits=Limits(workers=4))
     assert {r.end for r in records} == {"completed"}
     assert sum(agent.batches) == sum(r.counts["decisions"] for r in records)
     assert sum(agent.batches) / len(agent.batches) > 2  # of 4: they start and end at different times
@@ -163,9 +171,9 @@ def test_eight_worlds_share_a_slow_model(tmp_path: Path) -> None:
     """200 ms an answer, whatever the batch: what is asserted is not wall time but that the batches are large."""
     agent = Talker(0.2)
     todo = tasks(2, max_ticks=60)[:8]
-    how = plan(rules=Rules(decision_hz=4), agent=None, interpreter=READER, reads=True)
+    how = plan(together(tmp_path, 8), rules=Rules(decision_hz=4), agent=None, interpreter=READER, reads=True)
     started = time.monotonic()
-    run_into(tmp_path, todo, how, agent, limits=Limits(workers=8))
+    run_into(tmp_path / "run", todo, how, agent, limits=Limits(workers=8))
     print(f"{time.monotonic() - started:.1f} s, {len(agent.batches)} batches of {sum(agent.batches)} questions")
     assert sum(agent.batches) / len(agent.batches) > 5
 

@@ -15,11 +15,11 @@ from closedloop_plugin.runner.roster import Roster
 from lmms_eval_ad2.errors import Ad2Error
 
 
-def served(folder: Path, *servers: str, bad_route: str = "", **how: str) -> Recipe:
+def served(folder: Path, *servers: str, bad_route: str = "", together: int = 1, **how: str) -> Recipe:
     for server, word in how.items():
         (folder / server).write_text(word)
     each = tuple({"server": server} for server in servers)
-    return Recipe("cl_served:Served", {"folder": str(folder), "bad_route": bad_route}, each)
+    return Recipe("cl_served:Served", {"folder": str(folder), "bad_route": bad_route, "together": together}, each)
 
 
 def drives(folder: Path) -> list[tuple[str, str]]:
@@ -34,13 +34,13 @@ def roster(**more: int) -> Roster:
 
 
 def test_records_do_not_depend_on_who_drove_them(tmp_path: Path) -> None:
-    two = run_into(tmp_path / "a", tasks(), plan(served(tmp_path, "one", "two")), limits=Limits(workers=2))
+    two = run_into(tmp_path / "a", tasks(), plan(served(tmp_path, "one", "two", together=2)), limits=Limits(workers=2))
     assert {server for server, _ in drives(tmp_path)} == {"one", "two"}
     assert essence(two) == essence(run_into(tmp_path / "b", tasks(), plan(), limits=Limits(workers=1)))
 
 
 def test_a_server_that_goes_away_leaves_its_episode_to_another(tmp_path: Path) -> None:
-    how = plan(served(tmp_path, "one", "two", one="goes"))
+    how = plan(served(tmp_path, "one", "two", together=2, one="goes"))
     records = run_into(tmp_path / "out", tasks(), how, limits=Limits(workers=2))
     assert {r.end for r in records} == {"completed"}
     assert sum(r.counts.get("retries", 0) for r in records) == 1
@@ -52,7 +52,7 @@ def test_a_server_that_goes_away_leaves_its_episode_to_another(tmp_path: Path) -
 
 def test_a_server_that_fails_every_episode_does_not_spoil_the_suite(tmp_path: Path) -> None:
     """It comes up each time: without memory it would take every episode three times, faster than the other drives."""
-    how = plan(served(tmp_path, "one", "two", one="broken"))
+    how = plan(served(tmp_path, "one", "two", together=2, one="broken"))
     records = run_into(tmp_path / "out", tasks(3), how, limits=Limits(workers=2))
     assert {r.end for r in records} == {"completed"}
     assert max(Counter(drives(tmp_path)).values()) <= 3  # an episode was begun once a repetition on each at most
@@ -76,7 +76,7 @@ def test_the_end_waits_for_nobody_who_is_not_there_yet(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", "two", one="silent"))
     done: list[Result] = []
     lost: list[str] = []
-    Pool(how, Limits(workers=2, start_timeout_s=20.0), None, None, done.append, lost.append).run(tasks(routes=2))
+    Pool(how, Limits(workers=2, start_timeout_s=200.0), None, None, done.append, lost.append).run(tasks(routes=2))
     assert (len(done), lost) == (2, [])
 
 

@@ -100,15 +100,16 @@ def test_a_body_that_is_too_large_is_a_413_announced_or_not(server: Served) -> N
         assert _chunked(small, b"x" * 20_000) == 413
 
 
-def test_a_body_that_never_comes_is_a_408_and_frees_its_seat(monkeypatch) -> None:
-    monkeypatch.setattr(front, "_BODY_S", 0.05)
+def test_a_body_that_never_comes_is_a_408_and_frees_its_seat() -> None:
     with served(FakeModel(lambda q: "x"), limits=Limits(queue=1)) as server:
         connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
         connection.putrequest("POST", "/v1/chat/completions")
         for name, value in (("Content-Type", "application/json"), ("Content-Length", "99")):
             connection.putheader(name, value)
-        connection.endheaders(b"{")
-        assert connection.getresponse().status == 408
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(front, "_BODY_S", 0.05)
+            connection.endheaders(b"{")
+            assert connection.getresponse().status == 408
         connection.close()
         assert server.chat()[0] == 200
 

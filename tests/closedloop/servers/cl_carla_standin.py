@@ -21,25 +21,30 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+WORKERS = 8  # of pytest-xdist: ports are shared out among so many
+_given: set[int] = set()
 
 
 def until(look: Callable[[], T], bound_s: float = 60.0) -> T:
-    """What `look` finds, once it is true."""
-    deadline = time.monotonic() + bound_s
-    while not (found := look()):
-        assert time.monotonic() < deadline, "it never came about"
+    """What `look` finds, once it is true. The bound counts looks: a machine that stands still does not use it up."""
+    for _ in range(int(bound_s / 0.05)):
+        if found := look():
+            return found
         time.sleep(0.05)
-    return found
+    raise AssertionError("it never came about")
 
 
 def free_ports(number: int = 1) -> list[int]:
+    """None of them is given twice, nor to another worker of the same test run: they are bound only later."""
     from closedloop_plugin.servers.order import taken
 
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % WORKERS
     found: list[int] = []
     while len(found) < number:
-        port = random.SystemRandom().randrange(12000, 24000, 10)
-        if port not in found and not taken(port, traffic_manager=True):
+        port = 12000 + 4 * (worker + WORKERS * random.SystemRandom().randrange(1500 // WORKERS))
+        if port not in _given and not taken(port, traffic_manager=True):
             found.append(port)
+            _given.add(port)
     return found
 
 
@@ -65,8 +70,11 @@ def engine(folder: Path, name: str = "docker") -> Path:
 def answering(mode: str) -> Iterator[Any]:
     """A server in this process, for the probe: yields its port."""
     sock = socket.create_server(("127.0.0.1", 0))
-    threading.Thread(target=_listen, args=(sock, lambda: mode), daemon=True).start()
+    thread = threading.Thread(target=_listen, args=(sock, lambda: mode), daemon=True)
+    thread.start()
     yield sock.getsockname()[1]
+    sock.shutdown(socket.SHUT_RDWR)  # else the thread would wait on, and accept for the next socket of that number
+    thread.join()
     sock.close()
 
 

@@ -4,7 +4,7 @@
     # hit 2.0        something runs into the ego at 2 s, whatever it does
     # odd            and only in draws with an odd seed
     # wrong          the program does not compile
-    # slow 0.05      seconds that each step takes
+    # held           it does not move while there is a file `hold` beside the program
 
 Every drive leaves a file in the folder `log`, where one is given.
 """
@@ -41,11 +41,13 @@ class ActingWorld(FakeWorld):
         self._intrusion = -4.0
         spared = "# odd" in text and setup.seed % 2 == 0
         self._hit = None if spared else _number(text, "hit")
-        self._acts, self._slow = _number(text, "acts"), _number(text, "slow") or 0.0
+        self._acts = _number(text, "acts")
+        self._hold = setup.program.with_name("hold") if "# held" in text else None
         return super().reset(setup)
 
     def step(self, control: Control) -> Observation:
-        time.sleep(self._slow)
+        while self._hold is not None and self._hold.exists():
+            time.sleep(0.01)
         return super().step(control)
 
     def truth(self) -> Truth:

@@ -28,7 +28,7 @@ from lmms_eval_ad2.llm.fake_replies import asked
 
 TEXTS = Texts.load(None, "threats")
 PROSE = "A child runs out from behind a parked van, 30 to 45 m on."
-FAST = "max_retries=0,backoff=0.001,timeout=2"
+FAST = "max_retries=0,backoff=0.001"
 
 
 def purpose_of(text: str) -> str:

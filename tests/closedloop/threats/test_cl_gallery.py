@@ -170,7 +170,7 @@ def browse(text: str, folder: Path, *options: str) -> str:
     file = folder / "page.html"
     file.write_text(text, "utf-8")
     words = [chromium, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", *options,
-             f"--user-data-dir={folder / 'profile'}", "--timeout=4000", "--dump-dom", f"file://{file}"]  # fmt: skip
+             f"--user-data-dir={folder / 'profile'}", "--timeout=100000", "--dump-dom", f"file://{file}"]  # fmt: skip
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert "<html" in done.stdout, done.stderr[-2000:]
     return done.stdout

@@ -122,10 +122,10 @@ def test_a_large_suite_stays_small_and_quick(tmp_path: Path) -> None:
         kept.write(_made(tmp_path / "transcripts") / f"{route.id}.json")
         (_made(tmp_path / "scenarios") / f"{route.id}.scenic").write_text("# " + "<" * 20_000)
         noise(tmp_path / "frames" / f"{route.id}_0.jpg", (1600, 900)) if number == 0 else _same(tmp_path, route.id)
-    start = time.monotonic()
+    start = time.process_time()  # what others take of this machine meanwhile is no matter
     text = gallery.page(gallery_read.read(tmp_path))
     assert len(text.encode()) < 12_000_000 * count / 220
-    assert time.monotonic() - start < 15
+    assert time.process_time() - start < 15
 
 
 @pytest.mark.parametrize("text", ["a" * 99, "<" * 99, "\u202e" * 99, "\u96fe" * 99, "\ud800" * 99, "a\r\nb" * 30])

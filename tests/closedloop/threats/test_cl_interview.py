@@ -25,6 +25,7 @@ from closedloop_plugin.profiles import profile
 from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.state import Observation, Truth
+from closedloop_plugin.threats import interview as interviewing
 from closedloop_plugin.threats.base import Moment
 from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.making import make_teller
@@ -62,19 +63,19 @@ class Broken(Plain):
 
 
 class Listener:
-    """A target that answers at once, and keeps what it was shown."""
+    """A target that answers at once, or once the gate is open, and keeps what it was shown."""
 
     source: Literal["said", "observed"] = "said"
 
-    def __init__(self, error: str | None = None, wait_s: float = 0.0) -> None:
+    def __init__(self, error: str | None = None, gate: threading.Event | None = None) -> None:
         self.scenes: list[Sequence[Moment]] = []
         self.batches: list[int] = []
-        self.error, self.wait_s = error, wait_s
+        self.error, self.gate = error, gate
 
     def tell(self, scenes: Sequence[Sequence[Moment]]) -> list[list[Answer]]:
         self.scenes += scenes
         self.batches.append(len(scenes))
-        time.sleep(self.wait_s)
+        assert self.gate is None or self.gate.wait(60)
         return [[Answer(stage=s, question="q", text="a", error=self.error) for s in STAGES] for _ in scenes]  # type: ignore[arg-type]
 
     def describe(self) -> dict[str, Any]:
@@ -124,8 +125,17 @@ def test_failed_answers_are_kept_with_their_errors(tmp_path) -> None:
     assert failed == {} and [t.interview.error for t in got] == ["perception: http_500"] * 2
 
 
-def test_while_the_target_answers_worlds_go_on_and_who_waits_is_asked_together(tmp_path) -> None:
-    teller = Listener(wait_s=0.5)
+def test_while_the_target_answers_worlds_go_on_and_who_waits_is_asked_together(tmp_path, monkeypatch) -> None:
+    all_there, came, put = threading.Event(), [], interviewing._Asking.put
+
+    def noted(self: Any, moments: list[Moment]) -> None:
+        put(self, moments)
+        came.append(moments)
+        if len(came) == 6:
+            all_there.set()
+
+    monkeypatch.setattr(interviewing._Asking, "put", noted)
+    teller = Listener(gate=all_there)
     got, _ = ask_all(teller, tmp_path)
     assert len(got) == 6 and len(teller.batches) < 6 and max(teller.batches) > 1
 

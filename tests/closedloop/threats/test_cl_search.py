@@ -39,20 +39,22 @@ SPACE = {"beside": Domain(1.0, 6.0), "kind": Domain(options=("car", "van"))}
 
 
 class Edge(FakeWorld):
-    """The parked car stands in the way where beside < 1.9; `step_s` makes a run as slow as a real one."""
+    """The parked car stands in the way where beside < 1.9. After `most` runs, if it has one, it does not move."""
 
-    def __init__(self, step_s: float = 0.0, invalid_below: float = 0.0) -> None:
+    def __init__(self, most: int = 0, invalid_below: float = 0.0) -> None:
         super().__init__()
-        self.step_s, self.invalid_below = step_s, invalid_below
+        self.most, self.invalid_below, self.runs = most, invalid_below, 0
 
     def reset(self, setup: Setup) -> Observation:
+        self.runs += 1
         self.values = dict(setup.values)
         if float(setup.values.get("beside", 3.0)) < self.invalid_below:
             raise InvalidScene("two cars in one place")
         return super().reset(setup)
 
     def step(self, control: Control) -> Observation:
-        time.sleep(self.step_s)
+        if self.most and self.runs > self.most:
+            time.sleep(600)
         return super().step(control)
 
     @property
@@ -187,7 +189,7 @@ def test_the_number_of_workers_does_not_change_a_search_that_has_begun(
 def test_a_finished_search_drives_nothing_and_a_larger_budget_goes_on(
     whole: tuple[Path, list[Trial]], tmp_path: Path
 ) -> None:
-    first = search(quest(tmp_path, sampler="halton", budget=3, world={"step_s": 0.0}))
+    first = search(quest(tmp_path, sampler="halton", budget=3, world={"most": 0}))
     before = (tmp_path / "episodes.jsonl").read_bytes()
     assert essence(search(quest(tmp_path, sampler="halton", budget=3))) == essence(first)
     assert (tmp_path / "episodes.jsonl").read_bytes() == before
@@ -327,5 +329,5 @@ def test_a_search_in_the_embedded_world(tmp_path: Path) -> None:
     assert len({round(r, 3) for r in passed}) == len(passed)  # how near it was differs from run to run
 
 
-if __name__ == "__main__":  # FOLDER: the search that is killed; slow enough to be caught in the middle
-    search(quest(Path(sys.argv[1]), workers=2, world={"step_s": 0.002}))
+if __name__ == "__main__":  # FOLDER: the search that is killed; it waits for that after 10 of 14 runs
+    search(quest(Path(sys.argv[1]), workers=2, world={"most": 5}))

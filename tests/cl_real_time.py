@@ -1,0 +1,83 @@
+"""Tests in real time, on machines that may stand still: one that failed while this one did is called once more.
+
+A module with `RENEWED` takes part: the fixtures that a further call must have anew (beside tmp_path), by their name,
+each as a function of the folder of that call and of the fixtures that there are. A test that fails on a machine that
+was there all the time has failed, and each further call is among the warnings.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import warnings
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HELD_S = 0.2  # four periods of what drives the wheels
+CALLS = 4
+PULSE_S = 0.01
+
+
+class HeldUp(RuntimeWarning):
+    """A test was called again, since the machine stood still."""
+
+
+class Pulse:
+    """Until its block ends: how late this machine is. `late_s`: of every look, s; `worst_s`: the longest of them."""
+
+    def __init__(self) -> None:
+        self.late_s: list[float] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True)
+
+    @property
+    def worst_s(self) -> float:
+        return max(self.late_s, default=0.0)
+
+    def _beat(self) -> None:
+        while not self._ended.is_set():
+            begun = time.monotonic()
+            self._ended.wait(PULSE_S)
+            self.late_s.append(max(0.0, time.monotonic() - begun - PULSE_S))
+
+    def __enter__(self) -> Pulse:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    renewed = getattr(pyfuncitem.module, "RENEWED", None)
+    if renewed is None:
+        return None
+    for n in range(CALLS):
+        with ExitStack() as stack, Pulse() as pulse:
+            given = _given(pyfuncitem, stack, renewed if n else None)
+            try:
+                pyfuncitem.obj(**given)
+                return True
+            except Exception as exc:
+                worst_s = pulse.worst_s
+                if n == CALLS - 1 or worst_s < HELD_S:
+                    raise
+                again = f"{pyfuncitem.nodeid}: this machine stood still for {worst_s:.2f} s, called again: {exc!r:.200}"
+        warnings.warn(HeldUp(again), stacklevel=1)
+    return True
+
+
+def _given(item: pytest.Function, stack: ExitStack, renewed: dict[str, Any] | None) -> dict[str, Any]:
+    """The test's arguments; from the second call on with a folder of its own, and with what it must have anew."""
+    found = dict(item.funcargs)
+    if renewed is not None:
+        folder: Path = item._request.getfixturevalue("tmp_path_factory").mktemp("again")
+        found["tmp_path"] = folder
+        for name in [name for name in renewed if name in found]:
+            found[name] = stack.enter_context(renewed[name](folder, found))
+    return {name: found[name] for name in item._fixtureinfo.argnames}
