@@ -45,6 +45,17 @@ def host(*words: str | Path, cwd: Path, **kwargs: Any) -> subprocess.CompletedPr
 
 
 @contextmanager
+def ending(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """As `with process`, but a test that fails does not wait for what nobody ends."""
+    with process:
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            raise
+
+
+@contextmanager
 def nobody() -> Iterator[int]:
     """A port of 127.0.0.1 at which nobody listens, and no other process can begin to."""
     with socket.socket() as held:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from running import BIN, REPO, environment, run
+from running import BIN, REPO, ending, environment, run
 
 sys.path.append(str(REPO / "tests/closedloop/servers"))  # pytest adds it only once a test of that folder is collected
 from cl_carla_standin import binary, free_ports, until
@@ -84,7 +84,8 @@ def test_status_of_servers_that_others_started(tmp_path: Path) -> None:
 def test_foreground_says_what_happens_and_ends_them(number: signal.Signals, carla: Path, tmp_path: Path) -> None:
     (port,) = free_ports()
     command = [AD2, "carla", "up", "--binary", carla / "CarlaUE4.sh", "--ports", str(port), "--foreground"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as stays:
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True)
+    with ending(process) as stays:
         assert stays.stdout
         lines = iter(stays.stdout.readline, "")
         assert next(line for line in lines if re.match(rf"\d\d:\d\d:\d\d localhost:{port}: answers", line))

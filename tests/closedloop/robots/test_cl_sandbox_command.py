@@ -11,6 +11,7 @@ from pathlib import Path
 import cl_ros
 import pytest
 from PIL import Image
+from running import ending
 
 from closedloop_plugin.robots.ros import master_pid
 from lmms_eval_ad2.errors import Ad2Error
@@ -63,7 +64,8 @@ def test_a_mistake_is_told_before_anything_starts(words: tuple[str, str], told: 
 def test_it_runs_until_ctrl_c(tmp_path: Path) -> None:
     cl_ros.ros_path()
     words = [sys.executable, "-c", COMMAND, "sandbox", "--robot", "limo-mecanum"]
-    with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with ending(process) as running:
         assert running.stdout is not None and running.stderr is not None
         said = [running.stdout.readline() for _ in range(5)]
         assert said[0].startswith("limo-mecanum obeys /cmd_vel")
