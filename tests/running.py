@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, AnyStr
 
 BIN = Path(sys.executable).parent
 REPO = Path(__file__).resolve().parent.parent
@@ -45,7 +45,7 @@ def host(*words: str | Path, cwd: Path, **kwargs: Any) -> subprocess.CompletedPr
 
 
 @contextmanager
-def ending(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+def ending(process: subprocess.Popen[AnyStr]) -> Iterator[subprocess.Popen[AnyStr]]:
     """As `with process`, but a test that fails does not wait for what nobody ends."""
     with process:
         try:

@@ -117,7 +117,8 @@ class Client:
                 return
             except (OSError, TimeoutError) as exc:
                 failure = exc
-                await asyncio.sleep(0.2 * 4**attempt)
+                if attempt + 1 < _REACH_TRIES:
+                    await asyncio.sleep(0.2 * 4**attempt)
         raise Ad2Error(
             f"no endpoint answers at {self.endpoint.base_url} ({failure}); start it or correct base_url, then run the "
             "same command again: what came before is kept"
