@@ -91,6 +91,8 @@ class Node:
             if late > LATE_S:
                 due += late
             self._ended.wait(max(0.0, -late))
+        self._ended.set()
+        camera.join()  # one that still draws in native code when the interpreter goes would abort this process
 
     def end(self) -> None:
         self._ended.set()

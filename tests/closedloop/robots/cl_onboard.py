@@ -71,6 +71,13 @@ def until(holds: Callable[[], Any], what: str = "") -> Any:
     return found
 
 
+def put(file: Path, text: str) -> None:
+    """At once: whoever reads it meanwhile finds the old text or the new one, and never half of it."""
+    new = file.with_suffix(".new")
+    new.write_text(text, "utf-8")
+    new.replace(file)
+
+
 class Process:
     """A module of the on-board folder in a process. `said`: its log, as objects."""
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cl_onboard import OTHER_TOKEN, Listener, Peer, Process, client, listening, moves, published, settings, until
+from cl_onboard import OTHER_TOKEN, Listener, Peer, Process, client, listening, moves, published, put, settings, until
 from cl_recorder import JPEG
 
 pytest_plugins = ("cl_real_time",)
@@ -210,13 +210,13 @@ def test_the_wrong_mode_is_refused_and_the_planner_is_told(tmp_path: Path, plann
     with client(file) as vehicle:
         peer = planner.accept().greet()
         assert "which mode" in peer.next("stop")[1]["reason"]
-        (tmp_path / "mode").write_text("0")
+        put(tmp_path / "mode", "0")
         stop = peer.next("stop")[1]
         assert "in mode 0, limo-ackermann is mode 1: switch it" in stop["reason"] and stop["latch"] is False
-        (tmp_path / "mode").write_text("1")
+        put(tmp_path / "mode", "1")
         _, obs, _ = peer.next("obs")
         assert obs["status"] == {"mode": 1}
-        (tmp_path / "mode").write_text("2")  # between the frame and its command
+        put(tmp_path / "mode", "2")  # between the frame and its command
         peer.next("stop")
         peer.drive(obs["seq"])
         vehicle.wait_for("refused", reason="cannot drive", detail="mode 2")
@@ -228,7 +228,7 @@ def test_the_vehicles_own_fault_stops_it_and_is_told(tmp_path: Path, planner: Li
         peer = planner.accept().greet()
         peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
         began(tmp_path)
-        (tmp_path / "fault").write_text("no ROS master")
+        put(tmp_path / "fault", "no ROS master")
         assert vehicle.wait_for("stands")["reason"] == "no ROS master"
         assert peer.next("stop")[1]["reason"] == "no ROS master"
         stood(tmp_path)

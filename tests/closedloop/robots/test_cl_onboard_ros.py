@@ -13,7 +13,7 @@ from typing import Any
 
 import cl_ros
 import pytest
-from cl_onboard import HERE, REPO, Listener, Peer, Process, client, listening, settings, until
+from cl_onboard import HERE, REPO, Listener, Peer, Process, client, listening, put, settings, until
 from PIL import Image
 
 from closedloop_plugin.robots.ros import Master
@@ -48,7 +48,7 @@ def moving(folder: Path) -> list[dict[str, Any]]:
 
 @contextlib.contextmanager
 def base(master: Master, folder: Path, camera: str = "compressed", kind: str = "twist") -> Iterator[None]:
-    (folder / "mode").write_text("1")
+    put(folder / "mode", "1")
     env = master.env()
     env["PYTHONPATH"] = f"{REPO}:{env['PYTHONPATH']}"
     words = [sys.executable, str(HERE / "cl_ros_base.py"), str(folder), camera, kind]
@@ -90,9 +90,9 @@ def test_a_motion_over_ros_by_the_relay(tmp_path: Path, master: Master, planner:
 def test_the_mode_of_the_status_is_checked(tmp_path: Path, master: Master, planner: Listener) -> None:
     with base(master, tmp_path), driven(master, tmp_path, planner) as (_, peer):
         peer.next("obs")
-        (tmp_path / "mode").write_text("0")
+        put(tmp_path / "mode", "0")
         until(lambda: "in mode 0" in peer.next("stop")[1]["reason"])
-        (tmp_path / "mode").write_text("1")
+        put(tmp_path / "mode", "1")
 
 
 def test_a_raw_camera_becomes_jpeg_and_words_go_out_as_strings(

@@ -78,7 +78,7 @@ def test_it_carries_and_comes_back_when_ssh_is_killed(server: Sshd, tmp_path: Pa
         assert tunnel.wait_up(60) and tunnel.state == "up" and passes(robot)
         os.kill(ssh_of(robot), signal.SIGKILL)
         until(lambda: "connecting" in changes[2:])
-        assert tunnel.wait_up(60) and passes(robot) and tunnel.starts == 2
+        assert tunnel.wait_up(60) and passes(robot) and tunnel.starts >= 2
     assert tunnel.state == "down" and not passes(robot)
     assert not processes(f"127.0.0.1:{robot.link.planner_port}:")
 

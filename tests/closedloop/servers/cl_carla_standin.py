@@ -102,6 +102,14 @@ def _talk(peer: socket.socket, mode: Callable[[], str]) -> None:
             peer.sendall(bytes([0x94, 1, request[2], 0xC0, 0x91, 0x92, 1]) + value)
 
 
+def _text(file: Path) -> str:
+    """Empty: it is not there, or was removed just now."""
+    try:
+        return file.read_text()
+    except FileNotFoundError:
+        return ""
+
+
 def _serve(folder: Path, words: list[str]) -> None:
     (port,) = (int(w.split("=")[1]) for w in words if w.startswith("-carla-rpc-port="))
     with (folder / "starts").open("a") as out:
@@ -113,9 +121,7 @@ def _serve(folder: Path, words: list[str]) -> None:
         sys.exit(7)
     mode = folder / "mode"
     sock = socket.create_server(("0.0.0.0", port))
-    how = threading.Thread(
-        target=_listen, args=(sock, lambda: mode.read_text() if mode.exists() else "0.9.16"), daemon=True
-    )
+    how = threading.Thread(target=_listen, args=(sock, lambda: _text(mode) or "0.9.16"), daemon=True)
     how.start()
     while not (folder / "die").exists():
         time.sleep(0.05)
@@ -156,7 +162,7 @@ def _engine(folder: Path, words: list[str]) -> int:
         return 0 if here else 1
     if words[0] == "run":
         return _container(folder, words)
-    files = {f.stem: int(f.read_text()) for f in folder.glob("*.container") if f.read_text()}
+    files = {f.stem: int(text) for f in folder.glob("*.container") if (text := _text(f))}
     if words[0] == "ps":
         print("\n".join(name for name, pid in files.items() if _alive(pid)))
         return 0
