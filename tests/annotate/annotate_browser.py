@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -111,15 +111,27 @@ class Tab:
         box.fill(name)
         box.press("Enter")
 
-    def at(self, number: int) -> None:
+    def at(self, number: int, patience_ms: float | None = None) -> None:
         """Wait until record `number` (from 1) is laid out."""
-        self.page.wait_for_function("n => document.querySelector('#shown')?.textContent == n", arg=str(number))
+        shown = "n => document.querySelector('#shown')?.textContent == n"
+        self.page.wait_for_function(shown, arg=str(number), timeout=patience_ms)
 
     def go(self, number: int) -> None:
         box = self.page.locator("#jump input")
         box.fill(str(number))
         box.press("Enter")
         self.at(number)
+
+    def first_open(self, number: int) -> None:
+        """To the first unfinished record, which is `number`; as `choose`, clicked again where nothing comes of it."""
+        from playwright.sync_api import TimeoutError as Late
+
+        for patience_ms in (15_000, 15_000, 60_000):
+            self.page.click("#first-open")
+            with suppress(Late):
+                self.at(number, patience_ms)
+                return
+        raise AssertionError(f"record {number} was never laid out")
 
     def piece(self, key: str) -> Any:
         return self.page.locator(f"#piece-{key}")
