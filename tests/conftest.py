@@ -1,23 +1,68 @@
-"""Fixtures that every test may use."""
+"""Tiers, the guard of the quick tier, and fixtures that every test may use."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from support.running import REPO
+from support.tiers import TIER, examples
 
-REPO = Path(__file__).resolve().parent.parent
+# The tier of a test is that of its folder, unless it is marked; without a marker it belongs to `make quick`.
+FOLDER_TIERS = {"e2e": "integration", "system": "system", "golden": "system"}
+MARKED = ("integration", "system", "soak")
+GUARDED = {"subprocess.Popen", "os.fork", "os.posix_spawn", "socket.bind", "socket.connect"}
+NOT_IN_QUICK = ("scenic", "lmms_eval", "torch")
 
-# Otherwise only where CI is set: a machine that stands still for a second is no fault of the example under test.
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# No deadline: a slow machine is not an error of the example under test.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=examples(100)
+)
 settings.load_profile("any machine")
 
-# What a shell puts into the background is deaf to Ctrl-C, and so are its children: commands under test must hear it.
+# A background shell starts its children with SIGINT ignored, and they would pass it on: commands under test need Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    tests = REPO / "tests"
+    for item in items:
+        tier = FOLDER_TIERS.get(item.path.relative_to(tests).parts[0])
+        if tier and not any(item.get_closest_marker(name) for name in MARKED):
+            item.add_marker(tier)
+
+
+class QuickGuard:
+    """While `active`, a process, a network socket or a heavy library is an error. An audit hook cannot be removed."""
+
+    active = False
+
+    def __call__(self, event: str, args: tuple[Any, ...]) -> None:
+        if not self.active:
+            return
+        if event in GUARDED and not (event.startswith("socket") and isinstance(args[1], str | bytes)):
+            raise RuntimeError(f"{event} in a test of the quick tier; mark the test integration or system")
+        if event == "import" and TIER == "quick" and args[0].split(".")[0] in NOT_IN_QUICK:
+            raise RuntimeError(f"import of {args[0]} in a test of the quick tier; mark the test integration or system")
+
+
+GUARD = QuickGuard()
+sys.addaudithook(GUARD)
+
+
+@pytest.fixture(autouse=True)
+def quick_guard(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tests without a tier marker start no process, open no network socket and, in `make quick`, load nothing heavy."""
+    GUARD.active = not any(request.node.get_closest_marker(name) for name in MARKED)
+    yield
+    GUARD.active = False
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,99 @@
+"""The one contract of every Agent."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+from support.closedloop.models import FakeModel, ask, privileged
+
+from closedloop_plugin.agents.asking import Said
+from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
+from closedloop_plugin.agents.questions import Prompter
+from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.prompts.texts import Texts
+from lmms_eval_ad2.llm.fake import serve
+
+RULES = profile("bench2advlm")
+
+
+def _talker(model: FakeModel, fine: str = "off") -> Talker:
+    seen = cameras_of("front@80x45", RULES)
+    return Talker(model, Prompter(Texts.load(), RULES), seen, ("action", "threat"), fine)
+
+
+@pytest.fixture(params=[*BUILT_IN, "talker", "talker with suffixes", "failing talker", "endpoint"])
+def agent(request: pytest.FixtureRequest):
+    name = request.param
+    if name in BUILT_IN:
+        module = f"closedloop_plugin.agents.{BUILT_IN[name][0]}"
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not there")
+        yield make_agent(name)
+    elif name == "endpoint":
+        with serve(reply="Slow down.") as server:
+            yield make_agent(f"endpoint:m@{server.url}", cameras="front@80x45")
+    else:
+        answer = Said(error="timeout") if name.startswith("failing") else "Slow down with speed = 0.5"
+        yield _talker(FakeModel(lambda q: answer), "question" if "suffixes" in name else "off")
+
+
+def test_it_has_what_the_runner_reads(agent: Agent) -> None:
+    assert isinstance(agent.name, str) and agent.name
+    assert isinstance(agent.privileged, bool) and isinstance(agent.local, bool)
+    assert all(c.width > 0 and c.height > 0 for c in agent.cameras)
+    assert ("privileged" in agent.name) == agent.privileged
+
+
+def test_one_decision_for_each_ask_in_order(agent: Agent) -> None:
+    asks = [privileged(f"e{i}") for i in range(3)]
+    for a in asks:
+        agent.start(a.episode, 7)
+    decisions = agent.decide(asks)
+    assert len(decisions) == 3
+    for decision in decisions:
+        assert decision.error is not None or decision.control is not None or decision.texts
+        assert decision.latency_s >= 0
+        if decision.control is not None:
+            decision.control.checked()
+            assert np.isfinite([decision.control.steer, decision.control.throttle, decision.control.brake]).all()
+        assert all(isinstance(t, str) for t in decision.texts.values())
+        json.dumps(dict(decision.thought), default=str)
+    for a in asks:
+        agent.end(a.episode)
+
+
+def test_nothing_asked_nothing_said(agent: Agent) -> None:
+    assert agent.decide([]) == []
+
+
+def test_the_same_seed_and_world_give_the_same_answers(agent: Agent) -> None:
+    def run() -> list:
+        agent.start("same", 3)
+        got = [agent.decide([privileged("same")])[0] for _ in range(4)]
+        agent.end("same")
+        return [(d.control, dict(d.texts), d.error) for d in got]
+
+    assert run() == run()
+
+
+def test_a_missing_truth_is_an_error_and_no_exception(agent: Agent) -> None:
+    if not agent.privileged:
+        pytest.skip("looks at no truth")
+    agent.start("blind", 1)
+    (decision,) = agent.decide([ask("blind")])
+    assert decision.error and decision.control is None
+
+
+def test_an_episode_that_never_started_can_end(agent: Agent) -> None:
+    agent.end("unknown")
+
+
+def test_it_describes_itself_in_json(agent: Agent) -> None:
+    told = agent.describe()
+    assert told["name"] == agent.name
+    assert json.loads(json.dumps(told)) == told

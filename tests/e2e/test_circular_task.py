@@ -1,0 +1,117 @@
+"""A task that rotates options, from the data home to the table: rows, keys of the journal, floors and ceilings."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from lmms_eval.api.instance import Instance
+from support.mcq.records import question
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.harness import data, hooks, judging
+from lmms_eval_ad2.harness.journal import request_key
+from lmms_eval_ad2.harness.models.baselines import Baseline, Chance, Majority, Oracle
+from lmms_eval_ad2.library import write_dataset
+from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.scoring.variant import Variant
+
+AD2 = {"benchmark": "autodrive_qa", "part": "planning", "circular": True}
+KINDS = ("driving_domain_misconceptions", "logical_inconsistencies", "misinterpreted_sensor_inputs")
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> Path:
+    (tmp_path / "a.jpg").write_bytes(b"one")
+    return tmp_path
+
+
+def load(images: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch, **ad2: Any) -> Any:
+    """The rows of a task "t" over `records`."""
+    monkeypatch.setitem(data.TASKS, "t", None)  # type: ignore[arg-type]  # taken out again after the test
+    write_dataset("autodrive_qa", "test", records, image_root=images, source={"n": len(records)})
+    return data.load("t", "autodrive_qa", "test", Variant.from_dict({**AD2, **ad2}, "t"))
+
+
+def answers(model: Baseline, rows: Any) -> list[dict[str, Any]]:
+    model.task_dict = {"t": {"test": rows}}
+    metadata = {"task": "t", "doc_id": 0, "repeats": 1, "split": "test", "ad2": AD2}
+    asked = [
+        Instance("generate_until", ("prompt", {}, None, i, "t", "test"), 0, {**metadata, "doc_id": i})
+        for i in range(len(rows))
+    ]
+    said = model.generate_until(asked)
+    return [hooks.process_results(row, [text])[hooks.METRIC] for row, text in zip(rows, said, strict=True)]
+
+
+def test_a_row_for_every_rotation_and_a_key_for_every_row(
+    images: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {"source": "drivelm", "distractors": "all", "maker": "rules", "correctness": None}
+    rows = load(images, [question("q1", "B", meta=told), question("q2", "D", meta=told)], monkeypatch)
+    assert rows["id"] == [f"q{q}#{by}" for q in (1, 2) for by in range(4)]
+    assert "2 questions, each once for every rotation of its options: 8" in capsys.readouterr().out
+    about = data.TASKS["t"].data
+    assert (about["n"], about["questions"], about["maker"], about["distractors"]) == (8, 2, "rules", "all")
+    assert about["correctness"] == {"mean": None, "n": 0, "unrated": 2}
+    prompts = [hooks.doc_to_text(row) for row in rows]
+    assert [hooks.doc_to_target(row) for row in rows] == list("BADC") + list("DCBA")
+    assert "(A) q1 says A" in prompts[0]
+    assert "(A) q1 says B" in prompts[1]
+    model = SimpleNamespace(is_simple=True)
+    requests = [SimpleNamespace(args=("same words", {}, None, i, "t", "test"), metadata={}) for i in range(8)]
+    assert len({request_key(model, r, lambda path: "one") for r in requests}) == 8
+
+
+def test_only_multiple_choice_is_asked(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = replace(question("v"), options=(), letter="", form="vqa", answer=Text("Brake."))
+    rows = load(images, [question("q"), plain], monkeypatch)
+    assert len(rows) == 4
+    assert data.TASKS["t"].data["left_out"] == 1
+    with pytest.raises(Ad2Error, match="that can be asked like this"):
+        load(images, [plain], monkeypatch)
+
+
+def test_oracle_majority_and_chance(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """1/k on average and (1/k)^k in all rotations by chance; a letter that never changes is right once in k."""
+    two = [question(f"two{i}", "AB"[i % 2], KINDS[:1]) for i in range(600)]
+    rows = load(images, two, monkeypatch)
+    oracle, _ = judging.score("t", answers(Oracle(), rows))
+    assert [c["official"] for c in oracle["columns"].values()] == [100, 100, 100]
+    assert oracle["position"]["distance"] == 0
+    chance, lines = judging.score("t", answers(Chance(), rows))
+    assert len(lines) == 1200
+    assert chance["columns"]["accuracy"]["official"] == pytest.approx(50, abs=6)  # four standard errors
+    assert chance["score"]["official"] == pytest.approx(25, abs=7)
+    assert chance["columns"]["consistency"]["official"] == pytest.approx(50, abs=8)
+    assert chance["position"]["distance"] < 6
+    stuck, _ = judging.score("t", answers(Majority(), rows))
+    assert stuck["columns"]["accuracy"]["official"] == 50
+    assert stuck["score"]["official"] == 0
+    assert stuck["position"]["distance"] == 50
+
+
+def test_the_host_gets_the_questions_score_and_no_error_of_answers(
+    images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"source": "drivelm", "maker": "rules"}
+    rows = load(images, [question("q1", meta=told), question("q2", "C", meta=told)], monkeypatch)
+    table, lines = judging.score("t", answers(Oracle(), rows))
+    output = SimpleNamespace(
+        sample_metrics={}, agg_metrics={}, logged_samples=[], sample_len=None,
+        task=SimpleNamespace(higher_is_better=dict),
+    )  # fmt: skip
+    judging.publish(output, table, lines)
+    assert {k: v for k, v in output.agg_metrics.items() if "stderr" not in k} == {
+        "score,none": 100, "circular,none": 100, "consistency,none": 100, "accuracy,none": 100,
+        "score_strict,none": 100, "unparsed,none": 0, "unscored,none": 0,
+    }  # fmt: skip
+    assert output.sample_metrics["score", "none"] == []
+    row: dict[str, Any] = {}
+    judging._annotate(row, table)
+    assert row["distractors made by,none"] == "rules"
+    json.dumps(table, allow_nan=False)

@@ -1,0 +1,190 @@
+"""The lmms-eval tasks: the same engine as `ad2 drive run`, the model asked through its own generate_until."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from support.closedloop import together
+
+from closedloop_plugin import harness
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.suites import suite
+from lmms_eval_ad2.errors import Ad2Error
+
+REPO = Path(harness.__file__).resolve().parent.parent
+FAKE = "closedloop_plugin.worlds.fake:FakeWorld"
+
+
+class Model:
+    """An lmms-eval model as far as the engine sees it; says the same for ever."""
+
+    is_simple = True
+
+    def __init__(self, answer: str) -> None:
+        self.answer, self.batches, self.task_dict = answer, [], {}  # type: ignore[var-annotated]
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        self.batches.append(len(requests))
+        _, _, to_visual, doc, task, split = requests[0].args
+        assert to_visual(self.task_dict[task][split][doc])[0].size == (96, 54)
+        return [self.answer] * len(requests)
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> str:
+    for name, value in (("WORLD", FAKE), ("CAMERA", "front@96x54"), ("WORKERS", "2")):
+        monkeypatch.setenv(f"AD2_DRIVE_{name}", value)
+    config = SimpleNamespace(dataset_path="ad2drive:demo", metadata={}, task="ad2drive_test", test_split="test")
+    holder = SimpleNamespace(config=config)
+    harness.ConfigurableTask.download(holder)
+    assert [row["id"] for row in holder.dataset["test"]] == suite("demo").ids
+    return "ad2drive_test"
+
+
+def requests_for(lm: Any, task: str, ids: list[str], tokens: int = 16) -> list[Any]:
+    lm.task_dict[task] = {"test": [{"id": i} for i in ids]}
+    gen = {"max_new_tokens": tokens, "temperature": 0}
+    return [SimpleNamespace(args=("x", gen, None, None, n, task, "test")) for n in range(len(ids))]
+
+
+def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AD2_DRIVE_WORLD", "support.closedloop.together:Together")
+    monkeypatch.setenv(together.FOLDER, str(tmp_path))
+    lm = Model("Go straight at a moderate speed.")
+    asked = requests_for(lm, task, ["103", "101", "103"])  # the last: another rank's padding
+    lines = harness.evaluator._run_generate_until_agentic(lm, asked)
+    records = [EpisodeRecord.from_json(line) for line in lines]
+    assert [r.route_id for r in records] == ["103", "101", "103"]
+    assert lines[0] == lines[2]
+    assert records[0].counts["decisions"] + records[1].counts["decisions"] == sum(lm.batches)
+    assert max(lm.batches) == 2
+    assert records[1].agent["model"] == "Model"
+    found = harness.process_results({"id": "101"}, [lines[1]])
+    assert found["driving_score"] == records[1].score_composed
+    bad = replace(records[1], map={**records[1].map, "experimental": True})
+    apart = harness.process_results({"id": "101"}, [bad.to_json()])
+    assert (apart["driving_score"], apart["success_rate"]) == (None, None)
+    assert (harness.mean([80.0, None, 40.0]), harness.mean([None])) == (60.0, None)
+    assert harness.comfortness([found["comfortness"]]) is not None
+
+
+def test_a_stopped_run_goes_on_with_the_same_model_and_arguments_only(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AD2_DRIVE_OUT", str(tmp_path))
+
+    def start(cli: Any) -> tuple[str, Model]:
+        lm = Model("Go straight.")
+        asked = requests_for(lm, task, ["103"])
+        evaluate = harness._wrap_evaluate(lambda **_: harness.drive(lm, asked, task)[0])
+        return evaluate(cli_args=cli), lm
+
+    def cli(args: Any) -> SimpleNamespace:
+        return SimpleNamespace(model="some_model", model_args=args)
+
+    line, first = start(cli("pretrained=/weights/a,api_key=sk-0123456789abcdef"))
+    agent = EpisodeRecord.from_json(line).agent
+    assert (agent["model"], first.batches != []) == ("some_model", True)
+    assert "pretrained=/weights/a" in agent["model_args"] and "0123456789" not in agent["model_args"]
+    again, second = start(cli({"pretrained": "/weights/a", "api_key": "sk-0123456789abcdef"}))
+    assert again == line and second.batches == []
+    with pytest.raises(Ad2Error, match="model_args"):
+        start(cli("pretrained=/weights/b,api_key=sk-0123456789abcdef"))
+    with pytest.raises(Ad2Error, match="nothing says whether this is the same model"):
+        start(None)
+
+
+def test_the_same_model_and_seed_give_the_same_scores_through_the_harness_and_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The real world, and a model of lmms-eval's own that says one thing for ever."""
+    from lmms_eval.models import get_model
+
+    from lmms_eval_ad2.cli.main import main
+
+    args = "response=Go straight at a moderate speed."
+    monkeypatch.setenv("AD2_DRIVE_CAMERA", "front@96x54")
+    config = SimpleNamespace(dataset_path="ad2drive:demo", metadata={}, task="ad2drive_real", test_split="test")
+    harness.ConfigurableTask.download(SimpleNamespace(config=config))
+    lm = get_model("dummy").create_from_arg_string(args)
+    asked = requests_for(lm, "ad2drive_real", ["101", "102"], tokens=256)  # as in the YAMLs
+    cli = SimpleNamespace(model="dummy", model_args=args)
+    lines = harness._wrap_evaluate(lambda **_: harness.drive(lm, asked, "ad2drive_real"))(cli_args=cli)
+    ours = [EpisodeRecord.from_json(line) for line in lines]
+
+    order = ["--suite", "demo", "--routes-ids", "101,102", "--agent", f"lmms:dummy,{args}", "--size", "96x54"]
+    assert main(["drive", "run", *order, "--out", str(tmp_path / "run")]) == 0
+    saved = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
+    theirs = sorted(map(EpisodeRecord.from_json, saved), key=lambda r: r.route_id)
+    for a, b in zip(ours, theirs, strict=True):
+        assert scores(a) == scores(b)
+        assert a.agent == b.agent and a.interpreter == b.interpreter
+    assert any(r.score_route > 5.0 for r in ours)  # it really drove
+
+
+def scores(record: EpisodeRecord) -> dict[str, Any]:
+    """All of a record but what a clock measured."""
+    return {k: v for k, v in vars(record).items() if not re.search("wall|system|latency|started|second", k)}
+
+
+def test_lmms_eval_lists_the_tasks_and_a_pattern_of_the_open_loop_ones_leaves_them_out() -> None:
+    from lmms_eval.tasks import TaskManager
+
+    from lmms_eval_ad2.harness.plugin import install
+
+    install()
+    manager = TaskManager()
+    mine = {"ad2drive_demo", "ad2drive_standard", "ad2drive_threat"}
+    assert mine <= set(manager.all_tasks)
+    found = set(manager.match_tasks(["ad2_*"]))
+    assert found and not found & mine
+    assert set(manager.match_tasks(["ad2drive_*"])) == mine
+
+
+def test_requests_of_other_tasks_go_to_the_original(task: str) -> None:
+    seen = []
+    play = harness._wrap_agentic(lambda lm, requests, **_: [seen.append(r) or "theirs" for r in requests])
+    other = SimpleNamespace(args=("x", {}, None, None, 0, "other_task", "test"))
+    assert play(Model("x"), [other]) == ["theirs"]
+    assert seen == [other]
+
+
+def test_settings_come_from_the_yaml_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert harness.settings_of({"ad2drive": {"seed": 3}})["seed"] == 3
+    monkeypatch.setenv("AD2_DRIVE_SEED", "5")
+    assert harness.settings_of({"ad2drive": {"seed": 3}})["seed"] == 5
+    monkeypatch.setenv("AD2_DRIVE_SEED", "many")
+    with pytest.raises(Ad2Error, match="AD2_DRIVE_SEED: expected a whole number, found 'many'"):
+        harness.settings_of(None)
+    monkeypatch.setenv("AD2_DRIVE_SEED", "5")
+    monkeypatch.setenv("AD2_DRIVE_WORKERS", "0")
+    with pytest.raises(Ad2Error, match="AD2_DRIVE_WORKERS 0: 1 or more"):
+        harness.settings_of(None)
+    monkeypatch.delenv("AD2_DRIVE_WORKERS")
+    with pytest.raises(Ad2Error, match="unknown sead"):
+        harness.settings_of({"ad2drive": {"sead": 3}})
+
+
+def test_the_yamls_are_named_apart_from_the_open_loop_tasks() -> None:
+    class Loader(yaml.SafeLoader):
+        pass
+
+    Loader.add_constructor("!function", lambda loader, node: str(node.value))
+    for file in sorted((REPO / "tasks/ad2drive").glob("ad2drive_*.yaml")):
+        data = yaml.load(file.read_text(), Loader)
+        assert data["task"] == file.stem
+        assert not file.stem.startswith("ad2_")
+        assert data["dataset_path"].startswith(harness.PREFIX)
+        assert set(data["metadata"]["ad2drive"]) <= set(harness.DEFAULTS)
+    base = yaml.load((REPO / "tasks/ad2drive/_base.yaml").read_text(), Loader)
+    named = [v for v in base.values() if str(v).startswith("closedloop")]
+    named += [m["aggregation"] for m in base["metric_list"]]
+    assert all(callable(getattr(harness, n.rpartition(".")[2])) for n in named)

@@ -1,0 +1,98 @@
+"""`ad2 export swift` as typed: names, patterns, refusals in one message and code 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.coda_layout import write_layout
+
+from lmms_eval_ad2.cli.export import find_tasks
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.errors import Ad2Error
+
+
+def ad2(*words: str | Path) -> int:
+    return main([str(w) for w in words])
+
+
+@pytest.fixture
+def coda(tmp_path: Path, data_dir: Path) -> Path:
+    """CODA-LM's Train and Test splits in small, on photos of their own."""
+    photos = sorted((data_dir / "road_photos").glob("*.jpg"))
+    for split, own in (("Train", photos[:3]), ("Test", photos[3:])):
+        folder = tmp_path / f"photos_{split}"
+        folder.mkdir()
+        for photo in own:
+            (folder / photo.name).symlink_to(photo)
+        source = write_layout(tmp_path / split, folder, split=split)
+        assert ad2("data", "import", "coda_lm", source, "--split", split.lower(), "--partial") == 0
+    return tmp_path
+
+
+def test_coda_lm_for_training(coda: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = coda / "train.jsonl"
+    assert ad2("export", "swift", "--tasks", "ad2_coda_*", "--out", out) == 0
+    printed = capsys.readouterr()
+    assert "ad2_coda_region: 6 rows of coda_lm/train" in printed.out
+    assert "leak check: compared with coda_lm/test" in printed.out
+    assert "WARNING" not in printed.err
+    made = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert len(made) == 12
+    region = next(r for r in made if r["id"].startswith("ad2_coda_region:"))
+    assert "red rectangle" in region["messages"][0]["content"]
+    assert region["messages"][1]["content"] == "region 1 1 en"
+    assert Path(region["images"][0]).is_relative_to(coda / "train_images")
+    plain = next(r for r in made if r["id"].startswith("ad2_coda_general:"))
+    assert plain["images"] == [str(coda / "Train" / "val" / "images" / "0001.jpg")]
+    card = json.loads((coda / "train.card.json").read_text("utf-8"))
+    assert card["tasks"]["ad2_coda_general"]["questions"] == 3
+
+
+def test_test_images_under_trains_names_are_refused(coda: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    again = write_layout(coda / "again", coda / "photos_Test", split="Train")
+    assert ad2("data", "import", "coda_lm", again, "--split", "train", "--partial") == 0
+    capsys.readouterr()
+    assert ad2("export", "swift", "--tasks", "bench_coda_lm", "--out", coda / "train.jsonl") == 2
+    err = capsys.readouterr().err
+    assert "leak check: 12 of 12 questions must not be trained on" in err
+    assert "(same_question 12)" in err
+    assert "Traceback" not in err
+    assert not (coda / "train.jsonl").exists()
+    assert len((coda / "train.leaks.jsonl").read_text("utf-8").splitlines()) == 12
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--tasks", "ad2_coda_*", "--split", "test"], "has its data of split 'test'"),
+        (["--tasks", "ad2_coda_region", "--split", "test"], "training splits only"),
+        (["--tasks", "ad2_coda_region", "--split", "mini"], "evaluated on this split"),
+        (["--tasks", "ad2_coda_region"], "ad2 data import coda_lm SOURCE --split train"),
+        (["--tasks", "ad2_mcq_*"], "ad2 data import autodrive_qa SOURCE --split train"),
+        (["--tasks", "ad2_coda_regoin"], "no open-loop task 'ad2_coda_regoin'"),
+        (["--tasks", "ad2drive_demo"], "no open-loop task 'ad2drive_demo'"),
+        (["--tasks", ","], "name at least one task"),
+        (["--tasks", "ad2_coda_region", "--limit", "0"], "--limit 0"),
+    ],
+)
+def test_refusals(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ad2("export", "swift", *words, "--out", tmp_path / "train.jsonl") == 2
+    err = capsys.readouterr().err
+    assert message in err
+    assert err.startswith("error: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_files_name_must_tell_its_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert ad2("export", "swift", "--tasks", "ad2_coda_region", "--out", tmp_path / "train.json") == 2
+    assert "end it in .jsonl" in capsys.readouterr().err
+
+
+def test_every_open_loop_task_can_be_named() -> None:
+    tasks, tested = find_tasks("ad2_cot,bench_autodrive_qa,ad2_cot", "train")
+    assert [t.name for t in tasks] == ["ad2_cot", "ad2_mcq_perception", "ad2_mcq_prediction", "ad2_mcq_planning"]
+    assert tested["coda_lm"] == {"test", "val", "mini"}
+    with pytest.raises(Ad2Error, match="none of"):
+        find_tasks("ad2*", "train")

@@ -1,0 +1,357 @@
+"""`ad2 mcq build` as a user types it: against a real local endpoint, by rules, and with all that can be wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.running import ending, environment, nobody
+
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.llm.fake import FakeServer, serve
+from lmms_eval_ad2.records import Record, Text
+
+PLACES = (("perception", "motion state"), ("prediction", "signal meaning"), ("planning", "goal action"))
+FAST = "max_retries=2,backoff=0.01,timeout=60,concurrency=16"
+
+
+def source(folder: Path, count: int = 9) -> str:
+    """--source of a file of records with images beside it."""
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (32, 18), (90, 120, 60)).save(folder / "a.jpg")
+    lines = []
+    for number in range(count):
+        task, subtask = PLACES[number % 3]
+        lines.append(
+            Record(
+                f"q{number}", "records", task, subtask, "vqa", ("a.jpg",), Text(f"What is thing {number} doing?"),
+                Text(f"It waits at gate {number} for a train."), image_size=(32, 18), cluster=f"s{number % 4}",
+            ).to_json()
+        )  # fmt: skip
+    (folder / "records.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return f"records={folder / 'records.jsonl'}"
+
+
+def spec(server: FakeServer, more: str = FAST) -> str:
+    return f"endpoint:tiny@{server.url},{more}"
+
+
+def build(*words: str | Path) -> int:
+    return main(["mcq", "build", *map(str, words), "--no-progress"])
+
+
+def rows(out: Path, name: str = "questions.jsonl") -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (out / name).read_text("utf-8").splitlines()]
+
+
+def card(out: Path) -> dict[str, Any]:
+    return json.loads((out / "card.json").read_text("utf-8"))
+
+
+def test_a_set_is_built_imported_and_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    with serve(reply="mcq") as server:
+        assert build("--source", source(tmp_path), "--llm", spec(server), "--out", out) == 0
+    said = capsys.readouterr().out
+    assert "9 questions made by openai:tiny" in said and "correctness: mean" in said
+    assert "goal action" in said and "spent, all starts together: requests" in said
+    command = next(line for line in said.splitlines() if line.strip().startswith("ad2 data import"))
+    assert main(command.split()[1:]) == 0
+    assert "9 records" in capsys.readouterr().out
+    assert {len(row["options"]) for row in rows(out)} == {4}
+    assert all(row["meta"]["correctness"] >= 4 for row in rows(out))
+
+
+def test_naive_distractors_go_under_their_own_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same questions, with the same ids and letters, as the error-modelled set: Table 8 pairs them."""
+    given = ["--source", source(tmp_path)]
+    with serve(reply="mcq") as server:
+        assert build(*given, "--llm", spec(server), "--out", tmp_path / "all") == 0
+        capsys.readouterr()
+        assert build(*given, "--llm", spec(server), "--out", tmp_path / "naive", "--distractors", "naive") == 0
+    assert "--split test --as autodrive_qa_naive" in capsys.readouterr().out
+    pairs = zip(rows(tmp_path / "all"), rows(tmp_path / "naive"), strict=True)
+    assert all((a["id"], a["answer"]) == (b["id"], b["answer"]) for a, b in pairs)
+    assert {option["kind"] for row in rows(tmp_path / "naive") for option in row["options"]} == {"correct", "naive"}
+    assert {row["meta"]["distractors"] for row in rows(tmp_path / "naive")} == {"naive"}
+
+
+def test_rules_need_no_endpoint(tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every question of the real DriveLM sample, offline."""
+    pytest.importorskip("lmms_eval_ad2.mcq.rules.maker")
+    drivelm = data_dir / "drivelm"
+    given = ["--source", f"drivelm={drivelm / 'train_sample.json'}", "--images", drivelm / "images", "--llm", "rules"]
+    assert build(*given, "--out", tmp_path / "a") == 0
+    told = card(tmp_path / "a")
+    used = sum(source["usable"] for source in told["sources"])
+    assert told["counts"]["n"] + sum(told["rejected"].values()) == used > 700
+    assert set(told["counts"]["task"]) == {"perception", "prediction", "planning"}
+    assert told["maker"] == "rules" and told["evaluator"] is None and "nobody rated" in capsys.readouterr().out
+    questions, images = tmp_path / "a/questions.jsonl", tmp_path / "a/images"
+    assert main(["data", "import", "autodrive_qa", str(questions), "--images", str(images)]) == 0
+
+
+def lingoqa(root: Path) -> Path:
+    """LingoQA's folder: two segments in action/, one of them and another in scenery/, val beside them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from PIL import Image
+
+    def asked(name: str, segment: str, question: str, answer: str) -> dict[str, Any]:
+        frames = [f"images/train/{segment}/{i}.jpg" for i in range(5)]
+        return {"question_id": name, "segment_id": segment, "images": frames, "question": question, "answer": answer}
+
+    files = {
+        "action/train.parquet": [
+            asked("a1", "s1", "Why are you stopping?", "I am stopping because the light is red."),
+            asked("a2", "s1", "Are you turning left?", "No, I am going straight on."),
+            asked("a3", "s2", "Is it safe to overtake?", "No, the road is narrow."),
+            asked("a4", "s2", "Flibbertigibbet?", "Yes."),
+        ],
+        "scenery/train.parquet": [
+            asked("b1", "s3", "How many cyclists are there?", "There are two cyclists."),
+            asked("b2", "s3", "What colour is the traffic light?", "The traffic light is green."),
+            asked("b3", "s1", "Is the van in front of you parked?", "Yes, the van is parked."),
+        ],
+        "evaluation/val.parquet": [asked("v1", "s9", "Is it wet?", "Yes.")],
+    }
+    for name, rows in files.items():
+        (root / name).parent.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(rows), root / name)
+        for number, path in enumerate(sorted({str(path) for row in rows for path in row["images"]})):
+            image = (root / name).parent / path
+            image.parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (32, 18), (90 + number, 120, 60)).save(image)
+    return root
+
+
+def test_both_training_files_of_lingoqa_go_into_one_set(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Named as a folder, or imported from it: the same set. What has no sub-task is counted in card and summary."""
+    release, out = lingoqa(tmp_path / "LingoQA"), tmp_path / "out"
+    assert build("--source", f"lingoqa:train={release}", "--llm", "rules", "--out", out) == 0
+    assert "lingoqa, cannot be used: no_subtask 1" in capsys.readouterr().out
+    places = {row["meta"]["source_id"]: row["images"][0].split("/")[1] for row in rows(out)}
+    assert places == {"a1": "action", "a2": "action", "a3": "action", "b1": "scenery", "b2": "scenery", "b3": "action"}
+    assert all((out / "images" / path).is_file() for row in rows(out) for path in row["images"])
+    (told,) = card(out)["sources"]
+    assert (told["spec"], told["usable"], told["unclassified"]) == ("lingoqa:train=LingoQA", 6, {"no_subtask": 1})
+    assert "| lingoqa:train=LingoQA | train | 6 | no_subtask 1 |" in (out / "card.md").read_text("utf-8")
+
+    assert main(["data", "import", "lingoqa", str(release), "--split", "train"]) == 0
+    assert build("--source", "lingoqa:train", "--llm", "rules", "--out", tmp_path / "imported") == 0
+    assert rows(tmp_path / "imported") == rows(out)
+
+
+def test_shares_are_kept(tmp_path: Path) -> None:
+    given = ["--source", source(tmp_path, 30), "--total", "10", "--tasks", "perception=0.5,prediction=0.3,planning=0.2"]
+    with serve(reply="mcq") as server:
+        assert build(*given, "--llm", spec(server), "--out", tmp_path / "out") == 0
+    assert card(tmp_path / "out")["counts"]["task"] == {"perception": 5, "planning": 2, "prediction": 3}
+
+
+def test_a_third_of_the_replies_failing_or_lying_loses_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every question ends made or rejected with a reason; what the endpoint failed is asked again until it is there."""
+    out = tmp_path / "out"
+    faults = ("429", "500", "cut", "invalid_json", "503", "html_200", "cut_body", "empty")
+
+    def failing(number: int, body: Any) -> str:
+        return faults[number // 3 % len(faults)] if number % 3 == 0 else "ok"
+
+    given = ["--source", source(tmp_path, 24), "--out", out]
+    with serve(reply="mcq_lying", failures=failing, retry_after_s=0.01) as server:
+        code = build(*given, "--llm", spec(server))
+        for _ in range(10):
+            if code == 0:
+                break
+            assert "run the same command again" in capsys.readouterr().out
+            code = build(*given, "--llm", spec(server))
+    told = card(out)
+    assert code == 0 and not told["unfinished"]
+    assert told["counts"]["n"] + sum(told["rejected"].values()) == 24 and told["counts"]["n"] > 8
+    assert told["counts"]["n"] == len(rows(out)) and sum(told["rejected"].values()) == len(rows(out, "rejected.jsonl"))
+    assert told["account"]["retries"] > 0 and any(name.startswith("reply_") for name in told["notes"])
+    for row in rows(out):
+        texts = [option["text"].casefold() for option in row["options"]]
+        assert len(set(texts)) == 4
+    for row in rows(out) + rows(out, "rejected.jsonl"):
+        assert row.get("reason") or row["options"]
+
+
+def test_a_dead_endpoint_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--source", source(tmp_path), "--out", tmp_path / "out"]
+    with nobody() as port:
+        assert build(*given, "--llm", f"endpoint:tiny@http://127.0.0.1:{port}/v1") == 2
+    assert "no endpoint answers" in capsys.readouterr().err
+    with serve(reply="mcq") as server:  # another port: the address is no part of the settings
+        assert build(*given, "--llm", spec(server)) == 0
+    assert len(rows(tmp_path / "out")) == 9
+
+
+def test_a_limit_stops_and_the_same_command_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--source", source(tmp_path), "--out", tmp_path / "out"]
+    with serve(reply="mcq") as server:
+        assert build(*given, "--llm", spec(server), "--limit", "2") == 0
+        assert "7 questions were not asked yet" in capsys.readouterr().out
+        assert build(*given, "--llm", spec(server)) == 0
+    assert len(rows(tmp_path / "out")) == 9
+
+
+def _started(server: FakeServer, given: list[str], out: Path) -> subprocess.Popen[bytes]:
+    words = [sys.executable, "-m", "lmms_eval_ad2.cli.main", "mcq", "build", *given]
+    return subprocess.Popen(
+        [*words, "--llm", spec(server), "--out", str(out)],
+        env=environment(AD2_HOME=os.environ["AD2_HOME"]), stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def _until(process: subprocess.Popen[bytes], server: FakeServer, requests: int) -> None:
+    """Wait until so many requests have come in all. Those after them hang, so that the process is still at work."""
+    server.behaviour.failures = lambda number, body: "hang" if number >= requests else "ok"
+    while server.requests < requests:
+        assert process.poll() is None, process.communicate()[0].decode()
+        time.sleep(0.005)
+
+
+def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
+    """The final set is that of an undisturbed run, byte for byte; nothing is asked twice but what was under way."""
+    given = ["--source", source(tmp_path, 16)]
+    with serve(reply="mcq", latency_s=0.02) as server:
+        assert build(*given, "--llm", spec(server), "--out", tmp_path / "whole") == 0
+        needed = server.requests
+    chance, kills = random.Random(7), 3
+    out = tmp_path / "out"
+    with serve(reply="mcq", latency_s=0.02) as server:
+        for _ in range(kills):
+            with ending(_started(server, given, out)) as process:
+                _until(process, server, server.requests + chance.randrange(1, needed // 4))
+                process.send_signal(signal.SIGKILL)
+        server.behaviour.failures = ()
+        assert build(*given, "--llm", spec(server), "--out", out) == 0
+        assert needed <= server.requests <= needed + (16 + 16) * kills  # those that hang, and replies not yet written
+    for name in ("questions.jsonl", "rejected.jsonl"):
+        assert (out / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_ctrl_c_leaves_a_set_and_goes_on(tmp_path: Path) -> None:
+    given = ["--source", source(tmp_path, 16)]
+    with serve(reply="mcq", latency_s=0.05) as server:
+        with ending(_started(server, given, tmp_path / "out")) as process:
+            _until(process, server, 150)
+            process.send_signal(signal.SIGINT)
+            said = process.communicate()[0].decode()
+        server.behaviour.failures = ()
+        assert process.returncode == 130 and "goes on where this one stopped" in said and "Traceback" not in said
+        before = card(tmp_path / "out")["counts"]["n"]
+        assert before == len(rows(tmp_path / "out")) < 16
+        assert build(*given, "--llm", spec(server), "--out", tmp_path / "out") == 0
+    assert len(rows(tmp_path / "out")) + len(rows(tmp_path / "out", "rejected.jsonl")) == 16
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--distractors", "naiv"], "did you mean naive"),
+        (["--distractors", "logical"], "logical_inconsistencies"),
+        (["--llm", "gpt"], "--llm"),
+        (["--llm", "rulez"], "did you mean rules"),
+        (["--llm", "no/such.yaml"], "no/such.yaml"),
+        (["--llm", "openai:gpt-4o-2024-11-20"], "OPENAI_API_KEY"),
+        (["--llm", "endpoint:m@http://user:secret@host/v1"], "no names, passwords"),
+        (["--mix", "drivelm=1"], "drivelm"),
+        (["--tasks", "perception=0.5,planning=0.4"], "0.9"),
+        (["--tasks", "seeing=1"], "seeing"),
+        (["--total", "10"], "10"),
+        (["--total", "0"], "--total"),
+        (["--limit", "-1"], "--limit"),
+        (["--n", "2"], "n: "),
+        (["--threshold", "6"], "threshold"),
+        (["--prompts", "no/such.yaml"], "prompts"),
+        (["--images", "no/such/folder"], "no/such/folder"),
+        (["--images", "lingoqa=."], "no source 'lingoqa'"),
+        (["--source", "coda_lm"], "coda_lm"),
+        (["--source", "records=no/such.jsonl"], "named more than once"),
+        (["--source", "lingoqa=a/t.parquet", "--source", "lingoqa=b/t.parquet"], "lingoqa:train=FOLDER"),
+        (["--source", "drivelm"], "ad2 data import"),
+        (["--source", "drivelm=no/such.json"], "no/such.json"),
+    ],
+)
+def test_bad_input_is_one_clear_message(
+    tmp_path: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    llm = [] if "--llm" in words else ["--llm", "endpoint:m@http://127.0.0.1:9/v1"]
+    assert build("--source", source(tmp_path), *llm, "--out", tmp_path / "out", *words) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err and captured.err.startswith("error: ")
+    assert "secret" not in captured.err
+    assert not (tmp_path / "out/questions.jsonl").exists()
+
+
+def test_a_bad_row_is_named_or_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--source", source(tmp_path), "--out", str(tmp_path / "out")]
+    with (tmp_path / "records.jsonl").open("a") as handle:
+        handle.write('{"id": "bad"}\n')
+    with serve(reply="mcq") as server:
+        assert build(*given, "--llm", spec(server)) == 2
+        assert "records.jsonl, row 10" in capsys.readouterr().err
+        assert build(*given, "--llm", spec(server), "--skip-bad") == 0
+    assert "bad rows skipped: 1" in capsys.readouterr().out
+
+
+def test_another_model_into_the_same_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = ["--source", source(tmp_path), "--out", str(tmp_path / "out")]
+    with serve(reply="mcq") as server:
+        assert build(*given, "--llm", spec(server)) == 0
+        assert build(*given, "--llm", f"endpoint:other@{server.url}") == 2
+    assert 'maker.model.model is "tiny" there and "other" here' in capsys.readouterr().err
+
+
+def test_the_key_is_written_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    with serve(reply="mcq") as server:
+        assert build("--source", source(tmp_path), "--llm", spec(server), "--out", tmp_path / "out") == 0
+    files = [path for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert len(files) > 9
+    assert not [path for path in files if b"very-secret" in path.read_bytes()]
+    assert not [path for path in files if path.suffix == ".json" and b"base64" in path.read_bytes()]
+
+
+@pytest.mark.parametrize("name", ["openai.yaml", "local_vllm.yaml"])
+def test_the_shipped_settings_are_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from support.running import REPO
+
+    from lmms_eval_ad2.mcq.making import make_maker
+
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    assert make_maker(str(REPO / "configs/mcq" / name)).label.startswith("openai:")
+
+
+def test_a_built_set_is_what_the_tasks_ask(tmp_path: Path) -> None:
+    """From open questions to a score: build, import, `ad2 eval` with the oracle, in the three canonical tasks."""
+    from support.running import host, tables
+
+    out = tmp_path / "out"
+    with serve(reply="mcq") as server:
+        assert build("--source", source(tmp_path), "--llm", spec(server), "--out", out) == 0
+    questions, images = str(out / "questions.jsonl"), str(out / "images")
+    assert main(["data", "import", "autodrive_qa", questions, "--images", images, "--split", "test"]) == 0
+    names = [f"ad2_mcq_{task}" for task in ("perception", "prediction", "planning")]
+    host(
+        "--model", "ad2_oracle", "--tasks", ",".join(names), "--batch_size", "1", "--output_path", tmp_path / "run",
+        cwd=tmp_path,
+    )  # fmt: skip
+    found = tables(tmp_path / "run")
+    reached = {name: (table["n"], table["score"]["official"]) for name, table in found.items()}
+    assert reached == dict.fromkeys(names, (3, 100.0))

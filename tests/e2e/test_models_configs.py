@@ -1,0 +1,81 @@
+"""The run files in configs/models: only keys that lmms-eval knows, models that exist, arguments that they take."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from lmms_eval.models import get_model_manifest
+from support.running import host, tables
+
+from lmms_eval_ad2.harness.models import manifests
+from lmms_eval_ad2.harness.models.swift import _COMMON, _LOCAL, _SERVER
+
+REPO = Path(__file__).resolve().parents[2]
+FILES = sorted((REPO / "configs" / "models").glob("*.yaml"))
+OURS = {m.model_id for m in manifests()}
+
+
+def runs(path: Path) -> list[dict[str, Any]]:
+    data = yaml.safe_load(path.read_text("utf-8"))
+    return data if isinstance(data, list) else [data]
+
+
+def words_of(class_path: str) -> set[str]:
+    """The constructor's parameters, from the source: most wrappers import a library that is not installed."""
+    module, name = class_path.rsplit(".", 1)
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text("utf-8"))
+    (kind,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    for item in kind.body:
+        if isinstance(item, ast.FunctionDef) and item.name == "__init__":
+            return {a.arg for a in (*item.args.args, *item.args.kwonlyargs)}
+    return set()
+
+
+def known_words(model: str) -> set[str]:
+    if model == "ad2_swift":
+        return {*_COMMON, *_LOCAL, *_SERVER}
+    if model in OURS:
+        return {"seed"}
+    manifest = get_model_manifest(model)
+    paths = [p for p in (manifest.chat_class_path, manifest.simple_class_path) if p]
+    return set().union(*(words_of(p) for p in paths))
+
+
+def test_there_are_run_files() -> None:
+    assert {p.stem for p in FILES} >= {"baselines", "qwen2_5_vl", "internvl_swift", "openai_endpoint", "vllm"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_a_run_file_is_one_that_lmms_eval_takes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lmms_eval.__main__ import parse_eval_args
+
+    monkeypatch.setattr(sys, "argv", ["lmms-eval", "--config", str(path)])
+    parser, _ = parse_eval_args()
+    types = {action.dest: action.type for action in parser._actions}
+    for run in runs(path):
+        assert run.keys() - {"env"} <= types.keys()
+        assert all(isinstance(v, (str, int)) for v in run.values())
+        given = dict(pair.split("=", 1) for pair in run.get("model_args", "").split(",") if pair)
+        assert given.keys() <= known_words(run["model"]), run["model"]
+        for group in run["tasks"].split(","):
+            assert list((REPO / "tasks").glob(f"*/{group}.yaml")), group
+
+
+def test_the_series_of_baselines_runs(tmp_path: Path) -> None:
+    """Relative output folders land where the user stands; the command line wins over the file."""
+    config = REPO / "configs" / "models" / "baselines.yaml"
+    host("--config", config, "--tasks", "ad2demo_perception_base", cwd=tmp_path)
+    scores = {
+        name: tables(tmp_path / "runs" / name)["ad2demo_perception_base"]["score"]["official"]
+        for name in ("chance", "majority", "oracle")
+    }
+    assert scores["chance"] < scores["majority"] < scores["oracle"] == 100

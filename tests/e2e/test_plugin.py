@@ -1,0 +1,156 @@
+"""The tasks are there after `pip install`, by every way in, and nothing of the host is lost."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.running import BIN, host, listed, run
+
+CANONICAL = {
+    "ad2_perception_base", "ad2_perception_advanced", "ad2_relation", "ad2_reasoning", "ad2_cot",
+    "ad2_coda_general", "ad2_coda_region", "ad2_coda_suggestion",
+    "ad2_mcq_perception", "ad2_mcq_prediction", "ad2_mcq_planning",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (sys.executable, "-m", "lmms_eval"),
+        (BIN / "lmms-eval",),
+        (BIN / "lmms_eval",),
+        (BIN / "torchrun", "--standalone", "--nproc_per_node", "1", "-m", "lmms_eval"),
+    ],
+    ids=["python -m", "lmms-eval", "lmms_eval", "torchrun"],
+)
+def test_every_way_in_lists_our_tasks(words: tuple, tmp_path: Path) -> None:
+    names = listed(run(*words, "--tasks", "list", cwd=tmp_path).stdout)
+    assert names >= CANONICAL | {"bench_ad2", "bench_coda_lm", "bench_autodrive_qa", "ad2demo_cot"}
+    assert "mmmu_val" in names
+
+
+def test_the_pattern_matches_each_canonical_task_once(tmp_path: Path) -> None:
+    names = listed(host("--tasks", "list", cwd=tmp_path).stdout)
+    assert {n for n in names if n.startswith("ad2_")} == CANONICAL
+
+
+COMPARE = """
+import json, sys
+from lmms_eval.tasks import TaskManager
+def index():
+    m = TaskManager(model_name="x")
+    return {k: (v["type"], v["yaml_path"], v.get("task")) for k, v in m.task_index.items()}, m.all_groups, m.all_tags
+before = index()
+from lmms_eval_ad2.harness import plugin
+plugin.install()
+after = index()
+ours = {k for k, v in after[0].items() if "ad2" in k or k.startswith("bench_")}
+assert {k: v for k, v in after[0].items() if k not in ours} == before[0], "the host's tasks changed"
+assert [g for g in after[1] if g not in ours] == before[1] and after[2] == before[2]
+from lmms_eval.tasks import TaskManager as T
+assert plugin.TASKS_DIR.is_dir()
+only = T(include_defaults=False, include_path=str(plugin.TASKS_DIR))
+assert set(only.all_tasks) == ours
+assert plugin.own_index() == {k: only.task_index[k] for k in ours}, "a file is not named like its task"
+print(json.dumps([len(before[0]), len(ours)]))
+"""
+
+
+def test_the_hosts_own_tasks_are_as_before(tmp_path: Path) -> None:
+    done = run(sys.executable, "-c", COMPARE, cwd=tmp_path)
+    before, ours = map(int, done.stdout.strip().splitlines()[-1].strip("[]").split(","))
+    assert before > 500
+    assert ours > 60
+
+
+HOST_TASK = """
+task: host_task
+dataset_path: json
+dataset_kwargs: {data_files: {test: DATA}}
+test_split: test
+output_type: generate_until
+doc_to_text: question
+doc_to_target: answer
+generation_kwargs: {max_new_tokens: 8, until: []}
+metric_list: [{metric: exact_match, aggregation: mean, higher_is_better: true}]
+"""
+HOST_MODEL = """
+from lmms_eval.api.model import lmms
+class Echo(lmms):
+    is_simple = True
+    def __init__(self, **kwargs): super().__init__()
+    def loglikelihood(self, requests): return []
+    def generate_until_multi_round(self, requests): return []
+    def generate_until(self, requests): return ["4" for r in requests]
+"""
+
+
+def test_another_task_runs_through_our_wrappers_untouched(tmp_path: Path) -> None:
+    """A plain task of the host's kind, with our plugin active: same numbers, and no file of ours."""
+    (tmp_path / "d.jsonl").write_text('{"question": "2+2?", "answer": "4"}\n{"question": "1+1?", "answer": "2"}\n')
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "t.yaml").write_text(HOST_TASK.replace("DATA", str(tmp_path / "d.jsonl")))
+    (tmp_path / "echo_model.py").write_text(HOST_MODEL)
+    code = (
+        "import echo_model, lmms_eval.evaluator as e; from lmms_eval.tasks import TaskManager;"
+        "m = TaskManager(include_path='tasks', model_name='x');"
+        "r = e.simple_evaluate(model=echo_model.Echo(), tasks=['host_task'], task_manager=m, batch_size=1);"
+        "print('RESULT', r['results']['host_task']['exact_match,none'], 'ad2_perception_base' in m.all_tasks)"
+    )
+    done = run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert "RESULT 0.5 True" in done.stdout
+    assert not list(tmp_path.rglob("summary.json"))
+
+
+def test_the_entry_point_never_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception would cost the host the models of every plugin."""
+    from lmms_eval_ad2.harness import plugin
+
+    def broken() -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(plugin, "install", broken)
+    monkeypatch.setitem(sys.modules, "lmms_eval.evaluator", sys)
+    with pytest.warns(UserWarning, match="boom"):
+        assert plugin.manifests() == []
+
+
+def test_missing_data_is_one_line_and_a_true_exit_code(tmp_path: Path) -> None:
+    done = host("--model", "ad2_chance", "--tasks", "ad2_relation", cwd=tmp_path, code=2)
+    assert "ad2 data import ad2_bench" in done.stderr
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_our_script_leaves_out_what_has_no_data(tmp_path: Path) -> None:
+    done = run(BIN / "lmms_eval", "--model", "ad2_chance", "--tasks", "ad2_*", cwd=tmp_path, code=2)
+    assert "left out, no data: ad2_coda_general" in done.stderr
+    assert "none of its 11 tasks has its data" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--model", "ad2_chance", "--tasks", "ad2_percption_base"), "did you mean ad2_perception_base"),
+        (("--model", "ad2_chanc", "--tasks", "ad2demo_cot"), "did you mean ad2_chance"),
+        (("--model", "ad2_chance", "--tasks", "ad2demo_cot", "--output_path", "a_file"), "a_file is a file"),
+    ],
+)
+def test_a_users_mistake_is_one_line(words: tuple, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a_file").touch()
+    done = run(BIN / "lmms_eval", *words, cwd=tmp_path, code=2)
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_all_groups_together(tmp_path: Path) -> None:
+    """Overlapping groups cannot be asked for together; ours do not overlap, and the wildcard reaches the data check."""
+    done = run(BIN / "lmms_eval", "--model", "ad2_chance", "--tasks", "bench_*", cwd=tmp_path, code=2)
+    assert "ad2 data import" in done.stderr
+
+
+def test_the_hosts_cache_is_refused(tmp_path: Path) -> None:
+    words = ("--model", "ad2_chance", "--tasks", "ad2demo_relation", "--use_cache", tmp_path / "cache")
+    done = host(*words, cwd=tmp_path, code=2)
+    assert "--use_cache ignores image content" in done.stderr

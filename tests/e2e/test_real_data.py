@@ -1,0 +1,69 @@
+"""Real input: DriveLM's challenge sample over nuScenes images, CODA-LM's layout over road photos."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.coda_layout import write_layout
+from support.running import BIN, host, run, run_folder, tables
+
+
+@pytest.fixture
+def drivelm(data_dir: Path, tmp_path: Path) -> Path:
+    source = data_dir / "drivelm"
+    words = ("drivelm", source / "test_eval.json", "--split", "test", "--images", source / "images")
+    done = run(BIN / "ad2", "data", "import", *words, cwd=tmp_path)
+    assert "66 records" in done.stdout
+    return tmp_path
+
+
+def test_drivelm_options_over_six_real_cameras(drivelm: Path) -> None:
+    tasks = "ad2x_drivelm_perception_mc,ad2x_drivelm_behavior_mc"
+    for model, expected in (("ad2_oracle", 100.0), ("ad2_majority", None)):
+        out = drivelm / model
+        host("--model", model, "--tasks", tasks, "--output_path", out, cwd=drivelm)
+        found = tables(out)
+        assert {t: v["n"] for t, v in found.items()} == {tasks.split(",")[0]: 8, tasks.split(",")[1]: 9}
+        if expected is not None:
+            assert all(t["columns"]["accuracy"]["official"] == expected for t in found.values())
+    row = json.loads((run_folder(out) / "samples" / "ad2x_drivelm_perception_mc.jsonl").open().readline())
+    assert len(row["record"]["images"]) == 6
+    assert "CAM_BACK,1088.3,497.5" in row["prompt"]
+    assert row["prompt"].count("\n(") == 4
+
+
+def test_the_real_answers_are_scored_as_the_challenge_does(data_dir: Path, tmp_path: Path) -> None:
+    source = data_dir / "drivelm"
+    words = ("drivelm", "score", source / "output.json", "--truth", source / "test_eval.json", "--json")
+    scores = json.loads(run(BIN / "ad2", *words, cwd=tmp_path).stdout)
+    assert (scores["n_accuracy"], scores["n_language"], scores["n_match"]) == (9, 9, 4)
+    assert (scores["accuracy"], scores["match_f1"]) == (0.0, 0.0)
+    assert {"bleu_1", "bleu_2", "bleu_3", "bleu_4", "rouge_l", "cider"} <= scores.keys()
+
+
+def test_coda_lm_from_its_layout_to_the_table(data_dir: Path, tmp_path: Path) -> None:
+    root = write_layout(tmp_path / "coda", data_dir / "road_photos", split="Mini", n=3, regions=2)
+    run(BIN / "ad2", "data", "import", "coda_lm", root, "--split", "Mini", "--partial", cwd=tmp_path)
+    tasks = "ad2x_coda_general_mini,ad2x_coda_region_mini,ad2x_coda_suggestion_mini"
+    host("--model", "ad2_oracle", "--tasks", tasks, "--output_path", tmp_path / "o", cwd=tmp_path)
+    found = tables(tmp_path / "o")
+    assert [found[t]["n"] for t in tasks.split(",")] == [3, 6, 3]
+    region = found["ad2x_coda_region_mini"]
+    assert region["breakdowns"]["category"]["vehicle"]["n"] == 6
+    assert region["columns"]["text_score"]["judge"] == "lexical"
+    assert region["columns"]["bleu_4"]["official"] == pytest.approx(100, abs=1e-3)
+
+
+def test_a_broken_image_names_its_file(data_dir: Path, drivelm: Path, own_home: Path) -> None:
+    import shutil
+
+    copied = drivelm / "images"
+    shutil.copytree(data_dir / "drivelm" / "images", copied)
+    victim = sorted(copied.rglob("CAM_FRONT/*.jpg"))[0]
+    victim.chmod(0o644)
+    victim.write_bytes(victim.read_bytes()[:2000])
+    run(BIN / "ad2", "data", "relocate", "drivelm", "--images", copied, cwd=drivelm)
+    checked = run(BIN / "ad2", "data", "verify", "drivelm", "--images", cwd=drivelm, code=1)
+    assert victim.name in checked.stdout + checked.stderr

@@ -1,0 +1,234 @@
+"""`ad2 robot` as a user types it: deploy, plan, stop, console, over a real sshd, with the client that was deployed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.robots.far_robot import far_robot, processes, until, yaml_of
+from support.robots.sshd import Sshd, sshd
+from support.robots.vehicle_end import jpeg
+from support.running import BIN, REPO, environment, run
+
+from closedloop_plugin.robots.vehicles.read import Robot, read_robot
+
+pytest_plugins = ("support.robots.real_time",)
+RENEWED = {"robot": lambda folder, found: nullcontext(stationed(found["server"], folder))}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with sshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+@pytest.fixture
+def robot(server: Sshd, tmp_path: Path) -> Robot:
+    return stationed(server, tmp_path)
+
+
+def stationed(server: Sshd, tmp_path: Path) -> Robot:
+    """Its file, with a backend that needs no ROS, which stands ready in its folder."""
+    folder = tmp_path / "vehicle"
+    folder.mkdir()
+    shutil.copy(REPO / "tests/cl_far_wheels.py", folder / "far_wheels.py")
+    (folder / "frame.jpg").write_bytes(jpeg())
+    return read_robot(yaml_of(far_robot(server, folder), tmp_path, "far_wheels:Wheels"))
+
+
+@contextmanager
+def process(*words: str | Path, cwd: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [str(word) for word in words]
+    with (cwd / "log").open("a") as log:
+        made = subprocess.Popen(
+            command, cwd=cwd, env=environment(PYTHONPATH=""), stdout=subprocess.PIPE, stderr=log, text=True
+        )
+    try:
+        yield made
+    finally:
+        made.kill()
+        made.wait()
+        made.stdout.close()  # type: ignore[union-attr]
+
+
+@contextmanager
+def planner(robot: Robot, *more: str) -> Iterator[subprocess.Popen[str]]:
+    words = ("robot", "plan", "--robot", str(robot.file), "--agent", "straight", *more)
+    with process(BIN / "ad2", *words, cwd=robot.file.parent) as made:
+        line = made.stdout.readline()  # type: ignore[union-attr]
+        assert "ready: 127.0.0.1:" in line, line + (robot.file.parent / "log").read_text()
+        yield made
+
+
+def client(robot: Robot) -> Any:
+    """The deployed one, as it runs on the vehicle."""
+    words = (sys.executable, "-m", "closedloop_plugin.robots.onboard.client", "settings.json")
+    return process(*words, cwd=Path(robot.link.folder))
+
+
+def ad2(robot: Robot, *words: str, code: int | None = 0) -> str:
+    done = run(BIN / "ad2", "robot", *words, cwd=robot.file.parent, code=code)
+    return done.stdout + done.stderr
+
+
+def driven(robot: Robot) -> int:
+    """Orders to move that reached the wheels."""
+    file = Path(robot.link.folder) / "wheels.jsonl"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return sum(json.loads(line)["twist"]["vx"] > 0 for line in lines if line.endswith("}"))
+
+
+def goes_on(robot: Robot) -> None:
+    """It moves again, beyond what it had moved."""
+    before = driven(robot)
+    until(lambda: driven(robot) > before + 3)
+
+
+def stands(robot: Robot) -> None:
+    """No order to move for three motions."""
+    before = driven(robot)
+    with pytest.raises(AssertionError, match="never came"):
+        until(lambda: driven(robot) > before, 1.5)
+
+
+def test_deployed_driven_stopped_released_and_driven_again_after_a_kill(robot: Robot) -> None:
+    said = ad2(robot, "deploy", str(robot.file), "host")
+    assert "installed on 127.0.0.1" in said
+    with client(robot):
+        with planner(robot, "--out", "out", "--frames") as first:
+            goes_on(robot)
+            assert "the vehicle stands" in ad2(robot, "stop", "--robot", str(robot.file))
+            stands(robot)
+            assert "released" in ad2(robot, "stop", "--release", "--robot", str(robot.file))
+            goes_on(robot)
+            first.kill()
+            first.wait()
+        until(lambda: not processes(f"127.0.0.1:{robot.link.planner_port}:"))  # its ssh goes with it
+        stands(robot)
+        with planner(robot) as second:
+            goes_on(robot)
+            second.send_signal(signal.SIGTERM)
+            assert second.wait(60) == 0
+        stands(robot)
+    log = (robot.file.parent / "log").read_text()
+    assert "Traceback" not in log and "connected" in log and "stopped; " in log
+    lines = [json.loads(line) for line in (robot.file.parent / "out/planner.jsonl").read_text().splitlines()]
+    assert {"cycle", "stop", "vehicle stands", "release"} <= {line["event"] for line in lines}
+    assert list((robot.file.parent / "out/frames").glob("*.jpg"))
+
+
+def test_without_a_planner_the_stop_goes_to_the_vehicle_itself(robot: Robot) -> None:
+    ad2(robot, "deploy", str(robot.file), "127.0.0.1")
+    with client(robot):
+        until(lambda: (Path(robot.link.folder) / "wheels.jsonl").exists())
+        said = ad2(robot, "stop", "--robot", str(robot.file))
+        assert "no planner answers" in said and "on board: stopped" in said
+        with planner(robot):
+            stands(robot)
+            assert "released" in ad2(robot, "stop", "--release", "--robot", str(robot.file))
+            stands(robot)  # set on the vehicle: only there can it be undone
+            assert "on board: released" in ad2(robot, "stop", "--release", "--on-board", "--robot", str(robot.file))
+            goes_on(robot)
+
+
+def test_a_stop_that_nobody_confirms_is_code_1(robot: Robot) -> None:
+    said = ad2(robot, "stop", "--robot", str(robot.file), code=1)
+    assert "SWITCH THE VEHICLE OFF" in said
+
+
+def test_a_robots_file_that_is_broken_keeps_no_stop_from_the_planner(robot: Robot) -> None:
+    ad2(robot, "deploy", str(robot.file), "host")
+    with client(robot), planner(robot):
+        goes_on(robot)
+        robot.file.write_text("vehicle: [", "utf-8")
+        said = ad2(robot, "stop", "--robot", str(robot.file))
+        assert "the vehicle stands" in said and "valid YAML" in said
+        stands(robot)
+    said = ad2(robot, "stop", "--robot", str(robot.file), code=1)
+    assert "SWITCH THE VEHICLE OFF" in said and "no planner answers" in said and "valid YAML" in said
+
+
+def test_the_console_shows_and_its_space_bar_stops(robot: Robot) -> None:
+    ad2(robot, "deploy", str(robot.file), "host")
+    with client(robot), planner(robot), terminal(robot) as (keys, screen):
+        until(lambda: "driving" in screen() or "thinking" in screen())
+        goes_on(robot)
+        until(lambda: "last frame" in screen() and "m/s" in screen())
+        os.write(keys, b" ")
+        until(lambda: "STOPPED: key in the console" in screen() and "the vehicle stands" in screen())
+        stands(robot)
+        os.write(keys, b"r")
+        goes_on(robot)
+        os.write(keys, b"q")
+
+
+@contextmanager
+def terminal(robot: Robot) -> Iterator[tuple[int, Callable[[], str]]]:
+    """`ad2 robot console` on a terminal of its own: where to type, and what it shows so far."""
+    pid, master = pty.fork()
+    if pid == 0:
+        os.execve(BIN / "ad2", ["ad2", "robot", "console", "--robot", str(robot.file)], environment(TERM="vt100"))
+    os.set_blocking(master, False)
+    shown = bytearray()
+
+    def screen() -> str:
+        """The last whole picture of it."""
+        try:
+            while data := os.read(master, 65536):
+                shown.extend(data)
+        except OSError:
+            pass
+        pictures = shown.decode("utf-8", "replace").split("\x1b[H")
+        return pictures[-2] if len(pictures) > 2 else ""
+
+    try:
+        yield master, screen
+        until(lambda: screen() is not None and os.waitpid(pid, os.WNOHANG) != (0, 0))
+    finally:
+        os.close(master)
+
+
+def test_a_dry_run_tells_everything_but_the_token_and_makes_nothing(robot: Robot, tmp_path: Path) -> None:
+    said = ad2(robot, "deploy", str(robot.file), "--dry-run")
+    assert "closedloop_plugin/robots/onboard/client.py" in said and '"token_file": "token"' in said and "ssh -T" in said
+    assert "made then" in said and not list(tmp_path.rglob("*.token"))
+    ad2(robot, "deploy", str(robot.file), "host")
+    token = (Path(robot.link.folder) / "token").read_text().strip()
+    again = ad2(robot, "deploy", str(robot.file), "--dry-run")
+    assert len(token) == 64 and token not in again and "there)" in again
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["deploy", "sandbox"], "say where to"),
+        (["deploy", "sandbx", "--dry-run"], "did you mean 'sandbox'"),
+        (["plan", "--robot", "sandbox", "--agent", "straight"], "ad2 robot deploy makes it"),
+        (["plan", "--robot", "sandbox", "--agent", "straight", "--frames"], "--out DIR"),
+        (["plan", "--robot", "sandbox", "--agent", "straight", "--mode", "dcs"], "would have no effect"),
+        (["stop", "--robot", "sandbox", "--release"], "no planner answers"),
+        (["console", "--robot", "sandbox"], "needs a terminal"),
+    ],
+)
+def test_what_cannot_be_done_is_one_line(words: list[str], told: str, tmp_path: Path) -> None:
+    done = run(BIN / "ad2", "robot", *words, cwd=tmp_path, code=2)
+    (error,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert told in error
+
+
+def test_an_agent_that_sees_everything_and_a_second_planner_are_refused(robot: Robot) -> None:
+    ad2(robot, "deploy", str(robot.file), "host")
+    words = ("plan", "--robot", str(robot.file), "--no-tunnel", "--agent")
+    assert "privileged" in ad2(robot, *words, "expert", code=2)
+    with planner(robot, "--no-tunnel"):
+        assert "is running already" in ad2(robot, *words, "straight", code=2)

@@ -1,0 +1,144 @@
+"""`ad2 serve` as a user types it: comes up, answers, ends cleanly, and says in one line what cannot be."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from support.running import BIN, environment
+
+from closedloop_plugin.agents.make import BUILT_IN
+from lmms_eval_ad2.cli.main import main, parser
+from lmms_eval_ad2.llm.fake import serve as fake_endpoint
+
+ASKED = {
+    "ad2_drive": 1, "episode": "e", "tick": 0, "time_s": 0.0, "speed": 0.0, "command": "lane follow",
+    "target": [8.0, 0.0], "speed_limit": None, "cameras": [],
+}  # fmt: skip
+
+
+@contextmanager
+def serving(*words: str, **env: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and its base URL, once it says that it is ready."""
+    command = [str(BIN / "ad2"), "serve", "--port", "0", *words]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment(**env), **pipes) as process:  # type: ignore[call-overload]
+        try:
+            line = process.stdout.readline()
+            assert ": ready, models: " in line, line + process.communicate(timeout=60)[1]
+            yield process, line.split(": ready")[0]
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def post(url: str, body: Any) -> tuple[int, Any]:
+    data, kind = json.dumps(body).encode(), {"Content-Type": "application/json"}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/chat/completions", data, kind), timeout=60) as reply:
+            return reply.status, json.loads(reply.read())
+    except urllib.error.HTTPError as exc:
+        with exc:
+            return exc.code, json.loads(exc.read())
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_it_comes_up_drives_and_ends_cleanly(how: signal.Signals) -> None:
+    with serving("--model", "straight") as (process, url):
+        message = {"role": "user", "content": json.dumps(ASKED)}
+        status, reply = post(url, {"model": "ad2-driver", "messages": [message]})
+        told = json.loads(reply["choices"][0]["message"]["content"])
+        assert status == 200 and told["control"]["throttle"] > 0 and told["error"] is None
+        with urllib.request.urlopen(f"{url}/ad2/driver", timeout=60) as described:
+            assert json.loads(described.read())["agent"]["name"] == "straight"
+        process.send_signal(how)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "Traceback" not in err and "stopped; answered 1, failed 0" in err and out == ""
+
+
+def test_a_relay_is_both_models_and_ends_in_the_middle_of_an_answer() -> None:
+    hanging = threading.Event()
+
+    def failures(number: int, body: Any) -> str:
+        if number < 1:
+            return "ok"
+        hanging.set()
+        return "hang"
+
+    with (
+        fake_endpoint(reply="Slow down.", failures=failures) as far,
+        serving("--model", f"endpoint:far@{far.url}", "--size", "80x45") as (process, url),
+    ):
+        asked = {"model": "far", "messages": [{"role": "user", "content": "Well?"}]}
+        assert post(url, asked)[1]["choices"][0]["message"]["content"] == "Slow down."
+        replies: list[int] = []
+        waiting = threading.Thread(target=lambda: replies.append(post(url, asked)[0]))
+        waiting.start()
+        assert hanging.wait(60)
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+        waiting.join(60)
+    assert process.returncode == 0 and "Traceback" not in err
+    assert replies == [503]
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [(["--model", "expert"], "privileged"), (["--model", "steer-only"], "privileged"),
+     (["--model", "nonsense"], "known: expert, still"), (["--model", "straight", "--mode", "dcs"], "--model straight"),
+     (["--model", "straight", "--camera", "front"], "no effect"),
+     (["--model", "lmms:x", "--mode", "hybrid"], "--interpreter2"),
+     (["--model", "endpoint:m@http://127.0.0.1:9/v1", "--prompts", "none.yaml"], "none.yaml"),
+     (["--model", "straight", "--profile", "x"], "no profile"), (["--model", "straight", "--batch", "0"], "--batch 0"),
+     (["--model", "straight", "--decision-hz", "50"], "--decision-hz 50"),
+     (["--model", "straight", "--window-ms", "-1"], "--window-ms"),
+     (["--model", "straight", "--port", "70000"], "--port"),
+     (["--model", "straight", "--host", "no.such.host.invalid"], "--host no.such.host.invalid"),
+     (["--model", "straight", "--api-key-env", "AD2_NO_SUCH_KEY"], "AD2_NO_SUCH_KEY"),
+     (["--model", "straight", "--max-body-mb", "nan"], "--max-body-mb")],
+)  # fmt: skip
+def test_what_cannot_be_served_is_one_line(words: list[str], named: str, capfd: pytest.CaptureFixture[str]) -> None:
+    port = [] if "--port" in words else ["--port", "0"]
+    assert main(["serve", *words, *port]) == 2
+    (error,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert named in error
+
+
+def test_a_port_in_use_is_told_before_anything_is_loaded(capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert main(["serve", "--model", "lmms:never_loaded", "--port", port]) == 2
+    err = capfd.readouterr().err
+    assert f"port {port}" in err and "choose another --port" in err and "loading" not in err
+
+
+def test_an_open_door_is_warned_of(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AD2_KEY", "k")
+    words = ["serve", "--model", "nonsense", "--port", "0", "--host", "0.0.0.0"]
+    assert main(words) == 2
+    assert "warning: on 0.0.0.0 anybody" in capfd.readouterr().err
+    assert main([*words, "--api-key-env", "AD2_KEY"]) == 2
+    assert "warning" not in capfd.readouterr().err
+
+
+def test_a_key_in_the_spec_is_not_told(capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--model", "nonsense:x,api_key=sesame", "--port", "0"]) == 2
+    assert "loading nonsense:x,api_key=[REDACTED]" in capfd.readouterr().err
+
+
+def test_every_driver_option_of_drive_run_is_there_or_left_out_on_purpose() -> None:
+    args = parser().parse_args(["serve", "--model", "straight"])
+    driving = parser().parse_args(["drive", "run", "--suite", "demo", "--agent", "still", "--out", "x"])
+    assert {"interpreter", "mode", "tasks", "camera", "policy", "decision_hz"} <= set(vars(args)) & set(vars(driving))
+    assert not {"agent", "latency"} & set(vars(args))
+    assert {"expert", "straight"} <= set(BUILT_IN)

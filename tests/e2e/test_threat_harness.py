@@ -1,0 +1,149 @@
+"""The task ad2drive_threat: a folder of programs, made for one model, through the same engine as `ad2 drive run`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from closedloop_plugin import harness
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.suites import suite
+from closedloop_plugin.threats.site import site_of
+from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.write import program
+from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.errors import Ad2Error
+
+SPEC = {
+    "adversary": "van", "behaviour": "brake_hard", "place": {"side": "ahead", "lane": "own", "ahead_m": [20, 30]},
+    "trigger": {"value": [1.5, 3]}, "road": "open", "stays_s": [4, 6], "weakness": "perception",
+    "description": "the van ahead brakes",
+}  # fmt: skip
+INDEX = {
+    "name": "threat demo (lmms-tiny)", "finished": True, "left_out": {"103": "the expert cannot survive it"},
+    "asked": {
+        "base": "demo", "agent": {"name": "lmms-tiny"}, "fuser": {"name": "rules"}, "seed": 4, "version": "9",
+    },
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Threats on two demo routes, and one that its check refused."""
+    home = tmp_path_factory.mktemp("made")
+    folder, world = home / "threats", EmbeddedWorld(home / "maps")
+    (folder / "scenarios").mkdir(parents=True)
+    spec = ThreatSpec.model_validate(SPEC)
+    for route in suite("demo").routes[:3]:
+        world.reset(Setup(route, 1, traffic=False))
+        assert world.road is not None
+        (folder / "scenarios" / f"{route.id}.scenic").write_text(program(spec, site_of("demo", route, world.road)))
+    world.close()
+    (folder / "suite.json").write_text(json.dumps(INDEX))
+    return folder
+
+
+def download(metadata: dict[str, Any] | None = None) -> SimpleNamespace:
+    config = SimpleNamespace(
+        dataset_path="ad2drive:threat", metadata=metadata or {}, task="threat_test", test_split="test"
+    )
+    holder = SimpleNamespace(config=config)
+    harness.ConfigurableTask.download(holder)
+    return holder
+
+
+def test_the_documents_are_the_folders_scenarios_and_the_results_say_for_whom(
+    made: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AD2_THREATS", str(made))
+    holder = download({"version": 1})
+    assert [row["id"] for row in holder.dataset["test"]] == ["101", "102"]
+    about = holder.config.metadata["threats"]
+    assert about["sha256"] == suite(str(made)).sha256
+    assert (about["agent"], about["fuser"], about["seed"]) == ({"name": "lmms-tiny"}, {"name": "rules"}, 4)
+    assert (about["suite"], about["scenarios"], about["left_out"]) == ("threat demo (lmms-tiny)", 2, 1)
+    assert holder.config.metadata["version"] == 1
+
+
+def test_without_a_folder_the_error_says_how_to_make_one(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AD2_THREATS", raising=False)
+    with pytest.raises(Ad2Error, match=r"ad2 threats generate .* --out .*AD2_THREATS") as caught:
+        download()
+    assert str(own_home / "threats") in str(caught.value)
+    (own_home / "threats").mkdir()
+    with pytest.raises(Ad2Error, match="no scenario programs there"):
+        download()
+
+
+def test_lmms_eval_does_not_skip_it_silently(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lmms_eval.tasks import TaskManager, get_task_dict
+
+    from lmms_eval_ad2.harness.plugin import install
+
+    install()
+    monkeypatch.delenv("AD2_THREATS", raising=False)
+    manager = TaskManager()
+    assert "ad2drive_threat" in manager.match_tasks(["ad2drive_*"])
+    with pytest.raises(Ad2Error, match="no folder of threat scenarios there"):
+        get_task_dict(["ad2drive_demo", "ad2drive_threat"], manager)
+
+
+def test_an_unfinished_folder_is_refused(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "suite.json").write_text(json.dumps({**INDEX, "finished": False}))
+    monkeypatch.setenv("AD2_THREATS", str(tmp_path))
+    with pytest.raises(Ad2Error, match="not finished"):
+        download()
+
+
+def test_a_folder_of_ones_own_programs_names_nobody(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.scenic").write_text((made / "scenarios" / "101.scenic").read_text())
+    monkeypatch.setenv("AD2_THREATS", str(tmp_path))
+    about = download().config.metadata["threats"]
+    assert (about["agent"], about["fuser"], about["scenarios"]) == (None, None, 1)
+
+
+def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_command(
+    made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The real world, a model of lmms-eval's own that says one thing for ever, and the programs really play."""
+    from lmms_eval.models import get_model
+
+    args = "response=Go straight at a moderate speed."
+    monkeypatch.setenv("AD2_THREATS", str(made))
+    monkeypatch.setenv("AD2_DRIVE_CAMERA", "front@96x54")
+    download()
+    lm = get_model("dummy").create_from_arg_string(args)
+    lm.task_dict["threat_test"] = {"test": [{"id": "101"}]}
+    asked = [
+        SimpleNamespace(args=("x", {"max_new_tokens": 256, "temperature": 0}, None, None, 0, "threat_test", "test"))
+    ]
+    cli = SimpleNamespace(model="dummy", model_args=args)
+    lines = harness._wrap_evaluate(lambda **_: harness.drive(lm, asked, "threat_test"))(cli_args=cli)
+    ours = EpisodeRecord.from_json(lines[0])
+
+    order = ["--suite", str(made), "--routes-ids", "101", "--agent", f"lmms:dummy,{args}", "--size", "96x54"]
+    assert main(["drive", "run", *order, "--out", str(tmp_path / "run")]) == 0
+    theirs = EpisodeRecord.from_json((tmp_path / "run" / "episodes.jsonl").read_text())
+    assert scores(ours) == scores(theirs)
+    assert ours.suite == "threat demo (lmms-tiny)" and ours.drawn["ahead"] >= 20.0  # by its program, not the catalogue
+    assert ours.score_route > 5.0
+
+    capsys.readouterr()
+    assert main(["drive", "score", str(tmp_path / "run"), "--routes", str(made), "--json"]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    for name in ("comfortness", "efficiency", "skill_score"):  # over the routes driven: none is missing there
+        assert harness.aggregated(lines, name) == scored[name]
+
+
+def scores(record: EpisodeRecord) -> dict[str, Any]:
+    """All of a record but what a clock measured."""
+    return {k: v for k, v in vars(record).items() if not re.search("wall|system|latency|started|second", k)}

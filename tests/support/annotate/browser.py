@@ -1,0 +1,186 @@
+"""A real browser (Debian's chromium, driven by playwright) before a real `ad2 annotate` in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.running import BIN, environment
+
+PATIENCE_MS = 120_000  # with the browser: ten times what a busy machine takes
+
+
+def needs(what: str, how: str) -> None:
+    """Skip here, fail under CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"no {what}: {how}")
+    pytest.skip(f"no {what} here: {how}")
+
+
+class Server:
+    """`ad2 annotate WORDS --port 0`, its address, and its end."""
+
+    def __init__(self, *words: str | Path, cwd: Path) -> None:
+        self.words, self.cwd = [str(w) for w in words], cwd
+        self.start()
+
+    def start(self) -> None:
+        self.process = subprocess.Popen(
+            [BIN / "ad2", "annotate", *self.words, "--port", "0"],
+            cwd=self.cwd, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        said = ""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            said += line
+            if found := re.search(r"http://\S+", line):
+                self.url = found[0]
+                return
+        raise AssertionError(f"the server ended before it had an address:\n{said}")
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """As Ctrl-C would; the exit code."""
+        self.process.terminate()
+        return self.process.wait(120)
+
+
+@contextmanager
+def served(*words: str | Path, cwd: Path) -> Iterator[Server]:
+    pytest.importorskip("gradio")
+    server = Server(*words, cwd=cwd)
+    try:
+        yield server
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+
+
+@contextmanager
+def browser() -> Iterator[Any]:
+    """A playwright Browser."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        needs("chromium", "apt-get install chromium")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        needs("playwright", "pip install playwright")
+    with sync_playwright() as play:
+        found = play.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=PATIENCE_MS
+        )
+        try:
+            yield found
+        finally:
+            found.close()
+
+
+class Tab:
+    """One page, in the words of the tests. Every wait is for something that shows."""
+
+    def __init__(self, browser: Any, url: str, *, width: int = 1400, height: int = 900) -> None:
+        self.context = browser.new_context(viewport={"width": width, "height": height})
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(PATIENCE_MS)
+        self.requests: list[str] = []
+        self.troubles: list[str] = []
+        self.context.on("request", lambda r: self.requests.append(r.url))
+        self.page.on("pageerror", lambda e: self.troubles.append(str(e)))
+        self.page.on("dialog", lambda d: (self.troubles.append(f"dialog {d.message}"), d.dismiss()))
+        self.open(url)
+
+    def open(self, url: str) -> None:
+        response = self.page.goto(url)
+        self.policy = str(response and response.headers.get("content-security-policy"))
+        self.page.wait_for_selector("#reviewer input, #reviewer textarea")
+
+    def reviewer(self, name: str) -> None:
+        box = self.page.locator("#reviewer input, #reviewer textarea").first
+        box.fill(name)
+        box.press("Enter")
+
+    def at(self, number: int, patience_ms: float | None = None) -> None:
+        """Wait until record `number` (from 1) is laid out."""
+        shown = "n => document.querySelector('#shown')?.textContent == n"
+        self.page.wait_for_function(shown, arg=str(number), timeout=patience_ms)
+
+    def go(self, number: int) -> None:
+        box = self.page.locator("#jump input")
+        box.fill(str(number))
+        box.press("Enter")
+        self.at(number)
+
+    def first_open(self, number: int) -> None:
+        """To the first unfinished record, which is `number`; as `choose`, clicked again where nothing comes of it."""
+        from playwright.sync_api import TimeoutError as Late
+
+        for patience_ms in (15_000, 15_000, 60_000):
+            self.page.click("#first-open")
+            with suppress(Late):
+                self.at(number, patience_ms)
+                return
+        raise AssertionError(f"record {number} was never laid out")
+
+    def piece(self, key: str) -> Any:
+        return self.page.locator(f"#piece-{key}")
+
+    def choose(self, key: str, verdict: str, shown: str) -> None:
+        """As a person does: a click that shows no effect on a busy machine is made again."""
+        from playwright.sync_api import TimeoutError as Late
+
+        for patience_ms in (30_000, 30_000, PATIENCE_MS):
+            self.piece(key).locator(f"input[type=radio][value={verdict}]").check()
+            try:
+                self.piece(key).locator(f".badge.{shown}").wait_for(timeout=patience_ms)
+                return
+            except Late:
+                continue
+        raise AssertionError(f"{verdict} of {key} was never shown as {shown}")
+
+    def write(self, key: str, text: str, shown: str) -> None:
+        box = self.piece(key).locator(".text textarea")
+        box.fill(text)
+        box.blur()
+        self.piece(key).locator(f".badge.{shown}").wait_for()
+
+    def text(self, key: str) -> str:
+        return str(self.piece(key).locator(".text textarea").input_value())
+
+    def drag(self, start: tuple[float, float], stop: tuple[float, float]) -> None:
+        """Over the picture, by the mouse; places as shares of its width and height."""
+        mouse, picture = self.page.mouse, self.page.locator("#picture img").first
+        picture.hover()  # it is laid out then, and at rest
+        shown = picture.bounding_box()
+        (x0, y0), (x1, y1) = (
+            (shown["x"] + u * shown["width"], shown["y"] + v * shown["height"]) for u, v in (start, stop)
+        )
+        mouse.move(x0, y0)
+        mouse.down()
+        mouse.move((x0 + x1) / 2, (y0 + y1) / 2)
+        mouse.move(x1, y1)
+        mouse.up()
+
+    def rate(self, key: str, score: int) -> None:
+        self.piece(key).locator(".score input").click()
+        self.page.get_by_role("option", name=f"score {score}", exact=True).click()
+
+    def complete(self, value: str = "complete") -> None:
+        self.page.locator(f"#complete input[value={value}]").check()
+
+    def finished(self) -> None:
+        self.page.locator("#status .status.done").wait_for()
+
+    def progress(self, told: str) -> None:
+        self.page.locator("#progress", has_text=told).wait_for()

@@ -1,0 +1,157 @@
+"""Fake CARLA servers in processes of their own, towns for them, and `ad2` over them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import fake_carla
+import pytest
+from fake_carla.server import state_of
+from support.carla.fake_towns import town_of
+from support.running import TESTS
+
+from closedloop_plugin.routes import read_routes
+from closedloop_plugin.suites import DEMO
+from lmms_eval_ad2.cli.main import main
+
+PATIENCE_S = 120.0  # for something that surely comes, on a busy machine
+
+
+class Fleet:
+    """Servers by their ports; each reads a file in `folder` for the way in which it is to fail."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.processes: dict[int, subprocess.Popen[str]] = {}
+        self.controls: dict[int, Path] = {}
+        self._number = itertools.count()
+
+    def start(self, *words: str, port: int = 0) -> int:
+        """One more; three ports away from the others, or `ad2` would refuse them."""
+        while True:
+            control = self.folder / f"{next(self._number)}.json"
+            control.write_text("{}")
+            command = [sys.executable, "-m", "fake_carla.server", "--port", str(port), "--control", str(control)]
+            path = os.pathsep.join(p for p in (str(TESTS), *sys.path) if p and Path(p) != fake_carla.SITE)
+            env = {**os.environ, "PYTHONPATH": path}
+            process = subprocess.Popen(
+                [*command, *words], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=env
+            )
+            got = int(process.stdout.readline().removeprefix("listening "))  # type: ignore[union-attr]
+            if port or all(abs(got - other) >= 3 for other in self.processes):
+                self._control(got, control, words)
+                self.processes[got] = process
+                return got
+            process.kill()
+            process.wait()
+
+    def _control(self, port: int, control: Path, words: tuple[str, ...]) -> None:
+        """The words are the file's first content: it replaces the whole mode."""
+        self.controls[port] = control
+        values = {key[2:].replace("-", "_"): value for key, value in zip(words[::2], words[1::2], strict=True)}
+        self.fail(port, **{k: v if k == "version" else int(v) for k, v in values.items()})
+
+    def fail(self, port: int, **how: Any) -> None:
+        """From now on; without a way: be well again."""
+        new = self.controls[port].with_suffix(".new")
+        new.write_text(json.dumps(how))
+        new.replace(self.controls[port])
+
+    def again_when_dead(self, port: int) -> threading.Thread:
+        """A new one on the same port as soon as this one has died, as `ad2 carla up` does."""
+
+        def watch() -> None:
+            self.processes[port].wait()
+            self.start(port=port)
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        return thread
+
+    def stop(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def fleet(folder: Path) -> Iterator[Fleet]:
+    folder.mkdir(parents=True, exist_ok=True)
+    made = Fleet(folder)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def towns(folder: Path) -> Path:
+    """The demo routes' towns."""
+    for route in read_routes(DEMO):
+        town_of(route, folder)
+    return folder
+
+
+def as_worker(patch: pytest.MonkeyPatch, maps: Path) -> None:
+    """World processes that this process starts see the fake."""
+    patch.syspath_prepend(str(fake_carla.SITE))
+    patch.setenv("FAKE_CARLA_MAPS", str(maps))
+
+
+def at(*ports: int) -> str:
+    return ",".join(f"127.0.0.1:{port}" for port in ports)
+
+
+def drive(out: Path, ports: tuple[int, ...], *words: object) -> int:
+    """`ad2 drive run` of the demo routes with the expert, or of what `words` say."""
+    what = list(map(str, words))
+    if not {"--suite", "--scenario"} & set(what):
+        what += ["--suite", "demo"]
+    if "--agent" not in what:
+        what += ["--agent", "expert"]
+    return main(["drive", "run", "--world", "carla", "--servers", at(*ports), "--out", str(out), *what])
+
+
+def records(out: Path) -> list[dict[str, Any]]:
+    """One an episode line, in the order of routes."""
+    found = [json.loads(line) for line in (out / "episodes.jsonl").read_text().splitlines()]
+    return sorted(found, key=lambda r: (r["route_id"], r["repetition"]))
+
+
+def essence(record: dict[str, Any]) -> dict[str, Any]:
+    """What must not depend on servers and clocks."""
+    counts = {name: n for name, n in record["counts"].items() if name != "retries"}
+    return {**record, "system_s": 0.0, "counts": counts}
+
+
+def left_alone(port: int) -> bool:
+    """The server runs on by itself, and nobody stands on its stage."""
+    state = state_of(port)
+    return not state["synchronous"] and not state["actors"]
+
+
+def is_silent(port: int) -> bool:
+    with socket.create_connection(("127.0.0.1", port), timeout=5) as talk:
+        talk.sendall(b'{"call": "state"}\n')
+        talk.settimeout(0.5)
+        try:
+            return not talk.recv(1)
+        except TimeoutError:
+            return True
+
+
+def until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)

@@ -1,0 +1,25 @@
+"""One network a map: for test modules with `pytest_plugins = ("support.closedloop.networks",)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def one_network_a_map() -> Iterator[None]:
+    """Reading the same map again for another model or program takes most of the time: keep what was read."""
+    from scenic.domains.driving.roads import Network
+
+    read, known = Network.fromFile, {}
+
+    def remembered(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if str(path) not in known:
+            known[str(path)] = read(path, *args, **kwargs)
+        return known[str(path)]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Network, "fromFile", remembered)
+        yield

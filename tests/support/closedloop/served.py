@@ -1,0 +1,52 @@
+"""Worlds with a server of their own, importable by name in world processes: a folder of files says how each fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from support.closedloop.together import meet
+
+from closedloop_plugin.state import Control, Observation
+from closedloop_plugin.worlds.base import Setup, WorldError
+from closedloop_plugin.worlds.fake import FakeWorld
+
+
+class Served(FakeWorld):
+    """`folder`/<server> is a word: "gone" does not start, "broken" fails every episode; drives.txt names each.
+
+    Nobody begins before so many are `together`."""
+
+    def __init__(self, folder: str, server: str, bad_route: str = "", together: int = 1) -> None:
+        super().__init__()
+        self.folder, self.server, self.bad_route, self.together = Path(folder), server, bad_route, together
+        if self._how() == "gone":
+            raise WorldError(f"{server}: nobody there")
+        if self._how() == "silent":
+            time.sleep(3600)
+        if self._how() == "babbles":
+            os.kill(os.getpid(), signal.SIGABRT)
+
+    def _how(self) -> str:
+        file = self.folder / self.server
+        return file.read_text() if file.exists() else ""
+
+    def reset(self, setup: Setup) -> Observation:
+        assert setup.route is not None
+        meet(self.folder, self.server, self.together)
+        with (self.folder / "drives.txt").open("a") as lines:
+            lines.write(f"{self.server} {setup.route.id}\n")
+        if self.bad_route in (setup.route.id, "all"):
+            raise WorldError("this route kills the server")
+        return super().reset(setup)
+
+    def step(self, control: Control) -> Observation:
+        seen = super().step(control)
+        if self._how() == "broken" and seen.tick == 3:
+            raise WorldError("lost a frame")
+        if self._how() == "goes" and seen.tick == 3:
+            (self.folder / self.server).write_text("gone")
+            os.kill(os.getpid(), signal.SIGKILL)
+        return seen

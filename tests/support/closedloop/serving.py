@@ -1,0 +1,124 @@
+"""A served model for tests: the desk in a thread, HTTP on a real socket, models that count what they are asked."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import openai
+from PIL import Image
+from support.closedloop.models import FakeModel
+
+from closedloop_plugin.agents.asking import Question, Said
+from closedloop_plugin.serve.chat import Chat, read_chat
+from closedloop_plugin.serve.desk import Desk
+from closedloop_plugin.serve.driver import DriverService
+from closedloop_plugin.serve.front import Front, Limits
+from closedloop_plugin.serve.running import listening
+from closedloop_plugin.serve.service import Service
+from closedloop_plugin.serve.words import Words
+
+
+class Tunable(FakeModel):
+    """A FakeModel that notes, in one list for all its tuned copies, with which settings it was asked."""
+
+    def __init__(self, answer: Callable[[Question], str | Said], settings: tuple[Any, Any] = (None, None)) -> None:
+        super().__init__(answer)
+        self.settings, self.asked_with = settings, list[tuple[Any, Any]]()
+
+    def tuned(self, max_tokens: int | None, temperature: float | None) -> Tunable:
+        made = Tunable(self.answer, (max_tokens, temperature))
+        made.asked_with = self.asked_with
+        return made
+
+    def ask(self, questions: Sequence[Question]) -> list[Said]:
+        self.asked_with.append(self.settings)
+        return super().ask(questions)
+
+
+@dataclass
+class Served:
+    front: Front
+    url: str  # ends in /v1
+
+    def call(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
+        """Status, JSON and headers; `body` as bytes or as what becomes JSON."""
+        data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", **headers} if data is not None else headers
+        request = urllib.request.Request(self.url.removesuffix("/v1") + path, data, sent)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as reply:
+                return reply.status, json.loads(reply.read()), dict(reply.headers)
+        except urllib.error.HTTPError as exc:
+            with exc:
+                return exc.code, json.loads(exc.read()), dict(exc.headers)
+
+    def chat(self, **body: Any) -> tuple[int, Any, dict[str, str]]:
+        return self.call("/v1/chat/completions", {"model": "fake", "messages": user("hi"), **body})
+
+
+@contextmanager
+def served(
+    services: Sequence[Service] | FakeModel = (),
+    *,
+    driver: DriverService | None = None,
+    desk: Desk | None = None,
+    limits: Limits | None = None,
+    key: str = "",
+    opened: bool = True,
+) -> Iterator[Served]:
+    """Until the block ends. `opened` False: still loading."""
+    offered = [Words(services)] if isinstance(services, FakeModel) else list(services)
+    front = Front(desk or Desk(), limits or Limits(), key, "loading-model")
+    if opened:
+        front.open([*offered, *([driver] if driver else [])], driver, "fake")
+    worker = threading.Thread(target=front.desk.work, daemon=True)
+    worker.start()
+    try:
+        with listening(front, "127.0.0.1", 0) as url:
+            yield Served(front, url)
+            front.desk.close()
+    finally:
+        front.desk.close()
+        worker.join(30)
+    assert not worker.is_alive()
+
+
+def client(url: str, key: str = "none") -> openai.OpenAI:
+    """OpenAI's own, without its patience."""
+    return openai.OpenAI(base_url=url, api_key=key, max_retries=0, timeout=60)
+
+
+def chat(**body: Any) -> Chat:
+    """A request as the services get it."""
+    return read_chat(json.dumps({"model": "fake", "messages": user("x"), **body}).encode())
+
+
+def user(*parts: Any) -> list[dict[str, Any]]:
+    """One user message: a text, or a list of parts (texts as str, pictures as arrays, anything else as it is)."""
+    if len(parts) == 1 and isinstance(parts[0], str):
+        return [{"role": "user", "content": parts[0]}]
+    return [{"role": "user", "content": [_part(p) for p in parts]}]
+
+
+def _part(part: Any) -> Any:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    if isinstance(part, np.ndarray):
+        return {"type": "image_url", "image_url": {"url": data_url(part)}}
+    return part
+
+
+def data_url(image: np.ndarray, kind: str = "png", **how: Any) -> str:
+    buffer = io.BytesIO()
+    Image.fromarray(image).save(buffer, kind.upper(), **how)
+    return f"data:image/{kind};base64,{base64.b64encode(buffer.getvalue()).decode()}"

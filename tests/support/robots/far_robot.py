@@ -1,0 +1,63 @@
+"""A robot at the far end of a real sshd, and processes in its way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from support.robots.sshd import Sshd, free_port
+
+from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
+
+
+def far_robot(server: Sshd, folder: Path, **link: Any) -> Robot:
+    """The sandbox's LIMO, reached through `server`, with its files in `folder`."""
+    robot = find_robot("sandbox")
+    made = LinkSettings(
+        host="127.0.0.1",
+        user=server.user,
+        port=server.port,
+        key=str(server.key),
+        planner_port=free_port(),
+        folder=str(folder),
+        ssh_options=server.options,
+    )
+    return replace(robot, link=replace(made, **link))
+
+
+def yaml_of(robot: Robot, folder: Path, backend: str = "") -> Path:
+    """The same as a user's file."""
+    link = robot.link
+    lines = [
+        "vehicle: limo-ackermann", "link:", f"  host: {link.host}", f"  user: {link.user}", f"  port: {link.port}",
+        f"  key: {link.key}", f"  planner_port: {link.planner_port}", f"  folder: {link.folder}",
+        f"  ssh_options: [{', '.join(link.ssh_options)}]",
+    ]  # fmt: skip
+    lines += ["onboard:", f"  backend: {backend}"] if backend else []
+    file = folder / "far_limo.yaml"
+    file.write_text("\n".join(lines) + "\n", "utf-8")
+    return file
+
+
+def until(true: Callable[[], Any], limit_s: float = 30.0) -> None:
+    """Wait for another process's doing."""
+    waiting = Event()
+    for _ in range(int(limit_s / 0.02)):
+        if true():
+            return
+        waiting.wait(0.02)
+    raise AssertionError("it never came")
+
+
+def processes(word: str) -> list[int]:
+    """The living ones whose command line holds `word`."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):  # it has ended meanwhile
+            if folder.name.isdigit() and word.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found

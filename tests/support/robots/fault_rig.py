@@ -1,0 +1,329 @@
+"""The whole loop on this machine, to break it: sshd, rosmaster, the simulated vehicle, `ad2 robot plan` with its
+tunnel, the client that `ad2 robot deploy` has copied, and a witness of what really happens. Each is a process.
+
+benchmarks/robot_faults.py drives it too.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from support.robots import ros_master
+from support.robots.far_robot import far_robot, processes, yaml_of
+from support.robots.sshd import sshd
+from support.running import BIN, environment
+
+from closedloop_plugin.robots import deploy, hotline
+from closedloop_plugin.robots.ros import Child, Master
+from closedloop_plugin.robots.sandbox.process import SandboxNode
+from closedloop_plugin.robots.vehicles.read import Robot, read_robot
+
+HERE = Path(__file__).resolve().parent
+SPEED = 0.3  # m/s
+FULL = 0.675  # m/s at full throttle: the agent `straight` gives 4/9 of it from standstill
+START = (0.4, 0.4, 0.0)  # from here 3 m are free, along the floor's lower edge
+ASIDE = 0.004  # m
+PATIENCE_S = 60.0
+EARLY_S = 0.2  # a motion that has begun longer ago would end by itself too soon after the fault
+STANDS = 1e-3  # m/s
+STILL_S = 0.1  # so long without moving, and it counts as standing
+
+
+@dataclass(frozen=True)
+class Truth:
+    """`t`: s on this machine's monotonic clock."""
+
+    t: float
+    x: float
+    y: float
+    v: float
+
+
+@dataclass(frozen=True)
+class Command:
+    t: float
+    moves: bool
+    node: str
+
+
+@dataclass(frozen=True)
+class Stop:
+    """What came of a fault, counted from it. `held_s`: by how much this machine was late meanwhile."""
+
+    zero_s: float  # to the first zero on the command topic
+    by: str  # the node that published it
+    stands_s: float
+    way_m: float
+    held_s: float
+
+
+class Witness(Child):
+    """cl_fault_watch.py, and what it has told so far."""
+
+    def __init__(self, master: Master) -> None:
+        super().__init__("the witness", [sys.executable, str(HERE / "fault_watch.py")], master.env())
+        assert self.said == '["ready"]', self.said
+        self.truths: list[Truth] = []
+        self.commands: list[Command] = []
+        self.lates: list[tuple[float, float]] = []
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def tell(self, what: str, *values: float) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps([what, *values]).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def wait(self, holds: Callable[[], Any], what: str) -> Any:
+        """Until it is so, seen anew with everything that is told."""
+        with self._news:
+            found = self._news.wait_for(holds, PATIENCE_S)
+        assert found, f"{what}: not within {PATIENCE_S:g} s"
+        return found
+
+    def placed(self, y: float) -> bool:
+        return bool(self.truths) and abs(self.truths[-1].y - y) < ASIDE / 4
+
+    def under_way(self) -> bool:
+        """At full speed, in a motion that goes on for a while. With the lock held."""
+        if not self.commands or self.truths[-1].v < SPEED - 0.002 or not self.commands[-1].moves:
+            return False
+        zeros = [c.t for c in self.commands[-20:] if not c.moves]
+        return bool(zeros) and time.monotonic() - zeros[-1] < EARLY_S + 0.05
+
+    def stop_after(self, t: float) -> Stop:
+        """Wait until the vehicle stands, and measure the way from where it was at `t`."""
+        stands = self.wait(lambda: self._stands_after(t), "the vehicle stands")
+        zero = next(c for c in self.commands if c.t >= t and not c.moves)
+        before = max((p for p in self.truths if p.t <= t), key=lambda p: p.t)
+        after = [p for p in self.truths if t < p.t <= stands]
+        share = (t - before.t) / (after[0].t - before.t)
+        way = (1 - share) * math.dist((before.x, before.y), (after[0].x, after[0].y))
+        way += sum(math.dist((a.x, a.y), (b.x, b.y)) for a, b in pairwise(after))
+        gaps = [b.t - a.t - 0.02 for a, b in pairwise([before, *after])]
+        held = max([0.0, *gaps, *(late for at, late in self.lates if t <= at and at - late <= stands)])
+        return Stop(zero.t - t, zero.node, stands - t, way, held)
+
+    def moved_after(self, t: float) -> float:
+        """Wait until it drives; when, on the monotonic clock."""
+        return float(self.wait(lambda: next((p.t for p in self.truths if p.t > t and p.v > 0.05), 0.0), "it drives"))
+
+    def _stands_after(self, t: float) -> float:
+        since: float | None = None
+        for p in self.truths:
+            if p.t > t:
+                since = (since or p.t) if abs(p.v) < STANDS else None
+                if since is not None and p.t - since >= STILL_S:
+                    return since
+        return 0.0
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        with suppress(ValueError, OSError):  # closed under us: the test is over
+            for line in self.process.stdout:
+                what, *values = json.loads(line)
+                with self._news:
+                    self._keep(what, values)
+                    self._news.notify_all()
+
+    def _keep(self, what: str, values: list[Any]) -> None:
+        if what == "truth":
+            self.truths = [*self.truths[-500:], Truth(*values)]
+        elif what == "cmd":
+            self.commands = [*self.commands[-500:], Command(*values)]
+        else:
+            self.lates.append((values[0], values[1]))
+
+
+class Rig:
+    """Everything runs once `rig` gives it. `begin` first, before each fault."""
+
+    def __init__(self, folder: Path, robot: Robot, master: Master, home: Path) -> None:
+        self.folder, self.robot, self.master, self.home = folder, robot, master, home
+        self.witness = Witness(master)
+        self.planner: subprocess.Popen[bytes]
+        self.client: subprocess.Popen[bytes]
+        self._begun: list[subprocess.Popen[bytes]] = []
+        self._aside = 0.0  # of the last start, m
+
+    def start_planner(self) -> None:
+        words = ["robot", "plan", "--robot", str(self.robot.file), "--agent", "straight", "--out", "out"]
+        with (self.folder / "planner.log").open("ab") as log:
+            self.planner = subprocess.Popen(
+                [BIN / "ad2", *words], env=environment(AD2_HOME=str(self.home)), stdout=log, stderr=log,
+                stdin=subprocess.DEVNULL, cwd=self.folder,
+            )  # fmt: skip
+        self._begun.append(self.planner)
+
+    def start_client(self) -> None:
+        """As it would be started on the vehicle: from the folder that everything was deployed to."""
+        folder = Path(self.robot.link.folder)
+        with (self.folder / "client.log").open("ab") as log:
+            self.client = subprocess.Popen(
+                [sys.executable, "-m", "closedloop_plugin.robots.onboard.client", deploy.SETTINGS],
+                env=self.master.env(), stderr=log, stdin=subprocess.DEVNULL, cwd=folder,
+            )  # fmt: skip
+        self._begun.append(self.client)
+
+    def replace_planner(self) -> None:
+        self.planner.wait(PATIENCE_S)
+        self.start_planner()
+
+    def replace_client(self) -> None:
+        self.client.wait(PATIENCE_S)
+        self.start_client()
+
+    def begin(self) -> None:
+        """Put the vehicle at the start, and wait until it drives at full speed.
+
+        Each time a little aside: it may still be near the last start, and a move that comes late must not be taken for
+        a way that it went.
+        """
+        self._aside = ASIDE - self._aside
+        x, y, yaw = START
+        self.witness.tell("place", x, y + self._aside, yaw)
+        self.witness.wait(lambda: self.witness.placed(y + self._aside), "placed")
+        self.witness.wait(self.witness.under_way, f"driving at {SPEED} m/s")
+
+    def ssh(self) -> int:
+        """The tunnel's."""
+        (pid,) = processes(f"127.0.0.1:{self.robot.link.planner_port}:")
+        return pid
+
+    def relay(self) -> int:
+        here = Path(self.robot.link.folder).resolve()
+        (pid,) = [p for p in processes("onboard.relay") if Path(f"/proc/{p}/cwd").resolve() == here]
+        return pid
+
+    def ask(self, do: str) -> dict[str, Any]:
+        """The planner's state, after `do`, as a console asks for it."""
+        return hotline.ask(hotline.place(self.home / "robots", self.robot.name), do)
+
+    def ad2(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [BIN / "ad2", "robot", *words, "--robot", str(self.robot.file)],
+            env=environment(AD2_HOME=str(self.home)), capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+
+    def said(self, event: str) -> list[dict[str, Any]]:
+        """By the clients and their relays, of that kind."""
+        return [line for line in _lines(self.folder / "client.log") if line["event"] == event]
+
+    def cycles(self) -> list[dict[str, Any]]:
+        """Of the planners."""
+        return [line for line in _lines(self.folder / "out" / "planner.jsonl") if line["event"] == "cycle"]
+
+    def overheads(self) -> list[float]:
+        """s from a picture's departure to the begin of its motion, less the agent's thinking, of every cycle."""
+        thinking = {(c["session"], c["seq"]): c["thinking_s"] for c in self.cycles()}
+        session, found = "", []
+        for line in _lines(self.folder / "client.log"):
+            session = line["session"] if line["event"] == "connected" else session
+            if line["event"] == "motion" and (session, line["seq"]) in thinking:
+                found.append(line["age_s"] - thinking[session, line["seq"]])
+        return found
+
+    def close(self) -> None:
+        """The client first: it leaves the vehicle standing."""
+        for process in reversed(self._begun):
+            with suppress(OSError):
+                process.send_signal(signal.SIGCONT)
+            process.terminate()
+            try:
+                process.wait(30.0)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.witness.close()
+
+
+def _lines(file: Path) -> list[dict[str, Any]]:
+    """The whole ones; what a killed process left half-written is left out."""
+    found = []
+    for line in file.read_text("utf-8").split("\n")[:-1] if file.exists() else []:
+        with suppress(ValueError):
+            found.append(json.loads(line))
+    return [line for line in found if isinstance(line, dict)]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """`strike` does it; `mend`, once the vehicle stands, what a person would. `most_m`: the way it may still go.
+    `by`: which node's zeros stop it, where only one can."""
+
+    name: str
+    strike: Callable[[Rig], object]
+    mend: Callable[[Rig], object] = lambda rig: None
+    most_m: float = 0.05
+    by: str = "/ad2_"
+
+
+FAULTS = (
+    Fault("tunnel killed", lambda rig: os.kill(rig.ssh(), signal.SIGKILL)),
+    Fault("tunnel frozen", lambda rig: os.kill(rig.ssh(), signal.SIGSTOP), most_m=0.15),
+    Fault("planner killed", lambda rig: rig.planner.kill(), Rig.replace_planner),
+    Fault("on-board client killed", lambda rig: rig.client.kill(), Rig.replace_client, by="/ad2_relay"),
+    Fault(
+        "on-board client frozen",
+        lambda rig: rig.client.send_signal(signal.SIGSTOP),
+        lambda rig: rig.client.send_signal(signal.SIGCONT),
+        by="/ad2_relay",
+    ),
+    Fault("relay killed", lambda rig: os.kill(rig.relay(), signal.SIGKILL), by="/ad2_onboard"),
+    Fault("relay frozen", lambda rig: os.kill(rig.relay(), signal.SIGSTOP), most_m=0.15, by="/ad2_onboard"),
+    Fault(
+        "camera stalled",
+        lambda rig: rig.witness.tell("camera", False),
+        lambda rig: rig.witness.tell("camera", True),
+    ),
+    Fault("emergency stop", lambda rig: rig.ask("stop"), lambda rig: rig.ask("release")),
+)
+# The last one in any rig: the base does not register with the new master, so that a new client would not find it.
+MASTER = Fault("ROS master killed", lambda rig: rig.master.kill(), lambda rig: rig.master.restart())
+
+
+def struck(loop: Rig, fault: Fault) -> tuple[Stop, float]:
+    """Break it, measure, mend it. Second: s from the mending until it drives again."""
+    loop.begin()
+    at = time.monotonic()
+    try:
+        fault.strike(loop)
+        stop = loop.witness.stop_after(at)
+    finally:
+        mended = time.monotonic()
+        fault.mend(loop)
+    return stop, loop.witness.moved_after(mended) - mended
+
+
+@contextmanager
+def rig(folder: Path, mode: int | None = None) -> Iterator[Rig]:
+    """The whole loop. Needs sshd and rospy (sshd.py, ros.py). `mode`: that the vehicle's status shows."""
+    ros_master.ros_path()
+    with ExitStack() as undo:
+        server = undo.enter_context(sshd(folder / "sshd"))
+        file = yaml_of(far_robot(server, folder / "vehicle"), folder)
+        file.write_text(f"{file.read_text('utf-8')}limits:\n  speed: {FULL}\n", "utf-8")
+        robot, home = read_robot(file), folder / "home"
+        deploy.deploy(robot, deploy.make_token(home / "robots" / f"{robot.name}.token"))
+        master = undo.enter_context(Master())
+        node = SandboxNode(master, file, mode)
+        undo.callback(node.close)
+        made = Rig(folder, robot, master, home)
+        undo.callback(made.close)
+        made.start_planner()
+        made.start_client()
+        yield made

@@ -1,0 +1,260 @@
+"""The on-board client as it runs on a vehicle: a process of the oldest Python there is, a planner that the test plays,
+and recorder.py for the wheels."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import queue
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from support.running import REPO, TESTS
+
+from closedloop_plugin.robots.onboard import wire
+from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+
+HERE = Path(__file__).resolve().parent
+TOKEN, OTHER_TOKEN = bytes(range(32)), bytes(32)
+PATIENCE_S = 60.0
+
+
+@functools.cache
+def oldest() -> str:
+    """The oldest Python from 3.6 on that runs here; a Jetson has 3.6, the others 3.8."""
+    found = {}
+    for candidate in [*Path.home().glob(".pyenv/versions/*/bin/python"), Path(sys.executable)]:
+        with contextlib.suppress(OSError, subprocess.SubprocessError):
+            done = subprocess.run([candidate, "--version"], capture_output=True, text=True, timeout=120, check=True)
+            if version := re.fullmatch(r"Python (\d+)\.(\d+)\.(\d+)", done.stdout.strip()):
+                found[tuple(map(int, version.groups()))] = str(candidate)
+    return found[min(v for v in found if v >= (3, 6))]
+
+
+def settings(folder: Path, port: int, vehicle: str = "limo-differential", **more: Any) -> Path:
+    """The file that `ad2 robot deploy` would have written, with its token, in `folder`."""
+    token = folder / "token"
+    token.write_text(TOKEN.hex(), "utf-8")
+    token.chmod(0o600)
+    car = {**VEHICLES[vehicle].to_onboard(), "mode": None, **more.pop("car", {})}
+    content = {
+        "planner": {"port": port, "token_file": "token"},
+        "vehicle": car,
+        "backend": "support.robots.recorder:Recorder",
+        "relay": False,
+        "reconnect_s": 0.05,
+        "camera_stall_s": 5.0,  # a busy machine holds threads up; the tests of both have limits of their own
+        "link_silence_s": 5.0,
+        **more,
+    }
+    file = folder / "settings.json"
+    file.write_text(json.dumps(content), "utf-8")
+    return file
+
+
+def until(holds: Callable[[], Any], what: str = "") -> Any:
+    end = time.monotonic() + PATIENCE_S
+    while not (found := holds()):
+        assert time.monotonic() < end, what or "it never came"
+        time.sleep(0.005)
+    return found
+
+
+def put(file: Path, text: str) -> None:
+    """At once: whoever reads it meanwhile finds the old text or the new one, and never half of it."""
+    new = file.with_suffix(".new")
+    new.write_text(text, "utf-8")
+    new.replace(file)
+
+
+class Process:
+    """A module of the on-board folder in a process. `said`: its log, as objects."""
+
+    def __init__(self, module: str, *words: Any, python: str = "", env: dict[str, str] | None = None) -> None:
+        command = [python or oldest(), "-m", f"closedloop_plugin.robots.onboard.{module}", *map(str, words)]
+        clean = {k: v for k, v in (env or os.environ).items() if not k.startswith(("PYTHON", "COV_"))}
+        path = os.pathsep.join(filter(None, [str(REPO), str(TESTS), (env or {}).get("PYTHONPATH", "")]))
+        self.process = subprocess.Popen(
+            command, env={**clean, "PYTHONPATH": path}, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd="/"
+        )
+        self.said: list[dict[str, Any]] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        """Until the last of it has ended: a relay outlives its client by two seconds."""
+        assert self.process.stderr
+        with self.process.stderr as log:
+            for line in log:
+                try:
+                    self.said.append(json.loads(line))
+                except ValueError:
+                    self.said.append({"event": "text", "text": line.decode()})
+
+    def wait_for(self, event: str, **fields: Any) -> dict[str, Any]:
+        """The first line of this kind with these fields; a pattern for a field may be a regular expression."""
+
+        def fits(line: dict[str, Any]) -> bool:
+            return line["event"] == event and all(re.search(str(v), str(line.get(k))) for k, v in fields.items())
+
+        return until(lambda: next(filter(fits, list(self.said)), None), f"no {event} {fields} in {self.said}")
+
+    def end(self, signum: int = signal.SIGTERM) -> int:
+        """Its exit code, once it has ended; 0: wait only."""
+        if signum and self.process.poll() is None:
+            self.process.send_signal(signum)
+        code = self.process.wait(PATIENCE_S)
+        if signum != signal.SIGKILL:
+            self._reader.join(PATIENCE_S)
+        return code
+
+
+@contextlib.contextmanager
+def client(file: Path, **more: Any) -> Iterator[Process]:
+    running = Process("client", file, **more)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.process.send_signal(signal.SIGCONT)
+        running.end()
+
+
+def published(folder: Path) -> list[dict[str, Any]]:
+    """What left for the wheels. The last line may be in the making."""
+    file = folder / "published.jsonl"
+    lines = file.read_text("utf-8").split("\n")[:-1] if file.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def moves(entry: dict[str, Any]) -> bool:
+    actuation = entry["actuation"]
+    return any(actuation["twist"].values()) if "twist" in actuation else actuation["word"] != "stop"
+
+
+class Peer:
+    """The planner's end of one connection, played by the test."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock, self.session = sock, ""
+        self.frames: queue.Queue[wire.Frame | None] = queue.Queue()
+        self.hello = wire.server_hello()
+        self.auth: wire.Header = {}
+        self.welcome: wire.Header = {}
+        self._beat, self._sending = threading.Event(), threading.Lock()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def greet(self, token: bytes = TOKEN, beat: bool = True, check: bool = True) -> Peer:
+        """`check` False: a planner that does not know the vehicle's token and goes on all the same."""
+        self.send("hello", **self.hello)
+        _, self.auth, _ = self.next("auth")
+        auth = self.auth if check else wire.client_auth(token, self.hello, "any")
+        self.welcome = wire.server_welcome(token, self.hello, auth)
+        self.session = self.welcome["session"]
+        self.send("welcome", **self.welcome)
+        if beat:
+            threading.Thread(target=self._heartbeat, daemon=True).start()
+        return self
+
+    def send(self, kind: str, **header: Any) -> None:
+        self.bytes(wire.pack(kind, header))
+
+    def raw(self, kind: str, **header: Any) -> None:
+        """Without the check that pack() makes."""
+        text = json.dumps({**header, "kind": kind}).encode()
+        self.bytes(struct.pack(">4sBII", wire.MAGIC, wire.VERSION, len(text), 0) + text)
+
+    def bytes(self, data: Any) -> None:
+        with self._sending:
+            self.sock.sendall(data)
+
+    def say(self, kind: str, **header: Any) -> None:
+        self.send(kind, **{"session": self.session, **header})
+
+    def drive(self, obs: int, vx: float = 0.3, duration_s: float = 0.5, **more: Any) -> None:
+        twist = {"vx": vx, "vy": 0.0, "wz": 0.0}
+        self.say("cmd", obs=obs, **{**LEVERS, "duration_s": duration_s, "twist": twist, **more})
+
+    def next(self, kind: str) -> wire.Frame:
+        """The next frame of this kind; heartbeats and others in between are passed over."""
+        end, passed = time.monotonic() + PATIENCE_S, list[wire.Header]()
+        while time.monotonic() < end:
+            frame = self.frames.get(timeout=PATIENCE_S)
+            assert frame is not None, f"the vehicle hung up before its {kind}"
+            if frame[0] == kind:
+                return frame
+            passed.append(frame[1])
+        raise AssertionError(f"no {kind}, but {len(passed)} others, the last: {passed[-3:]}")
+
+    def hung_up(self) -> None:
+        """Waits for it."""
+        while self.frames.get(timeout=PATIENCE_S) is not None:
+            pass
+
+    def close(self) -> None:
+        self._beat.set()
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
+
+    def quiet(self) -> None:
+        """No more heartbeats."""
+        self._beat.set()
+
+    def _read(self) -> None:
+        reader = wire.Reader()
+        with contextlib.suppress(OSError):
+            while data := self.sock.recv(65536):
+                for frame in reader.feed(data):
+                    self.frames.put(frame)
+        self.frames.put(None)
+
+    def _heartbeat(self) -> None:
+        n = 0
+        with contextlib.suppress(OSError):
+            while not self._beat.wait(0.02):
+                self.say("heartbeat", n=n)
+                n += 1
+
+
+LEVERS = {"steer": 0.0, "throttle": 0.5, "brake": 0.0}
+
+
+class Listener:
+    """Where the vehicle connects to."""
+
+    def __init__(self) -> None:
+        self.server = socket.create_server(("127.0.0.1", 0))
+        self.server.settimeout(PATIENCE_S)
+        self.peers: list[Peer] = []
+
+    @property
+    def port(self) -> int:
+        return int(self.server.getsockname()[1])
+
+    def accept(self) -> Peer:
+        sock, _ = self.server.accept()
+        self.peers.append(Peer(sock))
+        return self.peers[-1]
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[Listener]:
+    listener = Listener()
+    try:
+        yield listener
+    finally:
+        for peer in listener.peers:
+            peer.close()
+        listener.server.close()

@@ -1,0 +1,74 @@
+"""Sites, interviews and moments for the tests of tellers and fusers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from support.closedloop.models import picture, privileged
+
+from closedloop_plugin.state import Actor, Kind
+from closedloop_plugin.suites import suite
+from closedloop_plugin.threats.base import Moment, Wish
+from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Interview, Transcript, Verdict
+
+ROUTES = suite("demo").routes
+CALM = (
+    "A car drives ahead in my lane. The traffic light is green. It is sunny. There are no pedestrians.",
+    "The car ahead may brake.",
+    "I will keep my speed, because the road is clear.",
+)
+
+
+def site(**other: Any) -> Site:
+    """A street with one lane each way, 134 m, no junction."""
+    known = {
+        "suite": "demo", "route": "101", "scenario": "ParkedObstacle", "town": "T", "map": "corridor",
+        "length_m": 134.0, "trigger_s": 13.0, "speed_limit": 13.89, "lane_width": 3.5, "left": 0, "right": 0,
+        "oncoming": 1, "topology": "corridor",
+    }  # fmt: skip
+    return Site(**{**known, **other})
+
+
+def crossing(**other: Any) -> Site:
+    """A junction with lights, 22 to 46 m on."""
+    known = {"topology": "junction", "length_m": 73.0, "trigger_s": 5.0, "junction": (22.0, 46.0), "control": "signal",
+             "arms": ("entry", "exit", "ahead", "right")}  # fmt: skip
+    return site(**{**known, **other})
+
+
+def transcript(where: Site | None = None, texts: tuple[str, str, str] = CALM, **more: Any) -> Transcript:
+    answers = [Answer(stage=s, question="?", text=t) for s, t in zip(STAGES, texts, strict=True)]  # type: ignore[arg-type]
+    where = where or site()
+    told = Interview(agent={"name": "m"}, source="said", answers=answers)
+    return Transcript(route=where.route, site=where, interview=told, **more)
+
+
+def wish(where: Site | None = None, texts: tuple[str, str, str] = CALM, seed: int = 1, **more: Any) -> Wish:
+    return Wish(transcript(where, texts, **more), len(more.get("attempts", ())), seed)
+
+
+def attempt(spec: ThreatSpec | None, verdict: Verdict | None = None, **more: Any) -> Attempt:
+    return Attempt(number=more.pop("number", 0), seed=0, fuser={"name": "x"}, spec=spec, verdict=verdict, **more)
+
+
+def moment(images: int = 1) -> Moment:
+    """On a straight road: a car stands 25 m ahead, a child walks at the edge."""
+    ask = privileged()
+    assert ask.truth is not None and ask.road is not None
+    car = Actor("1", Kind.CAR, 45.0, 0.0, 0.0, 0.0, 4.5, 1.9, 1.5)
+    child = Actor("2", Kind.CHILD, 35.0, -4.0, 0.0, 1.0, 0.5, 0.5, 1.2)
+    shown: tuple[np.ndarray, ...] = tuple(picture(f"camera {k}") for k in range(images))
+    return Moment(ROUTES[0], ask.observation, replace(ask.truth, actors=(car, child)), ask.road, shown)
+
+
+def good(**other: Any) -> dict[str, Any]:
+    """A spec for `site()`, as a model would write it."""
+    return {
+        "adversary": "child", "behaviour": "cross", "place": {"side": "right", "lane": "pavement", "ahead_m": [30, 45]},
+        "trigger": {"kind": "time", "value": [1.5, 3.5]}, "road": "open", "speed_mps": [1.5, 3.0], "occluder": "van",
+        "weakness": "perception", "description": "A child runs out from behind a van.", **other,
+    }  # fmt: skip

@@ -1,0 +1,205 @@
+"""The page in a real browser: one reviewer's work, a server that dies under it, hostile texts, no outside requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from support.annotate.browser import Tab, browser, served
+from support.annotate.folders import EVIL, chain_record, choice_record, make_desk, text_record
+
+from lmms_eval_ad2.annotate import look, preannotation
+from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.folder import open_folder
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.records import Mark, Record, Text
+
+
+def actions(notes: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (notes / "actions.jsonl").read_text("utf-8").splitlines()]
+
+
+def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
+    """The bundled sample: kept, changed, deleted, scored; kill -9; all of it there again; exported."""
+    notes = tmp_path / "notes"
+    with browser() as chromium, served("sample_coda_lm", "--out", notes, cwd=tmp_path) as server:
+        tab = Tab(chromium, server.url)
+        tab.page.get_by_text("Give your name above").wait_for()
+        tab.reviewer("anna")
+        tab.at(1)
+        assert tab.page.locator("#picture img").evaluate("i => i.naturalWidth") == 960
+        first = tab.text("answer")
+        assert first.startswith("The scene is set in clear daylight")
+        tab.choose("answer", "keep", "kept")
+        tab.rate("answer", 8)
+        tab.complete()
+        tab.finished()
+        tab.progress("1 finished, 59 to do")
+        tab.page.click("#next")
+        tab.at(2)
+        tab.write("answer", "Brake for the dog.", "changed")
+        tab.complete()
+        tab.finished()
+        tab.page.click("#next")
+        tab.at(3)
+        tab.choose("answer", "delete", "deleted")
+        tab.complete()
+        tab.finished()
+        tab.page.click("#next")
+        tab.at(4)
+        tab.choose("answer", "change", "changed")
+        tab.page.get_by_text("to be changed, and not changed yet").wait_for()
+        before = actions(notes)
+        server.kill()
+        server.start()
+        tab.open(server.url)
+        tab.reviewer("anna")
+        tab.at(1)  # what opening the page and the name set off is done
+        tab.first_open(4)
+        tab.progress("3 finished, 57 to do")
+        tab.go(2)
+        assert tab.text("answer") == "Brake for the dog."
+        tab.page.check("#only-open input")
+        tab.page.click("#next")
+        tab.at(4)
+        outside = {r for r in tab.requests if urlsplit(r).hostname not in ("127.0.0.1", None)}
+        assert outside == set()
+        assert tab.troubles == []
+        assert server.stop() == 0
+    assert actions(notes) == before
+    assert [(a["field"], a["action"]) for a in before[:4]] == [
+        ("answer", "keep"), ("score/answer", "score"), ("complete", "complete"), ("answer", "change"),
+    ]  # fmt: skip
+    desk = Desk(open_folder(notes))
+    assert desk.finished("anna") == {0, 1, 2}
+    assert desk.sheet("anna", 0).line("answer").score == 8
+
+
+def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
+    """In the question, the answer, a model's name, a step, an option, an id and a scene."""
+    records: list[Record] = [
+        text_record(id=f"a {EVIL}", question=Text(EVIL), answer=Text(EVIL), scene={"weather": EVIL}),
+        chain_record(steps=(*chain_record().steps[:1],)),
+        choice_record(question=Text(EVIL)),
+    ]
+    desk = make_desk(tmp_path, *records)
+    draft = {"id": records[0].id, "model": EVIL[:150], "answer": EVIL, "steps": None, "objects": None}
+    (desk.folder.path / preannotation.FILE).write_text(json.dumps(draft) + "\n", "utf-8")
+    root = desk.folder.about.image_root
+    with browser() as chromium, served("made here", "--out", desk.folder.path, cwd=root) as server:
+        tab = Tab(chromium, server.url)
+        tab.reviewer("anna")
+        tab.at(1)
+        assert "default-src 'self'" in tab.policy
+        assert tab.text("answer") == EVIL
+        assert tab.page.locator("#facts .question").inner_text() == EVIL
+        assert EVIL[:100] in tab.piece("answer").locator(".badge.pre").inner_text()
+        assert tab.piece("answer").locator(".own").inner_text() == f"in the data: {EVIL}"
+        tab.page.locator("#boxes textarea").fill(EVIL[:60])
+        tab.page.click("#save-boxes")
+        tab.page.get_by_text("expected x_min y_min x_max y_max").wait_for()  # a message, with the text in it
+        tab.page.locator("#boxes textarea").fill("1 2 30 40\n50 60 70 80")
+        tab.page.click("#save-boxes")
+        tab.page.get_by_text("Boxes and points (2)").wait_for()
+        tab.reviewer("<b>anna")
+        tab.page.locator("[role=alert]", has_text="use letters, digits").first.wait_for()
+        tab.reviewer("anna")
+        tab.at(1)
+        assert tab.page.title() == "Annotation"
+        assert tab.troubles == []
+        assert tab.page.locator("#facts script, #facts img, .head img, .own img").count() == 0
+    assert Desk(open_folder(desk.folder.path)).sheet("anna", 0).mark.coords == ((1, 2, 30, 40), (50, 60, 70, 80))
+
+
+def test_two_reviewers_and_steps(tmp_path: Path) -> None:
+    """Two tabs of one server; steps added and moved; a narrow window."""
+    desk = make_desk(tmp_path, chain_record())
+    with browser() as chromium, served("made here", "--out", desk.folder.path, cwd=tmp_path) as server:
+        anna, bo = Tab(chromium, server.url), Tab(chromium, server.url, width=420)
+        for tab, name in ((anna, "anna"), (bo, "bo")):
+            tab.reviewer(name)
+            tab.at(1)
+        anna.page.click("#add")
+        new = anna.page.locator(".piece", has=anna.page.locator(".badge.added"))
+        new.wait_for()
+        key = str(new.get_attribute("id")).removeprefix("piece-")
+        boxes = new.locator("input[type=text], textarea")
+        for place, text in enumerate(("hazards", "What else?", "Fog.")):
+            boxes.nth(place).fill(text)
+            boxes.nth(place).blur()
+        new.locator("button.up").click()
+        anna.page.wait_for_function(
+            "k => [...document.querySelectorAll('.piece')].map(p => p.id).indexOf('piece-' + k) == 3", arg=key
+        )
+        for step in ("step-1", "step-2", "step-3"):
+            anna.choose(step, "keep", "kept")
+        anna.complete()
+        anna.finished()
+        bo.choose("step-1", "delete", "deleted")
+        bo.complete("incomplete")
+        bo.finished()
+        assert bo.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+        assert anna.troubles == bo.troubles == []
+    desk = Desk(open_folder(desk.folder.path))
+    assert [line.now.name for line in desk.sheet("anna", 0).lines][1:] == ["weather", "vehicles", "hazards", "decision"]
+    assert desk.sheet("anna", 0).lines[3].now.text == "Fog."
+    assert desk.sheet("bo", 0).complete is False
+    assert len(desk.sheet("bo", 0).lines) == 4
+
+
+def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
+    """Dragging in any direction and over the edge, a click, a point beside boxes, a point alone."""
+    desk = make_desk(tmp_path, text_record(mark=Mark()), text_record(id="b", mark=Mark()))
+    width, height = desk.sheet("anna", 0).record.image_size or (0, 0)
+    with browser() as chromium, served("made here", "--out", desk.folder.path, cwd=tmp_path) as server:
+        tab = Tab(chromium, server.url)
+        tab.reviewer("anna")
+        tab.at(1)
+        tab.drag((0.75, 0.5), (0.25, 0.25))  # from the lower right corner to the upper left
+        tab.page.get_by_text("Boxes and points (1)").wait_for()
+        tab.drag((0.5, 0.5), (1.5, 0.75))
+        tab.page.get_by_text("Boxes and points (2)").wait_for()
+        full = tab.page.locator("#picture input")
+        assert not full.is_checked()
+        tab.page.locator("#picture img").click()
+        assert full.is_checked(), "a plain click shows the picture in full size"
+        tab.page.locator("#picture img").click()
+        tab.page.locator("#picture img").click(modifiers=["Shift"])
+        tab.page.get_by_text("either boxes (4 numbers) or points").wait_for()
+        tab.go(2)
+        tab.page.locator("#picture img").click(modifiers=["Shift"])  # in its middle
+        tab.page.get_by_text("Boxes and points (1)").wait_for()
+        assert tab.troubles == []
+    desk = Desk(open_folder(desk.folder.path))
+    first, second = desk.sheet("anna", 0).mark.coords
+    assert first == pytest.approx((0.25 * width, 0.25 * height, 0.75 * width, 0.5 * height), abs=2)
+    assert second == pytest.approx((0.5 * width, 0.5 * height, width, 0.75 * height), abs=2)
+    assert desk.sheet("anna", 1).mark.coords[0] == pytest.approx((width / 2, height / 2), abs=2)
+
+
+# -- without a browser -----------------------------------------------------------------------------------------------
+
+
+def test_html_is_escaped(tmp_path: Path) -> None:
+    sheet = make_desk(tmp_path, text_record(id=EVIL, question=Text(EVIL), answer=Text(EVIL))).sheet("anna", 0)
+    parts = [look.facts(sheet), look.status(sheet), look.trouble(EVIL), *(look.head(line) for line in sheet.lines)]
+    assert all("<script" not in part and "<img src=x" not in part for part in parts)
+
+
+def test_a_picture_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path, text_record(images=("gone.png",)), text_record(id="b", images=("../a.png",)))
+    for number, told in ((0, "no such file"), (1, "it is not opened")):
+        assert told in look.picture(desk.sheet("anna", number), desk.folder.about.image_root)
+
+
+def test_boxes_as_numbers() -> None:
+    mark = Mark("box", ((1.0, 2.5, 3.0, 4.0), (5.0, 6.0, 7.0, 8.0)))
+    assert look.marks_text(mark) == "1 2.5 3 4\n5 6 7 8"
+    assert look.read_marks(look.marks_text(mark)) == {"kind": "box", "coords": [[1, 2.5, 3, 4], [5, 6, 7, 8]]}
+    assert look.read_marks(" 1, 2 \n\n") == {"kind": "point", "coords": [[1, 2]]}
+    assert look.read_marks("") == {"kind": "none", "coords": []}
+    for bad, told in (("1 2 3", "line 1"), ("a b", "line 1"), ("1 2\n1 2 3 4", "either boxes")):
+        with pytest.raises(Ad2Error, match=told):
+            look.read_marks(bad)

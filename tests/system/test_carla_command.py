@@ -1,0 +1,128 @@
+"""`ad2 carla` as a user runs it, with a stand-in for CarlaUE4.sh."""
+
+from __future__ import annotations
+
+import json
+import platform
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.running import BIN, REPO, ending, environment, run
+
+sys.path.append(str(REPO / "tests/closedloop/servers"))  # pytest adds it only once a test of that folder is collected
+from support.carla.standin import binary, free_ports, until
+
+AD2 = BIN / "ad2"
+
+
+@pytest.fixture
+def carla(tmp_path: Path) -> Iterator[Path]:
+    """The folder of the stand-in; whatever was started is ended."""
+    binary(tmp_path / "carla")
+    yield tmp_path / "carla"
+    run(AD2, "carla", "down", cwd=tmp_path)
+
+
+def test_up_status_down(carla: Path, tmp_path: Path, own_home: Path) -> None:
+    port, other = sorted(free_ports(2))
+    done = run(AD2, "carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", f"{port},{other}", "--gpus", "0,1",
+               "--quality", "Low", "--extra=-fps=20", cwd=tmp_path)  # fmt: skip
+    assert done.stdout.rstrip().endswith(f"--servers localhost:{port},localhost:{other}")
+    row = next(line for line in done.stdout.splitlines() if line.startswith(f"localhost:{other} "))
+    log = own_home / "carla" / platform.node() / f"{other}.log"
+    assert re.search(rf"answers +\d+ +1 +0:00:\d\d +0 +0\.9\.16 +{re.escape(str(log))}$", row)
+    words = "-RenderOffScreen -nosound -carla-rpc-port={} -graphicsadapter={} -quality-level=Low -fps=20"
+    assert {line.split(" ", 1)[1] for line in (carla / "starts").read_text().splitlines()} == {
+        words.format(port, 0),
+        words.format(other, 1),
+    }
+    rows = json.loads(run(AD2, "carla", "status", "--json", cwd=tmp_path).stdout)
+    assert [(r["server"], r["state"], r["good"], r["ours"]["gpu"]) for r in rows] == [
+        (f"localhost:{port}", "answers", True, 0),
+        (f"localhost:{other}", "answers", True, 1),
+    ]
+    one = run(AD2, "carla", "down", "--port", str(port), cwd=tmp_path)
+    assert f"localhost:{port}: ended process" in one.stdout and str(other) not in one.stdout
+    assert f"localhost:{other}: ended" in run(AD2, "carla", "down", cwd=tmp_path).stdout
+    assert "nothing was touched" in run(AD2, "carla", "down", cwd=tmp_path).stdout
+    assert "no server of ad2's runs" in run(AD2, "carla", "status", cwd=tmp_path, code=1).stdout
+
+
+def test_a_server_of_another_release_is_code_1_and_says_what_to_do(carla: Path, tmp_path: Path) -> None:
+    (carla / "mode").write_text("0.9.15")
+    (port,) = free_ports()
+    done = run(AD2, "carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", str(port), cwd=tmp_path, code=1)
+    assert "CARLA 0.9.15, the client installed here is 0.9.16" in done.stdout and "Python 3.10" in done.stdout
+
+
+def test_a_server_that_does_not_answer_is_code_1_with_its_log(carla: Path, tmp_path: Path) -> None:
+    (carla / "wait").touch()
+    (port,) = free_ports()
+    words = ("carla", "up", "--binary", "carla/CarlaUE4.sh", "--ports", str(port), "--wait", "0.1")
+    done = run(AD2, *words, cwd=tmp_path, code=1)
+    assert f"localhost:{port}: starting, no answer within 0.1 s; its log ends:" in done.stdout
+    assert "-RenderOffScreen" in done.stdout and "--servers" not in done.stdout
+
+
+def test_status_of_servers_that_others_started(tmp_path: Path) -> None:
+    (port,) = free_ports()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        done = run(AD2, "carla", "status", "--servers", f"{server},127.0.0.1:{port}", "--timeout", "1",
+                   cwd=tmp_path, code=1)  # fmt: skip
+    assert re.search(rf"{server} +silent +not ours", done.stdout) and "nobody listens" in done.stdout
+    assert f"nothing listens at 127.0.0.1:{port}" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_foreground_says_what_happens_and_ends_them(number: signal.Signals, carla: Path, tmp_path: Path) -> None:
+    (port,) = free_ports()
+    command = [AD2, "carla", "up", "--binary", carla / "CarlaUE4.sh", "--ports", str(port), "--foreground"]
+    process = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True)
+    with ending(process) as stays:
+        assert stays.stdout
+        lines = iter(stays.stdout.readline, "")
+        assert next(line for line in lines if re.match(rf"\d\d:\d\d:\d\d localhost:{port}: answers", line))
+        (carla / "die").touch()
+        assert "exit code 7" in next(line for line in lines if "restarting" in line)
+        stays.send_signal(number)
+        assert f"localhost:{port}: ended" in "".join(lines)
+        assert stays.wait() == 0
+    until(lambda: run(AD2, "carla", "status", cwd=tmp_path, code=1).stdout.startswith("no server"))
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "--binary PATH/CarlaUE4.sh, or --image IMAGE"),
+        (("--binary", "nowhere.sh"), "no such file"),
+        (("--binary", "carla/CarlaUE4.sh", "--ports", "2000,2002"), "overlap"),
+        (("--binary", "carla/CarlaUE4.sh", "--ports", "x"), "--ports x: expected numbers"),
+        (("--binary", "carla/CarlaUE4.sh", "--gpus", "0,-1"), "--gpus 0,-1: expected numbers"),
+        (("--binary", "carla/CarlaUE4.sh", "--ports", ""), "names no port"),
+        (("--binary", "carla/CarlaUE4.sh", "--extra", "'"), "not as a shell would read it"),
+        (("--binary", "carla/CarlaUE4.sh", "--wait", "0"), "seconds above 0"),
+        (("--binary", "carla/CarlaUE4.sh", "--hang", "nan"), "seconds above 0"),
+    ],
+)
+def test_a_mistake_is_one_line_and_nothing_starts(
+    words: tuple[str, ...], says: str, carla: Path, tmp_path: Path
+) -> None:
+    done = run(AD2, "carla", "up", *words, cwd=tmp_path, code=2)
+    assert says in done.stderr and len(done.stderr.splitlines()) == 1
+    assert not (carla / "starts").exists()
+
+
+def test_status_and_down_say_what_was_wrong(tmp_path: Path) -> None:
+    for words, says in (
+        (("status", "--servers", "2000"), "expected host:port"),
+        (("status", "--timeout", "-1"), "--timeout is seconds above 0"),
+        (("down", "--port", "2000"), "no server of yours was started there"),
+    ):
+        assert says in run(AD2, "carla", *words, cwd=tmp_path, code=2).stderr

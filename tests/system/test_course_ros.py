@@ -1,0 +1,121 @@
+"""A course through a real rosmaster, real rospy and the real on-board client; and through a real sshd as well."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path as File
+from typing import Any
+
+import pytest
+from support.robots.far_robot import far_robot, until
+from support.robots.ros_master import ros_path
+from support.robots.sshd import sshd
+
+from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.robots.course.drive import Plan, run_course, segments_of
+from closedloop_plugin.robots.course.linked import Link
+from closedloop_plugin.robots.course.records import Ledger, RunRecord
+from closedloop_plugin.robots.course.ros_transport import RosTransport, on_this_machine
+from closedloop_plugin.robots.planner import Planner
+from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
+from closedloop_plugin.robots.sandbox.track import sandbox
+from closedloop_plugin.robots.track_expert import TrackExpert
+from closedloop_plugin.robots.tunnel import Tunnel
+from closedloop_plugin.robots.vehicles.read import Robot, find_robot
+from lmms_eval_ad2.errors import Ad2Error
+
+pytest_plugins = ("support.robots.real_time",)
+RENEWED: dict[str, Any] = {}
+TRACK = sandbox()
+RULES = profile("bench2advlm")
+
+
+@pytest.fixture(autouse=True)
+def with_ros() -> None:
+    ros_path()
+
+
+def link(robot: Robot, **more: Any) -> Link:
+    slow = make_interpreter("rules", "rules", RULES)
+    return on_this_machine(Link(robot, TrackExpert(), slow, RULES, b"", **more))
+
+
+def drive(
+    folder: File, robot: Robot, segments: str = "1", way: Callable[[int], Any] | None = None, **more: Any
+) -> list[RunRecord]:
+    made = link(robot, **more)
+    plan = Plan(
+        TRACK, segments_of(TRACK, segments), 1, FOOTPRINTS[robot.vehicle.platform], 0, {"name": robot.name},
+        made.agent.describe(), None, RULES.name,
+    )  # fmt: skip
+    transport = RosTransport(made, folder / "client.log", **({"way": way} if way else {}))
+    with contextlib.closing(transport):
+        return run_course(plan, transport, Ledger(folder))
+
+
+def test_the_whole_loop_drives_one_segment_after_another(tmp_path: File) -> None:
+    """Two runs: the vehicle is put down anew and its client comes back to the next planner."""
+    records = drive(tmp_path, find_robot("sandbox"), "2,6")
+    assert [(r.segment, r.end, r.transport) for r in records] == [
+        ("route2", "completed", "ros"),
+        ("route6", "completed", "ros"),
+    ]
+    for record in records:
+        assert record.counts["connected"] == 1 and 5 < record.counts["cycles"] < 40
+        assert not [name for name in record.counts if name.startswith("order not sent")]
+        assert record.driven_m == pytest.approx(record.length_m, rel=0.15)
+    assert '"event": "motion"' in (tmp_path / "client.log").read_text()
+
+
+def test_through_ssh_as_well(tmp_path: File) -> None:
+    @contextlib.contextmanager
+    def tunnel(port: int) -> Iterator[int]:
+        with Tunnel(robot, port) as way:
+            assert way.wait_up(60), way.reason
+            yield robot.link.planner_port
+
+    with sshd(tmp_path / "sshd") as server:
+        robot = far_robot(server, tmp_path / "far")
+        (record,) = drive(tmp_path, robot, way=tunnel)
+    assert record.completed and record.counts["cycles"] > 5
+
+
+def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) -> None:
+    """As `ad2 robot stop` does it: through the planner, while the vehicle drives. Nothing is recorded."""
+
+    @contextlib.contextmanager
+    def reached(planner: Planner) -> Iterator[None]:
+        def stop() -> None:
+            until(lambda: planner.cycle.counts["decisions"] >= 3)
+            planner.stop("a hand on the button")
+
+        hand = threading.Thread(target=stop)
+        hand.start()
+        yield
+        hand.join(60)
+
+    with pytest.raises(Ad2Error, match="a hand on the button"):
+        drive(tmp_path, find_robot("sandbox"), reachable=reached)
+    assert Ledger(tmp_path).records == []
+    assert "planner's stop" in (tmp_path / "client.log").read_text()
+    (record,) = drive(tmp_path, find_robot("sandbox"))
+    assert record.completed
+
+
+@pytest.mark.parametrize("who", ["the client", "the witness"])
+def test_a_node_that_dies_ends_the_course_and_says_which(
+    tmp_path: File, who: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = link(find_robot("sandbox"))
+    with contextlib.closing(RosTransport(made, tmp_path / "client.log")) as transport:
+        monkeypatch.setattr(transport, "place", lambda segment, seed: segment.start)  # it was put down before
+        transport._children[who].kill()
+        transport._children[who].wait()
+        plan = Plan(
+            TRACK, segments_of(TRACK, "1"), 1, FOOTPRINTS["limo"], 0, {"name": "limo"}, made.agent.describe(), None, ""
+        )
+        with pytest.raises(Ad2Error, match=f"{who} ended by itself"):
+            run_course(plan, transport, Ledger(tmp_path))

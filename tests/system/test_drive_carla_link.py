@@ -1,0 +1,97 @@
+"""The way to one server, in this process: what a dead client left there, a server that is just being started anew."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import fake_carla
+import pytest
+from fake_carla import server as server_module
+from fake_carla.server import Server
+from support.carla.fleet import towns
+
+from closedloop_plugin.worlds.base import WorldError
+from closedloop_plugin.worlds.carla_parts.link import KNOCK_S, TM_OFFSET, Link, free_port
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    with fake_carla.installed(towns(tmp_path)) as made:
+        yield made
+
+
+def test_a_server_that_waits_for_a_dead_client_s_ticks_is_freed_before_a_town_is_loaded(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a real one loading would never end there. A client that was killed leaves it so."""
+    server.state.synchronous, server.state.fixed_delta_seconds = True, 0.05
+    server.state.actors["1"] = {"type_id": "vehicle.audi.tt", "pose": [0.0] * 6}
+    at_load: list[bool] = []
+    load = server_module._CALLS["load"]
+    watched = lambda here, **how: at_load.append(here.state.synchronous) or load(here, **how)  # noqa: E731
+    monkeypatch.setitem(server_module._CALLS, "load", watched)
+    link = Link("127.0.0.1", server.port, 30.0, False)
+    link.simulator("Demo101", None, 0.05)
+    assert (at_load, server.state.synchronous, server.state.actors) == ([False], True, {})
+    link.leave()
+    assert not server.state.synchronous
+
+
+def test_a_town_is_loaded_once_and_another_where_it_is_asked_for(server: Server) -> None:
+    link = Link("127.0.0.1", server.port, 30.0, False)
+    first = link.simulator("Demo101", None, 0.05)
+    assert link.simulator("Demo101", None, 0.05) is first
+    assert link.simulator("Demo101", None, 0.1) is not first
+    link.simulator("Demo102", None, 0.05)
+    assert (server.state.town, server.state.calls["load"]) == ("Demo102", 3)
+
+
+def test_a_connection_that_is_cut_while_the_server_starts_is_made_anew(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as early, contextlib.ExitStack() as late:
+        port = early.getsockname()[1]
+
+        def cut_and_come_back() -> None:
+            early.accept()[0].close()
+            early.close()
+            late.enter_context(Server(port))
+
+        coming = threading.Thread(target=cut_and_come_back)
+        coming.start()
+        with fake_carla.installed(tmp_path):
+            assert Link("127.0.0.1", port, 60.0, False).versions == ("0.9.16", "0.9.16")
+        coming.join()
+
+
+def test_a_server_that_dies_at_a_load_is_the_world_s_failure_and_names_it(server: Server) -> None:
+    link = Link("127.0.0.1", server.port, 30.0, False)
+    server.kill()
+    with pytest.raises(WorldError, match=f"127.0.0.1:{server.port}: loading Demo101: the connection"):
+        link.simulator("Demo101", None, 0.05)
+
+
+def test_at_the_end_a_silent_server_is_not_waited_for(server: Server) -> None:
+    link = Link("127.0.0.1", server.port, 30.0, False)
+    simulator = link.simulator("Demo101", None, 0.05)
+    assert simulator.client._wire.timeout_s > KNOCK_S
+    link.hurry()
+    assert simulator.client._wire.timeout_s == KNOCK_S
+
+
+def test_the_traffic_manager_takes_the_usual_port_or_a_free_one() -> None:
+    """Two servers of one number on two hosts; and a server's number near the end of the ports."""
+    with socket.socket() as other:
+        other.bind(("", 0))
+        taken = other.getsockname()[1]
+        assert free_port(taken) not in (0, taken)
+    assert free_port(taken) == taken
+    assert 0 < free_port(65535 + TM_OFFSET) <= 65535
+
+
+def test_the_simulator_s_traffic_manager_has_such_a_port(server: Server) -> None:
+    simulator = Link("127.0.0.1", server.port, 30.0, False).simulator("Demo101", None, 0.05)
+    usual = server.port + TM_OFFSET
+    assert simulator.tm.get_port() == usual or usual > 65535

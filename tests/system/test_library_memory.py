@@ -1,0 +1,54 @@
+"""A hundred thousand questions are imported in the memory of twenty thousand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import resource, sys
+from pathlib import Path
+from lmms_eval_ad2.library import import_release
+manifest = import_release("ad2_bench", Path(sys.argv[1]))
+print(manifest.n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def write_rows(path: Path, n: int) -> None:
+    options = {letter: {"en": f"option {letter} of some length", "zh": f"选项{letter}"} for letter in "ABCDEF"}
+    with path.open("w", encoding="utf-8") as file:
+        for number in range(n):
+            row = {
+                "id": f"q{number:07d}", "image": f"fog/{number // 7:06d}.jpg", "image_size": [1920, 1080],
+                "dimension": "relation", "subtask": "spatial", "form": "mc", "options": options, "letter": "C",
+                "question": {"en": f"Where is vehicle {number}? " + "x" * 200, "zh": f"车辆{number}在哪里？"},
+                "prompt": {"type": "box", "coords": [[number % 900, 5, 1000, 300]]}, "answer": None,
+            }  # fmt: skip
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def peak(folder: Path, n: int) -> int:
+    """Peak memory of an import of `n` rows, MiB."""
+    folder.mkdir()
+    write_rows(folder / "rows.jsonl", n)
+    environment = {
+        **os.environ,
+        "AD2_HOME": str(folder / "home"),
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    command = [sys.executable, "-c", SCRIPT, str(folder / "rows.jsonl")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    imported, mebibytes = map(int, done.stdout.split())
+    assert imported == n
+    return mebibytes
+
+
+def test_memory_stays_flat(tmp_path: Path) -> None:
+    """80,000 rows more may cost their ids' hashes (about 8 MB) and the parts' list, not their text (about 90 MB)."""
+    small, large = peak(tmp_path / "small", 20_000), peak(tmp_path / "large", 100_000)
+    assert large - small < 30, f"{small} MiB for 20,000 rows, {large} MiB for 100,000"

@@ -1,0 +1,155 @@
+"""lmms-eval models in process: chat and simple, pictures to the right question, failures by name."""
+
+from __future__ import annotations
+
+import sys
+import types
+
+import pytest
+from support.closedloop.models import ask, picture
+
+from closedloop_plugin.agents import lmms_model
+from closedloop_plugin.agents.lmms_model import LmmsModel
+from closedloop_plugin.agents.make import cameras_of, make_agent
+from closedloop_plugin.agents.questions import Prompter
+from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.prompts.texts import Texts
+from lmms_eval_ad2.errors import Ad2Error
+
+RULES = profile("bench2advlm")
+
+
+@pytest.fixture(scope="module")
+def stubs():
+    """Two models registered with lmms-eval: they say the colour that they see and the speed that they read."""
+    from lmms_eval.api.model import lmms
+    from lmms_eval.models import MODEL_REGISTRY_V2
+    from lmms_eval.models.registry_v2 import ModelManifest
+    from lmms_eval.protocol import ChatMessages
+
+    class Stub(lmms):
+        is_simple = True
+
+        def __init__(self, batch_size: int = 1, word: str = "seen", fault: str = "", device: str = "cpu") -> None:
+            super().__init__()
+            self.batch, self.word, self.fault, self.settings = int(batch_size), word, fault, []
+
+        def loglikelihood(self, requests):
+            raise NotImplementedError
+
+        def generate_until_multi_round(self, requests):
+            raise NotImplementedError
+
+        def look(self, args):
+            text, settings, visual, doc_id, task, split = args
+            self.settings.append(settings.pop("max_new_tokens"))  # some wrappers do
+            return text, visual(self.task_dict[task][split][doc_id])
+
+        def generate_until(self, requests):
+            if self.fault == "raise":
+                raise RuntimeError("CUDA\nout of memory")
+            if self.fault == "marker":
+                return ["[LMMS_EVAL_REQUEST_FAILED after 5 retries] down"] * len(requests)
+            if self.fault == "short":
+                return ["x"]
+            if self.fault == "empty":
+                return [""] * len(requests)
+            print("Model Responding 100%", file=sys.stderr)
+            answers = []
+            for request in requests:
+                text, images = self.look(request.args)
+                speed = text.split("travel at ")[1].split(" m/s")[0]
+                answers.append(f"{self.word} {speed} {[i.getpixel((0, 0))[2] for i in images]}")
+            return answers
+
+    class ChatStub(Stub):
+        is_simple = False
+
+        def look(self, args):
+            text, to_messages, settings, doc_id, task, split = args
+            messages = ChatMessages(messages=to_messages(self.task_dict[task][split][doc_id]))
+            images, _, _ = messages.extract_media()
+            assert messages.messages[0].content[-1].text == text
+            self.settings.append(settings.pop("max_new_tokens"))
+            return text, images
+
+    module = types.ModuleType("cl_stub_models")
+    module.Stub, module.ChatStub = Stub, ChatStub
+    sys.modules["cl_stub_models"] = module
+    MODEL_REGISTRY_V2.register_manifest(ModelManifest("cl_stub", simple_class_path="cl_stub_models.Stub"))
+    MODEL_REGISTRY_V2.register_manifest(ModelManifest("cl_chat_stub", chat_class_path="cl_stub_models.ChatStub"))
+    yield
+    lmms_model._load.cache_clear()
+    for name in ("cl_stub", "cl_chat_stub"):
+        MODEL_REGISTRY_V2._manifests.pop(name)
+        MODEL_REGISTRY_V2._alias_to_model_id.pop(name)
+    del sys.modules["cl_stub_models"]
+
+
+@pytest.mark.parametrize("name", ["cl_stub", "cl_chat_stub"])
+def test_each_question_gets_its_own_words_and_pictures(stubs, capsys, name: str) -> None:
+    agent = make_agent(
+        f"lmms:{name},batch_size=4,max_new_tokens=77", tasks=("action", "threat"), cameras="surround@80x45"
+    )
+    decisions = agent.decide([ask(f"e{i}", speed=float(i)) for i in range(5)])
+    blues = [int(picture(c.name)[0, 0, 2]) for c in agent.cameras]
+    assert [d.texts["action"] for d in decisions] == [f"seen {i}.0 {blues}" for i in range(5)]
+    assert all(set(d.texts) == {"action", "threat"} and d.latency_s > 0 for d in decisions)
+    assert set(agent.backend.lm.settings) == {77} and agent.backend.lm.batch == 4
+    assert "Responding" not in capsys.readouterr().err
+    assert agent.backend.lm.task_dict == {}
+
+
+@pytest.mark.parametrize(
+    ("fault", "named"),
+    [("raise", "generation_failed: RuntimeError: CUDA out of memory"), ("marker", "request_failed"),
+     ("short", "generation_failed: 1 answers to 2"), ("empty", "empty_reply")],
+)  # fmt: skip
+def test_what_a_wrapper_gets_wrong_is_an_error_by_name(stubs, fault: str, named: str) -> None:
+    decisions = make_agent(f"lmms:cl_stub,fault={fault}").decide([ask("a"), ask("b")])
+    assert all(d.error.startswith(f"action: {named}") and d.texts == {} for d in decisions)
+
+
+def test_the_same_weights_are_loaded_once(stubs) -> None:
+    one, two = (LmmsModel.from_spec(s) for s in ("cl_stub,word=a,batch_size=2", "cl_stub,batch_size=2,word=a"))
+    assert one.lm is two.lm
+    assert LmmsModel.from_spec("cl_stub,word=b").lm is not one.lm
+
+
+def test_what_a_record_says_of_it(stubs) -> None:
+    told = make_agent("lmms:cl_stub,word=a,temperature=0.5").describe()
+    assert told["name"] == "lmms:cl_stub" and told["model_args"] == "word=a,temperature=0.5"
+    assert told["temperature"] == 0.5 and told["do_sample"] is True and told["lmms_eval"]
+
+
+@pytest.mark.parametrize("args", ["word=a,api_key=SECRET", "hf_token=SECRET,word=a", "openai-API-key = SECRET"])
+def test_no_secret_among_a_models_arguments_is_written_down(args: str) -> None:
+    told = LmmsModel(None, "m", args).describe()["model_args"]
+    assert "SECRET" not in told and "[REDACTED]" in told and ("word=a" in told) == ("word=a" in args)
+    assert (
+        LmmsModel(None, "m", "max_new_tokens=3,pretrained=a/b").describe()["model_args"].startswith("max_new_tokens=3")
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [("cl_stubb", "did you mean cl_stub"), ("cl_stub,nonsense=1", "cannot be loaded: TypeError"),
+     ("cl_stub,word", "KEY=VALUE"), ("cl_stub,temperature=hot", "temperature"), (",a=1", "which model")],
+)  # fmt: skip
+def test_a_model_that_cannot_be_had_is_one_line(stubs, spec: str, says: str) -> None:
+    with pytest.raises(Ad2Error, match=says) as caught:
+        make_agent(f"lmms:{spec}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_loaded_model_can_be_handed_over(stubs) -> None:
+    """The harness has its model already."""
+    lm = LmmsModel.from_spec("cl_chat_stub,word=mine").lm
+    seen = cameras_of("front", RULES)
+    agent = Talker(LmmsModel(lm, "cl_chat_stub"), Prompter(Texts.load(), RULES), seen)
+    assert agent.decide([ask(speed=2.0)])[0].texts["action"].startswith("mine 2.0")
+
+
+def test_no_asks_no_answers(stubs) -> None:
+    assert make_agent("lmms:cl_stub").decide([]) == []

@@ -1,0 +1,28 @@
+"""A real lmms-eval wrapper (Qwen2.5-VL, tiny random weights) as the fast system: batches as single questions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.closedloop.models import ask
+
+from closedloop_plugin.agents import lmms_model
+from closedloop_plugin.agents.make import make_agent
+
+pytest_plugins = ("support.tiny_models",)
+
+
+def test_a_real_wrapper_answers_alike_alone_and_in_company(tiny_qwen: Path) -> None:
+    """What it says means nothing; that each car gets its own answer does."""
+    pytest.importorskip("decord")
+    spec = f"lmms:qwen2_5_vl,pretrained={tiny_qwen},device_map=cpu,device=cpu,max_new_tokens=4,batch_size=3"
+    asks = [ask(f"e{i}", speed=float(i)) for i in range(3)]
+    try:
+        agent = make_agent(spec, tasks=("action", "threat"), cameras="front@80x45")
+        together = agent.decide(asks)
+        one_by_one = [agent.decide([a])[0] for a in asks]
+    finally:
+        lmms_model._load.cache_clear()
+    assert all(d.error is None and set(d.texts) == {"action", "threat"} for d in together)
+    assert [dict(d.texts) for d in together] == [dict(d.texts) for d in one_by_one]

@@ -1,0 +1,253 @@
+"""ad2_swift: a real ms-swift engine on a tiny model, and a real HTTP endpoint for the server mode."""
+
+from __future__ import annotations
+
+import base64
+import io
+import sys
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lmms_eval.api.instance import Instance
+from PIL import Image
+
+from lmms_eval_ad2.errors import Ad2Error, MissingExtra
+from lmms_eval_ad2.harness.models.prompting import Sampling, sampling_of
+from lmms_eval_ad2.harness.models.swift import Swift
+from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.parsing import failure_reason
+from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
+
+pytest_plugins = ("support.tiny_models",)  # the fixture tiny_qwen
+
+GREEDY = {"max_new_tokens": 8, "temperature": 0, "do_sample": False, "until": []}
+
+
+def picture(shade: int, size: tuple[int, int] = (160, 90)) -> Image.Image:
+    return Image.linear_gradient("L").resize(size).point(lambda v: (v + shade) % 256).convert("RGB")
+
+
+def ask(model: Any, docs: list[dict[str, Any]], settings: dict[str, Any] | None = None) -> list[str]:
+    """Each doc has a text and images."""
+    model.task_dict = {"t": {"test": docs}}
+    requests = [
+        Instance(
+            "generate_until",
+            (doc["text"], settings or GREEDY, lambda d: d["images"], i, "t", "test"),
+            0,
+            {"task": "t", "doc_id": i, "repeats": 1},
+        )
+        for i, doc in enumerate(docs)
+    ]
+    return list(model.generate_until(requests))
+
+
+DOCS = [
+    {"text": "Is the light red?", "images": [picture(0)]},
+    {"text": "How many cars are there on the two pictures?", "images": [picture(90), picture(200, (90, 160))]},
+    {"text": "Is the light red?", "images": [picture(150)]},
+    {"text": "Say something.", "images": []},
+]
+
+# --- in this process ---
+
+
+@pytest.fixture(scope="module")
+def loaded(tiny_qwen: Path) -> Swift:
+    args = f"model={tiny_qwen},model_type=qwen2_5_vl,template=qwen2_5_vl,torch_dtype=float32,max_pixels=12544"
+    return Swift.create_from_arg_string(args, {"batch_size": "4", "max_batch_size": None, "device": "cpu"})
+
+
+def test_an_engine_generates_and_batches_change_nothing(loaded: Swift) -> None:
+    together = ask(loaded, DOCS)
+    assert all(text and not failure_reason(text) for text in together)
+    assert together[0] != together[2], "the same words about different images: the image does not reach the model"
+    assert [ask(loaded, [doc])[0] for doc in DOCS] == together
+
+
+def test_the_tasks_settings_reach_the_engine(loaded: Swift) -> None:
+    whole = ask(loaded, DOCS[:1], {**GREEDY, "max_new_tokens": 12})[0]
+    short = ask(loaded, DOCS[:1], {**GREEDY, "max_new_tokens": 1})[0]
+    assert whole.startswith(short)
+    assert 0 < len(short) < len(whole)
+    mixed = ask(loaded, DOCS[:2])  # two settings in one call: each with its own
+    assert ask(loaded, [DOCS[0]], {**GREEDY, "until": [mixed[0][2:4]]})[0] != mixed[0]
+
+
+def test_one_bad_sample_costs_itself_only(loaded: Swift) -> None:
+    needle = {"text": "Too long and thin to be read.", "images": [Image.new("RGB", (4000, 2))]}
+    answers = ask(loaded, [DOCS[0], needle, DOCS[1]])
+    assert failure_reason(answers[1]) == "request_failed"
+    assert "aspect ratio" in answers[1]
+    assert [answers[0], answers[2]] == ask(loaded, DOCS[:2])
+
+
+def test_a_failing_engine_is_asked_sample_by_sample(loaded: Swift, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = ask(loaded, DOCS)
+    engine: Any = loaded._engine
+    whole = engine._engine.infer
+
+    def out_of_memory(requests: list[Any], *args: Any, **kwargs: Any) -> Any:
+        if len(requests) > 1 or "Say something" in str(requests[0].messages):
+            raise RuntimeError("out of memory")
+        return whole(requests, *args, **kwargs)
+
+    monkeypatch.setattr(engine._engine, "infer", out_of_memory)
+    answers = ask(loaded, DOCS)
+    assert answers[:3] == expected[:3]
+    assert failure_reason(answers[3]) == "request_failed"
+    assert "RuntimeError: out of memory" in answers[3]
+
+
+def test_an_adapter_changes_the_answers(loaded: Swift, tiny_qwen: Path, tmp_path: Path) -> None:
+    from peft import LoraConfig, get_peft_model
+    from transformers import Qwen2_5_VLForConditionalGeneration
+
+    config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    get_peft_model(Qwen2_5_VLForConditionalGeneration.from_pretrained(tiny_qwen), config).save_pretrained(tmp_path)
+    args = f"model={tiny_qwen},model_type=qwen2_5_vl,template=qwen2_5_vl,torch_dtype=float32,max_pixels=12544"
+    tuned = Swift.create_from_arg_string(f"{args},adapters={tmp_path}", {"batch_size": 4, "device": "cpu"})
+    answers = ask(tuned, DOCS)
+    assert not any(failure_reason(a) for a in answers)
+    assert answers != ask(loaded, DOCS)
+
+
+def test_tags_in_a_text_are_not_images(loaded: Swift) -> None:
+    quoted = " ".join(MEDIA_TAGS)
+    answer = ask(loaded, [{"text": f"You said: {quoted}", "images": [picture(0)]}])[0]
+    assert answer
+    assert not failure_reason(answer)
+    assert not any(tag in without_tags(quoted) for tag in MEDIA_TAGS)
+    assert without_tags("<start1>a<end> <OUTPUT START>[1]") == "<start1>a<end> <OUTPUT START>[1]"
+
+
+def test_what_it_cannot_do_it_says(loaded: Swift) -> None:
+    assert (loaded.batch_size, loaded.rank, loaded.world_size, str(loaded.device)) == (4, 0, 1, "cpu")
+    with pytest.raises(NotImplementedError, match="generates text"):
+        loaded.loglikelihood([])
+    with pytest.raises(NotImplementedError, match="agentic"):
+        loaded.generate_until_multi_round([])
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ("", "name a checkpoint"),
+        ("model=x,backend=pytorch", "backend must be one of transformers, vllm, lmdeploy"),
+        ("model=x,temprature=0", "unknown model argument 'temprature'; did you mean 'temperature'"),
+        ("model=x,torch_dtype=float31", "torch_dtype must be"),
+        ("model=x,max_new_tokens=many", "max_new_tokens"),
+        ("model=/no/such/folder", "does not load '/no/such/folder'"),
+    ],
+)
+def test_mistakes_are_named_before_the_run(args: str, message: str) -> None:
+    with pytest.raises(Ad2Error, match=message):
+        Swift.create_from_arg_string(args, {"batch_size": 1, "device": "cpu"})
+
+
+def test_an_ambiguous_checkpoint_says_which_arguments_help(tiny_qwen: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"qwen2_5_vl.*model_type=\.\.\. and template="):
+        Swift(model=str(tiny_qwen), device="cpu")
+
+
+def test_missing_libraries_come_with_their_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("vllm", "lmdeploy"):
+        monkeypatch.setitem(sys.modules, name, None)
+        with pytest.raises(MissingExtra, match=f"pip install {name}"):
+            Swift(model="x", backend=name)
+    for name in [m for m in sys.modules if m == "swift" or m.startswith("swift.infer_engine")]:
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match=r"pip install 'lmms-eval-ad2\[swift\]'"):
+        Swift(model="x")
+
+
+# --- settings ---
+
+
+def test_model_arguments_win_over_the_tasks_settings() -> None:
+    task = {"max_new_tokens": 512, "temperature": 0, "do_sample": False, "until": ["END", ""], "top_p": None}
+    assert sampling_of(task, {}) == Sampling(max_new_tokens=512, stop=("END",))
+    fixed = {"max_new_tokens": 16, "temperature": 0.7, "seed": 3}
+    assert sampling_of(task, fixed) == Sampling(max_new_tokens=16, temperature=0.7, seed=3, stop=("END",))
+    assert sampling_of({"until": "\n", "top_k": 5}, {"seed": None}) == Sampling(top_k=5, stop=("\n",))
+
+
+# --- behind a server ---
+
+
+def body_text(body: dict[str, Any]) -> str:
+    return str(body["messages"][-1]["content"][-1]["text"])
+
+
+def failing(number: int, body: dict[str, Any]) -> str:
+    word = body_text(body).split()[-1]
+    return word if word in ("400", "html_200", "no_choices", "empty") else "ok"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("SWIFT_API_KEY", "secret")
+    with serve(reply=lambda b: f"re: {body_text(b)}", failures=failing, latency_s=0.02, keep_bodies=True) as running:
+        yield running
+
+
+def test_a_server_gets_images_text_and_settings(server: Any) -> None:
+    model = Swift(server=server.url.removesuffix("/v1"), system_prompt="Be brief.", max_new_tokens=9, seed=5)
+    settings = {**GREEDY, "top_k": 3, "top_p": 0.9, "until": ["END"]}
+    assert ask(model, DOCS[1:2], settings) == ["re: How many cars are there on the two pictures?"]
+    (body,) = server.bodies
+    assert {k: body[k] for k in ("model", "max_tokens", "temperature", "seed", "top_k", "top_p", "stop")} == {
+        "model": "fake", "max_tokens": 9, "temperature": 0, "seed": 5, "top_k": 3, "top_p": 0.9, "stop": ["END"],
+    }  # fmt: skip
+    assert body["messages"][0] == {"role": "system", "content": "Be brief."}
+    *images, text = body["messages"][1]["content"]
+    assert text["text"] == DOCS[1]["text"]
+    for sent, shown in zip(images, DOCS[1]["images"], strict=True):
+        head, data = sent["image_url"]["url"].split(",")
+        assert head == "data:image/jpeg;base64"
+        got = Image.open(io.BytesIO(base64.b64decode(data)))
+        assert got.size == shown.size
+        assert abs(got.getpixel((20, 20))[0] - shown.getpixel((20, 20))[0]) < 12
+    assert server.headers[0]["Authorization"] == "Bearer secret"
+
+
+def test_requests_fly_together_and_answers_keep_their_order(server: Any) -> None:
+    server.behaviour.latency_s = 0.2  # longer than a slow machine takes to send the next
+    model = Swift(server=server.url, model="fake", num_concurrent=8)
+    docs = [{"text": f"question {i}", "images": []} for i in range(24)]
+    assert ask(model, docs) == [f"re: question {i}" for i in range(24)]
+    assert 1 < server.most_in_flight <= 8
+    assert model.batch_size == 32
+    engine = weakref.ref(model._engine)
+    model.clean()
+    assert engine() is None
+
+
+def test_a_failed_request_is_marked_and_an_empty_answer_is_an_answer(server: Any) -> None:
+    model = Swift(server=server.url)
+    docs = [{"text": f"is {word}", "images": []} for word in ("400", "html_200", "no_choices", "empty", "well")]
+    answers = ask(model, docs)
+    assert [failure_reason(a) for a in answers[:3]] == ["request_failed"] * 3
+    assert "the fake endpoint says 400" in answers[0]
+    assert answers[3:] == ["", "re: is well"]
+
+
+@pytest.mark.parametrize("status", ["401", "403", "404"])
+def test_a_server_that_refuses_every_request_ends_the_run(status: str) -> None:
+    with serve(failures=[status], cycle=True) as refusing:
+        model = Swift(server=refusing.url)
+        with pytest.raises(Ad2Error, match=f"refuses every request.*{status}"):
+            ask(model, DOCS[3:])
+
+
+def test_a_wrong_address_or_model_fails_at_once(server: Any) -> None:
+    with pytest.raises(Ad2Error, match="Is `swift deploy` running there"):
+        Swift(server="http://127.0.0.1:9")
+    with pytest.raises(Ad2Error, match="serves fake, not 'other'"):
+        Swift(server=server.url, model="other")
+    with pytest.raises(Ad2Error, match="unknown model argument 'num_concurent'; did you mean 'num_concurrent'"):
+        Swift(server=server.url, num_concurent=4)

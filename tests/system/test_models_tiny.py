@@ -1,0 +1,65 @@
+"""lmms-eval's own Qwen2.5-VL wrappers on a tiny random checkpoint, on the CPU and offline."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lmms_eval.api.instance import Instance, unwrap_generation_output
+from lmms_eval.models import get_model
+from PIL import Image
+from support.running import host, run_folder
+
+pytest_plugins = ("support.tiny_models",)  # the fixture tiny_qwen
+
+GREEDY = {"max_new_tokens": 8, "temperature": 0, "until": []}
+DOCS = [{"shade": shade, "n": n} for shade, n in ((0, 1), (120, 2), (240, 1))]
+
+
+def pictures(doc: dict[str, int]) -> list[Image.Image]:
+    return [Image.linear_gradient("L").resize((160, 90)).rotate(doc["shade"]).convert("RGB")] * doc["n"]
+
+
+def messages(doc: dict[str, int]) -> list[dict[str, Any]]:
+    content = [{"type": "image", "url": image} for image in pictures(doc)]
+    return [{"role": "user", "content": [*content, {"type": "text", "text": "What is there?"}]}]
+
+
+@pytest.mark.parametrize("simple", [True, False], ids=["simple", "chat"])
+def test_the_hosts_wrapper_generates(tiny_qwen: Path, simple: bool) -> None:
+    kind = get_model("qwen2_5_vl", force_simple=simple)
+    assert kind.is_simple is simple
+    model = kind.create_from_arg_string(
+        f"pretrained={tiny_qwen},device_map=cpu,min_pixels=3136,max_pixels=12544", {"batch_size": 2, "device": "cpu"}
+    )
+    model.task_dict = {"t": {"test": DOCS}}
+    args = [
+        ("What is there?", GREEDY, pictures, i, "t", "test")
+        if simple
+        else ("What is there?", messages, GREEDY, i, "t", "test")
+        for i in range(len(DOCS))
+    ]
+    requests = [Instance("generate_until", a, 0, {"task": "t", "doc_id": i, "repeats": 1}) for i, a in enumerate(args)]
+    texts = [unwrap_generation_output(answer)[0] for answer in model.generate_until(requests)]
+    assert len(texts) == 3
+    assert all(text.strip() for text in texts)
+    assert len(set(texts)) == 3, "other images, the same answer: the images do not reach the model"
+
+
+def test_a_whole_run_through_the_hosts_command_line(tiny_qwen: Path, tmp_path: Path) -> None:
+    """A model that answers nonsense: everything is counted, nothing crashes, nothing is scored by accident."""
+    args = f"pretrained={tiny_qwen},device_map=cpu,min_pixels=3136,max_pixels=12544"
+    host("--model", "qwen2_5_vl", "--model_args", args, "--device", "cpu", "--batch_size", "2", "--limit", "4",
+         "--tasks", "ad2demo_perception_base,ad2demo_coda_general", "--gen_kwargs", "max_new_tokens=8",
+         "--output_path", tmp_path, cwd=tmp_path)  # fmt: skip
+    folder = run_folder(tmp_path)
+    rows = [
+        json.loads(line)
+        for path in (folder / "samples").glob("*.jsonl")
+        for line in path.read_text("utf-8").splitlines()
+    ]
+    assert len(rows) == 8
+    assert all(isinstance(r["raw"], str) and r["raw"].strip() for r in rows)
+    assert {r["status"] for r in rows} <= {"ok", "unparsed"}

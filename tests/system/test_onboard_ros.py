@@ -1,0 +1,167 @@
+"""The client over a real ROS 1: rosmaster, rospy, a base in a process of its own, and the relay between."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from support.robots import ros_master
+from support.robots.onboard import HERE, REPO, Listener, Peer, Process, client, listening, put, settings, until
+
+from closedloop_plugin.robots.ros import Master
+
+pytest_plugins = ("support.robots.real_time",)
+RENEWED = {"planner": lambda folder, found: listening()}
+TOPICS = {"cmd": "/cmd_vel", "camera": "/camera", "camera_type": "compressed", "odom": "/odom"}
+STATUS = {"status": "/limo_status", "status_type": "limo_base/LimoStatus"}
+
+
+@pytest.fixture(scope="module")
+def master() -> Iterator[Master]:
+    with ros_master.master() as running:
+        yield running
+
+
+@pytest.fixture
+def planner() -> Iterator[Listener]:
+    with listening() as listener:
+        yield listener
+
+
+def heard(folder: Path) -> list[dict[str, Any]]:
+    file = folder / "heard.jsonl"
+    lines = file.read_text("utf-8").split("\n")[:-1] if file.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def moving(folder: Path) -> list[dict[str, Any]]:
+    return [h for h in heard(folder) if h["told"] not in ([0.0, 0.0, 0.0], "stop")]
+
+
+@contextlib.contextmanager
+def base(master: Master, folder: Path, camera: str = "compressed", kind: str = "twist") -> Iterator[None]:
+    put(folder / "mode", "1")
+    env = master.env()
+    env["PYTHONPATH"] = f"{REPO}:{env['PYTHONPATH']}"
+    words = [sys.executable, str(HERE / "ros_base.py"), str(folder), camera, kind]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, env=env) as process:
+        yield
+        assert process.stdin
+        process.stdin.close()
+
+
+@contextlib.contextmanager
+def driven(
+    master: Master, folder: Path, planner: Listener, vehicle: str = "limo-ackermann", **more: Any
+) -> Iterator[tuple[Process, Peer]]:
+    topics = {**TOPICS, **(STATUS if vehicle.startswith("limo") else {}), **more.pop("topics", {})}
+    mode = 1 if vehicle.startswith("limo") else None
+    kept = {"odom": "", "status": "", "status_type": "", **topics}
+    file = settings(folder, planner.port, vehicle, backend="ros1", car={"topics": kept, "mode": mode}, **more)
+    with client(file, python=sys.executable, env=master.env()) as running:
+        yield running, planner.accept().greet()
+
+
+def test_a_motion_over_ros_by_the_relay(tmp_path: Path, master: Master, planner: Listener) -> None:
+    with base(master, tmp_path), driven(master, tmp_path, planner) as (running, peer):
+        _, obs, blob = peer.next("obs")
+        assert (obs["width"], obs["height"]) == (16, 8) and blob.startswith(b"\xff\xd8")
+        assert obs["odom"]["x"] == 1.5 and obs["odom"]["v"] == 0.25
+        assert abs(obs["odom"]["yaw"]) == pytest.approx(3.1416, abs=1e-3)
+        assert obs["status"]["mode"] == 1 and obs["status"]["battery_voltage"] == 11.5
+        peer.drive(obs["seq"], twist={"vx": 0.2, "vy": 0.0, "wz": 0.1}, duration_s=0.3)
+        _, after, _ = peer.next("obs")
+        assert after["motion"]["reason"] == "deadline" and after["stamp"] > after["motion"]["ended"]
+        found = moving(tmp_path)
+        assert {tuple(h["told"]) for h in found} == {(0.2, 0.0, 0.1)}
+        assert {h["from"] for h in found} == {"/ad2_relay"}
+        assert running.end() == 0
+    assert heard(tmp_path)[-1]["told"] == [0.0, 0.0, 0.0]
+
+
+def test_the_mode_of_the_status_is_checked(tmp_path: Path, master: Master, planner: Listener) -> None:
+    with base(master, tmp_path), driven(master, tmp_path, planner) as (_, peer):
+        peer.next("obs")
+        put(tmp_path / "mode", "0")
+        until(lambda: "in mode 0" in peer.next("stop")[1]["reason"])
+        put(tmp_path / "mode", "1")
+
+
+def test_a_raw_camera_becomes_jpeg_and_words_go_out_as_strings(
+    tmp_path: Path, master: Master, planner: Listener
+) -> None:
+    more: dict[str, Any] = {"topics": {"camera_type": "raw"}}
+    with (
+        base(master, tmp_path, "raw", "word"),
+        driven(master, tmp_path, planner, "jetbot-dusty-ros1", **more) as (_, peer),
+    ):
+        _, obs, blob = peer.next("obs")
+        assert Image.open(io.BytesIO(blob)).size == (16, 8)
+        assert obs["status"] is None
+        peer.drive(obs["seq"], twist=None, word="forward", duration_s=0.2)
+        until(lambda: moving(tmp_path))
+        assert {h["told"] for h in moving(tmp_path)} == {"forward"}
+
+
+def test_a_base_that_does_not_listen_is_told(tmp_path: Path, master: Master, planner: Listener) -> None:
+    more: dict[str, Any] = {"topics": {"cmd": "/cmd_typo"}}
+    with base(master, tmp_path), driven(master, tmp_path, planner, **more) as (_, peer):
+        until(lambda: "nobody listens to /cmd_typo" in peer.next("stop")[1]["reason"])
+
+
+def test_without_a_master_the_wheels_stand_and_with_the_next_one_everything_goes_on(
+    tmp_path: Path, planner: Listener
+) -> None:
+    with (
+        ros_master.master() as master,
+        base(master, tmp_path),
+        driven(master, tmp_path, planner, motion_s=1.0) as (running, peer),
+    ):
+        peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
+        until(lambda: moving(tmp_path))
+        master.kill()
+        assert "no ROS master" in running.wait_for("stands")["reason"]
+        until(lambda: "no ROS master" in peer.next("stop")[1]["reason"])
+        until(lambda: heard(tmp_path)[-1]["told"] == [0.0, 0.0, 0.0])
+        master.restart()
+        peer.drive(peer.next("obs")[1]["seq"], 0.15)
+        until(lambda: any(h["told"][0] == 0.15 for h in heard(tmp_path)))
+        # Who comes now, a recorder or a restarted base, finds the topics again.
+        found = ros_master.probe(master, "print(wait(listen('/cmd_vel', Twist)).linear.y)")
+        assert found.strip() == "0.0"
+        with base(master, tmp_path):  # takes the name of the first, which ROS ends for it
+            before = len(heard(tmp_path))
+            peer.next("obs")
+            until(lambda: len(heard(tmp_path)) > before)
+
+
+def test_a_node_that_ros_has_shut_down_ends_the_client(tmp_path: Path, master: Master, planner: Listener) -> None:
+    with base(master, tmp_path), driven(master, tmp_path, planner) as (running, peer):
+        peer.next("obs")
+        ros_master.probe(
+            master,
+            "import rosgraph, xmlrpc.client\n"
+            "uri = rosgraph.Master('/probe').lookupNode('/ad2_onboard')\n"
+            "xmlrpc.client.ServerProxy(uri).shutdown('/probe', 'test')",
+        )
+        assert running.process.wait(60) == 2
+        assert "shut this node down" in running.wait_for("cannot drive")["why"]
+
+
+def test_no_master_is_said_at_once(tmp_path: Path, planner: Listener) -> None:
+    ros_master.ros_path()
+    with ros_master.master() as gone:
+        env = gone.env()
+    file = settings(tmp_path, planner.port, backend="ros1")
+    for url, words in ((gone.uri, "no ROS master at"), ("", "ROS_MASTER_URI is not set")):
+        with client(file, python=sys.executable, env={**env, "ROS_MASTER_URI": url}) as running:
+            assert running.process.wait(60) == 2
+            assert words in running.wait_for("cannot drive")["why"]

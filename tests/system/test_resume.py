@@ -1,0 +1,175 @@
+"""kill -9 in the middle of generation or of judging: the same command goes on and ends with the same table."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from support.running import environment, host, run_folder, tables
+
+from lmms_eval_ad2.library import write_dataset
+from lmms_eval_ad2.llm.fake import FakeServer, serve
+from lmms_eval_ad2.sample import ensure_sample
+
+IN_FLIGHT = 4
+TASKS = "ad2demo_perception_base,ad2demo_coda_suggestion,ad2demo_coda_general"
+
+
+def answer(body: dict) -> str:
+    """Depends on the question alone, so that two runs can be compared."""
+    text = next(p["text"] for p in body["messages"][-1]["content"] if p["type"] == "text")
+    return f"The answer is ({'ABCD'[len(text) % 4]})." if len(text) % 5 else "I cannot tell."
+
+
+def words(server: FakeServer, out: Path) -> list[str]:
+    args = f"model_version=fake,base_url={server.url},api_key=none,num_concurrent={IN_FLIGHT},max_retries=1"
+    return ["--model", "openai", "--model_args", args, "--tasks", TASKS, "--output_path", str(out)]
+
+
+def kill_when(command: Sequence[str], cwd: Path, reached: Callable[[], bool], **env: str) -> None:
+    """Start the host, and kill -9 it as soon as `reached()`."""
+    with (cwd / "killed.log").open("w") as log:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "lmms_eval", *command],
+            cwd=cwd,
+            env=environment(**env),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        deadline = time.monotonic() + 400
+        while not reached():
+            assert child.poll() is None, (cwd / "killed.log").read_text()[-3000:]
+            assert time.monotonic() < deadline, "never got so far"
+            time.sleep(0.005)
+        os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+
+
+def hanging_from(number: int) -> Callable[[int, dict], str]:
+    """Failures of an endpoint that never answers request `number` and what comes after: no run gets to its end."""
+    return lambda n, body: "hang" if n >= number else "ok"
+
+
+def test_killed_while_generating(tmp_path: Path) -> None:
+    with serve(reply=answer) as quick:
+        host(*words(quick, tmp_path / "calm"), cwd=tmp_path)
+        total = quick.requests
+    assert total > 40
+    with serve(reply=answer, latency_s=0.05, failures=hanging_from(total - IN_FLIGHT)) as server:
+        command = words(server, tmp_path / "killed")
+        kill_when(command, tmp_path, lambda: server.replies >= total // 2)
+        server.behaviour.failures = ()
+        with (journal := next((tmp_path / "killed").rglob("rank0.jsonl"))).open("a") as torn:
+            torn.write('{"key": "abc", "te')  # as a kill in the middle of a line leaves it
+        host(*command, cwd=tmp_path)
+        again = server.requests - total
+    assert 0 <= again <= IN_FLIGHT, f"{again} answers were asked for again"
+    assert tables(tmp_path / "killed") == tables(tmp_path / "calm")
+    lines = journal.read_text("utf-8").splitlines()
+    assert '{"key": "abc", "te' in lines, "the torn line was ended, and the next answer began on its own"
+
+
+def test_killed_while_judging(tmp_path: Path) -> None:
+    with serve(reply=answer) as model, serve(reply="hash") as judge:
+        spec = f"openai:model=fake,base_url={judge.url},concurrency={IN_FLIGHT}"
+        host(*words(model, tmp_path / "calm"), cwd=tmp_path, AD2_JUDGE=spec, OPENAI_API_KEY="none")
+        total, rated = model.requests, judge.requests
+    assert rated > 12
+    hanging = hanging_from(rated - IN_FLIGHT)
+    with serve(reply=answer) as model, serve(reply="hash", latency_s=0.1, failures=hanging) as judge:
+        spec = f"openai:model=fake,base_url={judge.url},concurrency={IN_FLIGHT}"
+        command = words(model, tmp_path / "killed")
+        kill_when(command, tmp_path, lambda: judge.replies >= rated // 2, AD2_JUDGE=spec, OPENAI_API_KEY="none")
+        judge.behaviour.failures = ()
+        host(*command, cwd=tmp_path, AD2_JUDGE=spec, OPENAI_API_KEY="none")
+        assert model.requests == total, "the model was asked again"
+        assert rated <= judge.requests <= rated + IN_FLIGHT
+    assert tables(tmp_path / "killed") == tables(tmp_path / "calm")
+
+
+def test_failures_are_counted_and_asked_again_next_time(tmp_path: Path) -> None:
+    with serve(reply=answer, failures=["400"] * 3) as server:
+        host(*words(server, tmp_path), cwd=tmp_path)
+        first, asked = tables(tmp_path), server.requests
+        host(*words(server, tmp_path), cwd=tmp_path)
+        assert server.requests == asked + 3, "only what had failed is asked again"
+    assert sum(t["n_unscored"] for t in first.values()) == 3
+    assert {r for t in first.values() for r in t["reasons"]} >= {"unscored:request_failed"}
+    assert sum(t["n_unscored"] for t in tables(tmp_path).values()) == 0
+
+
+def test_a_changed_image_is_asked_again(tmp_path: Path, own_home: Path) -> None:
+    """The host's own cache gives the stale answer here."""
+    from PIL import Image
+
+    ensure_sample()
+    pictures = tmp_path / "pictures"
+    pictures.mkdir()
+    Image.new("RGB", (64, 48), "red").save(pictures / "a.jpg")
+    from support.builders import record
+
+    asked = [record(f"q{i}", task="relation", subtask="spatial", image_size=(64, 48)) for i in range(3)]
+    write_dataset("ad2_bench", "test", asked, image_root=pictures, source={"made": "test"})
+    with serve(reply="A") as server:
+        args = f"model_version=fake,base_url={server.url},api_key=none"
+        command = [
+            "--model",
+            "openai",
+            "--model_args",
+            args,
+            "--tasks",
+            "ad2_relation",
+            "--output_path",
+            tmp_path / "o",
+        ]
+        host(*command, cwd=tmp_path)
+        host(*command, cwd=tmp_path)
+        assert server.requests == 3, "the second run had all answers"
+        Image.new("RGB", (64, 48), "blue").save(pictures / "a.jpg")
+        host(*command, cwd=tmp_path)
+        assert server.requests == 6
+
+
+def test_sent_images_are_jpeg_of_the_right_record(tmp_path: Path) -> None:
+    with serve(reply="A", keep_bodies=True) as server:
+        host(*words(server, tmp_path), cwd=tmp_path)
+        parts = [p for b in server.bodies for p in b["messages"][-1]["content"] if p["type"] == "image_url"]
+    assert parts
+    assert all(p["image_url"]["url"].startswith("data:image/jpeg;base64,/9j/") for p in parts)
+    assert run_folder(tmp_path).name.startswith("openai-")
+
+
+@pytest.mark.parametrize("text", ["", "   ", "[LMMS_EVAL_REQUEST_FAILED after 5 retries] x"])
+def test_nothing_and_failures_stay_out_of_the_journal(text: str, tmp_path: Path) -> None:
+    from lmms_eval_ad2.harness.journal import Journal
+
+    journal = Journal(tmp_path, 0)
+    journal.put([("k1", text), ("k2", "B")])
+    journal.close()
+    assert Journal(tmp_path, 1).get("k1") is None
+    assert Journal(tmp_path, 1).get("k2") == "B"
+
+
+def test_a_dead_endpoint_is_a_failed_run(tmp_path: Path) -> None:
+    with serve(reply="A", failures=lambda number, body: "400") as server:
+        done = host(*words(server, tmp_path), cwd=tmp_path, code=2)
+    assert "answers could not be had" in done.stderr
+    assert all(t["n_unscored"] == t["n"] for t in tables(tmp_path).values()), "and it is written down"
+
+
+def test_a_dead_judge_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    spec = "openai:model=fake,base_url=http://127.0.0.1:9/v1"
+    with serve(reply=answer) as server:
+        command = words(server, tmp_path)
+        done = host(*command, cwd=tmp_path, code=2, AD2_JUDGE=spec, OPENAI_API_KEY="none")
+        assert "no endpoint answers at http://127.0.0.1:9/v1" in done.stderr
+        asked = server.requests
+        host(*command, cwd=tmp_path)
+        assert server.requests == asked, "the answers were kept"

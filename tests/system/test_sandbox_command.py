@@ -1,0 +1,78 @@
+"""`ad2 robot sandbox` as a user starts and ends it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from support.robots import ros_master
+from support.running import ending
+
+from closedloop_plugin.robots.ros import master_pid
+from lmms_eval_ad2.errors import Ad2Error
+
+COMMAND = """
+import argparse, sys
+from lmms_eval_ad2.cli import robot_sandbox
+parser = argparse.ArgumentParser()
+robot_sandbox.register(parser.add_subparsers())
+args = parser.parse_args(sys.argv[1:])
+raise SystemExit(args.func(args))
+"""
+
+
+def test_a_picture_needs_no_ros(tmp_path: Path) -> None:
+    env = {**os.environ, "AD2_ROS_PATH": str(tmp_path / "none")}
+    words = [sys.executable, "-c", COMMAND, "sandbox", "--picture", "out/sheet.png"]
+    done = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    with Image.open(tmp_path / "out/sheet.png") as image:
+        assert image.size > (1000, 1000)
+
+
+def test_without_ros_it_says_what_to_fetch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import argparse
+
+    from lmms_eval_ad2.cli import robot_sandbox
+
+    monkeypatch.setenv("AD2_ROS_PATH", str(tmp_path))
+    args = argparse.Namespace(robot="sandbox", picture=None, port=0, mode=None)
+    with pytest.raises(Ad2Error, match=r"get_ros\.sh"):
+        robot_sandbox.run(args)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"), [(("--picture", "."), "a folder; name a file"), (("--port", "70000"), "--port 70000: from 0")]
+)
+def test_a_mistake_is_told_before_anything_starts(words: tuple[str, str], told: str) -> None:
+    import argparse
+
+    from lmms_eval_ad2.cli import robot_sandbox
+
+    parser = argparse.ArgumentParser()
+    robot_sandbox.register(parser.add_subparsers())
+    args = parser.parse_args(["sandbox", *words])
+    with pytest.raises(Ad2Error, match=told):
+        robot_sandbox.run(args)
+
+
+def test_it_runs_until_ctrl_c(tmp_path: Path) -> None:
+    ros_master.ros_path()
+    words = [sys.executable, "-c", COMMAND, "sandbox", "--robot", "limo-mecanum"]
+    process = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with ending(process) as running:
+        assert running.stdout is not None and running.stderr is not None
+        said = [running.stdout.readline() for _ in range(5)]
+        assert said[0].startswith("limo-mecanum obeys /cmd_vel")
+        uri = said[1].strip().removeprefix("export ROS_MASTER_URI=")
+        assert master_pid(uri) is not None
+        running.send_signal(signal.SIGINT)
+        assert running.stdout.read() == "ended\n"
+        assert running.wait(30) == 0
+        assert running.stderr.read() == ""
+    assert master_pid(uri) is None

@@ -1,0 +1,173 @@
+"""The tunnel over a real sshd: up, killed, frozen, refused, closed; and what it runs at the other end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.robots.far_robot import far_robot, processes, until
+from support.robots.sshd import Sshd, sshd
+
+from closedloop_plugin.robots import ssh
+from closedloop_plugin.robots.tunnel import Tunnel
+from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
+from lmms_eval_ad2.errors import Ad2Error
+
+pytest_plugins = ("support.robots.real_time",)
+RENEWED: dict[str, Any] = {}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with sshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+@contextmanager
+def echoing() -> Iterator[int]:
+    """A planner that says back what it hears."""
+
+    def serve(listener: socket.socket) -> None:
+        while True:
+            try:
+                sock, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=[sock], daemon=True).start()
+
+    def answer(sock: socket.socket) -> None:
+        with sock:
+            while data := sock.recv(65536):
+                sock.sendall(data)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=[listener], daemon=True).start()
+        yield listener.getsockname()[1]
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def passes(robot: Robot) -> bool:
+    """Whether a word from the vehicle's port comes back."""
+    try:
+        with socket.create_connection(("127.0.0.1", robot.link.planner_port), timeout=60) as sock:
+            sock.sendall(b"hello")
+            return sock.recv(5) == b"hello"
+    except OSError:
+        return False
+
+
+def ssh_of(robot: Robot) -> int:
+    """The pid of the tunnel's ssh."""
+    (pid,) = processes(f"127.0.0.1:{robot.link.planner_port}:")
+    return pid
+
+
+def test_it_carries_and_comes_back_when_ssh_is_killed(server: Sshd, tmp_path: Path) -> None:
+    robot = far_robot(server, tmp_path)
+    changes: list[str] = []
+    with echoing() as port, Tunnel(robot, port, changes.append) as tunnel:
+        assert tunnel.wait_up(60) and tunnel.state == "up" and passes(robot)
+        os.kill(ssh_of(robot), signal.SIGKILL)
+        until(lambda: "connecting" in changes[2:])
+        assert tunnel.wait_up(60) and passes(robot) and tunnel.starts >= 2
+    assert tunnel.state == "down" and not passes(robot)
+    assert not processes(f"127.0.0.1:{robot.link.planner_port}:")
+
+
+def test_a_frozen_one_is_renewed_though_its_port_was_still_held(server: Sshd, tmp_path: Path) -> None:
+    robot = far_robot(server, tmp_path)
+    with echoing() as port, Tunnel(robot, port) as tunnel:
+        assert tunnel.wait_up(60)
+        frozen = ssh_of(robot)
+        os.kill(frozen, signal.SIGSTOP)
+        tunnel.renew()
+        until(lambda: tunnel.starts > 1)
+        assert tunnel.wait_up(60) and passes(robot)
+        assert ssh_of(robot) != frozen
+
+
+def test_the_far_end_gives_its_port_back_when_the_link_falls_silent(server: Sshd, tmp_path: Path) -> None:
+    """As after the radio is gone: this end says nothing, not even that it has closed."""
+    robot = far_robot(server, tmp_path)
+    with echoing() as port, Tunnel(robot, port) as tunnel:
+        assert tunnel.wait_up(60)
+        frozen = ssh_of(robot)
+        os.kill(frozen, signal.SIGSTOP)
+
+        def free() -> bool:
+            try:
+                socket.create_server(("127.0.0.1", robot.link.planner_port)).close()
+            except OSError:
+                return False
+            return True
+
+        until(free)
+        os.kill(frozen, signal.SIGCONT)
+        until(lambda: tunnel.starts > 1)
+        assert tunnel.wait_up(60) and passes(robot)
+
+
+def test_a_port_that_is_taken_on_the_vehicle_is_told(server: Sshd, tmp_path: Path) -> None:
+    robot = far_robot(server, tmp_path)
+    with (
+        socket.create_server(("127.0.0.1", robot.link.planner_port)),
+        Tunnel(robot, 9) as tunnel,
+    ):
+        until(lambda: "forwarding failed" in tunnel.reason)
+        assert not tunnel.wait_up(0)
+
+
+@pytest.mark.parametrize(
+    ("what", "told"), [("host", "Host key verification failed"), ("key", "Permission denied"), ("gone", "refused")]
+)
+def test_a_vehicle_that_cannot_be_trusted_or_reached_is_told(
+    server: Sshd, tmp_path: Path, what: str, told: str
+) -> None:
+    link: dict[str, object] = {}
+    if what == "host":
+        empty = tmp_path / "known_hosts"
+        empty.write_text("")
+        link["ssh_options"] = (f"UserKnownHostsFile={empty}", "GlobalKnownHostsFile=none")
+    elif what == "key":
+        link["user"] = "nobody"
+    else:
+        link["port"] = 9
+    robot = far_robot(server, tmp_path, **link)
+    with Tunnel(robot, 9) as tunnel:
+        until(lambda: told in tunnel.reason)
+        assert not tunnel.wait_up(0)
+
+
+def test_one_that_is_closed_is_renewed_no_more() -> None:
+    """A session may be given up while everything ends; by then its pipe's number may be another file's."""
+    tunnel = Tunnel(find_robot("sandbox"), 1)
+    tunnel.close()
+    pipes = [os.pipe() for _ in range(4)]
+    tunnel.renew()
+    assert not select.select([read for read, _ in pipes], [], [], 0)[0]
+    for end in (end for pipe in pipes for end in pipe):
+        os.close(end)
+
+
+def test_the_options_are_strict_and_the_users_come_first() -> None:
+    link = LinkSettings(host="limo.local", user="agilex", port=2222, ssh_options=("ConnectTimeout=9",))
+    words = ssh.command(link, "-R", "1:a:2", remote="true")
+    options = [words[i + 1] for i, word in enumerate(words) if word == "-o"]
+    assert options[0] == "ConnectTimeout=9"
+    assert {"BatchMode=yes", "StrictHostKeyChecking=yes", "ExitOnForwardFailure=yes"} <= set(options)
+    assert words[-3:] == ["--", "agilex@limo.local", "true"]
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=id", "a b", "a;id", ""])
+def test_a_host_that_is_no_name_is_refused(host: str) -> None:
+    with pytest.raises(Ad2Error, match=r"link\.host"):
+        ssh.command(replace(LinkSettings(), host=host))

@@ -1,0 +1,206 @@
+"""The fast system behind an endpoint: batches, order, pictures, failures by name, spec strings."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.closedloop.models import ask, picture
+from support.closedloop.patience import LIMITS_S, patiently
+
+from closedloop_plugin.agents.endpoint import EndpointModel
+from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.agents.spec import endpoint_options
+from closedloop_plugin.state import Decision
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.llm.fake_replies import asked
+
+FAST = "max_retries=1,backoff=0.001"
+
+
+def _echo_speed(body) -> str:
+    """Says the speed that stands in its own prompt: shows which question an answer belongs to."""
+    return "drive at " + asked(body).split("travel at ")[1].split(" m/s")[0]
+
+
+def test_answers_come_in_the_order_of_the_asks_though_the_server_is_fast_with_the_last() -> None:
+    asks = [ask(f"e{i}", speed=float(i)) for i in range(9)]
+    with serve(reply=_echo_speed) as server:
+        decisions = make_agent(f"endpoint:m@{server.url}").decide(asks)
+    assert [d.texts["action"] for d in decisions] == [f"drive at {i}.0" for i in range(9)]
+    assert all(d.error is None and d.latency_s > 0 for d in decisions)
+    assert len({d.latency_s for d in decisions}) == 1  # one batch, one time
+
+
+def test_all_asks_and_tasks_are_in_flight_together() -> None:
+    tasks = ("action", "trajectory", "reasoning", "threat")
+
+    def in_flight(latency_s: float) -> int:
+        with serve(reply="Stop.", latency_s=latency_s) as server:
+            decisions = make_agent(f"endpoint:m@{server.url}", tasks=tasks).decide([ask(f"e{i}") for i in range(4)])
+            assert list(decisions[0].texts) == list(tasks)
+            return server.most_in_flight
+
+    assert patiently(in_flight, lambda most: most < 16, (0.2, 2.0, 20.0)) == 16
+
+
+def test_the_pictures_arrive_as_sent_and_in_the_cameras_order() -> None:
+    with serve(reply="Stop.", keep_bodies=True) as server:
+        agent = make_agent(f"endpoint:m@{server.url},format=png", cameras="surround@80x45")
+        agent.decide([ask()])
+        content = server.bodies[0]["messages"][0]["content"]
+    names = [c.name for c in agent.cameras]
+    assert names[0] == "front" and len(names) == 6
+    assert [part["type"] for part in content] == ["image_url"] * 6 + ["text"]
+    for name, part in zip(names, content, strict=False):
+        head, _, data = part["image_url"]["url"].partition(",")
+        assert head == "data:image/png;base64"
+        assert np.array_equal(np.asarray(Image.open(io.BytesIO(base64.b64decode(data)))), picture(name))
+    assert ", ".join(n.replace("_", " ") for n in names) in content[-1]["text"]
+
+
+def test_jpeg_is_the_default_and_close_to_the_picture() -> None:
+    with serve(reply="Stop.", keep_bodies=True) as server:
+        make_agent(f"endpoint:m@{server.url}").decide([ask()])
+        url = server.bodies[0]["messages"][0]["content"][0]["image_url"]["url"]
+    assert url.startswith("data:image/jpeg;base64,")
+    seen = np.asarray(Image.open(io.BytesIO(base64.b64decode(url.partition(",")[2]))), dtype=int)
+    assert abs(seen - picture("front")).mean() < 3
+
+
+@pytest.mark.parametrize(
+    ("failure", "named"),
+    [("500", "http_500"), ("503", "http_503"), ("hang", "timeout"), ("cut", "connection"),
+     ("html_200", "invalid_reply"), ("invalid_json", "invalid_reply"),
+     ("no_choices", "invalid_reply"), ("empty", "empty_reply"), ("400", "http_400"),
+     ("refusal", "refused"), ("filtered", "refused")],
+)  # fmt: skip
+def test_a_failing_request_is_that_decisions_error_and_no_others(failure: str, named: str) -> None:
+    def fails(number: int, body) -> str:
+        return failure if "travel at 1.0 " in asked(body) else "ok"
+
+    def decided(limit_s: float) -> list[Decision]:
+        with serve(reply="Stop.", failures=fails) as server:
+            agent = make_agent(f"endpoint:m@{server.url},{FAST},timeout={limit_s}")
+            return agent.decide([ask(f"e{i}", speed=float(i)) for i in range(3)])
+
+    limits_s = LIMITS_S if failure == "hang" else LIMITS_S[-1:]
+    decisions = patiently(decided, lambda all_: any("timeout" in (d.error or "") for d in all_[::2]), limits_s)
+    assert [d.error is None for d in decisions] == [True, False, True]
+    assert decisions[1].error.startswith(f"action: {named}") and decisions[1].texts == {}
+    assert decisions[0].texts == {"action": "Stop."}
+
+
+def test_what_passes_is_asked_again() -> None:
+    with serve(reply="Stop.", failures=["429", "500", "cut"], retry_after_s=0.01) as server:
+        decisions = make_agent(f"endpoint:m@{server.url},max_retries=3,backoff=0.001").decide([ask()])
+        assert server.requests == 4
+    assert decisions[0].texts == {"action": "Stop."}
+
+
+def test_what_the_user_must_mend_stops_the_run_with_one_line() -> None:
+    with serve(reply="Stop.", failures=["401"]) as server:
+        agent = make_agent(f"endpoint:m@{server.url}")
+        with pytest.raises(Ad2Error, match="refuses every request"):
+            agent.decide([ask()])
+        gone = server.url
+    with pytest.raises(Ad2Error, match="no endpoint answers at") as caught:
+        make_agent(f"endpoint:m@{gone}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_second_run_with_a_cache_asks_nothing(tmp_path) -> None:
+    with serve(reply=_echo_speed) as server:
+        first = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([ask(speed=2.0)])
+        again = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([ask(speed=2.0)])
+        assert server.requests == 1
+        make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([ask(speed=2.5)])
+        assert server.requests == 2
+    assert first[0].texts == again[0].texts
+
+
+def test_sampled_replies_are_not_shared_between_episodes(tmp_path) -> None:
+    with serve(reply="Stop.") as server:
+        model = EndpointModel.from_spec(f"m@{server.url},temperature=0.7", cache=tmp_path / "c.sqlite")
+        model.ask(make_agent(f"endpoint:m@{server.url}").questions([ask("a"), ask("b")]))
+        assert server.requests == 2
+
+
+def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch) -> None:
+    monkeypatch.setenv("MY_KEY", "secret-123")
+    with serve(reply="Stop.", keep_bodies=True) as server:
+        agent = make_agent(f"endpoint:m@{server.url},api_key_env=MY_KEY")
+        agent.decide([ask()])
+        assert server.headers[0]["Authorization"] == "Bearer secret-123"
+    assert "secret" not in json.dumps(agent.describe()) and "secret" not in repr(vars(agent.backend))
+
+
+def test_what_a_record_says_of_an_agent() -> None:
+    with serve(reply="Stop.") as server:
+        agent = make_agent(
+            f"endpoint:m@{server.url},max_tokens=99", tasks=("action", "threat"), cameras="front@800x450"
+        )
+        agent.decide([ask()])
+    told = agent.describe()
+    assert told["name"] == "endpoint:m" and told["max_tokens"] == 99 and told["temperature"] == 0.0
+    assert told["tasks"] == ["action", "threat"] and told["cameras"] == ["front 800x450"]
+    assert len(told["prompts_sha256"]) == 64 and told["served_as"] == ["m"]
+    assert json.loads(json.dumps(told)) == told
+
+
+@pytest.mark.parametrize(
+    ("spec", "model", "url"),
+    [
+        ("m@http://h:1/v1", "m", "http://h:1/v1"),
+        ("m@http://h:1/v1/", "m", "http://h:1/v1"),
+        ("org/m-7b:free@https://h/v1", "org/m-7b:free", "https://h/v1"),
+        ("http://h:1/v1,model=m", "m", "http://h:1/v1"),
+        ("model=m,base_url=http://h:1/v1", "m", "http://h:1/v1"),
+        ("m@http://[::1]:8000/v1", "m", "http://[::1]:8000/v1"),
+        ("m@http://h:1/v1,timeout=5,temperature=0.5", "m", "http://h:1/v1"),
+    ],
+)
+def test_specs_that_are_understood(spec: str, model: str, url: str) -> None:
+    options = endpoint_options(spec)
+    assert (options["model"], options["base_url"]) == (model, url)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("", "which model"), ("http://h:1/v1", "which model"), ("m@ftp://h/v1", "http"), ("m@h:1", "http"),
+        ("m@http://", "http"), ("m@http://u:p@h/v1", "no names, passwords"), ("m@http://h/v1?k=1", "queries"),
+        ("m@http://h:99999999/v1", "no address"), ("m@http://h/v1,api_key=x", "no key belongs here"),
+        ("m@http://h/v1,timout=3", "did you mean 'timeout'"), ("m@http://h/v1,timeout=soon", "a number"),
+        ("m@http://h/v1,timeout=0", "at least"), ("m@http://h/v1,timeout=nan", "at least"),
+        ("m@http://h/v1,max_retries=1.5", "a whole number"), ("m@http://h/v1,fast", "KEY=VALUE"),
+        ("m@http://h/v1,temperature=-1", "at least"),
+    ],
+)  # fmt: skip
+def test_specs_that_are_refused(spec: str, says: str) -> None:
+    with pytest.raises(Ad2Error, match=says) as caught:
+        endpoint_options(spec)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("spec", "more", "says"),
+    [
+        ("experts", {}, "did you mean 'expert'"), ("", {}, "known: expert"), ("expert:fast", {}, "no agent"),
+        ("lmms:", {}, "which model"), ("endpoint:m@http://h/v1", {"tasks": ("actoin",)}, "actoin"),
+        ("endpoint:m@http://h/v1", {"tasks": ()}, "tasks"), ("endpoint:m@http://h/v1", {"cameras": "rear"}, "front or"),
+        ("endpoint:m@http://h/v1", {"cameras": "front@800"}, "a size like"),
+        ("endpoint:m@http://h/v1", {"cameras": "front@9x9"}, "a size like"),
+        ("endpoint:m@http://h/v1", {"fine_grained": "much"}, "fine-grained"),
+        ("endpoint:m@http://h/v1", {"fine_grained": True, "tasks": ("trajectory",)}, "add the task 'action'"),
+        ("endpoint:m@http://h/v1", {"prompts": "no-such.yaml"}, "no-such.yaml"),
+    ],
+)  # fmt: skip
+def test_agents_that_cannot_be_made_say_why(spec: str, more: dict, says: str) -> None:
+    with pytest.raises(Ad2Error, match=says):
+        make_agent(spec, **more)

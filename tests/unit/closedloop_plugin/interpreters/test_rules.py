@@ -1,0 +1,225 @@
+"""Rules: words and waypoints to controls, with numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.closedloop.models import ask, observation, said
+from support.tiers import examples
+
+from closedloop_plugin.interpreters.fine_grained import BadSuffix, wanted_speed
+from closedloop_plugin.interpreters.rules import Rules
+from closedloop_plugin.interpreters.waypoints import REASONS, NoPath, follow, read_waypoints, steer_at
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.state import Command, Decision
+
+RULES = profile("bench2advlm")
+SLOW = Rules(RULES)
+
+
+def _read(words: str, task: str = "action", **known):
+    return SLOW.interpret([(ask(**known), Decision({task: words}))])[0]
+
+
+@pytest.mark.parametrize(
+    ("words", "throttle", "brake"),
+    [
+        ("Stop.", 0.0, 0.6), ("Stop immediately!", 0.0, 1.0), ("Come gently to a stop.", 0.0, 0.4),
+        ("Brake.", 0.0, 0.5), ("Brake hard.", 0.0, 1.0), ("Brake gently.", 0.0, 0.25),
+        ("Slow down.", 0.0, 0.3), ("Accelerate.", 0.75, 0.0), ("Accelerate slightly.", 0.45, 0.0),
+        ("Keep the speed.", 0.02 * 3 / 4.5, 0.0),  # no acceleration: what holds 3 m/s against drag
+        ("Go on.", (1.2 * 2 + 0.06) / 4.5 if 1.2 * 2 < 2 else (2 + 0.06) / 4.5, 0.0),  # to 5 m/s, at most 2 m/s2
+    ],
+)  # fmt: skip
+def test_pedals_at_3_metres_per_second(words: str, throttle: float, brake: float) -> None:
+    control = _read(words).control
+    assert (control.throttle, control.brake) == pytest.approx((throttle, brake))
+
+
+def test_slowing_down_again_and_again_is_no_stop() -> None:
+    """At 1.4 m/s it holds the speed (0.02 x 1.4 / 4.5 against drag); a standing car stays where it is."""
+    creeping, standing = (_read("Slow down.", speed=v).control for v in (1.4, 0.0))
+    assert (creeping.throttle, creeping.brake) == pytest.approx((0.028 / 4.5, 0.0))
+    assert standing.throttle == 0.0 and standing.brake > 0
+    assert _read("Slow down and turn right.", speed=0.0).control.throttle > 0.3
+
+
+def test_keeping_the_speed_of_a_standing_car_moves_it() -> None:
+    assert _read("Keep the current speed.", speed=0.0).control.throttle > 0.3
+
+
+@pytest.mark.parametrize(
+    ("words", "command", "target", "steer"),
+    [
+        ("Go straight.", Command.FOLLOW, (10.0, 0.0), 0.0),
+        ("Follow the lane.", Command.FOLLOW, (8.55, 2.0), "along"),  # lane keeping by the route hint
+        ("Keep the speed.", Command.FOLLOW, (8.55, -2.0), "along"),
+        ("Turn left.", Command.LEFT, (5.0, 4.0), "along"),
+        ("Turn right.", Command.RIGHT, (5.0, -4.0), "along"),
+        ("Turn left.", Command.FOLLOW, (10.0, 0.0), -0.55),  # the words leave the route, and are obeyed
+        ("Turn left.", Command.RIGHT, (5.0, -4.0), -0.55),
+        ("Turn right.", Command.STRAIGHT, (10.0, 0.0), 0.55),
+        ("Go straight.", Command.LEFT, (5.0, 4.0), 0.0),
+        ("Change lane to the left.", Command.CHANGE_LEFT, (10.0, 2.0), "along"),
+        ("Change lane to the left.", Command.FOLLOW, (10.0, 0.0), -0.2),
+        ("Change lane to the right.", Command.FOLLOW, (10.0, 0.0), 0.2),
+        ("Steer slightly to the left.", Command.FOLLOW, (10.0, 0.0), -0.1),
+        ("Slow down.", Command.LEFT, (5.0, 4.0), "along"),
+    ],
+)
+def test_the_wheel(words: str, command: Command, target, steer) -> None:
+    control = _read(words, command=command, target=target).control
+    assert control.steer == pytest.approx(steer_at(*target) if steer == "along" else steer)
+
+
+def test_pure_pursuit_by_hand() -> None:
+    """Point 8.55 m ahead of the centre, 10 m ahead of the rear axle, 2 m to the left: reach² 104, wheel
+    atan2(2 x 2.9 x 2, 104) = 0.11109 rad of 35 degrees = 0.61087 rad, to the left, so negative."""
+    assert steer_at(8.55, 2.0) == pytest.approx(-0.11109 / 0.61087, abs=1e-4)
+    assert steer_at(8.55, -2.0) == pytest.approx(0.11109 / 0.61087, abs=1e-4)
+    assert steer_at(0.0, 5.0) == pytest.approx(-1.0, abs=0.35) and steer_at(0.0, 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("words", "speed"),
+    [
+        ("Keep going straight with speed = 0.5", 2.5), ("go with speed=1", 5.0), ("with speed = 0", 0.0),
+        ("with speed of 0.25", 1.25), ("with a speed of 3 m/s", 3.0), ("with speed = 18 km/h", 5.0),
+        ("with speed 10 mph", 4.4704), ("with speed = 50%", 2.5), ("with speed: .2", 1.0), ("go straight", None),
+        ("with speed = 0.5, yes, with speed = 0.5", 2.5),
+        ("with speed = 3", "speed_off_scale"), ("with speed = -0.5", "speed_off_scale"),
+        ("with speed = 400 km/h", "speed_off_scale"), ("with speed = 0.5 or with speed = 1", "several_speeds"),
+    ],
+)  # fmt: skip
+def test_suffixes(words: str, speed: float | str | None) -> None:
+    if isinstance(speed, str):
+        with pytest.raises(BadSuffix, match=speed):
+            wanted_speed(words, RULES, observation())
+    else:
+        found = wanted_speed(words, RULES, observation())
+        assert found == (None if speed is None else pytest.approx(speed))
+
+
+@pytest.mark.parametrize(
+    ("words", "now", "moves"),
+    [
+        ("Keep going straight with speed = 0.5", 1.0, "faster"),
+        ("Keep going straight with speed = 0.5", 4.0, "slower"),
+        ("with speed = 0.5", 1.0, "faster"), ("Stop with speed = 0", 3.0, "slower"),
+        ("Slow down with speed = 0.5", 4.0, "slower"), ("Slow down with speed = 1", 2.0, "holds"),
+        ("Accelerate with speed = 0.25", 4.0, "slower"),
+    ],
+)  # fmt: skip
+def test_a_suffix_sets_the_pedals(words: str, now: float, moves: str) -> None:
+    control = _read(words, speed=now).control
+    got = "faster" if control.throttle > 0.05 else "slower" if control.brake > 0 else "holds"
+    assert got == moves
+
+
+def test_a_stop_with_a_speed_contradicts_itself() -> None:
+    assert _read("Stop with speed = 0.5").reason == "contradiction"
+
+
+PLAN = [(1.0, 0.0), (2.0, 0.0), (3.0, 0.0), (4.0, 0.0)]
+WAYPOINTS = [
+    ("[(1.0, 0.0), (2.0, 0.0), (3.0, 0.0), (4.0, 0.0)]", PLAN),
+    ("[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0], [4.0, 0.0]]", PLAN),
+    ("Trajectory: [(1, 0), (2, 0), (3, 0), (4, 0)].", PLAN),
+    ("(1.0,0.0) (2.0,0.0) (3.0,0.0) (4.0,0.0)", PLAN),
+    ("[PT, (+1.00, +0.00), (+2.00, -0.00), (+3.00, 0), (+4.00, 0)]", PLAN),
+    ("(1.0, 0.0) -> (2.0, 0.0) -> (3.0, 0.0) -> (4.0, 0.0)", PLAN),
+    ("```python\n[(1.0, 0.0),\n (2.0, 0.0),\n (3.0, 0.0),\n (4.0, 0.0)]\n```", PLAN),
+    ("First [(9, 9), (8, 8)], corrected: [(1, 0), (2, 0), (3, 0), (4, 0)]", PLAN),
+    ("The car at (12, 3) stays. [(1, 0), (2, 0), (3, 0), (4, 0)]", PLAN),
+    ("<think>[(5, 5), (6, 6)]</think>[(1, 0), (2, 0), (3, 0), (4, 0)]", PLAN),
+    ("", "no_waypoints"), ("go straight", "no_waypoints"), ("[1, 2, 3, 4]", "no_waypoints"),
+    ("[(1, 0, 0), (2, 0, 0)]", "no_waypoints"), ("[(1.0, 0.0)]", "too_few_waypoints"),
+    ("[(1, 0), (nan, 0)]", "not_finite"), ("[(1, 0), (inf, 0)]", "not_finite"),
+    ("[(1, 0), (9000, 0)]", "implausible_waypoints"), ("[(1, 0), (2, 0), (3,", "truncated_waypoints"),
+    ("[(1, 0), (2, 0), (3", "truncated_waypoints"), ("<think>[(1, 0), (2, 0)]", "no_waypoints"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "points"), WAYPOINTS, ids=range(len(WAYPOINTS)))
+def test_waypoints(text: str, points) -> None:
+    if isinstance(points, str):
+        with pytest.raises(NoPath, match=points):
+            read_waypoints(text)
+    else:
+        assert read_waypoints(text) == points
+
+
+def test_a_plan_sets_speed_and_wheel() -> None:
+    """1 m every 0.5 s is 2 m/s; the first point beyond 3.85 m (0.55 x 3 + 2.2) is the fourth."""
+    straight = follow(PLAN, 2.0)
+    assert straight.steer == 0.0 and straight.throttle == pytest.approx(0.04 / 4.5) and straight.brake == 0.0
+    assert follow(PLAN, 4.0).brake > 0 and follow(PLAN, 0.0).throttle > 0.3
+    left = follow([(1.0, 0.1), (2.0, 0.4), (3.0, 0.9), (4.0, 1.6)], 3.0)
+    assert left.steer == pytest.approx(steer_at(4.0, 1.6)) and left.steer < 0
+    assert follow([(0.0, 0.0)] * 6, 3.0).brake == 0.6
+
+
+@pytest.mark.parametrize(
+    ("texts", "used"),
+    [
+        ({"trajectory": "[(1, 0), (2, 0)]", "action": "Stop."}, "[(1, 0), (2, 0)]"),
+        ({"trajectory": "straight on", "action": "Stop."}, "Stop."),
+        ({"action": "hm", "reasoning": "A child. Brake."}, "A child. Brake."),
+        ({"threat": "yes", "action": "Stop."}, "Stop."),
+    ],
+)
+def test_which_answer_counts(texts: dict[str, str], used: str) -> None:
+    (reading,) = SLOW.interpret([(ask(), Decision(texts))])
+    assert reading.raw == used and reading.control is not None and reading.reason is None
+
+
+@pytest.mark.parametrize(
+    ("decision", "reason", "raw"),
+    [
+        (Decision(), "no_answer", ""), (said(action="  "), "no_answer", ""), (said(threat="yes"), "no_answer", ""),
+        (Decision({"action": "Stop."}, error="timeout"), "agent_error", ""),
+        (said(action="Maybe stop."), "hedged", "Maybe stop."),
+        (said(trajectory="(1, 0)", action="?"), "too_few_waypoints", "(1, 0)"),
+    ],
+)  # fmt: skip
+def test_nothing_is_invented(decision: Decision, reason: str, raw: str) -> None:
+    (reading,) = SLOW.interpret([(ask(), decision)])
+    assert (reading.control, reading.reason, reading.raw) == (None, reason, raw)
+
+
+NUMBERS = st.one_of(st.floats(-300, 300), st.sampled_from([math.nan, math.inf, 1e300]))
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.one_of(
+        st.text(),
+        st.lists(st.tuples(NUMBERS, NUMBERS), max_size=8).map(str),
+        st.tuples(st.sampled_from(["stop", "go", "turn left", "slow down"]), NUMBERS).map(
+            lambda t: f"{t[0]} with speed = {t[1]}"
+        ),
+    ),
+    st.sampled_from(["action", "trajectory", "reasoning"]),
+    st.floats(-3, 40),
+    st.sampled_from(list(Command)),
+    st.tuples(st.floats(-50, 50), st.floats(-50, 50)),
+)
+def test_any_words_give_a_control_in_range_or_a_reason(text, task, speed, command, target) -> None:
+    reading = _read(text, task, speed=speed, command=command, target=target)
+    if reading.control is None:
+        assert reading.reason
+    else:
+        assert reading.control == reading.control.checked()
+
+
+@given(st.text("()[]<>,.0123456789-enaif \n"))
+def test_no_text_makes_the_waypoint_reader_raise(text: str) -> None:
+    try:
+        points = read_waypoints(text)
+    except NoPath as exc:
+        assert str(exc) in REASONS
+    else:
+        assert len(points) >= 2

@@ -1,0 +1,121 @@
+"""The deployment over a real sshd: what arrives, with which rights, that it runs there, and what is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.robots.far_robot import far_robot
+from support.robots.sshd import Sshd, sshd
+
+from closedloop_plugin.robots import deploy
+from closedloop_plugin.robots.onboard.settings import read_settings, read_token
+from closedloop_plugin.robots.vehicles.read import FOLDER, Robot, find_robot
+from lmms_eval_ad2.errors import Ad2Error
+
+TOKEN = bytes(range(32))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with sshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running
+
+
+def pythons() -> list[str]:
+    """This one, and a 3.6 where one is installed."""
+    old = sorted(Path.home().glob(".pyenv/versions/3.6.*/bin/python"))
+    return [sys.executable, *map(str, old[:1])]
+
+
+def python_of(robot: Robot, python: str) -> Robot:
+    return replace(robot, onboard=replace(robot.onboard, python=python))
+
+
+@pytest.mark.parametrize("python", pythons())
+def test_what_is_copied_runs_there_and_is_its_owners_alone(server: Sshd, tmp_path: Path, python: str) -> None:
+    folder = tmp_path / "vehicle"
+    robot = python_of(far_robot(server, folder), python)
+    deploy.deploy(robot, TOKEN)
+    found = read_settings(folder / "settings.json")
+    assert read_token(found["planner"]["token_file"]) == TOKEN
+    assert found["planner"]["port"] == robot.link.planner_port and found["backend"] == "ros1"
+    assert not [path for path in folder.rglob("*") if path.stat().st_mode & 0o077]
+    assert sorted(path.name for path in folder.iterdir()) == ["closedloop_plugin", "settings.json", "token"]
+    run = [python, "-c", "import closedloop_plugin.robots.onboard.client as c; print(c.__file__)"]
+    clean = {"PATH": os.environ["PATH"]}
+    assert str(folder) in subprocess.run(run, cwd=folder, env=clean, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_second_time_replaces_the_client_and_leaves_the_stop(server: Sshd, tmp_path: Path) -> None:
+    folder = tmp_path / "vehicle"
+    robot = far_robot(server, folder)
+    deploy.deploy(robot, TOKEN)
+    (folder / "stop.json").write_text("{}")
+    (folder / "closedloop_plugin" / "old.py").write_text("")
+    deploy.deploy(robot, bytes(32))
+    assert (folder / "stop.json").exists() and not (folder / "closedloop_plugin" / "old.py").exists()
+    assert read_token(folder / "token") == bytes(32)
+
+
+def test_what_does_not_run_there_leaves_what_was_there(server: Sshd, tmp_path: Path) -> None:
+    folder = tmp_path / "vehicle"
+    robot = far_robot(server, folder)
+    deploy.deploy(robot, TOKEN)
+    broken = tmp_path / "python"
+    broken.write_text("#!/bin/sh\necho no such interpreter >&2\nexit 3\n")
+    broken.chmod(0o755)
+    with pytest.raises(Ad2Error, match="no such interpreter"):
+        deploy.deploy(python_of(robot, str(broken)), bytes(32))
+    assert read_token(folder / "token") == TOKEN
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_every_robots_settings_are_read_by_the_client(name: str, tmp_path: Path) -> None:
+    robot = find_robot(name)
+    (tmp_path / "settings.json").write_bytes(deploy.files(robot)["settings.json"])
+    found = read_settings(tmp_path / "settings.json")
+    assert found["vehicle"]["name"] == robot.vehicle.name
+    assert found["relay"] or robot.vehicle.watchdog_s is not None
+
+
+def test_the_archive_is_the_same_each_time_and_only_the_token_holds_the_token() -> None:
+    content = deploy.files(find_robot("sandbox"))
+    made = deploy.archive(content, TOKEN)
+    assert made == deploy.archive(content, TOKEN)
+    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
+        held = {entry.name: tar.extractfile(entry).read() for entry in tar.getmembers()}  # type: ignore[union-attr]
+        assert tar.getmember("token").mode == 0o600
+    assert [name for name, data in held.items() if TOKEN.hex().encode() in data] == ["token"]
+    assert "closedloop_plugin/robots/onboard/wire.py" in held and "closedloop_plugin/state.py" not in held
+    assert json.loads(held["settings.json"])["planner"]["token_file"] == "token"
+
+
+def test_the_token_is_made_once_and_must_be_private(tmp_path: Path) -> None:
+    file = tmp_path / "robots" / "limo.token"
+    with pytest.raises(Ad2Error, match="ad2 robot deploy makes it"):
+        deploy.read_token(file)
+    token = deploy.make_token(file)
+    assert len(token) == 32 and deploy.make_token(file) == token and file.stat().st_mode & 0o777 == 0o600
+    file.chmod(0o644)
+    with pytest.raises(Ad2Error, match="chmod 600"):
+        deploy.read_token(file)
+    file.chmod(0o600)
+    file.write_text("short")
+    with pytest.raises(Ad2Error, match="64 hexadecimal digits"):
+        deploy.read_token(file)
+
+
+@pytest.mark.parametrize("folder", ["a b", "x;id", "../up", "-x", "$(id)", "", ".", "/", "./."])
+def test_a_folder_that_a_shell_would_not_take_as_it_is_or_that_is_everybody_s_is_refused(folder: str) -> None:
+    robot = find_robot("sandbox")
+    with pytest.raises(Ad2Error, match=r"link\.folder"):
+        deploy.install(replace(robot, link=replace(robot.link, folder=folder)))

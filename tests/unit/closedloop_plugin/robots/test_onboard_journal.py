@@ -1,0 +1,63 @@
+"""The log on board never holds anybody up, and counts what it does not write."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import threading
+
+from support.robots.onboard import until
+
+from closedloop_plugin.robots.onboard.journal import Journal
+
+
+def test_lines_are_json_and_each_refusal_is_counted_but_not_each_is_written() -> None:
+    stream = io.StringIO()
+    journal = Journal("client", stream.write)
+    journal.say("begins", vehicle="limo")
+    for _ in range(500):
+        journal.count("late", "x" * 5000)
+    journal.count("malformed")
+    journal.close()
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert lines[0]["event"] == "begins" and lines[0]["who"] == "client" and lines[0]["vehicle"] == "limo"
+    refused = [line for line in lines if line["event"] == "refused"]
+    assert 2 <= len(refused) < 100 and all(len(line["detail"]) <= 200 for line in refused)
+    assert lines[-1]["counts"] == {"late": 500, "malformed": 1}
+
+
+def test_a_reader_that_hangs_costs_lines_and_no_time() -> None:
+    read, write = os.pipe()
+    with os.fdopen(read, "rb"), os.fdopen(write, "wb"):
+        journal = Journal("client", lambda line: os.write(write, line.encode()))
+        done = threading.Event()
+
+        def talk() -> None:
+            for number in range(5000):  # far more than a pipe of 64 KiB holds
+                journal.say("motion", number=number, padding="x" * 100)
+            done.set()
+
+        threading.Thread(target=talk, daemon=True).start()
+        assert done.wait(30)
+        assert journal._dropped > 0
+        os.set_blocking(read, False)
+        until(lambda: not journal._lines.qsize() or not drained(read))
+
+
+def drained(read: int) -> bytes:
+    try:
+        return os.read(read, 1 << 20)
+    except BlockingIOError:
+        return b""
+
+
+def test_a_reader_that_is_gone_is_borne() -> None:
+    stream = io.StringIO()
+    stream.close()
+    journal = Journal("client", stream.write)
+    journal.say("begins")
+    until(lambda: journal._dropped)
+    journal.count("late")
+    journal.close()
+    assert journal.counts["late"] == 1

@@ -1,0 +1,95 @@
+"""The vehicle's end of the connection: never blocked, never filled up, no frame lost."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from support.robots.onboard import PATIENCE_S, TOKEN, listening, until
+
+from closedloop_plugin.robots.onboard import link as linking
+from closedloop_plugin.robots.onboard import wire
+from closedloop_plugin.robots.onboard.link import Link, LinkLost, Wake, open_link
+
+OBS = {"session": "s", "seq": 1, "stamp": 1.0, "odom": None, "status": None, "motion": None}
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Link, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        yield Link(ours, Wake()), theirs
+
+
+def test_a_planner_that_never_reads_fills_nothing_up(pair: tuple[Link, socket.socket]) -> None:
+    link, _ = pair
+    sent = 0
+    with pytest.raises(LinkLost, match="link stuck"):
+        for _ in range(100):
+            link.send("obs", bytes(1 << 20), **OBS)
+            sent += 1
+    assert link.busy and sent < 20
+
+
+def test_what_does_not_fit_leaves_while_the_other_side_reads(pair: tuple[Link, socket.socket]) -> None:
+    link, theirs = pair
+    link.send("obs", bytes(1 << 20), **OBS)
+    assert link.busy, "a socket holds less than that"
+    reader = wire.Reader()
+    found: list[wire.Frame] = []
+    while not found:
+        assert link.wait(0.0) == []
+        found = reader.feed(theirs.recv(1 << 16))
+    assert found[0][0] == "obs" and len(found[0][2]) == 1 << 20 and not link.busy
+
+
+def test_a_wait_ends_with_the_wake() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        wake = Wake()
+        link = Link(ours, wake)
+        for _ in range(100_000):  # more than a pipe holds
+            wake()
+        assert link.wait(PATIENCE_S) == []
+        until(lambda: not link.wait(0.0))
+
+
+def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
+    """A planner that has been stopped says so in the same breath."""
+
+    def play() -> None:
+        peer = planner.accept()
+        peer.send("hello", **peer.hello)
+        welcome = wire.server_welcome(TOKEN, peer.hello, peer.next("auth")[1])
+        name = welcome["session"]
+        stop = wire.pack("stop", {"session": name, "reason": "é" * 500, "latch": True})
+        peer.bytes(wire.pack("welcome", welcome) + stop + wire.pack("heartbeat", {"session": name, "n": 0}))
+
+    with listening() as planner:
+        thread = threading.Thread(target=play)
+        thread.start()
+        link, _ = open_link("127.0.0.1", planner.port, TOKEN, "limo", Wake())
+        kinds: list[str] = []
+        while len(kinds) < 2:
+            kinds += [kind for kind, _, _ in link.wait(PATIENCE_S)]
+        assert kinds == ["stop", "heartbeat"]
+        thread.join()
+        link.close()
+
+
+def test_who_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dead peer behind a tunnel: it can be connected to."""
+    monkeypatch.setattr(linking, "GREETING_S", 0.05)
+    with listening() as planner:
+        with pytest.raises(LinkLost, match="no handshake"):
+            open_link("127.0.0.1", planner.port, TOKEN, "limo", Wake())
+        planner.accept().hung_up()
+
+
+def test_a_picture_from_a_planner_is_refused(pair: tuple[Link, socket.socket]) -> None:
+    link, theirs = pair
+    theirs.sendall(wire.pack("heartbeat", {"session": "s", "n": 0}, b"x"))
+    with pytest.raises(wire.BadFrame, match="oversized"):
+        link.wait(PATIENCE_S)

@@ -1,0 +1,210 @@
+"""Worlds in processes: they die, hang and fail; questions are batched; the same run in any number of workers."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import struct
+import subprocess
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+from support.closedloop.cast import FarReader, Follower, Talker
+from support.closedloop.patience import hurried
+from support.closedloop.runs import essence, plan, run_into, tasks
+
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.runner.latency import read_latency
+from closedloop_plugin.runner.pilot import Rules
+from closedloop_plugin.runner.pool import Limits, Pool, _Hand
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.worker import Desk, drive, spare_the_scene
+from closedloop_plugin.state import EndReason
+from closedloop_plugin.worlds.fake import FakeWorld
+from lmms_eval_ad2.errors import Ad2Error
+
+READER = Recipe("support.closedloop.cast:Reader")
+
+
+def faulty(how: str, **more: object) -> Recipe:
+    return Recipe("support.closedloop.cast:Faulty", {"how": how, "route": "103", **more})
+
+
+def together(folder: Path, number: int) -> Recipe:
+    return Recipe("support.closedloop.together:Together", {"folder": str(folder), "number": number})
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[EpisodeRecord], Path]:
+    """The six episodes in one world, undisturbed, and their folder."""
+    folder = tmp_path_factory.mktemp("clean")
+    return run_into(folder, tasks(), plan(), limits=Limits(workers=1)), folder
+
+
+def test_any_number_of_workers_gives_the_same_records_and_tracks(
+    tmp_path: Path, clean: tuple[list[EpisodeRecord], Path]
+) -> None:
+    one, folder = clean
+    three = run_into(tmp_path, tasks(), plan(), limits=Limits(workers=3))
+    assert essence(one) == essence(three)
+    assert [r.key for r in one] == [("demo", t.route_id, t.repetition) for t in tasks()]
+    names = sorted(f.name for f in (folder / "metric_info").iterdir())
+    assert len(names) == 6
+    for name in names:
+        assert (folder / "metric_info" / name).read_bytes() == (tmp_path / "metric_info" / name).read_bytes()
+    assert (folder / "results.json").exists()
+
+
+def test_seeds_differ_between_episodes_and_reach_the_world(tmp_path: Path) -> None:
+    assert len({t.setup.seed for t in tasks(3)}) == 18
+
+
+@pytest.mark.parametrize("how", ["die", "raise"])
+def test_an_episode_whose_world_fails_once_is_tried_again(
+    tmp_path: Path, how: str, clean: tuple[list[EpisodeRecord], Path]
+) -> None:
+    bad = faulty(how, once=str(tmp_path / "happened"))
+    records = run_into(tmp_path / "bad", tasks(), plan(bad))
+    assert essence(records) == essence(clean[0])
+    assert [r.counts.get("retries") for r in records] == [None, None, 1, None, None, None]
+
+
+@pytest.mark.parametrize(("how", "why"), [("die", "signal 9.*about to die"), ("raise", "WorldError: lost a frame")])
+def test_a_world_that_always_fails_is_recorded_with_its_reason(tmp_path: Path, how: str, why: str) -> None:
+    records = run_into(tmp_path, tasks(routes=4), plan(faulty(how)))
+    bad = records[2]
+    assert (bad.end, bad.status) == (EndReason.WORLD_FAILED, "Failed - Simulation crashed")
+    assert bad.counts == {"retries": 2}
+    assert pytest.importorskip("re").search(why, bad.reason)
+    assert (bad.score_composed, bad.world["backend"]) == (0.0, "fake")
+    assert [r.end for r in records if r is not bad] == ["completed"] * 3
+
+
+def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened, lines = tmp_path / "happened", tmp_path / "run/episodes.jsonl"
+    hurried(monkeypatch, lambda: happened.exists() and lines.read_bytes().count(b"\n") == 3)
+    bad = faulty("hang", once=str(happened))
+    records = run_into(tmp_path / "run", tasks(routes=4), plan(bad), limits=Limits(workers=2))
+    assert records[2].counts["retries"] == 1
+    assert {r.end for r in records} == {"completed"}
+
+
+def test_a_hang_without_end_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    happened = tmp_path / "happened"
+    hurried(monkeypatch, happened.exists)
+    limits = Limits(workers=1, world_timeout_s=100.0, retries=0)
+    records = run_into(tmp_path / "run", tasks()[2:4], plan(faulty("hang", once=str(happened))), limits=limits)
+    assert (records[0].end, records[0].reason) == ("world failed", "hung: no sign of life for 100 s")
+    assert records[1].end == "completed"
+
+
+def test_failed_episodes_are_run_again_only_on_request(tmp_path: Path) -> None:
+    once = str(tmp_path / "happened")
+    bad, limits = plan(faulty("die", once=once)), Limits(workers=2, retries=0)
+    assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits)[2].end == "world failed"
+    assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits)[2].end == "world failed"
+    assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits, retry_failed=True)[2].end == "completed"
+
+
+def test_a_rejected_scene_is_an_invalid_episode_and_the_run_goes_on(tmp_path: Path) -> None:
+    records = run_into(tmp_path, tasks(), plan(faulty("invalid")))
+    assert (records[2].end, records[2].reason) == (EndReason.INVALID, "two cars in one place")
+    assert "retries" not in records[2].counts
+    assert [r.end for r in records].count("completed") == 5
+
+
+def test_the_users_mistake_ends_the_run_with_its_own_line(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="Town99: no map; give --towns DIR"):
+        run_into(tmp_path, tasks(), plan(faulty("user")))
+
+
+def test_a_world_that_never_starts_is_one_line_with_the_log(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"does not start \(5 tries\): WorldError: no display; see .*worker0.log"):
+        run_into(tmp_path, tasks(), plan(Recipe("support.closedloop.cast:unborn")), limits=Limits(workers=1))
+
+
+def test_a_recipe_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="'no_such:thing' cannot be imported"):
+        run_into(tmp_path, tasks(), plan(Recipe("no_such:thing")), limits=Limits(workers=1))
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_words_are_answered_by_the_parent_in_batches(tmp_path: Path, far: bool) -> None:
+    """The reader may live beside the world or beside the model: the records are the same."""
+    agent = Talker(0.01)
+    how = plan(together(tmp_path, 4), name="bench2advlm", agent=None, interpreter=None if far else READER, reads=True)
+    reader = FarReader() if far else None
+    records = run_into(tmp_path / "run", tasks(routes=4), how, agent, interpreter=reader, limits=Limits(workers=4))
+    assert {r.end for r in records} == {"completed"}
+    assert sum(agent.batches) == sum(r.counts["decisions"] for r in records)
+    assert sum(agent.batches) / len(agent.batches) > 2  # of 4: they start and end at different times
+    assert agent.open == set()
+    assert records[0].counts["mode cng"] == records[0].counts["decisions"]
+
+
+def test_workers_do_not_change_what_a_batched_model_drives(tmp_path: Path) -> None:
+    how = plan(name="bench2advlm", agent=None, interpreter=READER, reads=True)
+    one = run_into(tmp_path / "1", tasks(routes=3), how, Talker(), limits=Limits(workers=1))
+    assert essence(one) == essence(run_into(tmp_path / "3", tasks(routes=3), how, Talker(), limits=Limits(workers=3)))
+
+
+def test_the_agent_hears_of_the_end_of_an_episode_whose_world_died(tmp_path: Path) -> None:
+    agent = Talker()
+    how = plan(faulty("die", once=str(tmp_path / "x")), agent=None, interpreter=READER, reads=True)
+    run_into(tmp_path / "run", tasks()[2:3], how, agent, limits=Limits(workers=1))
+    assert agent.log == [("start", "103_rep0"), ("end", "103_rep0")] * 2
+
+
+def test_a_given_latency_is_reproducible_and_changes_the_drive(tmp_path: Path) -> None:
+    def drive(name: str, latency: str) -> list[dict[str, object]]:
+        return essence(run_into(tmp_path / name, tasks(routes=2), plan(rules=Rules(latency=read_latency(latency)))))
+
+    waits, slow, again = drive("w", "waits"), drive("a", "0.8"), drive("b", "0.8")
+    assert slow == again
+    assert slow[0]["world"] == {"backend": "fake", "version": "1", "waiting": "latency 0.8"}
+    assert [r["ticks"] for r in slow] != [r["ticks"] for r in waits]
+
+
+def test_eight_worlds_share_a_slow_model(tmp_path: Path) -> None:
+    """200 ms an answer, whatever the batch: what is asserted is not wall time but that the batches are large."""
+    agent = Talker(0.2)
+    todo = tasks(2, max_ticks=60)[:8]
+    how = plan(together(tmp_path, 8), rules=Rules(decision_hz=4), agent=None, interpreter=READER, reads=True)
+    started = time.monotonic()
+    run_into(tmp_path / "run", todo, how, agent, limits=Limits(workers=8))
+    print(f"{time.monotonic() - started:.1f} s, {len(agent.batches)} batches of {sum(agent.batches)} questions")
+    assert sum(agent.batches) / len(agent.batches) > 5
+
+
+def test_the_collector_leaves_the_scene_alone_until_it_is_told_otherwise() -> None:
+    before, how = gc.get_freeze_count(), plan()
+    try:
+        drive(FakeWorld(), tasks(max_ticks=2)[0], how, Desk(how, Follower(), None, None), [spare_the_scene])
+        assert gc.get_freeze_count() > before
+    finally:
+        gc.unfreeze()
+
+
+def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: Path) -> None:
+    here, there = socket.socketpair()
+    there.sendall(struct.pack("!i", 100) + b"half")  # multiprocessing's header: 100 bytes follow
+    there.close()
+    lost: list[str] = []
+    pool = Pool(plan(), Limits(), None, None, lambda result: None)
+    pool._lost = lambda hand, reason: lost.append(reason)  # type: ignore[method-assign]
+    with subprocess.Popen(["true"]) as process:
+        pool._hands = [_Hand(0, process, Connection(here.detach()))]
+        pool._listen()
+    assert lost == ["the world process died (exit code 0)"]
+
+
+def test_of_a_long_log_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("closedloop_plugin.runner.pool.TAIL_BYTES", 14)
+    (tmp_path / "worker0.log").write_text("warning\n" * 9 + "für\nzu wenig \N{SNOWMAN}\n\n", "utf-8")
+    pool = Pool(plan(), Limits(), None, None, lambda result: None, logs=tmp_path)
+    with subprocess.Popen(["true"]) as process, socket.socket() as unused:
+        hand = _Hand(0, process, Connection(unused.detach()))
+        assert pool._how_it_died(hand) == "the world process died (exit code 0); it last printed: zu wenig \N{SNOWMAN}"
+        hand.pipe.close()

@@ -1,0 +1,57 @@
+"""One type of each program, played: a route-following ego sets it off, and the actor does what it is there for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.closedloop.played import ACTORLESS, moved, play
+
+from closedloop_plugin.routes import Route, read_routes
+from closedloop_plugin.scenarios.catalogue import CATALOGUE
+from closedloop_plugin.worlds.base import World
+
+pytest.importorskip("scenic")
+
+PLAYED = {info.archetype: name for name, info in reversed(CATALOGUE.items())}
+
+
+@pytest.fixture(scope="module")
+def routes(data_dir: Path) -> dict[str, Route]:
+    file = data_dir / "bench2drive" / "bench2drive220.xml"
+    if not file.is_file():
+        pytest.skip("the 220 routes are not here")
+    return {route.scenario: route for route in read_routes(file)}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
+
+    made = EmbeddedWorld(tmp_path_factory.mktemp("maps"))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("archetype", sorted(PLAYED))
+def test_a_route_follower_meets_it(archetype: str, world: World, routes: dict[str, Route]) -> None:
+    seen = play(world, routes[PLAYED[archetype]])
+    names = [name for _, name in seen[-1].events]
+    assert {"trigger", "act"} <= set(names)
+    times = {name: time for time, name in seen[-1].events}
+    assert times["trigger"] <= times["act"]
+    if archetype not in ACTORLESS:
+        assert moved(seen)
+
+
+def test_two_ways_lends_the_oncoming_lane(world: World, routes: dict[str, Route]) -> None:
+    seen = play(world, routes["ParkedObstacleTwoWays"], seconds=8.0)
+    assert not seen[0].oncoming_allowed
+    assert seen[-1].oncoming_allowed
+
+
+def test_red_light_is_held_until_the_ego_has_waited(world: World, routes: dict[str, Route]) -> None:
+    seen = play(world, routes["VanillaSignalizedTurnEncounterRedLight"], seconds=3.0)
+    own = next(line.id for line in world.road.stop_lines if line.on_route)
+    assert {t.signals[own].value for t in seen[2:]} == {"red"}

@@ -1,0 +1,105 @@
+"""Five abilities, Skill Score, and both variants of Traffic_Signs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.closedloop.scored import record
+
+from closedloop_plugin.routes import read_routes
+from closedloop_plugin.scoring.ability import ABILITIES, of_type, passed_junction, skill_score, skills
+from closedloop_plugin.scoring.official_record import OfficialRecord
+from lmms_eval_ad2.errors import Ad2Error
+
+SIGN = "T_Junction"
+HIT = {"collisions_vehicle": ["x"]}
+RED = {"red_light": ["x"]}
+
+
+def signs(records: list[OfficialRecord], variant: str, junctions=None):
+    return skills([(SIGN, r) for r in records], variant, junctions)["Traffic_Signs"]
+
+
+def test_sizes_of_the_table() -> None:
+    assert {name: len(types) for name, types in ABILITIES.items()} == {
+        "Overtaking": 9, "Merging": 16, "Emergency_Brake": 12, "Give_Way": 2, "Traffic_Signs": 19,
+    }  # fmt: skip
+    assert of_type("EnterActorFlow") == ("Merging", "Traffic_Signs")
+    assert of_type("BlockedIntersection") == ("Emergency_Brake", "Traffic_Signs")
+    assert of_type("nothing") == ()
+
+
+def test_every_type_of_the_routes_has_an_ability(data_dir: Path) -> None:
+    """Five routes a type; the published denominators are 45, 80, 60, 10, 95."""
+    routes = read_routes(data_dir / "bench2drive" / "bench2drive220.xml")
+    counts = Counter(name for r in routes for name in of_type(r.scenario))
+    assert counts == {"Overtaking": 45, "Merging": 80, "Emergency_Brake": 60, "Give_Way": 10, "Traffic_Signs": 95}
+    assert all(of_type(r.scenario) for r in routes)
+
+
+def test_v003_counts_every_route_twice() -> None:
+    # success and past | collision but past | red light | stopped short: S = 1, J = 2, N = 4
+    records = [
+        record("1", scenario=SIGN),
+        record("2", scenario=SIGN, score=60.0, infractions=HIT),
+        record("3", scenario=SIGN, infractions=RED),
+        record("4", scenario=SIGN, score=20.0, status="Failed"),
+    ]
+    junctions = {r.route_id: 0.4 for r in records}
+    old, new = (signs(records, variant, junctions) for variant in ("v0.0.3", "v0.0.4"))
+    assert old.percent == pytest.approx(100 * (1 + 2) / 8)
+    assert new.percent == pytest.approx(100 * 2 / 4)  # the success, and the collision credited
+    assert not old.partial and not new.partial
+
+
+def test_without_the_map_it_is_s_over_n_and_partial() -> None:
+    records = [record("1"), record("2", infractions=HIT), record("3", infractions=RED), record("4", score=0.0)]
+    found = signs(records, "v0.0.3", {"1": 0.5})
+    assert found.partial
+    assert found.untested == 1  # only route 2: a red light and no metre driven need no map
+    assert found.percent == 50.0  # 1 and 4 are successes by their status
+    # if route 2 passed: (2 + [1, 2]) / 8
+    assert found.at_most == pytest.approx(50.0)
+
+
+@pytest.mark.parametrize(
+    ("score", "lists", "fact", "passed"),
+    [
+        (41.0, {}, 0.4, True),
+        (40.0, {}, 0.4, False),  # must be exceeded
+        (41.0, RED, 0.4, False),
+        (41.0, {"stop_infraction": ["x"]}, 0.4, False),
+        (41.0, {}, True, True),
+        (41.0, {}, False, False),
+        (0.0, {}, None, False),
+        (41.0, {}, None, None),
+        (100.0, {}, None, None),  # the junction may lie at the very end
+    ],
+)
+def test_junction_test(score: float, lists: dict, fact: float | bool | None, passed: bool | None) -> None:
+    facts = {} if fact is None else {"1": fact}
+    assert passed_junction(record("1", score=score, infractions=lists), facts) is passed
+
+
+def test_a_record_of_ours_counts_its_own_junctions() -> None:
+    plain = record("1", score=50.0)
+    for n, passed in ((0, False), (2, True)):
+        assert passed_junction(OfficialRecord(**{**vars(plain), "junctions_passed": n}), {}) is passed
+
+
+def test_skill_score_is_the_mean_of_five() -> None:
+    types = {"Accident": 2, "HighwayExit": 1, "ControlLoss": 1, "InvadingTurn": 4, SIGN: 1}
+    pairs = [
+        (kind, record(f"{kind}{i}", infractions={} if i == 0 else HIT)) for kind, n in types.items() for i in range(n)
+    ]
+    found = skills(pairs, "v0.0.3", {f"{SIGN}0": True})
+    assert [s.percent for s in found.values()] == [50.0, 100.0, 100.0, 25.0, 100.0]
+    assert skill_score(found) == 75.0
+    assert skill_score(skills(pairs[:-1])) is None  # no Traffic_Signs: no figure, not 0
+
+
+def test_an_unknown_variant_lists_the_known() -> None:
+    with pytest.raises(Ad2Error, match=r"v0\.0\.3, v0\.0\.4"):
+        skills([], "v1")

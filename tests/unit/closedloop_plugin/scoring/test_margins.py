@@ -1,0 +1,151 @@
+"""Margins: numbers worked out by hand, and a slow reference that samples boxes and time."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.closedloop.ticks import EGO, at, touch
+from support.tiers import examples
+
+from closedloop_plugin.scoring.margins import HORIZON_S, Box, Margins, gap, time_to_collision
+from closedloop_plugin.state import Actor, Kind
+
+CAR = replace(EGO, id="7", role="scenario", speed=0.0)  # 4.0 x 1.8 m, as the ego
+
+
+def margins(*ticks: object) -> dict[str, object]:
+    seen = Margins()
+    for tick in ticks:
+        seen.add(tick)  # type: ignore[arg-type]
+    return seen.to_json()
+
+
+def box(x: float, y: float, yaw: float, length: float, width: float) -> Box:
+    return x, y, math.cos(yaw), math.sin(yaw), length / 2, width / 2
+
+
+def test_nobody_there_is_no_number() -> None:
+    found = margins(at(0, 0.0), at(2, 1.0))
+    assert found == {"min_gap_m": None, "nearest": None, "min_ttc_s": None, "hardest_brake": 0.0}
+
+
+def test_a_standing_car_ahead_is_met_when_bumper_meets_bumper() -> None:
+    """Centres 34 m apart, two half lengths of 2 m: 30 m at 10 m/s."""
+    found = margins(at(0, 0.0, actors=(replace(CAR, x=34.0, kind=Kind.VAN),)))
+    assert found["min_gap_m"] == 30.0 and found["min_ttc_s"] == 3.0 and found["nearest"] == "van"
+
+
+def test_side_by_side_there_is_a_gap_and_no_collision_course() -> None:
+    found = margins(at(0, 0.0, actors=(replace(CAR, y=3.3, speed=10.0),)))
+    assert found["min_gap_m"] == 1.5 and found["min_ttc_s"] is None
+
+
+def test_a_crossing_pedestrian_is_met_only_if_both_are_there_at_once() -> None:
+    """The ego, at 10 m/s and 4 m long, is beside the person (0.4 m thick, 20 m ahead) from 1.78 to 2.22 s."""
+    walker = Actor("p", Kind.PEDESTRIAN, 20.0, -3.0, math.pi / 2, 1.5, 0.4, 0.4, 1.8)
+    meets = margins(at(0, 0.0, actors=(walker,)))  # in the way after (3 - 0.9 - 0.2) m at 1.5 m/s: from 1.27 to 2.73 s
+    assert meets["min_ttc_s"] == pytest.approx(1.78)
+    late = margins(at(0, 0.0, actors=(replace(walker, y=-5.0),)))  # comes to the lane after 2.6 s
+    assert late["min_ttc_s"] is None
+
+
+def test_the_corner_of_a_turned_box_counts() -> None:
+    """A square of 2 m turned by 45 degrees reaches sqrt 2 m to each side."""
+    turned = replace(CAR, x=10.0, yaw=math.pi / 4, length=2.0, width=2.0)
+    assert margins(at(0, 0.0, actors=(turned,)))["min_gap_m"] == pytest.approx(8.0 - math.sqrt(2), abs=1e-3)
+
+
+def test_the_least_of_the_episode_counts_and_a_touch_is_the_end_of_it() -> None:
+    far, near = replace(CAR, x=40.0), replace(CAR, x=14.0)
+    assert margins(at(0, 0.0, actors=(far,)), at(2, 0.0, actors=(near,)), at(4, 0.0, actors=(far,)))["min_gap_m"] == 10
+    hit = margins(at(0, 0.0, actors=(far,)), at(1, 0.0, actors=(far,), contacts=(touch(Kind.TRUCK),)))
+    assert (hit["min_gap_m"], hit["min_ttc_s"], hit["nearest"]) == (0.0, 0.0, "truck")
+
+
+def test_braking_counts_along_the_car_until_it_touches_something() -> None:
+    def braking(tick: int, ax: float, **more: object) -> object:
+        seen = at(tick, 0.0, **more)
+        return replace(seen, ego=replace(seen.ego, ax=ax, ay=-3.0, yaw=0.0))
+
+    assert margins(braking(0, -4.0), braking(2, 2.0))["hardest_brake"] == 4.0
+    assert margins(braking(0, -4.0), braking(1, -300.0, contacts=(touch(),)), braking(2, -90.0))["hardest_brake"] == 4.0
+
+
+boxes = st.builds(
+    box,
+    st.floats(-12, 12),
+    st.floats(-12, 12),
+    st.floats(-4, 4),
+    st.floats(0.3, 8),
+    st.floats(0.3, 3),
+)
+
+
+def outline(b: Box, n: int = 40) -> np.ndarray:
+    """(4 n, 2) points on the sides."""
+    x, y, c, s, h, w = b
+    t = np.linspace(-1, 1, n)
+    o = np.ones(n)
+    along, across = np.concatenate([h * t, h * t, h * o, -h * o]), np.concatenate([w * o, -w * o, w * t, w * t])
+    return np.stack([x + along * c - across * s, y + along * s + across * c], axis=1)
+
+
+def holds(b: Box, points: np.ndarray) -> bool:
+    dx, dy = points[:, 0] - b[0], points[:, 1] - b[1]
+    forward, left = np.abs(dx * b[2] + dy * b[3]), np.abs(dy * b[2] - dx * b[3])
+    return bool(((forward <= b[4]) & (left <= b[5])).any())
+
+
+def reference_gap(a: Box, b: Box) -> float:
+    one, two = outline(a), outline(b)
+    if holds(a, two) or holds(b, one):
+        return 0.0
+    return float(np.sqrt(((one[:, None] - two[None]) ** 2).sum(-1)).min())
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(boxes, boxes)
+def test_gap_is_that_of_sampled_outlines(a: Box, b: Box) -> None:
+    exact, sampled = gap(a, b), reference_gap(a, b)
+    assert exact == pytest.approx(gap(b, a), abs=1e-9)
+    assert exact - 1e-9 <= sampled <= exact + 0.3  # points of an outline are up to 0.2 m apart
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(boxes, boxes, st.floats(-20, 20), st.floats(-20, 20))
+def test_the_time_is_when_the_gap_closes(a: Box, b: Box, vx: float, vy: float) -> None:
+    """At the time told the boxes touch, and at no sampled time before; never means at no sampled time."""
+    found = time_to_collision(a, b, vx, vy)
+    assert found == pytest.approx(time_to_collision(b, a, -vx, -vy), abs=1e-6)  # seen from the other
+
+    def after(t: float) -> float:
+        """Gap to a box smaller by 1e-6 m: to slide along a side is no collision."""
+        return gap(a, (b[0] + vx * t, b[1] + vy * t, b[2], b[3], b[4] - 1e-6, b[5] - 1e-6))
+
+    end = min(found, HORIZON_S) - 1e-6
+    assert all(after(t) > 0.0 for t in np.linspace(0, max(end, 0), 60) if t < end)
+    if math.isfinite(found):
+        assert after(found) < 1e-4
+
+
+@settings(max_examples=examples(60), deadline=None)
+@given(st.lists(st.tuples(st.floats(-60, 60), st.floats(-60, 60), st.floats(-4, 4), st.floats(-5, 30)), max_size=6))
+def test_dismissing_the_far_ones_changes_nothing(others: list[tuple[float, float, float, float]]) -> None:
+    actors = tuple(replace(CAR, id=str(i), x=x, y=y, yaw=yaw, speed=v) for i, (x, y, yaw, v) in enumerate(others))
+    found = margins(at(0, 0.0, actors=actors))
+    mine = box(0, 0, 0, EGO.length, EGO.width)
+    gaps = [gap(mine, box(a.x, a.y, a.yaw, a.length, a.width)) for a in actors]
+    times = [
+        time_to_collision(
+            mine, box(a.x, a.y, a.yaw, a.length, a.width), a.speed * math.cos(a.yaw) - 10.0, a.speed * math.sin(a.yaw)
+        )
+        for a in actors
+    ]
+    assert found["min_gap_m"] == (None if not gaps else pytest.approx(min(gaps), abs=1e-3))
+    least = min(times, default=math.inf)
+    assert found["min_ttc_s"] == (pytest.approx(least, abs=1e-3) if least < HORIZON_S else None)

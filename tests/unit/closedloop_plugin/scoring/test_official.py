@@ -1,0 +1,232 @@
+"""Official result files: read whole, split, cut off or wrong; written from episodes of ours and read again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.closedloop.scored import episode, raw, write
+from support.tiers import examples
+
+from closedloop_plugin.scoring.official import from_episode, read, read_apart, read_file, to_official
+from closedloop_plugin.scoring.official_record import parse_record
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+
+def test_one_record() -> None:
+    found = parse_record(raw("4937", 3, "T_Junction", 45.14, 0.6, town="Town05"), "f.json", 0)
+    assert (found.route_id, found.repetition, found.scenario, found.town) == ("4937", 3, "T_Junction", "Town05")
+    assert (found.score_route, found.score_penalty, found.score_composed) == (45.14, 0.6, 27.084)
+    assert found.meta == {"route_length": 100.0, "duration_game": 20.0, "duration_system": 40.0}
+    assert found.gaps == ()
+    assert found.origin == {}
+
+
+def test_all_of_pdm_lite(data_dir: Path) -> None:
+    found = read([data_dir / "bench2drive" / "pdm_lite_results.json"])
+    assert len(found.records) == 220
+    assert len({r.key for r in found.records}) == 220
+    assert len({r.scenario for r in found.records}) == 44
+    assert found.lost == ()
+    assert not any(r.gaps for r in found.records)
+
+
+def test_missing_keys_are_named_and_no_success() -> None:
+    bare = parse_record({"route_id": "RouteScenario_1_rep0"}, "f", 0)
+    assert set(bare.gaps) >= {"status", "infractions", "scores", "scores.score_composed", "meta"}
+    assert bare.score == 0.0
+    assert not bare.success
+    half = raw(score=50.0, penalty=0.6)
+    del half["scores"]["score_composed"], half["infractions"]["route_dev"]
+    assert parse_record(half, "f", 0).score == 30.0
+    without = raw()
+    del without["infractions"]
+    assert not parse_record(without, "f", 0).success
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"route_id": None}, "route_id"),
+        ({"route_id": "4937"}, "route_id"),
+        ({"route_id": "RouteScenario_4937"}, "route_id"),
+        ({"status": 3}, "status"),
+        ({"scores": []}, "scores"),
+        ({"scores": {"score_route": "100"}}, "scores.score_route"),
+        ({"scores": {"score_route": float("nan")}}, "scores.score_route"),
+        ({"scores": {"score_composed": 100.1}}, "scores.score_composed"),
+        ({"scores": {"score_composed": -1}}, "scores.score_composed"),
+        ({"scores": {"score_composed": 10**400}}, "scores.score_composed"),
+        ({"scores": {"score_penalty": 1.5}}, "scores.score_penalty"),
+        ({"scores": {"score_route": True}}, "scores.score_route"),
+        ({"infractions": {"red_light": "x"}}, "infractions.red_light"),
+        ({"infractions": {"red_light": [1]}}, "infractions.red_light"),
+        ({"ad2": 1}, "ad2"),
+        ({"ad2": {}}, "ad2.origin"),
+        ({"ad2": {"origin": {"suite": 1}}}, "ad2.origin"),
+        ({"ad2": {"origin": {"suite": "x"}, "comfort": {"official": "good"}}}, "ad2.comfort"),
+        ({"ad2": {"origin": {"suite": "x"}, "junctions_passed": -1}}, "ad2.junctions_passed"),
+        ({"ad2": {"origin": {"suite": "x"}, "experimental": 1}}, "ad2.experimental"),
+    ],
+)
+def test_a_wrong_value_names_file_record_and_field(change: Mapping[str, Any], field: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "r.json", [raw("1"), {**raw("2"), **change}])
+    with pytest.raises(DataError) as error:
+        read([file])
+    assert (error.value.file, error.value.row, error.value.field) == (file, 1, field)
+
+
+def test_split_files_and_folders(tmp_path: Path) -> None:
+    a = write(tmp_path / "b2d" / "a.json", [raw("1"), raw("2")])
+    b = write(tmp_path / "b2d" / "b.json", [raw("3")])
+    write(tmp_path / "b2d" / "merged.json", [raw("1"), raw("2"), raw("3")])
+    (tmp_path / "b2d" / "ability.json").write_text('{"Overtaking": 1}')
+    assert [r.route_id for r in read([b, a]).records] == ["3", "1", "2"]
+    folder = read([tmp_path / "b2d"])
+    assert [r.route_id for r in folder.records] == ["1", "2", "3"]
+    assert folder.files == (str(a), str(b))
+
+
+def test_a_merged_file_alone_in_a_folder_is_read(tmp_path: Path) -> None:
+    write(tmp_path / "merged.json", [raw("1")])
+    assert len(read([tmp_path]).records) == 1
+
+
+def test_repetitions_in_files_of_their_own(tmp_path: Path) -> None:
+    files = [write(tmp_path / f"{k}.json", [raw("1"), raw("2")]) for k in range(3)]
+    assert [r.key for r in read_apart(files).records] == [("1", 0), ("2", 0), ("1", 1), ("2", 1), ("1", 2), ("2", 2)]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("", "not a JSON file"),
+        ("hello", "not a JSON file"),
+        ("[1]", "_checkpoint"),
+        ("{}", "_checkpoint"),
+        ('{"_checkpoint": {}}', "_checkpoint.records"),
+        ('{"_checkpoint": {"records": {}}}', "_checkpoint.records"),
+        ('{"_checkpoint": {"records": []}}', "no whole record"),
+        ('{"_checkpoint": {"records": [{"route_id"', "no whole record"),
+        ('{"_checkpoint": {"records": [3]}}', "row 0: field 'record': expected an object"),
+        ("[" * 100_000, "nested too deeply|not a JSON file"),
+    ],
+)
+def test_what_is_no_result_file(content: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_text(content)
+    with pytest.raises(Ad2Error, match=says):
+        read([file])
+
+
+def test_no_file_and_an_empty_folder(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="no such file or folder"):
+        read([tmp_path / "gone"])
+    with pytest.raises(Ad2Error, match=r"neither episodes\.jsonl nor"):
+        read([tmp_path])
+
+
+WHOLE = json.dumps({"_checkpoint": {"global_record": {}, "records": [raw(str(i)) for i in range(4)]}}, indent=1)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(150))
+@given(cut=st.integers(0, len(WHOLE.encode())))
+def test_cut_anywhere_all_whole_records_are_kept(cut: int, tmp_path: Path) -> None:
+    file = tmp_path / "r.json"
+    file.write_bytes(WHOLE.encode()[:cut])
+    try:
+        records, lost = read_file(file)
+    except Ad2Error:
+        assert '"records": [' not in WHOLE[:cut]
+        return
+    assert [r.route_id for r in records] == ["0", "1", "2", "3"][: len(records)]
+    begun = WHOLE[:cut].count('"route_id"')
+    assert len(records) <= begun <= len(records) + 1
+    assert lost in (0, 1)
+    assert lost >= begun - len(records)
+
+
+def test_broken_in_the_middle_counts_every_record_after(tmp_path: Path) -> None:
+    text = WHOLE.replace('"route_id": "RouteScenario_1_rep0"', '"route_id": RouteScenario_1_rep0"')
+    file = tmp_path / "r.json"
+    file.write_text(text)
+    records, lost = read_file(file)
+    assert ([r.route_id for r in records], lost) == (["0"], 3)
+
+
+LISTS = {**episode().infractions, "red_light": ["Agent ran a red light"], "min_speed_infractions": ["x is 50%"]}
+
+
+def test_our_episodes_in_the_official_form_and_back(tmp_path: Path) -> None:
+    episodes = [
+        episode("1"),
+        episode("2", infractions=LISTS, score_route=50.0, score_penalty=0.7, score_composed=35.0, junctions_passed=1),
+    ]
+    data = to_official(episodes, n_routes=4)
+    assert data["driving score"] == pytest.approx(135 / 4)
+    assert data["success rate"] == 0.25
+    assert data["eval num"] == 2
+    assert data["ad2"]["origin"] == {
+        "backend": "embedded", "waiting": "waits", "suite": "embedded220", "profile": "bench2drive",
+        "agent": "expert (privileged)", "interpreter": "", "mode": "",
+    }  # fmt: skip
+    assert data["ad2"]["versions"] == ["world 1, lmms-eval-ad2 0.1.0"]
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps(data))
+    read_again = [r.__class__(**{**vars(r), "source": ""}) for r in read([file]).records]
+    direct = [from_episode(e) for e in episodes]
+    assert read_again == [r.__class__(**{**vars(r), "source": ""}) for r in direct]
+    assert read_again[1].junctions_passed == 1
+    assert read_again[0].comfort["corrected"] == 0.75
+
+
+def test_official_keys_of_a_record() -> None:
+    ours, theirs = to_official([episode()])["_checkpoint"]["records"][0], raw()
+    assert set(theirs) <= set(ours)
+    assert list(ours["infractions"]) == list(theirs["infractions"])
+    assert set(ours["scores"]) == set(theirs["scores"])
+    assert set(ours["meta"]) == set(theirs["meta"])
+
+
+def test_of_two_lines_for_an_episode_the_later_counts() -> None:
+    data = to_official([episode(score_composed=10.0), episode(score_composed=90.0)])
+    assert (data["eval num"], data["driving score"]) == (1, 90.0)
+
+
+def test_two_runs_do_not_go_into_one_file() -> None:
+    with pytest.raises(Ad2Error, match="2 different runs"):
+        to_official([episode("1"), episode("2", profile="bench2advlm")])
+
+
+def test_no_piece_of_our_file_passes_for_an_official_one(tmp_path: Path) -> None:
+    text = json.dumps(to_official([episode("1"), episode("2")]))
+    file = tmp_path / "results.json"
+    file.write_text(text[: text.index('"driving score"')])
+    assert [r.origin["backend"] for r in read_file(file)[0]] == ["embedded", "embedded"]
+
+
+def test_a_run_folder_and_its_half_line(tmp_path: Path) -> None:
+    file = tmp_path / "episodes.jsonl"
+    line = episode("3", 1).to_json()
+    file.write_text(episode("1").to_json() + "\n" + episode("2").to_json() + "\n" + line[:50])
+    found = read([tmp_path])
+    assert [r.route_id for r in found.records] == ["1", "2"]
+    assert found.lost == ((str(file), 1),)
+    assert read([file]).records == found.records
+    file.write_text(line + "\n" + line[:50] + "\n")
+    with pytest.raises(DataError, match="row 2"):
+        read([file])
+
+
+@pytest.mark.parametrize("change", [{"infractions": []}, {"agent": 3}, {"map": None}, {"score_route": "x"}])
+def test_a_line_with_wrong_fields_is_a_data_error(change: dict[str, Any], tmp_path: Path) -> None:
+    line = {**json.loads(episode().to_json()), **change}
+    file = tmp_path / "episodes.jsonl"
+    file.write_text(json.dumps(line) + "\n")
+    with pytest.raises(DataError, match="row 1"):
+        read([file])

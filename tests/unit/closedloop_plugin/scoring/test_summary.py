@@ -1,0 +1,228 @@
+"""The whole table: golden figures of PDM-Lite, and small sets worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.closedloop.scored import episode, record, route
+
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.routes import read_routes
+from closedloop_plugin.scoring.comfort import Motion
+from closedloop_plugin.scoring.efficiency import message
+from closedloop_plugin.scoring.official import from_episode, read
+from closedloop_plugin.scoring.summary import summarise
+from lmms_eval_ad2.errors import Ad2Error
+
+B2D = profile("bench2drive")
+
+
+@pytest.fixture(scope="module")
+def pdm(data_dir: Path):
+    folder = data_dir / "bench2drive"
+    golden = json.loads((folder / "pdm_lite_ability.json").read_text())
+    return read([folder / "pdm_lite_results.json"]).records, read_routes(folder / "bench2drive220.xml"), golden
+
+
+def test_pdm_lite_golden(pdm) -> None:
+    records, routes, golden = pdm
+    found = summarise(records, routes, B2D)
+    assert found["driving_score"] == pytest.approx(97.01579642272726, abs=1e-9)
+    assert found["success_rate"] == pytest.approx(92.27272727272727, abs=1e-9)
+    assert found["efficiency"] == pytest.approx(golden["Driving Efficiency"], abs=1e-9)
+    for name in ("Overtaking", "Merging", "Emergency_Brake", "Give_Way"):
+        assert found["abilities"][name] == pytest.approx(100 * golden[name], abs=1e-9)
+    assert found["comfortness"] is None
+    assert (found["n_routes"], found["n_missing"], found["n_duplicates"], found["n_crashed"]) == (220, 0, 0, 0)
+
+
+def test_pdm_lite_traffic_signs_without_and_with_junctions(pdm) -> None:
+    records, routes, golden = pdm
+    blind = summarise(records, routes, B2D)
+    assert blind["abilities"]["Traffic_Signs"] == pytest.approx(100 * 87 / 95)
+    assert blind["partial"] == ["Traffic_Signs", "skill_score"]
+    assert any("93.6842" in note and "partial" in note for note in blind["notes"])
+    # Every junction before 50 % of its route: J = 95 less three red lights and one that never moved.
+    facts = {r.id: 0.45 for r in routes}
+    old = summarise(records, routes, B2D, junctions=facts)
+    assert old["abilities"]["Traffic_Signs"] == pytest.approx(100 * golden["Traffic_Signs"], abs=1e-9)
+    assert old["skill_score"] == pytest.approx(100 * golden["mean"], abs=1e-9)
+    assert old["partial"] == []
+    new = summarise(records, routes, B2D, junctions=facts, traffic_signs="v0.0.4")
+    assert new["abilities"]["Traffic_Signs"] == pytest.approx(100 * 91 / 95)
+
+
+def test_pdm_lite_halved_shows_what_is_missing(pdm) -> None:
+    records, routes, _ = pdm
+    found = summarise(records[:110], routes, B2D)
+    total = sum(r.score for r in records[:110])
+    assert found["n_missing"] == 110
+    assert found["driving_score"] == pytest.approx(total / 220)
+    assert found["abilities"]["Overtaking"] > 80  # the missing leave this denominator
+
+
+def test_counts_and_notes_of_a_small_set() -> None:
+    routes = [route("1"), route("2"), route("3"), route("4")]
+    hit = {"collisions_vehicle": ["x"]}
+    records = [
+        record("1", score=20.0, status="Failed - Agent timed out"),
+        record("1"),  # resumed: counts
+        record("2", score=50.0, penalty=0.6, status="Failed - Simulation crashed", infractions=hit),
+        record("9"),
+    ]
+    found = summarise(records, routes, B2D)
+    assert found["driving_score"] == pytest.approx((100 + 30) / 4)
+    assert found["success_rate"] == 25.0
+    counts = {k: found[k] for k in ("n_routes", "n_records", "n_missing", "n_duplicates", "n_crashed", "n_outside")}
+    assert counts == {
+        "n_routes": 4, "n_records": 2, "n_missing": 2, "n_duplicates": 1, "n_crashed": 1, "n_outside": 1,
+    }  # fmt: skip
+    assert found["missing"] == [["3", 0], ["4", 0]]
+    assert found["crashed"] == [{"route": "2", "repetition": 0, "status": "Failed - Simulation crashed"}]
+    assert found["abilities"]["Emergency_Brake"] == 50.0
+    assert found["abilities"]["Overtaking"] is None
+    assert found["skill_score"] is None
+    assert found["efficiency"] is None
+    text = " ".join(found["notes"])
+    for part in ("1 duplicate", "1 record(s) left out", "2 episode(s) have no record", "no record tests Overtaking"):
+        assert part in text
+    json.dumps(found, allow_nan=False)
+
+
+def test_efficiency_is_the_mean_of_route_means() -> None:
+    def speeds(*values: float) -> dict[str, list[str]]:
+        return {"min_speed_infractions": [message(v) for v in values]}
+
+    records = [
+        record("1", infractions=speeds(100, 300)),
+        record("2", infractions=speeds(50, 2000)),
+        record("3"),
+        record("4", infractions=speeds(3000)),
+    ]
+    found = summarise(records, [route(str(i)) for i in range(1, 5)], B2D)
+    assert found["efficiency"] == 125.0
+    assert found["success_rate"] == 100.0
+
+
+def test_intervals_hold_the_value_and_need_two() -> None:
+    routes = [route(str(i)) for i in range(30)]
+    records = [record(str(i), score=float(3 * i)) for i in range(30)]
+    found = summarise(records, routes, B2D)
+    low, high = found["intervals"]["driving_score"]
+    assert low < 43.5 < high
+    assert found["driving_score"] == pytest.approx(43.5)
+    alone = summarise(records[:1], routes[:1], B2D)
+    assert alone["intervals"]["driving_score"] is None
+
+
+def test_repetitions_are_one_cluster_a_route() -> None:
+    routes = [route("1"), route("2")]
+    scores = {("1", 0): 100.0, ("2", 0): 50.0, ("1", 1): 80.0, ("2", 1): 10.0}
+    records = [record(i, k, score=s) for (i, k), s in scores.items()]
+    found = summarise(records, routes, B2D, repetitions=2)
+    assert found["driving_score"] == 60.0
+    spread = found["repetitions"]
+    assert spread["n"] == 2
+    assert spread["driving_score"]["values"] == [75.0, 45.0]
+    assert spread["driving_score"]["mean"] == 60.0
+    assert spread["driving_score"]["std"] == pytest.approx(30 / np.sqrt(2))
+    # Two routes, with means of 30 and 90, say next to nothing; four independent ones would say more.
+    low, high = found["intervals"]["driving_score"]
+    assert low < 5 and high > 95
+    assert found["interval_method"] == "cluster jackknife"
+    missing = summarise(records[:3], routes, B2D, repetitions=2)
+    assert (missing["n_missing"], missing["missing"]) == (1, [["2", 1]])
+    assert missing["driving_score"] == pytest.approx(230 / 4)
+
+
+def motion(lon: float, step: int = 1) -> Motion:
+    n = 20
+    a = np.column_stack([np.full(n, lon), np.zeros(n), np.zeros(n)])
+    forward, right = np.tile([1.0, 0, 0], (n, 1)), np.tile([0, 1.0, 0], (n, 1))
+    return Motion(a, np.zeros((n, 3)), forward, right, np.arange(n) * step)
+
+
+def test_comfort_over_the_records_that_have_a_file() -> None:
+    routes = [route("1"), route("2"), route("3")]
+    records = [record("1"), record("2"), record("3")]
+    found = summarise(records, routes, B2D, metric_info={("1", 0): motion(0.0), ("2", 0): motion(3.0)})
+    assert found["comfortness"] == 50.0
+    assert any("over 2 of 3 records" in note for note in found["notes"])
+
+
+def test_corrected_comfort_knows_how_far_samples_are_apart() -> None:
+    ramp = motion(0.0)
+    ramp.acceleration[:, 0] = np.arange(20) * 0.2 - 1.9  # per sample: 4 m/s3 at 20 Hz, 2 at 10 Hz
+    fast = Motion(ramp.acceleration * 1.1, *(getattr(ramp, n) for n in ("angular_velocity", "forward_vector",
+                  "right_vector")), ramp.steps)  # fmt: skip
+    every_other = Motion(*(getattr(fast, n) for n in ("acceleration", "angular_velocity", "forward_vector",
+                         "right_vector")), fast.steps * 2)  # fmt: skip
+    for given, expected in ((ramp, 100.0), (fast, 0.0), (every_other, 100.0)):
+        found = summarise([record()], [route()], B2D, metric_info={("1", 0): given}, comfort_mode="corrected")
+        assert found["comfortness"] == expected
+
+
+def test_our_own_records_bring_comfort_origin_and_versions() -> None:
+    found = summarise([from_episode(episode())], [route()], B2D)
+    assert found["comfortness"] == 50.0
+    assert summarise([from_episode(episode())], [route()], B2D, comfort_mode="corrected")["comfortness"] == 75.0
+    assert found["origin"]["backend"] == "embedded"
+    assert found["versions"]["records"] == ["world 1, lmms-eval-ad2 0.1.0"]
+
+
+def test_experimental_routes_are_scored_apart() -> None:
+    bad = episode("2", score_composed=0.0, score_route=0.0, status="Failed", map={"experimental": True})
+    found = summarise([from_episode(episode()), from_episode(bad)], [route("1"), route("2")], B2D)
+    assert (found["driving_score"], found["n_routes"], found["n_experimental"]) == (100.0, 1, 1)
+    assert found["experimental"] == {"routes": ["2"], "driving_score": 0.0, "success_rate": 0.0}
+    assert [row["n"] for row in found["types"]] == [1]
+
+
+def test_nothing_but_experimental_routes_is_no_score_rather_than_0() -> None:
+    bad = episode("2", score_composed=40.0, score_route=40.0, status="Failed", map={"experimental": True})
+    found = summarise([from_episode(bad)], [route("2")], B2D)
+    assert (found["driving_score"], found["success_rate"], found["n_routes"]) == (None, None, 0)
+    assert found["intervals"]["driving_score"] is None and found["experimental"]["driving_score"] == 40.0
+
+
+def test_results_of_different_runs_or_profiles_do_not_mix() -> None:
+    routes = [route("1"), route("2")]
+    ours = from_episode(episode("1"))
+    with pytest.raises(Ad2Error, match="never go into one mean"):
+        summarise([ours, record("2")], routes, B2D)
+    with pytest.raises(Ad2Error, match="never go into one mean"):
+        summarise([ours, from_episode(episode("2", agent={"name": "still"}))], routes, B2D)
+    with pytest.raises(Ad2Error, match="driven under profile bench2drive"):
+        summarise([ours], routes, profile("leaderboard-2.1"))
+
+
+def test_the_wrong_route_file_is_refused() -> None:
+    with pytest.raises(Ad2Error, match="none of the 1 records"):
+        summarise([record("7")], [route("1")], B2D)
+    with pytest.raises(Ad2Error, match="not the route file driven"):
+        summarise([record("1", town="Town01")], [route("1")], B2D)
+
+
+def test_scores_of_another_penalty_rule_are_pointed_out() -> None:
+    lists = {"collisions_vehicle": ["x"]}
+    routes = [route("1")]
+    own = summarise([record("1", penalty=0.6, infractions=lists)], routes, B2D)
+    other = summarise([record("1", penalty=1 / 1.7, infractions=lists)], routes, B2D)
+    assert not any("would not give" in note for note in own["notes"])
+    assert any("would not give" in note for note in other["notes"])
+    newer = summarise([record("1", penalty=1 / 1.7, infractions=lists)], routes, profile("leaderboard-2.1"))
+    assert not any("would not give" in note for note in newer["notes"])
+    assert newer["profile"] == "leaderboard-2.1"
+
+
+def test_a_row_for_every_type() -> None:
+    routes = [route("1"), route("2"), route("3", "Accident")]
+    found = summarise([record("1"), record("3", scenario="Accident", score=40.0, status="Failed")], routes, B2D)
+    assert [(t["type"], t["n"], t["n_missing"], t["driving_score"], t["success_rate"]) for t in found["types"]] == [
+        ("Accident", 1, 0, 40.0, 0.0),
+        ("ParkingCutIn", 2, 1, 50.0, 50.0),
+    ]
+    assert found["types"][0]["abilities"] == ["Overtaking"]

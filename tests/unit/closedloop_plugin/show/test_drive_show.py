@@ -1,0 +1,93 @@
+"""`ad2 drive show`: finding an episode, and the files that it draws."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.closedloop.rides import picture, ride, road
+
+from lmms_eval_ad2.cli import drive_show
+from lmms_eval_ad2.errors import Ad2Error
+
+
+def show(*argv: str) -> int:
+    top = argparse.ArgumentParser()
+    drive_show.register(top.add_subparsers())
+    args = top.parse_args(["show", *argv])
+    return args.func(args)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A run with one episode, its frames kept at 2 Hz by two cameras."""
+    log, rec, _ = ride()
+    folder = tmp_path / "run"
+    (folder / "tracks").mkdir(parents=True)
+    (folder / "tracks" / "17_rep0.json").write_text(json.dumps(log.to_json(road())))  # no record in it
+    (folder / "episodes.jsonl").write_text(rec.to_json() + "\n")
+    frames = folder / "frames" / "17_rep0"
+    frames.mkdir(parents=True)
+    for name in ("front_left", "front"):
+        for tick in range(0, 460, 10):
+            Image.fromarray(picture(tick)).save(frames / f"{name}_{tick:05d}.jpg")
+    (frames / "notes.txt").write_text("not a frame")
+    return folder
+
+
+def test_it_draws_both_and_says_where(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert show(f"{run_dir}:17") == 0
+    top, film = run_dir / "pictures" / "17_rep0.png", run_dir / "pictures" / "17_rep0_film.png"
+    assert capsys.readouterr().out.split() == ["top", "view", str(top), "film", "strip", str(film)]
+    drawn = np.asarray(Image.open(top).convert("RGB")).astype(int)
+    crosses = (np.abs(drawn - (194, 24, 91)).max(axis=2) < 12).sum()
+    assert crosses > 300  # infractions come from episodes.jsonl
+    assert Image.open(film).size[0] == 12 + 4 * 412
+
+
+@pytest.mark.parametrize("way", ["{0}:17:0", "{0}/tracks/17_rep0.json"])
+def test_an_episode_has_several_names(run_dir: Path, way: str, tmp_path: Path) -> None:
+    out = tmp_path / "pics" / "x.png"
+    assert show(way.format(run_dir), "--out", str(out), "--frames", "2") == 0
+    assert sorted(f.name for f in out.parent.iterdir()) == ["x.png", "x_film.png"]
+
+
+def test_without_frames_it_says_how_to_keep_them(run_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for file in (run_dir / "frames" / "17_rep0").iterdir():
+        file.unlink()
+    assert show(f"{run_dir}:17") == 0
+    assert "ad2 drive run --frames" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("episode", "more", "says"),
+    [
+        ("{0}:18", (), "no track of this episode; there are 17_rep0"),
+        ("{0}:17:1", (), "17_rep1.json"),
+        ("{0}", (), "expected RUN_DIR:ROUTE"),
+        ("nowhere:17", (), "no track"),
+        ("{0}/tracks/9.json", (), "no such track file"),
+        ("{0}:17", ("--camera", "rear"), "no frames of it; there are: front, front_left"),
+        ("{0}:17", ("--out", "x.jpg"), r"ends in \.png"),
+        ("{0}:17", ("--frames", "0"), "one or more"),
+        ("{0}:17", ("--map", "nowhere.xodr"), "nowhere.xodr"),
+    ],
+)
+def test_a_mistake_is_one_line(run_dir: Path, episode: str, more: tuple[str, ...], says: str) -> None:
+    with pytest.raises(Ad2Error, match=says) as error:
+        show(episode.format(run_dir), *more)
+    assert "\n" not in str(error.value)
+
+
+def test_the_maps_lanes_only_if_it_is_the_one_that_was_driven(data_dir: Path) -> None:
+    file = min((data_dir / "opendrive").rglob("*.xodr"), key=lambda f: f.stat().st_size)
+    sha = hashlib.sha256(file.read_bytes()).hexdigest()
+    ground = drive_show.lanes(file, sha)
+    assert {"driving"} <= {kind for kind, _ in ground} and ground[-1][0] == "driving"
+    assert all(outline.shape[1] == 2 for _, outline in ground)
+    assert drive_show.lanes(file, "0" * 64) == [] == drive_show.lanes(Path("gone.xodr"), sha)

@@ -1,0 +1,315 @@
+"""The check: verdicts of real programs in the embedded world, the draws, kill -9, changed programs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.program_suites import INDEX
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.store import read_records
+from closedloop_plugin.runner.task import episode_seed
+from closedloop_plugin.suites import routes_of
+from closedloop_plugin.threats.check import check, programs_of
+from closedloop_plugin.threats.transcript import Verdict
+from closedloop_plugin.threats.verdict_files import read_verdicts, update_left_out, write_verdicts
+from closedloop_plugin.threats.verdicts import Draw, draw_of
+from lmms_eval_ad2.errors import Ad2Error
+
+HERE = Path(__file__).parent
+RULES = profile("bench2advlm")
+
+HEAD = """param route = "demo:101"
+{param}
+model scenic.domains.driving.model
+from closedloop_plugin.scenarios.actions import *
+{behavior}
+ego = new Car at place(0), facing stage.heading(0)
+"""
+GOOD = (
+    HEAD.format(param="param due = Range(2.0, 3.0)", behavior="")
+    + """
+lead = rail_at(13)
+new Wheeled at start_of(lead), facing facing_of(lead), with kind "van", with rail lead, \\
+    with behavior BrakeHard(stage.trigger_s + 30, globalParameters.due, "time", 2)
+"""
+)
+WRONG = HEAD.format(param="", behavior="new Car at plaice(7)")
+NEVER = HEAD.format(param="", behavior="") + "terminate after 3 seconds\n"
+SAY = """
+monitor Say():
+    while not stage.reached_trigger:
+        wait
+    stage.event("trigger")
+    stage.event("act")
+    wait
+"""
+EMPTY = HEAD.format(param="", behavior=SAY) + "require monitor Say()\nterminate after 5 seconds\n"
+RAM = """
+behavior Ram():
+    mine = self.rail
+    while stage.ego_speed < 5:
+        wait
+    stage.event("trigger")
+    stage.event("act")
+    mine.s = stage.ego_s + 6
+    mine.d = 0.0
+    mine.d_wanted = 0.0
+    wait
+    do Ride()
+"""
+UNFAIR = (
+    HEAD.format(param="", behavior=RAM)
+    + """
+rail = rail_at(30, 8)
+new Wheeled at start_of(rail), facing facing_of(rail), with rail rail, with behavior Ram()
+terminate after 5 seconds
+"""
+)
+CRASHES = (
+    HEAD.format(param="", behavior=SAY.replace("    wait\n\n", "").rstrip() + "\n    x = 1 / 0\n    wait\n")
+    + """
+require monitor Say()
+"""
+)
+
+
+def folder_of(path: Path, texts: Mapping[str, str]) -> Path:
+    path.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        (path / f"{name}.scenic").write_text(text)
+    return path
+
+
+# -- the embedded world ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Verdict]]:
+    pytest.importorskip("scenic")
+    texts = {"good": GOOD, "wrong": WRONG, "never": NEVER, "empty": EMPTY, "unfair": UNFAIR, "crashes": CRASHES}
+    folder = folder_of(tmp_path_factory.mktemp("set") / "own", {**texts, "lost": "ego = new Car\n"})
+    world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"})
+    found = check(
+        programs_of(folder, routes_of), folder / "check", world=world, tries=1, profile=RULES, quiet=True
+    )  # fmt: skip
+    write_verdicts(folder, found)
+    return folder, found
+
+
+def holds(v: Verdict) -> str:
+    flags = ("compiles", "runs", "acts", "survivable", "passed")
+    return " ".join(name for name in flags if getattr(v, name))
+
+
+def test_a_sound_scenario_passes_with_the_parameters_it_was_survived_with(
+    driven: tuple[Path, dict[str, Verdict]],
+) -> None:
+    verdict = driven[1]["good"]
+    assert holds(verdict) == "compiles runs acts survivable passed"
+    assert (verdict.tries, verdict.survived, verdict.reason) == (1, 1, "")
+    assert 2.0 <= verdict.drawn["due"] <= 3.0
+
+
+@pytest.mark.parametrize(
+    ("name", "held", "reason"),
+    [
+        ("wrong", "", r"wrong\.scenic, line 5: NameError: name 'plaice' is not defined"),
+        ("lost", "", r"lost\.scenic: names no route; it needs a line like: param route"),
+        ("crashes", "compiles", r"does not run: .*crashes\.scenic, line \d+: ZeroDivisionError"),
+        ("never", "compiles runs", r"^never triggered in its only draw: the ego did not get to where it begins"),
+        ("empty", "compiles runs", r'says "act", but nothing of it is on the stage then'),
+        ("unfair", "compiles runs acts", r"the expert does not survive it .*collisions vehicle in 1 \(at .*type=veh"),
+    ],
+)
+def test_what_is_wrong_is_said(name: str, held: str, reason: str, driven: tuple[Path, dict[str, Verdict]]) -> None:
+    verdict = driven[1][name]
+    assert holds(verdict) == held
+    assert re.search(reason, verdict.reason), verdict.reason
+    assert "\n" not in verdict.reason
+
+
+def test_each_first_draw_leaves_the_moment_of_its_act(driven: tuple[Path, dict[str, Verdict]]) -> None:
+    moments = driven[0] / "check" / "moments"
+    with Image.open(moments / "good_rep0.jpg") as image:
+        assert image.size == (400, 225)
+        assert len(set(image.convert("L").resize((40, 22)).getdata())) > 20  # a picture, not a plain area
+    facts = json.loads((moments / "good_rep0.json").read_text())
+    record = next(r for r in read_records(driven[0] / "check") if r.route_id == "good")
+    acted = next(t for t, name in record.events if name == "act")
+    assert facts["of"] == "act"
+    assert acted + 0.3 - 1e-6 <= facts["time_s"] <= acted + 0.36
+    assert "van" in [a["kind"] for a in facts["actors"] if a["role"] == "scenario"]
+    ego = facts["ego"]
+    assert min((x - ego["x"]) ** 2 + (y - ego["y"]) ** 2 for x, y in facts["route"]) < 9
+    assert json.loads((moments / "never_rep0.json").read_text())["of"] == "end"
+    assert not list(moments.glob("wrong*"))  # never began
+
+
+def test_the_verdicts_stand_in_check_json(driven: tuple[Path, dict[str, Verdict]]) -> None:
+    folder, verdicts = driven
+    there = read_verdicts(folder)
+    assert set(there) == set(verdicts)
+    assert there["good"]["passed"]
+    assert there["good"]["judge"] == "expert (privileged)"
+    assert there["good"]["world"].endswith("EmbeddedWorld")
+    assert len(there["good"]["program_sha256"]) == 64
+
+
+# -- draws, resumption, changes: in a world that plays what the program's comments say ---------------------------------
+
+ROUTE = 'param route = "demo:103"\n'
+FINE, HIT, QUIET = ROUTE + "# acts 1.0\n", ROUTE + "# acts 1.0\n# hit 2.0\n", ROUTE
+SET = {"fine": FINE, "hit": HIT, "quiet": QUIET, "broken": ROUTE + "# wrong\n"}
+
+
+def judge(folder: Path, **more: Any) -> dict[str, Verdict]:
+    world = Recipe("support.threats.acting:ActingWorld", {"log": folder / "log"})
+    given = {"tries": 2, "profile": RULES, "quiet": True, **more}
+    return check(programs_of(folder, routes_of), folder / "check", world=world, **given)
+
+
+def drives(folder: Path) -> Counter[str]:
+    """Since the last call."""
+    files = list((folder / "log").glob("*"))
+    for file in files:
+        file.unlink()
+    return Counter(file.name.split("_")[0] for file in files)
+
+
+def test_what_is_not_survived_is_drawn_again_what_does_not_compile_is_not(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", SET)
+    verdicts = judge(folder, tries=2)
+    assert drives(folder) == {"fine": 1, "hit": 2, "quiet": 2, "broken": 1}
+    assert {n: (v.tries, v.survived) for n, v in verdicts.items()} == {
+        "fine": (1, 1), "hit": (2, 0), "quiet": (2, 0), "broken": (1, 0),
+    }  # fmt: skip
+    assert "in 2 of 2 draws: collisions vehicle in 2 (at 2.0 s" in verdicts["hit"].reason
+    seeds = {(r.route_id, r.repetition): r.seed for r in read_records(folder / "check")}
+    assert all(seed == episode_seed(0, *key) for key, seed in seeds.items())
+    assert judge(folder, tries=2) == verdicts
+    assert not drives(folder), "a second start drives nothing"
+    assert judge(folder, tries=3)["hit"].tries == 3
+    assert drives(folder) == {"hit": 1, "quiet": 1}
+
+
+def test_one_draw_that_is_survived_is_enough(tmp_path: Path) -> None:
+    seeds = {n: [episode_seed(0, n, k) % 2 for k in range(4)] for n in map(str, range(30))}
+    name = next(n for n, odd in seeds.items() if odd[0] and not all(odd))
+    folder = folder_of(tmp_path / "set", {name: HIT + "# odd\n"})
+    verdict = judge(folder, tries=4)[name]
+    first = seeds[name].index(0)
+    assert (verdict.passed, verdict.tries, verdict.survived) == (True, first + 1, 1)
+    record = next(r for r in read_records(folder / "check") if r.repetition == first)
+    assert verdict.drawn == record.drawn
+
+
+def test_a_changed_program_is_driven_anew_and_no_other(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", SET)
+    assert not judge(folder)["quiet"].passed
+    drives(folder)
+    folder_of(folder, {"quiet": FINE, "broken": HIT, "added": FINE})
+    verdicts = judge(folder)
+    assert drives(folder) == {"quiet": 1, "broken": 2, "added": 1}
+    assert {n for n, v in verdicts.items() if v.passed} == {"fine", "quiet", "added"}
+    keys = [(r.route_id, r.repetition) for r in read_records(folder / "check")]
+    assert len(keys) == len(set(keys)), "records of the program before stay no more"
+    folder_of(folder, {"quiet": FINE.replace("demo:103", "demo:101")})
+    judge(folder)
+    assert drives(folder) == {"quiet": 1}, "on another route it is another scenario"
+
+
+def test_a_module_beside_the_program_is_part_of_it(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", {"fine": FINE + "from mine import Jump\n"})
+    (folder / "mine.py").write_text("Jump = 1\n")
+    judge(folder)
+    (folder / "mine.py").write_text("Jump = 2\n")
+    drives(folder)
+    judge(folder)
+    assert drives(folder) == {"fine": 1}
+
+
+def test_another_seed_is_another_run(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", {"fine": FINE})
+    judge(folder)
+    with pytest.raises(Ad2Error, match=r"seed is 0 there and 1 here"):
+        judge(folder, seed=1)
+    with pytest.raises(Ad2Error, match=r"--agent endpoint:x: a judge drives by itself; known: expert"):
+        judge(folder, judge="endpoint:x")
+
+
+def test_a_program_that_changes_while_it_is_driven_has_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import closedloop_plugin.threats.check as module
+
+    folder = folder_of(tmp_path / "set", {"fine": FINE})
+
+    def edited(*args: Any) -> Draw:
+        folder_of(folder, {"fine": FINE + "# else\n"})
+        return draw_of(*args)
+
+    monkeypatch.setattr(module, "draw_of", edited)
+    with pytest.raises(Ad2Error, match=r"fine\.scenic changed while it was checked"):
+        judge(folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="signals")
+def test_kill_in_the_middle_loses_no_drive_that_was_done(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", {f"s{i}": f"{HIT}# {'held' if i > 2 else i}\n" for i in range(5)})
+    (folder / "hold").touch()
+    code = f"from test_check import *\njudge(Path({str(folder)!r}), tries=1)"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *filter(None, sys.path)])}
+    process = subprocess.Popen([sys.executable, "-c", code], env=environment)
+    lines = folder / "check" / "episodes.jsonl"
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not (lines.is_file() and lines.read_bytes().count(b"\n") >= 1):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    before = read_records(folder / "check")
+    (folder / "hold").unlink()
+    assert 1 <= len(before) < 5
+    time.sleep(0.3)  # the world process dies with its parent
+    drives(folder)
+    verdicts = judge(folder, tries=1)
+    assert sum(drives(folder).values()) == 5 - len(before)
+    assert read_records(folder / "check")[: len(before)] == before
+    assert {(v.tries, v.survived) for v in verdicts.values()} == {(1, 0)}
+    assert all((folder / "check" / "moments" / f"s{i}_rep0.jpg").is_file() for i in range(5))
+
+
+def test_the_suites_index_is_brought_up_to_date(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", SET)
+    update_left_out(folder, judge(folder))
+    assert not (folder / INDEX).exists(), "a folder of one's own has none and gets none"
+    index = {"name": "mine", "left_out": {"fine": "was unfair once", "gone": "no such program"}, "more": 1}
+    (folder / INDEX).write_text(json.dumps(index))
+    update_left_out(folder, judge(folder))
+    now = json.loads((folder / INDEX).read_text())
+    assert set(now["left_out"]) == {"gone", "hit", "quiet", "broken"}
+    assert now["left_out"]["gone"] == "no such program"
+    assert (now["name"], now["more"]) == ("mine", 1)
+    assert set(judge(folder)) == set(SET), "those left out are checked again"
+
+
+def test_earlier_verdicts_stay_while_their_program_does(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "set", {"a": FINE, "b": FINE, "c": FINE})
+    good, bad = Verdict(passed=True), Verdict(passed=False, reason="x")
+    write_verdicts(folder, {"a": good, "b": good})
+    folder_of(folder, {"b": HIT})
+    write_verdicts(folder, {"c": bad})
+    assert {n: v["passed"] for n, v in read_verdicts(folder).items()} == {"a": True, "c": False}

@@ -1,0 +1,333 @@
+"""Making threats, from interview to checked program: rounds, resumption, kill -9, models that fail. Demo routes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from closedloop_plugin.agents.make import cameras_of
+from closedloop_plugin.profiles import profile
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.suites import suite
+from closedloop_plugin.threats.base import Moment, Wish
+from closedloop_plugin.threats.folder import ThreatFolder
+from closedloop_plugin.threats.generate import Job, Made, generate
+from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchange, Transcript, Verdict
+from closedloop_plugin.threats.verdict_files import read_verdicts, write_verdicts
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+RULES = profile("bench2advlm")
+BRAKE = {
+    "adversary": "van", "behaviour": "brake_hard", "place": {"side": "ahead", "lane": "own", "ahead_m": [20, 26]},
+    "trigger": {"value": [1.6, 2.4]}, "road": "open", "stays_s": [3, 4], "weakness": "planning",
+    "description": "A van brakes. \"\"\"\nimport os",
+}  # fmt: skip
+
+
+@dataclass
+class Told:
+    """A target that answers from a list of replies; None is a failure."""
+
+    source: str = "said"
+    fails: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+
+    def tell(self, scenes: Sequence[Sequence[Moment]]) -> list[list[Answer]]:
+        found = []
+        for moments in scenes:
+            route = moments[0].route.id
+            self.asked.append(route)
+            error = "timeout" if route in self.fails else None
+            found.append(
+                [Answer(stage=s, question=f"{s}?", text="" if error else "a road", error=error) for s in STAGES]
+            )
+        return found
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": "told"}
+
+
+@dataclass
+class Scripted:
+    """A fuser: what it makes of a route is a list, an item an attempt: a spec, a refusal (text) or a failure (None)."""
+
+    script: dict[str, list[Any]]
+    name: str = "scripted"
+    made: list[tuple[str, int, int]] = field(default_factory=list)
+
+    def make(self, wishes: Sequence[Wish]) -> list[Attempt]:
+        return [self._one(w) for w in wishes]
+
+    def _one(self, wish: Wish) -> Attempt:
+        route = wish.transcript.route
+        self.made.append((route, wish.number, len(wish.images)))
+        todo = self.script.get(route, [BRAKE])
+        item = todo.pop(0) if len(todo) > 1 else todo[0]
+        base = Attempt(number=wish.number, seed=wish.seed, fuser=self.describe(), description="d")
+        if item is None:
+            failed = Exchange(purpose="fuse", error="HTTP 500")
+            return base.model_copy(update={"exchanges": [failed], "refused": "fuse: HTTP 500"})
+        if isinstance(item, str):
+            return base.model_copy(update={"refused": item, "exchanges": [Exchange(purpose="repair", reply="no")]})
+        return base.model_copy(update={"spec": ThreatSpec.model_validate(item)})
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+
+def job_in(folder: Path) -> Job:
+    demo = suite("demo")
+    return Job(
+        folder / "threats", demo, demo.routes[:2],
+        Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"}),
+        RULES, cameras_of("front@160x90", RULES), workers=2, checked=False, quiet=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return job_in(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Made]:
+    once = job_in(tmp_path_factory.mktemp("once"))
+    return once.folder, generate(once, Told(), Scripted({}))
+
+
+@pytest.fixture
+def made(job: Job, made_once: tuple[Path, Made]) -> Made:
+    """In the job's folder, as after a first start: both routes, unchecked."""
+    shutil.copytree(made_once[0], job.folder)
+    return made_once[1]
+
+
+def test_every_route_gets_a_program_with_its_transcript_and_frame(job: Job) -> None:
+    fuser = Scripted({})
+    made = generate(job, Told(), fuser)
+    assert not made.failed and not made.unsound
+    for route in job.routes:
+        text = (job.folder / "scenarios" / f"{route.id}.scenic").read_text()
+        assert f'param route = "demo:{route.id}"' in text
+        assert "import os" not in text and "BrakeHard(" in text
+        kept = Transcript.read(job.folder / "transcripts" / f"{route.id}.json")
+        assert [a.stage for a in kept.interview.answers] == list(STAGES)
+        assert kept.last is not None and kept.last.program_sha256
+        assert (job.folder / kept.interview.frames[0]).stat().st_size > 500
+    assert {images for _, _, images in fuser.made} == {1}
+    index = json.loads((job.folder / "suite.json").read_text())
+    assert index["finished"] and index["failed"] == {} and index["asked"]["agent"] == {"name": "told"}
+    assert [r.id for r in suite(str(job.folder)).routes] == ["101", "102"]
+
+
+def test_the_same_command_asks_nobody_twice(job: Job, made: Made) -> None:
+    before = {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
+    again, fuser = Told(), Scripted({})
+    generate(job, again, fuser)
+    assert again.asked == [] and fuser.made == []
+    assert before == {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
+
+
+def test_what_failed_is_counted_and_asked_again(job: Job) -> None:
+    made = generate(job, Told(fails={"102"}), Scripted({"101": [None]}))
+    assert made.failed == {"102": "interview: perception: timeout", "101": "fuser: fuse: HTTP 500"}
+    assert suite_error(job) == "no scenario programs"
+    told, fuser = Told(), Scripted({})
+    made = generate(job, told, fuser)
+    assert told.asked == ["102"] and {r for r, _, _ in fuser.made} == {"101", "102"}
+    assert not made.failed
+    assert len(made.transcripts["101"].attempts) == 1  # an endpoint's failure is no attempt
+
+
+def suite_error(job: Job) -> str:
+    with pytest.raises(Ad2Error) as caught:
+        suite(str(job.folder))
+    return "no scenario programs" if "no scenario programs" in str(caught.value) else str(caught.value)
+
+
+def test_a_refusal_uses_up_an_attempt_and_leaves_no_program(job: Job) -> None:
+    checked = replace(job, checked=True, tries=1, routes=job.routes[:1], attempts=2)
+    made = generate(checked, Told(), Scripted({"101": ["adversary: a dragon is not in the vocabulary"]}))
+    assert made.failed == {"101": "fuser: adversary: a dragon is not in the vocabulary"}
+    assert [a.number for a in made.transcripts["101"].attempts] == [0, 1]
+    assert not list(job.folder.rglob("*.scenic"))
+
+
+def test_an_unsound_scenario_is_made_anew(job: Job) -> None:
+    far = {**BRAKE, "trigger": {"kind": "distance", "value": 4}, "place": {**BRAKE["place"], "ahead_m": [61.5, 62]}}
+    checked = replace(job, checked=True, tries=1, routes=job.routes[:1])
+    fuser = Scripted({"101": [far, BRAKE]})
+    made = generate(checked, Told(), fuser)
+    first, *others = made.transcripts["101"].attempts
+    assert first.verdict is not None
+    if first.verdict.passed:
+        pytest.fail(f"the late braker was expected to act too late: {first.verdict}")
+    assert others and others[-1].verdict is not None and others[-1].verdict.passed
+    assert not made.unsound
+    assert json.loads((job.folder / "check.json").read_text())["101"]["passed"] is True
+
+
+def test_a_refusal_is_made_anew_without_a_check_too(job: Job) -> None:
+    made = generate(replace(job, routes=job.routes[:1]), Told(), Scripted({"101": ["no", "no", BRAKE]}))
+    assert not made.failed and [bool(a.spec) for a in made.transcripts["101"].attempts] == [False, False, True]
+
+
+PASSED = Verdict(passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=1, survived=1)
+
+
+def judged(job: Job, made: Made, verdict: Verdict) -> None:
+    """As after a kill -9 between the transcript's verdict and check.json."""
+    transcript = made.transcripts["101"]
+    last = transcript.attempts[-1].model_copy(update={"verdict": verdict})
+    ThreatFolder(job.folder).keep(transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]}))
+
+
+def test_check_json_is_written_after_a_kill_before_it(job: Job, made: Made) -> None:
+    one = replace(job, routes=job.routes[:1])
+    judged(one, made, PASSED)
+    assert read_verdicts(job.folder) == {}
+    generate(replace(one, checked=True), Told(), Scripted({}))
+    assert read_verdicts(job.folder)["101"]["passed"] is True
+
+
+def test_the_verdict_of_an_edited_program_is_not_the_generated_ones(job: Job, made: Made) -> None:
+    one = replace(job, routes=job.routes[:1])
+    judged(one, made, PASSED)
+    file = job.folder / "scenarios" / "101.scenic"
+    file.write_text(file.read_text() + "# by hand\n")
+    generate(replace(one, checked=True), Told(), Scripted({}))
+    assert read_verdicts(job.folder) == {} and file.read_text().endswith("# by hand\n")
+
+
+def test_what_threats_check_found_since_is_taken_over(job: Job, made: Made) -> None:
+    """Generated unchecked, checked by the other command, started again: unsound ones are left out, or made anew."""
+    one = replace(job, routes=job.routes[:1], attempts=1)
+    write_verdicts(job.folder, {"101": Verdict(passed=False, compiles=True, reason="nobody acted")})
+    assert generate(one, Told(), Scripted({})).unsound == {"101": "nobody acted"}
+    assert json.loads((job.folder / "suite.json").read_text())["left_out"] == {"101": "nobody acted"}
+    again = generate(replace(one, attempts=2), Told(), Scripted({}))
+    assert not again.unsound and [a.number for a in again.transcripts["101"].attempts] == [0, 1]
+
+
+def test_a_program_that_is_gone_is_written_again(job: Job, made: Made) -> None:
+    file = job.folder / "scenarios" / "101.scenic"
+    text = file.read_text()
+    file.unlink()
+    fuser = Scripted({})
+    generate(job, Told(), fuser)
+    assert file.read_text() == text and fuser.made == []
+
+
+@pytest.mark.parametrize(
+    ("suite_name", "route"),
+    [("my routes", "101"), ('a"\nimport os', "101"), ("a:b", "1"), ("demo", "../../x"), ("demo", 'x"'), ("demo", ".")],
+)
+def test_names_that_no_program_can_say_are_refused_first(job: Job, suite_name: str, route: str) -> None:
+    routes = [replace(job.routes[0], id=route)]
+    odd = replace(job, suite=replace(job.suite, name=suite_name), routes=routes)
+    with pytest.raises(Ad2Error, match="Rename the route file"):
+        generate(odd, Told(), Scripted({}))
+    assert not job.folder.exists()
+
+
+def test_a_long_name_of_a_model_leaves_a_suite_that_can_be_read(job: Job) -> None:
+    class Long(Told):
+        def describe(self) -> dict[str, Any]:
+            return {"name": "organisation/a-very-long-name-of-a-model-" * 3}
+
+    generate(job, Long(), Scripted({}))
+    assert len(suite(str(job.folder)).name) <= 80
+
+
+def test_another_agent_needs_another_folder(job: Job, made: Made) -> None:
+    with pytest.raises(Ad2Error, match="other arguments: seed is 0 there and 1 here"):
+        generate(replace(job, seed=1), Told(), Scripted({}))
+
+
+def test_more_routes_may_be_asked_for_later(job: Job) -> None:
+    generate(replace(job, routes=job.routes[:1]), Told(), Scripted({}))
+    told = Told()
+    generate(job, told, Scripted({}))
+    assert told.asked == ["102"]
+
+
+def test_scenarios_of_ones_own_are_not_overwritten(job: Job) -> None:
+    (job.folder / "scenarios").mkdir(parents=True)
+    (job.folder / "scenarios" / "mine.scenic").write_text("ego = new Car")
+    with pytest.raises(Ad2Error, match="not generated here"):
+        generate(job, Told(), Scripted({}))
+
+
+def test_a_broken_transcript_is_named(job: Job, made: Made) -> None:
+    file = job.folder / "transcripts" / "101.json"
+    file.write_text(file.read_text().replace('"brake_hard"', '"explode"'))
+    with pytest.raises(DataError, match=r"101\.json: field 'attempts\.0\.spec\.behaviour'"):
+        generate(job, Told(), Scripted({}))
+
+
+def test_a_frame_outside_of_the_folder_is_not_read(job: Job, made: Made) -> None:
+    kept = made.transcripts["101"]
+    outside = kept.model_copy(update={"interview": kept.interview.model_copy(update={"frames": ["../../etc/passwd"]})})
+    assert ThreatFolder(job.folder).images(outside) == ()
+
+
+KILLED = """
+import sys, time
+from pathlib import Path
+sys.path[:0] = {paths!r}
+from test_generate import Scripted, Told
+from closedloop_plugin.threats.generate import generate
+import closedloop_plugin.threats.generate as g, test_generate as t
+from closedloop_plugin.agents.make import cameras_of
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.suites import suite
+
+class Slow(Scripted):
+    def make(self, wishes):
+        if len(self.made) == 3:
+            time.sleep(600)  # whatever the machine's speed: it is killed with three of six
+        return super().make(wishes)
+
+g.AT_ONCE = 1
+demo = suite("demo")
+world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {{"folder": Path({maps!r})}})
+seen = cameras_of("front@160x90", t.RULES)
+job = g.Job(Path({out!r}), demo, demo.routes, world, t.RULES, seen, checked=False, quiet=True)
+generate(job, Told(), Slow({{}}))
+"""
+
+
+def test_kill_9_loses_nothing_that_was_there(job: Job, tmp_path: Path) -> None:
+    code = KILLED.format(
+        paths=[str(Path(__file__).parent), *sys.path], maps=str(tmp_path / "maps"), out=str(job.folder)
+    )
+    child = subprocess.Popen([sys.executable, "-c", code], env=dict(os.environ), start_new_session=True)
+    deadline = time.monotonic() + 120
+    while len(list(job.folder.glob("scenarios/*.scenic"))) < 2 and time.monotonic() < deadline:
+        assert child.poll() is None, "it ended before it could be killed"
+        time.sleep(0.02)
+    os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+    there = {f.name: f.read_bytes() for f in job.folder.glob("scenarios/*.scenic")}
+    assert 2 <= len(there) <= 3
+    with pytest.raises(Ad2Error, match="not finished"):
+        suite(str(job.folder))
+    told, fuser = Told(), Scripted({})
+    whole = replace(job, routes=suite("demo").routes)
+    made = generate(whole, told, fuser)
+    assert told.asked == []  # all six interviews were kept
+    assert len(made.transcripts) == 6 and not made.failed
+    assert {name: (job.folder / "scenarios" / name).read_bytes() for name in there} == there
+    assert len(fuser.made) <= 6 - len(there) + 1  # at most the one that was being written is made again

@@ -1,0 +1,363 @@
+"""ThreatSpec is closed: what is outside it is refused, and of what is inside it nothing but our words and finite
+numbers gets into a program."""
+
+from __future__ import annotations
+
+import ast
+import io
+import itertools
+import math
+import re
+import tokenize
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from support.tiers import examples
+
+from closedloop_plugin.threats.site import Site, fit
+from closedloop_plugin.threats.spec import (
+    ON_FOOT,
+    RULES,
+    Adversary,
+    Behaviour,
+    Conditions,
+    Interval,
+    Lane,
+    Light,
+    Occluder,
+    RoadKind,
+    Side,
+    ThreatSpec,
+    Weakness,
+    clashes,
+)
+from closedloop_plugin.threats.words import ACTS, sentence
+from closedloop_plugin.threats.write import TEMPLATES, program
+
+CORRIDOR = Site(
+    suite="demo", route="101", scenario="X", town="Town01", map="corridor", length_m=134.0, trigger_s=12.0,
+    speed_limit=13.9, lane_width=3.5, left=1, right=0, oncoming=1, topology="corridor",
+)  # fmt: skip
+ONE_WAY = CORRIDOR.model_copy(update={"left": 0, "right": 1, "oncoming": 0})
+CROSSING = CORRIDOR.model_copy(
+    update={
+        "left": 0, "topology": "junction", "length_m": 78.0, "trigger_s": 6.0, "junction": (22.0, 52.0),
+        "control": "signal",
+    }
+)  # fmt: skip
+MERGE = CROSSING.model_copy(update={"topology": "merge", "length_m": 160.0, "control": "none", "oncoming": 0})
+SITES = {"corridor": CORRIDOR, "one way": ONE_WAY, "junction": CROSSING, "merge": MERGE}
+
+CUT_IN: dict[str, Any] = {
+    "adversary": "car",
+    "behaviour": "cut_in",
+    "place": {"side": "left", "lane": "next_left", "ahead_m": [20, 40]},
+    "trigger": {"kind": "time", "value": [1.5, 3]},
+    "road": "open",
+    "speed_mps": [4, 8],
+    "weakness": "planning",
+    "description": "A car cuts in.",
+}
+CROSSES: dict[str, Any] = CUT_IN | {
+    "adversary": "child",
+    "behaviour": "cross",
+    "place": {"side": "right", "lane": "pavement", "ahead_m": [20, 40]},
+    "speed_mps": 1.5,
+}
+HOSTILE = (
+    '"""\nimport os; os.system("id")\n"""', "'; DROP", "\\", "{spec}", "%s", "<script>", "\x00", "param x = 1",
+    "🙂" * 20, "Range(0, 1)", "__import__('os')", "car\nnew Car",
+)  # fmt: skip
+
+
+def changed(spec: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
+    """A copy with one field, "place.side", set."""
+    first, _, rest = path.partition(".")
+    return spec | {first: changed(spec.get(first, {}), rest, value) if rest else value}
+
+
+def refusal(spec: dict[str, Any]) -> str:
+    with pytest.raises(ValidationError) as caught:
+        ThreatSpec.model_validate(spec)
+    return str(caught.value)
+
+
+# -- the vocabulary ----------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_are_in_it() -> None:
+    assert ThreatSpec.model_validate(CUT_IN).place.ahead_m == Interval(low=20, high=40)
+    assert ThreatSpec.model_validate(CROSSES).speed_mps == Interval(low=1.5, high=1.5)
+
+
+WORDS = (
+    "adversary",
+    "behaviour",
+    "place.side",
+    "place.lane",
+    "road",
+    "occluder",
+    "ego_light",
+    "weakness",
+    "trigger.kind",
+)
+
+
+@pytest.mark.parametrize("field", WORDS)
+@pytest.mark.parametrize("value", [*HOSTILE, "", 1, True, None, [], {}, "CAR"])
+def test_other_words_are_refused(field: str, value: Any) -> None:
+    assert field.split(".")[-1] in refusal(changed(CUT_IN, field, value))
+
+
+@pytest.mark.parametrize("where", ["", "place.", "trigger.", "conditions."])
+@pytest.mark.parametrize("name", ["program", "__class__", "param x"])
+def test_other_fields_are_refused(where: str, name: str) -> None:
+    assert "Extra inputs are not permitted" in refusal(changed(CUT_IN, where + name, 1))
+
+
+NUMBERS = ("place.ahead_m", "trigger.value", "speed_mps", "conditions.fog_density", "conditions.sun_altitude_angle")
+BAD = [
+    math.nan, math.inf, -math.inf, True, [False, True], "import os", ["1", "import os"], [1], [1, 2, 3], [5, 4],
+    [math.nan, 3], [1, math.inf], -1e9, 1e300, [], {"low": 1}, {"low": 1, "high": 2, "text": "x"}, ["6", "7"],
+    {"low": "a", "high": 2}, {"low": 6, "high": True},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", NUMBERS)
+@pytest.mark.parametrize("value", BAD, ids=repr)
+def test_other_numbers_are_refused(field: str, value: Any) -> None:
+    refusal(changed(CUT_IN, field, value))
+
+
+@pytest.mark.parametrize(
+    ("field", "low", "high"),
+    [("place.ahead_m", 5, 80), ("speed_mps", 0.3, 18), ("conditions.wetness", 0, 100),
+     ("conditions.sun_altitude_angle", -60, 90), ("trigger.value", 0.5, 8)],
+)  # fmt: skip
+def test_limits(field: str, low: float, high: float) -> None:
+    ThreatSpec.model_validate(changed(CUT_IN, field, [low, high]))
+    for wrong in ([low - 0.01, high], [low, high + 0.01]):
+        assert f"{low:g} to {high:g}" in refusal(changed(CUT_IN, field, wrong))
+
+
+def test_a_trigger_by_distance_has_its_own_limits() -> None:
+    ThreatSpec.model_validate(CUT_IN | {"trigger": {"kind": "distance", "value": [4, 60]}})
+    assert "4 to 60 m" in refusal(CUT_IN | {"trigger": {"kind": "distance", "value": [2, 60]}})
+
+
+def test_texts_are_bounded() -> None:
+    assert "description" in refusal(CUT_IN | {"description": "x" * 601})
+    assert "description" in refusal(CUT_IN | {"description": ""})
+    assert "why" in refusal(CUT_IN | {"why": "x" * 601})
+
+
+# -- what goes together ------------------------------------------------------------------------------------------------
+
+
+def test_every_behaviour_has_a_rule_a_template_and_words() -> None:
+    assert set(RULES) == set(TEMPLATES) == set(ACTS) == set(Behaviour)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"adversary": "cones"}, "adversary: cones does not go with behaviour cut_in; expected one of ambulance"),
+        ({"road": "junction"}, "road: junction does not go with behaviour cut_in; expected one of open"),
+        ({"occluder": "bus"}, "occluder: bus does not go with"),
+        ({"speed_mps": None}, "speed_mps: behaviour cut_in needs it"),
+        ({"stays_s": 3}, "stays_s: behaviour cut_in has no use for it"),
+        ({"ego_light": "red"}, "ego_light: only a junction has a light"),
+        ({"place": CUT_IN["place"] | {"side": "right"}}, "place.side: lane next_left is on the left"),
+    ],
+)
+def test_clashes_are_said(change: dict[str, Any], says: str) -> None:
+    assert says in refusal(CUT_IN | change)
+
+
+def test_all_clashes_are_said_at_once() -> None:
+    text = refusal(CUT_IN | {"adversary": "cones", "occluder": "bus", "stays_s": 3})
+    assert text.count("cut_in") >= 3
+
+
+# -- the site ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("site", "change", "says"),
+    [
+        (ONE_WAY, {}, "place.lane: there is no lane on the left; expected next_right"),
+        (CORRIDOR, {"place": CUT_IN["place"] | {"side": "right", "lane": "next_right"}}, "expected next_left"),
+        (CORRIDOR, {"place": CUT_IN["place"] | {"lane": "roadside"}}, "the roadside of the ego's lane is on the right"),
+        (CORRIDOR, CROSSES | {"road": "junction"}, "road: this route has no junction; expected open"),
+        (CROSSING, CROSSES, "place.ahead_m: [20, 40] does not lie where there is room for it; expected numbers from"),
+        (CORRIDOR.model_copy(update={"length_m": 90.0}), changed(CROSSES, "place.ahead_m", [60, 75]), "from 5 to 68 m"),
+        (ONE_WAY, CROSSES | {"place": {"side": "right", "lane": "roadside", "ahead_m": 20}}, "expected next_right"),
+        (MERGE, CROSSES | {"road": "junction", "ego_light": "green"}, "ego_light: the junction of this route has no"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_said(site: Site, change: dict[str, Any], says: str) -> None:
+    problems = fit(ThreatSpec.model_validate(CUT_IN | change), site)
+    assert any(says in problem for problem in problems), problems
+
+
+def test_what_fits_is_let_through() -> None:
+    assert fit(ThreatSpec.model_validate(CUT_IN), CORRIDOR) == []
+    behind = changed(CROSSES | {"road": "junction", "ego_light": "red"}, "place.ahead_m", [6, 12])
+    assert fit(ThreatSpec.model_validate(behind), CROSSING) == []
+
+
+# -- the words ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({}, "A child crosses the road from the right, 20 to 40 m on."),
+        (
+            {"occluder": "advertisement"},
+            "A child crosses the road from the right, 20 to 40 m on, hidden by an advertisement.",
+        ),
+        (
+            {"adversary": "animal", "road": "junction", "ego_light": "red", "conditions": {"fog_density": 60}},
+            "An animal crosses the road from the right, 20 to 40 m after the junction. "
+            "Thick fog, the ego's light is red first.",
+        ),
+        (
+            {"adversary": "police", "behaviour": "emergency_pass", "place": {"side": "behind", "lane": "own",
+             "ahead_m": 20}, "speed_mps": [9, 12]},
+            "A police car comes from behind with its siren on and wants to pass, 20 m on.",
+        ),
+        (
+            {"adversary": "debris", "behaviour": "block", "place": {"side": "ahead", "lane": "own", "ahead_m": 20},
+             "speed_mps": None, "stays_s": 5},
+            "Debris lies in the ego's lane, 20 m on.",
+        ),
+        (
+            {"adversary": "truck", "behaviour": "run_light", "road": "junction", "speed_mps": 8,
+             "place": {"side": "left", "lane": "crossing_road", "ahead_m": 5}, "ego_light": "green"},
+            "A truck crosses the junction from the left and gives way to nobody. The ego's light stays green.",
+        ),
+    ],
+)  # fmt: skip
+def test_a_sentence(change: dict[str, Any], text: str) -> None:
+    assert sentence(ThreatSpec.model_validate(CROSSES | change)) == text
+
+
+# -- the program -------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def specs(draw: st.DrawFn) -> dict[str, Any]:
+    """JSON of a spec that the rules let through: any words that go together, any numbers within their limits."""
+    behaviour = draw(st.sampled_from(Behaviour))
+    rule = RULES[behaviour]
+
+    def one(words: Any) -> str:
+        return draw(st.sampled_from(sorted(words)))
+
+    def span(low: float, high: float) -> list[float]:
+        return sorted(draw(st.tuples(*[st.floats(low, high)] * 2)))
+
+    side, lane = one(rule.sides), one(rule.lanes)
+    if lane in ("next_left", "next_right"):
+        side = lane.removeprefix("next_")
+    road, adversary = one(rule.roads), one(rule.adversaries)
+    fastest = ON_FOOT[adversary] if behaviour is Behaviour.CROSS else 18
+    kind = one(["time", "distance"])
+    text = st.one_of(st.sampled_from(HOSTILE), st.text(min_size=1, max_size=80))
+    return {
+        "adversary": adversary, "behaviour": behaviour.value, "road": road, "occluder": one(rule.occluders),
+        "place": {"side": side, "lane": lane, "ahead_m": span(5, 80)},
+        "trigger": {"kind": kind, "value": span(0.5, 8) if kind == "time" else span(4, 60)},
+        "speed_mps": span(0.3, fastest) if "speed_mps" in rule.numbers else None,
+        "stays_s": span(1, 25) if "stays_s" in rule.numbers else None,
+        "ego_light": one(Light) if road == "junction" else "cycle",
+        "conditions": {"fog_density": span(0, 100), "sun_altitude_angle": draw(st.floats(-60, 90))},
+        "weakness": one(Weakness), "description": draw(text), "why": draw(text),
+    }  # fmt: skip
+
+
+def shifted(spec: dict[str, Any], site: Site) -> dict[str, Any]:
+    """With its place moved onto a stretch that the site has."""
+    rooms = site.room_ahead() if spec["road"] == "open" else site.room_behind_junction()
+    if not rooms:
+        return spec
+    low, high = rooms[0]
+    share = [(value - 5) / 75 for value in spec["place"]["ahead_m"]]
+    return changed(spec, "place.ahead_m", [low + part * (high - low) for part in share])
+
+
+def vocabulary(site: Site) -> set[str]:
+    """Every name and text that the templates write, gathered from specs whose own texts are plain."""
+    known: set[str] = set()
+    choices = itertools.product(Behaviour, (Light.CYCLE, Light.GREEN, Light.RED), RoadKind, ("time", "distance"))
+    for behaviour, light, road, kind in choices:
+        rule = RULES[behaviour]
+        if road not in rule.roads:
+            continue
+        for adversary, occluder, side, lane in itertools.product(
+            rule.adversaries, rule.occluders, rule.sides, rule.lanes
+        ):
+            spec = {
+                "adversary": adversary, "behaviour": behaviour, "road": road, "occluder": occluder, "ego_light": light,
+                "place": {"side": side, "lane": lane, "ahead_m": 20}, "trigger": {"kind": kind, "value": 5},
+                "speed_mps": 3 if "speed_mps" in rule.numbers else None, "weakness": "planning", "description": "x",
+                "stays_s": 5 if "stays_s" in rule.numbers else None,
+                "conditions": dict.fromkeys(Conditions.model_fields, 5),
+            }  # fmt: skip
+            try:
+                known |= words_of(program(ThreatSpec.model_validate(spec), site))
+            except ValidationError:
+                continue
+    return known
+
+
+def words_of(text: str) -> set[str]:
+    """Names, operators and string literals of a program's code; AssertionError for a number that is not finite."""
+    found: set[str] = set()
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.NUMBER:
+            assert math.isfinite(float(token.string)), token
+        elif token.type in (tokenize.NAME, tokenize.OP, tokenize.STRING) and not token.string.startswith('"""'):
+            found.add(token.string)
+    return found
+
+
+@pytest.fixture(scope="module")
+def known() -> dict[str, set[str]]:
+    return {name: vocabulary(site) for name, site in SITES.items()}
+
+
+@given(data=st.data())
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
+def test_a_program_holds_only_our_words_and_finite_numbers(known: dict[str, set[str]], data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(SITES)))
+    site = SITES[name]
+    raw = shifted(data.draw(specs()), site)
+    spec = ThreatSpec.model_validate(raw)
+    if fit(spec, site):
+        return
+    text = program(spec, site)
+    assert text == program(spec, site)
+    assert text == program(spec.model_copy(update={"description": "y", "why": "", "weakness": Weakness.PLANNING}), site)
+    assert text.isascii()
+    assert "nan" not in text.split('"""')[2]
+    assert words_of(text) <= known[name]
+    head = ast.literal_eval(text[: text.index("\n")])
+    assert re.fullmatch(r"[A-Za-z0-9 ,.'_-]+", head)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_texts_of_a_model_stay_out(text: str) -> None:
+    spec = ThreatSpec.model_validate(CROSSES | {"description": text, "why": text})
+    assert program(spec, CORRIDOR) == program(ThreatSpec.model_validate(CROSSES), CORRIDOR)
+
+
+def test_clashes_never_fail_for_words_that_exist() -> None:
+    spec = ThreatSpec.model_validate(CUT_IN)
+    for adversary, side, lane, occluder in itertools.product(Adversary, Side, Lane, Occluder):
+        place = spec.place.model_copy(update={"side": side, "lane": lane})
+        clashes(spec.model_copy(update={"adversary": adversary, "place": place, "occluder": occluder}))

@@ -1,0 +1,174 @@
+"""An annotation folder -> Records: what goes out, what stays, what several reviewers make of one record."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.annotate.folders import chain_record, choice_record, keep_all, make_desk, scene_record, text_record
+
+from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.export import export
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.releases.record_rows import open_records
+
+
+def exported(desk: Desk, tmp_path: Path, **options: str) -> tuple[list[Record], dict[str, int]]:
+    done = export(desk, tmp_path / "out.jsonl", **options)  # type: ignore[arg-type]
+    records = [Record.from_json(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
+    # What goes out can be read as untrusted text, too: by `ad2 mcq build --source records=FILE`.
+    read = list(open_records(tmp_path / "out.jsonl", None, desk.folder.about.image_root).records())
+    assert read == records
+    assert done.n == len(records)
+    return records, dict(done.left_out)
+
+
+def test_what_was_kept_is_as_it_was(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path)
+    for number in range(3):
+        keep_all(desk, "anna", number)
+    desk.save_score("anna", 0, "answer", 4)
+    records, left_out = exported(desk, tmp_path)
+    assert left_out == {}
+    assert [r.meta.pop("annotation") for r in records] == [  # type: ignore[attr-defined]
+        {"reviewers": ["anna"], "kept": n, "changed": 0, "deleted": 0, "added": 0, **more}
+        for n, more in ((1, {"scores": {"anna": {"answer": 4}}}), (3, {}), (3, {}))
+    ]
+    assert records == [text_record(), chain_record(), choice_record()]
+
+
+def test_changes_stand_in_their_language_alone(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path, text_record(), chain_record())
+    keep_all(desk, "anna", 0)
+    keep_all(desk, "anna", 1)
+    desk.save_words("anna", 0, "answer", ("", "", "A brown dog."))
+    desk.save("anna", 0, "mark", {"kind": "box", "coords": [[1, 2, 3, 4]]})
+    desk.save_words("anna", 1, "step.3", ("decision", "decision?", "Brake now."))
+    desk.save_verdict("anna", 1, "step.2", "delete", ("", "", ""))
+    (region, chain), _ = exported(desk, tmp_path)
+    assert region.answer == Text("A brown dog.")
+    assert region.question == text_record().question
+    assert region.mark.coords == ((1, 2, 3, 4),)
+    assert [s.answer for s in chain.steps] == [Text("weather is fine.", "weather正常。"), Text("Brake now.")]
+    assert chain.steps[1].question == Text("decision?", "decision？")  # not touched: both languages stay
+    assert chain.answer == Text("Brake now.")  # what the chain ends in
+    assert (chain.meta["annotation"]["changed"], chain.meta["annotation"]["deleted"]) == (1, 1)
+
+
+def test_options_are_lettered_anew(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path, choice_record())
+    keep_all(desk, "anna", 0)
+    desk.save_verdict("anna", 0, "option.A", "delete", ("", "", ""))
+    desk.save_words("anna", 0, "option.B", ("", "", "brown dog"))
+    ((record,), _) = exported(desk, tmp_path)
+    assert [(o.letter, o.text.en, o.kind) for o in record.options] == [
+        ("A", "brown dog", "correct"), ("B", "cow", "logical_inconsistencies"),
+    ]  # fmt: skip
+    assert (record.letter, record.answer.en) == ("A", "brown dog")
+
+
+def test_what_stays_is_counted(tmp_path: Path) -> None:
+    records = [text_record(id=f"r{n}") for n in range(5)]
+    desk = make_desk(tmp_path, *records, choice_record())
+    keep_all(desk, "anna", 0)
+    keep_all(desk, "anna", 1, complete=False)
+    desk.save("anna", 2, "note", "hm")
+    keep_all(desk, "anna", 3)
+    desk.save_verdict("anna", 3, "answer", "delete", ("", "", ""))
+    keep_all(desk, "anna", 5)
+    for letter in "AC":
+        desk.save_verdict("anna", 5, f"option.{letter}", "delete", ("", "", ""))
+    found, left_out = exported(desk, tmp_path)
+    assert [r.id for r in found] == ["r0"]
+    assert left_out == {"incomplete": 1, "unfinished": 1, "deleted": 1, "not begun": 1, "too few options": 1}
+
+
+def test_typed_answers_go_out_canonical(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path, text_record(form="count", answer=Text("3", "3")))
+    keep_all(desk, "anna", 0)
+    desk.save_words("anna", 0, "answer", ("", "", "there are 4"))
+    ((record,), _) = exported(desk, tmp_path)
+    assert record.answer == Text("4")
+
+
+def test_objects_go_into_meta(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path, scene_record())
+    desk.save_words("anna", 0, "answer", ("", "", "A street."))
+    key = desk.add("anna", 0).lines[-1].base.key
+    desk.save_words("anna", 0, key, ("vehicle", "", "A bus ahead."))
+    desk.save("anna", 0, "complete", True)
+    ((record,), _) = exported(desk, tmp_path)
+    assert record.meta["objects"] == [{"category": "vehicle", "text": "A bus ahead."}]
+    assert record.meta["annotation"]["added"] == 1
+
+
+def test_of_several_reviewers_one_must_be_named(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path)
+    keep_all(desk, "anna", 0)
+    keep_all(desk, "bo", 0, complete=False)
+    with pytest.raises(Ad2Error, match=r"anna, bo\): --reviewer NAME or --merge majority"):
+        export(desk, tmp_path / "x.jsonl")
+    with pytest.raises(Ad2Error, match="reviewer 'cy' has done nothing here; reviewers: anna, bo"):
+        export(desk, tmp_path / "x.jsonl", reviewer="cy")
+    assert not (tmp_path / "x.jsonl").exists()
+    assert export(desk, tmp_path / "x.jsonl", reviewer="anna").n == 1
+    assert export(desk, tmp_path / "x.jsonl", reviewer="bo").left_out["incomplete"] == 1
+
+
+def test_majority(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path, *[text_record(id=f"r{n}") for n in range(4)])
+    for who in ("anna", "bo", "cy"):
+        for number in range(4):
+            keep_all(desk, who, number)
+    texts = {"anna": "A big brown dog runs.", "bo": "A brown dog runs.", "cy": "A brown dog."}
+    for who, text in texts.items():
+        desk.save_words(who, 0, "answer", ("", "", text))  # all change: the text nearest to the others
+    desk.save_verdict("bo", 1, "answer", "delete", ("", "", ""))  # two keep, one deletes
+    desk.save_words("anna", 2, "answer", ("", "", "A cat."))
+    desk.save_verdict("bo", 2, "answer", "delete", ("", "", ""))  # three verdicts: no majority
+    desk.save("anna", 3, "complete", False)
+    desk.save("bo", 3, "complete", False)
+    found, left_out = exported(desk, tmp_path, merged="majority")
+    assert {r.id: r.answer.en for r in found} == {"r0": "A brown dog runs.", "r1": "A dog ahead."}
+    assert left_out == {"disagree: verdict": 1, "incomplete": 1}
+    assert found[0].meta["annotation"]["reviewers"] == ["anna", "bo", "cy"]
+
+
+def test_majority_of_added_steps_boxes_and_letters(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path, chain_record(), choice_record(), text_record())
+    for who in ("anna", "bo", "cy"):
+        for number in range(3):
+            keep_all(desk, who, number)
+    for who, text in (("anna", "Fog lies over the road."), ("bo", "Fog lies over the road!"), ("cy", "A parked bus.")):
+        key = desk.add(who, 0).lines[-1].base.key
+        desk.save_words(who, 0, key, ("more", "What else?", text))
+    desk.save("anna", 1, "letter", "C")
+    desk.save("bo", 1, "letter", "C")
+    for who, edge in (("anna", 3), ("bo", 4), ("cy", 5)):
+        desk.save(who, 2, "mark", {"kind": "box", "coords": [[0, 0, edge, 9]]})
+    found, left_out = exported(desk, tmp_path, merged="majority")
+    chain, choice = found
+    assert [s.name for s in chain.steps] == ["weather", "vehicles", "decision", "more"]
+    assert chain.steps[-1].answer.en == "Fog lies over the road."
+    assert (choice.letter, choice.answer.en) == ("C", "cow")
+    assert [o.kind for o in choice.options] == ["distractor", "distractor", "correct"]
+    assert left_out == {"disagree: boxes": 1}
+
+
+def test_a_tie_of_two_is_no_majority(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path, text_record())
+    keep_all(desk, "anna", 0)
+    keep_all(desk, "bo", 0)
+    desk.save_verdict("bo", 0, "answer", "delete", ("", "", ""))
+    assert exported(desk, tmp_path, merged="majority") == ([], {"disagree: verdict": 1})
+
+
+def test_the_export_of_a_file_is_the_same_twice(tmp_path: Path) -> None:
+    desk = make_desk(tmp_path)
+    keep_all(desk, "anna", 0)
+    export(desk, tmp_path / "1.jsonl")
+    export(Desk(desk.folder), tmp_path / "2.jsonl")
+    assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
+    json.loads((tmp_path / "1.jsonl").read_text("utf-8"))

@@ -1,0 +1,123 @@
+"""A row holds what the model is asked in evaluation, and an answer that scoring reads as right."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image, ImageChops, ImageStat
+from support.builders import BASE, boxed, chain, record
+from support.training_sets import MCQ, mcq
+
+from lmms_eval_ad2.cli.export import find_tasks
+from lmms_eval_ad2.export import rows
+from lmms_eval_ad2.export.pictures import Pictures
+from lmms_eval_ad2.export.source import Task
+from lmms_eval_ad2.harness import data, hooks
+from lmms_eval_ad2.prompts import asked
+from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
+from lmms_eval_ad2.prompts.prompt_set import PromptSet
+from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.scoring.sample import score_sample
+from lmms_eval_ad2.scoring.variant import Variant
+
+PROMPTS = PromptSet.load()
+ZH = Variant("ad2_bench", "perception_base", lang="zh")
+THOUSAND = Variant("ad2_bench", "perception_base", frame="thousand")
+POINT = record("p", "point", answer=Text("<10,20>"))
+
+
+@pytest.mark.parametrize(
+    ("question", "variant", "answer"),
+    [
+        (mcq(3), MCQ.variant, "B"),
+        (mcq(3), Variant("autodrive_qa", "planning", form="vqa"), "Brake for car 3."),
+        (record("y", "yesno"), BASE, "yes"),
+        (record("y", "yesno"), ZH, "是"),
+        (record("n", "count", answer=Text("3")), BASE, "3"),
+        (POINT, BASE, "<10,20>"),
+        (POINT, THOUSAND, "<100,400>"),
+        (boxed(), BASE, "<OUTPUT START>[10, 10, 30, 30]<OUTPUT END>"),
+        (record("o", "ocr", answer=Text("STOP 30")), BASE, "STOP 30"),
+    ],
+)
+def test_the_answer_is_read_as_right(question: Record, variant: Variant, answer: str) -> None:
+    ((asks, right),) = rows.turns(question, variant, PROMPTS)
+    assert right == answer
+    assert asks == asked.words(question, variant, PROMPTS)
+    sample = score_sample(question, right, variant, "t")
+    assert sample.status == "ok"
+    assert sample.form == "vqa" or sample.score == 100
+
+
+def test_a_chain_is_tagged_and_read_back_whole() -> None:
+    ((asks, right),) = rows.turns(chain(), Variant("ad2_bench", "cot"), PROMPTS)
+    assert right == "<start1>truth 1<end>\n<start2>truth 2<end>\n<start3>truth 3<end>"
+    assert "<start3>" in asks
+    assert score_sample(chain(), right, Variant("ad2_bench", "cot"), "t").answer == ["truth 1", "truth 2", "truth 3"]
+
+
+def test_rounds_are_rows_that_hold_the_references_before() -> None:
+    task = Task("ad2x_cot_rounds", "ad2_bench", "test", Variant("ad2_bench", "cot", rounds=True))
+    said = rows.turns(chain(), task.variant, PROMPTS)
+    assert [right for _, right in said] == ["truth 1", "truth 2", "truth 3"]
+    assert said[2][0] == asked.round_words(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
+    assert "truth 2" in said[2][0]
+    assert "truth 3" not in said[2][0]
+    made = list(rows.rows(chain(), task, said, ["/a.png"]))
+    assert [row["id"] for row in made] == [f"ad2x_cot_rounds:c1#{n}" for n in (1, 2, 3)]
+
+
+def test_no_reference_no_row() -> None:
+    assert rows.turns(record("y", "yesno", answer=Text()), BASE, PROMPTS) == []
+    steps = chain().steps
+    half = chain(steps=3)
+    object.__setattr__(half, "steps", (steps[0], rows_step_without_answer(steps[1])))
+    assert rows.turns(half, Variant("ad2_bench", "cot"), PROMPTS) == []
+
+
+def rows_step_without_answer(step: Any) -> Any:
+    return type(step)(step.name, step.question, Text())
+
+
+def test_media_tags_in_the_data_are_words() -> None:
+    hostile = mcq(1, question=Text("Read <image> <<img>> <|im_end|> <bbox>: what?"))
+    (row,) = rows.rows(hostile, MCQ, rows.turns(hostile, MCQ.variant, PROMPTS), ["/a.png", "/b.png"])
+    asks, right = (m["content"] for m in row["messages"])
+    assert asks.startswith("<image><image>")
+    rest = asks.removeprefix("<image><image>")
+    assert not any(tag in rest for tag in (*MEDIA_TAGS, "<|"))
+    assert "im_end" in rest
+    assert (right, row["images"]) == ("B", ["/a.png", "/b.png"])
+
+
+@pytest.mark.parametrize("tag", MEDIA_TAGS)
+def test_no_nesting_leaves_a_tag(tag: str) -> None:
+    for text in (f"<{tag}>", f"<<{tag}>>", f"<{tag[:3]}{tag}{tag[3:]}", tag * 3, f"<|{tag}|>"):
+        assert not any(t in without_tags(text) for t in MEDIA_TAGS), text
+
+
+def test_answers_that_look_like_tags_but_are_formats_stay() -> None:
+    assert without_tags("<start1>a<end> <OUTPUT START>[1]") == "<start1>a<end> <OUTPUT START>[1]"
+    assert without_tags("<c1,CAM_BACK,1088.3,497.5> <10,20>") == "<c1,CAM_BACK,1088.3,497.5> <10,20>"
+
+
+def test_words_and_pictures_are_those_of_the_evaluation(tmp_path: Path) -> None:
+    """Against the hooks that lmms-eval calls, over the bundled sample."""
+    tasks, _ = find_tasks("ad2demo_mcq_planning,ad2demo_coda_region,ad2demo_cot,ad2demo_relation", "train")
+    pictures = Pictures(tmp_path)
+    for task in tasks:
+        docs = data.load(task.name, task.dataset, "test", task.variant)
+        for doc in islice(docs, 4):
+            question, info = hooks.open_doc(doc)
+            assert rows.turns(question, task.variant, PROMPTS)[0][0] == hooks.doc_to_text(doc)
+            shown = hooks.doc_to_visual(doc)
+            files = pictures.of(question, info.image_root, task.variant)
+            assert len(files) == len(shown)
+            for file, image in zip(files, shown, strict=True):
+                difference = ImageStat.Stat(ImageChops.difference(Image.open(file).convert("RGB"), image)).mean
+                assert max(difference) < (2.0 if Path(file) in pictures.drawn else 1e-9)
+    assert pictures.drawn
+    assert pictures.original

@@ -1,0 +1,229 @@
+"""The journal's own rules, on a stand-in for a model: batches, order, tasks, padding, keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.builders import record
+
+from lmms_eval_ad2.harness import data
+from lmms_eval_ad2.harness.journal import Journal, attach, read_lines
+from lmms_eval_ad2.scoring.variant import Variant
+
+
+class Model:
+    """Answers with the question's own text; notes the task of every request of every call."""
+
+    is_simple = True
+    rank = 0
+
+    def __init__(self, batch_size: int = 4) -> None:
+        self.batch_size = batch_size
+        self.calls: list[list[str]] = []
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        self.calls.append([r.args[4] for r in requests])
+        return [f"{r.args[4]}:{r.args[0]}" for r in requests]
+
+
+@pytest.fixture
+def tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "a.jpg").write_bytes(b"one")
+    for name in ("ta", "tb"):
+        rows = pa.chunked_array([[record(f"{name}{i}").to_json() for i in range(6)]])
+        info = data.TaskInfo(name, Variant("ad2_bench", "perception_base"), tmp_path, {}, rows)
+        monkeypatch.setitem(data.TASKS, name, info)
+    yield tmp_path
+
+
+def request(task: str, row: int, **metadata: Any) -> Any:
+    return SimpleNamespace(args=(f"q{row}", {"max_new_tokens": 8}, None, row, task, "test"), metadata=metadata)
+
+
+def test_one_task_a_call_and_answers_in_order(tasks: Path) -> None:
+    """With several tasks in one call many wrappers of the host take images from the first one's task."""
+    model = Model()
+    asked = [request(t, i) for i in range(6) for t in ("ta", "tb")]
+    with attach(model, None):
+        answers = model.generate_until(asked)
+    assert answers == [f"{t}:q{i}" for i in range(6) for t in ("ta", "tb")]
+    assert [set(c) for c in model.calls] == [{"ta"}, {"ta"}, {"tb"}, {"tb"}]
+    assert max(map(len, model.calls)) == 4
+
+
+def test_a_request_of_the_hosts_goes_through_in_one_piece(tasks: Path) -> None:
+    model = Model(1)
+    with attach(model, None):
+        answers = model.generate_until([request("host", 0), request("ta", 0), request("host", 1)])
+    assert answers == ["host:q0", "ta:q0", "host:q1"]
+    assert model.calls == [["host", "host"], ["ta"]]
+
+
+def test_what_is_there_is_not_asked_again(tasks: Path) -> None:
+    asked = [request("ta", i) for i in range(6)]
+    for expected in (6, 0):
+        model = Model(2)
+        with attach(model, Journal(tasks / "j", 0)):
+            assert model.generate_until(asked) == [f"ta:q{i}" for i in range(6)]
+        assert sum(map(len, model.calls)) == expected
+
+
+def test_repeats_are_answers_of_their_own(tasks: Path) -> None:
+    model = Model()
+    with attach(model, Journal(tasks / "j", 0)):
+        model.generate_until([request("ta", 0)] * 3)
+    assert len(set(read_lines(tasks / "j" / "rank0.jsonl"))) == 3
+
+
+def test_padding_is_answered_but_not_stored(tasks: Path) -> None:
+    model = Model()
+    with attach(model, Journal(tasks / "j", 0)):
+        assert len(model.generate_until([request("ta", 0), request("ta", 0, __padding_only__=True)])) == 2
+    assert len(list(read_lines(tasks / "j" / "rank0.jsonl"))) == 1
+
+
+@pytest.mark.parametrize("change", ["prompt", "settings", "image", "variant", "record", "round"])
+def test_every_input_is_in_the_key(change: str, tasks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, asked = Model(), request("ta", 0)
+    with attach(model, Journal(tasks / "j", 0)):
+        model.generate_until([asked])
+    info = data.TASKS["ta"]
+    args = list(asked.args)
+    if change == "prompt":
+        args[0] = "another"
+    elif change == "settings":
+        args[1] = {"max_new_tokens": 9}
+    elif change == "image":
+        (tasks / "a.jpg").write_bytes(b"two")
+    elif change == "variant":
+        monkeypatch.setitem(data.TASKS, "ta", replace(info, variant=replace(info.variant, mark="none")))
+    elif change == "record":
+        rows = pa.chunked_array([[record("ta0", subtask="counting").to_json()]])
+        monkeypatch.setitem(data.TASKS, "ta", replace(info, records=rows))
+    metadata = {"ad2_step": 1} if change == "round" else {}
+    again = SimpleNamespace(args=tuple(args), metadata=metadata)
+    second = Model()
+    with attach(second, Journal(tasks / "j", 0)):
+        second.generate_until([again])
+    assert len(second.calls) == 1, f"{change} is not part of the key"
+
+
+def test_a_failing_model_loses_nothing_that_it_has_answered(tasks: Path) -> None:
+    class Failing(Model):
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            if len(self.calls) == 2:
+                raise RuntimeError("out of memory")
+            return super().generate_until(requests)
+
+    model = Failing(2)
+    with pytest.raises(RuntimeError, match="out of memory"), attach(model, Journal(tasks / "j", 0)):
+        model.generate_until([request("ta", i) for i in range(6)])
+    assert len(list(read_lines(tasks / "j" / "rank0.jsonl"))) == 4
+
+
+@pytest.mark.parametrize("answer", [None, SimpleNamespace(text=None, token_counts=None)])
+def test_no_text_is_a_failure_not_the_word_none(answer: Any, tasks: Path) -> None:
+    from lmms_eval_ad2.parsing import failure_reason
+
+    model = Model()
+    model.generate_until = lambda requests: [answer for _ in requests]  # type: ignore[method-assign]
+    with attach(model, Journal(tasks / "j", 0)):
+        (said,) = model.generate_until([request("ta", 0)])
+    assert failure_reason(said) == "generation_failed"
+    assert (tasks / "j" / "rank0.jsonl").read_text() == ""
+
+
+def test_a_lone_surrogate_is_stored_and_comes_back(tasks: Path) -> None:
+    model = Model()
+    model.generate_until = lambda requests: ["ok \ud83d" for _ in requests]  # type: ignore[method-assign]
+    for _ in range(2):
+        with attach(model, Journal(tasks / "j", 0)):
+            assert model.generate_until([request("ta", 0)]) == ["ok ?"]
+
+
+def test_what_the_caller_had_set_comes_back(tasks: Path) -> None:
+    model = Model()
+    own = model.generate_until = lambda requests: []  # type: ignore[method-assign]
+    with attach(model, None):
+        assert model.generate_until is not own
+    assert model.generate_until is own
+
+
+def test_images_are_encoded_as_jpeg_for_our_requests_only(tasks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    name = "LMMS_IMAGE_ENCODE_FORMAT"
+    monkeypatch.delenv(name, raising=False)
+    seen: dict[str, str | None] = {}
+
+    class Looking(Model):
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            seen[requests[0].args[4]] = os.environ.get(name)
+            return super().generate_until(requests)
+
+    with attach(model := Looking(), None):
+        model.generate_until([request("host", 0), request("ta", 0)])
+    assert seen == {"host": None, "ta": "JPEG"}
+    assert name not in os.environ
+
+
+def test_an_async_endpoint_is_called_once_and_saves_on_arrival(tasks: Path) -> None:
+    """Its client belongs to one event loop: a call for each answer would break it."""
+    import asyncio
+
+    journal = Journal(tasks / "j", 0)
+
+    class Async(Model):
+        __module__ = "lmms_eval.models.chat.async_openai"
+
+        @property
+        def batch_size(self) -> int:
+            raise AttributeError("batch_size_per_gpu")
+
+        @batch_size.setter
+        def batch_size(self, _: int) -> None:
+            return
+
+        async def maybe_forward_with_tool(self, asked: Any, position: int) -> tuple[str, int, None]:
+            if position == 20:
+                raise RuntimeError("the endpoint went away")
+            return f"a{asked.args[3]}", position, None
+
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            self.calls.append([r.args[4] for r in requests])
+
+            async def run() -> list[str]:
+                return [(await self.maybe_forward_with_tool(r, i))[0] for i, r in enumerate(requests)]
+
+            return asyncio.run(run())
+
+    model = Async()
+    with attach(model, journal):
+        assert model.generate_until([request("ta", i) for i in range(6)]) == [f"a{i}" for i in range(6)]
+    assert len(model.calls) == 1
+    with pytest.raises(RuntimeError), attach(second := Async(), Journal(tasks / "k", 0)):
+        second.generate_until([request("ta", i % 6) for i in range(24)])
+    assert len(list(read_lines(tasks / "k" / "rank0.jsonl"))) == 20, "all that had arrived"
+
+
+def test_a_broken_image_costs_its_own_sample_only(tasks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from lmms_eval_ad2.errors import DataError
+    from lmms_eval_ad2.parsing import failure_reason
+
+    class Picky(Model):
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            if any(r.args[3] == 2 for r in requests):
+                raise DataError("b.jpg", None, "image", "a whole image")
+            return super().generate_until(requests)
+
+    with attach(model := Picky(), Journal(tasks / "j", 0)):
+        said = model.generate_until([request("ta", i) for i in range(6)])
+    assert [failure_reason(t) for t in said] == [None, None, "media_failed", None, None, None]
+    assert "b.jpg" in capsys.readouterr().err
+    assert len(list(read_lines(tasks / "j" / "rank0.jsonl"))) == 5

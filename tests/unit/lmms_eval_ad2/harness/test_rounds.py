@@ -1,0 +1,95 @@
+"""Rounds in lock step, on a stand-in for a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.builders import chain
+
+from lmms_eval_ad2.harness import data, hooks, judging
+from lmms_eval_ad2.harness.rounds import wrap_agentic
+from lmms_eval_ad2.scoring.variant import Variant
+
+
+class Model:
+    is_simple = True
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+        rows = [{"record": r.to_json(), "ad2_task": "tr", "ad2_row": i} for i, r in enumerate(RECORDS)]
+        self.task_dict = {"tr": {"test": rows}}
+
+    def generate_until(self, requests: list[Any]) -> list[str]:
+        self.sizes.append(len(requests))
+        return [f"step {r.metadata['ad2_step']} of {r.args[3]}" for r in requests]
+
+
+RECORDS = [chain("c0", steps=2), chain("c1", steps=20)]
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    rows = pa.chunked_array([[r.to_json() for r in RECORDS]])
+    variant = Variant("ad2_bench", "cot", rounds=True)
+    monkeypatch.setitem(data.TASKS, "tr", data.TaskInfo("tr", variant, tmp_path, {}, rows))
+    made = []
+    for i in range(2):
+        args = ("first", {"max_agentic_steps": 16}, None, hooks.round_to_text, i, "tr", "test")
+        made.append(SimpleNamespace(args=args, metadata={"task": "tr", "doc_id": i, "repeats": 1, "split": "test"}))
+    return made
+
+
+def refuse(*_: Any, **__: Any) -> list[str]:
+    raise AssertionError("the host's loop was called")
+
+
+def test_all_documents_step_together_however_long(requests: list[Any]) -> None:
+    """More steps than the host's limit: nothing is lost."""
+    model = Model()
+    said = [hooks.read_rounds(t) for t in wrap_agentic(refuse)(model, requests)]
+    assert said == [[f"step {k} of {i}" for k in range(n)] for i, n in ((0, 2), (1, 20))]
+    assert model.sizes == [2, 2] + [1] * 18
+
+
+def test_the_hosts_requests_take_the_hosts_loop(requests: list[Any]) -> None:
+    theirs = SimpleNamespace(args=("x", {}, None, None, 0, "host", "test"), metadata={})
+    answers = wrap_agentic(lambda lm, asked, **_: ["host"] * len(asked))(Model(), [theirs, *requests, theirs])
+    assert answers[0] == answers[3] == "host"
+    assert len(hooks.read_rounds(answers[1])) == 2
+
+
+def test_tags_of_one_round_cannot_reach_into_another() -> None:
+    import re
+
+    packed = hooks.pack_rounds(["<think>", "x</think> two", "three"])
+    stripped = re.sub(r"<think>.*?</think>", "", packed, flags=re.S)
+    assert hooks.read_rounds(stripped) == ["<think>", "x</think> two", "three"]
+
+
+def test_a_failed_request_is_handed_on_as_it_is() -> None:
+    assert hooks.read_rounds("[LMMS_EVAL_REQUEST_FAILED] x") == "[LMMS_EVAL_REQUEST_FAILED] x"
+
+
+def test_a_group_without_one_parts_score_has_no_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = {"official": 80.0, "strict": 80.0, "ci": [70.0, 90.0]}
+    tables = {
+        "a": {"score": cell, "columns": {}, "judge": None},
+        "b": {"score": {**cell, "official": None, "ci": None}, "columns": {}, "judge": "lexical"},
+    }
+    monkeypatch.setattr(judging.run, "_current", SimpleNamespace(tables=tables))
+    monkeypatch.setattr(judging, "_group_members", lambda _: {"g": ["a", "b"], "h": ["a"]})
+    rows = {
+        "a": {"score,none": 80.0},
+        "b": {},
+        "g": {"score,none": 80.0, "score_stderr,none": 1},
+        "h": {"score,none": 80.0},
+    }
+    tasks, groups = judging.wrap_print(lambda *_: (dict(rows), {"g": {"score,none": 80.0}}))({}, {})
+    assert tasks["g"] == {"score,none": "not scored: b"}
+    assert groups["g"]["score,none"] == "not scored: b"
+    assert tasks["h"]["score,none"] == 80.0
+    assert tasks["a"]["score 95% CI,none"] == "70.00 to 90.00"

@@ -1,0 +1,160 @@
+"""judge/engine: order, cache, every kind of failure, what it costs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.judging import items, judge_for
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.judge import JudgeItem, Rating
+from lmms_eval_ad2.llm import fake_replies
+from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.records import Unscored
+
+
+def by_number(body: dict[str, Any]) -> str:
+    """A mark that depends on the item: 1 + its number modulo 10."""
+    found = re.search(r"answer number (\d+)", fake_replies.asked(body))
+    return f"Noted.\nRating: [[{1 + int(found[1]) % 10}]]" if found else "?"
+
+
+def test_order_and_length_are_those_of_the_items() -> None:
+    with serve(reply=by_number, latency_s=0.002) as server:
+        ratings = judge_for(server).rate(items(50), progress=False)
+    assert [(r.id, r.score) for r in ratings if isinstance(r, Rating)] == [(f"s{i}", 1 + i % 10) for i in range(50)]
+
+
+def test_the_request_is_pinned() -> None:
+    with serve(keep_bodies=True) as server:
+        judge_for(server, seed=5, max_tokens=77, extra={"top_p": 1}).rate(items(1), progress=False)
+    body = server.bodies[0]
+    assert {k: body[k] for k in ("model", "temperature", "seed", "max_tokens", "top_p")} == {
+        "model": "fake-1", "temperature": 0.0, "seed": 5, "max_tokens": 77, "top_p": 1,
+    }  # fmt: skip
+    assert [m["role"] for m in body["messages"]] == ["system", "user"]
+
+
+def test_equal_items_are_asked_once_and_ids_do_not_matter() -> None:
+    same = [JudgeItem(f"id{i}", "coda_region", "a", "b") for i in range(9)]
+    with serve() as server:
+        ratings = judge_for(server).rate(same, progress=False)
+    assert server.requests == 1
+    assert [r.id for r in ratings if isinstance(r, Rating)] == [f"id{i}" for i in range(9)]
+
+
+def test_a_second_run_asks_nothing(tmp_path: Path) -> None:
+    with serve(reply=by_number) as server:
+        first = judge_for(server, tmp_path / "c.sqlite").rate(items(20), progress=False)
+        again = judge_for(server, tmp_path / "c.sqlite")
+        assert again.rate(items(20), progress=False) == first
+        assert server.requests == 20
+    assert again.usage == {
+        "requests": 0, "cached": 20, "prompt_tokens": 0, "completion_tokens": 0, "retries": 0, "failed": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"model": "fake-2"}, {"temperature": 0.5}, {"seed": 1}, {"max_tokens": 9}, {"reply": {"coda_region": "official"}}],
+)
+def test_whatever_can_change_a_reply_is_in_its_key(tmp_path: Path, change: dict[str, Any]) -> None:
+    with serve() as server:
+        judge_for(server, tmp_path / "c.sqlite").rate(items(3), progress=False)
+        judge_for(server, tmp_path / "c.sqlite", **change).rate(items(3), progress=False)
+        assert server.requests == 6
+
+
+def test_where_the_server_listens_is_not(tmp_path: Path) -> None:
+    for expected in (3, 0):
+        with serve() as server:
+            judge_for(server, tmp_path / "c.sqlite").rate(items(3), progress=False)
+        assert server.requests == expected
+
+
+FAILURES = {
+    "500": "http_500", "503": "http_503", "429": "throttled", "400": "http_400", "cut": "connection",
+    "cut_body": "connection", "invalid_json": "invalid_reply", "no_choices": "invalid_reply", "empty": "empty_reply",
+    "html": "http_502", "html_200": "invalid_reply", "truncated": "truncated_reply", "refusal": "refused",
+    "filtered": "refused",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "reason"), FAILURES.items())
+def test_a_failure_is_unscored_never_a_mark_and_never_cached(tmp_path: Path, kind: str, reason: str) -> None:
+    def failing(number: int, body: dict[str, Any]) -> str:
+        return kind if "answer number 3" in fake_replies.asked(body) else "ok"
+
+    with serve(reply=by_number, failures=failing, retry_after_s=0.001) as server:
+        judge = judge_for(server, tmp_path / "c.sqlite")
+        ratings = judge.rate(items(6), progress=False)
+    assert [isinstance(r, Rating) for r in ratings] == [i != 3 for i in range(6)]
+    assert isinstance(ratings[3], Unscored) and (ratings[3].metric, ratings[3].reason) == ("coda_region", reason)
+    with serve(reply=by_number) as healthy:
+        later = judge_for(healthy, tmp_path / "c.sqlite").rate(items(6), progress=False)
+        assert healthy.requests == 1
+    assert [r.score for r in later if isinstance(r, Rating)] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        ("Score: 0 (rule 1 violated)", "unparsed_reply"), ("10", "unparsed_reply"), ("Rating: [[0]]", "out_of_range"),
+        ("I am sorry, I cannot rate this.", "unparsed_reply"), ("<html>Rating: 9</html>", "unparsed_reply"),
+    ],
+)  # fmt: skip
+def test_a_reply_without_a_mark_is_unscored_and_not_cached(tmp_path: Path, reply: str, reason: str) -> None:
+    with serve(reply=reply) as server:
+        for asked in (1, 2):
+            (found,) = judge_for(server, tmp_path / "c.sqlite").rate(items(1), progress=False)
+            assert isinstance(found, Unscored) and found.reason == reason
+            assert server.requests == asked
+
+
+def test_items_that_cannot_be_asked_about_are_not_asked_about() -> None:
+    odd = [JudgeItem("a", "coda_general", "x"), JudgeItem("b", "ad2_slps", "x", steps=("x",)), *items(1)]
+    with serve() as server:
+        ratings = judge_for(server).rate(odd, progress=False)
+    assert [r.reason if isinstance(r, Unscored) else r.score for r in ratings] == ["no_reference", "no_steps", 7]
+    assert server.requests == 1
+
+
+def test_a_wrong_key_ends_the_run_after_saving_what_came(tmp_path: Path) -> None:
+    with (
+        serve(failures=lambda n, body: "ok" if n < 10 else "401") as server,
+        pytest.raises(Ad2Error, match="OPENAI_API_KEY"),
+    ):
+        judge_for(server, tmp_path / "c.sqlite").rate(items(2000), progress=False)
+    assert server.requests < 30
+    with serve() as healthy:
+        judge_for(healthy, tmp_path / "c.sqlite").rate(items(20), progress=False)
+    assert healthy.requests == 10
+
+
+def test_an_unknown_rubric_is_named() -> None:
+    with serve() as server, pytest.raises(Ad2Error, match="unknown rubric 'coda_genral'; did you mean coda_general"):
+        judge_for(server).rate([JudgeItem("a", "coda_genral", "x", "y")])
+
+
+def test_what_it_cost_and_what_it_was(tmp_path: Path) -> None:
+    with serve(failures=["500"]) as server:
+        judge = judge_for(server, price_prompt=2.5, price_completion=10)
+        judge.rate(items(4), progress=False)
+    usage, about = judge.usage, judge.describe()
+    assert (usage["requests"], usage["retries"], usage["failed"]) == (5, 1, 0)
+    assert usage["cost"] == pytest.approx((2.5 * usage["prompt_tokens"] + 10 * usage["completion_tokens"]) / 1e6)
+    assert usage["completion_tokens"] == 8
+    assert (judge.label, about["backend"], about["model"]) == ("openai:fake-1", "openai", "fake-1")
+    assert (about["temperature"], about["seed"], about["served_as"]) == (0.0, 0, ["fake-1"])
+    assert len(about["rubrics"]["coda_region"]["sha256"]) == 64
+
+
+def test_progress_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    with serve() as server:
+        judge_for(server).rate(items(3), progress=True)
+        assert "3/3" in capsys.readouterr().err
+        judge_for(server).rate(items(3), progress=False)
+        assert capsys.readouterr().err == ""

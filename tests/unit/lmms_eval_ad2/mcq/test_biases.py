@@ -1,0 +1,128 @@
+"""Biases of length, place and wording, with figures worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+from support.mcq.choices import choice
+
+from lmms_eval_ad2.mcq import biases
+from lmms_eval_ad2.mcq.chance import against_chance
+from lmms_eval_ad2.records import Record
+
+
+def test_against_chance_exact() -> None:
+    # 3 of 4 at 1/4: P(3) + P(4) = 12/256 + 1/256; the other tail has nothing as unlikely.
+    guess = against_chance([1, 1, 1, 0], [0.25] * 4, ["one"] * 4)
+    assert guess is not None and guess.test == "binomial"
+    assert guess.p_value == pytest.approx(13 / 256)
+    assert (guess.accuracy, guess.chance) == (0.75, 0.25)
+    assert guess.ci_of == "questions"
+    assert (guess.ci.low, guess.ci.high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson
+    assert not guess.above_chance
+
+
+def test_against_chance_with_ties_and_mixed_options() -> None:
+    # Sum 3.5 of expected 2 * 1/2 + 2 * 1/4 = 1.5; variance 2/4 + 2 * 3/16 = 0.875; z = 2 / 0.93541 = 2.1381
+    guess = against_chance([1, 1, 1, 0.5], [0.5, 0.5, 0.25, 0.25], list("abcd"))
+    assert guess is not None and guess.test == "normal"
+    assert guess.p_value == pytest.approx(0.03251, abs=1e-4)
+    assert against_chance([], [], []) is None
+
+
+def test_below_chance_is_no_warning() -> None:
+    guess = against_chance([0] * 100, [0.25] * 100, [str(i) for i in range(100)])
+    assert guess is not None and guess.p_value < 1e-9 and not guess.above_chance
+    guess = against_chance([1] * 100, [0.25] * 100, [str(i) for i in range(100)])
+    assert guess is not None and guess.above_chance
+
+
+def test_one_scene_cannot_warn_by_many_questions() -> None:
+    """Right in one scene of eleven, which has half of the questions: the interval over scenes holds chance."""
+    hits, clusters = [1.0] * 50 + [0.0] * 50, ["a"] * 50 + [f"b{i % 10}" for i in range(50)]
+    guess = against_chance(hits, [0.25] * 100, clusters)
+    assert guess is not None and guess.p_value < 1e-6 and guess.ci_of == "clusters" and not guess.above_chance
+    # With few scenes nothing can be said about others: the questions are taken as they are.
+    guess = against_chance(hits, [0.25] * 100, ["a"] * 50 + ["b"] * 50)
+    assert guess is not None and guess.ci_of == "questions" and guess.above_chance
+
+
+def test_length() -> None:
+    records = [
+        choice("1", "?", "x" * 20, ["a" * 10, "b" * 10, "c" * 10]),  # the longest
+        choice("2", "?", "x" * 10, ["a" * 10, "b" * 5, "c" * 6]),  # ties as the longest
+        choice("3", "?", "x" * 5, ["a" * 10, "b" * 20, "c" * 30]),  # the shortest
+    ]
+    found = biases.length(records)
+    assert found["right_mean"] == pytest.approx(35 / 3, abs=1e-4)
+    assert found["wrong_mean"] == pytest.approx((10 + 7 + 20) / 3, abs=1e-4)
+    assert found["ratio"] == pytest.approx((2 * 10 / 7 * 0.25) ** (1 / 3), abs=1e-4)
+    assert found["rank"] == pytest.approx((1 + 2.5 / 3 + 0) / 3, abs=1e-4)
+    assert found["choose_longest"]["accuracy"] == pytest.approx(1.5 / 3)
+    assert found["choose_shortest"]["accuracy"] == pytest.approx(1 / 3)
+    assert biases.length([]) == {"n": 0}
+
+
+def test_position() -> None:
+    records = [choice(str(n), "?", "r", ["a", "b", "c"], at=0 if n < 25 else n % 4) for n in range(40)]
+    found = biases.position(records)
+    counts = [found["counts"][letter] for letter in "ABCD"]
+    assert counts == [28, 4, 4, 4] and found["expected"] == [10, 10, 10, 10]
+    assert found["chi_square"] == pytest.approx((18**2 + 3 * 6**2) / 10)
+    assert found["p_value"] < 1e-6 and found["commonest_letter_accuracy"] == 0.7
+
+
+def test_position_of_few_or_mixed_options() -> None:
+    two = choice("1", "?", "r", ["a"], at=1)
+    four = choice("2", "?", "r", ["a", "b", "c"], at=3)
+    found = biases.position([two, four])
+    assert found["counts"] == {"A": 0, "B": 1, "C": 0, "D": 1} and found["expected"] == [0.75, 0.75, 0.25, 0.25]
+    assert found["p_value"] is None  # too few for the test
+    assert biases.position([]) == {"n": 0}
+
+
+def told_apart(n: int, cluster: str = "") -> list[Record]:
+    """The right option is always "No.", the wrong ones are of this question alone."""
+    return [
+        choice(f"{i}", f"Is it {i}?", "No.", [f"Yes, by {i}{j}" for j in "abc"], at=i % 4, cluster=cluster)
+        for i in range(n)
+    ]
+
+
+def test_prior_finds_a_text_that_is_always_right() -> None:
+    found = biases.prior(told_apart(20), biases.whole_text)
+    assert found is not None and found["accuracy"] == 1.0 and found["clusters"] == 20 and found["above_chance"]
+
+
+def test_prior_learns_from_other_scenes_only() -> None:
+    """Within its own scene the right text is always "No."; elsewhere it was never seen."""
+    records = [*told_apart(10, "scene")[:5], *(choice(f"o{i}", "?", "car", ["bus", "van", "tram"]) for i in range(5))]
+    found = biases.prior(records, biases.whole_text)
+    assert found is not None
+    # Five of the scene: four equal scores, 1/4 each; five of clusters of their own: "car" is known, 1 each.
+    assert found["accuracy"] == pytest.approx((5 * 0.25 + 5) / 10)
+    assert biases.prior(told_apart(10, "scene"), biases.whole_text) is None
+
+
+def test_prior_by_words() -> None:
+    """Wrong options carry a word that right ones never do; whole texts say nothing."""
+    records = [choice(f"{i}", "?", f"number {i}", [f"maybe number {i}{j}" for j in "xyz"], at=i % 4) for i in range(24)]
+    by_words, by_text = biases.prior(records, biases.single_words), biases.prior(records, biases.whole_text)
+    assert by_words is not None and by_words["accuracy"] == 1.0
+    assert by_text is not None and by_text["accuracy"] == pytest.approx(0.25) and not by_text["above_chance"]
+
+
+def test_prior_of_fair_options_is_chance() -> None:
+    """Each of four texts is right equally often, in every order."""
+    kinds = ["car", "bus", "van", "tram"]
+    records = [
+        choice(f"{i}", "?", kinds[i % 4], [k for k in kinds if k != kinds[i % 4]], at=(i // 4) % 4) for i in range(64)
+    ]
+    found = biases.prior(records, biases.whole_text)
+    assert found is not None and not found["above_chance"]
+
+
+def test_balance() -> None:
+    records = [choice("1", "?", "r", ["a", "b"]), choice("2", "?", "r", ["a", "b", "c"], task="planning")]
+    found = biases.balance(records)
+    assert found["task"] == {"perception": 1, "planning": 1} and found["options"] == {"3": 1, "4": 1}
+    assert found["distractors"] == {"logical_inconsistencies": 5} and found["source"] == {"drivelm": 2}

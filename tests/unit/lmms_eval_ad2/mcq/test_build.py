@@ -1,0 +1,310 @@
+"""A plan made into a set: replacement, passing faults, limits, interruptions. The maker is a fake one."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.mcq.building import FakeMaker, a_job, a_record, made, rejecting, rows_of, write_records
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.library import import_release
+from lmms_eval_ad2.mcq.base import Distractor, Outcome, Question, Rejected
+from lmms_eval_ad2.mcq.build import build
+from lmms_eval_ad2.mcq.finish import summed
+from lmms_eval_ad2.records import Mark
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write_records(tmp_path / "data")
+
+
+def test_a_whole_set_can_be_imported(tmp_path: Path, file: Path) -> None:
+    out = tmp_path / "out"
+    result = build(a_job(file, out, FakeMaker()))
+    card = json.loads((out / "card.json").read_text("utf-8"))
+    assert card["counts"]["n"] == 20 and result.card == card
+    assert (card["name"], card["split"], card["maker"], card["kind"]) == ("autodrive_qa", "test", "fake", "all")
+    assert card["account"]["requests"] == 20 and not card["rejected"] and not card["unfinished"]
+    assert (out / "card.md").read_text("utf-8").startswith("# ")
+    manifest = import_release("autodrive_qa", out / "questions.jsonl", images=out / "images", check_images=True)
+    assert (manifest.n, manifest.bad_rows) == (20, 0)
+    assert manifest.counts["task"] == {"perception": 10, "planning": 5, "prediction": 5}
+
+
+def test_a_transcript_of_each_question_that_was_asked(tmp_path: Path, file: Path) -> None:
+    build(a_job(file, tmp_path / "out", FakeMaker()))
+    texts = [json.loads(path.read_text("utf-8")) for path in (tmp_path / "out/transcripts/records").rglob("*.json")]
+    assert len(texts) == 20
+    assert texts[0]["exchanges"][0]["role"] == "select"
+    assert {"question", "answer", "distractors", "correctness", "status", "images"} <= set(texts[0])
+
+
+def test_nothing_is_asked_twice(tmp_path: Path, file: Path) -> None:
+    build(a_job(file, tmp_path / "out", FakeMaker()))
+    before = (tmp_path / "out/questions.jsonl").read_bytes()
+    again = FakeMaker()
+    build(a_job(file, tmp_path / "out", again))
+    assert again.asked == []
+    assert (tmp_path / "out/questions.jsonl").read_bytes() == before
+
+
+def test_what_is_rejected_is_replaced_from_its_stratum(tmp_path: Path, file: Path) -> None:
+    drawn = build(a_job(file, tmp_path / "first", FakeMaker(), total=8))
+    gone = [row["meta"]["source_id"] for row in rows_of(tmp_path / "first")][:3]
+    result = build(a_job(file, tmp_path / "out", FakeMaker(rejecting(*gone)), total=8))
+    assert result.card["counts"]["subtask"] == drawn.card["counts"]["subtask"]
+    assert not {row["meta"]["source_id"] for row in rows_of(tmp_path / "out")} & set(gone)
+    assert result.card["rejected"] == {"ambiguous": 3} and not result.short
+    rejected = rows_of(tmp_path / "out", "rejected.jsonl")
+    assert sorted(row["id"] for row in rejected) == sorted(gone)
+    assert all(row["question"] and row["reason"] == "ambiguous" for row in rejected)
+
+
+def test_a_source_that_runs_out_is_told(tmp_path: Path, file: Path) -> None:
+    """All motion states but one are rejected: the others of the plan are made all the same."""
+    gone = [f"q{number:03}" for number in range(0, 20, 4)][1:]
+    result = build(a_job(file, tmp_path / "out", FakeMaker(rejecting(*gone)), total=12))
+    (short,) = result.short
+    assert short == {"source": "records", "task": "perception", "subtask": "motion state", "asked": 3, "made": 1}
+    assert result.card["counts"]["n"] == 10
+
+
+def test_a_final_rejection_is_not_asked_again_a_passing_one_is(tmp_path: Path, file: Path) -> None:
+    def fate(question: Question) -> Outcome | None:
+        return rejecting("q001")(question) or rejecting("q002", passing=True)(question)
+
+    result = build(a_job(file, tmp_path / "out", FakeMaker(fate)))
+    assert (result.unfinished, result.card["unfinished"]) == (1, {"http_500": 1})
+    assert result.card["rejected"] == {"ambiguous": 1}
+    again = FakeMaker()
+    result = build(a_job(file, tmp_path / "out", again))
+    assert again.asked == ["q002"]
+    assert (result.unfinished, result.card["counts"]["n"]) == (0, 19)
+    assert result.card["account"]["requests"] == 21  # both starts
+
+
+def test_a_passing_fault_keeps_its_place(tmp_path: Path, file: Path) -> None:
+    """It is not replaced, so that the set ends as if the endpoint had never failed."""
+    whole = tmp_path / "whole"
+    build(a_job(file, whole, FakeMaker(rejecting("q005")), total=10))
+    lost = [row["meta"]["source_id"] for row in rows_of(whole)][2:6]
+    out = tmp_path / "out"
+    first = FakeMaker(lambda q: rejecting("q005")(q) or rejecting(*lost, passing=True)(q))
+    assert build(a_job(file, out, first, total=10)).unfinished == 4
+    build(a_job(file, out, FakeMaker(rejecting("q005")), total=10))
+    assert (out / "questions.jsonl").read_bytes() == (whole / "questions.jsonl").read_bytes()
+
+
+def test_a_dead_endpoint_costs_no_reserve(tmp_path: Path, file: Path) -> None:
+    maker = FakeMaker(lambda q: Rejected(q, "endpoint_down", passing=True))
+    result = build(a_job(file, tmp_path / "out", maker, total=8))
+    assert (len(maker.asked), result.unfinished, result.card["counts"]["n"]) == (8, 8, 0)
+
+
+def test_a_limit_shows_some_of_everything_and_the_same_command_goes_on(tmp_path: Path, file: Path) -> None:
+    whole, out = tmp_path / "whole", tmp_path / "out"
+    build(a_job(file, whole, FakeMaker(rejecting("q003"))))
+    result = build(a_job(file, out, FakeMaker(rejecting("q003")), limit=4))
+    assert result.card["counts"]["n"] + sum(result.card["rejected"].values()) == 4
+    assert result.left == 16
+    subtasks = {name.split("/")[1] for name in result.card["counts"]["subtask"]}
+    assert len(subtasks) >= 3
+    assert build(a_job(file, out, FakeMaker(rejecting("q003")))).left == 0
+    assert (out / "questions.jsonl").read_bytes() == (whole / "questions.jsonl").read_bytes()
+
+
+class Stops(FakeMaker):
+    """Ctrl-C after some questions."""
+
+    def make(self, questions: Any, done: Any) -> None:
+        for number, question in enumerate(questions):
+            if number == 5:
+                raise self.settings.get("with", KeyboardInterrupt)()
+            self.asked.append(question.id)
+            done(made(question))
+
+    def describe(self) -> dict[str, Any]:
+        return {"maker": "fake"}
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Ad2Error])
+def test_what_was_made_before_an_interruption_is_a_set(tmp_path: Path, file: Path, kind: type[BaseException]) -> None:
+    with pytest.raises(kind):
+        build(a_job(file, tmp_path / "out", Stops(settings={"with": kind})))
+    assert len(rows_of(tmp_path / "out")) == 5
+    assert json.loads((tmp_path / "out/card.json").read_text("utf-8"))["counts"]["n"] == 5
+
+
+def test_a_bug_in_a_maker_is_not_swallowed(tmp_path: Path, file: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        build(a_job(file, tmp_path / "out", FakeMaker(lambda q: 1 / 0)))  # type: ignore[arg-type,return-value]
+
+
+def test_other_settings_are_named(tmp_path: Path, file: Path) -> None:
+    build(a_job(file, tmp_path / "out", FakeMaker()))
+    with pytest.raises(Ad2Error, match=r"plan\.seed is 0 there and 1 here.*seed is 0 there and 1 here"):
+        build(a_job(file, tmp_path / "out", FakeMaker(), seed=1))
+    with pytest.raises(Ad2Error, match=r"maker\.model"):
+        build(a_job(file, tmp_path / "out", FakeMaker(settings={"model": "b"})))
+    write_records(file.parent, 21)
+    with pytest.raises(Ad2Error, match=r"sources\.records\.sha256"):
+        build(a_job(file, tmp_path / "out", FakeMaker()))
+
+
+def test_whatever_a_maker_hands_over_the_set_can_be_imported(tmp_path: Path, file: Path) -> None:
+    def fate(question: Question) -> Outcome | None:
+        texts = {"q000": ("a", "a", "b"), "q001": ("a", "b"), "q002": ("a", "b", "\udfff"), "q003": ("", "b", "c")}
+        if question.id not in texts:
+            return None
+        return made(question, distractors=tuple(Distractor(t, "naive") for t in texts[question.id]))
+
+    result = build(a_job(file, tmp_path / "out", FakeMaker(fate)))
+    assert result.card["rejected"] == {"not_importable": 4}
+    assert import_release("autodrive_qa", result.questions, images=tmp_path / "out/images").n == 16
+
+
+def test_questions_without_their_images_are_counted(tmp_path: Path, file: Path) -> None:
+    (file.parent / "cam/1.jpg").unlink()
+    result = build(a_job(file, tmp_path / "out", FakeMaker()))
+    assert result.card["rejected"] == {"image_missing": 7}
+    assert result.card["counts"]["n"] == 13
+
+
+def test_a_mark_on_the_image_cannot_be_carried_and_is_counted(tmp_path: Path) -> None:
+    marked = a_record(1, mark=Mark("box", ((1.0, 1.0, 4.0, 4.0),)))
+    file = write_records(tmp_path, records=[a_record(0), marked])
+    maker = FakeMaker()
+    assert build(a_job(file, tmp_path / "out", maker)).card["rejected"] == {"visual_mark": 1}
+    assert maker.asked == ["q000"]
+
+
+def test_a_wrong_image_folder_is_told_and_nothing_is_rejected_for_it(tmp_path: Path, file: Path) -> None:
+    for path in (file.parent / "cam").iterdir():
+        path.unlink()
+    with pytest.raises(Ad2Error, match=r"images of its first 20 questions are not there.*--images records=DIR"):
+        build(a_job(file, tmp_path / "out", FakeMaker()))
+    write_records(file.parent)
+    assert build(a_job(file, tmp_path / "out", FakeMaker())).card["counts"]["n"] == 20
+
+
+def test_a_barren_stratum_is_gone_through_in_few_rounds(tmp_path: Path) -> None:
+    file = write_records(tmp_path, records=(a_record(4 * n) for n in range(200)))
+    rounds = []
+
+    class Counting(FakeMaker):
+        def make(self, questions: Any, done: Any) -> None:
+            before = len(self.asked)
+            super().make(questions, done)
+            rounds.append(len(self.asked) - before)
+
+    gone = [f"q{4 * n:03}" for n in range(200)]
+    result = build(a_job(file, tmp_path / "out", Counting(rejecting(*gone)), total=5))
+    assert sum(rounds) == 200 and len(rounds) <= 7
+    assert result.short[0]["made"] == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_set_does_not_depend_on_the_order_of_outcomes_or_on_interruptions(
+    tmp_path: Path, file: Path, seed: int
+) -> None:
+    gone = random.Random(seed).sample([f"q{n:03}" for n in range(20)], 6)
+    build(a_job(file, tmp_path / "whole", FakeMaker(rejecting(*gone)), total=8))
+    chance = random.Random(seed)
+
+    class Restless(FakeMaker):
+        """Hands over in another order, fails now and then, and stops half-way."""
+
+        def make(self, questions: Any, done: Any) -> None:
+            lot = list(questions)
+            chance.shuffle(lot)
+            for question in lot:
+                if chance.random() < 0.15:
+                    raise KeyboardInterrupt
+                if chance.random() < 0.3:
+                    done(Rejected(question, "http_500", passing=True))
+                else:
+                    done(rejecting(*gone)(question) or made(question))
+
+    unfinished = True
+    for _ in range(200):
+        try:
+            result = build(a_job(file, tmp_path / "out", Restless(), total=8))
+        except KeyboardInterrupt:
+            continue
+        unfinished = bool(result.unfinished)
+        if not unfinished:
+            break
+    assert not unfinished
+    for name in ("questions.jsonl",):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_accounts_add_up() -> None:
+    first = {"requests": 3, "cost": 0.5, "evaluator": {"requests": 1}, "model": "a", "price": None}
+    second = {"requests": 4, "cost": 0.25, "evaluator": {"requests": 2}, "model": "b"}
+    assert summed([first, {}, second]) == {
+        "requests": 7, "cost": 0.75, "evaluator": {"requests": 3}, "model": "b", "price": None,
+    }  # fmt: skip
+
+
+def test_a_full_disk_stops_the_build_and_nothing_before_is_lost(
+    tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lmms_eval_ad2.mcq.store import Store
+
+    real, lines, full = Store.save, [], threading.Event()
+
+    def save(self: Store, line: Any, transcript: Any = None) -> None:
+        if len(lines) == 5:
+            full.set()
+            raise OSError(28, "No space left on device")
+        lines.append(line["id"])
+        real(self, line, transcript)
+
+    monkeypatch.setattr(Store, "save", save)
+
+    def slowly(question: Question) -> None:
+        """From the sixth on not before the writer has met the full disk."""
+        if len(slow.asked) > 6:
+            full.wait(60)
+        time.sleep(0.05)
+
+    slow = FakeMaker(slowly)
+    with pytest.raises(OSError, match="No space"):
+        build(a_job(file, tmp_path / "out", slow))
+    assert len(slow.asked) < 20  # nothing more is paid for once nothing more can be kept
+    monkeypatch.setattr(Store, "save", real)
+    again = FakeMaker()
+    assert build(a_job(file, tmp_path / "out", again)).card["counts"]["n"] == 20
+    assert sorted(again.asked + lines) == sorted(f"q{n:03}" for n in range(20))
+
+
+def test_a_row_changed_by_hand_is_named(tmp_path: Path, file: Path) -> None:
+    build(a_job(file, tmp_path / "out", FakeMaker()))
+    journal = tmp_path / "out/journal.jsonl"
+    good = journal.read_text("utf-8")
+    for wrong, right in (('"letter": "A"', '"letter": "Z"'), ('"task": "planning", "subtask"', '"subtask"')):
+        assert wrong in good
+        journal.write_text(good.replace(wrong, right), "utf-8")
+        with pytest.raises(DataError, match=r"journal\.jsonl.*the same command asks it again"):
+            build(a_job(file, tmp_path / "out", FakeMaker()))
+
+
+def test_no_replacement_is_asked_of_an_endpoint_that_is_gone(tmp_path: Path, file: Path) -> None:
+    def fate(question: Question) -> Outcome | None:
+        if question.id in drawn[:3]:
+            return Rejected(question, "ambiguous")
+        return Rejected(question, "endpoint_down", passing=True) if question.id in drawn[3:5] else None
+
+    job = a_job(file, tmp_path / "out", FakeMaker(fate), total=8)
+    drawn = [entry.id for stratum in job.plan.strata for entry in stratum.entries[: stratum.quota]]
+    result = build(job)
+    assert sorted(job.maker.asked) == sorted(drawn)  # type: ignore[attr-defined]
+    assert (result.unfinished, result.left) == (2, 3)

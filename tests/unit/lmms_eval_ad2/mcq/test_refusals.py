@@ -1,0 +1,32 @@
+"""A refused request: the question's own fault only where the endpoint goes on to answer others."""
+
+from __future__ import annotations
+
+from support.mcq.building import a_question
+
+from lmms_eval_ad2.mcq.base import Made, Outcome, Rejected
+from lmms_eval_ad2.mcq.refusals import Refusals
+
+REFUSED = Rejected(a_question(1), "http_400")
+GONE = Rejected(a_question(2), "endpoint_down", passing=True)
+MADE = Made(a_question(3), ())
+AMBIGUOUS = Rejected(a_question(4), "ambiguous")
+
+
+def fates(outcomes: list[Outcome], passing: bool) -> list[tuple[str, bool]]:
+    done: list[Outcome] = []
+    refusals = Refusals(done.append)
+    for outcome in outcomes:
+        refusals.hand_over(outcome)
+    refusals.end(passing)
+    return [(o.question.id, o.passing) for o in done if isinstance(o, Rejected)]
+
+
+def test_a_refusal_counts_once_another_question_was_answered() -> None:
+    assert fates([REFUSED, MADE], passing=True) == [("q001", False)]
+    assert fates([REFUSED, AMBIGUOUS], passing=True) == [("q001", False), ("q004", False)]
+
+
+def test_a_refusal_with_nothing_after_it_is_the_endpoints_where_that_is_down() -> None:
+    assert fates([MADE, REFUSED, GONE], passing=True) == [("q002", True), ("q001", True)]
+    assert fates([MADE, REFUSED], passing=False) == [("q001", False)]

@@ -1,0 +1,216 @@
+"""Sources by name, by file and as Records; what is no source or no record is told in one clear error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.mcq.building import a_record, write_records
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.library import import_release, write_dataset
+from lmms_eval_ad2.mcq.sources import NAMES, check_names, open_source
+from lmms_eval_ad2.mcq.survey import load, survey
+from lmms_eval_ad2.records import Mark, Option, Record, Step, Text
+from lmms_eval_ad2.releases.nuscenes import CAMERAS
+
+
+def rows(tmp_path: Path, *changes: dict[str, Any]) -> Path:
+    """records.jsonl of one good record and this record with each of `changes`."""
+    good = json.loads(a_record(0).to_json())
+    lines = [good, *({**good, "id": f"r{i}", **change} for i, change in enumerate(changes))]
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def test_a_file_of_records(tmp_path: Path) -> None:
+    path = write_records(tmp_path, 7)
+    source = open_source(f"records={path}")
+    assert list(source.records()) == list(source.records()) == [a_record(i) for i in range(7)]
+    assert (source.name, source.split, source.image_root) == ("records", "test", tmp_path)
+    assert source.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert open_source(f"records:mine={path}").split == open_source(f"records={path}", split="mine").split == "mine"
+    assert str(tmp_path) not in json.dumps(source.facts())
+    assert source.facts()["spec"] == "records=records.jsonl"
+
+
+def test_every_field_of_a_record_comes_back(tmp_path: Path) -> None:
+    full = a_record(
+        0, form="mc", letter="B", options=(Option("A", Text("x", "某")), Option("B", Text("y"), "correct")),
+        mark=Mark("box", ((1.0, 2.0, 3.0, 4.0),), "here"), steps=(Step("s", Text("q"), Text("a"), 3),), subtask_id=4,
+        scene={"weather": "fog"}, meta={"tag": [1]}, question=Text("q?", "问?"), answer=Text(),
+    )  # fmt: skip
+    assert list(open_source(f"records={write_records(tmp_path, records=[full])}").records()) == [full]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"id": ""}, "id"),
+        ({"id": 3}, "id"),
+        ({"form": "essay"}, "form"),
+        ({"question": {"en": 3}}, "question"),
+        ({"question": {"en": "q", "de": "q"}}, "question"),
+        ({"question": None}, "question"),
+        ({"question": "q" * 20_001}, "question"),
+        ({"answer": ["yes"]}, "answer"),
+        ({"images": []}, "images"),
+        ({"images": ["../../etc/passwd"]}, "images"),
+        ({"images": ["a.jpg"] * 101, "views": []}, "images"),
+        ({"views": ["a", "b"]}, "views"),
+        ({"image_size": [16]}, "image_size"),
+        ({"options": [{"letter": "A"}], "letter": "A"}, "options[0].text"),
+        ({"options": [{"letter": "A", "text": "x"}], "letter": "B"}, "letter"),
+        ({"options": [{"letter": "A", "text": "x"}] * 101}, "options"),
+        ({"mark": {"kind": "box", "coords": [[1, 2]], "text": ""}}, "mark.coords"),
+        ({"mark": {"kind": "arrow"}}, "mark.kind"),
+        ({"steps": [{"name": "s", "question": "q"}]}, "steps[0].answer"),
+        ({"meta": [1]}, "meta"),
+        ({"subtask_id": "1"}, "subtask_id"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_a_fault_names_file_row_and_field(tmp_path: Path, change: dict[str, Any], field: str) -> None:
+    path = rows(tmp_path, change, {})
+    with pytest.raises(DataError) as told:
+        list(open_source(f"records={path}").records())
+    assert (told.value.file, told.value.row, told.value.field) == (path, 2, field)
+    skipping = open_source(f"records={path}", skip_bad=True)
+    assert [r.id for r in skipping.records()] == ["q000", "r1"]
+    assert skipping.bad == 1
+    assert field in skipping.bad_rows[0]
+    list(skipping.records())
+    assert skipping.facts()["bad"] == 1  # of the latest pass, not of all
+
+
+def test_a_line_that_is_no_json(tmp_path: Path) -> None:
+    path = rows(tmp_path)
+    path.write_text(path.read_text() + "{torn\n" + '"text"\n')
+    source = open_source(f"records={path}", skip_bad=True)
+    assert len(list(source.records())) == 1
+    assert source.bad == 2
+
+
+def test_a_dataset_of_the_data_home(tmp_path: Path) -> None:
+    write_records(tmp_path, 1)
+    manifests = [
+        write_dataset("lingoqa", split, [a_record(i) for i in range(n)], image_root=tmp_path, source={})
+        for split, n in (("train", 3), ("val", 2))
+    ]
+    with pytest.raises(Ad2Error, match=r"several splits.*lingoqa:train"):
+        open_source("lingoqa")
+    for spec, given in (("lingoqa:train", None), ("lingoqa", "train"), ("lingoqa:train", "val")):
+        source = open_source(spec, split=given)
+        assert (source.split, len(list(source.records()))) == ("train", 3)
+        assert (source.sha256, source.image_root) == (manifests[0].sha256, tmp_path)
+    with pytest.raises(Ad2Error, match="no such folder"):
+        open_source("lingoqa:val", images=tmp_path / "no")
+    with pytest.raises(Ad2Error, match="ad2 data import drivelm SOURCE --split train"):
+        open_source("drivelm")
+
+
+def test_a_releases_file_counts_what_its_reader_leaves_out(tmp_path: Path) -> None:
+    frame = {
+        "QA": {"perception": [{"Q": "Any cars?", "A": "Yes."}, {"Q": "", "A": ""}, {"Q": 3, "A": "x"}]},
+        "image_paths": {name: f"samples/{name}/1.jpg" for name in CAMERAS},
+    }
+    (tmp_path / "samples").mkdir()
+    path = tmp_path / "v1_1_train_nus.json"
+    path.write_text(json.dumps({"s": {"key_frames": {"f": frame}}}))
+    with pytest.raises(DataError, match=r"'QA\[2\].Q'"):
+        list(open_source(f"drivelm={path}").records())
+    source = open_source(f"drivelm={path}", skip_bad=True)
+    (only,) = source.records()
+    assert isinstance(only, Record)
+    assert (source.split, source.bad, dict(source.left_out)) == ("train", 1, {"empty question": 1})
+    assert import_release("drivelm", path, skip_bad=True).n == 1
+    assert list(open_source("drivelm").records()) == [only]
+
+
+def test_lingoqas_parquet(tmp_path: Path) -> None:
+    row = {"question_id": "q", "segment_id": "s", "images": [f"images/s/{i}.jpg" for i in range(5)],
+           "question": "Is it safe to go?", "answer": "yes."}  # fmt: skip
+    (tmp_path / "images").mkdir()
+    (tmp_path / "action").mkdir()
+    pq.write_table(pa.Table.from_pylist([row, {**row, "answer": "It is."}]), tmp_path / "action" / "train.parquet")
+    opened = [open_source(f"lingoqa={tmp_path / 'action' / 'train.parquet'}", images=tmp_path)]
+    (question,) = load(opened, survey(opened).entries)
+    assert (question.source, question.task, question.subtask) == ("lingoqa", "planning", "safe/unsafe action")
+    assert (question.answer, len(question.scene), opened[0].split) == ("Yes.", 1, "train")
+
+
+def test_a_folder_tells_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a path the last part is told; "." has none."""
+    write_records(tmp_path, 1)
+    monkeypatch.chdir(tmp_path)
+    source = open_source("records=records.jsonl")
+    assert source.facts()["spec"] == "records=records.jsonl"
+    source.spec = "lingoqa:train=."
+    assert source.facts()["spec"] == f"lingoqa:train={tmp_path.name}"
+    source.spec = "lingoqa:train"
+    assert source.facts()["spec"] == "lingoqa:train"
+
+
+@pytest.mark.parametrize(
+    ("name", "instead"),
+    [
+        ("lingoqa", "lingoqa:train=FOLDER"),
+        ("records", "lines of both files into one"),
+        ("drivelm", "a set for each split"),
+    ],
+)
+def test_a_name_stands_once(name: str, instead: str) -> None:
+    check_names(NAMES)
+    with pytest.raises(Ad2Error, match=f"--source {name}: named more than once; .*{instead}"):
+        check_names([*NAMES, name])
+
+
+def test_nuscenes_qas_json_and_tables(tmp_path: Path) -> None:
+    shots = [{"sample_token": t, "calibrated_sensor_token": c, "is_key_frame": True, "filename": f"samples/{c}/{t}.jpg"}
+             for t in "tu" for c in CAMERAS]  # fmt: skip
+    tables: dict[str, Any] = {
+        "sample": [{"token": t, "scene_token": "s"} for t in "tu"], "sample_data": shots,
+        "sensor": [{"token": c, "channel": c} for c in CAMERAS],
+        "calibrated_sensor": [{"token": c, "sensor_token": c} for c in CAMERAS],
+    }  # fmt: skip
+    for name in ("samples", "v1.0-mini"):
+        (tmp_path / name).mkdir()
+    for name, content in tables.items():
+        (tmp_path / "v1.0-mini" / f"{name}.json").write_text(json.dumps(content))
+    asked = [("t", "How many cars are there?", 2, "count"), ("u", "What status has the bus?", "parked", "status"),
+             ("t", "Are any trucks there?", "no", "exist")]  # fmt: skip
+    content = [
+        {"sample_token": t, "question": q, "answer": a, "num_hop": 0, "template_type": k} for t, q, a, k in asked
+    ]
+    path = tmp_path / "NuScenes_val_questions.json"
+    path.write_text(json.dumps({"questions": content}))
+    opened = [open_source(f"nuscenes_qa={path}")]
+    loaded = list(load(opened, survey(opened).entries))
+    assert [(q.subtask, q.answer, len(q.scene)) for q in loaded] == [
+        ("surrounding objects", "Two", 2), ("motion state", "Parked", 1), ("surrounding objects", "No.", 2),
+    ]  # fmt: skip
+    before = opened[0].sha256
+    (tmp_path / "v1.0-mini" / "sample.json").write_text(json.dumps(tables["sample"][::-1]))
+    assert open_source(f"nuscenes_qa={path}").sha256 != before  # the tables are data, too
+
+
+@pytest.mark.parametrize(
+    "spec", ["coda_lm", "drivelm:", "drivelm:../x", "", "=x", "drivelm=", "Drivelm", "records:a b=x"]
+)
+def test_what_is_no_source(spec: str) -> None:
+    with pytest.raises(Ad2Error, match=r"no source .* drivelm, nuscenes_qa, lingoqa, records"):
+        open_source(spec)
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="records=FILE"):
+        open_source("records")
+    for name in ("records", "drivelm", "nuscenes_qa", "lingoqa"):
+        with pytest.raises(Ad2Error, match="not found"):
+            open_source(f"{name}={tmp_path / 'no.json'}")

@@ -1,0 +1,88 @@
+"""A user's own prompt texts: used, hashed, and checked."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.prompt_records import ad2, coda
+
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.prompts.prompt_set import SLOTS, PromptSet
+from lmms_eval_ad2.prompts.text import build
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mine.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_own_text_is_used_and_changes_the_hash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = PromptSet.load()
+    assert plain.source == "packaged"
+    path = write(tmp_path, 'en:\n  vqa: "Q: {question} {{json}}"\n')
+    own = PromptSet.load(path)
+    assert build(ad2(), prompts=own) == "Q: What stands at the kerb? {json}"
+    assert build(ad2("count"), prompts=own) == build(ad2("count"), prompts=plain)
+    assert own.sha256 != plain.sha256
+    assert own.source == str(path)
+    monkeypatch.setenv("AD2_PROMPTS", str(path))
+    assert PromptSet.load().sha256 == own.sha256
+
+
+def test_chinese_coda_prompt_of_ones_own(tmp_path: Path) -> None:
+    own = PromptSet.load(write(tmp_path, "zh:\n  coda_general: 请描述。\n"))
+    assert build(coda("general"), lang="zh", prompts=own) == "请描述。"
+    assert build(coda("general"), lang="en", prompts=own) != "请描述。"
+
+
+def test_edited_file_is_read_again(tmp_path: Path) -> None:
+    path = write(tmp_path, 'en:\n  vqa: "one {question}"\n')
+    first = PromptSet.load(path)
+    path.write_text('en:\n  vqa: "two {question}"\n', encoding="utf-8")
+    os.utime(path, ns=(1, 1))
+    assert PromptSet.load(path).sha256 != first.sha256
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("en:\n  vqqa: hello {question}\n", ["en.vqqa", "Did you mean 'vqa'?"]),
+        ("en:\n  mc: '{question}'\n", ["en.mc", "{options}"]),
+        ("zh:\n  vqa: '{question} {qestion}'\n", ["zh.vqa", "Did you mean {question}?"]),
+        ("en:\n  mark_box: 'see {n}'\n", ["en.mark_box", "only no placeholder"]),
+        ("en:\n  vqa: 3\n", ["en.vqa", "a text"]),
+        ("de:\n  vqa: '{question}'\n", ["'de'", "en, zh"]),
+        ("- vqa\n", ["a mapping"]),
+        ("en: [\n", ["valid YAML"]),
+    ],
+)
+def test_faults_name_file_and_key(tmp_path: Path, text: str, words: list[str]) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(DataError) as fault:
+        PromptSet.load(path)
+    for word in [str(path), *words]:
+        assert word in str(fault.value)
+
+
+def test_missing_file_and_foreign_bytes(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="AD2_PROMPTS"):
+        PromptSet.load(tmp_path / "no.yaml")
+    (tmp_path / "bad.yaml").write_bytes(b"en:\n  vqa: \xff\xfe")
+    with pytest.raises(DataError, match="UTF-8"):
+        PromptSet.load(tmp_path / "bad.yaml")
+
+
+def test_every_slot_belongs_to_a_packaged_text() -> None:
+    assert set(SLOTS) <= set(PromptSet.load().texts["en"])
+    assert set(PromptSet.load().texts["zh"]) <= set(PromptSet.load().texts["en"])
+
+
+@given(st.text(alphabet=st.sampled_from("{}questionfrap0._[]!:\\ "), max_size=40))
+def test_values_are_never_looked_into(value: str) -> None:
+    packaged = PromptSet.load()
+    assert packaged.fill("chain_step", "en", i=1, name=value, question=value) == f"Step 1 ({value}): {value}"

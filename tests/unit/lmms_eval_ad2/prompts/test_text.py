@@ -1,0 +1,184 @@
+"""Every prompt against its snapshot (UPDATE_SNAPSHOTS=1 writes them anew) and the published answer formats."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from support.prompt_records import SIX, ad2, chain, choice, coda, mcq
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.prompts.text import build, build_round, can_ask
+from lmms_eval_ad2.records import Mark, Text
+
+SNAPSHOTS = Path(__file__).parent / "snapshots"
+TAGGED = "What will <c1,CAM_BACK,1088.3,497.5> do?"
+BOX, POINT = Mark("box", ((10, 20, 110, 220),)), Mark("point", ((48.0, 27.0), (480.0, 270.0)))
+
+CASES: dict[str, Callable[[], str]] = {
+    "ad2_mc": lambda: build(choice()),
+    "ad2_mc_zh": lambda: build(choice(), lang="zh"),
+    "ad2_mc_as_vqa": lambda: build(choice(), form="vqa"),
+    "ad2_vqa": lambda: build(ad2()),
+    "ad2_vqa_zh": lambda: build(ad2(), lang="zh"),
+    "ad2_vqa_relation": lambda: build(ad2(task="relation", mark=POINT)),
+    "ad2_vqa_relation_zh": lambda: build(ad2(task="relation", mark=POINT), lang="zh"),
+    "ad2_vqa_reasoning": lambda: build(ad2(task="reasoning", mark=BOX)),
+    "ad2_vqa_reasoning_zh": lambda: build(ad2(task="reasoning", mark=BOX), lang="zh"),
+    "ad2_vqa_box_as_point": lambda: build(ad2(mark=BOX), mark="point"),
+    "ad2_vqa_box_as_words": lambda: build(ad2(mark=BOX), mark="text"),
+    "ad2_vqa_points_as_words": lambda: build(ad2(mark=POINT), coords=True),
+    "ad2_vqa_points_as_words_zh": lambda: build(ad2(mark=POINT), coords=True, lang="zh"),
+    "ad2_vqa_text_mark": lambda: build(ad2(mark=Mark("text", (), "the white van at the kerb"))),
+    "ad2_yesno": lambda: build(ad2("yesno")),
+    "ad2_yesno_zh": lambda: build(ad2("yesno"), lang="zh"),
+    "ad2_count": lambda: build(ad2("count")),
+    "ad2_count_zh": lambda: build(ad2("count"), lang="zh"),
+    "ad2_ocr": lambda: build(ad2("ocr", mark=BOX)),
+    "ad2_ocr_zh": lambda: build(ad2("ocr", mark=BOX), lang="zh"),
+    "ad2_point": lambda: build(ad2("point")),
+    "ad2_point_zh": lambda: build(ad2("point"), lang="zh"),
+    "ad2_point_thousand": lambda: build(ad2("point"), frame="thousand"),
+    "ad2_box": lambda: build(ad2("box")),
+    "ad2_box_zh": lambda: build(ad2("box"), lang="zh"),
+    "ad2_box_unit": lambda: build(ad2("box"), frame="unit"),
+    "ad2_box_unknown_size": lambda: build(ad2("box", image_size=None)),
+    "ad2_chain": lambda: build(chain()),
+    "ad2_chain_zh": lambda: build(chain(), lang="zh"),
+    "ad2_chain_as_vqa": lambda: build(chain(), form="vqa"),
+    "ad2_round_0": lambda: build_round(chain(), 0, ()),
+    "ad2_round_2": lambda: build_round(chain(), 2, ["It rains.", "A red car brakes."]),
+    "ad2_round_1_zh": lambda: build_round(chain(), 1, ["下雨。"], lang="zh"),
+    "coda_general": lambda: build(coda("general")),
+    "coda_suggestion": lambda: build(coda("suggestion")),
+    "coda_region": lambda: build(coda("region")),
+    "coda_region_coords": lambda: build(coda("region"), coords=True),
+    "coda_region_point": lambda: build(coda("region"), mark="point"),
+    "mcq_single": lambda: build(mcq()),
+    "mcq_six": lambda: build(mcq(SIX, TAGGED)),
+    "mcq_six_front": lambda: build(mcq(SIX), views="front"),
+    "mcq_six_mosaic": lambda: build(mcq(SIX), layout="mosaic"),
+    "mcq_as_vqa": lambda: build(mcq(SIX), form="vqa"),
+    "mcq_frames": lambda: build(mcq(("frame 1", "frame 2"))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_snapshot(name: str) -> None:
+    path, said = SNAPSHOTS / f"{name}.txt", CASES[name]()
+    if os.environ.get("UPDATE_SNAPSHOTS") == "1":
+        path.write_text(said + "\n", encoding="utf-8")
+    assert said + "\n" == path.read_text(encoding="utf-8")
+    assert said == said.strip()
+    assert not re.search(r"\{\w+\}", said), "an unfilled placeholder"
+
+
+def test_no_snapshot_is_left_over() -> None:
+    assert {p.stem for p in SNAPSHOTS.glob("*.txt")} == set(CASES)
+
+
+# --- published formats ---
+
+
+def test_option_lines_are_those_offered() -> None:
+    assert re.findall(r"^\(([A-F])\) \S", build(choice()), re.M) == list("ABCDEF")
+    four = build(choice("ABCD"))
+    assert re.findall(r"^\(([A-F])\) \S", four, re.M) == list("ABCD")
+    assert "(A, B, C or D)" in four
+    assert "（A、B、C或D）" in build(choice("ABCD"), lang="zh")
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_spatial_formats(lang: str) -> None:
+    box = build(ad2("box"), lang=lang)  # type: ignore[arg-type]
+    assert box.endswith("<OUTPUT START>[min_x, min_y, max_x, max_y]<OUTPUT END>")
+    assert build(ad2("point"), lang=lang).endswith("<x,y>")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_chain_tags(lang: str) -> None:
+    tags = re.findall(r"^<start(\d)>.+<end>$", build(chain(), lang=lang), re.M)  # type: ignore[arg-type]
+    assert tags == ["1", "2", "3"]
+
+
+def test_coda_region_coordinates_are_normalised() -> None:
+    said = build(coda("region"), coords=True)
+    assert "[0.100, 0.100, 0.500, 0.500]" in said
+    assert "red rectangle" not in said
+    assert "red rectangle" in build(coda("region"))
+
+
+def test_coda_is_asked_in_english_unless_the_data_has_chinese() -> None:
+    record = coda("region")
+    assert build(record, lang="zh") == build(record, lang="en")
+    assert "框中是什么？" in build(replace(record, question=Text("What?", "框中是什么？")), lang="zh")
+
+
+def test_views_are_named_in_order_and_tags_explained_once() -> None:
+    said = build(mcq(SIX, TAGGED))
+    assert (
+        "in this order: front (CAM_FRONT), front left (CAM_FRONT_LEFT), front right (CAM_FRONT_RIGHT), back (" in said
+    )
+    assert said.count("1600 x 900") == 1
+    assert "1600" not in build(mcq(SIX))
+    grid = build(mcq(SIX), layout="mosaic")
+    assert re.search(r"Upper row: front left \(.*\), front \(.*\), front right \(.*\)\. Lower row: back left", grid)
+
+
+def test_several_marks_are_numbered() -> None:
+    assert "2 red points, numbered 1 to 2" in build(ad2(mark=POINT))
+    assert "red" not in build(ad2(mark=POINT), mark="none")
+
+
+# --- what may stand in a question ---
+
+
+def test_braces_in_questions_and_answers_stay_as_they_are() -> None:
+    nasty = "{options} {0.__class__} {{question}} {history} \\1"
+    assert nasty in build(choice(question=Text(nasty)))
+    assert nasty in build_round(chain(), 1, [nasty])
+
+
+def test_image_tokens_are_taken_out() -> None:
+    assert "<image>" not in build(ad2(question=Text("<image>\nWhat is it?")))
+
+
+# --- what cannot be asked ---
+
+
+def test_forms_that_a_record_lacks_are_refused() -> None:
+    with pytest.raises(Ad2Error, match="no options with a correct letter"):
+        build(ad2(), form="mc")
+    with pytest.raises(Ad2Error, match="cannot be asked as 'vqa'"):
+        build(ad2("box"), form="vqa")
+    with pytest.raises(Ad2Error, match="no steps"):
+        build(ad2(), style="chain")
+    with pytest.raises(Ad2Error, match="no steps"):
+        build_round(ad2(), 0, ())
+    assert can_ask(choice(), "vqa")
+    assert not can_ask(ad2("count", answer=Text()), "vqa")
+
+
+def test_round_without_the_answers_before_is_a_bug() -> None:
+    with pytest.raises(ValueError, match="step 2"):
+        build_round(chain(), 2, ["only one"])
+    with pytest.raises(ValueError, match="step 3"):
+        build_round(chain(), 3, ["a", "b", "c"])
+
+
+def test_coordinates_need_a_region_and_a_size() -> None:
+    with pytest.raises(Ad2Error, match="no marked region"):
+        build(coda("general"), coords=True)
+    with pytest.raises(DataError, match="image_size"):
+        build(ad2(mark=BOX, image_size=None), coords=True)
+
+
+def test_front_view_must_be_there() -> None:
+    with pytest.raises(Ad2Error, match="CAM_FRONT"):
+        build(mcq(("CAM_BACK", "CAM_BACK_LEFT")), views="front")
+    with pytest.raises(Ad2Error, match="mosaic"):
+        build(mcq(("frame 1", "frame 2")), layout="mosaic")

@@ -1,0 +1,221 @@
+"""What is drawn, pixel by pixel, and which files are refused."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFile, ImageOps
+from support.prompt_records import SIX, ad2, coda, mcq
+
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.prompts.views import shown
+from lmms_eval_ad2.prompts.visual import effective_mark, render
+from lmms_eval_ad2.records import Mark, Text
+
+RED, BLACK = (255, 0, 0), (0, 0, 0)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    Image.new("RGB", (960, 540), BLACK).save(tmp_path / "a.png")
+    for k, view in enumerate(SIX):
+        Image.new("RGB", (320, 180), (40 * k, 0, 255 - 40 * k)).save(tmp_path / f"{view}.png")
+    return tmp_path
+
+
+def pixels(image: Image.Image) -> np.ndarray:
+    return np.asarray(image)
+
+
+def test_coda_rectangle_is_red_two_pixels_inside_its_box(root: Path) -> None:
+    picture = pixels(render(coda("region"), root)[0])
+    red = (picture == RED).all(-1)
+    rows, columns = np.nonzero(red)
+    assert (columns.min(), rows.min(), columns.max(), rows.max()) == (96, 54, 480, 270)
+    middle = red[162]
+    assert np.flatnonzero(middle).tolist() == [96, 97, 479, 480]
+    assert np.flatnonzero(red[:, 288]).tolist() == [54, 55, 269, 270]
+    assert (picture[~red] == 0).all(), "nothing else is drawn, and nothing cropped"
+
+
+def test_coda_rectangle_is_what_pil_draws_for_float_boxes(root: Path) -> None:
+    x, y, w, h = 100.4, 60.7, 200.3, 99.9
+    record = replace(coda("region"), mark=Mark("box", ((x, y, x + w, y + h),)))
+    wanted = Image.open(root / "a.png")
+    ImageDraw.Draw(wanted).rectangle([x, y, x + w, y + h], outline="red", width=2)
+    assert (pixels(render(record, root)[0]) == pixels(wanted)).all()
+
+
+def test_coda_width_does_not_grow_with_the_image(tmp_path: Path) -> None:
+    Image.new("RGB", (3840, 2160)).save(tmp_path / "a.png")
+    record = replace(coda("region"), image_size=(3840, 2160), mark=Mark("box", ((400.0, 400.0, 900.0, 900.0),)))
+    red = (pixels(render(record, tmp_path)[0]) == RED).all(-1)
+    assert np.flatnonzero(red[600]).tolist() == [400, 401, 899, 900]
+
+
+def test_point_is_a_red_disc_in_a_white_ring(root: Path) -> None:
+    picture = pixels(render(ad2(mark=Mark("point", ((300.0, 200.0),))), root)[0])
+    red, white = (picture == RED).all(-1), (picture == 255).all(-1)
+    rows, columns = np.nonzero(red)
+    assert abs(columns.mean() - 300) < 0.6
+    assert abs(rows.mean() - 200) < 0.6
+    assert 10 <= columns.max() - columns.min() <= 16
+    ys, xs = np.nonzero(white)
+    assert xs.min() < columns.min()
+    assert xs.max() > columns.max()
+    assert ys.min() < rows.min()
+
+
+def test_a_box_asked_as_a_point_is_its_centre(root: Path) -> None:
+    record = ad2(mark=Mark("box", ((100.0, 100.0, 300.0, 200.0),)))
+    assert effective_mark(record, "point") == Mark("point", ((200.0, 150.0),))
+    picture = pixels(render(record, root, mark="point")[0])
+    assert tuple(picture[150, 200]) == RED
+    assert tuple(picture[100, 200]) == BLACK
+
+
+def test_several_marks_have_different_numbers_inside_the_image(root: Path) -> None:
+    boxes = ((0.0, 0.0, 50.0, 40.0), (900.0, 500.0, 959.0, 539.0))
+    one = pixels(render(ad2(mark=Mark("box", boxes[:1])), root)[0])
+    two = pixels(render(ad2(mark=Mark("box", boxes)), root)[0])
+    assert (one[:30, :30] != two[:30, :30]).any(), "a single mark has no number, two have"
+    swapped = pixels(render(ad2(mark=Mark("box", boxes[::-1])), root)[0])
+    assert (two[:30, :30] != swapped[:30, :30]).any()
+
+
+@pytest.mark.parametrize("kind", ["none", "text"])
+def test_nothing_is_drawn_where_words_tell_it(root: Path, kind: str) -> None:
+    assert not pixels(render(coda("region"), root, mark=kind)[0]).any()  # type: ignore[arg-type]
+
+
+def test_box_from_a_point_is_refused() -> None:
+    with pytest.raises(Ad2Error, match="cannot be made"):
+        effective_mark(ad2(mark=Mark("point", ((3.0, 4.0),))), "box")
+
+
+def test_marks_without_coordinates_keep_their_words() -> None:
+    mark = Mark("text", (), "the white car")
+    assert effective_mark(ad2(mark=mark), "point") == mark
+    assert effective_mark(ad2(), "box") == Mark()
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        Mark("box"),
+        Mark("box", ((1.0, 2.0),)),
+        Mark("point", ((1.0, float("nan")),)),
+        Mark("box", ((9.0, 0.0, 3.0, 5.0),)),
+    ],
+)
+def test_broken_coordinates_are_named(mark: Mark) -> None:
+    with pytest.raises(DataError, match=r"mark\.coords"):
+        effective_mark(ad2(mark=mark))
+
+
+# --- views ---
+
+
+def test_views_in_order_front_alone_and_mosaic(root: Path) -> None:
+    record = replace(mcq(SIX), image_size=None)
+    assert [pixels(i)[0, 0, 0] for i in render(record, root)] == [0, 40, 80, 120, 160, 200]
+    (front,) = render(record, root, views="front")
+    assert pixels(front)[0, 0, 0] == 0
+    (grid,) = render(record, root, layout="mosaic")
+    assert grid.size == (1920, 720)
+    picture = pixels(grid)
+    centres = [[picture[180 + 360 * r, 320 + 640 * c, 0] for c in range(3)] for r in range(2)]
+    assert centres == [[40, 0, 80], [160, 120, 200]]
+    assert (picture[4:20, 6:60] == 255).any(), "each view carries its name"
+
+
+def test_one_camera_has_no_front_view_but_a_last_frame() -> None:
+    frames = mcq(tuple(f"frame {i}" for i in range(1, 4)))
+    for views in ("front", "asked"):
+        assert [view for view, _ in shown(frames, views)] == ["frame 3"]
+
+
+@pytest.mark.parametrize(
+    ("question", "cameras"),
+    [
+        ("What are objects to the back left of the ego car?", ["back_left"]),
+        ("Is the car to the front of me moving?", ["front"]),
+        ("What is the state of <c1,CAM_BACK,1088.3,497.5>?", ["back"]),
+        ("Will <c1,CAM_BACK_RIGHT,1.0,2.0> follow <c2,CAM_FRONT,3.0,4.0>?", ["front", "back_right"]),
+        ("Is there a bus behind the truck?", ["back"]),
+        ("What is to the rear-right of the ego car?", ["back_right"]),
+        ("What are safe actions for the ego vehicle?", ["front"]),
+        ("Is the front door of the bus open?", ["front"]),
+        ("Should the ego car go back?", ["front"]),
+    ],
+)
+def test_the_cameras_that_a_question_names(question: str, cameras: list[str]) -> None:
+    record = replace(mcq(SIX), question=Text(question))
+    assert [view for view, _ in shown(record, "asked")] == cameras
+    assert [view for view, _ in shown(record, "front")] == ["front"]
+
+
+# --- files ---
+
+
+def test_missing_and_broken_files_are_named(root: Path) -> None:
+    with pytest.raises(DataError, match=r"gone\.png.*no such file.*import"):
+        render(ad2(images=("gone.png",)), root)
+    (root / "bad.png").write_bytes(b"no image at all")
+    with pytest.raises(DataError, match=r"bad\.png.*Fetch this file again"):
+        render(ad2(images=("bad.png",)), root)
+
+
+@pytest.mark.parametrize("form", ["JPEG", "PNG"])
+@pytest.mark.parametrize("lenient", [False, True])
+def test_truncated_files_are_refused_whatever_pil_was_told(
+    root: Path, monkeypatch: pytest.MonkeyPatch, form: str, lenient: bool
+) -> None:
+    buffer = io.BytesIO()
+    noise = np.random.default_rng(0).integers(0, 255, (540, 960, 3), np.uint8)
+    Image.fromarray(noise).save(buffer, form)
+    (root / "half").write_bytes(buffer.getvalue()[: len(buffer.getvalue()) // 2])
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", lenient)
+    with pytest.raises(DataError, match="half"):
+        render(ad2(images=("half",)), root)
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is lenient
+
+
+def test_another_size_than_annotated_is_refused(root: Path) -> None:
+    with pytest.raises(DataError, match="1600 x 900 as annotated, found '960 x 540'"):
+        render(ad2(image_size=(1600, 900)), root)
+
+
+def test_orientation_is_neither_applied_nor_passed_on(root: Path) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.new("RGB", (960, 540)).save(root / "turned.jpg", exif=exif)
+    (image,) = render(ad2(images=("turned.jpg",)), root)
+    assert image.size == (960, 540)
+    assert ImageOps.exif_transpose(image).size == (960, 540)
+
+
+@pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK"])
+def test_every_mode_becomes_rgb(root: Path, mode: str) -> None:
+    name = f"{mode}.tif" if mode == "CMYK" else f"{mode}.png"
+    Image.new(mode, (960, 540)).save(root / name)
+    (image,) = render(ad2(images=(name,)), root)
+    assert image.mode == "RGB"
+    assert ImageOps.exif_transpose(image).size == (960, 540)
+
+
+def test_mosaic_of_real_nuscenes_views(data_dir: Path) -> None:
+    folder = data_dir / "drivelm" / "images" / "samples"
+    paths = [sorted((folder / view).glob("*.jpg"))[0].relative_to(folder) for view in SIX]
+    record = replace(mcq(SIX), images=tuple(map(str, paths)))
+    assert [i.size for i in render(record, folder)] == [(1600, 900)] * 6
+    (grid,) = render(record, folder, layout="mosaic")
+    assert grid.size == (1920, 720)
+    front = Image.open(folder / paths[0]).resize((640, 360))
+    cell = grid.crop((640, 0, 1280, 360))
+    difference = np.abs(pixels(cell).astype(int) - pixels(front)).mean(axis=(1, 2))
+    assert difference[60:].mean() < 8, "the front camera stands in the middle of the upper row"

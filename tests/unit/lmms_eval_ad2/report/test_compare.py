@@ -1,0 +1,132 @@
+"""Comparing two runs: known p-values, what is refused, what is counted."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.make_runs import cell, sample, summary, task, write_run
+
+from lmms_eval_ad2 import report
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.report import compare as comparing
+from lmms_eval_ad2.report.compare import compare, holm
+
+
+def pair(
+    tmp_path: Path, a: dict[str, list[dict[str, Any]]], b: dict[str, list[dict[str, Any]]],
+    change_a: dict[str, Any] | None = None, change_b: dict[str, Any] | None = None,
+) -> tuple[report.Run, report.Run]:  # fmt: skip
+    for name, samples, change in (("a", a, change_a), ("b", b, change_b)):
+        tasks = {t: {**task("ad2_bench", "perception_base", cell(50.0)), **(change or {})} for t in samples}
+        write_run(tmp_path / name, summary(tasks, label=name), samples)
+    first, second = report.load([tmp_path / "a"]), report.load([tmp_path / "b"])
+    return first[0], second[0]
+
+
+def scores(values: list[float | None], **more: Any) -> list[dict[str, Any]]:
+    return [sample(f"s{i}", v, **more) for i, v in enumerate(values)]
+
+
+def test_mcnemar_on_a_case_done_by_hand(tmp_path: Path) -> None:
+    # 10 samples that only A has right, 2 that only B has: 2 * (1 + 12 + 66) / 2^12 = 0.03857
+    a = scores([100.0] * 10 + [0.0] * 2 + [100.0] * 8)
+    b = scores([0.0] * 10 + [100.0] * 2 + [100.0] * 8)
+    row = compare(*pair(tmp_path, {"t": a}, {"t": b}))[0]
+    assert (row.test, row.n, row.mean_a, row.mean_b) == ("mcnemar", 20, 90, 50)
+    assert row.difference == pytest.approx(40)
+    assert row.p_value == pytest.approx(158 / 4096)
+    assert row.p_holm == row.p_value
+    assert row.ci is not None
+    assert row.ci[0] < 40 < row.ci[1]
+
+
+def test_sign_flip_on_graded_scores(tmp_path: Path) -> None:
+    # five differences of the same sign: 2 of the 2^5 sign patterns are as extreme
+    row = compare(*pair(tmp_path, {"t": scores([60.0] * 5)}, {"t": scores([50.0, 40.0, 30.0, 50.0, 55.0])}))[0]
+    assert row.test == "sign-flip"
+    assert row.p_value == pytest.approx(2 / 32)
+
+
+def test_samples_of_one_cluster_are_one_witness(tmp_path: Path) -> None:
+    a, b = scores([100.0] * 12, cluster="one image"), scores([0.0] * 12, cluster="one image")
+    row = compare(*pair(tmp_path, {"t": a}, {"t": b}))[0]
+    assert (row.difference, row.p_value, row.p_holm, row.test) == (100, None, None, "none")
+
+
+def test_what_is_in_one_run_only_is_counted(tmp_path: Path) -> None:
+    a = [*scores([100.0, 0.0, None, 100.0]), sample("x", 0.0)]
+    b = [*scores([100.0, 100.0, 100.0, None]), sample("y", 0.0), sample("z", 0.0)]
+    runs = pair(tmp_path, {"t": a}, {"t": b})
+    row = compare(*runs)[0]
+    assert (row.n, row.only_a, row.only_b, row.unscored) == (2, 1, 2, 2)
+    text = comparing.render(*runs, [row])
+    assert "1 only in A, 2 only in B, 2 unscored" in text
+
+
+def test_nothing_to_pair(tmp_path: Path) -> None:
+    row = compare(*pair(tmp_path, {"t": scores([None])}, {"t": scores([100.0])}))[0]
+    assert (row.n, row.mean_a, row.p_value, row.test) == (0, None, None, "none")
+    assert row.notes == ("no sample that both runs scored",)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"data": {"name": "ad2_bench", "split": "test", "sha256": "cd" * 32}},
+            "sha256 abababababab against cdcdcdcdcdcd",
+        ),
+        ({"judge": "lexical"}, "judge none against lexical"),
+        ({"variant": {"lang": "zh"}}, r"asked as {} against {'lang': 'zh'}"),
+    ],
+)
+def test_other_data_and_other_judges_are_refused_unless_forced(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:  # fmt: skip
+    runs = pair(tmp_path, {"t": scores([100.0, 0.0])}, {"t": scores([0.0, 0.0])}, None, change)
+    with pytest.raises(Ad2Error, match="not comparable: t: ") as caught:
+        compare(*runs)
+    assert message in str(caught.value)
+    assert "--force" in str(caught.value)
+    row = compare(*runs, force=True)[0]
+    assert any(message in note for note in row.notes)
+    assert f"Attention, t: {row.notes[0]}" in comparing.render(*runs, [row])
+
+
+def test_no_task_in_common(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="share no task: a has t; b has u"):
+        compare(*pair(tmp_path, {"t": scores([1.0])}, {"u": scores([1.0])}))
+
+
+def test_holm_steps_down() -> None:
+    # Holm (1979): sorted p times 4, 3, 2, 1, never falling; what was not tested is not counted
+    assert holm([0.01, 0.04, None, 0.03, 0.005]) == pytest.approx([0.03, 0.06, None, 0.06, 0.02], nan_ok=True)
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
+
+
+def test_correction_over_the_tasks(tmp_path: Path) -> None:
+    a = {name: scores([100.0] * 8) for name in ("t1", "t2", "t3")}
+    b = {"t1": scores([0.0] * 8), "t2": scores([100.0] * 8), "t3": scores([0.0] * 6 + [100.0] * 2)}
+    rows = {row.task: row for row in compare(*pair(tmp_path, a, b))}
+    assert rows["t1"].p_value == pytest.approx(2 / 2**8)
+    assert rows["t1"].p_holm == pytest.approx(3 * 2 / 2**8)
+    assert rows["t3"].p_holm == pytest.approx(2 * 2 / 2**6)
+    assert rows["t2"].p_holm == 1
+
+
+def test_the_same_judge_with_other_rubrics_is_refused(tmp_path: Path) -> None:
+    runs = pair(tmp_path, {"t": scores([50.0])}, {"t": scores([60.0])}, {"judge": "lexical"}, {"judge": "lexical"})
+    assert compare(*runs)[0].difference == pytest.approx(-10)
+    other = replace(runs[1], about={**runs[1].about, "judge": {"label": "lexical", "rubrics": "other"}})
+    with pytest.raises(Ad2Error, match="judge lexical with other rubrics or settings"):
+        compare(runs[0], other)
+
+
+def test_other_prompts_are_said(tmp_path: Path) -> None:
+    a, b = pair(tmp_path, {"t": scores([50.0])}, {"t": scores([60.0])})
+    b = replace(b, about={**b.about, "prompts_sha256": "ff"})
+    assert "Attention: prompts_sha256 differs: None against ff" in comparing.render(a, b, compare(a, b))

@@ -1,0 +1,322 @@
+"""Tables: the right figures in the right columns, judges apart, nothing silently absent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.make_runs import ad2_tasks, cell, summary, task, write_run
+
+from lmms_eval_ad2 import report
+from lmms_eval_ad2.report import tables
+from lmms_eval_ad2.report.breakdowns import breakdown_grids
+from lmms_eval_ad2.report.figures import mean
+from lmms_eval_ad2.report.grid import Grid, GridRow, grids
+from lmms_eval_ad2.report.lines import reason_notes
+from lmms_eval_ad2.report.runs import Cell
+
+GPT4O = "openai:gpt-4o-2024-11-20"
+
+
+def loaded(tmp_path: Path, *runs: dict[str, Any]) -> list[report.Run]:
+    for i, data in enumerate(runs):
+        write_run(tmp_path / f"run{i}", data)
+    return report.load([tmp_path])
+
+
+def grid_of(runs: list[report.Run], key: str, **options: Any) -> Grid:
+    return {g.key: g for g in grids(runs, **options)}[key]
+
+
+def figures(grid: Grid, row: GridRow) -> dict[str, float | None]:
+    return {
+        column.heading: c.official for column, c in zip(grid.columns, row.cells, strict=True) if c is not None
+    }  # fmt: skip
+
+
+def test_overall_table_with_its_average_and_interval(tmp_path: Path) -> None:
+    runs = loaded(tmp_path, summary(ad2_tasks(GPT4O), judge=GPT4O))
+    grid = grid_of(runs, "ad2_bench/2")
+    ours = figures(grid, grid.rows[0])
+    assert list(ours.values()) == [40, 60, 50, 70, 55]
+    average = grid.rows[0].cells[-1]
+    # Four independent parts with half-widths of 2: sqrt(4 * 2^2) / 4 = 1.
+    assert average is not None
+    assert average.ci == (54, 56)
+    assert average.strict == 54
+    assert "55.0 [54.0, 56.0]" in tables.render(runs)
+
+
+def test_other_judges_have_columns_of_their_own(tmp_path: Path) -> None:
+    runs = loaded(
+        tmp_path,
+        summary(ad2_tasks("lexical"), judge="lexical", label="lex"),
+        summary(ad2_tasks(GPT4O), judge=GPT4O, label="gpt"),
+        summary(ad2_tasks("openai:qwen3-32b"), judge="openai:qwen3-32b", label="qwen"),
+    )
+    grid = grid_of(runs, "ad2_bench/6")
+    by_label = {row.label: figures(grid, row) for row in grid.rows}
+    paper = f"{GPT4O}; paper: GPT-4o"
+    assert by_label["lex"]["Cap. & Others [lexical]"] == 60
+    assert by_label["gpt"][f"Cap. & Others [{paper}]"] == 60
+    assert by_label["qwen"]["Cap. & Others [openai:qwen3-32b]"] == 60
+    assert by_label["InternVL3 (Qwen2.5-7B)"][f"Cap. & Others [{paper}]"] == 78.09
+    assert by_label["InternVL3 (Qwen2.5-7B)"]["OCR-F1"] == 89.7
+    for heading in {h for values in by_label.values() for h in values if h.startswith(("Cap.", "Avg-S"))}:
+        inside = {label for label, values in by_label.items() if heading in values}
+        assert len(inside & {"lex", "gpt", "qwen"}) <= 1, heading
+        assert not (inside & {"lex", "qwen"} and "InternVL3 (Qwen2.5-7B)" in inside), heading
+
+
+def test_without_a_judge_of_the_papers_kind_its_column_stays_blank_for_us(tmp_path: Path) -> None:
+    score = cell(30.0, judge="lexical")
+    runs = loaded(tmp_path, summary({"ad2_coda_general": task("coda_lm", "general", score)}, judge="lexical"))
+    grid = grid_of(runs, "coda_lm/2")
+    assert [c.heading for c in grid.columns] == [
+        "General [lexical]", "General [paper: GPT-4]", "Suggestion [paper: GPT-4]",
+    ]  # fmt: skip
+    assert figures(grid, grid.rows[0]) == {"General [lexical]": 30}
+    assert figures(grid, grid.rows[-1]) == {"General [paper: GPT-4]": 46.5, "Suggestion [paper: GPT-4]": 62.6}
+
+
+def test_two_snapshots_of_the_papers_judge_are_two_judges(tmp_path: Path) -> None:
+    runs = loaded(
+        tmp_path,
+        *(
+            summary({"t": task("ad2_bench", "cot", cell(50.0, judge=j))}, judge=j, label=j)
+            for j in (GPT4O, "openai:gpt-4o")
+        ),
+    )
+    headings = [c.heading for c in grid_of(runs, "ad2_bench/3").columns if c.title == "w/ CoT"]
+    assert headings == [f"w/ CoT [{GPT4O}]", "w/ CoT [openai:gpt-4o]", "w/ CoT [paper: GPT-4o]"]
+
+
+def test_our_unjudged_figure_is_not_put_under_the_papers_judged_one(tmp_path: Path) -> None:
+    runs = loaded(tmp_path, summary({"t": task("ad2_bench", "perception_advanced", cell(50.0))}))
+    grid = grid_of(runs, "ad2_bench/6")
+    assert figures(grid, grid.rows[0]) == {"Avg-S [no judge]": 50}
+
+
+def test_average_needs_every_part(tmp_path: Path) -> None:
+    tasks = ad2_tasks("lexical")
+    del tasks["ad2_relation"]
+    grid = grid_of(loaded(tmp_path, summary(tasks, judge="lexical")), "ad2_bench/2")
+    assert not any(h.startswith("Avg-S") for h in figures(grid, grid.rows[0]))
+
+
+def test_mean_of_cells() -> None:
+    def made(value: float | None, ci: tuple[float, float] | None = None) -> Cell:
+        return Cell(value, value, ci, 10, 9, 1, 0, "j")
+
+    assert mean([made(1.0), None]) is None
+    got = mean([made(10.0, (7, 13)), made(20.0, (16, 24))])
+    assert got is not None
+    assert (got.official, got.n, got.n_unparsed, got.judge) == (15, 20, 2, "j")
+    assert got.ci == pytest.approx((15 - 2.5, 15 + 2.5))  # 3-4-5 over two
+    dropped = mean([made(10.0), made(None)])
+    assert dropped is not None
+    assert (dropped.official, dropped.strict, dropped.ci) == (None, None, None)
+
+
+def test_both_rules_counts_and_reasons_are_shown(tmp_path: Path) -> None:
+    text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), judge="lexical")), published=False)
+    base = text[text.index("AD2-Bench: basic perception") :].splitlines()
+    assert base[1] == "Data: ad2_bench test"  # said once, and no judge was needed
+    official, strict = base[5].split(), base[6].split()
+    assert official[:2] == ["toy-7b", "100"]
+    assert official[-1] == "77.0"
+    assert "40.0 [38.0, 42.0]" in base[5]
+    assert strict == ["·", "strict", "(2", "/", "0)", "49.0", "39.0", "59.0", "9.0", "39.0", "77.0"]
+    assert "Category (outside the mean)" in base[2]
+    assert "  2 unparsed: hedged" in base
+    assert "published:" not in text
+
+
+def test_a_figure_that_is_missing_says_why(tmp_path: Path) -> None:
+    score = cell(None, n=12, unscored=12, judge="lexical")
+    table = task("coda_lm", "suggestion", score, reasons={"unscored:judge_timeout": 12})
+    text = tables.render(loaded(tmp_path, summary({"t": table}, judge="lexical")))
+    assert "– (12 unscored)" in text
+    assert "12 unscored: judge timeout" in text
+    assert "nan" not in text.lower()
+    assert "None" not in text
+
+
+def test_partial_means_are_marked(tmp_path: Path) -> None:
+    table = task("ad2_bench", "perception_base", cell(50.0, ci=[40, 60], missing_columns=["detection"]))
+    text = tables.render(loaded(tmp_path, summary({"t": table})))
+    assert "50.0† [40.0, 60.0]" in text
+    assert "† a mean over fewer columns" in text
+
+
+def test_samples_and_reconstructions_say_what_they_are(tmp_path: Path) -> None:
+    mcq = task("autodrive_qa", "perception", cell(60.0), variant={"views": "front"})
+    tasks = {**ad2_tasks(None, data="sample_ad2_bench", prefix="ad2demo"), "ad2_mcq_perception": mcq}
+    runs = loaded(tmp_path, summary(tasks, label="ad2_chance", model="ad2_chance", limit=8))
+    text = tables.render(runs)
+    assert "sample: not the benchmark" in text
+    assert "reconstruction: not the authors' questions" in text
+    assert "first 8 of each task only" in text
+    assert "ad2_chance (floor)" in text
+
+
+def test_variants_and_data_sets_are_rows_of_their_own(tmp_path: Path) -> None:
+    tasks = {
+        "ad2_relation": task("ad2_bench", "relation", cell(50.0)),
+        "ad2x_relation_zh": task("ad2_bench", "relation", cell(51.0), variant={"lang": "zh"}),
+        "ad2x_relation_mark_box": task("ad2_bench", "relation", cell(52.0), variant={"mark": "box"}),
+        "my_own_relation": task("ad2_bench", "relation", cell(53.0)),
+        "ad2demo_relation": task("ad2_bench", "relation", cell(54.0), data="sample_ad2_bench"),
+    }
+    grid = grid_of(loaded(tmp_path, summary(tasks)), "ad2_bench/7", with_published=False)
+    found = {(row.label, row.data): figures(grid, row)["Avg-S"] for row in grid.rows}
+    assert found == {
+        ("toy-7b", "ad2_bench test"): 50,
+        ("toy-7b (zh)", "ad2_bench test"): 51,
+        ("toy-7b (mark as box)", "ad2_bench test"): 52,
+        ("toy-7b (task my_own_relation)", "ad2_bench test"): 53,
+        ("toy-7b", "sample_ad2_bench test"): 54,
+    }
+
+
+def mcq_tasks() -> dict[str, Any]:
+    tasks = {}
+    kinds = {"driving_domain_misconceptions": 5, "logical_inconsistencies": 3, "question_ambiguity": 2}
+    for i, part in enumerate(("perception", "prediction", "planning")):
+        for views, suffix in (("front", ""), ("all", "_mv")):
+            variant = {"views": "front"} if views == "front" else {}
+            tasks[f"{part}{suffix}"] = task(
+                "autodrive_qa", part, cell(60.0 + i, unparsed=3), {"accuracy": cell(60.0 + i)},
+                variant=variant, error_kinds=kinds if views == "front" else {},
+            )  # fmt: skip
+        tasks[f"{part}_open"] = task(
+            "autodrive_qa", part, cell(None), {"bleu_4": cell(6.0), "cider": cell(30.0)},
+            variant={"views": "front", "form": "vqa", "judge": False},
+        )  # fmt: skip
+    return tasks
+
+
+def test_autodrive_qa_rows_join_accuracy_and_open_ended_metrics(tmp_path: Path) -> None:
+    grid = grid_of(loaded(tmp_path, summary(mcq_tasks())), "autodrive_qa/1")
+    front, every = grid.rows[0], grid.rows[1]
+    assert [c.official for c in front.cells if c] == [60, 6, 30, 61, 6, 30, 62, 6, 30]
+    assert [c.official if c else None for c in every.cells] == [60, None, None, 61, None, None, 62, None, None]
+    assert (front.views, every.views) == ("1", "all")
+    assert (front.n, front.n_unparsed) == (300, 9)  # the open-ended tasks ask the same questions again
+    assert [r.views for r in grid.rows if r.kind == "published"] == ["1", "1", "≥ 1", "≥ 1", "≥ 1", "1"]
+
+
+def test_error_kinds_in_percent_of_the_wrong_answers(tmp_path: Path) -> None:
+    runs = loaded(tmp_path, summary(mcq_tasks()))
+    grid = grid_of(runs, "autodrive_qa/7")
+    shares = {row.label: [c.official for c in row.cells if c] for row in grid.rows if row.kind == "run"}
+    assert shares == {
+        "toy-7b: Driving domain misconceptions": [50, 50, 50],
+        "toy-7b: Logical inconsistencies": [30, 30, 30],
+        "toy-7b: Misinterpreted sensor inputs": [0, 0, 0],
+        "toy-7b: Question ambiguity": [20, 20, 20],
+    }
+    assert "50.0 (5)" in tables.render(runs)
+    assert figures(grid, grid.rows[-1]) == {"Perception": 16.21, "Prediction": 36.99, "Planning": 15.91}
+
+
+def test_region_classes_and_classes_that_no_one_knows(tmp_path: Path) -> None:
+    classes = {"vehicle": cell(50.0, judge="lexical"), "unknown": cell(10.0, n=2, judge="lexical")}
+    columns = {"text_score": cell(40.0, judge="lexical"), "bleu_4": cell(3.0), "spice": cell(None, reason="no_java: x")}
+    table = task("coda_lm", "region", cell(40.0, judge="lexical"), columns, breakdowns={"category": classes})
+    runs = loaded(tmp_path, summary({"t": table}, judge="lexical"))
+    by_class = grid_of(runs, "coda_lm/3", with_published=False)
+    assert figures(by_class, by_class.rows[0]) == {
+        "ALL [lexical]": 40, "Vehicle [lexical]": 50, "Unknown (not in the paper) [lexical]": 10,
+    }  # fmt: skip
+    captions = grid_of(runs, "coda_lm/6")
+    assert figures(captions, captions.rows[0]) == {"BLEU-4": 3, "SPICE": None}
+    assert "SPICE: no_java: x" in captions.notes
+    assert "coda_lm/2" not in {g.key for g in grids(runs)}  # a region task alone has nothing for Table 2
+
+
+def test_benchmarks_without_a_papers_table_are_shown_too(tmp_path: Path) -> None:
+    tasks = {"ad2x_drivelm_planning_mc": task("drivelm", "planning", cell(33.0, ci=[30, 36]), variant={"form": "mc"})}
+    text = tables.render(loaded(tmp_path, summary(tasks)))
+    assert "DriveLM: score by part" in text
+    assert text.count("33.0 [30.0, 36.0]") == 2  # in its table and among all tasks
+
+
+def test_every_task_is_listed_with_its_counts(tmp_path: Path) -> None:
+    runs = loaded(tmp_path, summary({**ad2_tasks("lexical"), **mcq_tasks()}, judge="lexical"))
+    listed = tables.render(runs).split("All tasks\n")[1]
+    for name, table in runs[0].tasks.items():
+        line = next(x for x in listed.splitlines() if f" {name} " in x)
+        assert f"{table.score.n}" in line.split()
+    assert "– (n-gram metrics only)" in listed
+
+
+def test_markdown_has_both_figures_in_a_cell_and_escapes_labels(tmp_path: Path) -> None:
+    text = tables.render(
+        loaded(tmp_path, summary(ad2_tasks("lexical"), label="a|b<img src=x>`[l](http://x)", judge="lexical")),
+        markdown=True,
+    )
+    assert "| 40.0 [38.0, 42.0] / 39.0 |" in text.replace("  ", " ")
+    assert "a\\|b&lt;img src=x&gt;\\`[l]\\(http://x)" in text
+    assert "<img" not in text
+    for block in text.split("### ")[1:]:
+        lines = [line.replace("\\|", "") for line in block.splitlines() if line.startswith("|")]
+        assert len({line.count("|") for line in lines}) == 1
+
+
+def test_control_characters_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    text = tables.render(loaded(tmp_path, summary(ad2_tasks("lexical"), label="x\x1b[2Jy‮z", judge="lexical")))
+    assert "x[2Jyz" in text
+    assert "\x1b" not in text
+
+
+def test_breakdowns_never_mix_judges(tmp_path: Path) -> None:
+    def run(judge: str | None) -> dict[str, Any]:
+        groups = {
+            "weather": {"fog": cell(40.0, judge=judge), "rain": cell(50.0, judge=judge)},
+            "severity": {"x": cell(1.0)},
+        }
+        table = task("ad2_bench", "reasoning", cell(45.0, judge=judge), breakdowns=groups)
+        return summary({"ad2_reasoning": table}, judge=judge, label=str(judge))
+
+    found = breakdown_grids(loaded(tmp_path, run("lexical"), run(GPT4O)))
+    assert [(g.key, [r.label for r in g.rows]) for g in found] == [
+        ("ad2_bench/reasoning/weather/lexical", ["lexical"]),
+        (f"ad2_bench/reasoning/weather/{GPT4O}", [GPT4O]),
+    ]
+
+
+def test_other_data_of_one_name_are_told_apart(tmp_path: Path) -> None:
+    def run(label: str, sha256: str) -> dict[str, Any]:
+        return summary({"t": task("ad2_bench", "relation", cell(50.0), sha256=sha256)}, label=label)
+
+    alike = grid_of(loaded(tmp_path / "1", run("a", "11" * 32), run("b", "11" * 32)), "ad2_bench/7")
+    assert (alike.caption, alike.data_column) == ("Data: ad2_bench test", False)
+    apart = grid_of(loaded(tmp_path / "2", run("a", "11" * 32), run("b", "22" * 32)), "ad2_bench/7")
+    assert [r.data for r in apart.rows[:2]] == ["ad2_bench test 11111111", "ad2_bench test 22222222"]
+    assert "Rows with different hashes were asked different questions." in apart.notes
+    assert apart.data_column
+
+
+def test_reasons_are_said_once_for_all_runs() -> None:
+    code = "unscored:not_judgeable_lexically"
+    assert reason_notes([("a", [(code, 14)]), ("b", [(code, 14)]), ("c", [("unparsed:hedged", 1)])]) == [
+        "14 unscored in each of 2 rows: the lexical judge cannot mark logic (SLPS, ORCS, DJSS); "
+        "choose an LLM with --judge",
+        "1 unparsed: hedged",
+    ]
+    assert reason_notes([("a", [("unparsed:hedged", 1)]), ("b", [("unparsed:hedged", 2)])]) == [
+        "unparsed (a 1, b 2): hedged"
+    ]
+
+
+def test_no_folder_of_the_machine_is_shown(tmp_path: Path) -> None:
+    why = (
+        "no: put it into /home/me/env/site-packages/pycocoevalcap/spice/lib, see https://example.org/a/b or /opt/x.jar"
+    )
+    columns = {"bleu_4": cell(3.0), "spice": cell(None, reason=why)}
+    grid = grid_of(
+        loaded(tmp_path, summary({"t": task("coda_lm", "region", cell(40.0), columns)}, label="m")), "coda_lm/6"
+    )
+    assert "SPICE: no: put it into pycocoevalcap/spice/lib, see https://example.org/a/b or x.jar" in grid.notes

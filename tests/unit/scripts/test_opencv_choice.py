@@ -1,0 +1,43 @@
+"""One OpenCV: what is done when both builds, one, or none is there."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "opencv_choice.py"
+
+
+@pytest.fixture
+def choice(monkeypatch: pytest.MonkeyPatch) -> tuple[ModuleType, list[tuple[str, ...]], dict[str, str]]:
+    spec = importlib.util.spec_from_file_location("opencv_choice", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    calls: list[tuple[str, ...]] = []
+    there: dict[str, str] = {}
+    monkeypatch.setattr(module, "pip", lambda *words: calls.append(words))
+    monkeypatch.setattr(module, "version", there.get)
+    return module, calls, there
+
+
+def test_both_become_the_headless_one_in_the_version_that_scenic_accepts(choice) -> None:
+    module, calls, there = choice
+    there |= {"opencv-python": "4.14.0.94", "opencv-python-headless": "5.0.0.93"}
+    assert module.main() == 0
+    assert calls == [
+        ("uninstall", "-y", "opencv-python"),
+        ("install", "--force-reinstall", "--no-deps", "opencv-python-headless==4.14.0.94"),
+    ]
+
+
+@pytest.mark.parametrize("there_is", [{}, {"opencv-python": "4.14"}, {"opencv-python-headless": "4.14"}])
+def test_one_or_none_is_left_alone(choice, there_is: dict[str, str]) -> None:
+    module, calls, there = choice
+    there |= there_is
+    assert module.main() == 0
+    assert calls == []
