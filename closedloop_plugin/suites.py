@@ -19,7 +19,7 @@ from pathlib import Path as File
 from closedloop_plugin import program_suites
 from closedloop_plugin.routes import Route, read_routes, sha256
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write
 
 BENCH2DRIVE = "bench2drive220"
 EMBEDDED = "embedded220"
@@ -94,7 +94,7 @@ def add_routes(file: File, name: str | None = None) -> File:
         raise Ad2Error(f"--name {name}: letters, digits, '_' and '-' only, and not the name of a built-in suite")
     read_routes(file)
     target = routes_home() / f"{name}.xml"
-    with whole_file(target) as handle:
+    with atomic_write(target) as handle:
         handle.write(File(file).read_text("utf-8"))
     return target
 

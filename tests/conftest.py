@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.running import REPO
+from support.running import REPO, WARM
 from support.tiers import TIER, examples
 
 # The tier of a test is that of its folder, unless it is marked; without a marker it belongs to `make quick`.
@@ -26,7 +26,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# A background shell starts its children with SIGINT ignored, and they would pass it on: commands under test need Ctrl-C.
+# A background shell starts its children with SIGINT ignored, and they pass it on: commands under test need Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -37,6 +37,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         tier = FOLDER_TIERS.get(item.path.relative_to(tests).parts[0])
         if tier and not any(item.get_closest_marker(name) for name in MARKED):
             item.add_marker(tier)
+
+
+def pytest_sessionfinish() -> None:
+    WARM.stop()
 
 
 class QuickGuard:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path as File
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 
 def keep(data: bytes, folder: File, name: str) -> File:
@@ -15,13 +15,7 @@ def keep(data: bytes, folder: File, name: str) -> File:
     try:
         if file.is_file() and file.read_bytes() == data:
             return file
-        folder.mkdir(parents=True, exist_ok=True)
-        part = folder / f".{name}.{os.getpid()}.part"
-        try:
-            part.write_bytes(data)
-            part.replace(file)
-        finally:
-            part.unlink(missing_ok=True)
+        atomic_write_bytes(file, data, durable=False)
     except OSError as exc:
         raise Ad2Error(f"{folder}: cannot keep a map there ({exc.strerror}); choose another cache folder") from exc
     return file

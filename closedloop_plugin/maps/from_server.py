@@ -13,7 +13,7 @@ import sys
 from pathlib import Path as File
 
 from lmms_eval_ad2.errors import Ad2Error, require
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write
 
 CONNECT_S = 20.0
 EXTRA_S = 15.0  # import, and a world that is loading
@@ -59,7 +59,7 @@ def fetch_town(server: str, folder: File, *, timeout_s: float = CONNECT_S) -> Fi
         raise Ad2Error(f"{server}: could not get the map: {last[0][:200]}")
     town = re.sub(r"[^A-Za-z0-9_-]", "_", name_line.decode(errors="replace").rsplit("/", 1)[-1]) or "town"
     file = File(folder) / f"{town}.xodr"
-    with whole_file(file) as out:
+    with atomic_write(file) as out:
         out.write(text.decode(errors="replace"))
     return file
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections import Counter
@@ -10,6 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path as File
 from typing import Any
+
+from lmms_eval_ad2.storage.journal import JournalFile
 
 FILE = "planner.jsonl"
 _MOST = 200  # lines of one reason; then every thousandth: who knocks at the door all day shall not fill the disk
@@ -47,8 +50,8 @@ class Journal:
             return
         try:
             text = json.dumps({"at": round(time.time(), 3), **line})
-            with self._lock, (self._folder / FILE).open("a", encoding="utf-8") as file:
-                file.write(text + "\n")
+            with self._lock, JournalFile(self._folder / FILE, sync_s=math.inf) as file:
+                file.append(text.encode())
         except OSError:
             self.counts["log lines lost"] += 1
 

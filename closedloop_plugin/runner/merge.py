@@ -10,10 +10,10 @@ from pathlib import Path
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
 from closedloop_plugin.runner.run import AGAIN, episodes_of
-from closedloop_plugin.runner.store import Store, by_suite, read_records, read_run
+from closedloop_plugin.runner.store import Store, by_suite, read_records
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.folders import differences
+from lmms_eval_ad2.storage.identity import differences, read_run
 
 _FILES = ("metric_info", "tracks")  # frames stay where they are: they may be large, and no score reads them
 

@@ -6,7 +6,6 @@ befalls one does not hold up another, and each file of state has one writer.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import secrets
 import select
@@ -22,6 +21,7 @@ from closedloop_plugin.servers.order import Job, taken
 from closedloop_plugin.servers.probe import Probe, Question
 from closedloop_plugin.servers.state import Entry
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.lock import try_lock
 
 TICK_S = 0.2
 STILLBORN = 3  # starts in a row without an answer: then there is something to mend
@@ -57,10 +57,8 @@ class Keeper:
     def run(self) -> None:
         self._wake = _wake_on_signals()
         with (self.folder / f"{self.job.port}.lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise Ad2Error(f"port {self.job.port}: another supervisor is at work there") from None
+            if not try_lock(lock):
+                raise Ad2Error(f"port {self.job.port}: another supervisor is at work there")
             self._new_log()
             try:
                 ended = self._lives()

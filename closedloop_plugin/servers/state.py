@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from closedloop_plugin.servers.order import ENGINES
 from closedloop_plugin.servers.processes import Mark
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write
 
 BYTES = 64_000
 STAGES = ("starting", "answers", "silent", "restarting", "failed")
@@ -55,7 +55,7 @@ def log_file(folder: Path, port: int) -> Path:
 
 
 def write(folder: Path, entry: Entry) -> None:
-    with whole_file(folder / f"{entry.port}.json") as out:
+    with atomic_write(folder / f"{entry.port}.json") as out:
         json.dump(asdict(entry), out, indent=1)
 
 

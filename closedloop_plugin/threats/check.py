@@ -39,8 +39,8 @@ from closedloop_plugin.threats.verdict_files import write_verdicts as write_verd
 from closedloop_plugin.threats.verdicts import Draw, draw_of, not_compiled, verdict_of
 from closedloop_plugin.worlds.base import Camera, Setup
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.files import whole_file
-from lmms_eval_ad2.folders import locked
+from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.lock import lock_folder
 
 SUITE = "check"  # as it stands in the records
 SHAS = "programs.json"
@@ -109,7 +109,7 @@ def check(
     shas = {p.name: _digest(p, towns or {}, map) for p in programs if not p.problem}
     limits = Limits(workers, retries=1)  # a program that hangs does so every time
     rounds = _Rounds(out, world, judge, seed, profile, towns or {}, map, limits, retry_failed, quiet)
-    with locked(out):
+    with lock_folder(out):
         names = _forget_changed(out, shas)
     specs = {p.name: p.spec for p in programs}
     draws: dict[str, list[Draw]] = {p.name: [] for p in programs}
@@ -212,14 +212,14 @@ def _forget_changed(out: File, shas: Mapping[str, str]) -> list[str]:
     changed = {name for name, sha in shas.items() if there.get(name) not in (None, sha)}
     if changed:
         kept = [r for r in read_records(out) if r.route_id not in changed]
-        with whole_file(out / "episodes.jsonl") as handle:
+        with atomic_write(out / "episodes.jsonl") as handle:
             handle.writelines(r.to_json() + "\n" for r in kept)
         for name in changed:
             for ending in ("jpg", "json"):
                 (out / "moments" / f"{name}_rep0.{ending}").unlink(missing_ok=True)
     now = {**there, **shas}
     if now != there:
-        with whole_file(out / SHAS) as handle:
+        with atomic_write(out / SHAS) as handle:
             json.dump(now, handle, indent=1, sort_keys=True)
     return sorted(now)
 

@@ -12,7 +12,6 @@ A process killed in between leaves a program without its attempt: it is made aga
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,8 +25,8 @@ from closedloop_plugin.program_suites import INDEX, index_of
 from closedloop_plugin.threats.transcript import Attempt, Transcript
 from closedloop_plugin.threats.write import program
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.files import whole_file
-from lmms_eval_ad2.folders import differences
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
+from lmms_eval_ad2.storage.identity import refuse_differences
 
 _SUITE, _ROUTE = re.compile(r"[^\"'\s:\\]{1,200}"), re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,79}")
 
@@ -53,12 +52,7 @@ class ThreatFolder:
         """Compare with what stands there, and mark the folder as under way. Ad2Error names each difference."""
         there = index_of(self.path)
         if there and self.transcripts_begun():
-            differ = differences(there.get("asked", {}), json.loads(json.dumps(asked)))
-            if differ:
-                raise Ad2Error(
-                    f"{self.path} holds threats made with other arguments: {'; '.join(differ)}. Choose another --out, "
-                    "or the same arguments"
-                )
+            refuse_differences(self.path, there.get("asked", {}), asked, "threats made")
         elif not there and any((self.path / "scenarios").glob("*.scenic")):
             raise Ad2Error(f"{self.path}: holds scenarios that were not generated here; choose another --out")
         self.write_index({**there, "asked": asked, "finished": False})
@@ -67,9 +61,7 @@ class ThreatFolder:
         return any((self.path / "transcripts").glob("*.json"))
 
     def write_index(self, index: Mapping[str, Any]) -> None:
-        with whole_file(self.path / INDEX) as handle:
-            json.dump(index, handle, ensure_ascii=False, indent=1)
-            handle.write("\n")
+        atomic_write_json(self.path / INDEX, index)
 
     def transcript(self, route: str) -> Transcript | None:
         file = self.transcript_file(route)
@@ -85,7 +77,7 @@ class ThreatFolder:
             file.unlink(missing_ok=True)
         else:
             text = program(attempt.spec, transcript.site)
-            with whole_file(file) as handle:
+            with atomic_write(file) as handle:
                 handle.write(text)
             attempt = attempt.model_copy(update={"program_sha256": hashlib.sha256(text.encode()).hexdigest()})
         grown = transcript.model_copy(update={"attempts": [*_lasting(transcript), attempt]})
@@ -96,7 +88,7 @@ class ThreatFolder:
         """Write the last attempt's program again where it is gone; one that was edited stays as it is."""
         last, file = transcript.last, self.program_file(transcript.route)
         if last is not None and last.spec is not None and not file.is_file():
-            with whole_file(file) as handle:
+            with atomic_write(file) as handle:
                 handle.write(program(last.spec, transcript.site))
 
     def program_sha(self, route: str) -> str:

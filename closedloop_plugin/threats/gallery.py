@@ -21,7 +21,7 @@ from closedloop_plugin.threats.gallery_read import Gallery, Scenario, State
 from closedloop_plugin.threats.gallery_runs import Driven, Fate, label_of
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error, require
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write
 
 
 def write(folder: File, out: File, runs: Sequence[File] = ()) -> Gallery:
@@ -32,7 +32,7 @@ def write(folder: File, out: File, runs: Sequence[File] = ()) -> Gallery:
     gallery = gallery_read.read(folder)
     text = page(gallery, gallery_runs.read(folder, runs))
     try:
-        with whole_file(out, errors="replace") as handle:
+        with atomic_write(out, errors="replace") as handle:
             handle.write(text)
     except OSError as exc:
         raise Ad2Error(f"cannot write the gallery {out}: {exc}") from exc

@@ -11,10 +11,11 @@ from typing import Any
 
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.run import FAILED as BROKEN
-from closedloop_plugin.runner.store import read_records, read_run
+from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.show.top_view import NAMES
 from closedloop_plugin.suites import suite
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.identity import read_run
 
 
 class Fate(StrEnum):

@@ -28,7 +28,7 @@ from closedloop_plugin.threats.verdict_files import read_verdicts
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.folders import locked
+from lmms_eval_ad2.storage.lock import lock_folder
 
 AT_ONCE = 32  # wishes in one call of the fuser: what a kill -9 may lose
 NAME = 80  # characters of a suite's name, see program_suites
@@ -69,7 +69,7 @@ def generate(job: Job, teller: Teller, fuser: Fuser) -> Made:
     """Make what is lacking. Ad2Error for what the user must mend; what is made until then stays."""
     _speakable(job)
     folder = ThreatFolder(job.folder)
-    with locked(job.folder):
+    with lock_folder(job.folder):
         asked = _asked(job, teller, fuser)  # now: what endpoints say of themselves changes while they are used
         folder.begin(asked)
         failures = _interviews(job, folder, teller)

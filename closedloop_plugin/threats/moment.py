@@ -25,7 +25,7 @@ from closedloop_plugin.state import Actor
 from closedloop_plugin.threats.verdicts import of_scenario
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.files import whole_file, write_whole
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes
 
 FORMAT = 1
 AFTER_S = 0.3  # what acts has begun to move by then
@@ -72,7 +72,7 @@ class Moment:
             image = None
         if image is not None:
             write_jpeg(picture, image, QUALITY)
-        with whole_file(facts) as handle:
+        with atomic_write(facts) as handle:
             json.dump({"format": FORMAT, "of": of, **self._scene(seen)}, handle, sort_keys=True)
 
     def _scene(self, seen: Tick) -> dict[str, Any]:
@@ -108,4 +108,4 @@ def write_jpeg(file: File, image: Image.Image, quality: int) -> None:
     """A JPEG that appears whole."""
     data = BytesIO()
     image.save(data, "JPEG", quality=quality)
-    write_whole(file, data.getvalue())
+    atomic_write_bytes(file, data.getvalue())

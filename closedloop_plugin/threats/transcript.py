@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from closedloop_plugin.threats.site import Site
 from closedloop_plugin.threats.spec import ThreatSpec
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write
 
 STAGES = ("perception", "prediction", "planning")
 Stage = Literal["perception", "prediction", "planning"]
@@ -95,7 +95,7 @@ class Transcript(_Kept):
         return self.attempts[-1] if self.attempts else None
 
     def write(self, file: File) -> None:
-        with whole_file(file) as handle:
+        with atomic_write(file) as handle:
             handle.write(self.model_dump_json(indent=1) + "\n")
 
     @classmethod

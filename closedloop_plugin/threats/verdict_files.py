@@ -5,18 +5,17 @@ DIR/check.json    scenario -> Verdict, program_sha256, judge, world, seed, profi
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
 from closedloop_plugin.program_suites import INDEX, index_of, json_object, programs_in
 from closedloop_plugin.routes import sha256
-from closedloop_plugin.runner.store import read_run
 from closedloop_plugin.threats.transcript import Verdict
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write_json
+from lmms_eval_ad2.storage.identity import read_run
 
 VERDICTS = "check.json"
 
@@ -41,9 +40,7 @@ def write_verdicts(
     shas = {file.stem: sha256(file) for file in (programs_in(folder) if files is None else files)}
     before = {n: v for n, v in read_verdicts(folder).items() if n in shas and v.get("program_sha256") == shas[n]}
     now = {n: {**v.model_dump(), "program_sha256": shas.get(n, ""), **facts} for n, v in verdicts.items()}
-    with whole_file(folder / VERDICTS) as handle:
-        json.dump({**before, **now}, handle, ensure_ascii=False, indent=1)
-        handle.write("\n")
+    atomic_write_json(folder / VERDICTS, {**before, **now})
 
 
 def read_verdicts(folder: File) -> dict[str, dict[str, Any]]:
@@ -63,6 +60,4 @@ def update_left_out(folder: File, verdicts: Mapping[str, Verdict]) -> None:
         return
     left_out = {n: why for n, why in index.get("left_out", {}).items() if n not in verdicts}
     left_out |= {n: v.reason for n, v in verdicts.items() if not v.passed}
-    with whole_file(folder / INDEX) as handle:
-        json.dump({**index, "left_out": left_out}, handle, ensure_ascii=False, indent=1)
-        handle.write("\n")
+    atomic_write_json(folder / INDEX, {**index, "left_out": left_out})

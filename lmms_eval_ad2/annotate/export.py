@@ -19,9 +19,9 @@ from lmms_eval_ad2.annotate.drafts import canonical
 from lmms_eval_ad2.annotate.pieces import OBJECTS
 from lmms_eval_ad2.annotate.sheet import Line, Sheet
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Answer, Lang, Option, Record, Step, Text
+from lmms_eval_ad2.storage.files import atomic_write
 
 MERGES = ("majority",)
 _PAST = {"keep": "kept", "change": "changed", "delete": "deleted", "add": "added"}
@@ -46,7 +46,7 @@ def export(desk: Desk, out: Path, *, reviewer: str | None = None, merged: str | 
     if reviewer is None and len(names) > 1 and merged is None:
         raise Ad2Error(f"several reviewers worked here ({', '.join(names)}): --reviewer NAME or --merge majority")
     done = Exported()
-    with whole_file(out) as handle:
+    with atomic_write(out) as handle:
         for record in _records(desk, [reviewer] if reviewer else names, done.left_out):
             handle.write(record.to_json() + "\n")
             done.n += 1

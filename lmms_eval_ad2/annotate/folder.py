@@ -22,10 +22,10 @@ from typing import Any
 
 from lmms_eval_ad2.annotate.actions import SCALES
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.library.parts import file_sha256
 from lmms_eval_ad2.records import LANGS, Lang, Record
 from lmms_eval_ad2.releases import stream
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 
 SCHEMA = "ad2-annotation/1"
 ABOUT, RECORDS = "annotation.json", "records.jsonl"
@@ -68,7 +68,7 @@ def make_folder(path: Path, records: Iterable[Record], about: About) -> Folder:
     """Write a new folder; `n` and `sha256` of `about` are filled in. Raises Ad2Error for no records or equal ids."""
     ids: set[str] = set()
     try:
-        with whole_file(path / RECORDS) as handle:
+        with atomic_write(path / RECORDS) as handle:
             for record in records:
                 if record.id in ids:
                     raise Ad2Error(f"{about.source}: two records have the id {record.id}; ids must differ")
@@ -116,9 +116,7 @@ def open_folder(path: Path) -> Folder:
 
 def _save(path: Path, about: About) -> None:
     data = {"schema": SCHEMA, **dataclasses.asdict(about), "image_root": str(about.image_root)}
-    with whole_file(path / ABOUT) as handle:
-        json.dump(data, handle, ensure_ascii=False, indent=1)
-        handle.write("\n")
+    atomic_write_json(path / ABOUT, data)
 
 
 def _about(file: Path) -> About:

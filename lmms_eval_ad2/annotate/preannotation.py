@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass, field
@@ -28,7 +27,6 @@ from lmms_eval_ad2.annotate.folder import Folder
 from lmms_eval_ad2.annotate.pictures import data_url, rendered
 from lmms_eval_ad2.annotate.pieces import Pre, in_language
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import cut_torn_line
 from lmms_eval_ad2.llm.cache import Cache, key_of
 from lmms_eval_ad2.llm.client import Reply
 from lmms_eval_ad2.llm.session import Session, run, together
@@ -36,6 +34,7 @@ from lmms_eval_ad2.llm.spec import Model, read_model
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.releases import stream
 from lmms_eval_ad2.releases.row import Row
+from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 FILE, CACHE = "pre.jsonl", "replies.sqlite"
 LONGEST_SIDE = 1600  # pixels of a picture that a model is sent
@@ -61,14 +60,11 @@ class Told:
 def load(folder: Folder) -> dict[str, Pre]:
     """The drafts by record id; the last one of a record counts. Raises DataError for a line that is none."""
     path = folder.path / FILE
-    if not path.exists():
-        return {}
-    cut_torn_line(path)
     found = {}
-    for item in stream.rows(path):
-        if isinstance(item, DataError):
-            raise item
-        row = Row(item[1], path, item[0])
+    for line in read(path, lambda content: parse_object(content) if content.strip() else None):
+        if line.value is None:
+            continue
+        row = Row(line.value, path, line.number)
         answer = row.get("answer")
         if answer is not None and not (isinstance(answer, str) and len(answer) <= LONGEST):
             raise row.fail("answer", f"a text of at most {LONGEST:,} characters, or null", answer)
@@ -102,16 +98,14 @@ def fill(folder: Folder, spec: str, reviewed: Container[str] = (), *, progress: 
     if begun := sum(name in reviewed and name not in had for name in folder.ids):
         told.without["review_begun"] = begun
     path = Path(spec).expanduser()
-    with (folder.path / FILE).open("a", encoding="utf-8", errors="replace") as handle:
+    with JournalFile(folder.path / FILE) as journal:
 
         def report(name: str, found: Pre | str, detail: str = "") -> None:
             if isinstance(found, str):
                 told.without[found] += 1
                 told.details.setdefault(found, detail)
                 return
-            handle.write(json.dumps({"id": name, **asdict(found)}, ensure_ascii=False) + "\n")
-            handle.flush()
-            os.fsync(handle.fileno())
+            journal.append(json.dumps({"id": name, **asdict(found)}, ensure_ascii=False).encode("utf-8", "replace"))
             told.written += 1
 
         if path.suffix in (".jsonl", ".json") or (path.is_file() and path.suffix not in (".yaml", ".yml")):

@@ -1,8 +1,7 @@
 """DIR/actions.jsonl: every action of every reviewer, in the order in which they came. Only ever appended to.
 
-Write order: the file is locked (flock), half a line that a killed process left is cut off, the new line goes out in one
-write and is on the disk (fsync) before the page says so. Several servers may work on one folder: each reads on from
-where it was, under the same lock, before it writes.
+Each line is on the disk (fsync) before the page says so. Several servers may work on one folder: each reads on from
+where it was, under the file's lock, before it writes (storage/journal.py).
 
 State is the replay of the file: (reviewer, record) -> field -> its last value.
 """
@@ -10,22 +9,17 @@ State is the replay of the file: (reviewer, record) -> field -> its last value.
 from __future__ import annotations
 
 import datetime as dt
-import errno
-import fcntl
-import json
-import os
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from lmms_eval_ad2.annotate.actions import LONGEST, Action, fault, read_action
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import cut_torn_line
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 _LONGEST_LINE = 16 * LONGEST
+_HINT = "Take this line out of the file; all others stay as they are."
 Fields = dict[str, Any]
 
 
@@ -50,13 +44,16 @@ class Actions:
 
     def refresh(self) -> set[tuple[str, str]]:
         """Read what has been appended since; which (reviewer, record) it touched."""
+        touched = set()
         with self._lock:
-            try:
-                with self.path.open("rb") as handle:
-                    handle.seek(self._offset)
-                    return self._read_on(handle)
-            except FileNotFoundError:
-                return set()
+            lines = read(
+                self.path, self._parse, hint=_HINT, start=self._offset, before=self.count, longest=_LONGEST_LINE
+            )
+            for line in lines:
+                self._apply(line.value)
+                self._offset = line.end
+                touched.add((line.value.reviewer, line.value.id))
+        return touched
 
     def append(self, reviewer: str, record_id: str, field: str, action: str, after: Any) -> Action:
         """Write one action; on return it survives the death of this process and a power cut.
@@ -66,52 +63,17 @@ class Actions:
         """
         if expected := fault(field, after):
             raise Ad2Error(f"{field}: expected {expected}")
-        with self._lock, self._alone() as handle:
+        with self._lock, JournalFile(self.path, shared=True) as journal, journal.exclusive():
+            self.refresh()
             before = self.fields(reviewer, record_id).get(field)
             now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
             done = Action(now, reviewer, record_id, field, action, before, after)
-            line = done.to_json().encode("utf-8", "replace") + b"\n"
-            if os.write(handle.fileno(), line) != len(line):
-                raise OSError(errno.ENOSPC, "the line could not be written whole", str(self.path))
-            os.fsync(handle.fileno())
-            self._apply(read_action(json.loads(line), self.path, self.count + 1))
-            self._offset += len(line)
+            journal.append(done.to_json().encode("utf-8", "replace"))
+            self.refresh()
         return done
 
-    @contextmanager
-    def _alone(self) -> Iterator[BinaryIO]:
-        """The file, locked, ending in a whole line, all of it read."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a+b", buffering=0) as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            if (size := os.fstat(handle.fileno()).st_size) and os.pread(handle.fileno(), 1, size - 1) != b"\n":
-                cut_torn_line(self.path)
-            handle.seek(self._offset)
-            self._read_on(handle)
-            yield handle
-
-    def _read_on(self, handle: BinaryIO) -> set[tuple[str, str]]:
-        touched = set()
-        while line := handle.readline(_LONGEST_LINE):
-            if not line.endswith(b"\n"):
-                if len(line) >= _LONGEST_LINE:
-                    raise DataError(self.path, self.count + 1, "line", f"at most {_LONGEST_LINE} bytes")
-                break  # half a line: of a writer at work, or of one that was killed
-            action = self._parse(line)
-            self._apply(action)
-            self._offset += len(line)
-            touched.add((action.reviewer, action.id))
-        return touched
-
     def _parse(self, line: bytes) -> Action:
-        try:
-            data = json.loads(line)
-        except (ValueError, RecursionError) as exc:
-            raise DataError(
-                self.path, self.count + 1, "line", "one JSON object in UTF-8", line[:80],
-                "Take this line out of the file; all others stay as they are.",
-            ) from exc  # fmt: skip
-        return read_action(data, self.path, self.count + 1)
+        return read_action(parse_object(line), self.path, self.count + 1)
 
     def _apply(self, action: Action) -> None:
         state = self.states[action.reviewer, action.id]

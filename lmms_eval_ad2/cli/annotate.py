@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.cli.ending import ended_by_sigterm
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.annotate.desk import Desk
@@ -118,9 +118,8 @@ def page_(args: argparse.Namespace) -> int:
 
 
 def _ensure_sample(source: str) -> None:
-    """The bundled sample is drawn when somebody wants it."""
-    from lmms_eval_ad2.sample.questions import BENCHMARKS
-    from lmms_eval_ad2.sample.write import dataset_name, ensure_sample
+    """The bundled sample is copied into the data home when it is first used."""
+    from lmms_eval_ad2.sample import BENCHMARKS, dataset_name, ensure_sample
 
     if source in map(dataset_name, BENCHMARKS):
         ensure_sample()

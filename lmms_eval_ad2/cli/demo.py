@@ -22,8 +22,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from lmms_eval_ad2 import report
-    from lmms_eval_ad2.cli import demo_drive
+    from lmms_eval_ad2 import plugins, report
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import html, tables
 
@@ -45,10 +44,11 @@ def run(args: argparse.Namespace) -> int:
     print(tables.render(runs))
     page = args.out / "report.html"
     html.write(runs, page)
-    pictures = [] if args.open_loop else demo_drive.drive(args.out)
+    parts = [] if args.open_loop else plugins.loaded(plugins.DEMO)
+    closing = [line for part in parts for line in part(args.out)]
     print(f"\nreport page: {page.resolve()}")
-    if pictures:
-        print(f"drives, from above and as film strips: {pictures[0].parent.resolve()} and beside it")
+    for line in closing:
+        print(line)
     print("The sample is drawn, not photographed: these figures say that everything runs.")
     print(f"demo took {time.monotonic() - started:.0f} s")
     print(f"next: . {Path(sys.executable).parent / 'activate'}   (puts ad2 and lmms_eval on your path), then ad2 tasks")

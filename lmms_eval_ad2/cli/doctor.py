@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import subprocess
-import sys
-from importlib import metadata
 from typing import Any
 
-Finding = tuple[str, bool, str]
+from lmms_eval_ad2.installation import Finding, imports, version_of
 
 
 def register(subparsers: Any) -> None:
@@ -19,13 +16,14 @@ def register(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from lmms_eval_ad2 import plugins
+
     findings = [
         _lmms_eval(),
-        _imports("torch"),
-        _imports("torchvision"),
+        imports("torch"),
+        imports("torchvision"),
         _cv2(),
-        _drive(),
-        _carla(),
+        *(line for findings_of in plugins.loaded(plugins.DOCTOR) for line in findings_of()),
         _java(),
         _home(),
         _judge(),
@@ -36,9 +34,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _lmms_eval() -> Finding:
-    try:
-        found = metadata.version("lmms_eval")
-    except metadata.PackageNotFoundError:
+    found = version_of("lmms_eval")
+    if found is None:
         return "lmms-eval", False, "not installed: pip install lmms-eval==0.7.3"
     tested = "0.7.3"
     note = (
@@ -49,51 +46,13 @@ def _lmms_eval() -> Finding:
     return "lmms-eval", found == tested, found + note
 
 
-def _imports(name: str) -> Finding:
-    """In a process of its own: a broken torchvision must not take this one with it."""
-    code = f"import {name}; print(getattr({name}, '__version__', 'imports'))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return name, True, done.stdout.strip()
-    reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no message"
-    fix = (
-        "a CPU torch beside a CUDA torchvision? see docs/install.md" if name == "torchvision" else f"pip install {name}"
-    )
-    return name, False, f"does not import ({reason}): {fix}"
-
-
 def _cv2() -> Finding:
     """Two wheels write the same cv2 folder; whichever came last wins, and the GUI build needs libGL."""
-    found = [n for n in ("opencv-python", "opencv-python-headless", "opencv-contrib-python") if _version(n)]
+    found = [n for n in ("opencv-python", "opencv-python-headless", "opencv-contrib-python") if version_of(n)]
     if len(found) > 1:
         fix = f"pip uninstall -y {' '.join(found)} && pip install 'opencv-python-headless>=4.8,<5'"
         return "cv2", False, f"{' and '.join(found)} overwrite each other: {fix}"
     return "cv2", True, found[0] if found else "not installed (the open-loop tasks do not need it)"
-
-
-def _drive() -> Finding:
-    """The closed loop is optional: absent is fine, installed and broken is not."""
-    if not _version("scenic"):
-        return "scenic", True, "not installed; for ad2 drive: pip install 'lmms-eval-ad2[drive]'"
-    name, good, text = _imports("scenic")
-    needs = "" if _version("greenlet") else "; greenlet is missing: pip install 'lmms-eval-ad2[drive]'"
-    return name, good and not needs, text + needs
-
-
-def _carla() -> Finding:
-    """CARLA's client, optional as well. Whether a server answers and fits: ad2 carla status."""
-    found = _version("carla")
-    if found is None:
-        return "carla", True, "not installed; for --world carla and ad2 carla: pip install 'lmms-eval-ad2[carla]'"
-    name, good, text = _imports("carla")
-    return name, good, f"client {found}: servers must be CARLA {found} (ad2 carla status asks them)" if good else text
-
-
-def _version(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def _java() -> Finding:

@@ -1,17 +1,19 @@
-"""`ad2`: the roof. Each sub-command lives in its own module and imports what it needs when it runs."""
+"""`ad2`. Sub-commands are entry points of the group "ad2.commands"; each imports what it needs when it runs."""
 
 from __future__ import annotations
 
 import argparse
 import errno
-import importlib
 import sys
 from collections.abc import Sequence
+from importlib.metadata import EntryPoint
+from typing import Any
 
-from lmms_eval_ad2 import __version__
+from lmms_eval_ad2 import __version__, plugins
 from lmms_eval_ad2.errors import Ad2Error
 
-COMMANDS = (
+# The order of `ad2 --help`; commands of other distributions follow by name.
+ORDER = (
     "demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "threats", "carla", "serve",
     "robot", "mcq", "export", "annotate", "doctor",
 )  # fmt: skip
@@ -20,21 +22,45 @@ COMMANDS = (
 THEIRS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """The parser of a command line: of the command that its first word names, else of all commands."""
     top = argparse.ArgumentParser(
         prog="ad2", description="Driving benchmarks for vision-language models as plain lmms-eval tasks."
     )
     top.add_argument("--version", action="version", version=f"lmms-eval-ad2 {__version__}")
     subparsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name in COMMANDS:
-        importlib.import_module(f"lmms_eval_ad2.cli.{name}").register(subparsers)
+    commands = _commands()
+    named = [entry for entry in commands if entry.name in words[:1]]
+    if not any(_add(subparsers, entry) for entry in named):
+        for entry in commands:
+            if entry not in named:
+                _add(subparsers, entry)
     return top
+
+
+def _commands() -> list[EntryPoint]:
+    """Not imported yet. Ad2Error where there is none, as in a checkout that is not installed."""
+    found = plugins.declared(plugins.COMMANDS)
+    if not found:
+        raise Ad2Error("no command found: lmms-eval-ad2 is not installed here; in its checkout: pip install -e .")
+    place = {name: i for i, name in enumerate(ORDER)}
+    return sorted(found, key=lambda entry: (place.get(entry.name, len(ORDER)), entry.name))
+
+
+def _add(subparsers: Any, entry: EntryPoint) -> bool:
+    """Add a command; False, after a warning, where it cannot be imported."""
+    register = plugins.load(entry)
+    if register is None:
+        return False
+    register(subparsers)
+    return True
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; a user's mistake is one message and code 2, Ctrl-C is 130."""
-    args = parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else argv
     try:
+        args = parser(words).parse_args(words)
         return int(args.func(args) or 0)
     except Ad2Error as exc:
         print(f"error: {_printable(exc)}", file=sys.stderr)

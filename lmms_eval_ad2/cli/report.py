@@ -88,7 +88,7 @@ def _compare(args: argparse.Namespace) -> int:
     one = args.distractors and len(args.results) == 2  # two sets of distractors in one run
     if not (one or len(args.results) == 3) or args.html:
         raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B]")
-    if not args.distractors and _driven(args):
+    if not args.distractors and _compared_by_kind(args):
         return 0
     folders = [_one(path) for path in (args.results[1], args.results[-1])]
     if folders[0].resolve() == folders[1].resolve() and not args.distractors:
@@ -111,26 +111,25 @@ def _compare(args: argparse.Namespace) -> int:
     return 0
 
 
-def _driven(args: argparse.Namespace) -> bool:
-    """Two runs of the closed loop are compared here and now; False where neither of them is one."""
-    from lmms_eval_ad2.cli import report_drive
+def _compared_by_kind(args: argparse.Namespace) -> bool:
+    """Two runs of a kind that a plugin knows are compared and printed; False where neither is of such a kind."""
+    from lmms_eval_ad2 import plugins
     from lmms_eval_ad2.errors import Ad2Error
 
     a, b = (Path(path) for path in args.results[1:])
-    which = [report_drive.is_drive_run(folder) for folder in (a, b)]
-    if not any(which):
-        return False
-    if not all(which):
-        other = b if which[0] else a
-        raise Ad2Error(
-            f"{other}: not a run folder of `ad2 drive run` (run.json and episodes.jsonl), and the other one is; "
-            "compare two of one kind"
-        )
-    if a.resolve() == b.resolve():
-        raise Ad2Error(f"{a}: compared with itself; name two runs")
-    shape = {"as_json": args.json, "markdown": args.markdown, "published": not args.no_published}
-    print(report_drive.compare(a, b, force=args.force, **shape), end="")
-    return True
+    for kind in plugins.loaded(plugins.RUN_KINDS):
+        which = [kind.recognises(folder) for folder in (a, b)]
+        if not any(which):
+            continue
+        if not all(which):
+            other = b if which[0] else a
+            raise Ad2Error(f"{other}: not {kind.about}, and the other one is; compare two of one kind")
+        if a.resolve() == b.resolve():
+            raise Ad2Error(f"{a}: compared with itself; name two runs")
+        shape = {"as_json": args.json, "markdown": args.markdown, "published": not args.no_published}
+        print(kind.compare(a, b, force=args.force, **shape), end="")
+        return True
+    return False
 
 
 def _one(path: str) -> Path:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import functools
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.plugins import TaskSource
 
 
 class _Loader(yaml.SafeLoader):
@@ -17,8 +19,6 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.add_constructor("!function", lambda loader, node: node.value)
-
-DRIVES = "ad2drive:"  # dataset of a closed-loop task: a suite of routes, not a release
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,9 @@ class TaskFile:
     group: bool = False
 
     def ready(self) -> bool:
-        if self.dataset.startswith(DRIVES):
-            return self._drives()
+        if ":" in self.dataset:
+            source = self._source()
+            return source is not None and source.ready(self.dataset.removeprefix(source.prefix))
         from lmms_eval_ad2.errors import Ad2Error
         from lmms_eval_ad2.library import open_dataset
 
@@ -45,22 +46,19 @@ class TaskFile:
             return False
         return True
 
-    def _drives(self) -> bool:
-        """Closed loop: its data are a suite of routes, and it needs the drive extra."""
-        from closedloop_plugin.threats.home import suite_of
-        from lmms_eval_ad2.errors import Ad2Error
+    def _source(self) -> TaskSource | None:
+        """Who has the data where they are not a release, as the suites of routes of the closed loop."""
+        from lmms_eval_ad2 import plugins
 
-        try:
-            suite_of(self.dataset.removeprefix(DRIVES))
-        except Ad2Error:
-            return False
-        return find_spec("scenic") is not None
+        found = plugins.loaded(plugins.TASK_SOURCES)
+        return next((source for source in found if self.dataset.startswith(source.prefix)), None)
 
     def hint(self) -> str:
-        if self.dataset == f"{DRIVES}threat":
-            return "ad2 threats generate --suite ... --agent ... --fuser rules --out DIR, then AD2_THREATS=DIR"
-        if self.dataset.startswith(DRIVES):
-            return "ad2 drive routes add bench2drive220.xml, with pip install 'lmms-eval-ad2[drive]'"
+        if ":" in self.dataset:
+            source = self._source()
+            if source is None:
+                return f"install the package that reads {self.dataset}"
+            return str(source.hint(self.dataset.removeprefix(source.prefix)))
         from lmms_eval_ad2.releases import RELEASES
 
         split = "" if self.split == "test" else f" --split {self.split}"

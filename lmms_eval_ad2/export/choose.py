@@ -13,11 +13,11 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.export.leaks import SCENE, HeldOut, Leak
 from lmms_eval_ad2.export.source import Task
-from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.library import Dataset
 from lmms_eval_ad2.prompts import asked
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.written import reference
+from lmms_eval_ad2.storage.files import atomic_write
 
 
 @dataclass(slots=True)
@@ -95,7 +95,7 @@ def check(
     Also gives the numbers of those that leak, a list a dataset; shared scenes are not among them if `allow_scenes`.
     """
     found, numbers = Found(), []
-    with whole_file(listing) as handle:
+    with atomic_write(listing) as handle:
         for one in chosen:
             leaking = []
             order = sorted(one.by_number)

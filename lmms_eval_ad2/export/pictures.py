@@ -12,10 +12,10 @@ import io
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.files import write_whole
 from lmms_eval_ad2.prompts import asked, visual
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 # As models behind an endpoint are sent their images; subsampling would blur a red outline of two pixels.
 JPEG: dict[str, Any] = {"format": "JPEG", "quality": 95, "subsampling": 0}
@@ -59,6 +59,6 @@ class Pictures:
         name = hashlib.sha256(content).hexdigest()[:32]
         path = self.folder / name[:2] / f"{name}.jpg"
         if path not in self.drawn and not path.is_file():
-            write_whole(path, content)
+            atomic_write_bytes(path, content, durable=False)
         self.drawn.add(path)
         return path

@@ -28,10 +28,10 @@ from lmms_eval_ad2.export.choose import Chosen, Found, check, choose
 from lmms_eval_ad2.export.leaks import SCENE, HeldOut
 from lmms_eval_ad2.export.pictures import JPEG, Pictures
 from lmms_eval_ad2.export.source import Task, held_out, refuse_evaluation
-from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.library import Dataset, open_dataset
 from lmms_eval_ad2.library.parts import file_sha256
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 
 SCHEMA = "ad2-export/1"
 
@@ -92,8 +92,7 @@ def export(tasks: Sequence[Task], tested: Mapping[str, Collection[str]], setting
         "prompts": {"source": prompts.source, "sha256": prompts.sha256},
         "leak_check": _checked(held, found, data, settings), "version": __version__,
     }  # fmt: skip
-    with whole_file(card_path(settings.out)) as handle:
-        handle.write(json.dumps(card, ensure_ascii=False, indent=1) + "\n")
+    atomic_write_json(card_path(settings.out), card)
     return card
 
 
@@ -168,7 +167,7 @@ def _write(chosen: Sequence[Chosen], prompts: PromptSet, pictures: Pictures, fil
 def _ordered(settings: Settings) -> Iterator[TextIO]:
     """A handle whose lines stand at OUT when the block ends well, in an order drawn by the seed if that is asked."""
     if not settings.shuffle:
-        with whole_file(settings.out) as file:
+        with atomic_write(settings.out) as file:
             yield file
         return
     settings.out.parent.mkdir(parents=True, exist_ok=True)
@@ -184,7 +183,7 @@ def _ordered(settings: Settings) -> Iterator[TextIO]:
             starts.append(starts[-1] + len(line))
         order = list(range(len(starts) - 1))
         random.Random(f"{settings.seed}:order").shuffle(order)
-        with whole_file(settings.out) as file:
+        with atomic_write(settings.out) as file:
             for number in order:
                 raw.seek(starts[number])
                 file.write(raw.readline().decode("utf-8"))

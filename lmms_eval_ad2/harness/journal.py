@@ -1,11 +1,11 @@
 """Every model answer is saved as it comes, so that kill -9 loses at most the batch in flight.
 
-File: <run>/journal/rank<R>.jsonl, one line an answer: {"key": sha256, "text": answer}. Lines
-are appended whole and synced after each batch; a torn last line is skipped. All ranks' files
-are read at start, so a run begun on one rank goes on on two.
+File: <run>/journal/rank<R>.jsonl (storage/journal.py), one line an answer: {"key": sha256,
+"text": answer}, synced after each batch. All ranks' files are read at start, so a run begun on
+one rank goes on on two. A line that cannot be read is skipped: its answer is asked for again.
 
 Key: all inputs of the answer: task, prompt, generation settings, image files' content, the
-variant (marks, views), round, and the how-manyth repetition. The folder is the model's (scoring/store.py).
+variant (marks, views), round, and the how-manyth repetition. The folder is the model's (storage/identity.py).
 Failures, empty answers and rank padding are not stored: they are asked again.
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,19 +26,19 @@ from lmms_eval_ad2.harness import asking
 from lmms_eval_ad2.harness.asking import Ask, request_parts
 from lmms_eval_ad2.harness.data import TASKS
 from lmms_eval_ad2.parsing import failure_reason
+from lmms_eval_ad2.storage.identity import digest
+from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
 
 
 class Journal:
     """Answers on disk for one rank; reads those of all ranks."""
 
     def __init__(self, folder: Path, rank: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"rank{rank}.jsonl"
         self._known: dict[str, str] = {}
         for path in sorted(folder.glob("rank*.jsonl")):
             self._known.update(read_lines(path))
-        _mend_tail(self.path)
-        self._handle = self.path.open("a", encoding="utf-8")
+        self._file = JournalFile(self.path)
 
     def get(self, key: str) -> str | None:
         return self._known.get(key)
@@ -47,37 +46,27 @@ class Journal:
     def put(self, answers: Sequence[tuple[str, str]]) -> None:
         """Append and sync; failures and empty answers stay out."""
         lines = [
-            json.dumps({"key": k, "text": t}, ensure_ascii=False) + "\n"
+            json.dumps({"key": k, "text": t}, ensure_ascii=False).encode()
             for k, t in answers
             if isinstance(t, str) and t.strip() and not failure_reason(t)
         ]
         if lines:
-            self._handle.write("".join(lines))
-            self._handle.flush()
-            os.fsync(self._handle.fileno())
+            self._file.append(*lines)
 
     def close(self) -> None:
-        self._handle.close()
+        self._file.close()
 
 
 def read_lines(path: Path) -> Iterator[tuple[str, str]]:
-    """(key, text) of every whole line; a torn one (the last, after a kill) is skipped."""
-    with path.open(encoding="utf-8", errors="replace") as handle:
-        for line in handle:
-            try:
-                row = json.loads(line)
-                yield str(row["key"]), str(row["text"])
-            except (ValueError, KeyError, TypeError):
-                continue
+    """(key, text) of every completed line that can be read."""
+    for line in scan(path, _answer):
+        if isinstance(line, JournalLine):
+            yield line.value
 
 
-def _mend_tail(path: Path) -> None:
-    """End a torn last line, so that the next one starts on its own."""
-    if path.exists() and path.stat().st_size:
-        with path.open("rb+") as handle:
-            handle.seek(-1, os.SEEK_END)
-            if handle.read(1) != b"\n":
-                handle.write(b"\n")
+def _answer(content: bytes) -> tuple[str, str]:
+    row = parse_object(content)
+    return str(row["key"]), str(row["text"])
 
 
 class _Images:
@@ -110,7 +99,7 @@ def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
         [images(info.image_root / name) for name in json.loads(record)["images"]],
         (request.metadata or {}).get("ad2_step", 0),
     ]
-    return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()
+    return digest(inputs)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from lmms_eval_ad2.harness.journal import Journal, attach
 from lmms_eval_ad2.harness.ranks import leave_group_at_exit
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judged, store
+from lmms_eval_ad2.storage.identity import run_folder
 
 PREVIOUS = "summary.previous.json"
 ALIKE = ("limit", "offset", "gen_kwargs", "prompts_sha256")  # what two calls must share to stand in one summary
@@ -39,7 +40,7 @@ class Run:
         self._judge: Any = None
         self.ours = False
         out = getattr(cli, "output_path", None)
-        self.folder = store.run_folder(Path(out), self.model, identity(model, self.model_args, cli)) if out else None
+        self.folder = run_folder(Path(out), self.model, identity(model, self.model_args, cli)) if out else None
 
     def judge(self) -> Any:
         """The judge of this run (AD2_JUDGE); replies are cached beside the run, else in the data home."""

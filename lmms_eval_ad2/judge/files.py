@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.judge.agreement import TIE, Rated, Vote
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, Rating
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.names import one_of
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.storage.files import atomic_write
 
 Row = dict[str, Any]
 _PASSED_ON = ("task", "model", "run")
@@ -68,7 +68,7 @@ def write_ratings(
             row |= {"score": None, "reason": result.reason, "raw": result.detail}
         lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     try:
-        with whole_file(path) as handle:
+        with atomic_write(path) as handle:
             handle.writelines(lines)
     except OSError as exc:
         raise Ad2Error(f"cannot write {path}: {exc}") from exc

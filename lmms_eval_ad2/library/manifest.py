@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import atomic_write_json
 
 SCHEMA = "ad2-data/1"
 
@@ -51,7 +51,7 @@ class Manifest:
         return asdict(self)
 
     def save(self, folder: Path) -> None:
-        write_atomic(folder / "manifest.json", json.dumps(self.to_dict(), ensure_ascii=False, indent=1) + "\n")
+        atomic_write_json(folder / "manifest.json", self.to_dict())
 
     @classmethod
     def load(cls, folder: Path) -> Manifest:
@@ -67,23 +67,3 @@ class Manifest:
             return cls(**data)
         except (ValueError, KeyError, TypeError) as exc:
             raise Ad2Error(f"{path} is damaged ({exc}): import the data again") from exc
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Write `path` so that a reader finds the old text or the new one, also after a power cut."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make renames inside `folder` durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

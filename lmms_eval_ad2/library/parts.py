@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lmms_eval_ad2.library.manifest import Part, sync_folder
+from lmms_eval_ad2.library.manifest import Part
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.releases import parquet
 
@@ -29,7 +29,6 @@ def write_part(folder: Path, index: int, rows: Sequence[tuple[Record, str]]) -> 
     path = folder / f"records-{index:05d}.parquet"
     columns = {name: [getattr(record, name) for record, _ in rows] for name in COLUMNS[:-1]}
     parquet.write_rows(path, {**columns, "record": [text for _, text in rows]})
-    sync_folder(folder)
     parquet.release_memory()
     tally = Tally()
     for record, text in rows:

@@ -21,11 +21,12 @@ from typing import Any
 
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.library.check import record_fault
-from lmms_eval_ad2.library.manifest import Part, write_atomic
+from lmms_eval_ad2.library.manifest import Part
 from lmms_eval_ad2.library.parts import Tally, file_sha256, read_part, write_part
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.releases.base import BadRow, Item, LeftOut
 from lmms_eval_ad2.releases.images import image_fault
+from lmms_eval_ad2.storage.files import atomic_write, remove_leftovers
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +144,8 @@ class Stage:
             "bad_rows": self.bad_rows, "bad_bytes": self._bad_file.tell(), "left_out": dict(self.left_out),
             "parts": [asdict(part) for part in self.parts],
         }  # fmt: skip
-        write_atomic(self.folder / "progress.json", json.dumps(progress))
+        with atomic_write(self.folder / "progress.json") as handle:
+            handle.write(json.dumps(progress))
 
     def _start(self) -> None:
         if self.folder.exists():
@@ -184,6 +186,7 @@ class Stage:
         self.bad_rows, self.left_out = progress["bad_rows"], Counter(progress["left_out"])
         with (self.folder / "bad_rows.jsonl").open("ab") as file:
             file.truncate(progress["bad_bytes"])
+        remove_leftovers(self.folder)
 
 
 def _text(item: Item) -> str:

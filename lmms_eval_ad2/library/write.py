@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-import json
 import logging
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +19,11 @@ from lmms_eval_ad2.library.parts import PART_SIZE, file_sha256
 from lmms_eval_ad2.library.staging import Stage, Stale
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.releases.base import Item
-
-try:
-    import fcntl
-except ImportError:  # Windows has no flock: two imports of one dataset at a time are then the user's care
-    fcntl = None  # type: ignore[assignment]
+from lmms_eval_ad2.storage.identity import digest
+from lmms_eval_ad2.storage.lock import lock_in_turn
 
 log = logging.getLogger(__name__)
+_BUSY = "%s is being imported by another process: waiting for it"
 
 
 def write_dataset(
@@ -56,7 +51,7 @@ def write_dataset(
     final = split_dir(name, split, home)
     final.parent.mkdir(parents=True, exist_ok=True)
     key = import_key(image_root, source, skip_bad, check_images, part_size)
-    with _locked(final.parent / f".{split}.lock", f"{name} {split}") as waited:
+    with lock_in_turn(final.parent / f".{split}.lock", lambda: log.warning(_BUSY, f"{name} {split}")) as waited:
         # Whoever held the lock may have written just this (ranks of one run that all want the sample).
         if waited and (done := finished(final, key)):
             return done
@@ -99,9 +94,7 @@ def import_key(
 ) -> str:
     """The identity of an import: what it reads, with which version and arguments."""
     arguments = (skip_bad, check_images, part_size)
-    identity = [__version__, str(Path(image_root).absolute()), dict(source), *arguments]
-    text = json.dumps(identity, sort_keys=True, ensure_ascii=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return digest([__version__, str(Path(image_root).absolute()), dict(source), *arguments])
 
 
 def _pour(stage: Stage, records: Iterable[Item], label: str) -> None:
@@ -134,18 +127,3 @@ def _exchange(new: Path, final: Path) -> None:
     (final / "progress.json").unlink()
     if old.exists():
         shutil.rmtree(old)
-
-
-@contextlib.contextmanager
-def _locked(path: Path, label: str) -> Iterator[bool]:
-    """Hold the lock of a dataset; yields whether another process had it first. A killed holder frees it."""
-    waited = False
-    with path.open("w") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                log.warning("%s is being imported by another process: waiting for it", label)
-                waited = True
-                fcntl.flock(file, fcntl.LOCK_EX)
-        yield waited

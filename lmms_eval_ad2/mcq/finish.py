@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
@@ -11,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.mcq.card import Tally, card
 from lmms_eval_ad2.mcq.card_text import markdown
 from lmms_eval_ad2.mcq.drawing import chosen, key_of
 from lmms_eval_ad2.mcq.store import Key, Store, write_lines
 from lmms_eval_ad2.releases.autodrive_qa import record_of
 from lmms_eval_ad2.releases.row import Row
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.mcq.build import Job
@@ -63,10 +62,8 @@ def finish(job: Job, store: Store) -> Result:
         "rejected": dict(sorted(reasons["rejected"].items())), "unfinished": dict(sorted(reasons["passing"].items())),
         "notes": dict(sorted(notes.items())), "short": short, "account": summed(store.accounts),
     })  # fmt: skip
-    with whole_file(job.out / "card.json", errors="backslashreplace") as handle:
-        json.dump(told, handle, ensure_ascii=False, indent=1)
-        handle.write("\n")
-    with whole_file(job.out / "card.md", errors="backslashreplace") as handle:
+    atomic_write_json(job.out / "card.json", told, errors="backslashreplace")
+    with atomic_write(job.out / "card.md", errors="backslashreplace") as handle:
         handle.write(markdown(told))
     left = sum(store.status(*key) is None for key in taken)
     return Result(job.out / "questions.jsonl", told, left, short)

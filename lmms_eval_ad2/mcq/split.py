@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> Split:
     held = {number for name in chosen for number in scenes[name]}
     paths = folder / "train.jsonl", folder / "test.jsonl"
     for path, wanted in zip(paths, (False, True), strict=True):
-        with whole_file(path) as file:
+        with atomic_write(path) as file:
             file.writelines(f"{line}\n" for i, line in enumerate(lines) if line.strip() and (i in held) == wanted)
     counts = (total - len(held), len(scenes) - len(chosen)), (len(held), len(chosen))
     return Split(*paths, *counts)

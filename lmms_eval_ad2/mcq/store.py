@@ -1,6 +1,6 @@
 """The folder that a build owns: what lies in it, and in which order it is written.
 
-    OUT/lock                 held (flock) by the one process that builds into OUT
+    OUT/lock                 held by the one process that builds into OUT
     OUT/settings.json        everything that can change a question; compared at every start
     OUT/journal.jsonl        append only, the only truth; of two lines for one question the later counts:
                                {"source", "id", "status": "made" | "rejected" | "passing", "task", "subtask", ...}
@@ -15,24 +15,24 @@
     OUT/card.json, OUT/card.md
 
 Of one question the transcript comes first, then its line: a line implies its transcript. Lines reach the operating
-system at once (so kill -9 loses none) and the disk within SYNC_S. Half a line at the end, after a crash, is cut off
-when the folder is next opened. "passing" is a fault of the endpoint: the question is asked again at the next start.
+system at once (so kill -9 loses none) and the disk within SYNC_S; see storage/journal.py. "passing" is a fault of the
+endpoint: the question is asked again at the next start.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import append_whole, cut_torn_line, whole_file
-from lmms_eval_ad2.folders import differences, locked
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
+from lmms_eval_ad2.storage.identity import refuse_differences
+from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
+from lmms_eval_ad2.storage.lock import lock_folder
 
 Key = tuple[str, str]  # (source, id)
 STATUSES = ("made", "rejected", "passing")
@@ -51,9 +51,8 @@ class Store:
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
         self.folder = folder
         self.journal = folder / "journal.jsonl"
-        self._lock = locked(folder)
+        self._lock = lock_folder(folder)
         try:
-            cut_torn_line(self.journal)
             self._status: dict[Key, str] = {}
             self._place: dict[Key, int] = {}
             self._accounts: list[dict[str, Any]] = []
@@ -61,8 +60,7 @@ class Store:
             # A start whose every question met a fault of the endpoint binds nobody to its settings.
             _check_settings(folder, settings, begun=bool(self.keys("made", "rejected")))
             self._accounts.append({})
-            self._handle = self.journal.open("ab", buffering=0)
-            self._synced = time.monotonic()
+            self._lines = JournalFile(self.journal, sync_s=SYNC_S)
         except BaseException:
             self._lock.close()
             raise
@@ -75,7 +73,7 @@ class Store:
         """Keep one outcome: its transcript, then its journal line (with source, id and status)."""
         key = (line["source"], line["id"])
         if transcript is not None:
-            _write_json(transcript_path(self.folder, *key), transcript)
+            atomic_write_json(transcript_path(self.folder, *key), transcript, errors="backslashreplace")
         self._place[key] = self._append(line)
         self._status[key] = line["status"]
 
@@ -114,35 +112,21 @@ class Store:
 
     def _append(self, line: Mapping[str, Any]) -> int:
         """One whole line; its place in the file."""
-        content = (json.dumps(line, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
-        return append_whole(self._handle, self.journal, content, self._sync_in_time)
-
-    def _sync_in_time(self) -> None:
-        if time.monotonic() - self._synced > SYNC_S:
-            self.sync()
-
-    def sync(self) -> None:
-        os.fsync(self._handle.fileno())
-        self._synced = time.monotonic()
+        return self._lines.append(json.dumps(line, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
     def _read(self) -> None:
-        if not self.journal.exists():
-            return
-        place = 0
-        with self.journal.open("rb") as handle:
-            for number, content in enumerate(handle, 1):
-                line = _line(self.journal, number, content)
-                if "start" in line:
-                    self._accounts += [{} for _ in range(line["start"] - len(self._accounts))]
-                    self._accounts[line["start"] - 1] = line["account"]
-                else:
-                    self._status[line["source"], line["id"]] = line["status"]
-                    self._place[line["source"], line["id"]] = place
-                place += len(content)
+        hint = "Remove the line, and the same command asks that question again."
+        for line in read(self.journal, _entry, expected="an outcome", hint=hint):
+            entry = line.value
+            if "start" in entry:
+                self._accounts += [{} for _ in range(entry["start"] - len(self._accounts))]
+                self._accounts[entry["start"] - 1] = entry["account"]
+            else:
+                self._status[entry["source"], entry["id"]] = entry["status"]
+                self._place[entry["source"], entry["id"]] = line.start
 
     def close(self) -> None:
-        self.sync()
-        self._handle.close()
+        self._lines.close()
         self._lock.close()
 
     def __enter__(self) -> Store:
@@ -155,7 +139,7 @@ class Store:
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
     """JSON lines that appear whole or not at all; their sha256."""
     digest = hashlib.sha256()
-    with whole_file(path, errors="backslashreplace") as handle:
+    with atomic_write(path, errors="backslashreplace") as handle:
         for row in rows:
             text = json.dumps(row, ensure_ascii=False) + "\n"
             handle.write(text)
@@ -178,16 +162,11 @@ def _digest(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _line(path: Path, number: int, content: bytes) -> dict[str, Any]:
-    hint = "Remove the line, and the same command asks that question again."
-    try:
-        line = json.loads(content)
-        good = _is_account(line) if "start" in line else _is_outcome(line)
-    except (ValueError, KeyError, TypeError, RecursionError):
-        good = False
-    if not good:
-        raise DataError(path, number, "line", "an outcome", content[:80].decode(errors="replace"), hint)
-    return dict(line)
+def _entry(content: bytes) -> dict[str, Any]:
+    entry = parse_object(content)
+    if not (_is_account(entry) if "start" in entry else _is_outcome(entry)):
+        raise ValueError("a field is absent or of another form")
+    return entry
 
 
 def _is_account(line: Mapping[str, Any]) -> bool:
@@ -206,20 +185,10 @@ def _check_settings(folder: Path, settings: Mapping[str, Any], begun: bool) -> N
     path = folder / "settings.json"
     here = json.loads(json.dumps(settings))
     if not (begun and path.exists()):
-        _write_json(path, here)
+        atomic_write_json(path, here, errors="backslashreplace")
         return
     try:
         there = dict(json.loads(path.read_text("utf-8")))
     except (ValueError, TypeError, RecursionError) as exc:
         raise Ad2Error(f"{path}: not the settings of a build ({exc}); choose another --out") from exc
-    if differ := differences(there, here):
-        raise Ad2Error(
-            f"{folder} holds questions made with other settings: {'; '.join(differ)}. Choose another --out, or the "
-            "same settings"
-        )
-
-
-def _write_json(path: Path, value: Any) -> None:
-    with whole_file(path, errors="backslashreplace") as handle:
-        json.dump(value, handle, ensure_ascii=False, indent=1)
-        handle.write("\n")
+    refuse_differences(folder, there, here, "questions made", "settings")

@@ -19,6 +19,7 @@ from lmms_eval_ad2.releases import parquet
 from lmms_eval_ad2.releases.base import BadRow, Item, Opened, existing
 from lmms_eval_ad2.releases.images import read_bytes
 from lmms_eval_ad2.releases.row import Row
+from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 ROWS = {"mini": 193, "test": 2123, "val": 18455}
 _SPLIT = re.compile(r"(?:^|[^a-z])(mini|test|val|train)(?:[^a-z]|$)")
@@ -104,7 +105,5 @@ def _extract(row: Row, folder: Path) -> tuple[str, tuple[int, int]]:
         raise row.fail("image", "a readable JPEG or PNG", str(exc)) from exc
     path = folder / f"{hashlib.sha256(data).hexdigest()[:24]}{suffix}"
     if not (path.is_file() and path.stat().st_size == len(data)):
-        temporary = path.with_name(f".{path.name}.tmp")
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        atomic_write_bytes(path, data, durable=False)
     return path.name, size

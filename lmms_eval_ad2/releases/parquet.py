@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError, require
+from lmms_eval_ad2.storage.files import atomic_path
 
 
 def _open(path: Path) -> Any:
@@ -40,15 +40,12 @@ def read_rows(path: Path, columns: Sequence[str], batch: int = 256) -> Iterator[
 
 
 def write_rows(path: Path, columns: Mapping[str, Sequence[str]]) -> None:
-    """Write string columns to `path`: temporary name, fsync, rename."""
+    """Write string columns to `path`, whole or not at all."""
     arrow = require("pyarrow", "to write the data home")
     parquet = require("pyarrow.parquet")
     table = arrow.table({name: arrow.array(list(values), arrow.string()) for name, values in columns.items()})
-    temporary = path.with_name(f".{path.name}.tmp")
-    parquet.write_table(table, temporary, compression="zstd")
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    with atomic_path(path) as temporary:
+        parquet.write_table(table, temporary, compression="zstd")
 
 
 def release_memory() -> None:

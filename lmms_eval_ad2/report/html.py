@@ -14,12 +14,12 @@ from typing import Any
 
 import lmms_eval_ad2
 from lmms_eval_ad2.errors import Ad2Error, require
-from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.report import plots, tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.cards import cards, plain
 from lmms_eval_ad2.report.grid import Grid, grids
 from lmms_eval_ad2.report.runs import Run, Task
+from lmms_eval_ad2.storage.files import atomic_write
 
 WORST = 4
 LEAST = 10  # samples of a group that is plotted
@@ -37,7 +37,7 @@ def write(
     text = page(runs, published=published, worst_samples=worst_samples, unfinished=unfinished)
     path = Path(path)
     try:
-        with whole_file(path, errors="replace") as handle:
+        with atomic_write(path, errors="replace") as handle:
             handle.write(text)
     except OSError as exc:
         raise Ad2Error(f"cannot write the report page {path}: {exc}") from exc

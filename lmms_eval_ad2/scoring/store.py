@@ -6,26 +6,17 @@ rename). A summary therefore always has its samples; a run without one is unfini
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.files import whole_file
 from lmms_eval_ad2.scoring.sample import Sample
+from lmms_eval_ad2.storage.files import atomic_write
 
 SCHEMA = "ad2-run/1"
-
-
-def run_folder(out: Path, model: str, arguments: Mapping[str, Any]) -> Path:
-    """OUT/ad2/<model>-<hash8>: the same model with the same arguments comes back to the same folder."""
-    text = json.dumps(arguments, sort_keys=True, default=str)
-    slug = re.sub(r"[^A-Za-z0-9._-]+", "_", model).strip("_")[:60] or "model"
-    return out / "ad2" / f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 @contextmanager
@@ -34,14 +25,14 @@ def sample_writer(folder: Path | None, task: str) -> Iterator[Callable[[Sample],
     if folder is None:
         yield lambda sample: None
         return
-    with whole_file(folder / "samples" / f"{task}.jsonl") as handle:
+    with atomic_write(folder / "samples" / f"{task}.jsonl") as handle:
         yield lambda sample: print(sample.to_json(), file=handle)
 
 
 def write_summary(folder: Path, run: Mapping[str, Any], tasks: Mapping[str, Any]) -> Path:
     path = folder / "summary.json"
     data = {"schema": SCHEMA, "run": run, "tasks": tasks}
-    with whole_file(path) as handle:
+    with atomic_write(path) as handle:
         handle.write(json.dumps(data, ensure_ascii=False, indent=1, allow_nan=False))
     return path
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.runner.store import read_run
-from lmms_eval_ad2.cli.drive_subject import values_of
+from closedloop_plugin.cli.drive.subject import values_of
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.identity import read_run
 
 FAKE = ("--world", "closedloop_plugin.worlds.fake:FakeWorld")
 EXAMPLES = Path(__file__).parents[2] / "configs" / "scenarios"

@@ -6,22 +6,31 @@ import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from lmms_eval.api.instance import Instance
 from support.mcq.records import question
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import data, hooks, judging
 from lmms_eval_ad2.harness.journal import request_key
-from lmms_eval_ad2.harness.models.baselines import Baseline, Chance, Majority, Oracle
 from lmms_eval_ad2.library import write_dataset
 from lmms_eval_ad2.records import Record, Text
 from lmms_eval_ad2.scoring.variant import Variant
 
+if TYPE_CHECKING:
+    from lmms_eval_ad2.harness.models.baselines import Baseline
+
 AD2 = {"benchmark": "autodrive_qa", "part": "planning", "circular": True}
 KINDS = ("driving_domain_misconceptions", "logical_inconsistencies", "misinterpreted_sensor_inputs")
+
+
+@pytest.fixture(scope="module")
+def baselines() -> Any:
+    """Imported by the first test: it loads lmms-eval."""
+    from lmms_eval_ad2.harness.models import baselines
+
+    return baselines
 
 
 @pytest.fixture
@@ -38,6 +47,8 @@ def load(images: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch, *
 
 
 def answers(model: Baseline, rows: Any) -> list[dict[str, Any]]:
+    from lmms_eval.api.instance import Instance
+
     model.task_dict = {"t": {"test": rows}}
     metadata = {"task": "t", "doc_id": 0, "repeats": 1, "split": "test", "ad2": AD2}
     asked = [
@@ -76,31 +87,31 @@ def test_only_multiple_choice_is_asked(images: Path, monkeypatch: pytest.MonkeyP
         load(images, [plain], monkeypatch)
 
 
-def test_oracle_majority_and_chance(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_oracle_majority_and_chance(baselines: Any, images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """1/k on average and (1/k)^k in all rotations by chance; a letter that never changes is right once in k."""
     two = [question(f"two{i}", "AB"[i % 2], KINDS[:1]) for i in range(600)]
     rows = load(images, two, monkeypatch)
-    oracle, _ = judging.score("t", answers(Oracle(), rows))
+    oracle, _ = judging.score("t", answers(baselines.Oracle(), rows))
     assert [c["official"] for c in oracle["columns"].values()] == [100, 100, 100]
     assert oracle["position"]["distance"] == 0
-    chance, lines = judging.score("t", answers(Chance(), rows))
+    chance, lines = judging.score("t", answers(baselines.Chance(), rows))
     assert len(lines) == 1200
     assert chance["columns"]["accuracy"]["official"] == pytest.approx(50, abs=6)  # four standard errors
     assert chance["score"]["official"] == pytest.approx(25, abs=7)
     assert chance["columns"]["consistency"]["official"] == pytest.approx(50, abs=8)
     assert chance["position"]["distance"] < 6
-    stuck, _ = judging.score("t", answers(Majority(), rows))
+    stuck, _ = judging.score("t", answers(baselines.Majority(), rows))
     assert stuck["columns"]["accuracy"]["official"] == 50
     assert stuck["score"]["official"] == 0
     assert stuck["position"]["distance"] == 50
 
 
 def test_the_host_gets_the_questions_score_and_no_error_of_answers(
-    images: Path, monkeypatch: pytest.MonkeyPatch
+    baselines: Any, images: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = {"source": "drivelm", "maker": "rules"}
     rows = load(images, [question("q1", meta=told), question("q2", "C", meta=told)], monkeypatch)
-    table, lines = judging.score("t", answers(Oracle(), rows))
+    table, lines = judging.score("t", answers(baselines.Oracle(), rows))
     output = SimpleNamespace(
         sample_metrics={}, agg_metrics={}, logged_samples=[], sample_len=None,
         task=SimpleNamespace(higher_is_better=dict),

@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 import yaml
 from support.closedloop import together
+from support.running import REPO
 
-from closedloop_plugin import harness
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.suites import suite
 from lmms_eval_ad2.errors import Ad2Error
 
-REPO = Path(harness.__file__).resolve().parent.parent
 FAKE = "closedloop_plugin.worlds.fake:FakeWorld"
 
 
@@ -36,8 +35,16 @@ class Model:
         return [self.answer] * len(requests)
 
 
+@pytest.fixture(scope="module")
+def harness() -> Any:
+    """Imported by the first test: it loads lmms-eval."""
+    from closedloop_plugin import harness
+
+    return harness
+
+
 @pytest.fixture
-def task(monkeypatch: pytest.MonkeyPatch) -> str:
+def task(harness: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in (("WORLD", FAKE), ("CAMERA", "front@96x54"), ("WORKERS", "2")):
         monkeypatch.setenv(f"AD2_DRIVE_{name}", value)
     config = SimpleNamespace(dataset_path="ad2drive:demo", metadata={}, task="ad2drive_test", test_split="test")
@@ -54,7 +61,7 @@ def requests_for(lm: Any, task: str, ids: list[str], tokens: int = 16) -> list[A
 
 
 def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(
-    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Any, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AD2_DRIVE_WORLD", "support.closedloop.together:Together")
     monkeypatch.setenv(together.FOLDER, str(tmp_path))
@@ -77,7 +84,7 @@ def test_every_route_is_driven_by_the_model_and_answers_come_back_in_order(
 
 
 def test_a_stopped_run_goes_on_with_the_same_model_and_arguments_only(
-    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Any, task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AD2_DRIVE_OUT", str(tmp_path))
 
@@ -103,7 +110,7 @@ def test_a_stopped_run_goes_on_with_the_same_model_and_arguments_only(
 
 
 def test_the_same_model_and_seed_give_the_same_scores_through_the_harness_and_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    harness: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The real world, and a model of lmms-eval's own that says one thing for ever."""
     from lmms_eval.models import get_model
@@ -149,7 +156,7 @@ def test_lmms_eval_lists_the_tasks_and_a_pattern_of_the_open_loop_ones_leaves_th
     assert set(manager.match_tasks(["ad2drive_*"])) == mine
 
 
-def test_requests_of_other_tasks_go_to_the_original(task: str) -> None:
+def test_requests_of_other_tasks_go_to_the_original(harness: Any, task: str) -> None:
     seen = []
     play = harness._wrap_agentic(lambda lm, requests, **_: [seen.append(r) or "theirs" for r in requests])
     other = SimpleNamespace(args=("x", {}, None, None, 0, "other_task", "test"))
@@ -157,7 +164,7 @@ def test_requests_of_other_tasks_go_to_the_original(task: str) -> None:
     assert seen == [other]
 
 
-def test_settings_come_from_the_yaml_and_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_come_from_the_yaml_and_the_environment_wins(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert harness.settings_of({"ad2drive": {"seed": 3}})["seed"] == 3
     monkeypatch.setenv("AD2_DRIVE_SEED", "5")
     assert harness.settings_of({"ad2drive": {"seed": 3}})["seed"] == 5
@@ -173,7 +180,7 @@ def test_settings_come_from_the_yaml_and_the_environment_wins(monkeypatch: pytes
         harness.settings_of({"ad2drive": {"sead": 3}})
 
 
-def test_the_yamls_are_named_apart_from_the_open_loop_tasks() -> None:
+def test_the_yamls_are_named_apart_from_the_open_loop_tasks(harness: Any) -> None:
     class Loader(yaml.SafeLoader):
         pass
 

@@ -1,10 +1,14 @@
-"""The roof: a user's mistake is one message, and what it quotes cannot rewrite the terminal."""
+"""`ad2`: a user's mistake is one message that cannot rewrite the terminal; commands of plugins, whole and broken."""
 
 from __future__ import annotations
 
+import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
+from support.distributions import installed
 
 from lmms_eval_ad2.cli.main import main
 
@@ -17,3 +21,80 @@ def test_a_message_carries_no_terminal_codes(tmp_path: Path, capsys: pytest.Capt
     assert "absent[2J.jsonl" in said
     assert said.endswith("\n")
     assert not {"\x1b", "\x07"} & set(said)
+
+
+COMMANDS = (
+    "demo", "data", "eval", "tasks", "rescore", "report", "judge", "drivelm", "drive", "threats", "carla", "serve",
+    "robot", "mcq", "export", "annotate", "doctor",
+)  # fmt: skip
+EXTRA = """
+def register(subparsers):
+    p = subparsers.add_parser("another", help="somebody else's")
+    p.set_defaults(func=lambda args: print("it runs"))
+"""
+
+
+def listed(capsys: pytest.CaptureFixture[str]) -> tuple[list[str], list[str]]:
+    """The commands of `ad2 --help` in their order, and the lines on stderr."""
+    with pytest.raises(SystemExit) as end:
+        main(["--help"])
+    assert end.value.code == 0
+    said = capsys.readouterr()
+    return re.findall(r"^    (\w+)", said.out, re.M), said.err.splitlines()
+
+
+def test_commands_stand_in_a_fixed_order_and_those_of_others_behind(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert listed(capsys) == ([*COMMANDS], [])
+    lines = "another = extra_commands:register"
+    with installed(tmp_path, {"ad2.commands": lines}, {"extra_commands.py": EXTRA}):
+        assert listed(capsys) == ([*COMMANDS, "another"], [])
+        assert main(["another"]) == 0
+    assert capsys.readouterr().out == "it runs\n"
+
+
+def test_a_plugin_that_does_not_import_costs_a_warning_and_its_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with installed(tmp_path, {"ad2.commands": "broken = broken_plugin:register"}, {"broken_plugin.py": "import gone"}):
+        assert main(["tasks", "ad2_relation"]) == 0
+        assert capsys.readouterr().err == "", "another command was named"
+        with pytest.raises(SystemExit) as end:
+            main(["broken"])
+        assert end.value.code == 2
+        said = capsys.readouterr().err
+    assert said.startswith("warning: broken_plugin: entry 'broken' of ad2.commands")
+    assert said.count("warning:") == 1
+    assert "No module named 'gone'" in said.splitlines()[0]
+    assert "invalid choice: 'broken' (choose from 'demo', 'data'," in said
+    with installed(
+        tmp_path / "other", {"ad2.commands": "broken = broken_too:register"}, {"broken_too.py": "import gone"}
+    ):
+        names, lines = listed(capsys)
+        with pytest.raises(SystemExit) as end:
+            main(["--version"])
+    assert (names, len(lines)) == ([*COMMANDS], 1)
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith("lmms-eval-ad2 ")
+
+
+def test_without_the_closed_loop_everything_else_works(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [n for n in sys.modules if n.split(".")[0] == "closedloop_plugin"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "closedloop_plugin", None)
+    closed = ("drive", "threats", "carla", "serve", "robot")
+    with installed(tmp_path, {}, {}):
+        names, said = listed(capsys)
+        assert names == [name for name in COMMANDS if name not in closed]
+        assert len(said) == 1
+        assert said[0].startswith("warning: closedloop_plugin: ")
+    with installed(tmp_path, {}, {}, "another"):
+        assert main(["tasks", "--json"]) == 0
+        found = capsys.readouterr()
+    rows = {row["task"]: row["ready"] for row in json.loads(found.out)}
+    assert not rows["ad2drive_demo"]
+    assert rows["ad2demo_relation"]
+    assert found.err.count("\n") == 1

@@ -10,15 +10,12 @@ from typing import Any
 
 import pytest
 import yaml
-from lmms_eval.models import get_model_manifest
 from support.running import host, tables
 
 from lmms_eval_ad2.harness.models import manifests
-from lmms_eval_ad2.harness.models.swift import _COMMON, _LOCAL, _SERVER
 
 REPO = Path(__file__).resolve().parents[2]
 FILES = sorted((REPO / "configs" / "models").glob("*.yaml"))
-OURS = {m.model_id for m in manifests()}
 
 
 def runs(path: Path) -> list[dict[str, Any]]:
@@ -41,9 +38,13 @@ def words_of(class_path: str) -> set[str]:
 
 
 def known_words(model: str) -> set[str]:
+    from lmms_eval.models import get_model_manifest
+
+    from lmms_eval_ad2.harness.models.swift import _COMMON, _LOCAL, _SERVER
+
     if model == "ad2_swift":
         return {*_COMMON, *_LOCAL, *_SERVER}
-    if model in OURS:
+    if model in {m.model_id for m in manifests()}:
         return {"seed"}
     manifest = get_model_manifest(model)
     paths = [p for p in (manifest.chat_class_path, manifest.simple_class_path) if p]

@@ -41,7 +41,7 @@ def stationed(server: Sshd, tmp_path: Path) -> Robot:
     """Its file, with a backend that needs no ROS, which stands ready in its folder."""
     folder = tmp_path / "vehicle"
     folder.mkdir()
-    shutil.copy(REPO / "tests/cl_far_wheels.py", folder / "far_wheels.py")
+    shutil.copy(REPO / "tests/support/robots/far_wheels.py", folder / "far_wheels.py")
     (folder / "frame.jpg").write_bytes(jpeg())
     return read_robot(yaml_of(far_robot(server, folder), tmp_path, "far_wheels:Wheels"))
 

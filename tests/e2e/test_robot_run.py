@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.running import environment
 
-from lmms_eval_ad2.cli import robot_run
+from closedloop_plugin.cli.robot import run as robot_run
 from lmms_eval_ad2.errors import Ad2Error
 
 COURSE = ("--agent", "track-expert", "--runs", "1", "--segments")

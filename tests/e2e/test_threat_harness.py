@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin import harness
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.suites import suite
 from closedloop_plugin.threats.site import site_of
@@ -51,6 +50,8 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def download(metadata: dict[str, Any] | None = None) -> SimpleNamespace:
+    from closedloop_plugin import harness
+
     config = SimpleNamespace(
         dataset_path="ad2drive:threat", metadata=metadata or {}, task="threat_test", test_split="test"
     )
@@ -116,6 +117,8 @@ def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_comman
 ) -> None:
     """The real world, a model of lmms-eval's own that says one thing for ever, and the programs really play."""
     from lmms_eval.models import get_model
+
+    from closedloop_plugin import harness
 
     args = "response=Go straight at a moderate speed."
     monkeypatch.setenv("AD2_THREATS", str(made))

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from closedloop_plugin.cli.threats.check import _under_carla
 from closedloop_plugin.program_suites import INDEX
 from closedloop_plugin.suites import route_of
 from closedloop_plugin.threats.check import Program
 from closedloop_plugin.threats.verdict_files import read_verdicts
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.cli.threats_check import _under_carla
 
 ROUTE = 'param route = "demo:103"\n'
 FINE, HIT, WRONG = ROUTE + "# acts 1.0\n", ROUTE + "# acts 1.0\n# hit 2.0\n", ROUTE + "# wrong\n"
@@ -139,11 +139,11 @@ def test_a_folder_that_cannot_be_written_is_told_before_anything_is_driven(
 
 
 def test_a_folder_that_is_being_generated_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from lmms_eval_ad2.folders import locked
+    from lmms_eval_ad2.storage.lock import lock_folder
 
     folder = write(tmp_path / "set", fine=FINE)
     (folder / INDEX).write_text('{"name": "t", "finished": false}')
-    with locked(folder):
+    with lock_folder(folder):
         assert check(folder) == 2
     assert "another process" in capsys.readouterr().err
 

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from support.threats.gallery import ROUTES, add, attempt, index, passed, record, run, spec, transcript
 
-from lmms_eval_ad2.cli import threats_gallery
+from closedloop_plugin.cli.threats import gallery
 from lmms_eval_ad2.errors import Ad2Error
 
 
 def ad2(words: Sequence[object]) -> int:
     """As `ad2 threats` runs it, without its other parts."""
     top = argparse.ArgumentParser(prog="ad2 threats")
-    threats_gallery.register(top.add_subparsers(required=True))
+    gallery.register(top.add_subparsers(required=True))
     args = top.parse_args([str(w) for w in words])
     return int(args.func(args))
 

@@ -1,4 +1,8 @@
-"""Run commands as a user does: in processes of their own, from an empty folder, with a data home of their own."""
+"""Run commands as a user does: in processes of their own, from an empty folder, with a data home of their own.
+
+Our commands and `python -m lmms_eval` run in a process forked from one that has their imports done (warm_commands.py);
+`cold=True` starts a new interpreter.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, AnyStr
 
+from support import warm_commands
+
 BIN = Path(sys.executable).parent
 TESTS = Path(__file__).resolve().parents[1]
 REPO = TESTS.parent
@@ -24,17 +30,20 @@ def environment(**changes: str) -> dict[str, str]:
     return {**os.environ, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "AD2_JUDGE": "lexical", **changes}
 
 
-def run(*words: str | Path, cwd: Path, code: int | None = 0, **env: str) -> subprocess.CompletedProcess[str]:
-    """Run and check the exit code (None: any). stdout and stderr as text."""
-    done = subprocess.run(
-        [str(w) for w in words],
-        cwd=cwd,
-        env=environment(**env),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-    )
+WARM = warm_commands.WarmServer(environment())  # a test that changes another variable gets a new interpreter
+
+
+def run(
+    *words: str | Path, cwd: Path, code: int | None = 0, cold: bool = False, **env: str
+) -> subprocess.CompletedProcess[str]:
+    """Run and check the exit code (None: any). stdout and stderr as text. `cold`: in a new interpreter."""
+    command, variables = [str(w) for w in words], environment(**env)
+    warm = not cold and warm_commands.served(command)
+    done = WARM.run(command, cwd, variables, PATIENCE_S) if warm else None
+    if done is None:
+        done = subprocess.run(
+            command, cwd=cwd, env=variables, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
     if code is not None and done.returncode != code:
         raise AssertionError(f"code {done.returncode}, expected {code}:\n{done.stdout[-4000:]}\n{done.stderr[-4000:]}")
     return done

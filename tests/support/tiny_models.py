@@ -9,23 +9,19 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-import torch
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
-from transformers import (
-    CLIPImageProcessor,
-    LlavaConfig,
-    LlavaForConditionalGeneration,
-    LlavaProcessor,
-    PreTrainedTokenizerFast,
-    Qwen2_5_VLConfig,
-    Qwen2_5_VLForConditionalGeneration,
-    Qwen2_5_VLProcessor,
-    Qwen2Tokenizer,
-    Qwen2VLImageProcessor,
-    Qwen2VLVideoProcessor,
-)
+
+if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+    from transformers import (
+        LlavaConfig,
+        PreTrainedTokenizerFast,
+        Qwen2_5_VLConfig,
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2Tokenizer,
+    )
 
 PIXELS = {"min_pixels": 28 * 28 * 4, "max_pixels": 28 * 28 * 16}  # 4 to 16 image tokens
 SPECIAL = (
@@ -73,6 +69,14 @@ def tiny_llava(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def make_tiny_qwen2_5_vl(folder: Path) -> Path:
     """Save model, tokenizer and processor into `folder` (20 MB); loads as any checkpoint does."""
+    import torch
+    from transformers import (
+        Qwen2_5_VLForConditionalGeneration,
+        Qwen2_5_VLProcessor,
+        Qwen2VLImageProcessor,
+        Qwen2VLVideoProcessor,
+    )
+
     tokenizer = _tokenizer()
     pixels = {**PIXELS, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2}
     processor = Qwen2_5_VLProcessor(
@@ -93,6 +97,15 @@ def make_tiny_qwen2_5_vl(folder: Path) -> Path:
 
 def make_tiny_llava(folder: Path) -> Path:
     """Save a LLaVA-1.5 of the same making into `folder` (1 MB): CLIP tower, projector, two layers of Llama."""
+    import torch
+    from tokenizers import decoders
+    from transformers import (
+        CLIPImageProcessor,
+        LlavaForConditionalGeneration,
+        LlavaProcessor,
+        PreTrainedTokenizerFast,
+    )
+
     bpe = _bytes_bpe(LLAVA_SPECIAL)
     bpe.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(
@@ -113,6 +126,8 @@ def make_tiny_llava(folder: Path) -> Path:
 
 def _bytes_bpe(special: Sequence[str] = ()) -> Tokenizer:
     """Byte-level BPE over two sentences."""
+    from tokenizers import AddedToken, Tokenizer, models, pre_tokenizers, trainers
+
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
@@ -125,6 +140,9 @@ def _bytes_bpe(special: Sequence[str] = ()) -> Tokenizer:
 
 def _tokenizer() -> Qwen2Tokenizer:
     """The byte-level BPE with the special tokens of the Qwen family."""
+    from tokenizers import AddedToken
+    from transformers import Qwen2Tokenizer
+
     learnt = json.loads(_bytes_bpe().to_str())["model"]
     made = Qwen2Tokenizer(
         vocab={**learnt["vocab"], **IDS}, merges=[tuple(m) for m in learnt["merges"]],
@@ -144,6 +162,8 @@ def _silence_empty_ids(model: Qwen2_5_VLForConditionalGeneration, used: list[int
 
 
 def _config() -> Qwen2_5_VLConfig:
+    from transformers import Qwen2_5_VLConfig
+
     return Qwen2_5_VLConfig(
         text_config={
             "vocab_size": 151_664, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
@@ -163,6 +183,8 @@ def _config() -> Qwen2_5_VLConfig:
 
 
 def _llava_config(tokenizer: PreTrainedTokenizerFast) -> LlavaConfig:
+    from transformers import LlavaConfig
+
     layers = {"num_hidden_layers": 2, "num_attention_heads": 2, "hidden_size": 32, "intermediate_size": 64}
     return LlavaConfig(
         text_config={

@@ -10,7 +10,6 @@ from typing import Any
 
 import carla
 import pytest
-import scenic
 from fake_carla.server import Server
 from support.carla.rig import EGO, FREE, Rig, rig_on
 
@@ -37,6 +36,8 @@ def rig(made: Rig) -> Iterator[Rig]:
 @pytest.fixture(scope="module")
 def theirs(made: Rig, data_dir: Path) -> Any:
     """A program -> Scenic's own simulation of a few steps, in Town01 on a fake server of its own."""
+    import scenic
+
     scenic.core.dynamics.stuckBehaviorWarningTimeout = 0
     maps = data_dir / "opendrive"
 

@@ -9,11 +9,11 @@ import pytest
 
 from lmms_eval_ad2.errors import Ad2Error
 
-harness = pytest.importorskip("closedloop_plugin.harness")
-
 
 def asked(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Any:
     """The Run that the engine would start for one route of the demo suite."""
+    from closedloop_plugin import harness
+
     for name, value in settings.items():
         monkeypatch.setenv(f"AD2_DRIVE_{name}", value)
     found: list[Any] = []

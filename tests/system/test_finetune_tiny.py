@@ -11,15 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 import yaml
-from safetensors.torch import load_file
 from support.running import BIN, REPO, host, run, run_folder
 from support.training_sets import MCQ, TESTED, mcq, store
 
 from lmms_eval_ad2.export.training import Settings, export
 from lmms_eval_ad2.harness.models.prompting import Prompt, Sampling
-from lmms_eval_ad2.harness.models.swift import Swift
 from lmms_eval_ad2.prompts import asked
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
@@ -91,6 +88,8 @@ def test_it_learns_at_the_papers_rates(trained: Path) -> None:
 
 
 def test_lora_moved_in_the_language_model_only(trained: Path) -> None:
+    from safetensors.torch import load_file
+
     weights = load_file(trained / "adapter_model.safetensors")
     b = {name: w for name, w in weights.items() if "lora_B" in name}
     assert len(b) == 2 * 7  # two layers: q, k, v, o, gate, up, down
@@ -103,11 +102,15 @@ def test_lora_moved_in_the_language_model_only(trained: Path) -> None:
 @pytest.fixture(scope="module")
 def base(tiny_llava: Path) -> Any:
     """The engine of `ad2_swift` without an adapter."""
+    from lmms_eval_ad2.harness.models.swift import Swift
+
     return Swift.create_from_arg_string(f"model={tiny_llava},model_type=llava1_5_hf", {"device": "cpu"})._engine
 
 
 def test_training_and_evaluation_encode_a_question_alike(trained: Path, base: Any) -> None:
     """The row's prompt has the very tokens and pixels that `ad2_swift` sends, then the answer and the end."""
+    import torch
+
     folder = next(p for p in trained.parents if (p / "train.jsonl").exists())
     row = json.loads((folder / "train.jsonl").read_text("utf-8").splitlines()[3])
     template = base._engine.template

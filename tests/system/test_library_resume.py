@@ -82,7 +82,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
     monkeypatch.setattr(staging, name, failing)
 
 
-@pytest.mark.parametrize("name", ["write_part", "write_atomic"])
+@pytest.mark.parametrize("name", ["write_part", "atomic_write"])
 @pytest.mark.parametrize("call", [1, 2, 5])
 def test_a_stop_between_any_two_writes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
     whole = store(tmp_path / "whole", N)

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lmms_eval.api.instance import Instance
 from PIL import Image
 
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra
 from lmms_eval_ad2.harness.models.prompting import Sampling, sampling_of
-from lmms_eval_ad2.harness.models.swift import Swift
 from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
@@ -32,6 +30,8 @@ def picture(shade: int, size: tuple[int, int] = (160, 90)) -> Image.Image:
 
 def ask(model: Any, docs: list[dict[str, Any]], settings: dict[str, Any] | None = None) -> list[str]:
     """Each doc has a text and images."""
+    from lmms_eval.api.instance import Instance
+
     model.task_dict = {"t": {"test": docs}}
     requests = [
         Instance(
@@ -56,19 +56,27 @@ DOCS = [
 
 
 @pytest.fixture(scope="module")
-def loaded(tiny_qwen: Path) -> Swift:
+def swift_model() -> Any:
+    """The class of `ad2_swift`. Imported by the first test: it loads lmms-eval."""
+    from lmms_eval_ad2.harness.models.swift import Swift
+
+    return Swift
+
+
+@pytest.fixture(scope="module")
+def loaded(swift_model: Any, tiny_qwen: Path) -> Any:
     args = f"model={tiny_qwen},model_type=qwen2_5_vl,template=qwen2_5_vl,torch_dtype=float32,max_pixels=12544"
-    return Swift.create_from_arg_string(args, {"batch_size": "4", "max_batch_size": None, "device": "cpu"})
+    return swift_model.create_from_arg_string(args, {"batch_size": "4", "max_batch_size": None, "device": "cpu"})
 
 
-def test_an_engine_generates_and_batches_change_nothing(loaded: Swift) -> None:
+def test_an_engine_generates_and_batches_change_nothing(loaded: Any) -> None:
     together = ask(loaded, DOCS)
     assert all(text and not failure_reason(text) for text in together)
     assert together[0] != together[2], "the same words about different images: the image does not reach the model"
     assert [ask(loaded, [doc])[0] for doc in DOCS] == together
 
 
-def test_the_tasks_settings_reach_the_engine(loaded: Swift) -> None:
+def test_the_tasks_settings_reach_the_engine(loaded: Any) -> None:
     whole = ask(loaded, DOCS[:1], {**GREEDY, "max_new_tokens": 12})[0]
     short = ask(loaded, DOCS[:1], {**GREEDY, "max_new_tokens": 1})[0]
     assert whole.startswith(short)
@@ -77,7 +85,7 @@ def test_the_tasks_settings_reach_the_engine(loaded: Swift) -> None:
     assert ask(loaded, [DOCS[0]], {**GREEDY, "until": [mixed[0][2:4]]})[0] != mixed[0]
 
 
-def test_one_bad_sample_costs_itself_only(loaded: Swift) -> None:
+def test_one_bad_sample_costs_itself_only(loaded: Any) -> None:
     needle = {"text": "Too long and thin to be read.", "images": [Image.new("RGB", (4000, 2))]}
     answers = ask(loaded, [DOCS[0], needle, DOCS[1]])
     assert failure_reason(answers[1]) == "request_failed"
@@ -85,7 +93,7 @@ def test_one_bad_sample_costs_itself_only(loaded: Swift) -> None:
     assert [answers[0], answers[2]] == ask(loaded, DOCS[:2])
 
 
-def test_a_failing_engine_is_asked_sample_by_sample(loaded: Swift, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_engine_is_asked_sample_by_sample(loaded: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = ask(loaded, DOCS)
     engine: Any = loaded._engine
     whole = engine._engine.infer
@@ -102,20 +110,20 @@ def test_a_failing_engine_is_asked_sample_by_sample(loaded: Swift, monkeypatch: 
     assert "RuntimeError: out of memory" in answers[3]
 
 
-def test_an_adapter_changes_the_answers(loaded: Swift, tiny_qwen: Path, tmp_path: Path) -> None:
+def test_an_adapter_changes_the_answers(swift_model: Any, loaded: Any, tiny_qwen: Path, tmp_path: Path) -> None:
     from peft import LoraConfig, get_peft_model
     from transformers import Qwen2_5_VLForConditionalGeneration
 
     config = LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
     get_peft_model(Qwen2_5_VLForConditionalGeneration.from_pretrained(tiny_qwen), config).save_pretrained(tmp_path)
     args = f"model={tiny_qwen},model_type=qwen2_5_vl,template=qwen2_5_vl,torch_dtype=float32,max_pixels=12544"
-    tuned = Swift.create_from_arg_string(f"{args},adapters={tmp_path}", {"batch_size": 4, "device": "cpu"})
+    tuned = swift_model.create_from_arg_string(f"{args},adapters={tmp_path}", {"batch_size": 4, "device": "cpu"})
     answers = ask(tuned, DOCS)
     assert not any(failure_reason(a) for a in answers)
     assert answers != ask(loaded, DOCS)
 
 
-def test_tags_in_a_text_are_not_images(loaded: Swift) -> None:
+def test_tags_in_a_text_are_not_images(loaded: Any) -> None:
     quoted = " ".join(MEDIA_TAGS)
     answer = ask(loaded, [{"text": f"You said: {quoted}", "images": [picture(0)]}])[0]
     assert answer
@@ -124,7 +132,7 @@ def test_tags_in_a_text_are_not_images(loaded: Swift) -> None:
     assert without_tags("<start1>a<end> <OUTPUT START>[1]") == "<start1>a<end> <OUTPUT START>[1]"
 
 
-def test_what_it_cannot_do_it_says(loaded: Swift) -> None:
+def test_what_it_cannot_do_it_says(loaded: Any) -> None:
     assert (loaded.batch_size, loaded.rank, loaded.world_size, str(loaded.device)) == (4, 0, 1, "cpu")
     with pytest.raises(NotImplementedError, match="generates text"):
         loaded.loglikelihood([])
@@ -143,25 +151,25 @@ def test_what_it_cannot_do_it_says(loaded: Swift) -> None:
         ("model=/no/such/folder", "does not load '/no/such/folder'"),
     ],
 )
-def test_mistakes_are_named_before_the_run(args: str, message: str) -> None:
+def test_mistakes_are_named_before_the_run(swift_model: Any, args: str, message: str) -> None:
     with pytest.raises(Ad2Error, match=message):
-        Swift.create_from_arg_string(args, {"batch_size": 1, "device": "cpu"})
+        swift_model.create_from_arg_string(args, {"batch_size": 1, "device": "cpu"})
 
 
-def test_an_ambiguous_checkpoint_says_which_arguments_help(tiny_qwen: Path) -> None:
+def test_an_ambiguous_checkpoint_says_which_arguments_help(swift_model: Any, tiny_qwen: Path) -> None:
     with pytest.raises(Ad2Error, match=r"qwen2_5_vl.*model_type=\.\.\. and template="):
-        Swift(model=str(tiny_qwen), device="cpu")
+        swift_model(model=str(tiny_qwen), device="cpu")
 
 
-def test_missing_libraries_come_with_their_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_libraries_come_with_their_command(swift_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("vllm", "lmdeploy"):
         monkeypatch.setitem(sys.modules, name, None)
         with pytest.raises(MissingExtra, match=f"pip install {name}"):
-            Swift(model="x", backend=name)
+            swift_model(model="x", backend=name)
     for name in [m for m in sys.modules if m == "swift" or m.startswith("swift.infer_engine")]:
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtra, match=r"pip install 'lmms-eval-ad2\[swift\]'"):
-        Swift(model="x")
+        swift_model(model="x")
 
 
 # --- settings ---
@@ -195,8 +203,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         yield running
 
 
-def test_a_server_gets_images_text_and_settings(server: Any) -> None:
-    model = Swift(server=server.url.removesuffix("/v1"), system_prompt="Be brief.", max_new_tokens=9, seed=5)
+def test_a_server_gets_images_text_and_settings(swift_model: Any, server: Any) -> None:
+    model = swift_model(server=server.url.removesuffix("/v1"), system_prompt="Be brief.", max_new_tokens=9, seed=5)
     settings = {**GREEDY, "top_k": 3, "top_p": 0.9, "until": ["END"]}
     assert ask(model, DOCS[1:2], settings) == ["re: How many cars are there on the two pictures?"]
     (body,) = server.bodies
@@ -215,9 +223,9 @@ def test_a_server_gets_images_text_and_settings(server: Any) -> None:
     assert server.headers[0]["Authorization"] == "Bearer secret"
 
 
-def test_requests_fly_together_and_answers_keep_their_order(server: Any) -> None:
+def test_requests_fly_together_and_answers_keep_their_order(swift_model: Any, server: Any) -> None:
     server.behaviour.latency_s = 0.2  # longer than a slow machine takes to send the next
-    model = Swift(server=server.url, model="fake", num_concurrent=8)
+    model = swift_model(server=server.url, model="fake", num_concurrent=8)
     docs = [{"text": f"question {i}", "images": []} for i in range(24)]
     assert ask(model, docs) == [f"re: question {i}" for i in range(24)]
     assert 1 < server.most_in_flight <= 8
@@ -227,8 +235,8 @@ def test_requests_fly_together_and_answers_keep_their_order(server: Any) -> None
     assert engine() is None
 
 
-def test_a_failed_request_is_marked_and_an_empty_answer_is_an_answer(server: Any) -> None:
-    model = Swift(server=server.url)
+def test_a_failed_request_is_marked_and_an_empty_answer_is_an_answer(swift_model: Any, server: Any) -> None:
+    model = swift_model(server=server.url)
     docs = [{"text": f"is {word}", "images": []} for word in ("400", "html_200", "no_choices", "empty", "well")]
     answers = ask(model, docs)
     assert [failure_reason(a) for a in answers[:3]] == ["request_failed"] * 3
@@ -237,17 +245,17 @@ def test_a_failed_request_is_marked_and_an_empty_answer_is_an_answer(server: Any
 
 
 @pytest.mark.parametrize("status", ["401", "403", "404"])
-def test_a_server_that_refuses_every_request_ends_the_run(status: str) -> None:
+def test_a_server_that_refuses_every_request_ends_the_run(swift_model: Any, status: str) -> None:
     with serve(failures=[status], cycle=True) as refusing:
-        model = Swift(server=refusing.url)
+        model = swift_model(server=refusing.url)
         with pytest.raises(Ad2Error, match=f"refuses every request.*{status}"):
             ask(model, DOCS[3:])
 
 
-def test_a_wrong_address_or_model_fails_at_once(server: Any) -> None:
+def test_a_wrong_address_or_model_fails_at_once(swift_model: Any, server: Any) -> None:
     with pytest.raises(Ad2Error, match="Is `swift deploy` running there"):
-        Swift(server="http://127.0.0.1:9")
+        swift_model(server="http://127.0.0.1:9")
     with pytest.raises(Ad2Error, match="serves fake, not 'other'"):
-        Swift(server=server.url, model="other")
+        swift_model(server=server.url, model="other")
     with pytest.raises(Ad2Error, match="unknown model argument 'num_concurent'; did you mean 'num_concurrent'"):
-        Swift(server=server.url, num_concurent=4)
+        swift_model(server=server.url, num_concurent=4)

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lmms_eval.api.instance import Instance, unwrap_generation_output
-from lmms_eval.models import get_model
 from PIL import Image
 from support.running import host, run_folder
 
@@ -29,6 +27,9 @@ def messages(doc: dict[str, int]) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("simple", [True, False], ids=["simple", "chat"])
 def test_the_hosts_wrapper_generates(tiny_qwen: Path, simple: bool) -> None:
+    from lmms_eval.api.instance import Instance, unwrap_generation_output
+    from lmms_eval.models import get_model
+
     kind = get_model("qwen2_5_vl", force_simple=simple)
     assert kind.is_simple is simple
     model = kind.create_from_arg_string(

@@ -18,9 +18,9 @@ from lmms_eval_ad2.errors import Ad2Error
 
 COMMAND = """
 import argparse, sys
-from lmms_eval_ad2.cli import robot_sandbox
+from closedloop_plugin.cli.robot import sandbox
 parser = argparse.ArgumentParser()
-robot_sandbox.register(parser.add_subparsers())
+sandbox.register(parser.add_subparsers())
 args = parser.parse_args(sys.argv[1:])
 raise SystemExit(args.func(args))
 """
@@ -38,12 +38,12 @@ def test_a_picture_needs_no_ros(tmp_path: Path) -> None:
 def test_without_ros_it_says_what_to_fetch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import argparse
 
-    from lmms_eval_ad2.cli import robot_sandbox
+    from closedloop_plugin.cli.robot import sandbox
 
     monkeypatch.setenv("AD2_ROS_PATH", str(tmp_path))
     args = argparse.Namespace(robot="sandbox", picture=None, port=0, mode=None)
     with pytest.raises(Ad2Error, match=r"get_ros\.sh"):
-        robot_sandbox.run(args)
+        sandbox.run(args)
 
 
 @pytest.mark.parametrize(
@@ -52,13 +52,13 @@ def test_without_ros_it_says_what_to_fetch(monkeypatch: pytest.MonkeyPatch, tmp_
 def test_a_mistake_is_told_before_anything_starts(words: tuple[str, str], told: str) -> None:
     import argparse
 
-    from lmms_eval_ad2.cli import robot_sandbox
+    from closedloop_plugin.cli.robot import sandbox
 
     parser = argparse.ArgumentParser()
-    robot_sandbox.register(parser.add_subparsers())
+    sandbox.register(parser.add_subparsers())
     args = parser.parse_args(["sandbox", *words])
     with pytest.raises(Ad2Error, match=told):
-        robot_sandbox.run(args)
+        sandbox.run(args)
 
 
 def test_it_runs_until_ctrl_c(tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path as File
 from typing import Any
 
 from lmms_eval_ad2.errors import require
+from lmms_eval_ad2.storage.files import atomic_path
 
 FIRST_S = 1.0
 
@@ -34,19 +34,12 @@ def write_bag(drive: Mapping[str, Any], out: File) -> File:
 
     store = get_typestore(Stores.ROS1_NOETIC)
     messages = sorted(_messages(drive, _Makers(store)), key=lambda m: m[0])
-    out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = out.with_name(f".{out.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # of a process of the same number that was killed; the writer takes no old file
-    try:
-        with Writer(temporary) as writer:
-            topics: dict[str, Any] = {}
-            for t, topic, kind, message in messages:
-                if topic not in topics:
-                    topics[topic] = writer.add_connection(topic, kind, typestore=store)
-                writer.write(topics[topic], round((FIRST_S + t) * 1e9), store.serialize_ros1(message, kind))
-        temporary.replace(out)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with atomic_path(out) as temporary, Writer(temporary) as writer:
+        topics: dict[str, Any] = {}
+        for t, topic, kind, message in messages:
+            if topic not in topics:
+                topics[topic] = writer.add_connection(topic, kind, typestore=store)
+            writer.write(topics[topic], round((FIRST_S + t) * 1e9), store.serialize_ros1(message, kind))
     return out
 
 

@@ -17,7 +17,7 @@ from closedloop_plugin.robots.course.watch import Watch
 from closedloop_plugin.robots.sandbox.track import Footprint, Segment, Track
 from closedloop_plugin.show.robot_view import robot_view
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write
 
 LAP = "lap"
 _PLANNED_STEP = 4  # of a path's points, every so manieth is enough to draw it
@@ -155,9 +155,9 @@ def _short(points: Any, step: int = _PLANNED_STEP) -> list[list[float]]:
 
 
 def _write(folder: File, drive: Mapping[str, Any], record: RunRecord) -> None:
-    with whole_file(folder / "tracks" / f"{record.name}.json") as out:
+    with atomic_write(folder / "tracks" / f"{record.name}.json") as out:
         json.dump(drive, out, ensure_ascii=False, allow_nan=False)
-    with whole_file(folder / "logs" / f"{record.name}.jsonl") as out:
+    with atomic_write(folder / "logs" / f"{record.name}.jsonl") as out:
         out.writelines(json.dumps(line, ensure_ascii=False, sort_keys=True) + "\n" for line in drive["cycles"])
     robot_view(drive, folder / "pictures" / f"{record.name}.png")
     if available():

@@ -10,24 +10,22 @@
 
 Of one run the other files are written first (temporary name, fsync, rename), then its line (append, fsync): a line
 implies its files. A process killed in between leaves files without a line, which the next start replaces, or half a
-line at the end, which it cuts off. run.json and lock are as in a folder of `ad2 drive run`, and so is their code.
+line at the end (storage/journal.py). run.json and lock are as in a folder of `ad2 drive run` (storage/identity.py).
 """
 
 from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path as File
 from typing import Any
 
 from closedloop_plugin.robots.course.watch import AGAIN, End
-from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.files import cut_torn_line
+from lmms_eval_ad2.storage.identity import RESULTS
+from lmms_eval_ad2.storage.journal import JournalFile, read
 
-LINES = "episodes.jsonl"
 _NUMBERS = ("completion", "length_m", "driven_m", "time_s")
 
 
@@ -104,8 +102,7 @@ class Ledger:
 
     def __init__(self, folder: File) -> None:
         self.folder = folder
-        self.file = folder / LINES
-        cut_torn_line(self.file)
+        self.file = folder / RESULTS
         self._records = {r.key: r for r in read_records(folder)}
 
     @property
@@ -117,31 +114,18 @@ class Ledger:
 
     def add(self, record: RunRecord) -> None:
         """One whole line, synced; what a failed write left of it is taken back."""
-        before = self.file.stat().st_size if self.file.exists() else 0
-        try:
-            with self.file.open("ab") as out:
-                out.write((record.to_json() + "\n").encode())
-                out.flush()
-                os.fsync(out.fileno())
-        except OSError:
-            os.truncate(self.file, before)
-            raise
+        with JournalFile(self.file) as journal:
+            journal.append(record.to_json().encode())
         self._records[record.key] = record
 
 
 def read_records(folder: File) -> list[RunRecord]:
-    """All whole lines in their order; half a line at the very end is left out. DataError names a bad one."""
-    file = folder / LINES
-    if not file.is_file():
-        return []
-    found = []
-    for row, line in enumerate(file.read_bytes().split(b"\n")[:-1], 1):
-        try:
-            found.append(RunRecord.from_json(line.decode()))
-        except (ValueError, TypeError, RecursionError) as exc:
-            hint = f"({exc}) Remove the line, and the same command drives that run again"
-            raise DataError(file, row, "line", "a run's record", line[:80].decode(errors="replace"), hint) from exc
-    return found
+    """All completed lines in their order. DataError names a broken one."""
+    hint = "Remove the line, and the same command drives that run again"
+    found = read(
+        folder / RESULTS, lambda line: RunRecord.from_json(line.decode()), expected="a run's record", hint=hint
+    )
+    return [line.value for line in found]
 
 
 def by_course(records: Sequence[RunRecord], order: Sequence[str]) -> list[RunRecord]:

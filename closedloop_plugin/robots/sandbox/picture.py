@@ -13,7 +13,7 @@ from closedloop_plugin.robots.sandbox.camera import floor_picture
 from closedloop_plugin.robots.sandbox.scene import Scene
 from closedloop_plugin.robots.sandbox.track import Track
 from closedloop_plugin.robots.vehicles.base import Vehicle
-from lmms_eval_ad2.files import write_whole
+from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 PER_M = 300  # pixels
 COLUMNS = 5
@@ -36,7 +36,7 @@ def sheet(vehicle: Vehicle, file: Path) -> Path:
         whole.paste(view, (i % COLUMNS * THUMB[0], floor.height + i // COLUMNS * THUMB[1]))
     data = BytesIO()
     whole.save(data, "PNG")
-    write_whole(file, data.getvalue())
+    atomic_write_bytes(file, data.getvalue())
     return file
 
 

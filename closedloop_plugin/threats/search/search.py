@@ -18,7 +18,6 @@ made again with the results that are there; only runs under way are lost.
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +39,8 @@ from closedloop_plugin.threats.search.samplers import LEARNS, Sampler
 from closedloop_plugin.threats.search.trial import Trial
 from closedloop_plugin.worlds.base import Domain
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.files import whole_file
+from lmms_eval_ad2.storage.files import atomic_write
+from lmms_eval_ad2.storage.journal import JournalFile
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,8 @@ class _Hunt:
         number = result.record.repetition
         trial = self._trial(number, result.record)
         self.store.save(result if trial.failed else replace(result, metric_info=None, track=None))
-        with disk_full(self.store.folder, lambda: self.store.count), self._lines.open("a", encoding="utf-8") as out:
-            out.write(_line(trial))
-            out.flush()
-            os.fsync(out.fileno())
+        with disk_full(self.store.folder, lambda: self.store.count), JournalFile(self._lines) as out:
+            out.append(_line(trial).encode())
         self._show([trial])
 
     def _stop(self, record: EpisodeRecord) -> None:
@@ -214,8 +212,8 @@ class _Hunt:
         self.bar.update(len(new))
 
     def __enter__(self) -> _Hunt:
-        with whole_file(self._lines) as out:
-            out.writelines(_line(t) for t in self.trials)
+        with atomic_write(self._lines) as out:
+            out.writelines(f"{_line(t)}\n" for t in self.trials)
         self._show(self.trials)
         return self
 
@@ -229,7 +227,7 @@ def _lag(quest: Quest, store: Store) -> int:
     lag = quest.run.limits.workers if quest.sampler in LEARNS else quest.budget
     if store.count and quest.sampler in LEARNS:
         lag = _lag_there(file)
-    with whole_file(file) as out:
+    with atomic_write(file) as out:
         json.dump({**quest.asked, "lag": lag, "budget": quest.budget, "scenario": quest.run.tasks[0].suite}, out)
     return lag
 
@@ -262,4 +260,4 @@ def _bounds(domain: Domain) -> dict[str, Any]:
 
 
 def _line(trial: Trial) -> str:
-    return json.dumps(trial.to_json(), ensure_ascii=False, sort_keys=True) + "\n"
+    return json.dumps(trial.to_json(), ensure_ascii=False, sort_keys=True)

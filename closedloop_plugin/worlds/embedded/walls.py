@@ -44,6 +44,6 @@ class Walls:
 
 
 def _houses(network: Any, road: RoadMap, seed: int) -> np.ndarray:
-    from closedloop_plugin.worlds.embedded.camera.scenery import scenery_of
+    from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
 
     return scenery_of(network, road, seed).buildings

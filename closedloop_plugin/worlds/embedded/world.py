@@ -58,8 +58,8 @@ class EmbeddedWorld(ScenicWorld):
         return tuple(contacts)
 
     def _render(self, camera: Any) -> np.ndarray:
+        from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
         from closedloop_plugin.worlds.embedded.camera.render import Renderer, View
-        from closedloop_plugin.worlds.embedded.camera.scenery import scenery_of
 
         if self._renderer is None:
             self._renderer = Renderer(scenery_of(self._network, self.road, self._setup.seed))

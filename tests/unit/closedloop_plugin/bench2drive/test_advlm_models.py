@@ -20,9 +20,12 @@ from support.running import REPO
 
 from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.agents.spec import endpoint_options
+from closedloop_plugin.cli import serve
+from closedloop_plugin.cli.drive import run
 from closedloop_plugin.profiles import profile
 from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.runner.store import read_records, read_run
+from closedloop_plugin.runner.store import read_records
+from lmms_eval_ad2.storage.identity import read_run
 
 FOLDER = REPO / "configs/advlm"
 NAMES = ("drivelm", "dolphins", "em_vlm4ad", "omnidrive")
@@ -51,11 +54,11 @@ def module(name: str) -> ModuleType:
     return found
 
 
-def read(words: list[str], command: str = "drive_run") -> argparse.Namespace:
+def read(words: list[str], command: ModuleType = run) -> argparse.Namespace:
     """The words of a line, from the sub-command on, read by the command's own parser."""
     parser = argparse.ArgumentParser()
     parts = parser.add_subparsers(required=True)
-    importlib.import_module(f"lmms_eval_ad2.cli.{command}").register(parts)
+    command.register(parts)
     return parser.parse_args(words)
 
 
@@ -77,7 +80,7 @@ def test_a_config_agrees_with_the_line_that_uses_it(name: str) -> None:
     seen = [camera.name for camera in cameras_of(args.camera, profile(args.profile))]
     assert seen == mine["cameras"].split(",") and len(seen) <= mine["max_images"]
     assert Texts.load(REPO / args.prompts).fill("action") == mine["question"]
-    served = read(shlex.split(mine["about"]["serve"])[1:], "serve")
+    served = read(shlex.split(mine["about"]["serve"])[1:], serve)
     assert (served.model, served.camera, served.prompts) == (args.agent, args.camera, args.prompts)
 
 

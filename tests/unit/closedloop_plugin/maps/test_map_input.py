@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
+from closedloop_plugin.cli.drive import map as map_command
 from closedloop_plugin.maps.from_server import address, fetch_town
 from closedloop_plugin.maps.lanes import read_town
 from closedloop_plugin.maps.reference_line import polynomial, sampled
-from lmms_eval_ad2.cli import drive_map
 from lmms_eval_ad2.errors import Ad2Error
 
 ROAD = (
@@ -151,10 +151,10 @@ def test_the_command_writes_and_draws(tmp_path: File, capsys: pytest.CaptureFixt
     from closedloop_plugin import suites
 
     parser = argparse.ArgumentParser()
-    drive_map.register(parser.add_subparsers())
+    map_command.register(parser.add_subparsers())
     args = parser.parse_args(["map", "--routes", str(suites.DEMO), "--out", str(tmp_path), "--route", "101"])
     assert args.func(args) == 0
     assert (tmp_path / "101.png").stat().st_size > 5000
     assert "waypoints within 0.0" in capsys.readouterr().out
     with pytest.raises(Ad2Error, match="--routes FILE"):
-        drive_map.run(parser.parse_args(["map", "--out", str(tmp_path)]))
+        map_command.run(parser.parse_args(["map", "--out", str(tmp_path)]))

@@ -14,11 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.robots.course.published import published
-from closedloop_plugin.robots.course.records import LINES, Ledger, RunRecord, by_course, read_records
+from closedloop_plugin.robots.course.records import Ledger, RunRecord, by_course, read_records
 from closedloop_plugin.robots.course.table import course
 from closedloop_plugin.robots.course.text import render
 from closedloop_plugin.show.robot_view import heading, robot_view
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.storage.identity import RESULTS
 
 RECORD = RunRecord(
     "route1", 1, "straight", "completed", "", 100.0, 1.15, 1.2, 7.5, {"name": "limo"}, {"name": "model"},
@@ -54,7 +55,7 @@ def test_a_record_comes_back_as_it_was() -> None:
 )  # fmt: skip
 def test_a_line_that_was_changed_by_hand_is_refused_by_its_row(tmp_path: File, change: dict[str, Any]) -> None:
     raw = {**json.loads(RECORD.to_json()), **change}
-    (tmp_path / LINES).write_text(RECORD.to_json() + "\n" + json.dumps(raw) + "\n")
+    (tmp_path / RESULTS).write_text(RECORD.to_json() + "\n" + json.dumps(raw) + "\n")
     with pytest.raises(DataError, match="row 2"):
         read_records(tmp_path)
 
@@ -70,7 +71,7 @@ def test_half_a_line_is_cut_off_and_the_rest_kept(tmp_path: File) -> None:
     whole = RECORD.to_json() + "\n"
     second = run_of("route2", 1)
     for cut in (1, 30, len(whole) - 1):
-        (tmp_path / LINES).write_text(whole + whole[:cut])
+        (tmp_path / RESULTS).write_text(whole + whole[:cut])
         ledger = Ledger(tmp_path)
         assert ledger.records == [RECORD]
         ledger.add(second)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.runner.store import read_records, read_run
+from closedloop_plugin.cli.drive import merge, routes, run
+from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.identity import read_run
 
 FAKE = ("--world", "closedloop_plugin.worlds.fake:FakeWorld")
 
@@ -17,8 +18,8 @@ FAKE = ("--world", "closedloop_plugin.worlds.fake:FakeWorld")
 def ad2_drive(*words: object) -> int:
     parser = argparse.ArgumentParser()
     parts = parser.add_subparsers(required=True)
-    for name in ("run", "merge", "routes"):
-        importlib.import_module(f"lmms_eval_ad2.cli.drive_{name}").register(parts)
+    for part in (run, merge, routes):
+        part.register(parts)
     args = parser.parse_args([str(w) for w in words])
     return int(args.func(args))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from support.closedloop.runs import IDENTITY, SUITE, essence, plan, run_into, ta
 from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner import store as store_module
 from closedloop_plugin.runner.episode import Result, blank_record
-from closedloop_plugin.runner.store import Store, differences, read_records, read_run
+from closedloop_plugin.runner.store import Store, read_records
 from closedloop_plugin.state import EndReason
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.storage import journal
+from lmms_eval_ad2.storage.identity import read_run
 
 SELECTION = {"routes": SUITE.ids, "repetitions": 1}
 
@@ -97,13 +100,6 @@ def test_another_run_is_refused_and_each_difference_named(tmp_path: Path) -> Non
     Store(tmp_path, IDENTITY, {**SELECTION, "repetitions": 3}).close()  # a larger selection is the same run
 
 
-def test_differences_go_into_nested_names_and_shorten_values() -> None:
-    found = differences({"agent": {"model": "a", "x": 1}}, {"agent": {"model": "b" * 99, "x": 1}, "new": True})
-    assert found[0].startswith('agent.model is "a" there and "bbb')
-    assert len(found[0]) < 110
-    assert found[1] == "new is null there and true here"
-
-
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
     with opened(tmp_path), pytest.raises(Ad2Error, match="another process is running"):
         opened(tmp_path)
@@ -128,36 +124,24 @@ def test_the_later_line_of_an_episode_counts(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", ["write", "fsync", "metric_info"])
 def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    full, real = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), journal._write_all
     store = opened(tmp_path)
     store.save(Result(record(0)))
     before = store.lines.read_bytes()
 
-    class HalfDisk:
-        """Takes 10 bytes, then is full."""
-
-        def __init__(self) -> None:
-            self.left = 10
-
-        def write(self, data: memoryview) -> int:
-            if not self.left:
-                raise full
-            with store.lines.open("ab") as handle:
-                handle.write(data[: self.left])
-            self.left = 0
-            return 10
-
-        def fileno(self) -> int:
-            return 0
+    def half(file: FileIO, content: bytes) -> None:
+        """The disk takes 10 bytes, then is full."""
+        real(file, content[:10])
+        raise full
 
     def fail(*_: object) -> None:
         raise full
 
     with monkeypatch.context() as patch:
         if at == "write":
-            patch.setattr(store, "_handle", HalfDisk())
+            patch.setattr(journal, "_write_all", half)
         elif at == "fsync":
-            patch.setattr(store_module.os, "fsync", fail)
+            patch.setattr(journal.os, "fsync", fail)
         else:
             patch.setattr(store_module, "_write_json", fail)
         with pytest.raises(Ad2Error, match=r"disk is full.*1 episodes are safe") as caught:

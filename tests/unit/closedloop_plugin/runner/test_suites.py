@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from support.closedloop.runs import SUITE, essence, plan, run_into, tasks
 
+from closedloop_plugin.cli.drive.subject import towns_of
 from closedloop_plugin.path import Path as Line
 from closedloop_plugin.runner.merge import merge
 from closedloop_plugin.runner.pilot import Rules
@@ -20,7 +21,6 @@ from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.state import EndReason
 from closedloop_plugin.suites import DEMO, VARIABLE, add_routes, data_home, suite
 from closedloop_plugin.worlds.base import Setup
-from lmms_eval_ad2.cli.drive_order import towns_of
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.library import home
 

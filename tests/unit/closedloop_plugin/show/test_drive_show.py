@@ -12,13 +12,13 @@ import pytest
 from PIL import Image
 from support.closedloop.rides import picture, ride, road
 
-from lmms_eval_ad2.cli import drive_show
+from closedloop_plugin.cli.drive import show as command
 from lmms_eval_ad2.errors import Ad2Error
 
 
 def show(*argv: str) -> int:
     top = argparse.ArgumentParser()
-    drive_show.register(top.add_subparsers())
+    command.register(top.add_subparsers())
     args = top.parse_args(["show", *argv])
     return args.func(args)
 
@@ -87,7 +87,7 @@ def test_a_mistake_is_one_line(run_dir: Path, episode: str, more: tuple[str, ...
 def test_the_maps_lanes_only_if_it_is_the_one_that_was_driven(data_dir: Path) -> None:
     file = min((data_dir / "opendrive").rglob("*.xodr"), key=lambda f: f.stat().st_size)
     sha = hashlib.sha256(file.read_bytes()).hexdigest()
-    ground = drive_show.lanes(file, sha)
+    ground = command.lanes(file, sha)
     assert {"driving"} <= {kind for kind, _ in ground} and ground[-1][0] == "driving"
     assert all(outline.shape[1] == 2 for _, outline in ground)
-    assert drive_show.lanes(file, "0" * 64) == [] == drive_show.lanes(Path("gone.xodr"), sha)
+    assert command.lanes(file, "0" * 64) == [] == command.lanes(Path("gone.xodr"), sha)

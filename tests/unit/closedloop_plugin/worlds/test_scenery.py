@@ -15,9 +15,10 @@ from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.path import Path
 from closedloop_plugin.state import StopLine
 from closedloop_plugin.worlds.base import Camera
+from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
 from closedloop_plugin.worlds.embedded.camera.placing import CLEAR, corners
 from closedloop_plugin.worlds.embedded.camera.render import Renderer, View
-from closedloop_plugin.worlds.embedded.camera.scenery import Scenery, scenery_of
+from closedloop_plugin.worlds.embedded.camera.scenery import Scenery
 
 
 @pytest.fixture(scope="module")

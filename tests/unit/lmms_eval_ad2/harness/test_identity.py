@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.harness.identity import identity, model_label, redact
-from lmms_eval_ad2.scoring.store import run_folder
+from lmms_eval_ad2.storage.identity import run_folder
 
 CLI = argparse.Namespace(seed=[0, 1234, 1234, 1234], force_simple=False, system_instruction=None)
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.disk import files_of_at_most
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.store import Store, transcript_path, write_lines
@@ -150,21 +151,10 @@ def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path) -> None:
     with Store(out, SETTINGS) as store:
         store.save(line("q1"))
         before = (out / "journal.jsonl").read_bytes()
-        real = store._handle
-
-        class Full:
-            def seek(self, *to: int) -> int:
-                return real.seek(*to)
-
-            def write(self, content: bytes) -> int:
-                if len(content) > 10:
-                    return real.write(content[:10])
-                raise OSError(28, "No space left on device")
-
-        store._handle = Full()  # type: ignore[assignment]
-        with pytest.raises(OSError, match="space"):
+        with pytest.raises(OSError, match="File too large"), files_of_at_most(len(before) + 10):
             store.save(line("q2"))
-        store._handle = real
+        assert (out / "journal.jsonl").read_bytes() == before
+        assert store.status("drivelm", "q2") is None
     assert (out / "journal.jsonl").read_bytes() == before
 
 

@@ -1,0 +1,41 @@
+"""The closed-loop half of `ad2 demo`: three short routes, the expert and a driver with its eyes shut."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+ROUTES = "101,102,104"  # a parked obstacle, a pedestrian, a turn at lights
+DRIVERS = ("expert", "straight")
+NEEDED = ("scenic", "greenlet", "shapely", "cv2")
+
+
+def drive(out: Path) -> list[str]:
+    """Drive, print the tables, draw. Returns the line that names the pictures; none without the drive extra."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"\nclosed loop left out ({', '.join(missing)} missing): pip install 'lmms-eval-ad2[drive]'")
+        return []
+    for agent in DRIVERS:
+        print(f"\ndriving routes {ROUTES} of the demo suite with {agent} ...", flush=True)
+        folder = out / f"drive-{agent}"
+        words = ["--suite", "demo", "--routes-ids", ROUTES, "--agent", agent, "--workers", "2", "--frames"]
+        code = _ad2("run", *words, "--size", "800x450", "--decision-hz", "10", "--out", str(folder))
+        if code:
+            raise Ad2Error(f"the demo drive with {agent} ended with code {code}; its lines stand above")
+        for route in ROUTES.split(","):
+            _ad2("show", f"{folder}:{route}", "--out", str(folder / "pictures" / f"{route}.png"))
+    first = out / f"drive-{DRIVERS[0]}" / "pictures"
+    return [f"drives, from above and as film strips: {first.resolve()} and beside it"]
+
+
+def _ad2(*words: str) -> int:
+    from closedloop_plugin.cli.drive import register
+
+    parser = argparse.ArgumentParser(prog="ad2")
+    register(parser.add_subparsers())
+    args = parser.parse_args(["drive", *words])
+    return int(args.func(args) or 0)

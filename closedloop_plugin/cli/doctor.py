@@ -1,0 +1,26 @@
+"""The closed loop's lines of `ad2 doctor`. Both libraries are optional: absent is fine, installed and broken is not."""
+
+from __future__ import annotations
+
+from lmms_eval_ad2.installation import Finding, imports, version_of
+
+
+def findings() -> list[Finding]:
+    return [scenic(), carla()]
+
+
+def scenic() -> Finding:
+    if not version_of("scenic"):
+        return "scenic", True, "not installed; for ad2 drive: pip install 'lmms-eval-ad2[drive]'"
+    name, good, text = imports("scenic")
+    needs = "" if version_of("greenlet") else "; greenlet is missing: pip install 'lmms-eval-ad2[drive]'"
+    return name, good and not needs, text + needs
+
+
+def carla() -> Finding:
+    """CARLA's client. Whether a server answers and fits: ad2 carla status."""
+    found = version_of("carla")
+    if found is None:
+        return "carla", True, "not installed; for --world carla and ad2 carla: pip install 'lmms-eval-ad2[carla]'"
+    name, good, text = imports("carla")
+    return name, good, f"client {found}: servers must be CARLA {found} (ad2 carla status asks them)" if good else text

@@ -1,0 +1,16 @@
+"""`ad2 drive`: the closed loop. Each part is a module of this folder, with a `register`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from closedloop_plugin.cli.drive import map, merge, routes, run, score, show
+
+PARTS = (run, score, show, merge, routes, map)
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser("drive", help="the closed loop: drive routes, and score what was driven")
+    parts = p.add_subparsers(dest="part", metavar="PART", required=True)
+    for part in PARTS:
+        part.register(parts)

@@ -1,0 +1,58 @@
+"""`ad2 drive merge`: shards of one run become one folder."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from closedloop_plugin.record import EpisodeRecord
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser(
+        "merge",
+        help="join the folders of one run: duplicates removed, missing episodes listed",
+        description="Join folders of `ad2 drive run` with the same arguments (shards, machines) into OUT. Frames and "
+        "films stay where they are.",
+    )
+    p.add_argument("out", type=Path, metavar="OUT")
+    p.add_argument("folders", type=Path, nargs="+", metavar="DIR")
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 when the suite is complete, 1 when episodes are missing."""
+    from closedloop_plugin.runner.merge import merge
+
+    found = merge(args.out, args.folders)
+    duplicates = f", {found.duplicates} duplicates removed" if found.duplicates else ""
+    print(f"{len(found.records)} episodes in {args.out}{duplicates}, {len(found.missing)} missing")
+    for route_id, repetition in found.missing:
+        print(f"  missing: route {route_id} repetition {repetition}")
+    print(_scores(args.out, found.records))
+    return 1 if found.missing else 0
+
+
+def _scores(out: Path, records: list[EpisodeRecord]) -> str:
+    """The table, where the suite's routes are at hand and still those that were driven."""
+    from closedloop_plugin.cli.drive.report import report
+    from closedloop_plugin.profiles import profile
+    from closedloop_plugin.runner.episode import PROGRAM
+    from closedloop_plugin.suites import suite
+    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.storage.identity import read_run
+
+    run = read_run(out)
+    identity, repetitions = run["identity"], run["selection"]["repetitions"]
+    if records and records[0].scenario == PROGRAM:
+        return "\n" + report(records, (), profile(identity["profile"]), repetitions)
+    try:
+        found = suite(identity["suite"])
+    except Ad2Error:
+        found = None
+    if not records or found is None or found.sha256 != identity["suite_sha256"]:
+        what = f"the route file, or folder of programs, of suite {identity['suite']}"
+        return f"scores: ad2 drive score {out} --routes FILE|DIR ({what})"
+    return "\n" + report(records, found.routes, profile(identity["profile"]), repetitions)

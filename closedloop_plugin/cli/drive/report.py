@@ -1,0 +1,86 @@
+"""The table at the end of `ad2 drive run`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from closedloop_plugin.profiles import Profile
+from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.routes import Route
+from closedloop_plugin.runner.episode import PROGRAM, PROGRAM_ENDED
+from closedloop_plugin.scoring.official import from_episode
+from closedloop_plugin.scoring.summary import summarise
+
+
+def report(records: Sequence[EpisodeRecord], routes: Sequence[Route], profile: Profile, repetitions: int) -> str:
+    """The scores as `ad2 drive score` prints them, which maps were driven, and how the model's replies were read.
+
+    A line an episode, and no scores, for a program (`routes` is empty) and for a slice of a run.
+    """
+    if not records:
+        return "no episode was driven: there are fewer episodes than slices"
+    if not routes:
+        lines = [_line(r) for r in records]
+        return "\n".join(["A program of your own: no benchmark, and no scores of one", *lines, *_how(records)])
+    if len(records) < len(routes) * repetitions:
+        return "\n".join([_line(r) for r in records] + _how(records))
+    from closedloop_plugin.cli.drive.score import render
+
+    found = summarise([from_episode(r) for r in records], routes, profile, repetitions)
+    return "\n\n".join([render(found, records[0].suite), *_experimental(found), *_how(records)])
+
+
+def _experimental(found: dict[str, Any]) -> list[str]:
+    """The routes that stand in no figure above, with their own scores."""
+    apart = found["experimental"]
+    if not apart:
+        return []
+    return [
+        f"Experimental maps, in no figure above: route {', '.join(apart['routes'])}: Driving Score "
+        f"{apart['driving_score']:.2f}, Success Rate {apart['success_rate']:.2f} %"
+    ]
+
+
+def _how(records: Sequence[EpisodeRecord]) -> list[str]:
+    return [text for text in (_maps(records), _replies(records)) if text]
+
+
+def _maps(records: Sequence[EpisodeRecord]) -> str:
+    """One suite may be driven on corridors or on real towns; scores of the two are not the same thing."""
+    corridors = sum(r.map.get("source") == "corridor" for r in records)
+    towns = Counter(r.town for r in records if r.map.get("source") == "town")
+    named = [f"{corridors} corridor"] if corridors else []
+    if towns:
+        each = ", ".join(f"{town} {n}" for town, n in sorted(towns.items()))
+        named.append(f"{sum(towns.values())} real town ({each})")
+    return f"maps of the episodes: {', '.join(named)}" if named else ""
+
+
+def _replies(records: Sequence[EpisodeRecord]) -> str:
+    """Counts that a reader of the scores must see."""
+    total = {
+        name: sum(r.counts.get(name, 0) for r in records)
+        for name in ("decisions", "unparsed", "agent_errors", "not_finite", "retries")
+    }
+    named = [f"{count} {name.replace('_', ' ')}" for name, count in total.items() if count]
+    return ", ".join(named)
+
+
+def _line(record: EpisodeRecord) -> str:
+    hits = sum(len(v) for k, v in record.infractions.items() if k.startswith("collisions"))
+    end = record.status.lower() if record.status == PROGRAM_ENDED else record.end
+    why = f" ({record.reason})" if record.reason else ""
+    said = ", ".join(f"{k} {v:.3g}" if isinstance(v, float) else f"{k} {v}" for k, v in record.drawn.items())
+    drawn = f" [{said}]" if said else ""
+    if record.scenario == PROGRAM:  # how far it got along the road says nothing of what the program is about
+        others = sum(len(v) for k, v in record.infractions.items() if not k.startswith(("collisions", "min_speed")))
+        return (
+            f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, {hits} collisions, "
+            f"{others} other infractions{drawn}"
+        )
+    return (
+        f"{record.route_id} repetition {record.repetition}: {end}{why}, {record.game_s:.1f} s, "
+        f"{record.score_route:.1f} % of the route, {hits} collisions, score {record.score_composed:.1f}{drawn}"
+    )

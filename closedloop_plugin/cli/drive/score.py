@@ -1,0 +1,192 @@
+"""`ad2 drive score`: official closed-loop scores of result files, without a simulator."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from closedloop_plugin.scoring.official import Results
+    from closedloop_plugin.suites import Suite
+
+NONE = "–"
+MOST = 1000  # repetitions: a record that numbers itself beyond is a slip
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser(
+        "score",
+        help="Driving Score, Success Rate, Efficiency, Comfortness and abilities of result files",
+        description="RESULTS are official CARLA result files (merged or split), folders of them, run folders of "
+        "`ad2 drive run`, or an episodes.jsonl. Routes without a record count 0; of two records of a route and "
+        "repetition the last counts.",
+    )
+    p.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
+    p.add_argument(
+        "--routes",
+        required=True,
+        metavar="FILE|DIR|SUITE",
+        help="what was driven: its route file, folder of programs, demo",
+    )
+    p.add_argument("--profile", help="rules of scoring (default: the results' own; official files: bench2drive)")
+    p.add_argument("--repetitions", type=int, metavar="N", help="of each route (default: as the records number them)")
+    p.add_argument("--apart", action="store_true", help="each RESULTS is one repetition of its own")
+    p.add_argument("--metric-info", type=Path, metavar="DIR", help="folder with the metric_info.json files")
+    p.add_argument("--comfort", choices=("official", "corrected"), default="official", help="rules of Comfortness")
+    p.add_argument("--traffic-signs", choices=("v0.0.3", "v0.0.4"), default="v0.0.3", help="variant of Traffic_Signs")
+    p.add_argument("--json", action="store_true", help="figures as JSON")
+    p.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from closedloop_plugin.cli.drive.subject import left_out_note
+    from closedloop_plugin.profiles import profile
+    from closedloop_plugin.scoring import comfort, official, summary
+    from lmms_eval_ad2.errors import Ad2Error
+
+    what = driven(args.routes)
+    results = official.read_apart(args.results) if args.apart else official.read(args.results)
+    records = results.records
+    repetitions = 1 + max(r.repetition for r in records) if args.repetitions is None else args.repetitions
+    if not 1 <= repetitions <= MOST:
+        raise Ad2Error(f"{repetitions} repetitions: say with --repetitions how many there are, from 1 to {MOST}")
+    motions = None
+    if args.metric_info:
+        motions = comfort.find_motions(args.metric_info, {r.key: r.save_name for r in records})
+    found = summary.summarise(
+        records,
+        what.routes,
+        profile(args.profile or records[0].origin.get("profile", "bench2drive")),
+        repetitions,
+        metric_info=motions,
+        comfort_mode=args.comfort,
+        traffic_signs=args.traffic_signs,
+    )
+    found["n_lost"] = sum(n for _, n in results.lost)
+    found["notes"] = _lost(results) + found["notes"] + _other_programs(args.results, what) + [*left_out_note(what)]
+    if args.json:
+        more = {"routes": str(args.routes), "files": list(results.files), "left_out": dict(what.left_out)}
+        print(json.dumps({**found, **more}, indent=1))
+    else:
+        print(render(found, Path(args.routes).name, results.files))
+    return 0
+
+
+def driven(name: str) -> Suite:
+    """A route file, a folder of programs, or a suite by its name; a route file may have any name here."""
+    from closedloop_plugin.routes import read_routes, sha256
+    from closedloop_plugin.suites import Suite, suite
+
+    file = Path(name)
+    known = "/" not in name and not name.endswith(".xml")
+    if file.is_dir() or (known and not file.exists()):
+        return suite(name, world=None)
+    return Suite(file.stem, tuple(read_routes(file)), sha256(file))
+
+
+def _other_programs(results: Sequence[Path], what: Suite) -> list[str]:
+    """Run folders of other programs than the folder's are now: same names, but not what was driven."""
+    from lmms_eval_ad2.storage.identity import read_run
+
+    if not what.programs:
+        return []
+    runs = {path: read_run(path)["identity"] for path in results if (path / "run.json").is_file()}
+    return [
+        f"{path}: was driven on other programs (suite {run.get('suite')}, sha256 {str(run.get('suite_sha256'))[:12]}) "
+        f"than the folder's now ({what.sha256[:12]}); these are the scores of those"
+        for path, run in runs.items()
+        if run.get("suite_sha256") != what.sha256
+    ]
+
+
+def render(found: dict[str, Any], routes: str, files: tuple[str, ...] = ()) -> str:
+    """The summary as text: heading, scores with intervals, counts, scenario types, notes."""
+    notes = "\n".join(textwrap.fill(f"- {note}", 120, subsequent_indent="  ") for note in found["notes"])
+    blocks = [heading(found, routes, files), _scores(found), _counts(found), _repetitions(found), _types(found), notes]
+    return "\n\n".join(block for block in blocks if block)
+
+
+def heading(found: dict[str, Any], routes: str, files: tuple[str, ...]) -> str:
+    """Whose figures these are. Only files that name no world of ours may stand under an official heading."""
+    origin = found["origin"]
+    changed = f", but {origin['changed']}" if origin.get("changed") else ""
+    rules = f"profile {found['profile']}{changed}, {found['n_routes']} routes of {routes}"
+    if not origin:
+        named = files[0] if len(files) == 1 else f"{len(files)} files"
+        return f"Official result file(s): {named}\n{rules}"
+    fast = origin.get("agent") or "agent without a name"
+    slow = " ".join(str(origin[k]) for k in ("interpreter", "mode") if origin.get(k))
+    warning = "" if origin.get("backend") == "carla" else "; NOT comparable with figures driven in CARLA"
+    return (
+        f"Suite {origin.get('suite')} in the {origin.get('backend') or 'unnamed'} world{warning}\n"
+        f"{fast}{' + ' + slow if slow else ''}; the world: {origin.get('waiting') or 'not said'}\n{rules}"
+    )
+
+
+def _scores(found: dict[str, Any]) -> str:
+    from tabulate import tabulate
+
+    ci = found["intervals"]
+    modes = {"comfortness": f" ({found['comfort_mode']}, % of segments)"}
+    rows = [_row(name, found, ci, unit) for name, unit in (("driving_score", ""), ("success_rate", " %"))]
+    rows += [_row(name, found, ci, modes.get(name, " %")) for name in ("efficiency", "comfortness")]
+    rows += [
+        _row(name, found["abilities"], ci["abilities"], " %", name in found["partial"]) for name in found["abilities"]
+    ]
+    rows.append(_row("skill_score", found, ci, " %", "skill_score" in found["partial"]))
+    return tabulate(
+        rows, headers=["score", "value", "95 % interval"], disable_numparse=True, colalign=("left", "right")
+    )
+
+
+def _row(name: str, values: dict[str, Any], intervals: dict[str, Any], unit: str, partial: bool = False) -> list[str]:
+    title = name.replace("_", " ") if name[0].isupper() else name.replace("_", " ").title()
+    span = intervals[name]
+    text = NONE if span is None else f"[{span[0]:.2f}, {span[1]:.2f}]"
+    return [title + unit + (" (partial)" if partial else ""), _number(values[name], 4), text]
+
+
+def _counts(found: dict[str, Any]) -> str:
+    named = ("records", "missing", "crashed", "duplicates", "lost", "outside", "experimental")
+    line = ", ".join(f"{found.get('n_' + name, 0)} {name}" for name in named)
+    crashed = "".join(f"\n  crashed: route {c['route']} rep {c['repetition']}: {c['status']}" for c in found["crashed"])
+    missing = found["missing"]
+    names = ", ".join(f"{route} rep {k}" for route, k in missing[:10]) + (" ..." if len(missing) > 10 else "")
+    return line + (f"\n  missing: {names}" if missing else "") + crashed
+
+
+def _repetitions(found: dict[str, Any]) -> str:
+    spread = found["repetitions"]
+    if not spread:
+        return ""
+    texts = [
+        f"{name} {_number(value['mean'], 2)} ± {_number(value['std'], 2)}"
+        for name, value in spread.items()
+        if name != "n" and value["mean"] is not None
+    ]
+    line = f"Over {spread['n']} repetitions (mean ± standard deviation): " + ", ".join(texts)
+    return textwrap.fill(line, 120, subsequent_indent="  ")
+
+
+def _types(found: dict[str, Any]) -> str:
+    from tabulate import tabulate
+
+    figures = ("driving_score", "success_rate", "efficiency", "comfortness")
+    rows = [
+        [row["type"], row["n"], row["n_missing"], *(_number(row[name], 1) for name in figures)]
+        for row in found["types"]
+    ]
+    headers = ["scenario type", "n", "missing", "DS", "SR %", "Eff. %", "Comf. %"]
+    return tabulate(rows, headers=headers, disable_numparse=True, colalign=("left", *["right"] * 6))
+
+
+def _number(value: float | None, decimals: int) -> str:
+    return NONE if value is None else f"{value:.{decimals}f}"
+
+
+def _lost(results: Results) -> list[str]:
+    return [f"{file} is cut off: {n} record(s) lost, every whole one before is scored" for file, n in results.lost]

@@ -1,0 +1,16 @@
+"""`ad2 robot`: real vehicles, and the simulated one. Each part is a module of this folder."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from closedloop_plugin.cli.robot import console, deploy, plan, run, sandbox, stop
+
+PARTS = (plan, run, stop, deploy, sandbox, console)
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser("robot", help="drive ROS vehicles: the planner, the client on board, the emergency stop")
+    parts = p.add_subparsers(dest="part", metavar="PART", required=True)
+    for part in PARTS:
+        part.register(parts)

@@ -1,0 +1,73 @@
+"""`ad2 robot deploy`: the on-board client onto its vehicle."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from closedloop_plugin.cli.robot.vehicle import robot_of, token_file
+from lmms_eval_ad2.errors import Ad2Error
+
+if TYPE_CHECKING:
+    from closedloop_plugin.robots.vehicles.read import Robot
+
+EPILOG = """examples:
+  ad2 robot deploy limo-ackermann --dry-run           what would be copied and run; nothing is
+  ad2 robot deploy my_limo.yaml agilex@192.168.1.20   do it
+  ad2 robot deploy my_limo.yaml host                  the same, to the link.host of the file
+
+The vehicle needs sshd, Python 3.6 or newer and its ROS; nothing is installed there. Your key must be known to it, and
+its host key to you (ssh to it once). A token is made at the first time and shared by planner and vehicle."""
+
+
+def register(parts: Any) -> None:
+    cmd = parts.add_parser(
+        "deploy",
+        help="copy the client to the vehicle",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    cmd.add_argument("robot", metavar="NAME|FILE", help="of configs/robots, or a YAML file of your own")
+    cmd.add_argument("host", nargs="?", metavar="[USER@]HOST", help="the vehicle; 'host': as the file says")
+    cmd.add_argument("--dry-run", action="store_true", help="show what would be done")
+    cmd.set_defaults(func=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    from closedloop_plugin.robots import deploy, ssh
+
+    robot = robot_of(args.robot)
+    if args.host and args.host != "host":
+        user, _, host = args.host.rpartition("@")
+        robot = replace(robot, link=replace(robot.link, host=host, user=user or robot.link.user))
+    if args.dry_run:
+        _show(robot)
+        return 0
+    if not args.host:
+        known = f" (host: {robot.link.host}, as the file says)" if robot.link.host else ""
+        raise Ad2Error(
+            f"say where to: ad2 robot deploy {args.robot} [USER@]HOST{known}, or --dry-run to see what it does"
+        )
+    deploy.deploy(robot, deploy.make_token(token_file(robot)))
+    print(f"installed on {robot.link.host}, in {robot.link.folder}; start it there, with its ROS sourced:")
+    print("  " + ssh.shown(ssh.command(robot.link, remote=deploy.on_board(robot, "client", deploy.SETTINGS))))
+    print(f"and here: ad2 robot plan --robot {args.robot} --agent ...")
+    return 0
+
+
+def _show(robot: Robot) -> None:
+    from closedloop_plugin.robots import deploy, ssh
+
+    file = token_file(robot)
+    content = deploy.files(robot)
+    print(f"# would be copied into {robot.link.folder} on {robot.link.host or '(no link.host)'}:")
+    for name, data in sorted(content.items()):
+        print(f"{len(data):>8}  {name}")
+    print(f"{65:>8}  {deploy.TOKEN}  (mode 600, from {file}, {'there' if file.exists() else 'made then'})")
+    print(f"\n# {deploy.SETTINGS}:\n{content[deploy.SETTINGS].decode()}")
+    if robot.link.host:
+        print("# would be run, with the files as a tar archive on its standard input:")
+        print(ssh.shown(ssh.command(robot.link, remote=deploy.install(robot))))
+        print("\n# starts the client, with ROS sourced on the vehicle:")
+        print(ssh.shown(ssh.command(robot.link, remote=deploy.on_board(robot, "client", deploy.SETTINGS))))

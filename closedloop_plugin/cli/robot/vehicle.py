@@ -1,0 +1,43 @@
+"""The vehicle that a command names, and the files that its planner and the client on board share."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from closedloop_plugin.robots.vehicles.read import Robot
+
+
+def add_robot(parser: Any) -> None:
+    parser.add_argument(
+        "--robot", required=True, metavar="NAME|FILE", help="of configs/robots, or a YAML file of your own"
+    )
+
+
+def robot_of(text: str) -> Robot:
+    from closedloop_plugin.robots.vehicles.read import find_robot
+
+    return find_robot(text)
+
+
+def home() -> Path:
+    """Where tokens lie and planners can be reached: a folder of the user's alone."""
+    from closedloop_plugin.suites import data_home
+
+    folder = data_home() / "robots"
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if folder.stat().st_mode & 0o077:  # not always: the stop must also work where nothing can be written any more
+        folder.chmod(0o700)
+    return folder
+
+
+def token_file(robot: Robot) -> Path:
+    return home() / f"{robot.name}.token"
+
+
+def hotline_of(robot: Robot) -> Path:
+    from closedloop_plugin.robots.hotline import place
+
+    return place(home(), robot.name)

@@ -1,0 +1,27 @@
+"""Data of the closed-loop tasks (`ad2drive_*`): suites of routes, with the drive extra installed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from lmms_eval_ad2.plugins import TaskSource
+
+
+def ready(suite: str) -> bool:
+    from closedloop_plugin.threats.home import suite_of
+    from lmms_eval_ad2.errors import Ad2Error
+
+    try:
+        suite_of(suite)
+    except Ad2Error:
+        return False
+    return find_spec("scenic") is not None
+
+
+def hint(suite: str) -> str:
+    if suite == "threat":
+        return "ad2 threats generate --suite ... --agent ... --fuser rules --out DIR, then AD2_THREATS=DIR"
+    return "ad2 drive routes add bench2drive220.xml, with pip install 'lmms-eval-ad2[drive]'"
+
+
+TASK_SOURCE = TaskSource("ad2drive:", ready, hint)

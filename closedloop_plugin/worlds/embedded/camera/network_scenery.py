@@ -1,0 +1,45 @@
+"""The scenery round one route, from a Scenic network (duck-typed) and a RoadMap. Needs shapely."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.worlds.embedded.camera import placing, survey
+from closedloop_plugin.worlds.embedded.camera.scenery import Scenery
+
+REACH = 230.0  # m round the route: the camera sees no farther, and an ego 30 m off the route has ended
+
+
+def scenery_of(network: Any, road: RoadMap, seed: int) -> Scenery:
+    """The scenery of a Scenic network round one route. Same arguments, same arrays.
+
+    `network` needs: lanes (polygon, leftEdge, rightEdge, group), roads (lanes), shoulders, sidewalks, intersections.
+    """
+    land = survey.land_of(network, road, REACH)
+    signs = survey.signs_of(land, road)
+    urban = 1.0 if road.speed_limit < 20.0 else 0.3
+    taken = np.array([[s.x, s.y] for s in signs]).reshape(-1, 2)
+    lines = [line for line in road.stop_lines if land.near(line.x, line.y)]
+    controls = {c: [x for x in lines if x.control == c] for c in ("signal", "stop", "yield")}
+    houses = placing.buildings(land, urban, seed)
+    return Scenery(
+        areas=survey.areas_of(land),
+        markings=survey.markings_of(network, land),
+        kerbs=survey.kerbs_of(land),
+        crosswalks=survey.crosswalks_of(land, controls["signal"]),
+        stop_lines=_poses(controls["signal"] + controls["stop"]),
+        words=np.array([survey.behind(x, 4.0) for x in controls["stop"]]).reshape(-1, 3),
+        teeth=_poses(controls["yield"]),
+        buildings=houses,
+        trees=placing.trees(land, urban, seed, taken, houses),
+        lamps=placing.lamps(land, urban, taken, houses),
+        signs=signs,
+        urban=urban,
+    )
+
+
+def _poses(lines: list[Any]) -> np.ndarray:
+    return np.array([[s.x, s.y, s.yaw, s.width] for s in lines]).reshape(-1, 4)

@@ -1,0 +1,16 @@
+"""`ad2 mcq`: multiple choice made from open questions. Each part is a module of this folder, with a `register`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lmms_eval_ad2.cli.mcq import build, check, split
+
+PARTS = (build, check, split)
+
+
+def register(subparsers: Any) -> None:
+    p = subparsers.add_parser("mcq", help="make multiple-choice questions from open ones (AutoDrive-QA), check them")
+    parts = p.add_subparsers(dest="part", metavar="PART", required=True)
+    for part in PARTS:
+        part.register(parts)

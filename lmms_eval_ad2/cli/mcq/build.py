@@ -1,0 +1,179 @@
+"""`ad2 mcq build`: multiple choice from the open questions of DriveLM, NuScenes-QA, LingoQA or a file of records."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.mcq.base import Maker
+    from lmms_eval_ad2.mcq.build import Job
+    from lmms_eval_ad2.mcq.mix import Plan
+    from lmms_eval_ad2.mcq.sources import Source
+    from lmms_eval_ad2.mcq.survey import Survey
+
+EXAMPLES = """examples:
+  offline, by rules, every question of a DriveLM file:
+    ad2 mcq build --source drivelm=v1_1_train_nus.json --images nuscenes --llm rules --out out/rules
+  the paper's mixture, from imported data, by a model of one's own server (vllm serve ...):
+    ad2 mcq build --source drivelm:train --source nuscenes_qa:val --source lingoqa:train \\
+        --mix drivelm=0.6,nuscenes_qa=0.2,lingoqa=0.2 --tasks perception=0.4,prediction=0.3,planning=0.3 \\
+        --total 15400 --llm configs/mcq/local_vllm.yaml --out out/autodrive_qa
+  both training files of LingoQA, action/ and scenery/, from the folder that holds them:
+    ad2 mcq build --source lingoqa:train=LingoQA --llm rules --out out/lingoqa
+  what would it cost? ten questions; without --limit the same command goes on:
+    ad2 mcq build --source drivelm:train --llm openai:gpt-4o-2024-11-20 --out out/gpt4o --limit 10
+  for Table 8, the same questions with distractors made without error modelling:
+    ad2 mcq build --source drivelm:train --total 3000 --llm configs/mcq/openai.yaml --distractors naive --out out/naive
+
+Every finished question is on disk at once: after Ctrl-C or a crash the same command goes on, and asks nothing twice.
+The layout of OUT, and what each stage asks, stand in docs/mcq.md.
+
+exit code: 0 all made, 1 some are missing (the endpoint failed, or the sources ran out), 2 nothing could be built as
+asked, 130 Ctrl-C"""
+
+
+def register(parts: Any) -> None:
+    p = parts.add_parser(
+        "build",
+        help="make multiple choice from open questions, by a model or by rules",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    _register_sources(p.add_argument_group("which questions"))
+    _register_maker(p.add_argument_group("how they are made"))
+    p.add_argument("--out", type=Path, required=True, metavar="DIR", help="the same command goes on in it")
+    p.add_argument("--limit", type=int, metavar="N", help="ask at most N questions now, then stop")
+    p.add_argument("--no-progress", action="store_true", help="no progress bar")
+    p.set_defaults(func=run)
+
+
+def _register_sources(which: Any) -> None:
+    which.add_argument(
+        "--source", action="append", required=True, metavar="NAME[:SPLIT][=PATH]",
+        help="drivelm, nuscenes_qa, lingoqa: imported data, or a release at =PATH; records=FILE; repeat for more",
+    )  # fmt: skip
+    which.add_argument("--split", action="append", metavar="[NAME=]SPLIT", help="where a source has several")
+    which.add_argument("--images", action="append", metavar="[NAME=]DIR", help="the folder of a source's images")
+    which.add_argument("--skip-bad", action="store_true", help="go on after bad rows of a source; they are counted")
+    which.add_argument("--total", type=int, metavar="N", help="how many questions (default: all)")
+    which.add_argument("--mix", metavar="NAME=SHARE,...", help="shares of the sources, such as drivelm=0.6,lingoqa=0.4")
+    which.add_argument("--tasks", metavar="TASK=SHARE,...", help="shares of perception, prediction and planning")
+    which.add_argument("--seed", type=int, default=0, metavar="S", help="of drawing and of shuffling (default 0)")
+
+
+def _register_maker(how: Any) -> None:
+    how.add_argument(
+        "--llm", required=True, metavar="SPEC",
+        help="rules (offline), openai:MODEL, endpoint:MODEL@URL or FILE.yaml (configs/mcq/)",
+    )  # fmt: skip
+    how.add_argument("--evaluator", metavar="SPEC", help="another model for the last stage (default: the same)")
+    how.add_argument(
+        "--distractors", default="all", metavar="KIND",
+        help="all (default), naive (no error modelling), or one error category alone",
+    )  # fmt: skip
+    how.add_argument("--n", type=int, default=6, metavar="N", help="proposals a category (default 6)")
+    how.add_argument("--rounds", type=int, default=3, metavar="N", help="refinements of an ambiguous set (default 3)")
+    how.add_argument("--threshold", type=int, default=4, metavar="1-5", help="least correctness (default 4)")
+    how.add_argument(
+        "--views", choices=("asked", "front", "all"), default="asked", help="images that the model is shown"
+    )
+    how.add_argument("--prompts", type=Path, metavar="FILE.yaml", help="your own wording (docs/mcq.md)")
+    how.add_argument("--cache", type=Path, metavar="FILE", help="replies (default: DIR/replies.sqlite)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where all is made, 1 where something is missing; what the user can mend is an Ad2Error."""
+    from lmms_eval_ad2.cli.mcq.build_text import summary
+    from lmms_eval_ad2.mcq.build import build
+    from lmms_eval_ad2.sigterm import ended_by_sigterm
+
+    job = job_of(args)
+    with ended_by_sigterm():
+        result = build(job)
+    print(summary(result, job.out))
+    return 1 if result.unfinished or result.short or not result.card["counts"]["n"] else 0
+
+
+def job_of(args: argparse.Namespace) -> Job:
+    """Everything that can be wrong with the arguments is told here, before the sources are read."""
+    from lmms_eval_ad2.mcq.build import Job
+    from lmms_eval_ad2.mcq.survey import survey
+
+    _check(args)
+    maker = _maker(args)
+    sources = _sources(args)
+    shares = _shares(args, [source.name for source in sources])
+    surveyed = survey(sources, progress=not args.no_progress)
+    return Job(
+        tuple(sources), surveyed, _plan(args, surveyed, *shares), maker, args.out, args.seed, args.distractors,
+        args.limit, not args.no_progress,
+    )  # fmt: skip
+
+
+def _check(args: argparse.Namespace) -> None:
+    """What the maker and the plan do not check themselves, or only after long reading."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    for name in ("total", "limit"):
+        value = getattr(args, name)
+        if value is not None and value < 1:
+            raise Ad2Error(f"--{name} {value}: 1 or more")
+
+
+def _maker(args: argparse.Namespace) -> Maker:
+    from lmms_eval_ad2.mcq.making import make_maker
+
+    return make_maker(
+        args.llm, kind=args.distractors, n=args.n, rounds=args.rounds, threshold=args.threshold, seed=args.seed,
+        prompts=args.prompts, evaluator=args.evaluator, cache=args.cache or args.out / "replies.sqlite",
+        views=args.views, progress=False,
+    )  # fmt: skip
+
+
+def _sources(args: argparse.Namespace) -> list[Source]:
+    from lmms_eval_ad2.mcq.sources import check_names, open_source
+
+    names = [spec.partition("=")[0].partition(":")[0].strip() for spec in args.source]
+    check_names(names)
+    splits, images = _by_name("split", args.split, names), _by_name("images", args.images, names)
+    return [
+        open_source(
+            spec, split=splits.get(name), images=Path(images[name]) if name in images else None, skip_bad=args.skip_bad
+        )
+        for spec, name in zip(args.source, names, strict=True)
+    ]
+
+
+def _by_name(option: str, values: Sequence[str] | None, names: Sequence[str]) -> dict[str, str]:
+    """`NAME=VALUE` for one source, `VALUE` for all."""
+    from lmms_eval_ad2.errors import Ad2Error
+
+    found: dict[str, str] = {}
+    for text in values or ():
+        name, equals, value = text.partition("=")
+        if equals and name not in names and "/" not in name:
+            raise Ad2Error(f"--{option} {text}: no source '{name}' here; sources: {', '.join(names)}")
+        named = bool(equals) and name in names
+        for target in [name] if named else names:
+            if named or target not in found:
+                found[target] = value if named else text
+    return found
+
+
+def _shares(args: argparse.Namespace, names: Sequence[str]) -> tuple[dict[str, float] | None, dict[str, float] | None]:
+    from lmms_eval_ad2.mcq.mix import parse_shares
+    from lmms_eval_ad2.releases.autodrive_qa import TASKS
+
+    return (
+        parse_shares(args.mix, names) if args.mix is not None else None,
+        parse_shares(args.tasks, TASKS) if args.tasks is not None else None,
+    )
+
+
+def _plan(args: argparse.Namespace, surveyed: Survey, mix: Any, tasks: Any) -> Plan:
+    from lmms_eval_ad2.mcq.mix import plan
+
+    return plan(surveyed, mix=mix, tasks=tasks, total=args.total, seed=args.seed)

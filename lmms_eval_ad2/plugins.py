@@ -1,0 +1,98 @@
+"""Entry-point groups that extend `ad2`: what each entry is, and how entries are found and loaded.
+
+    ad2.commands      function (subparsers) -> None: adds one sub-command of `ad2`
+    ad2.run_kinds     RunKind: recognises run folders, and compares two of them for `ad2 report`
+    ad2.task_sources  TaskSource: the data of tasks whose `dataset_path` has its prefix
+    ad2.doctor        function () -> list of installation.Finding: lines of `ad2 doctor`
+    ad2.demo          function (folder) -> list of str: a part of `ad2 demo`, and the lines to print at its end
+
+Our own entries are declared in setup.cfg, those of closedloop_plugin among them; other distributions may add theirs.
+A package that cannot be imported costs one warning on stderr, never the command that asks for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+COMMANDS = "ad2.commands"
+RUN_KINDS = "ad2.run_kinds"
+TASK_SOURCES = "ad2.task_sources"
+DOCTOR = "ad2.doctor"
+DEMO = "ad2.demo"
+
+_DISTRIBUTION = "lmms-eval-ad2"
+_reported: set[tuple[str, str]] = set()  # package and reason of each warning so far
+
+
+@dataclass(frozen=True)
+class RunKind:
+    """Run folders that are not lmms-eval's: how to tell one, and how two are compared.
+
+    `compare(a, b, force=, as_json=, markdown=, published=)` returns the text to print; Ad2Error where the two are not
+    comparable, which `force` overrules.
+    """
+
+    about: str  # completes "not ..." in a message, as in "a run folder of `ad2 drive run`"
+    recognises: Callable[[Path], bool]
+    compare: Callable[..., str]
+
+
+@dataclass(frozen=True)
+class TaskSource:
+    """Data of the tasks whose `dataset_path` is `prefix` and a name; both functions get the name."""
+
+    prefix: str  # with its colon, as in "ad2drive:"
+    ready: Callable[[str], bool]  # whether the task could run now
+    hint: Callable[[str], str]  # the command that brings the data
+
+
+def declared(group: str) -> list[metadata.EntryPoint]:
+    """Entries of a group, by name, not imported yet. Of several with one name ours is kept, else the first."""
+    by_name: dict[str, list[metadata.EntryPoint]] = {}
+    for entry in metadata.entry_points(group=group):
+        by_name.setdefault(entry.name, []).append(entry)
+    return [_only(by_name[name]) for name in sorted(by_name)]
+
+
+def load(entry: metadata.EntryPoint) -> Any:
+    """The object behind an entry; None, after a warning, where it cannot be imported.
+
+    A package that fails costs one line, however many entries it has.
+    """
+    try:
+        return entry.load()
+    except (Exception, SystemExit) as exc:
+        reason = " ".join(f"{type(exc).__name__}: {exc}".split())
+        package = entry.value.partition(":")[0].partition(".")[0]
+        if (package, reason) not in _reported:
+            _reported.add((package, reason))
+            what = f"entry '{entry.name}' of {entry.group}, and any other that fails likewise, is left out"
+            warn(f"{package}: {what}: {reason}")
+        return None
+
+
+@functools.cache
+def loaded(group: str) -> tuple[Any, ...]:
+    """The objects of a group, ordered by their entries' names; imported once a process."""
+    return tuple(found for entry in declared(group) if (found := load(entry)) is not None)
+
+
+def warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def _only(entries: list[metadata.EntryPoint]) -> metadata.EntryPoint:
+    """Reading a distribution's name costs time, so only where a name is taken twice."""
+    if len(entries) == 1:
+        return entries[0]
+    kept = next((e for e in entries if e.dist and e.dist.name == _DISTRIBUTION), entries[0])
+    for other in entries:
+        if other is not kept:
+            warn(f"{other.group} entry '{other.name}' ({other.value}) is left out: {kept.value} has this name")
+    return kept

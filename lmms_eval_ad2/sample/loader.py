@@ -1,0 +1,106 @@
+"""Copy the sample into the data home: three datasets over one folder of pictures.
+
+    HOME/data/sample_images/{ad2,coda,six}/*.jpg
+    HOME/data/sample_images/version                      written after the last dataset
+    HOME/data/sample_{ad2_bench,coda_lm,autodrive_qa}/test/
+
+Several processes may want the sample at once (the ranks of a run): one writes under a file
+lock, the others wait and find it done.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+
+from lmms_eval_ad2 import library
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.library import Manifest
+from lmms_eval_ad2.records import Record
+
+BENCHMARKS = ("ad2_bench", "coda_lm", "autodrive_qa")
+SPLIT = "test"
+PACKAGE_DATA = resources.files(__package__)
+
+
+def dataset_name(benchmark: str) -> str:
+    return f"sample_{benchmark}"
+
+
+def image_root(home: Path | None = None) -> Path:
+    return (home or library.home()) / "data" / "sample_images"
+
+
+def ensure_sample(home: Path | None = None) -> dict[str, Manifest]:
+    """The sample's manifests by dataset name; written first where absent or of another version."""
+    found = _present(home)
+    return found if found is not None else write_sample(home)
+
+
+def write_sample(home: Path | None = None) -> dict[str, Manifest]:
+    """Copy all pictures and store all records; manifests by dataset name."""
+    root = image_root(home)
+    root.mkdir(parents=True, exist_ok=True)
+    with _alone(root / ".lock") as waited:
+        if waited and (done := _present(home)) is not None:
+            return done
+        (root / "version").unlink(missing_ok=True)
+        _copy_images(root)
+        version = packaged_version()
+        manifests = {
+            dataset_name(b): library.write_dataset(
+                dataset_name(b), SPLIT, _records(b), image_root=root, source={"generator": version}, home=home,
+                resume=False,
+            )
+            for b in BENCHMARKS
+        }  # fmt: skip
+        (root / "version").write_text(version + "\n", encoding="utf-8")
+        return manifests
+
+
+def packaged_version() -> str:
+    """The version of the sample in this package: that of the generator which drew it."""
+    return str(json.loads(PACKAGE_DATA.joinpath("version.json").read_text("utf-8"))["generator"])
+
+
+def _copy_images(root: Path) -> None:
+    for folder in PACKAGE_DATA.joinpath("images").iterdir():
+        (root / folder.name).mkdir(exist_ok=True)
+        for image in folder.iterdir():
+            (root / folder.name / image.name).write_bytes(image.read_bytes())
+
+
+def _records(benchmark: str) -> Iterator[Record]:
+    with PACKAGE_DATA.joinpath("records", f"{benchmark}.jsonl").open("r", encoding="utf-8") as lines:
+        yield from map(Record.from_json, lines)
+
+
+def _present(home: Path | None) -> dict[str, Manifest] | None:
+    """The stored manifests, if pictures and all three datasets are there and of this package's version."""
+    root, version = image_root(home), packaged_version()
+    try:
+        if (root / "version").read_text(encoding="utf-8").strip() != version:
+            return None
+        datasets = [library.open_dataset(dataset_name(b), SPLIT, home=home) for b in BENCHMARKS]
+    except (OSError, Ad2Error):
+        return None
+    if any(d.image_root != root or d.manifest.source.get("generator") != version for d in datasets):
+        return None
+    return {d.name: d.manifest for d in datasets}
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[bool]:
+    """Hold the lock; yields whether another process had it before us."""
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            waited = False
+        except BlockingIOError:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            waited = True
+        yield waited

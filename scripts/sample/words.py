@@ -1,0 +1,88 @@
+"""The words of the sample's questions and answers, English and Chinese, made from what stands in a scene."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import yaml
+
+from lmms_eval_ad2.records import Text
+from scripts.sample.scene import EGO_LEFT, EGO_RIGHT, VEHICLES, Scene, Thing
+
+
+def _tables() -> dict[str, dict[str, Text]]:
+    data = yaml.safe_load(resources.files(__package__).joinpath("words.yaml").read_text("utf-8"))
+    return {table: {key: Text(*pair) for key, pair in rows.items()} for table, rows in data.items()}
+
+
+_WORDS = _tables()
+KINDS, COLORS, WEATHERS, LEVELS = (_WORDS[t] for t in ("kinds", "colors", "weathers", "levels"))
+HAZARDS = _WORDS["hazards"]  # by weather: what it does to driving
+ADVICE = _WORDS["advice"]  # by weather: what the driver should do about it
+EFFECTS = _WORDS["effects"]  # by kind of thing: what it means for the ego car
+STATES = _WORDS["states"]
+
+
+def name(t: Thing) -> Text:
+    """The thing by colour and kind: "red car", "pedestrian in green", "speed limit sign"."""
+    kind, color = KINDS[t.kind], COLORS.get(t.color, Text())
+    if t.kind in VEHICLES:
+        return Text(f"{color.en} {kind.en}", color.zh + kind.zh)
+    if t.kind in ("pedestrian", "child", "cyclist"):
+        return Text(f"{kind.en} in {color.en}", f"穿{color.zh}上衣的{kind.zh}")
+    return kind
+
+
+def side(t: Thing) -> str:
+    """Where a thing stands seen from our lane: left, ahead or right."""
+    return "left" if t.x < EGO_LEFT else "right" if t.x > EGO_RIGHT else "ahead"
+
+
+def place(t: Thing, scene: Scene) -> Text:
+    """Where it is, in words."""
+    meters = round(abs(t.z))
+    if t.kind == "traffic_light":
+        where = Text("above and beside the road", "道路上方和路侧")
+    elif side(t) == "ahead":
+        where = Text("ahead in the ego lane", "自车道前方")
+    elif side(t) == "left":
+        lane = t.x > scene.road[0] and t.heading == 180
+        where = Text("in the oncoming lane on the left", "左侧对向车道") if lane else Text("on the left", "左侧")
+    else:
+        where = Text("on the right", "右侧")
+    return Text(f"{where.en}, about {meters} m away", f"{where.zh}约{meters}米处")
+
+
+def state(t: Thing) -> Text:
+    """What it does; empty for what only stands there."""
+    return STATES.get(t.state, Text())
+
+
+def describe(t: Thing, scene: Scene) -> Text:
+    """A sentence about one thing: what, where, what it does or says."""
+    n, p, s = name(t), place(t, scene), state(t)
+    en, zh = f"a {n.en} {p.en}" if n.en[0] not in "aeo" else f"an {n.en} {p.en}", f"{p.zh}有{n.zh}"
+    if t.kind == "traffic_light":
+        en, zh = en + f", showing {s.en}", zh + f"，显示{s.zh}"
+    elif s:
+        en, zh = en + f", {s.en}", zh + f"，{s.zh}"
+    if t.kind in ("speed_sign", "direction_sign", "stop_sign"):
+        words = t.text.replace("/", ", ")
+        en, zh = en + f", reading {words}", zh + f"，内容为{words}"
+    return Text(en, zh)
+
+
+def listing(things: list[Thing], scene: Scene) -> Text:
+    """Several things in one sentence; "nothing" where there is none."""
+    if not things:
+        return Text("none", "没有")
+    rows = [describe(t, scene) for t in things]
+    return Text("; ".join(r.en for r in rows), "；".join(r.zh for r in rows))
+
+
+def conditions(scene: Scene) -> Text:
+    """Weather and severity: "severe rain"."""
+    w, level = WEATHERS[scene.weather], LEVELS[scene.severity]
+    if scene.weather in ("rainy", "snowy", "fog"):
+        return Text(f"{level.en} {w.en}", level.zh + w.zh)
+    return w

@@ -1,0 +1,135 @@
+"""A file is there whole, or as it was."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from support.disk import files_of_at_most
+
+from lmms_eval_ad2.storage import files
+from lmms_eval_ad2.storage.files import (
+    DISK_FULL,
+    atomic_path,
+    atomic_write,
+    atomic_write_bytes,
+    atomic_write_json,
+    remove_leftovers,
+)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_content_appears_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "a.txt"
+    with atomic_write(path) as handle:
+        handle.write("é")
+        assert not path.exists()
+    assert path.read_text("utf-8") == "é"
+    assert names(path.parent) == ["a.txt"]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="boom"), atomic_write(path) as handle:
+        handle.write("half")
+        raise ValueError("boom")
+    assert path.read_text() == "old"
+    assert names(tmp_path) == ["a.txt"]
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    with pytest.raises(OSError) as caught, files_of_at_most(10_000):
+        atomic_write_bytes(path, bytes(20_000))
+    assert caught.value.errno in DISK_FULL
+    assert path.read_bytes() == b"old" and names(tmp_path) == ["a.bin"]
+    atomic_write_bytes(path, bytes(20_000))
+    assert path.read_bytes() == bytes(20_000)
+
+
+def test_json_is_indented_utf_8_with_a_line_end(tmp_path: Path) -> None:
+    value = {"ä": [1, None], "b": {"c": 0.1}}
+    atomic_write_json(tmp_path / "a.json", value)
+    assert (tmp_path / "a.json").read_text("utf-8") == json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+    with pytest.raises(UnicodeEncodeError):
+        atomic_write_json(tmp_path / "b.json", "\ud800")
+    atomic_write_json(tmp_path / "b.json", "\ud800", errors="backslashreplace")
+    assert (tmp_path / "b.json").read_text("utf-8") == '"\\ud800"\n'
+
+
+def test_a_library_that_writes_files_itself_gets_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "a.bin"
+    with atomic_path(path) as temporary:
+        assert temporary.parent == path.parent and not temporary.exists()
+        temporary.write_bytes(b"x")
+        assert not path.exists()
+    assert path.read_bytes() == b"x" and names(path.parent) == ["a.bin"]
+    with pytest.raises(FileNotFoundError), atomic_path(path):
+        pass  # nothing was written: nothing may take its place
+    assert path.read_bytes() == b"x" and names(path.parent) == ["a.bin"]
+
+
+def test_access_is_as_the_umask_says(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        atomic_write_bytes(tmp_path / "a", b"")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_content_is_synced_before_the_rename_and_the_folder_after(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    real = os.fsync
+
+    def fsync(number: int) -> None:
+        kind = "folder" if stat.S_ISDIR(os.fstat(number).st_mode) else "file"
+        seen.append(f"{kind} {names(tmp_path)}")
+        real(number)
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    atomic_write_bytes(tmp_path / "a", b"x")
+    atomic_write_bytes(tmp_path / "b", b"x", durable=False)
+    assert seen == [
+        f"file ['.a.{os.getpid()}.tmp']",
+        "folder ['a']",
+        f"file ['.b.{os.getpid()}.tmp', 'a']",
+    ]
+
+
+@pytest.mark.parametrize("code", [errno.EINVAL, errno.ENOTSUP, errno.EIO])
+def test_a_file_system_that_cannot_sync_folders_is_accepted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    real = os.fsync
+
+    def fsync(number: int) -> None:
+        if stat.S_ISDIR(os.fstat(number).st_mode):
+            raise OSError(code, os.strerror(code))
+        real(number)
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    if code == errno.EIO:  # a faulty disk is no missing feature
+        with pytest.raises(OSError, match=os.strerror(code)):
+            atomic_write_bytes(tmp_path / "a", b"x")
+    else:
+        atomic_write_bytes(tmp_path / "a", b"x")
+    assert (tmp_path / "a").read_bytes() == b"x"
+
+
+def test_leftovers_of_killed_processes_go(tmp_path: Path) -> None:
+    for name in (".a.json.1.tmp", ".b.2.tmp", "a.json", ".lock", "c.tmp"):
+        (tmp_path / name).write_text("")
+    remove_leftovers(tmp_path)
+    assert names(tmp_path) == [".lock", "a.json", "c.tmp"]

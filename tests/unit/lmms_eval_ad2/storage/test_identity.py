@@ -1,0 +1,148 @@
+"""What two starts into one folder must share, what may differ, and how a difference is told."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.identity import (
+    RESULTS,
+    RUN,
+    check_folder,
+    check_identity,
+    differences,
+    digest,
+    read_run,
+    refuse_differences,
+    run_folder,
+    write_run,
+)
+from lmms_eval_ad2.storage.lock import lock_folder
+
+IDENTITY = {"agent": {"name": "expert"}, "seed": 1, "suite": "demo"}
+
+
+def begun(folder: Path) -> Path:
+    """A run folder with a result."""
+    write_run(folder, IDENTITY, {"routes": ["101"], "repetitions": 1})
+    (folder / RESULTS).write_bytes(b"{}\n")
+    return folder
+
+
+def test_differences_name_nested_settings() -> None:
+    there = {"a": {"b": 1, "c": 2}, "d": [1]}
+    assert differences(there, {"a": {"b": 1, "c": 3}, "d": [1], "e": None}) == ["a.c is 2 there and 3 here"]
+    assert differences(there, there) == []
+
+
+def test_long_values_are_cut() -> None:
+    (said,) = differences({"a": "x" * 200}, {"a": "y"})
+    assert said.endswith('... there and "y" here') and len(said) < 120
+
+
+def test_differences_go_into_nested_names_and_shorten_values() -> None:
+    found = differences({"agent": {"model": "a", "x": 1}}, {"agent": {"model": "b" * 99, "x": 1}, "new": True})
+    assert found[0].startswith('agent.model is "a" there and "bbb')
+    assert len(found[0]) < 110
+    assert found[1] == "new is null there and true here"
+
+
+def test_a_refusal_is_one_line_that_says_what_to_do() -> None:
+    with pytest.raises(Ad2Error) as caught:
+        refuse_differences(Path("out"), {"seed": 0, "n": 2}, {"seed": 1, "n": 3}, "questions made", "settings")
+    assert str(caught.value) == (
+        "out holds questions made with other settings: n is 2 there and 3 here; seed is 0 there and 1 here. "
+        "Choose another --out, or the same settings"
+    )
+
+
+def test_values_are_compared_as_json_gives_them_back() -> None:
+    refuse_differences(Path("out"), {"size": [1, 2], "3": "x"}, {"size": (1, 2), 3: "x"}, "a run")  # type: ignore[dict-item]
+
+
+def test_the_description_comes_back(tmp_path: Path) -> None:
+    write_run(tmp_path, {"b": "ä", "a": 1}, {"routes": []})
+    assert (tmp_path / RUN).read_text("utf-8") == '{"identity": {"a": 1, "b": "ä"}, "selection": {"routes": []}}'
+    assert read_run(tmp_path) == {"identity": {"a": 1, "b": "ä"}, "selection": {"routes": []}}
+
+
+@pytest.mark.parametrize("text", ["", "[1]", "{}", '{"identity": 1, "selection": {}}', "\0"])
+def test_a_foreign_description_is_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / RUN).write_text(text)
+    with pytest.raises(Ad2Error, match=r"run.json: not a run description"):
+        check_identity(tmp_path, IDENTITY)
+
+
+def test_no_description_is_no_run(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"no run\.json"):
+        read_run(tmp_path)
+    check_identity(tmp_path, IDENTITY)
+
+
+def test_the_selection_may_differ_and_the_identity_may_not(tmp_path: Path) -> None:
+    begun(tmp_path)
+    write_run(tmp_path, IDENTITY, {"routes": ["101", "102"], "repetitions": 3})
+    check_identity(tmp_path, IDENTITY)
+    with pytest.raises(
+        Ad2Error, match=r"holds a run with other arguments: seed is 1 there and 2 here\. Choose another"
+    ):
+        check_identity(tmp_path, {**IDENTITY, "seed": 2})
+    with pytest.raises(Ad2Error, match="suite"):
+        check_identity(tmp_path, {"agent": {"name": "expert"}, "seed": 1})
+
+
+def test_a_part_of_the_identity_is_compared_alone(tmp_path: Path) -> None:
+    begun(tmp_path)
+    check_identity(tmp_path, {"seed": 1}, part=True)
+    with pytest.raises(Ad2Error, match="seed is 1 there and 2 here"):
+        check_identity(tmp_path, {"seed": 2}, part=True)
+
+
+@pytest.mark.parametrize("results", [None, b"", b'{"half": '])
+def test_a_folder_without_a_result_binds_nobody(tmp_path: Path, results: bytes | None) -> None:
+    begun(tmp_path)
+    (tmp_path / RESULTS).unlink()
+    if results is not None:
+        (tmp_path / RESULTS).write_bytes(results)
+    check_identity(tmp_path, {**IDENTITY, "seed": 2})
+
+
+def test_a_folder_is_checked_before_a_model_is_loaded(tmp_path: Path) -> None:
+    check_folder(tmp_path / "new" / "deep", IDENTITY)
+    assert not (tmp_path / "new").exists(), "nothing is made"
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Ad2Error, match="a file, and a folder is needed"):
+        check_folder(tmp_path / "file", IDENTITY)
+    with pytest.raises(Ad2Error, match="nothing can be made"):
+        check_folder(tmp_path / "file" / "below", IDENTITY)
+    begun(tmp_path / "run")
+    check_folder(tmp_path / "run", {"seed": 1})
+    with pytest.raises(Ad2Error, match="seed is 1 there and 2 here"):
+        check_folder(tmp_path / "run", {"seed": 2})
+    with lock_folder(tmp_path / "run"), pytest.raises(Ad2Error, match="another process"):
+        check_folder(tmp_path / "run", {"seed": 1})
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_place_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(Ad2Error, match="nothing can be made"):
+            check_folder(tmp_path / "out", IDENTITY)
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def test_the_same_model_with_the_same_arguments_comes_back_to_its_folder() -> None:
+    """The names of 0.1.0: a run begun there goes on."""
+    assert digest({"b": 1, "a": Path("x")}) == digest(json.loads('{"a": "x", "b": 1}'))
+    one = run_folder(Path("out"), "org/some model", {"model": "hf", "args": "a=1"})
+    assert one == Path("out/ad2/org_some_model-f44cfd1a")
+    assert run_folder(Path("out"), "org/some model", {"args": "a=1", "model": "hf"}) == one
+    assert run_folder(Path("out"), "org/some model", {"model": "hf", "args": "a=2"}) != one
+    assert run_folder(Path("out"), "///", {}).name.startswith("model-")
+    assert len(run_folder(Path("out"), "x" * 200, {}).name) == 69

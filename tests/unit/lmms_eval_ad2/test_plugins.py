@@ -1,0 +1,60 @@
+"""Entry points: found, loaded once, left out with one warning where they cannot be."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from support.distributions import installed
+
+from lmms_eval_ad2 import plugins
+from lmms_eval_ad2.plugins import COMMANDS, DEMO, DOCTOR, RUN_KINDS, TASK_SOURCES, RunKind, TaskSource
+
+GROUPS = (COMMANDS, RUN_KINDS, TASK_SOURCES, DOCTOR, DEMO)
+
+
+def test_every_entry_of_ours_can_be_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    found = {group: [plugins.load(entry) for entry in plugins.declared(group)] for group in GROUPS}
+    assert capsys.readouterr().err == ""
+    assert all(isinstance(kind, RunKind) for kind in found[RUN_KINDS])
+    assert all(isinstance(source, TaskSource) and source.prefix.endswith(":") for source in found[TASK_SOURCES])
+    assert all(found.values()) and all(callable(f) for group in (COMMANDS, DOCTOR, DEMO) for f in found[group])
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("import no_such_library", "ModuleNotFoundError: No module named 'no_such_library'"),
+        ("def f(:", "SyntaxError: invalid syntax"),
+        ("raise RuntimeError('two\\nlines')", "RuntimeError: two lines"),
+        ("import sys; sys.exit('no')", "SystemExit: no"),
+        ("", "AttributeError: module 'broken_one' has no attribute 'thing'"),
+    ],
+)
+def test_a_broken_one_costs_one_line(
+    group: str, text: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    lines = "a = broken_one:thing\nb = broken_one:thing\nzz = broken_one:thing\n"
+    with installed(tmp_path, {group: lines}, {"broken_one.py": text}):
+        monkeypatch.delitem(sys.modules, "broken_one", raising=False)
+        without = [entry for entry in plugins.declared(group) if entry.name not in ("a", "b", "zz")]
+        assert plugins.loaded(group) == tuple(plugins.load(entry) for entry in without)
+        assert plugins.loaded(group)
+        said = capsys.readouterr().err.splitlines()
+    assert len(said) == 1
+    assert said[0].startswith(f"warning: broken_one: entry 'a' of {group}")
+    assert reason in said[0]
+
+
+def test_of_two_with_one_name_ours_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ours = {entry.name: entry.value for entry in plugins.declared(COMMANDS)}
+    with installed(
+        tmp_path, {COMMANDS: "eval = other:register\nother = other:register"}, {"other.py": "register = print"}
+    ):
+        found = {entry.name: entry.value for entry in plugins.declared(COMMANDS)}
+    assert found == {**ours, "other": "other:register"}
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said == f"warning: ad2.commands entry 'eval' (other:register) is left out: {ours['eval']} has this name"

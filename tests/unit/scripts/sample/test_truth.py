@@ -1,0 +1,273 @@
+"""The answers of the sample are what its pictures show: checked against the renderer's picture of who is where."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+
+from lmms_eval_ad2.records import Record
+from scripts.sample.air import air_of
+from scripts.sample.ask import MIN_CLEAR
+from scripts.sample.camera import SIX_VIEWS, Camera, Placed, inside
+from scripts.sample.draw import Picture, draw_scene
+from scripts.sample.questions import Shot, shots
+from scripts.sample.scenes import ad2_scenes, coda_scenes, six_view_scenes
+
+TASKS = {
+    "ad2_bench": {"perception_base", "perception_advanced", "relation", "reasoning", "cot"},
+    "coda_lm": {"general", "region", "suggestion"},
+    "autodrive_qa": {"perception", "prediction", "planning"},
+}
+
+
+@cache
+def all_shots() -> list[Shot]:
+    return list(shots())
+
+
+def records(benchmark: str) -> list[tuple[Record, dict[str, Picture]]]:
+    return [(r, s.pictures) for s in all_shots() for r in s.records.get(benchmark, ())]
+
+
+def of(subtask: str) -> list[tuple[Record, Picture]]:
+    found = [(r, p[r.images[0]]) for r, p in records("ad2_bench") if r.subtask == subtask]
+    assert found, subtask
+    return found
+
+
+def numbers(text: str) -> list[float]:
+    return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", text)]
+
+
+# --- what there is ---
+
+
+@pytest.mark.parametrize("benchmark", TASKS)
+def test_every_task_has_enough_records(benchmark: str) -> None:
+    rows = [r for r, _ in records(benchmark)]
+    counts = Counter(r.task for r in rows)
+    assert set(counts) == TASKS[benchmark]
+    assert min(counts.values()) >= 12
+    assert counts.get("perception_base", 24) >= 24
+    assert len({r.id for r in rows}) == len(rows)
+    assert all(r.cluster and r.image_size == (960, 540) for r in rows)
+
+
+def test_all_named_subtasks_weathers_and_forms_occur() -> None:
+    rows = [r for r, _ in records("ad2_bench")]
+    named = (
+        "existence existence_left_right category counting location detection reference_detection attribute "
+        "dense_caption ocr lane_line motion position others spatial social causal occlusion weather night region "
+        "occlusion_reasoning cross_role holistic"
+    )
+    assert {r.subtask for r in rows} == set(named.split())
+    assert {r.scene["weather"] for r in rows} == {"overcast", "dawn", "rainy", "snowy", "fog", "night", "sand"}
+    assert {r.scene["severity"] for r in rows} == {"light", "moderate", "severe"}
+    assert {r.form for r in rows} == {"mc", "vqa", "yesno", "count", "point", "box", "ocr", "chain"}
+    assert {r.mark.kind for r in rows} == {"none", "text", "point", "box"}
+    assert {"E", "F"} <= {r.letter for r in rows}
+
+
+def test_ad2_records_are_bilingual_and_chains_have_five_steps() -> None:
+    chinese = re.compile(r"[一-鿿]")
+    for r, _ in records("ad2_bench"):
+        assert r.question.en
+        assert chinese.search(r.question.zh)
+        assert not chinese.search(r.question.en + r.answer.en)
+        if r.form in ("vqa", "mc", "chain"):
+            assert chinese.search(r.answer.zh), r.id
+        if r.form == "chain":
+            assert len(r.steps) == 5
+            assert all(chinese.search(s.answer.zh) and s.answer.en for s in r.steps)
+
+
+@pytest.mark.parametrize("benchmark", ["ad2_bench", "autodrive_qa"])
+def test_options_are_distinct_and_the_letter_is_the_correct_one(benchmark: str) -> None:
+    for r, _ in records(benchmark):
+        if r.form != "mc":
+            continue
+        texts = [o.text.en for o in r.options]
+        assert len(set(texts)) == len(texts)
+        right = next(o for o in r.options if o.letter == r.letter)
+        assert right.text.en == r.answer.en
+        kinds = Counter(o.kind for o in r.options)
+        if benchmark == "ad2_bench":
+            assert [o.letter for o in r.options] == list("ABCDEF")
+            assert kinds["correct"] == (r.letter in "ABCD")
+            assert (r.options[4].kind, r.options[5].kind) == ("none_matches", "absent")
+        else:
+            assert kinds["correct"] == 1
+            assert right.kind == "correct"
+            assert len(kinds) == 4
+
+
+def test_correct_letters_are_spread() -> None:
+    for benchmark in ("ad2_bench", "autodrive_qa"):
+        letters = Counter(r.letter for r, _ in records(benchmark) if r.form == "mc")
+        assert max(letters[k] for k in "ABCD") <= 0.5 * letters.total()
+        assert min(letters[k] for k in "ABCD") >= 2
+
+
+# --- what is said against what is drawn ---
+
+
+@pytest.mark.parametrize("subtask", ["detection", "reference_detection"])
+def test_boxes_hold_exactly_the_things_pixels(subtask: str) -> None:
+    for record, picture in of(subtask):
+        x1, y1, x2, y2 = (int(n) for n in numbers(record.answer.en))
+        mine = np.asarray(picture.owners) == picture.number(record.meta["thing"])
+        assert mine.any()
+        assert mine.sum() == mine[y1:y2, x1:x2].sum()
+        assert mine[y1, x1:x2].any() and mine[y2 - 1, x1:x2].any()
+        assert mine[y1:y2, x1].any() and mine[y1:y2, x2 - 1].any()
+
+
+def test_points_lie_on_their_things() -> None:
+    for record, picture in of("location"):
+        x, y = (int(n) for n in numbers(record.answer.en))
+        mine = np.asarray(picture.owners) == picture.number(record.meta["thing"])
+        assert mine[y - 6 : y + 7, x - 6 : x + 7].any(), record.id
+
+
+def test_counts_are_those_of_the_scene_and_all_are_seen() -> None:
+    for record, picture in of("counting"):
+        assert record.answer.en == str(len(record.meta["things"]))
+        for key in record.meta["things"]:
+            assert picture.seen[key].pixels >= 100, (record.id, key)
+
+
+def test_existence_agrees_with_the_scene() -> None:
+    names = {"pedestrian": "pedestrian", "cyclist": "cyclist", "bus": "bus", "truck": "truck", "dog": "dog",
+             "child": "child", "road worker": "worker", "traffic light": "traffic_light"}  # fmt: skip
+    answers = set()
+    for record, picture in of("existence"):
+        name = re.search(r"Is there an? (.+) in the image", record.question.en)
+        assert name
+        there = [t for t in picture.scene.of(names[name[1]]) if t.key in picture.seen]
+        assert record.answer.en == record.answer.zh == ("yes" if there else "no")
+        answers.add(record.answer.en)
+    assert answers == {"yes", "no"}
+
+
+def test_read_text_stands_on_the_sign() -> None:
+    for record, picture in of("ocr"):
+        thing = picture.scene.get(record.meta["thing"])
+        assert thing is not None
+        assert record.answer.en == thing.text.replace("/", " ")
+        x1, y1, x2, y2 = (int(v) for v in record.mark.coords[0])
+        assert (x2 - x1) * (y2 - y1) > 900, "large enough to be read"
+
+
+def test_hidden_things_are_hidden_and_their_hider_is_nearer() -> None:
+    for record, picture in of("occlusion"):
+        x, y = record.mark.coords[0]
+        hidden = [t for t in picture.scene.things if t.key in picture.seen and picture.seen[t.key].centre == (x, y)]
+        assert len(hidden) == 1
+        assert 0.25 < picture.seen[hidden[0].key].visible < 0.9
+
+
+def test_asked_things_are_not_lost_in_the_air() -> None:
+    for subtask in ("detection", "location"):
+        for record, picture in of(subtask):
+            thing = picture.scene.get(record.meta["thing"])
+            assert thing is not None
+            assert air_of(picture.scene).clearness(thing.z) >= MIN_CLEAR
+
+
+def test_coda_regions_are_boxes_of_things_with_known_classes() -> None:
+    classes = {"vehicle", "vru", "traffic_sign", "traffic_light", "traffic_cone", "barrier", "miscellaneous"}
+    seen = set()
+    for record, pictures in records("coda_lm"):
+        if record.task != "region":
+            continue
+        boxes = [s.box for s in pictures[record.images[0]].seen.values()]
+        assert tuple(int(v) for v in record.mark.coords[0]) in boxes
+        assert record.meta["category_name"] and record.meta["object_key"]
+        seen.add(record.meta["category"])
+    assert seen == classes
+
+
+def test_six_views_show_what_the_questions_say() -> None:
+    six = [(r, p) for r, p in records("autodrive_qa") if r.views]
+    assert {r.views for r, _ in six} == {tuple(SIX_VIEWS)}
+    asked: Counter[str] = Counter()
+    verdicts: set[str] = set()
+    for record, pictures in six:
+        tag = re.search(r"<(c\d),(CAM_\w+),([\d.]+),([\d.]+)>", record.question.en)
+        if tag:
+            asked[tag[1]] += 1
+            picture = pictures[record.images[record.views.index(tag[2])]]
+            spot = (int(float(tag[3])), int(float(tag[4])))
+            key = {"c1": "lead", "c2": "behind", "c3": "beside_left"}[tag[1]]
+            assert np.asarray(picture.owners)[spot[1], spot[0]] == picture.number(key)
+            if "visual description" in record.question.en:
+                thing = picture.scene.get(key)
+                assert thing and record.answer.en == f"{thing.color} {thing.kind}.".capitalize()
+        kind = re.search(r"Are there (\w+?)(?:e?s) to the back", record.question.en)
+        if kind:
+            scene = next(iter(pictures.values())).scene
+            behind = [t for t in scene.of(kind[1].replace("buse", "bus")) if t.z < -5]
+            assert record.answer.en == ("Yes." if behind else "No.")
+            verdicts.add(record.answer.en)
+    assert min(asked.values()) >= 4 and set(asked) == {"c1", "c2", "c3"}
+    assert verdicts == {"Yes.", "No."}
+
+
+def test_rules_made_the_options_and_say_so() -> None:
+    for record, _ in records("autodrive_qa"):
+        assert (record.meta["maker"], record.meta["distractors"]) == ("rules", "all")
+        wrong = {o.letter for o in record.options if o.kind != "correct"}
+        assert set(record.meta["reasons"]) == wrong and all(record.meta["reasons"].values())
+        assert all(o.text.en.endswith(".") for o in record.options)
+
+
+def test_the_action_fits_the_light_and_who_crosses() -> None:
+    seen = set()
+    for record, pictures in records("autodrive_qa"):
+        if record.task != "planning" or "What actions could" not in record.question.en:
+            continue
+        scene = next(iter(pictures.values())).scene
+        stop = scene.light in ("red", "yellow")
+        seen.add(stop)
+        assert not stop or "brake gently to a stop" in record.answer.en
+        assert stop == ("follow the traffic rules" in record.answer.en)
+    assert seen == {True, False}
+
+
+# --- the renderer ---
+
+
+def test_same_scene_same_pixels_and_other_scene_other_pixels() -> None:
+    scene = ad2_scenes()[0]
+    one, two = draw_scene(scene), draw_scene(scene)
+    assert one.image.tobytes() == two.image.tobytes()
+    assert one.seen == two.seen
+    assert draw_scene(ad2_scenes()[1]).image.tobytes() != one.image.tobytes()
+
+
+def test_scene_ids_and_thing_keys_are_unique() -> None:
+    scenes = [*ad2_scenes(), *coda_scenes(), *six_view_scenes()]
+    assert len({s.id for s in scenes}) == len(scenes)
+    for scene in scenes:
+        assert len({t.key for t in scene.things}) == len(scene.things)
+
+
+def test_projection_by_hand() -> None:
+    """A point 10 m ahead, 1 m right, on the ground: 480 + 72, 236 + 108."""
+    assert Camera().pixel((1.0, 0.0, 10.0)) == pytest.approx((552.0, 344.0))
+    assert Camera(90.0).pixel((10.0, 1.5, 0.0)) == pytest.approx((480.0, 236.0))
+    assert Camera(180.0).pixel((1.0, 1.5, -10.0)) == pytest.approx((408.0, 236.0))
+    assert Camera().pixel((0.0, 0.0, -1.0)) is None
+    assert Camera().polygon([(0, 0, -5), (1, 0, -5), (1, 0, -6)]) == []
+    assert len(Camera().polygon([(-1, 0, -5), (1, 0, -5), (0, 0, 10)])) == 3
+
+
+def test_local_frames_follow_the_heading() -> None:
+    assert Placed(0, 10, 90).at(2, 1, 0) == pytest.approx((2.0, 0.0, 9.0))
+    assert Placed(1, 2, 180).at(3, 1, 0.5) == pytest.approx((0.0, 0.5, -1.0))
+    quad = [(0.0, 0.0, 0.0), (2.0, 0.0, 0.0), (2.0, 4.0, 0.0), (0.0, 4.0, 0.0)]
+    assert inside(quad, 0.5, 1, 0.25, 1)[0] == pytest.approx((1.0, 1.0, 0.0))
