@@ -26,7 +26,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-# A background shell starts its children with SIGINT ignored, and they would pass it on: commands under test need Ctrl-C.
+# A background shell starts children with SIGINT ignored, and they would pass it on; commands under test need Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from support.running import BIN, host, run, run_folder, tables
 
 TASKS = ("ad2_mcq_planning", "ad2x_mcq_planning_naive", "ad2x_mcq_planning_circular")

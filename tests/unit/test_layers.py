@@ -196,6 +196,7 @@ def test_imports_follow_the_layers(path: Path) -> None:
     assert not foreign, f"{name(path)} imports {sorted(foreign)}; {room} may know {sorted(allowed)}"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("library", HEAVY)
 def test_heavy_libraries_have_one_home(library: str) -> None:
     homes = HEAVY[library]

@@ -24,6 +24,7 @@ def test_long_values_are_cut() -> None:
     assert said.endswith('... there and "y" here') and len(said) < 120
 
 
+@pytest.mark.integration
 def test_another_process_is_refused_until_the_first_has_closed(tmp_path: Path) -> None:
     code = "import sys, pathlib; from lmms_eval_ad2.folders import locked; locked(pathlib.Path(sys.argv[1]))"
     other = [sys.executable, "-c", code, str(tmp_path / "new" / "out")]

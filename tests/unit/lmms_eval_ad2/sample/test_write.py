@@ -33,6 +33,7 @@ def picture_hash(home: Path) -> str:
     return total.hexdigest()
 
 
+@pytest.mark.integration
 def test_all_records_can_be_asked_and_shown(home: Path) -> None:
     n = 0
     for name in NAMES:
@@ -47,6 +48,7 @@ def test_all_records_can_be_asked_and_shown(home: Path) -> None:
     assert n == sum(m.n for m in ensure_sample(home).values())
 
 
+@pytest.mark.integration
 def test_two_processes_write_the_same_sample_once(home: Path, tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path; from lmms_eval_ad2.sample import ensure_sample;"
