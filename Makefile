@@ -1,17 +1,29 @@
-# demo: install and run the sample.  test: the tests.  check: lint and types.  bench: what is measured.
+# demo: install and run the sample     check: lint and types     bench: measurements, as ratios
+# quick: a minute of unit tests        test: every feature once, 10 minutes on two cores
+# verify: kills, real time, servers, full fuzzing, 25 minutes   soak: large counts, hours
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
 FILES  := setup.cfg pyproject.toml constraints.txt scripts/install.py scripts/torchvision_shim.py scripts/opencv_choice.py
 export HF_HUB_OFFLINE := 1
 
-.PHONY: demo test check bench clean
+.PHONY: demo quick test verify soak check bench clean
 demo: $(VENV)/.installed
 	$(VENV)/bin/ad2 demo --out runs/demo
 
+PYTEST := -m pytest -n 2 --dist worksteal --durations=15
+
+quick: $(VENV)/.installed-dev
+	AD2_TEST_TIER=quick $(PY) $(PYTEST) tests/unit tests/contracts -m "not integration and not system and not soak"
+
 test: $(VENV)/.installed-dev
-	@echo "the tests take 30 to 50 minutes on two cores"
-	$(PY) -m pytest -n 2 --dist worksteal --durations=10
+	$(PY) $(PYTEST) -m "not system and not soak"
+
+verify: $(VENV)/.installed-dev
+	AD2_TEST_TIER=verify $(PY) $(PYTEST) -m "system or soak or hypothesis"
+
+soak: $(VENV)/.installed-dev
+	AD2_TEST_TIER=soak $(PY) -m pytest -m soak --durations=0
 
 check: $(VENV)/.installed-dev
 	$(PY) -m ruff check .

@@ -2,7 +2,7 @@
 
     python benchmarks/robot_faults.py [REPETITIONS]
 
-The rig of tests/closedloop/robots/test_cl_faults.py: real sshd, ssh, rosmaster and rospy on loopback, `ad2 robot plan`,
+The rig of tests/system/test_faults.py: real sshd, ssh, rosmaster and rospy on loopback, `ad2 robot plan`,
 the deployed client with its relay, and the sandbox's LIMO. Needs sshd and rospy (docs/robots-sandbox.md). Prints the
 worst of three repetitions as a Markdown table. The way holds for a LIMO that brakes as the sandbox assumes.
 """

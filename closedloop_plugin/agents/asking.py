@@ -31,7 +31,7 @@ class Said:
 
 
 class Backend(Protocol):
-    """A model: behind an endpoint or in this process. Passed by every implementation: tests/closedloop/contracts."""
+    """A model: behind an endpoint or in this process. Passed by every implementation: tests/contracts."""
 
     name: str  # as it stands in tables
 

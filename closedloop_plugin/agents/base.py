@@ -1,4 +1,4 @@
-"""The Agent. Its contract: tests/closedloop/contracts/test_cl_agents.py."""
+"""The Agent. Its contract: tests/contracts/test_agents.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Interpreter. Its contract: tests/closedloop/contracts/test_cl_interpreters.py."""
+"""The Interpreter. Its contract: tests/contracts/test_interpreters.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The World: what an episode is run in. Its contract: tests/closedloop/contracts/test_cl_worlds.py."""
+"""The World: what an episode is run in. Its contract: tests/contracts/test_worlds.py."""
 
 from __future__ import annotations
 

@@ -18,6 +18,8 @@ from closedloop_plugin.profiles import profile
 from closedloop_plugin.prompts.texts import Texts
 from lmms_eval_ad2.llm.fake import serve
 
+pytestmark = pytest.mark.integration
+
 RULES = profile("bench2advlm")
 
 

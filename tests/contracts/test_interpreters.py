@@ -20,6 +20,8 @@ from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.state import Decision
 from lmms_eval_ad2.llm.fake import serve
 
+pytestmark = pytest.mark.integration
+
 TEXTS, RULES = Texts.load(), profile("bench2advlm")
 GOOD = '{"throttle": 0.3, "steer": 0.2, "brake": 0}'
 

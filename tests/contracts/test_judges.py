@@ -13,6 +13,8 @@ from lmms_eval_ad2.judge.base import USAGE_KEYS
 from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.records import Unscored
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(params=["lexical", "fake", "openai", "openai-down", "embedding"])
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:

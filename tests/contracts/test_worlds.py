@@ -22,6 +22,8 @@ from closedloop_plugin.worlds.base import Camera, Setup, World, WorldError
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 from closedloop_plugin.worlds.fake import FakeWorld
 
+pytestmark = pytest.mark.integration
+
 CAMERA = Camera("front", 96, 54, 70.0, 0.8, 0.0, 1.6)
 GO = Control(throttle=0.6)
 FREE = """param beside = Range(3.2, 4.5)

@@ -1,7 +1,7 @@
 """How much a test does in each tier: `make quick`, `make test` (default), `make verify`, `make soak`.
 
-The Makefile sets AD2_TEST_TIER. Property-based tests draw a few examples every day and all of them in verify; tests of large
-counts do a tenth in verify and all in soak.
+The Makefile sets AD2_TEST_TIER. Property-based tests draw a few examples in quick and test, and all of them in verify;
+tests of large counts do a tenth in verify and all in soak.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from support.robots import ros_master
 
 from closedloop_plugin.robots import ros
 from closedloop_plugin.robots.ros import Child, Master, find_rospy, master_pid

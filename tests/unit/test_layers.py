@@ -303,6 +303,7 @@ def test_the_search_for_cycles_sees_lazy_imports_and_no_annotations(tmp_path: Pa
     assert cycles_of(graph) == [["pkg.a", "pkg.b", "pkg.c"]]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("library", HEAVY)
 def test_heavy_libraries_have_one_home(library: str) -> None:
     homes = HEAVY[library]

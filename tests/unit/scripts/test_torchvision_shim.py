@@ -10,6 +10,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.integration
+
 SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "torchvision_shim.py"
 TORCH = """
 import sys

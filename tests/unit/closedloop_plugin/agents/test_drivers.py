@@ -18,6 +18,8 @@ from closedloop_plugin.suites import DEMO
 from closedloop_plugin.worlds.base import Setup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
+pytestmark = pytest.mark.integration
+
 ROUTES = {r.scenario: r for r in read_routes(DEMO)}
 
 

@@ -28,6 +28,7 @@ def _echo_speed(body) -> str:
     return "drive at " + asked(body).split("travel at ")[1].split(" m/s")[0]
 
 
+@pytest.mark.integration
 def test_answers_come_in_the_order_of_the_asks_though_the_server_is_fast_with_the_last() -> None:
     asks = [ask(f"e{i}", speed=float(i)) for i in range(9)]
     with serve(reply=_echo_speed) as server:
@@ -37,6 +38,7 @@ def test_answers_come_in_the_order_of_the_asks_though_the_server_is_fast_with_th
     assert len({d.latency_s for d in decisions}) == 1  # one batch, one time
 
 
+@pytest.mark.integration
 def test_all_asks_and_tasks_are_in_flight_together() -> None:
     tasks = ("action", "trajectory", "reasoning", "threat")
 
@@ -49,6 +51,7 @@ def test_all_asks_and_tasks_are_in_flight_together() -> None:
     assert patiently(in_flight, lambda most: most < 16, (0.2, 2.0, 20.0)) == 16
 
 
+@pytest.mark.integration
 def test_the_pictures_arrive_as_sent_and_in_the_cameras_order() -> None:
     with serve(reply="Stop.", keep_bodies=True) as server:
         agent = make_agent(f"endpoint:m@{server.url},format=png", cameras="surround@80x45")
@@ -64,6 +67,7 @@ def test_the_pictures_arrive_as_sent_and_in_the_cameras_order() -> None:
     assert ", ".join(n.replace("_", " ") for n in names) in content[-1]["text"]
 
 
+@pytest.mark.integration
 def test_jpeg_is_the_default_and_close_to_the_picture() -> None:
     with serve(reply="Stop.", keep_bodies=True) as server:
         make_agent(f"endpoint:m@{server.url}").decide([ask()])
@@ -73,6 +77,7 @@ def test_jpeg_is_the_default_and_close_to_the_picture() -> None:
     assert abs(seen - picture("front")).mean() < 3
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("failure", "named"),
     [("500", "http_500"), ("503", "http_503"), ("hang", "timeout"), ("cut", "connection"),
@@ -96,6 +101,7 @@ def test_a_failing_request_is_that_decisions_error_and_no_others(failure: str, n
     assert decisions[0].texts == {"action": "Stop."}
 
 
+@pytest.mark.integration
 def test_what_passes_is_asked_again() -> None:
     with serve(reply="Stop.", failures=["429", "500", "cut"], retry_after_s=0.01) as server:
         decisions = make_agent(f"endpoint:m@{server.url},max_retries=3,backoff=0.001").decide([ask()])
@@ -103,6 +109,7 @@ def test_what_passes_is_asked_again() -> None:
     assert decisions[0].texts == {"action": "Stop."}
 
 
+@pytest.mark.integration
 def test_what_the_user_must_mend_stops_the_run_with_one_line() -> None:
     with serve(reply="Stop.", failures=["401"]) as server:
         agent = make_agent(f"endpoint:m@{server.url}")
@@ -114,6 +121,7 @@ def test_what_the_user_must_mend_stops_the_run_with_one_line() -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.integration
 def test_a_second_run_with_a_cache_asks_nothing(tmp_path) -> None:
     with serve(reply=_echo_speed) as server:
         first = make_agent(f"endpoint:m@{server.url}", cache=tmp_path / "c.sqlite").decide([ask(speed=2.0)])
@@ -124,6 +132,7 @@ def test_a_second_run_with_a_cache_asks_nothing(tmp_path) -> None:
     assert first[0].texts == again[0].texts
 
 
+@pytest.mark.integration
 def test_sampled_replies_are_not_shared_between_episodes(tmp_path) -> None:
     with serve(reply="Stop.") as server:
         model = EndpointModel.from_spec(f"m@{server.url},temperature=0.7", cache=tmp_path / "c.sqlite")
@@ -131,6 +140,7 @@ def test_sampled_replies_are_not_shared_between_episodes(tmp_path) -> None:
         assert server.requests == 2
 
 
+@pytest.mark.integration
 def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch) -> None:
     monkeypatch.setenv("MY_KEY", "secret-123")
     with serve(reply="Stop.", keep_bodies=True) as server:
@@ -140,6 +150,7 @@ def test_the_key_is_sent_and_stands_nowhere_else(monkeypatch) -> None:
     assert "secret" not in json.dumps(agent.describe()) and "secret" not in repr(vars(agent.backend))
 
 
+@pytest.mark.integration
 def test_what_a_record_says_of_an_agent() -> None:
     with serve(reply="Stop.") as server:
         agent = make_agent(

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from support.bench2drive.advlm_serving import ADAPTER, ECHO, chat, data_url, oldest, once, picture, python_name, serving
 
+pytestmark = pytest.mark.integration
+
 SINCE_37 = {"graphlib", "zoneinfo", "tomllib"}  # modules that came later
 
 

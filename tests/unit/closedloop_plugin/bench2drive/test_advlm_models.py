@@ -84,6 +84,7 @@ def test_a_config_agrees_with_the_line_that_uses_it(name: str) -> None:
     assert (served.model, served.camera, served.prompts) == (args.agent, args.camera, args.prompts)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
 def test_its_function_has_the_contracts_form_and_imports_late(name: str, tmp_path: Path) -> None:
     tree = ast.parse((FOLDER / f"{name}.py").read_text("utf-8"), feature_version=(3, 7))
@@ -94,6 +95,7 @@ def test_its_function_has_the_contracts_form_and_imports_late(name: str, tmp_pat
     assert code == 1 and any("load() failed: ModuleNotFoundError: No module named" in line for line in err)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: f"{name}-{python_name()}")
 def test_a_stand_in_drives_through_the_documented_command(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

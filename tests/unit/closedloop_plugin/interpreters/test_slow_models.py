@@ -190,6 +190,7 @@ def test_hybrid_is_local_only_if_both_are_and_needs_the_threat_task() -> None:
 # --- end to end over HTTP ---
 
 
+@pytest.mark.integration
 def test_fast_and_slow_system_behind_endpoints() -> None:
     """Two servers, six cars; the slow one sees whose words it got."""
 
@@ -211,6 +212,7 @@ def test_fast_and_slow_system_behind_endpoints() -> None:
     assert interpreter.name == "cng:endpoint:careful"
 
 
+@pytest.mark.integration
 def test_a_text_only_endpoint_gets_plain_text() -> None:
     with serve(reply=REPLY, keep_bodies=True) as server:
         interpreter = make_interpreter(f"endpoint:llama@{server.url}", "dcs", RULES, describer="offline")
@@ -221,6 +223,7 @@ def test_a_text_only_endpoint_gets_plain_text() -> None:
     assert told["sees"] == "words" and told["description"]["describer"] == "offline"
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("failure", "reason"),
     [("500", "no_reply http_500"), ("hang", "no_reply timeout"), ("html_200", "no_reply invalid_reply"),
@@ -242,6 +245,7 @@ def test_a_failing_slow_system_is_counted_not_replaced(failure: str, reason: str
     assert readings[1].control is None
 
 
+@pytest.mark.integration
 def test_the_whole_hybrid_over_one_endpoint() -> None:
     def reply(body) -> str:
         text = asked(body)

@@ -123,6 +123,7 @@ def port(answer: bytes | None) -> Iterator[str]:
             one.close()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("answer", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\xff\x00\xc1garbage" * 50])
 def test_a_port_without_a_carla_server_behind_it(tmp_path: File, answer: bytes | None) -> None:
     pytest.importorskip("carla")
@@ -132,6 +133,7 @@ def test_a_port_without_a_carla_server_behind_it(tmp_path: File, answer: bytes |
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.integration
 def test_a_port_where_nothing_listens(tmp_path: File) -> None:
     pytest.importorskip("carla")
     with socket.create_server(("127.0.0.1", 0)) as s:

@@ -40,6 +40,7 @@ def python_of(robot: Robot, python: str) -> Robot:
     return replace(robot, onboard=replace(robot.onboard, python=python))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("python", pythons())
 def test_what_is_copied_runs_there_and_is_its_owners_alone(server: Sshd, tmp_path: Path, python: str) -> None:
     folder = tmp_path / "vehicle"
@@ -55,6 +56,7 @@ def test_what_is_copied_runs_there_and_is_its_owners_alone(server: Sshd, tmp_pat
     assert str(folder) in subprocess.run(run, cwd=folder, env=clean, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.integration
 def test_a_second_time_replaces_the_client_and_leaves_the_stop(server: Sshd, tmp_path: Path) -> None:
     folder = tmp_path / "vehicle"
     robot = far_robot(server, folder)
@@ -66,6 +68,7 @@ def test_a_second_time_replaces_the_client_and_leaves_the_stop(server: Sshd, tmp
     assert read_token(folder / "token") == bytes(32)
 
 
+@pytest.mark.integration
 def test_what_does_not_run_there_leaves_what_was_there(server: Sshd, tmp_path: Path) -> None:
     folder = tmp_path / "vehicle"
     robot = far_robot(server, folder)
@@ -114,6 +117,7 @@ def test_the_token_is_made_once_and_must_be_private(tmp_path: Path) -> None:
         deploy.read_token(file)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("folder", ["a b", "x;id", "../up", "-x", "$(id)", "", ".", "/", "./."])
 def test_a_folder_that_a_shell_would_not_take_as_it_is_or_that_is_everybody_s_is_refused(folder: str) -> None:
     robot = find_robot("sandbox")

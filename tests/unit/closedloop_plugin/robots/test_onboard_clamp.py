@@ -118,6 +118,7 @@ print(json.dumps([[clamp(a, v), problem(a, v)] for a, v in json.load(sys.stdin)]
 """
 
 
+@pytest.mark.integration
 def test_the_same_under_the_python_of_the_vehicles() -> None:
     """3.6 where there is one, to the last bit; its grammar in any case."""
     ast.parse(Path(module.__file__).read_text("utf-8"), feature_version=(3, 6))

@@ -23,6 +23,8 @@ from support.robots.onboard import (
 )
 from support.robots.recorder import JPEG
 
+pytestmark = pytest.mark.integration
+
 pytest_plugins = ("support.robots.real_time",)
 RENEWED = {"planner": lambda folder, found: listening()}
 WATCHED = {"watchdog_s": 1.0}  # the base stops by itself, so that the client publishes itself

@@ -56,6 +56,7 @@ def test_a_wait_ends_with_the_wake() -> None:
         until(lambda: not link.wait(0.0))
 
 
+@pytest.mark.integration
 def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
     """A planner that has been stopped says so in the same breath."""
 
@@ -79,6 +80,7 @@ def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
         link.close()
 
 
+@pytest.mark.integration
 def test_who_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead peer behind a tunnel: it can be connected to."""
     monkeypatch.setattr(linking, "GREETING_S", 0.05)

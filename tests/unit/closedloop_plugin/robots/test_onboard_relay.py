@@ -22,6 +22,8 @@ from closedloop_plugin.robots.onboard.latch import Latch
 from closedloop_plugin.robots.onboard.relay import FRESH_S, Relay, is_held
 from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 
+pytestmark = pytest.mark.integration
+
 pytest_plugins = ("support.robots.real_time",)
 RENEWED = {"planner": lambda folder, found: listening()}
 

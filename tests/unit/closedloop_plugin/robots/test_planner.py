@@ -30,6 +30,8 @@ from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 from closedloop_plugin.state import Command, Control, Decision
 from closedloop_plugin.worlds.base import Camera
 
+pytestmark = pytest.mark.integration
+
 LIMO = VEHICLES["limo-ackermann"]
 RULES = profile("bench2advlm")
 AHEAD = Decision(control=Control(0.0, 0.5, 0.0))

@@ -90,6 +90,7 @@ def test_who_talks_nonsense_gets_no_stop_and_does_no_harm(planner: Planner, tmp_
         assert hotline.ask(file, "state")["latched"] is None
 
 
+@pytest.mark.integration
 def test_a_stop_is_sure_only_with_the_vehicles_own_word(
     planner: Planner, tmp_path: Path, unreachable: Robot, monkeypatch: pytest.MonkeyPatch
 ) -> None:

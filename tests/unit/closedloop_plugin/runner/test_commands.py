@@ -24,6 +24,7 @@ def ad2_drive(*words: object) -> int:
     return int(args.func(args))
 
 
+@pytest.mark.integration
 def test_a_run_prints_its_scores_and_goes_on_where_it_stopped(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -41,6 +42,7 @@ def test_a_run_prints_its_scores_and_goes_on_where_it_stopped(
     assert read_run(tmp_path / "o")["identity"]["agent"]["name"] == "expert (privileged)"
 
 
+@pytest.mark.integration
 def test_shards_merge_into_one_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for i in (1, 2):
         assert ad2_drive("run", "--suite", "demo", "--agent", "still", "--out", tmp_path / f"s{i}", *FAKE,

@@ -25,6 +25,8 @@ from closedloop_plugin.state import EndReason
 from closedloop_plugin.worlds.fake import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 READER = Recipe("support.closedloop.cast:Reader")
 
 

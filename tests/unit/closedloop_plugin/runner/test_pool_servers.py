@@ -35,12 +35,14 @@ def roster(**more: int) -> Roster:
     return made
 
 
+@pytest.mark.integration
 def test_records_do_not_depend_on_who_drove_them(tmp_path: Path) -> None:
     two = run_into(tmp_path / "a", tasks(), plan(served(tmp_path, "one", "two", together=2)), limits=Limits(workers=2))
     assert {server for server, _ in drives(tmp_path)} == {"one", "two"}
     assert essence(two) == essence(run_into(tmp_path / "b", tasks(), plan(), limits=Limits(workers=1)))
 
 
+@pytest.mark.integration
 def test_a_server_that_goes_away_leaves_its_episode_to_another(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", "two", together=2, one="goes"))
     records = run_into(tmp_path / "out", tasks(), how, limits=Limits(workers=2))
@@ -52,6 +54,7 @@ def test_a_server_that_goes_away_leaves_its_episode_to_another(tmp_path: Path) -
     assert len(begun) == 7
 
 
+@pytest.mark.integration
 def test_a_server_that_fails_every_episode_does_not_spoil_the_suite(tmp_path: Path) -> None:
     """It comes up each time: without memory it would take every episode three times, faster than the other drives."""
     how = plan(served(tmp_path, "one", "two", together=2, one="broken"))
@@ -61,6 +64,7 @@ def test_a_server_that_fails_every_episode_does_not_spoil_the_suite(tmp_path: Pa
     assert 1 <= sum(server == "one" for server, _ in drives(tmp_path)) <= 5
 
 
+@pytest.mark.integration
 def test_a_server_that_never_was_there_is_given_up_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -74,6 +78,7 @@ def test_a_server_that_never_was_there_is_given_up_and_named(
     assert {r.end for r in run_into(tmp_path / "out", tasks(), how, limits=limits)} == {"completed"}
 
 
+@pytest.mark.integration
 def test_the_end_waits_for_nobody_who_is_not_there_yet(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", "two", one="silent"))
     done: list[Result] = []
@@ -82,6 +87,7 @@ def test_the_end_waits_for_nobody_who_is_not_there_yet(tmp_path: Path) -> None:
     assert (len(done), lost) == (2, [])
 
 
+@pytest.mark.integration
 def test_an_episode_that_is_driven_wipes_out_the_failures_before_it(tmp_path: Path) -> None:
     pool = Pool(plan(served(tmp_path, "one")), Limits(), None, None, lambda result: None)
     pool._roster.lost(0, tasks()[0], came_up=True)
@@ -90,12 +96,14 @@ def test_an_episode_that_is_driven_wipes_out_the_failures_before_it(tmp_path: Pa
     assert pool._roster.tries(0) == 0
 
 
+@pytest.mark.integration
 def test_a_client_that_dies_at_the_start_is_named_by_its_server(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", one="babbles"))
     with pytest.raises(Ad2Error, match=r"one is given up: .*\(1 tries\): the world process died \(signal 6\)"):
         run_into(tmp_path / "out", tasks(), how, limits=Limits(first_starts=1))
 
 
+@pytest.mark.integration
 def test_an_episode_that_fails_everywhere_is_recorded_with_its_last_server(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", "two", bad_route="102"))
     records = run_into(tmp_path / "out", tasks(routes=4), how, limits=Limits(workers=2))
@@ -105,6 +113,7 @@ def test_an_episode_that_fails_everywhere_is_recorded_with_its_last_server(tmp_p
     assert {server for server, route in drives(tmp_path) if route == "102"} == {"one", "two"}
 
 
+@pytest.mark.integration
 def test_the_only_server_is_not_given_up_for_episodes_that_fail(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", bad_route="all"))
     records = run_into(tmp_path / "out", tasks(routes=3), how, limits=Limits(workers=1, retries=1))

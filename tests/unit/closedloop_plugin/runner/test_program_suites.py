@@ -243,6 +243,7 @@ def test_a_suite_json_that_is_wrong_names_its_field(tmp_path: Path, content: str
 # -- driven ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.integration
 def test_one_wrong_program_does_not_end_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Three programs: the wrong one is an invalid episode that names its line; the exit code tells."""
     pytest.importorskip("scenic")

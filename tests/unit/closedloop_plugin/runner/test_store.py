@@ -153,6 +153,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, monkeypatch: 
     assert [r.route_id for r in read_records(tmp_path)] == ["101", "102"]
 
 
+@pytest.mark.integration
 def test_a_disk_that_fills_in_a_run_ends_it_and_the_same_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -109,6 +109,7 @@ def test_shards_are_disjoint_and_together_all() -> None:
     assert {len(part) for part in parts} == {4, 5}
 
 
+@pytest.mark.integration
 def test_merged_shards_are_the_whole_run(tmp_path: Path) -> None:
     todo = tasks(1)
     for i in (1, 2):
@@ -126,6 +127,7 @@ def test_merged_shards_are_the_whole_run(tmp_path: Path) -> None:
     assert again.missing == []
 
 
+@pytest.mark.integration
 def test_runs_of_different_arguments_do_not_merge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from support.closedloop import runs
 
@@ -138,6 +140,7 @@ def test_runs_of_different_arguments_do_not_merge(tmp_path: Path, monkeypatch: p
         merge(tmp_path / "all", [tmp_path])
 
 
+@pytest.mark.integration
 def test_a_later_merge_takes_the_episode_that_ran_at_last(tmp_path: Path) -> None:
     failing = plan(Recipe("support.closedloop.cast:Faulty", {"how": "raise"}))
     run_into(tmp_path / "a", tasks()[:1], failing, limits=Limits(retries=0))
@@ -146,6 +149,7 @@ def test_a_later_merge_takes_the_episode_that_ran_at_last(tmp_path: Path) -> Non
     assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.COMPLETED
 
 
+@pytest.mark.integration
 def test_fewer_repetitions_than_the_folder_holds_do_not_swell_the_official_mean(tmp_path: Path) -> None:
     for k in (2, 1):
         run_into(tmp_path / "run", tasks(repetitions=k), plan())
@@ -153,6 +157,7 @@ def test_fewer_repetitions_than_the_folder_holds_do_not_swell_the_official_mean(
     assert official["eval num"] == 12 and official["driving score"] <= 100
 
 
+@pytest.mark.integration
 def test_what_a_run_does_otherwise_than_its_profile_stands_in_its_records(tmp_path: Path) -> None:
     rules = Rules(policy="strict", decision_hz=5.0)
     todo = [replace(t, setup=replace(t.setup, traffic=False)) for t in tasks()[:1]]

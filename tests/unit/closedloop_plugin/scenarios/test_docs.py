@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.routes import select
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
@@ -26,6 +28,7 @@ def test_the_table_names_every_type_with_its_program_and_abilities():
     assert len(shown) == 44
 
 
+@pytest.mark.integration
 def test_the_example_compiles_and_its_actor_acts(tmp_path: Path):
     example = re.search(r"```\n(\"\"\"A van.*?)```", TEXT, re.S)
     assert example

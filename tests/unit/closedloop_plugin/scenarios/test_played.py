@@ -12,6 +12,8 @@ from closedloop_plugin.routes import Route, read_routes
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.base import World
 
+pytestmark = pytest.mark.integration
+
 pytest.importorskip("scenic")
 
 PLAYED = {info.archetype: name for name, info in reversed(CATALOGUE.items())}

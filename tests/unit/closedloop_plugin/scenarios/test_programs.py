@@ -17,6 +17,8 @@ pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for
 
+pytestmark = pytest.mark.integration
+
 pytest_plugins = ("support.closedloop.networks",)
 MODELS = {
     "newtonian": "scenic.simulators.newtonian.driving_model",

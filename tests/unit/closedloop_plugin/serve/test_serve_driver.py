@@ -72,6 +72,7 @@ SAYINGS = [
 ]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("words", SAYINGS)
 @pytest.mark.parametrize(("speed", "command"), [(0.0, Command.FOLLOW), (4.2, Command.LEFT), (7.5, Command.RIGHT)])
 def test_the_control_is_that_of_the_loop_in_this_process(words: str, speed: float, command: Command) -> None:
@@ -125,6 +126,7 @@ def test_the_verdict_is_the_pilots(said: Decision, read: Reading | None, name: s
     assert (theirs.counts["agent_errors"], theirs.counts["unparsed"]) == (error is not None, unparsed is not None)
 
 
+@pytest.mark.integration
 def test_a_caller_builds_its_sensors_from_the_description() -> None:
     made = DriverService(
         talker(FakeModel(lambda q: "x"), "surround@800x450"), make_interpreter("rules", "rules", RULES), RULES,
@@ -143,6 +145,7 @@ def test_a_caller_builds_its_sensors_from_the_description() -> None:
     assert told["version"]
 
 
+@pytest.mark.integration
 def test_bench2drives_agent_understands_every_answer() -> None:
     """Both ends of the protocol as they are: the wire of closedloop_plugin/bench2drive against this server."""
 
@@ -182,6 +185,7 @@ def test_a_camera_that_is_lacking_is_named() -> None:
     assert "there is no front_left, front_right, back_left, back_right" in told
 
 
+@pytest.mark.integration
 def test_what_failed_is_told_and_counted() -> None:
     def answer(question: Question) -> Said | str:
         return Said(error="timeout") if "travel at 1.0 " in question.text else "Stop."

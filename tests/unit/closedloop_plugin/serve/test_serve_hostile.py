@@ -20,6 +20,8 @@ from closedloop_plugin.profiles import profile
 from closedloop_plugin.serve.driver import DriverService
 from closedloop_plugin.serve.words import Words
 
+pytestmark = pytest.mark.integration
+
 MANY = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PICTURE = data_url(picture("front"))
 scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)

@@ -19,6 +19,8 @@ from closedloop_plugin.serve import front
 from closedloop_plugin.serve.front import Limits
 from closedloop_plugin.serve.words import Words
 
+pytestmark = pytest.mark.integration
+
 BIG = base64.b64encode(b"x" * 4000).decode()
 NOISE = np.random.default_rng(0).integers(0, 256, (90, 160, 3), np.uint8)
 CUT = data_url(NOISE, "png")[:-400]  # a multiple of four: good base64 of a picture that breaks off

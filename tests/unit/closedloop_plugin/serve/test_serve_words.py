@@ -25,6 +25,8 @@ from closedloop_plugin.serve.words import Words
 from lmms_eval_ad2.llm.client import Client, Endpoint, Reply
 from lmms_eval_ad2.llm.fake import serve as fake_endpoint
 
+pytestmark = pytest.mark.integration
+
 
 def test_openais_client_gets_words_for_pictures() -> None:
     model = FakeModel(lambda q: f"{len(q.images)} pictures, blue {q.images[0][0, 0, 2]}: {q.text}")

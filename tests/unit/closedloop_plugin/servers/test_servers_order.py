@@ -83,6 +83,7 @@ def test_an_image_is_a_name_and_no_option(image: str) -> None:
         jobs([2000], [], image=image)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("offset", "role"), [(0, "RPC"), (1, "streaming"), (2, "secondary"), (6000, "traffic manager")]
 )

@@ -21,6 +21,7 @@ def server() -> Iterator[Server]:
         yield lambda mode: stack.enter_context(contextmanager(answering)(mode))
 
 
+@pytest.mark.integration
 def test_a_server_of_the_clients_release_fits(server: Server) -> None:
     found = probe("127.0.0.1", server("0.9.16"), ENOUGH_S)
     assert (found.kind, found.server_version, found.fits) == (Kind.ANSWERS, "0.9.16", True)
@@ -28,18 +29,21 @@ def test_a_server_of_the_clients_release_fits(server: Server) -> None:
     assert advice(found) == ""
 
 
+@pytest.mark.integration
 def test_a_server_of_another_release_answers_and_does_not_fit(server: Server) -> None:
     found = probe("127.0.0.1", server("0.9.15"), ENOUGH_S)
     assert found.answers and not found.fits
     assert "0.9.15" in advice(found) and "Python 3.10" in advice(found) and "bench2drive/agent.py" in advice(found)
 
 
+@pytest.mark.integration
 def test_what_answers_with_something_else_kills_the_client_and_not_us(server: Server) -> None:
     found = probe("127.0.0.1", server("http"), ENOUGH_S)
     assert found.kind is Kind.FOREIGN and "SIGABRT" in found.reason
     assert "-carla-rpc-port" in advice(found)
 
 
+@pytest.mark.integration
 def test_silence_is_told_from_nobody(server: Server) -> None:
     silent = probe("127.0.0.1", server("hang"), 0.5)
     assert silent.kind is Kind.SILENT and "time-out" in silent.reason and "restart" in advice(silent)
@@ -48,10 +52,12 @@ def test_silence_is_told_from_nobody(server: Server) -> None:
     assert nobody.kind is Kind.NOBODY and f"--ports {port}" in advice(nobody)
 
 
+@pytest.mark.integration
 def test_a_name_that_is_no_host_is_nobody() -> None:
     assert probe("no.such.host.invalid", 2000, ENOUGH_S).kind is Kind.NOBODY
 
 
+@pytest.mark.integration
 def test_a_simulation_that_hangs_behind_a_network_thread_that_answers(server: Server) -> None:
     port = server("version-only 0.9.16")
     assert probe("127.0.0.1", port, ENOUGH_S).answers
@@ -63,6 +69,7 @@ def test_a_simulation_that_hangs_behind_a_network_thread_that_answers(server: Se
     assert probe("127.0.0.1", server("0.9.16"), ENOUGH_S, simulation=True).fits
 
 
+@pytest.mark.integration
 def test_a_hostile_version_is_one_short_printable_line(server: Server) -> None:
     found = probe("127.0.0.1", server("\x1b[2J\n0.9.16 \u202e"), ENOUGH_S)
     assert found.answers and not found.fits

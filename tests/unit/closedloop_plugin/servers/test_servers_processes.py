@@ -16,6 +16,8 @@ from support.carla.standin import until
 from closedloop_plugin.servers import processes
 from closedloop_plugin.servers.processes import Mark
 
+pytestmark = pytest.mark.integration
+
 WAITS = "import time; print('there', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
 Child = subprocess.Popen[str]

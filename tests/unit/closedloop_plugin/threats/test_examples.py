@@ -33,6 +33,8 @@ from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.bridge.session import close_running
 
+pytestmark = pytest.mark.integration
+
 EXAMPLES = sorted((Path(__file__).parents[4] / "configs" / "scenarios").glob("*.scenic"))
 RULES = profile("bench2advlm")
 CHILD = next(file for file in EXAMPLES if file.stem == "child_behind_van")

@@ -59,6 +59,7 @@ def fused(
 # -- the way through ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.integration
 def test_three_answers_become_a_description_and_that_a_spec() -> None:
     made = fused(by_purpose(fuse=PROSE, construct=json.dumps(good())))[0]
     assert made.spec == ThreatSpec.model_validate(good()) and made.refused == "" and made.description == PROSE
@@ -70,6 +71,7 @@ def test_three_answers_become_a_description_and_that_a_spec() -> None:
     assert made.fuser["model"] == "m" and "api_key" not in json.dumps(made.fuser)
 
 
+@pytest.mark.integration
 def test_a_wrong_reply_is_repaired_with_the_validations_own_words() -> None:
     wrong = json.dumps(good(adversary="tank", speed_mps=[1, 99]))
     made = fused(by_purpose(fuse=PROSE, construct=wrong, repair=lambda text: json.dumps(good())))[0]
@@ -79,6 +81,7 @@ def test_a_wrong_reply_is_repaired_with_the_validations_own_words() -> None:
     assert "adversary: Input should be 'car'" in repair and "from 0.3 to 18 m/s" in repair and "tank" in repair
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("repairs", [0, 2])
 def test_the_repairs_end_and_the_reason_stays(repairs: int) -> None:
     with serve(reply=by_purpose(fuse=PROSE, construct="No."), keep_bodies=True) as server:
@@ -134,6 +137,7 @@ def test_failed_attempts_are_told_with_their_verdicts() -> None:
 # -- what goes wrong ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("failure", ["500", "empty", "html_200", "filtered", "cut"])
 @pytest.mark.parametrize("step", [0, 1])
 def test_an_endpoint_that_fails_refuses_the_attempt_with_the_error(failure: str, step: int) -> None:
@@ -168,6 +172,7 @@ REPLIES = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", REPLIES)
 def test_a_hostile_reply_is_refused_counted_and_kept_within_bounds(name: str, tmp_path) -> None:
     made = fused(by_purpose(fuse=PROSE, construct=REPLIES[name]), repairs=1)[0]
@@ -214,6 +219,7 @@ def test_a_reply_cut_at_the_token_limit_says_so() -> None:
     assert "token limit" in made.refused
 
 
+@pytest.mark.integration
 def test_a_sampled_backends_names_do_not_change_who_it_is() -> None:
     """suite.json compares `describe` at every start; a server's own name for the model comes only with replies."""
     with serve(reply=by_purpose(fuse=PROSE, construct=json.dumps(good()))) as server:

@@ -181,17 +181,20 @@ def title(dom: str) -> str:
     return found[1] if found else ""
 
 
+@pytest.mark.integration
 def test_nothing_hostile_runs_in_a_browser(page: str, tmp_path: Path) -> None:
     dom = browse(page, tmp_path)
     assert title(dom) == "Threat gallery: threat demo"
     assert re.search(r'id="shown"[^>]*>6 of 6<', dom)  # our own script did run, so its hash is right
 
 
+@pytest.mark.integration
 def test_the_policy_stops_what_escaping_would_miss(page: str, tmp_path: Path) -> None:
     raw = page.replace("</main>", "".join(ATTACKS[:3]) + "</main>")
     assert title(browse(raw, tmp_path)) == "Threat gallery: threat demo"
 
 
+@pytest.mark.integration
 def test_filters_sorting_and_opening(page: str, tmp_path: Path) -> None:
     """Without the policy, so that the test's own script runs; the attacks left raw show that a title would tell."""
     free = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page)

@@ -38,9 +38,11 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.llm.fake_replies import asked
 
+pytestmark = pytest.mark.integration
+
 RULES = profile("bench2advlm")
 TEXTS = Texts.load(None, "threats")
-HERE = "tests.unit.closedloop_plugin.threats.test_interview"  # also where this file runs as a program
+HERE = "unit.closedloop_plugin.threats.test_interview"  # also where this file runs as a program
 FAKE = Recipe(f"{HERE}:Plain")
 CAMERAS = (Camera("front", 64, 36, 70, 0.8, 0, 1.6), Camera("back", 32, 18, 110, -2, 0, 1.6, 180))
 

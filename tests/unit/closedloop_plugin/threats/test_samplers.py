@@ -48,6 +48,7 @@ def failures(kind: str, seeds: range, **more: Any) -> float:
     return float(np.mean(counts))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_values_lie_in_their_domains_and_are_plain(kind: str) -> None:
     sampler = Sampler(kind, MIXED, 3)

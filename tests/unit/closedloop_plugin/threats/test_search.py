@@ -34,6 +34,8 @@ from closedloop_plugin.worlds.base import Domain, InvalidScene, Setup
 from closedloop_plugin.worlds.fake import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 HERE = Path(__file__).parent
 SPACE = {"beside": Domain(1.0, 6.0), "kind": Domain(options=("car", "van"))}
 
@@ -92,8 +94,8 @@ def quest(
     folder: Path, workers: int = 1, mute: bool = False, world: Mapping[str, Any] | None = None, **more: Any
 ) -> Quest:
     route = suite("demo").routes[0]
-    driver = Driver(Hurry(mute), None, Recipe("tests.unit.closedloop_plugin.threats.test_search:Hurry", {"mute": mute}))
-    place = Recipe("tests.unit.closedloop_plugin.threats.test_search:Edge", dict(world or {}))
+    driver = Driver(Hurry(mute), None, Recipe("unit.closedloop_plugin.threats.test_search:Hurry", {"mute": mute}))
+    place = Recipe("unit.closedloop_plugin.threats.test_search:Edge", dict(world or {}))
     wish = Wish(folder, place, profile("bench2drive"), seed=3, limits=Limits(workers), quiet=True)
     run = assemble(wish, Subject("program x", "0" * 64, ["x"], (replace(route, id="x"),)), driver)
     return Quest(run, SPACE, **{"sampler": "ce", "seed": 3, "budget": 14, **more})

@@ -331,6 +331,7 @@ def known() -> dict[str, set[str]]:
     return {name: vocabulary(site) for name, site in SITES.items()}
 
 
+@pytest.mark.integration
 @given(data=st.data())
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_program_holds_only_our_words_and_finite_numbers(known: dict[str, set[str]], data: st.DataObject) -> None:

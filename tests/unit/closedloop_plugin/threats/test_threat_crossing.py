@@ -31,6 +31,8 @@ from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.bridge.params import space_of
 from closedloop_plugin.worlds.bridge.stage import Stage
 
+pytestmark = pytest.mark.integration
+
 pytest_plugins = ("support.closedloop.networks",)
 MODELS = {
     "newtonian": "scenic.simulators.newtonian.driving_model",

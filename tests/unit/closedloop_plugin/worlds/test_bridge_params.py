@@ -87,12 +87,14 @@ def draw(params: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Dr
     return drawing
 
 
+@pytest.mark.integration
 def test_the_space_is_what_has_bounds_of_its_own(params: dict[str, Any], tmp_path: Path) -> None:
     file = tmp_path / "mine.scenic"
     file.write_text(FREE + REST)
     assert space_for(file, EMBEDDED, params) == SPACE
 
 
+@pytest.mark.integration
 def test_all_that_is_random_is_drawn_within_its_bounds_and_told_in_plain_values(draw: Draw) -> None:
     drawn = draw().drawn
     assert set(drawn) == set(SPACE) | DEPENDENT  # the dependent ones too, though nothing can search them
@@ -108,6 +110,7 @@ def test_all_that_is_random_is_drawn_within_its_bounds_and_told_in_plain_values(
     assert 0 <= drawn["below"] <= drawn["ahead"]
 
 
+@pytest.mark.integration
 def test_the_seed_alone_decides(draw: Draw) -> None:
     seeds = [draw(seed=s).drawn for s in (1, 2, 3)]
     assert draw(seed=1).drawn == seeds[0]
@@ -115,6 +118,7 @@ def test_the_seed_alone_decides(draw: Draw) -> None:
         assert len({d[name] for d in seeds}) == 3, name
 
 
+@pytest.mark.integration
 def test_values_from_outside_win_and_are_told(draw: Draw) -> None:
     values = {"ahead": 33.5, "count": 4, "who": "van", "searched": 0.25, "constant": 9, "fog_density": 0}
     drawn = draw(values=values).drawn
@@ -122,6 +126,7 @@ def test_values_from_outside_win_and_are_told(draw: Draw) -> None:
     assert 33.5 <= drawn["after"] <= 34.5  # what depends on it follows
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("values", "message"),
     [
@@ -147,17 +152,20 @@ def test_what_the_world_needs_cannot_be_set(draw: Draw, name: str) -> None:
         draw(values={name: "x"})
 
 
+@pytest.mark.integration
 def test_a_program_without_free_parameters_says_so(draw: Draw) -> None:
     assert draw("param timeout = Range(1, 2)\n").drawn == {}  # a reserved name
     with pytest.raises(Ad2Error, match="its free parameters: none"):
         draw("", values={"ahead": 1})
 
 
+@pytest.mark.integration
 def test_an_error_before_its_line_is_not_blamed_on_a_value(draw: Draw) -> None:
     with pytest.raises(Ad2Error, match=r"mine\.scenic, line 1: ZeroDivisionError"):
         draw("x = 1 / 0\nparam ahead = Range(1, 2)\n", values={"ahead": 1})
 
 
+@pytest.mark.integration
 def test_a_failed_compilation_leaves_scenic_as_it_was(draw: Draw) -> None:
     import scenic.syntax.veneer as veneer
 
@@ -168,6 +176,7 @@ def test_a_failed_compilation_leaves_scenic_as_it_was(draw: Draw) -> None:
     assert draw("param ahead = 4\n").drawn == {}
 
 
+@pytest.mark.integration
 def test_weather_parameters_replace_the_route_s(draw: Draw) -> None:
     compiled = draw()
     weather = weather_of(compiled.scene, Weather(precipitation=12.0, cloudiness=5.0))
@@ -175,6 +184,7 @@ def test_weather_parameters_replace_the_route_s(draw: Draw) -> None:
     assert weather.precipitation == 12.0
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("value", ['"thick"', "True", "[1]", 'float("inf")'])
 def test_a_weather_that_is_no_number_is_named(draw: Draw, value: str) -> None:
     with pytest.raises(Ad2Error, match="param fog_density: expected a number"):
@@ -196,6 +206,7 @@ PARKED = [
 ]
 
 
+@pytest.mark.integration
 def test_their_scenes_did_not_change(params: dict[str, Any]) -> None:
     """What a scene draws must not depend on what is looked at for its parameters."""
     route = suite("demo").routes[0]

@@ -71,6 +71,7 @@ def test_a_copied_tree_is_equal_and_its_own() -> None:
     assert tree.body[0].name == "f"  # type: ignore[attr-defined]
 
 
+@pytest.mark.integration
 def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: File) -> None:
     """Scenic's own Newtonian simulator behind the same session."""
     from closedloop_plugin.maps.base import Layout
@@ -99,6 +100,7 @@ def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: File) -> None:
     session.close()
 
 
+@pytest.mark.integration
 def test_a_missing_map_is_the_users_to_mend(tmp_path: File) -> None:
     program = tmp_path / "p.scenic"
     program.write_text("model scenic.domains.driving.model\nego = new Car\n")

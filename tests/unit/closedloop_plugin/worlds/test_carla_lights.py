@@ -13,6 +13,8 @@ from support.carla.rig import EGO, FREE, Rig, infractions, rig_on, through
 
 from closedloop_plugin.state import COAST, Control, Signal
 
+pytestmark = pytest.mark.integration
+
 GO = Control(throttle=0.7)
 
 

@@ -17,6 +17,8 @@ from closedloop_plugin.worlds.base import Camera, InvalidScene, Setup, WorldErro
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 HEAD = """
 model scenic.domains.driving.model
 from closedloop_plugin.worlds.bridge.rail import Rail

@@ -32,6 +32,7 @@ def fill(desk: Desk, spec: str, reviewed: set[str] | None = None) -> preannotati
     return preannotation.fill(desk.folder, spec, reviewed or set(), progress=False)
 
 
+@pytest.mark.integration
 def test_an_endpoint_drafts_all_but_options(tmp_path: Path) -> None:
     desk = make_desk(tmp_path, text_record(), chain_record(), scene_record(), choice_record())
     with serve(reply=reply, keep_bodies=True) as server:
@@ -55,6 +56,7 @@ def test_an_endpoint_drafts_all_but_options(tmp_path: Path) -> None:
     assert desk.sheet("anna", 2).finished
 
 
+@pytest.mark.integration
 def test_failures_are_counted_and_asked_again(tmp_path: Path) -> None:
     desk = make_desk(tmp_path, *[text_record(id=f"r{n}", question=Text(f"What is it, {n}?")) for n in range(6)])
     with serve(reply="A wolf.", failures=lambda n, body: "400" if n % 3 == 1 else "ok") as server:
@@ -68,6 +70,7 @@ def test_failures_are_counted_and_asked_again(tmp_path: Path) -> None:
     assert len(preannotation.load(desk.folder)) == 6
 
 
+@pytest.mark.integration
 def test_nothing_is_put_under_a_reviewers_hands(tmp_path: Path) -> None:
     desk = make_desk(tmp_path, text_record(), text_record(id="b"))
     with serve(reply="A wolf.") as server:
@@ -75,6 +78,7 @@ def test_nothing_is_put_under_a_reviewers_hands(tmp_path: Path) -> None:
         assert (told.written, dict(told.without), server.requests) == (1, {"review_begun": 1}, 1)
 
 
+@pytest.mark.integration
 def test_a_picture_that_is_gone_costs_its_record_alone(tmp_path: Path) -> None:
     desk = make_desk(tmp_path, text_record(), text_record(id="b", images=("gone.png",)))
     with serve(reply="A wolf.") as server:

@@ -59,6 +59,7 @@ def test_state_is_the_replay(tmp_path: Path) -> None:
     assert again.count == 5
 
 
+@pytest.mark.integration
 def test_all_that_was_told_is_there_after_kill_9(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     writer = write(path, "anna", 100_000)
@@ -85,6 +86,7 @@ def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
     assert [json.loads(line)["after"] for line in path.read_text("utf-8").splitlines()] == ["one", "two"]
 
 
+@pytest.mark.integration
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     mine = Actions(path)

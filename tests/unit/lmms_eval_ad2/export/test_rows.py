@@ -104,6 +104,7 @@ def test_answers_that_look_like_tags_but_are_formats_stay() -> None:
     assert without_tags("<c1,CAM_BACK,1088.3,497.5> <10,20>") == "<c1,CAM_BACK,1088.3,497.5> <10,20>"
 
 
+@pytest.mark.integration
 def test_words_and_pictures_are_those_of_the_evaluation(tmp_path: Path) -> None:
     """Against the hooks that lmms-eval calls, over the bundled sample."""
     tasks, _ = find_tasks("ad2demo_mcq_planning,ad2demo_coda_region,ad2demo_cot,ad2demo_relation", "train")

@@ -26,6 +26,7 @@ def test_what_moves_answers_moves_the_folder(changes: dict) -> None:
     assert folder(**changes) != folder()
 
 
+@pytest.mark.integration
 def test_another_endpoint_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     before = folder()
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")

@@ -28,6 +28,7 @@ def marks(judge: Judge, *answers: str) -> list[float]:
     return [r.score for r in found if isinstance(r, Rating)]
 
 
+@pytest.mark.integration
 def test_meaning_counts_not_wording(judge: Judge) -> None:
     same, paraphrase, unrelated, empty = marks(
         judge,

@@ -15,6 +15,8 @@ from lmms_eval_ad2.llm import fake_replies
 from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.records import Unscored
 
+pytestmark = pytest.mark.integration
+
 
 def by_number(body: dict[str, Any]) -> str:
     """A mark that depends on the item: 1 + its number modulo 10."""

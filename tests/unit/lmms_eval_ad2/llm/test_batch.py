@@ -15,6 +15,8 @@ from lmms_eval_ad2.llm.cache import Cache
 from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
 from lmms_eval_ad2.llm.fake import FakeServer, serve
 
+pytestmark = pytest.mark.integration
+
 
 def payloads(n: int) -> dict[str, dict[str, Any]]:
     return {f"k{i}": {"model": "m", "messages": [{"role": "user", "content": f"question {i}"}]} for i in range(n)}

@@ -12,6 +12,8 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.client import Client, Endpoint, Failure, Reply
 from lmms_eval_ad2.llm.fake import Behaviour, FakeServer, serve
 
+pytestmark = pytest.mark.integration
+
 PAYLOAD = {"model": "m", "messages": [{"role": "user", "content": "one two three"}]}
 
 

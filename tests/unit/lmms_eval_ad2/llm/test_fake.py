@@ -13,6 +13,7 @@ from lmms_eval_ad2.llm import fake_replies
 from lmms_eval_ad2.llm.fake import Behaviour, serve
 
 
+@pytest.mark.integration
 def test_the_official_client_can_talk_to_it_with_an_image() -> None:
     openai = pytest.importorskip("openai")
     content = [
@@ -46,6 +47,7 @@ def test_unknown_failures_are_refused() -> None:
         Behaviour(failures=["999"])
 
 
+@pytest.mark.integration
 def test_a_process_of_its_own() -> None:
     words = [sys.executable, "-m", "lmms_eval_ad2.llm.fake", "--reply", "A", "--failures", "500"]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)

@@ -16,6 +16,8 @@ from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
 from lmms_eval_ad2.llm.fake import Behaviour, FakeServer, serve
 from lmms_eval_ad2.llm.session import Session, run
 
+pytestmark = pytest.mark.integration
+
 
 def payload(i: int) -> dict[str, Any]:
     return {"model": "m", "messages": [{"role": "user", "content": f"question {i}"}]}

@@ -39,6 +39,7 @@ def made(asked: list[Question]) -> list[Made]:
     return [o for o in outcomes if isinstance(o, Made)]
 
 
+@pytest.mark.integration
 def test_every_question_is_made(made: list[Made]) -> None:
     assert len(made) > 750
     assert {m.question.task for m in made} == {"perception", "prediction", "planning"}

@@ -20,6 +20,8 @@ from lmms_eval_ad2.llm.spec import Model, read_model
 from lmms_eval_ad2.mcq.rating import rate
 from lmms_eval_ad2.mcq.text_only import text_only
 
+pytestmark = pytest.mark.integration
+
 RECORDS = [
     choice(
         f"q{i}", f"What is vehicle {i}?", "a red car", [f"a blue bus {i}", f"a van {i}", f"a tram {i}"], at=i % 4,

@@ -72,6 +72,7 @@ def drivelm_pairs(data_dir: Path) -> tuple[dict[str, list[str]], dict[str, str]]
 # --- the numbers ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.integration
 @needs_java
 def test_equal_to_pycocoevalcap() -> None:
     found = caption_scores(REFERENCES, CANDIDATES)
@@ -79,6 +80,7 @@ def test_equal_to_pycocoevalcap() -> None:
     assert_same(found, reference_scores(REFERENCES, CANDIDATES))
 
 
+@pytest.mark.integration
 @needs_java
 def test_equal_to_pycocoevalcap_on_real_answers(data_dir: Path) -> None:
     references, candidates = drivelm_pairs(data_dir)
@@ -86,6 +88,7 @@ def test_equal_to_pycocoevalcap_on_real_answers(data_dir: Path) -> None:
     assert_same(caption_scores(references, candidates), reference_scores(references, candidates))
 
 
+@pytest.mark.integration
 @needs_java
 def test_meteor_equals_pycocoevalcap_and_survives_its_own_separator(capfd: pytest.CaptureFixture[str]) -> None:
     from pycocoevalcap.meteor.meteor import Meteor
@@ -173,6 +176,7 @@ HOSTILE = [
 ]  # fmt: skip
 
 
+@pytest.mark.integration
 @needs_java
 def test_hostile_text_moves_no_row(capfd: pytest.CaptureFixture[str]) -> None:
     """Between any two hostile candidates a plain one must still meet its own reference."""
@@ -190,6 +194,7 @@ def test_hostile_text_moves_no_row(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.integration
 @needs_java
 @settings(max_examples=examples(12), deadline=None)
 @given(st.lists(st.text(alphabet=st.characters(), max_size=40), min_size=1, max_size=40))
@@ -212,6 +217,7 @@ def test_two_long_texts_fit_into_memory() -> None:
     assert value(caption_scores({"a": [long]}, {"a": long}, ["rouge_l"], tokenizer="plain"), "rouge_l") == 1
 
 
+@pytest.mark.integration
 @needs_java
 def test_ten_thousand_pairs() -> None:
     references = {str(i): [f"the {i} car turns left"] for i in range(10_000)}
@@ -224,6 +230,7 @@ def test_ten_thousand_pairs() -> None:
     assert cider.per_item["9998"] == 0
 
 
+@pytest.mark.integration
 @needs_java
 def test_empty_candidates_score_as_in_pycocoevalcap() -> None:
     references = {"a": ["the car stops"], "b": ["the light is red"], "c": [""]}
@@ -246,6 +253,7 @@ def test_plain_tokenizer() -> None:
     ]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["plain", pytest.param("ptb", marks=needs_java)])
 def test_chinese_is_cut_into_characters(name: tokens.TokenizerName) -> None:
     assert tokens.tokenize(["前车正在左转，速度30公里。", "一辆car"], name, "zh") == [
@@ -254,6 +262,7 @@ def test_chinese_is_cut_into_characters(name: tokens.TokenizerName) -> None:
     ]
 
 
+@pytest.mark.integration
 @needs_java
 def test_chinese_scores_by_characters() -> None:
     references, candidates = {"a": ["前车正在左转。"]}, {"a": "前车正在右转。"}
@@ -303,6 +312,7 @@ def test_without_java_plain_still_scores(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert isinstance(found["meteor"], Unscored)
 
 
+@pytest.mark.integration
 def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     fake_java(tmp_path, "sys.exit(1)", version="1.7.0_80")
     on_path(monkeypatch, tmp_path)
@@ -312,6 +322,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     assert "Java 7, too old" in found.detail
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("body", "reason", "words"),
     [
@@ -331,6 +342,7 @@ def test_a_tokenizer_that_fails(
     assert words in found.detail
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("body", "words"),
     [("sys.exit(1)", "broke its protocol"), ("print('x', flush=True); time.sleep(60)", "within 1 s")],
@@ -383,6 +395,7 @@ json.dump(out[::-1], open(target, 'w'))
 """
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(("given_f", "reason"), [("0.25", None), ("float('nan')", "spice_failed")])
 def test_spice_reads_its_result_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given_f: str, reason: str | None
@@ -405,6 +418,7 @@ def test_spice_reads_its_result_file(
         assert found.tokenizer == "spice"
 
 
+@pytest.mark.integration
 @needs_java
 def test_calls_in_parallel_do_not_disturb_each_other() -> None:
     alone = caption_scores(REFERENCES, CANDIDATES)

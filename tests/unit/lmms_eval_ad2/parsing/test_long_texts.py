@@ -9,6 +9,8 @@ import pytest
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import FORMS, Answer, Form
 
+pytestmark = pytest.mark.integration
+
 SIZE = 100_000
 FILLER = "The road ahead is wet and the lights of a car on the left are bright. "
 

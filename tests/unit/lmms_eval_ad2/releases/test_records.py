@@ -19,6 +19,7 @@ PLAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["sample_ad2_bench", "sample_coda_lm", "sample_autodrive_qa"])
 def test_every_form_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     ensure_sample()

@@ -31,6 +31,7 @@ def picture_hash(home: Path) -> str:
     return total.hexdigest()
 
 
+@pytest.mark.integration
 def test_all_records_can_be_asked_and_shown(home: Path) -> None:
     n = 0
     for name in NAMES:

@@ -99,6 +99,7 @@ def test_ngram_metrics_keep_answers_whose_judge_failed() -> None:
     assert texts == [("a red car", "a red car"), ("a red car", "a red car"), None]
 
 
+@pytest.mark.integration
 def test_what_only_ngrams_score_has_no_groups() -> None:
     variant = Variant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
     rows = [score_sample(record("a", "vqa", answer=Text("x y")), said, variant, "t") for said in ("x y", "")]
