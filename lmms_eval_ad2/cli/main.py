@@ -48,11 +48,15 @@ def _commands() -> list[EntryPoint]:
 
 
 def _add(subparsers: Any, entry: EntryPoint) -> bool:
-    """Add a command; False, after a warning, where it cannot be imported."""
+    """Add a command; False, after a warning, where it cannot be imported or fails to add its options."""
     register = plugins.load(entry)
     if register is None:
         return False
-    register(subparsers)
+    try:
+        register(subparsers)
+    except Exception as exc:
+        plugins.warn(f"{entry.value}: command '{entry.name}' is left out: {type(exc).__name__}: {exc}")
+        return False
     return True
 
 

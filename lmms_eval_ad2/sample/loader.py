@@ -10,10 +10,8 @@ lock, the others wait and find it done.
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 
@@ -21,6 +19,7 @@ from lmms_eval_ad2 import library
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.library import Manifest
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.lock import lock_in_turn
 
 BENCHMARKS = ("ad2_bench", "coda_lm", "autodrive_qa")
 SPLIT = "test"
@@ -45,7 +44,7 @@ def write_sample(home: Path | None = None) -> dict[str, Manifest]:
     """Copy all pictures and store all records; manifests by dataset name."""
     root = image_root(home)
     root.mkdir(parents=True, exist_ok=True)
-    with _alone(root / ".lock") as waited:
+    with lock_in_turn(root / ".lock") as waited:
         if waited and (done := _present(home)) is not None:
             return done
         (root / "version").unlink(missing_ok=True)
@@ -91,16 +90,3 @@ def _present(home: Path | None) -> dict[str, Manifest] | None:
     if any(d.image_root != root or d.manifest.source.get("generator") != version for d in datasets):
         return None
     return {d.name: d.manifest for d in datasets}
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[bool]:
-    """Hold the lock; yields whether another process had it before us."""
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            waited = False
-        except BlockingIOError:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            waited = True
-        yield waited

@@ -25,11 +25,11 @@ print(sys.modules["__main__"].__dict__ is globals(), sys.stdout.encoding, sys.st
 AT_EXIT = """
 import atexit, logging, subprocess, sys, threading, time
 atexit.register(print, "handler")
-threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start()
 logging.warning("logged")
 print("error", file=sys.stderr)
 print("main", flush=True)
 subprocess.run([sys.executable, "-c", "print('child')"])
+threading.Thread(target=lambda: (time.sleep(0.05), print("thread"))).start()
 """
 SPAWNED = """
 import multiprocessing

@@ -45,7 +45,7 @@ ALLOWED: dict[str, set[str]] = {
         "llm", "library", "releases", "prompts", "parsing", "metrics", "records", "errors", "storage", "pillow",
     },
     "scoring": {"judge", "parsing", "metrics", "records", "errors", "drivelm_text", "storage"},
-    "sample": {"library", "records", "errors"},
+    "sample": {"library", "records", "errors", "storage"},
     "harness": {
         "scoring", "judge", "llm", "parsing", "metrics", "prompts", "library", "releases", "sample", "records",
         "errors", "storage",

@@ -11,7 +11,8 @@ import pytest
 from support.bench2drive.advlm_serving import Served, chat, data_url, picture, python_name, serving
 from support.closedloop.patience import patiently
 
-pytestmark = pytest.mark.parametrize("python", [python_name()])  # names the interpreter that was used
+# The parameter names the interpreter that was used.
+pytestmark = [pytest.mark.integration, pytest.mark.parametrize("python", [python_name()])]
 
 RED, BLUE = data_url(picture((200, 30, 30))), data_url(picture((30, 30, 200), "JPEG"), "jpeg")
 # Waits, where the question says so, until there is a file of the name that it gives.

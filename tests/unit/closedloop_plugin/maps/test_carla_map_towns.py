@@ -27,6 +27,8 @@ from closedloop_plugin.routes import Route, read_routes
 from closedloop_plugin.state import StopLine
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 carla = pytest.importorskip("carla")
 
 TOWNS = ("Town01", "Town02", "Town10HD")
@@ -51,7 +53,6 @@ def both(request: pytest.FixtureRequest, towns: dict[str, Any], tmp_path_factory
     ]
 
 
-@pytest.mark.integration
 def test_the_twelve_routes_are_the_same_roads(both: list[Both]) -> None:
     """Measured: under 4 mm apart; 24330, which failed in an earlier reader, among them."""
     assert len(both) == 12
@@ -164,7 +165,6 @@ def test_a_star_costs_what_dijkstra_does(graphs: dict[str, CarlaLanes], data: st
         assert a_star(places[0], places[1], search.edges, search.ahead, fast[0] - 0.01) is None or fast[0] < 0.01
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(("town", "alike"), [("Town01", 0.99), ("Town02", 0.985), ("Town10HD", 0.965)])
 def test_surfaces_are_those_of_the_embedded_ground(
     towns: dict[str, Any], data_dir: File, town: str, alike: float

@@ -19,6 +19,8 @@ from closedloop_plugin.maps.town import town_road
 from closedloop_plugin.routes import Route, read_routes
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 TOWNS = ("Town01", "Town02", "Town10HD")
 
 
@@ -129,7 +131,6 @@ def test_the_whole_town_within_reach_is_the_whole_town(whole: dict[str, bytes]) 
     assert ET.canonicalize(ET.tostring(part)) == ET.canonicalize(ET.tostring(ET.fromstring(data)))
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("town", TOWNS)
 def test_routes_trace_on_their_part_as_on_the_whole(
     whole: dict[str, bytes], routes: list[Route], tmp_path: File, town: str

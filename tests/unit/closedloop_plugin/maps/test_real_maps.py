@@ -13,6 +13,8 @@ from closedloop_plugin.maps.layouts import LAYOUTS
 from closedloop_plugin.routes import Route, read_routes
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 CHANGES = "SequentialLaneChange"
 # Of each topology: a plain corridor, lane changes, parking, signal, stop, bicycle lane, T, exit, entry.
 LOADED = ("1852", "17563", "1711", "2373", "2416", "3086", "26458", "23658", "23695")

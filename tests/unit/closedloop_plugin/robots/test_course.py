@@ -31,6 +31,8 @@ from closedloop_plugin.state import Command, Control, Decision
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 TRACK = sandbox()
 LIMO = VEHICLES["limo-ackermann"]
 FOOT = FOOTPRINTS["limo"]
@@ -179,7 +181,6 @@ def test_hands_place_nearly_where_they_should_and_the_same_for_a_seed() -> None:
 # The runs.
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("vehicle", ("limo-ackermann", "limo-mecanum", "jetbot-waveshare", "jetbot-dusty-ros1"))
 def test_the_expert_s_words_drive_every_segment(tmp_path: File, vehicle: str) -> None:
     """Also where there is no odometry and only full speed, or nothing: jetbot-dusty-ros1."""

@@ -29,6 +29,8 @@ from closedloop_plugin.threats.verdict_files import read_verdicts, update_left_o
 from closedloop_plugin.threats.verdicts import Draw, draw_of
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 HERE = Path(__file__).parent
 RULES = profile("bench2advlm")
 
@@ -115,7 +117,6 @@ def holds(v: Verdict) -> str:
     return " ".join(name for name in flags if getattr(v, name))
 
 
-@pytest.mark.integration
 def test_a_sound_scenario_passes_with_the_parameters_it_was_survived_with(
     driven: tuple[Path, dict[str, Verdict]],
 ) -> None:
@@ -191,7 +192,6 @@ def drives(folder: Path) -> Counter[str]:
     return Counter(file.name.split("_")[0] for file in files)
 
 
-@pytest.mark.integration
 def test_what_is_not_survived_is_drawn_again_what_does_not_compile_is_not(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", SET)
     verdicts = judge(folder, tries=2)
@@ -208,7 +208,6 @@ def test_what_is_not_survived_is_drawn_again_what_does_not_compile_is_not(tmp_pa
     assert drives(folder) == {"hit": 1, "quiet": 1}
 
 
-@pytest.mark.integration
 def test_one_draw_that_is_survived_is_enough(tmp_path: Path) -> None:
     seeds = {n: [episode_seed(0, n, k) % 2 for k in range(4)] for n in map(str, range(30))}
     name = next(n for n, odd in seeds.items() if odd[0] and not all(odd))
@@ -220,7 +219,6 @@ def test_one_draw_that_is_survived_is_enough(tmp_path: Path) -> None:
     assert verdict.drawn == record.drawn
 
 
-@pytest.mark.integration
 def test_a_changed_program_is_driven_anew_and_no_other(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", SET)
     assert not judge(folder)["quiet"].passed
@@ -236,7 +234,6 @@ def test_a_changed_program_is_driven_anew_and_no_other(tmp_path: Path) -> None:
     assert drives(folder) == {"quiet": 1}, "on another route it is another scenario"
 
 
-@pytest.mark.integration
 def test_a_module_beside_the_program_is_part_of_it(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {"fine": FINE + "from mine import Jump\n"})
     (folder / "mine.py").write_text("Jump = 1\n")
@@ -247,7 +244,6 @@ def test_a_module_beside_the_program_is_part_of_it(tmp_path: Path) -> None:
     assert drives(folder) == {"fine": 1}
 
 
-@pytest.mark.integration
 def test_another_seed_is_another_run(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {"fine": FINE})
     judge(folder)
@@ -257,7 +253,6 @@ def test_another_seed_is_another_run(tmp_path: Path) -> None:
         judge(folder, judge="endpoint:x")
 
 
-@pytest.mark.integration
 def test_a_program_that_changes_while_it_is_driven_has_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -274,7 +269,6 @@ def test_a_program_that_changes_while_it_is_driven_has_no_verdict(
         judge(folder)
 
 
-@pytest.mark.integration
 @pytest.mark.skipif(sys.platform != "linux", reason="signals")
 def test_kill_in_the_middle_loses_no_drive_that_was_done(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {f"s{i}": f"{HIT}# {'held' if i > 2 else i}\n" for i in range(5)})
@@ -300,7 +294,6 @@ def test_kill_in_the_middle_loses_no_drive_that_was_done(tmp_path: Path) -> None
     assert all((folder / "check" / "moments" / f"s{i}_rep0.jpg").is_file() for i in range(5))
 
 
-@pytest.mark.integration
 def test_the_suites_index_is_brought_up_to_date(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", SET)
     update_left_out(folder, judge(folder))

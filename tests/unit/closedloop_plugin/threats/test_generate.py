@@ -28,6 +28,8 @@ from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchan
 from closedloop_plugin.threats.verdict_files import read_verdicts, write_verdicts
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
+pytestmark = pytest.mark.integration
+
 RULES = profile("bench2advlm")
 BRAKE = {
     "adversary": "van", "behaviour": "brake_hard", "place": {"side": "ahead", "lane": "own", "ahead_m": [20, 26]},
@@ -114,7 +116,6 @@ def made(job: Job, made_once: tuple[Path, Made]) -> Made:
     return made_once[1]
 
 
-@pytest.mark.integration
 def test_every_route_gets_a_program_with_its_transcript_and_frame(job: Job) -> None:
     fuser = Scripted({})
     made = generate(job, Told(), fuser)
@@ -133,7 +134,6 @@ def test_every_route_gets_a_program_with_its_transcript_and_frame(job: Job) -> N
     assert [r.id for r in suite(str(job.folder)).routes] == ["101", "102"]
 
 
-@pytest.mark.integration
 def test_the_same_command_asks_nobody_twice(job: Job, made: Made) -> None:
     before = {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
     again, fuser = Told(), Scripted({})
@@ -142,7 +142,6 @@ def test_the_same_command_asks_nobody_twice(job: Job, made: Made) -> None:
     assert before == {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
 
 
-@pytest.mark.integration
 def test_what_failed_is_counted_and_asked_again(job: Job) -> None:
     made = generate(job, Told(fails={"102"}), Scripted({"101": [None]}))
     assert made.failed == {"102": "interview: perception: timeout", "101": "fuser: fuse: HTTP 500"}
@@ -160,7 +159,6 @@ def suite_error(job: Job) -> str:
     return "no scenario programs" if "no scenario programs" in str(caught.value) else str(caught.value)
 
 
-@pytest.mark.integration
 def test_a_refusal_uses_up_an_attempt_and_leaves_no_program(job: Job) -> None:
     checked = replace(job, checked=True, tries=1, routes=job.routes[:1], attempts=2)
     made = generate(checked, Told(), Scripted({"101": ["adversary: a dragon is not in the vocabulary"]}))
@@ -169,7 +167,6 @@ def test_a_refusal_uses_up_an_attempt_and_leaves_no_program(job: Job) -> None:
     assert not list(job.folder.rglob("*.scenic"))
 
 
-@pytest.mark.integration
 def test_an_unsound_scenario_is_made_anew(job: Job) -> None:
     far = {**BRAKE, "trigger": {"kind": "distance", "value": 4}, "place": {**BRAKE["place"], "ahead_m": [61.5, 62]}}
     checked = replace(job, checked=True, tries=1, routes=job.routes[:1])
@@ -184,7 +181,6 @@ def test_an_unsound_scenario_is_made_anew(job: Job) -> None:
     assert json.loads((job.folder / "check.json").read_text())["101"]["passed"] is True
 
 
-@pytest.mark.integration
 def test_a_refusal_is_made_anew_without_a_check_too(job: Job) -> None:
     made = generate(replace(job, routes=job.routes[:1]), Told(), Scripted({"101": ["no", "no", BRAKE]}))
     assert not made.failed and [bool(a.spec) for a in made.transcripts["101"].attempts] == [False, False, True]
@@ -248,7 +244,6 @@ def test_names_that_no_program_can_say_are_refused_first(job: Job, suite_name: s
     assert not job.folder.exists()
 
 
-@pytest.mark.integration
 def test_a_long_name_of_a_model_leaves_a_suite_that_can_be_read(job: Job) -> None:
     class Long(Told):
         def describe(self) -> dict[str, Any]:
@@ -263,7 +258,6 @@ def test_another_agent_needs_another_folder(job: Job, made: Made) -> None:
         generate(replace(job, seed=1), Told(), Scripted({}))
 
 
-@pytest.mark.integration
 def test_more_routes_may_be_asked_for_later(job: Job) -> None:
     generate(replace(job, routes=job.routes[:1]), Told(), Scripted({}))
     told = Told()

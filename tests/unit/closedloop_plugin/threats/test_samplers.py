@@ -14,6 +14,8 @@ from closedloop_plugin.threats.search.samplers import SAMPLERS, Sampler
 from closedloop_plugin.worlds.base import Domain
 from lmms_eval_ad2.errors import Ad2Error
 
+pytestmark = pytest.mark.integration
+
 MIXED = {"far": Domain(-5.0, 15.0), "many": Domain(2, 6, whole=True), "kind": Domain(options=("car", "van", 7))}
 UNIT = {f"p{i}": Domain(0.0, 1.0) for i in range(3)}
 
@@ -48,7 +50,6 @@ def failures(kind: str, seeds: range, **more: Any) -> float:
     return float(np.mean(counts))
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_values_lie_in_their_domains_and_are_plain(kind: str) -> None:
     sampler = Sampler(kind, MIXED, 3)

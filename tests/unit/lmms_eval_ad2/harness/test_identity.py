@@ -10,6 +10,8 @@ import pytest
 from lmms_eval_ad2.harness.identity import identity, model_label, redact
 from lmms_eval_ad2.storage.identity import run_folder
 
+pytestmark = pytest.mark.integration
+
 CLI = argparse.Namespace(seed=[0, 1234, 1234, 1234], force_simple=False, system_instruction=None)
 
 
@@ -26,7 +28,6 @@ def test_what_moves_answers_moves_the_folder(changes: dict) -> None:
     assert folder(**changes) != folder()
 
 
-@pytest.mark.integration
 def test_another_endpoint_is_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     before = folder()
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")

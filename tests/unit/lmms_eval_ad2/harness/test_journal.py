@@ -16,6 +16,8 @@ from lmms_eval_ad2.harness import data
 from lmms_eval_ad2.harness.journal import Journal, attach, read_lines
 from lmms_eval_ad2.scoring.variant import Variant
 
+pytestmark = pytest.mark.integration
+
 
 class Model:
     """Answers with the question's own text; notes the task of every request of every call."""

@@ -14,6 +14,8 @@ from lmms_eval_ad2.harness import data, hooks, judging
 from lmms_eval_ad2.harness.rounds import wrap_agentic
 from lmms_eval_ad2.scoring.variant import Variant
 
+pytestmark = pytest.mark.integration
+
 
 class Model:
     is_simple = True

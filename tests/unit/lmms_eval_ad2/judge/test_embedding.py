@@ -11,6 +11,8 @@ from lmms_eval_ad2.judge import Judge, JudgeItem, Rating, make_judge
 from lmms_eval_ad2.judge.embedding import locate
 from lmms_eval_ad2.records import Unscored
 
+pytestmark = pytest.mark.integration
+
 REFERENCE = "A white truck has stopped in the right lane, so the ego car should slow down and change lanes."
 
 
@@ -28,7 +30,6 @@ def marks(judge: Judge, *answers: str) -> list[float]:
     return [r.score for r in found if isinstance(r, Rating)]
 
 
-@pytest.mark.integration
 def test_meaning_counts_not_wording(judge: Judge) -> None:
     same, paraphrase, unrelated, empty = marks(
         judge,

@@ -101,6 +101,7 @@ def test_a_file_and_paths_beside_it(tmp_path: Path) -> None:
         make_judge(str(file))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda p: p.stem)
 def test_the_ready_made_files_work(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-123")

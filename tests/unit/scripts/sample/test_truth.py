@@ -17,6 +17,8 @@ from scripts.sample.draw import Picture, draw_scene
 from scripts.sample.questions import Shot, shots
 from scripts.sample.scenes import ad2_scenes, coda_scenes, six_view_scenes
 
+pytestmark = pytest.mark.integration
+
 TASKS = {
     "ad2_bench": {"perception_base", "perception_advanced", "relation", "reasoning", "cot"},
     "coda_lm": {"general", "region", "suggestion"},
