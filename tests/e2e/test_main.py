@@ -79,6 +79,18 @@ def test_a_plugin_that_does_not_import_costs_a_warning_and_its_command(
     assert capsys.readouterr().out.startswith("lmms-eval-ad2 ")
 
 
+def test_a_plugin_that_fails_to_add_its_options_costs_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = "def register(subparsers):\n    subparsers.add_parser('later', no_such_argument=1)\n"
+    with installed(tmp_path, {"ad2.commands": "later = late_plugin:register"}, {"late_plugin.py": text}):
+        names, lines = listed(capsys)
+    assert names == [*COMMANDS]
+    assert len(lines) == 1 and lines[0].startswith(
+        "warning: late_plugin:register: command 'later' is left out: TypeError"
+    )
+
+
 def test_without_the_closed_loop_everything_else_works(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
