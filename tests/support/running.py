@@ -24,10 +24,15 @@ TESTS = Path(__file__).resolve().parents[1]
 REPO = TESTS.parent
 PATIENCE_S = 1500  # with a process that takes a minute: a machine may be ten times as slow, and stand still
 
+# What torch, lmms-eval and OpenCV set in the process that imports them: no part of the environment of a command.
+SET_BY_LIBRARIES = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR")
+BEFORE = {name: os.environ[name] for name in SET_BY_LIBRARIES if name in os.environ}
+
 
 def environment(**changes: str) -> dict[str, str]:
     """This environment with AD2_HOME of the running test (conftest), offline."""
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "AD2_JUDGE": "lexical", **changes}
+    mine = {name: value for name, value in os.environ.items() if name not in SET_BY_LIBRARIES}
+    return {**mine, **BEFORE, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "AD2_JUDGE": "lexical", **changes}
 
 
 WARM = warm_commands.WarmServer(environment())  # a test that changes another variable gets a new interpreter
