@@ -24,8 +24,11 @@ TESTS = Path(__file__).resolve().parents[1]
 REPO = TESTS.parent
 PATIENCE_S = 1500  # with a process that takes a minute: a machine may be ten times as slow, and stand still
 
-# What torch, lmms-eval and OpenCV set in the process that imports them: no part of the environment of a command.
-SET_BY_LIBRARIES = ("KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "LD_LIBRARY_PATH", "TORCHINDUCTOR_CACHE_DIR")
+# What lmms-eval, OpenCV and ms-swift set in a process that uses them: no part of the environment of a command.
+SET_BY_LIBRARIES = (
+    "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "LD_LIBRARY_PATH", "TOKENIZERS_PARALLELISM", "TORCHINDUCTOR_CACHE_DIR",
+    "USE_HF",
+)  # fmt: skip
 BEFORE = {name: os.environ[name] for name in SET_BY_LIBRARIES if name in os.environ}
 
 
@@ -35,7 +38,7 @@ def environment(**changes: str) -> dict[str, str]:
     return {**mine, **BEFORE, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "AD2_JUDGE": "lexical", **changes}
 
 
-WARM = warm_commands.WarmServer(environment())  # a test that changes another variable gets a new interpreter
+WARM = warm_commands.WarmServer(environment())
 
 
 def run(

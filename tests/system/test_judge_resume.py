@@ -11,8 +11,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from conftest import REPO
 from support.judging import items, judge_for
+from support.running import TESTS
 
 from lmms_eval_ad2.judge import Rating
 from lmms_eval_ad2.llm import fake_replies
@@ -22,7 +22,7 @@ from lmms_eval_ad2.llm.fake import serve
 N, CONCURRENCY = 200, 8
 CHILD = f"""
 import sys
-sys.path[:0] = [{str(REPO)!r}, {str(REPO / "tests" / "judge")!r}]
+sys.path[:0] = [{str(TESTS)!r}]
 from pathlib import Path
 from types import SimpleNamespace
 from support.judging import items, judge_for

@@ -95,9 +95,9 @@ def run(args: argparse.Namespace) -> int:
         write_verdicts(folder or out, verdicts, out, [p.file for p in programs])
         if folder:
             update_left_out(folder, verdicts)
-    carla = _under_carla(programs, towns, args.map, seed, args.json) if args.carla_model else None
-    print(_json(verdicts, carla) if args.json else _report(programs, verdicts, carla, out))
-    good = all(v.passed for v in verdicts.values()) and not any((carla or {}).values())
+    under_carla = _under_carla(programs, towns, args.map, seed, args.json) if args.carla_model else None
+    print(_json(verdicts, under_carla) if args.json else _report(programs, verdicts, under_carla, out))
+    good = all(v.passed for v in verdicts.values()) and not any((under_carla or {}).values())
     return 0 if good else 1
 
 
@@ -226,27 +226,31 @@ def _compile_for_carla(
 # -- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _json(verdicts: Mapping[str, Verdict], carla: Mapping[str, str] | None) -> str:
-    more = {} if carla is None else {n: {"carla_model": not why, "carla_reason": why} for n, why in carla.items()}
+def _json(verdicts: Mapping[str, Verdict], under_carla: Mapping[str, str] | None) -> str:
+    more = (
+        {}
+        if under_carla is None
+        else {n: {"carla_model": not why, "carla_reason": why} for n, why in under_carla.items()}
+    )
     return json.dumps({n: {**v.model_dump(), **more.get(n, {})} for n, v in verdicts.items()}, indent=1)
 
 
 def _report(
-    programs: Sequence[Program], verdicts: Mapping[str, Verdict], carla: Mapping[str, str] | None, out: Path
+    programs: Sequence[Program], verdicts: Mapping[str, Verdict], under_carla: Mapping[str, str] | None, out: Path
 ) -> str:
     """Table, reasons, counts."""
     head = ["scenario", "behaviour", "compiles", "runs", "acts", "survived", "verdict"]
-    rows = [head if carla is None else [*head, "CARLA model"]]
+    rows = [head if under_carla is None else [*head, "CARLA model"]]
     for p in programs:
         v = verdicts[p.name]
         row = [p.name, p.spec.behaviour.value if p.spec else "-", *map(_mark, (v.compiles, v.runs, v.acts))]
         row += [f"{v.survived}/{v.tries}", "passes" if v.passed else "FAILS"]
-        rows.append(row if carla is None else [*row, "no" if carla[p.name] else "compiles"])
+        rows.append(row if under_carla is None else [*row, "no" if under_carla[p.name] else "compiles"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     failed = {n: v.reason for n, v in verdicts.items() if not v.passed}
     lines += ["", *(f"{name}: {reason}" for name, reason in failed.items())] if failed else []
-    lines += [f"{name} under CARLA's model: {why}" for name, why in (carla or {}).items() if why]
+    lines += [f"{name} under CARLA's model: {why}" for name, why in (under_carla or {}).items() if why]
     passed = len(verdicts) - len(failed)
     lines += ["", f"{passed} of {len(verdicts)} pass ({100 * passed / len(verdicts):.1f} %); drives: {out}"]
     return "\n".join(lines)

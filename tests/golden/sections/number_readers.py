@@ -238,6 +238,7 @@ def _routes(folder: Path, text: str) -> Reader:
 def _ours() -> SimpleNamespace:
     """Every product name of this section: readers of which no short command exists."""
     from closedloop_plugin.bench2drive import ad2_link
+    from closedloop_plugin.cli.drive.subject import values_of
     from closedloop_plugin.interpreters.reading import read_cng
     from closedloop_plugin.maps.reference_line import number
     from closedloop_plugin.robots.course.records import read_records
@@ -250,7 +251,6 @@ def _ours() -> SimpleNamespace:
     from closedloop_plugin.threats.reading import first_object
     from closedloop_plugin.threats.spec import Distance
     from closedloop_plugin.worlds.bridge.params import check_values
-    from lmms_eval_ad2.cli.drive_subject import values_of
     from lmms_eval_ad2.harness.models.arguments import whole_number
     from lmms_eval_ad2.judge import make_judge, verdict
     from lmms_eval_ad2.llm.completion import Reply, read_completion

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import REPO
+from support.running import REPO
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import make_judge
