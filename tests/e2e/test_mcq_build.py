@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from support.running import ending, environment, nobody
+from support.tiers import count
 
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.llm.fake import FakeServer, serve
@@ -224,18 +225,19 @@ def _until(process: subprocess.Popen[bytes], server: FakeServer, requests: int) 
         time.sleep(0.005)
 
 
+@pytest.mark.soak
 def test_killed_at_any_moment_the_same_command_goes_on(tmp_path: Path) -> None:
     """The final set is that of an undisturbed run, byte for byte; nothing is asked twice but what was under way."""
     given = ["--source", source(tmp_path, 16)]
     with serve(reply="mcq", latency_s=0.02) as server:
         assert build(*given, "--llm", spec(server), "--out", tmp_path / "whole") == 0
         needed = server.requests
-    chance, kills = random.Random(7), 3
+    chance, kills = random.Random(7), count(30)
     out = tmp_path / "out"
     with serve(reply="mcq", latency_s=0.02) as server:
         for _ in range(kills):
             with ending(_started(server, given, out)) as process:
-                _until(process, server, server.requests + chance.randrange(1, needed // 4))
+                _until(process, server, server.requests + chance.randrange(1, needed // (kills + 1)))
                 process.send_signal(signal.SIGKILL)
         server.behaviour.failures = ()
         assert build(*given, "--llm", spec(server), "--out", out) == 0

@@ -14,6 +14,8 @@ from support.tiers import count
 
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
+pytestmark = pytest.mark.soak
+
 WRITER = """
 import json, sys
 from pathlib import Path
