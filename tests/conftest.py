@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from support.running import REPO, WARM
+from support.running import REPO, WARM, note_variables_of_libraries
 from support.tiers import TIER, examples
 
 # The tier of a test is that of its folder, unless it is marked; without a marker it belongs to `make quick`.
@@ -84,6 +84,7 @@ def data_dir() -> Path:
 @pytest.fixture(autouse=True)
 def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Each test has a data home of its own, and no network for model hubs."""
+    note_variables_of_libraries()
     home = tmp_path_factory.mktemp("ad2home")
     monkeypatch.setenv("AD2_HOME", str(home))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

@@ -24,18 +24,31 @@ TESTS = Path(__file__).resolve().parents[1]
 REPO = TESTS.parent
 PATIENCE_S = 1500  # with a process that takes a minute: a machine may be ten times as slow, and stand still
 
-# What lmms-eval, OpenCV and ms-swift set in a process that uses them: no part of the environment of a command.
-SET_BY_LIBRARIES = (
-    "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "LD_LIBRARY_PATH", "TOKENIZERS_PARALLELISM", "TORCHINDUCTOR_CACHE_DIR",
-    "USE_HF",
-)  # fmt: skip
-BEFORE = {name: os.environ[name] for name in SET_BY_LIBRARIES if name in os.environ}
+SESSION = dict(os.environ)
+SET_FOR_LONGER = (*warm_commands.RUN_TIME, "FAKE_CARLA_")  # variables that fixtures of modules set
+_by_libraries: dict[str, str | None] = {}
+
+
+def note_variables_of_libraries() -> None:
+    """Before a test sets variables: what differs from the start of the session was set by libraries in this process.
+
+    lmms-eval, OpenCV, decord and ms-swift do so when they are used: KMP_..., LD_LIBRARY_PATH, PATH, USE_HF.
+    """
+    now = dict(os.environ)
+    names = [name for name in {**SESSION, **now} if not name.startswith(SET_FOR_LONGER)]
+    _by_libraries.clear()
+    _by_libraries.update({name: now.get(name) for name in names if now.get(name) != SESSION.get(name)})
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """This environment with AD2_HOME of the running test (conftest), offline."""
-    mine = {name: value for name, value in os.environ.items() if name not in SET_BY_LIBRARIES}
-    return {**mine, **BEFORE, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "AD2_JUDGE": "lexical", **changes}
+    """This environment with AD2_HOME of the running test (conftest), offline, without what libraries have set in it."""
+    now = dict(os.environ)
+    for name, value in _by_libraries.items():
+        if now.get(name) == value:  # else the test has set it since
+            now.pop(name, None)
+            if name in SESSION:
+                now[name] = SESSION[name]
+    return {**now, "HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "AD2_JUDGE": "lexical", **changes}
 
 
 WARM = warm_commands.WarmServer(environment())
