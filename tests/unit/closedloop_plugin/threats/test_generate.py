@@ -28,7 +28,7 @@ from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchan
 from closedloop_plugin.threats.verdict_files import read_verdicts, write_verdicts
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.system
 
 RULES = profile("bench2advlm")
 BRAKE = {

@@ -31,7 +31,7 @@ from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.bridge.params import space_of
 from closedloop_plugin.worlds.bridge.stage import Stage
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.system
 
 pytest_plugins = ("support.closedloop.networks",)
 MODELS = {

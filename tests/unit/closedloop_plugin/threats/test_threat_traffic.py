@@ -34,7 +34,7 @@ from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.bridge.params import space_of
 
 pytest_plugins = ("support.closedloop.networks",)
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("one_network_a_map")]
+pytestmark = [pytest.mark.system, pytest.mark.usefixtures("one_network_a_map")]
 MODELS = {"embedded": "closedloop_plugin.worlds.embedded.model", "carla": "closedloop_plugin.worlds.carla_parts.model"}
 ROUTES = {route.id: route for route in suite("demo").routes}
 LEFT_LANE, ONE_LANE, JUNCTION = "101", "103", "104"  # a lane on the left; only the oncoming one; lights and a turn

@@ -13,7 +13,7 @@ from support.carla.rig import EGO, FREE, Rig, infractions, rig_on, through
 
 from closedloop_plugin.state import COAST, Control, Signal
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.system
 
 GO = Control(throttle=0.7)
 

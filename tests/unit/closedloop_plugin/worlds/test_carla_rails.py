@@ -13,7 +13,7 @@ from support.carla.rig import DT, EGO, FREE, Rig, rig_on
 from closedloop_plugin.state import Control, Kind
 from closedloop_plugin.worlds.base import WorldError
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.system
 
 GO = Control(throttle=0.7)
 

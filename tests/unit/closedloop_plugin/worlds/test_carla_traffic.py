@@ -35,7 +35,7 @@ def rig(made: Rig) -> Iterator[Rig]:
 
 
 # -- traffic -----------------------------------------------------------------------------------------------------------
-@pytest.mark.integration
+@pytest.mark.system
 def test_the_traffic_manager_is_in_step_seeded_and_hybrid(rig: Rig) -> None:
     rig.play(EGO, seed=77, traffic=True)
     (manager,) = rig.stage.managers.values()
@@ -47,7 +47,7 @@ def test_the_traffic_manager_is_in_step_seeded_and_hybrid(rig: Rig) -> None:
     assert manager.wishes  # its cars have lamps
 
 
-@pytest.mark.integration
+@pytest.mark.system
 def test_there_are_cars_off_the_ego_s_lane_and_not_near_it_and_they_drive(rig: Rig) -> None:
     truth = rig.play(EGO, traffic=True)
     cars = [a for a in truth.actors if a.role == "background"]
@@ -60,7 +60,7 @@ def test_there_are_cars_off_the_ego_s_lane_and_not_near_it_and_they_drive(rig: R
     assert max(a.speed for a in later.actors) > 2
 
 
-@pytest.mark.integration
+@pytest.mark.system
 def test_another_seed_is_other_traffic_and_none_is_none(rig: Rig) -> None:
     def places(seed: int) -> list[tuple[float, float]]:
         return [(a.x, a.y) for a in rig.play(EGO, seed=seed, traffic=True).actors]
@@ -69,7 +69,7 @@ def test_another_seed_is_other_traffic_and_none_is_none(rig: Rig) -> None:
     assert rig.play(EGO).actors == ()
 
 
-@pytest.mark.integration
+@pytest.mark.system
 def test_the_cars_are_cars_by_their_attributes(rig: Rig) -> None:
     rig.play(EGO)
     library = rig.simulation.blueprintLib
@@ -105,7 +105,7 @@ def test_the_cars_are_cars_by_their_attributes(rig: Rig) -> None:
     assert [b.id for b in _cars(Thing(filter=lambda pattern: shop))] == ["a", "b"]
 
 
-@pytest.mark.integration
+@pytest.mark.system
 def test_far_cars_whose_speed_the_server_does_not_know_have_that_of_their_way(rig: Rig) -> None:
     """Hybrid physics moves far cars without physics: their velocity reads zero."""
     rig.play(EGO, traffic=True)
@@ -178,7 +178,7 @@ def test_the_hardest_of_one_actor_in_a_tick_counts_and_one_that_is_gone_does_not
     assert feelers.collisions() == []
 
 
-@pytest.mark.integration
+@pytest.mark.system
 def test_a_thing_of_the_town_that_the_ego_runs_into_is_a_collision_with_the_layout(rig: Rig) -> None:
     rig.play(EGO)
     world, (x, y, yaw) = rig.simulation.world, rig.world.road.path.pose(15.0)
