@@ -16,16 +16,16 @@ import numpy as np
 
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.expert import Expert
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.routes import Weather
+from closedloop_plugin.core.state import Control, Decision, Observation, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.routes import Weather
 from closedloop_plugin.runner.episode import Cast
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Desk, Plan, drive, spare_the_scene
-from closedloop_plugin.state import Control, Decision, Observation, Truth
-from closedloop_plugin.suites import suite
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import Camera, Domain, Setup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 

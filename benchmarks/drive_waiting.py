@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.profiles import profile
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Control, Decision, EndReason
 from closedloop_plugin.runner.episode import Cast, Result
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits, Pool
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Plan
-from closedloop_plugin.state import Control, Decision, EndReason
-from closedloop_plugin.suites import suite
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import Setup
 
 ANSWER_S, DECISION_HZ, EPISODES = 0.2, 2.0, 8
 SECONDS = 15.0  # of each episode: 30 questions
-FAKE = Recipe("closedloop_plugin.worlds.fake:FakeWorld")
+FAKE = Recipe("closedloop_plugin.testing.fake_world:FakeWorld")
 
 
 class SlowModel:

@@ -58,7 +58,7 @@ def prepare(folder: Path) -> None:
     import pyarrow.parquet as pq
     from PIL import Image
 
-    from lmms_eval_ad2.library import open_dataset, write_dataset
+    from lmms_eval_ad2.data.home import open_dataset, write_dataset
     from lmms_eval_ad2.records import Option, Record, Text
     from lmms_eval_ad2.sample import ensure_sample
 

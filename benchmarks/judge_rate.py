@@ -16,7 +16,7 @@ def measure() -> dict[str, float]:
     from lmms_eval_ad2.judge import make_judge
     from lmms_eval_ad2.judge.base import JudgeItem, Rating
 
-    command = [sys.executable, "-m", "lmms_eval_ad2.llm.fake", "--port", "0", "--latency", str(LATENCY),
+    command = [sys.executable, "-m", "lmms_eval_ad2.testing.fake_endpoint", "--port", "0", "--latency", str(LATENCY),
                "--reply", "Fine. Rating: [[7]]"]  # fmt: skip
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:

@@ -81,7 +81,7 @@ async def _bare(url: str) -> float:
 
 @contextmanager
 def _endpoint(latency: float) -> Iterator[str]:
-    command = [sys.executable, "-m", "lmms_eval_ad2.llm.fake", "--latency", str(latency), "--reply", "mcq"]
+    command = [sys.executable, "-m", "lmms_eval_ad2.testing.fake_endpoint", "--latency", str(latency), "--reply", "mcq"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None

@@ -26,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.baselines import Straight
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.robots import ssh
+from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.robots.onboard.link import Link, Wake, open_link
-from closedloop_plugin.robots.planner import Planner
-from closedloop_plugin.robots.tunnel import Tunnel
+from closedloop_plugin.robots.planner.planner import Planner
+from closedloop_plugin.robots.transport import ssh
+from closedloop_plugin.robots.transport.tunnel import Tunnel
 from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
 
 PICTURE, ORDER = 60_000, 200  # bytes

@@ -24,14 +24,14 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.routes import sha256
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.routes import sha256
 from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
 from closedloop_plugin.runner.latency import Latency
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits
 from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.suites import suite
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.search import samplers
 from closedloop_plugin.threats.search.search import Quest, search, with_expert
 from closedloop_plugin.threats.search.trial import Trial

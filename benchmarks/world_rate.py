@@ -8,8 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.routes import Route
-from closedloop_plugin.state import Control
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import Control
 from closedloop_plugin.worlds.base import Camera, Setup
 from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld

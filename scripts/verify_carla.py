@@ -33,8 +33,8 @@ def report(check: Check, seconds: float) -> str:
 def server_of(text: str) -> tuple[str, int]:
     """Host and port of a server that answers; ValueError says what to do where none does."""
     try:
-        from closedloop_plugin.maps.from_server import address
-        from closedloop_plugin.servers.probe import Kind, advice, probe
+        from closedloop_plugin.carla.maps.from_server import address
+        from closedloop_plugin.carla.servers.probe import Kind, advice, probe
         from lmms_eval_ad2.errors import Ad2Error
     except ImportError as exc:
         raise ValueError(f"{exc}: install this checkout first: pip install '.[drive,carla]'") from exc

@@ -136,7 +136,7 @@ class Check:
 
     def alive(self) -> bool:
         """Answers; one that has just gone away gets time to be started anew."""
-        from closedloop_plugin.servers.probe import probe
+        from closedloop_plugin.carla.servers.probe import probe
 
         until = time.monotonic() + (0.0 if self.gone else 3.0 if self.quick else BACK_S)
         while not (found := probe(self.host, self.port, 10.0)).answers and time.monotonic() < until:

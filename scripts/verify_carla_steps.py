@@ -32,7 +32,7 @@ def versions(check: Check) -> str:
 
 
 def answers(check: Check) -> str:
-    from closedloop_plugin.servers.probe import advice, probe
+    from closedloop_plugin.carla.servers.probe import advice, probe
 
     begun = time.monotonic()
     found = probe(check.host, check.port, 10.0)
@@ -136,7 +136,7 @@ class Hang:
     asked: float = 0.0
 
     def look(self) -> None:
-        from closedloop_plugin.servers.probe import Question
+        from closedloop_plugin.carla.servers.probe import Question
 
         if self.question is None:
             self.asked = time.monotonic()

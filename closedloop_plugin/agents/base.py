@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from closedloop_plugin.core.state import Decision, Observation, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.state import Decision, Observation, Truth
 from closedloop_plugin.worlds.base import Camera
 
 

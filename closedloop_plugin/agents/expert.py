@@ -17,8 +17,8 @@ import numpy as np
 from closedloop_plugin.agents import forecast, manoeuvre, tracking
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.manoeuvre import EGO_LENGTH, EGO_WIDTH, Lateral, Patience, Seen
+from closedloop_plugin.core.state import Decision, Signal, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.state import Decision, Signal, Truth
 from closedloop_plugin.worlds.base import Camera
 
 FRONT = EGO_LENGTH / 2

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import PEDESTRIANS, Actor, Kind
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import PEDESTRIANS, Actor, Kind
 
 SHY = PEDESTRIANS | {Kind.ANIMAL, Kind.BICYCLE}  # keep more room: they change their mind
 HORIZON_S = 5.0

@@ -18,8 +18,8 @@ from closedloop_plugin.agents.asking import Backend
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.questions import TASKS, Prompter
 from closedloop_plugin.agents.talker import Talker
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.profiles import profile as profile_named
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.prompts.texts import Texts, texts_of
 from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
@@ -83,7 +83,7 @@ def make_backend(spec: str, *, cache: File | None = None, seed: int = 0) -> Back
         model.reach()
         return model
     if kind == "lmms":
-        from closedloop_plugin.agents.lmms_model import LmmsModel
+        from closedloop_plugin.harness.lmms_model import LmmsModel
 
         return LmmsModel.from_spec(rest)
     raise Ad2Error(f"'{spec}' names no model; write endpoint:MODEL@http://host:port/v1 or lmms:NAME,arg=value,...")

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import EMERGENCY, PEDESTRIANS, STATIC, Actor, Kind, Signal, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import EMERGENCY, PEDESTRIANS, STATIC, Actor, Kind, Signal, Truth
 
 EGO_LENGTH, EGO_WIDTH = 4.7, 2.0
 SIDE = 0.45  # m to what is passed

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from closedloop_plugin.profiles import Profile
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.state import Observation
 from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.state import Observation
 
 TASKS = ("action", "trajectory", "reasoning", "threat")
 WAYPOINTS, WAYPOINT_S = 6, 0.5  # a plan over 3 s, as nuScenes planners give it

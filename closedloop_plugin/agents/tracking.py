@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-from closedloop_plugin.frames import to_ego
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import Actor, Control
+from closedloop_plugin.core.frames import to_ego
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Actor, Control
 
 WHEELBASE = 2.9  # m, a mid-size car
 MAX_WHEEL = math.radians(35)  # of the inner front wheel at steer = 1

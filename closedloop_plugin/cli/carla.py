@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.servers.control import Standing
+    from closedloop_plugin.carla.servers.control import Standing
 
 EXAMPLES = """examples:
   ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
@@ -61,7 +61,7 @@ def register(subparsers: Any) -> None:
 
 
 def up(args: argparse.Namespace) -> int:
-    from closedloop_plugin.servers import control, order
+    from closedloop_plugin.carla.servers import control, order
     from lmms_eval_ad2.errors import Ad2Error
 
     if not (0 < args.wait < math.inf and 0 < args.hang < math.inf):
@@ -93,7 +93,7 @@ def up(args: argparse.Namespace) -> int:
 
 
 def status(args: argparse.Namespace) -> int:
-    from closedloop_plugin.servers import control
+    from closedloop_plugin.carla.servers import control
     from lmms_eval_ad2.errors import Ad2Error
 
     if not 0 < args.timeout < math.inf:
@@ -111,7 +111,7 @@ def status(args: argparse.Namespace) -> int:
 
 
 def down(args: argparse.Namespace) -> int:
-    from closedloop_plugin.servers import control
+    from closedloop_plugin.carla.servers import control
     from lmms_eval_ad2.errors import Ad2Error
 
     lines = control.down(_folder(), None if args.port is None else (args.port,))
@@ -125,7 +125,7 @@ def down(args: argparse.Namespace) -> int:
 
 def _folder() -> Path:
     """A home may lie on a disk that machines share; processes are of one machine."""
-    from closedloop_plugin.suites import data_home
+    from closedloop_plugin.suites.lookup import data_home
 
     return data_home() / "carla" / (platform.node() or "localhost")
 
@@ -185,9 +185,9 @@ def _uptime(s: Standing) -> str:
 
 def _say_troubles(found: Sequence[Standing], folder: Path, waited_s: float | None = None) -> None:
     """What is wrong with each that is not as it should be, and what to do."""
-    from closedloop_plugin.servers.control import tail
-    from closedloop_plugin.servers.probe import advice
-    from closedloop_plugin.servers.state import log_file
+    from closedloop_plugin.carla.servers.control import tail
+    from closedloop_plugin.carla.servers.probe import advice
+    from closedloop_plugin.carla.servers.state import log_file
 
     for s in (s for s in found if not s.good):
         print()
@@ -206,7 +206,7 @@ def _say_troubles(found: Sequence[Standing], folder: Path, waited_s: float | Non
 
 def _stay(folder: Path, ports: Sequence[int]) -> int:
     """Until Ctrl-C or SIGTERM, or until all were given up (code 1): say what changes; then end them."""
-    from closedloop_plugin.servers import control, processes, state
+    from closedloop_plugin.carla.servers import control, processes, state
 
     def end(*_: Any) -> None:
         raise KeyboardInterrupt

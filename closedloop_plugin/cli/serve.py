@@ -12,7 +12,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
-    from closedloop_plugin.profiles import Profile
+    from closedloop_plugin.core.profiles import Profile
     from closedloop_plugin.serve.running import Offer
 
 # Of `ad2 drive run`'s options: --model stands for the agent, and time passes where the car is.
@@ -23,7 +23,7 @@ EXAMPLES = """examples:
   ad2 serve --model straight --port 8101               the way through, without a model
 then, from anywhere (docs/serve.md):
   ad2 drive run --agent endpoint:qwen2_5_vl@http://127.0.0.1:8100/v1 ...      the bare model
-  model "ad2-driver"                                   the whole driver: closedloop_plugin/bench2drive/agent.py
+  model "ad2-driver"                                   the whole driver: closedloop_plugin/carla/leaderboard_agent/agent.py
 
 exit code: 0 ended by Ctrl-C or SIGTERM, 2 it cannot be served as asked"""
 
@@ -62,8 +62,8 @@ def register(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.agents.lmms_model import without_secrets
-    from closedloop_plugin.profiles import profile
+    from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.harness.lmms_model import without_secrets
     from closedloop_plugin.serve.desk import Desk
     from closedloop_plugin.serve.front import Front, Limits
     from closedloop_plugin.serve.running import is_loopback, serve

@@ -11,12 +11,12 @@ from typing import Any
 from closedloop_plugin.agents.asking import Backend, Question, Said, fenced, harmless
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.questions import situation, top_speed
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.state import Control, Decision, Observation, Reading
 from closedloop_plugin.interpreters.describe import FRONT, Describer
 from closedloop_plugin.interpreters.fine_grained import mentions_speed
 from closedloop_plugin.interpreters.reading import Unread
-from closedloop_plugin.profiles import Profile
 from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.state import Control, Decision, Observation, Reading
 
 NOT_FOR_CONTROL = ("threat",)  # a question to choose the slow system by, no driving command
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.state import Decision, Reading
+from closedloop_plugin.core.state import Decision, Reading
 
 # How the reason of a Reading begins whose model did not answer: a failure of its, and no opinion.
 SILENT = ("no_reply", "no_description")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from closedloop_plugin.agents.asking import Backend
+from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.interpreters.backend import ModelInterpreter
 from closedloop_plugin.interpreters.describe import Describer
 from closedloop_plugin.interpreters.reading import read_cng
-from closedloop_plugin.profiles import Profile
 from closedloop_plugin.prompts.texts import Texts
 
 

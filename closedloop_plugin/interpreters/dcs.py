@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from functools import partial
 
 from closedloop_plugin.agents.asking import Backend
+from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.interpreters.backend import ModelInterpreter
 from closedloop_plugin.interpreters.describe import Describer
 from closedloop_plugin.interpreters.reading import read_dcs
-from closedloop_plugin.profiles import Profile
 from closedloop_plugin.prompts.texts import Texts
 
 

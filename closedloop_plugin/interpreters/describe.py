@@ -9,8 +9,8 @@ import numpy as np
 
 from closedloop_plugin.agents.asking import Backend, Question, Said
 from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.core.state import Observation
 from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.state import Observation
 
 FRONT = "front"
 

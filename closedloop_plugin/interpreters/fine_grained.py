@@ -10,8 +10,8 @@ import math
 import re
 
 from closedloop_plugin.agents.questions import top_speed
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.state import Observation
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.state import Observation
 
 _SUFFIX = re.compile(
     r"\bwith (?:a |the )?(?:target )?speed(?: of)?\s{0,3}[=:]?\s{0,3}"

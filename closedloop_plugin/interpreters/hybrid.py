@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.core.state import Decision, Reading
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.state import Decision, Reading
 from lmms_eval_ad2.parsing import parse
 
 TASK = "threat"  # the agent must have been given it

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path as File
 
 from closedloop_plugin.agents.make import make_backend
+from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.cng import cng
 from closedloop_plugin.interpreters.dcs import dcs
 from closedloop_plugin.interpreters.describe import Describer, ModelDescriber, OfflineDescriber
 from closedloop_plugin.interpreters.hybrid import TASK, Hybrid
 from closedloop_plugin.interpreters.rules import Rules
-from closedloop_plugin.profiles import Profile
 from closedloop_plugin.prompts.texts import Texts, texts_of
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -14,8 +14,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.state import Control
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.state import Control
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.parsing.normalise import declines, without_thoughts
 

@@ -14,10 +14,10 @@ from typing import Any
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.questions import top_speed
 from closedloop_plugin.agents.tracking import pedals, to_speed
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.state import Command, Control, Decision, Observation, Reading
 from closedloop_plugin.interpreters import fine_grained, words
 from closedloop_plugin.interpreters.waypoints import NoPath, follow, read_waypoints, steer_at
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.state import Command, Control, Decision, Observation, Reading
 
 ORDER = ("trajectory", "action", "reasoning")
 # Pedals of a braking word by its force: hard, none said, soft.

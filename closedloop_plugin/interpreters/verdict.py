@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.state import Control, Decision, Reading
 from closedloop_plugin.interpreters.base import SILENT
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.state import Control, Decision, Reading
 
 
 def verdict(

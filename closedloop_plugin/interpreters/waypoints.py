@@ -11,7 +11,7 @@ import re
 
 from closedloop_plugin.agents.questions import WAYPOINT_S
 from closedloop_plugin.agents.tracking import MAX_WHEEL, WHEELBASE, pedals, to_speed
-from closedloop_plugin.state import Control
+from closedloop_plugin.core.state import Control
 from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
 
 REASONS = ("no_waypoints", "too_few_waypoints", "not_finite", "implausible_waypoints", "truncated_waypoints")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.curves import Chain, Pose, aside, join, length, parallel, points, reverse, split, turned
 from closedloop_plugin.maps.opendrive import Connection, Lane, Link, Road
 

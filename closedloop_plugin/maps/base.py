@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import StopLine
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import StopLine
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from pathlib import Path as File
 
 import numpy as np
 
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import Layout, Piece, RoadMap
 from closedloop_plugin.maps.cache import keep
 from closedloop_plugin.maps.corridor import corridor
@@ -15,8 +17,6 @@ from closedloop_plugin.maps.junction import junction
 from closedloop_plugin.maps.opendrive import document
 from closedloop_plugin.maps.plan import Plan
 from closedloop_plugin.maps.town import town_road
-from closedloop_plugin.path import Path
-from closedloop_plugin.routes import Route
 from lmms_eval_ad2.errors import Ad2Error
 
 BUILDERS = {"corridor": corridor, "junction": junction, "merge": merge, "diverge": diverge}

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.core.frames import wrap
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import Layout
 from closedloop_plugin.maps.curves import Chain, length, sample
 from closedloop_plugin.maps.opendrive import Road
 from closedloop_plugin.maps.plan import Plan, after, before, driving, eased, verge
 from closedloop_plugin.maps.smooth import bridged, lane_jumps, runs
-from closedloop_plugin.path import Path
-from closedloop_plugin.routes import Route
 
 CHANGE = 20.0  # m in which the path goes from one lane to the next; the files jump within 6
 Change = tuple[float, float, int]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.lanes import DRIVABLE, Key, Town, TownLane
 
 REACH = 60.0  # m that a flow runs before and after a junction

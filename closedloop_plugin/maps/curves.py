@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from closedloop_plugin.frames import to_ego, wrap
+from closedloop_plugin.core.frames import to_ego, wrap
 
 Pose = tuple[float, float, float]  # x, y, yaw
 STRAIGHT = 1e-6  # 1/m: a flatter arc is a line

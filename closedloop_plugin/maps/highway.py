@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import Layout
 from closedloop_plugin.maps.corridor import road_along
 from closedloop_plugin.maps.curves import (
@@ -33,7 +34,6 @@ from closedloop_plugin.maps.curves import (
 from closedloop_plugin.maps.junction import Cut
 from closedloop_plugin.maps.opendrive import BOX_ID, Connection, Junction, Lane, Link, Road
 from closedloop_plugin.maps.plan import BEYOND, HIGHWAY_LIMIT, Plan, after, before, verge
-from closedloop_plugin.routes import Route
 
 TIGHTEST = 1 / 40.0  # 1/m: what bends more is drawn straight, and the map is experimental
 FIT = 1.5  # m between the drawn flow and the file's two points of it, at most

@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.core.frames import wrap
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.arms import Arm, Way, connecting, hugging, turn, ways
 from closedloop_plugin.maps.base import Layout
 from closedloop_plugin.maps.curves import (
@@ -33,8 +35,6 @@ from closedloop_plugin.maps.curves import (
 from closedloop_plugin.maps.opendrive import BOX_ID, Junction, Lane, Link, Road, Sign
 from closedloop_plugin.maps.plan import BEYOND, BICYCLE, BUFFER, Plan, after, before, driving, verge
 from closedloop_plugin.maps.smooth import GAP, bridged, runs
-from closedloop_plugin.routes import Route
-from closedloop_plugin.state import StopLine
 
 TURN = math.radians(30)  # a smaller change of direction is going straight on
 BOX = 20.0  # m from the middle of a junction to a mouth at most: what a longer gap has more is road

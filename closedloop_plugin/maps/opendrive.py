@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from xml.sax.saxutils import quoteattr
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.curves import STRAIGHT, Chain, Segment, length
 
 BEND = math.radians(11)  # of one <geometry> at most: Scenic takes 20 points of each, so a step under 0.6 degrees

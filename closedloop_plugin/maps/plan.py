@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import Layout
 from closedloop_plugin.maps.curves import Chain, Segment, aside, line, reverse, sample, turned
 from closedloop_plugin.maps.opendrive import Junction, Lane, Road
-from closedloop_plugin.state import StopLine
 
 BEYOND = 80.0  # m of road invented before the route's start and after its end, for actors that come and go
 APART = 12.0  # m: an invented stretch keeps this far from the route itself

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.core.frames import wrap
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.curves import Chain, Pose, biarc, join, line
-from closedloop_plugin.routes import Route
 
 GAP = 8.0  # m: a longer step is a hole in the file (dense parts have 2 m, lane changes 5 to 6)
 WEIGHT = 30.0  # of the third differences

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import Piece, RoadMap
 from closedloop_plugin.maps.cache import keep
 from closedloop_plugin.maps.crossings import Crossing, crossings
 from closedloop_plugin.maps.lanes import Key, Town, read_town
 from closedloop_plugin.maps.plan import TOWN_LIMIT, eased
 from closedloop_plugin.maps.trace import Leg, Spot, foot, trace
-from closedloop_plugin.path import Path
-from closedloop_plugin.routes import Route
-from closedloop_plugin.state import StopLine
 from lmms_eval_ad2.errors import Ad2Error
 
 AROUND = 250.0  # m of the route: stop lines farther away are left out

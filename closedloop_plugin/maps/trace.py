@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial import cKDTree
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.core.frames import wrap
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.lanes import Key, Town, TownLane
-from closedloop_plugin.routes import Route
 from lmms_eval_ad2.errors import Ad2Error
 
 NEAR = 2.5  # m from a lane's middle at most

@@ -15,7 +15,7 @@ from pathlib import Path as File
 from typing import Any
 
 import closedloop_plugin
-from closedloop_plugin.robots import ssh
+from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.vehicles.read import Robot
 from lmms_eval_ad2.errors import Ad2Error
 

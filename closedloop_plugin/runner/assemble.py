@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.routes import Route, sha256
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.routes import Route, sha256
 from closedloop_plugin.runner.episode import Cast
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits

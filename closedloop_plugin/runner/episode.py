@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
-from closedloop_plugin.routes import sha256
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.routes import sha256
+from closedloop_plugin.core.state import STATUS, Control, EndReason, Observation, Truth
 from closedloop_plugin.runner.pilot import Answer, Pilot, Rules
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.scoring.margins import Margins
 from closedloop_plugin.scoring.metric_log import MetricLog
-from closedloop_plugin.scoring.referee import Referee
-from closedloop_plugin.state import STATUS, Control, EndReason, Observation, Truth
+from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.worlds.base import InvalidScene, World
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
 from closedloop_plugin.runner.run import AGAIN, episodes_of
 from closedloop_plugin.runner.store import Store, by_suite, read_records

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Tick
 from closedloop_plugin.runner.task import Task
 

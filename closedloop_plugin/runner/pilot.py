@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, Reading
 from closedloop_plugin.interpreters.base import SILENT
-from closedloop_plugin.profiles import Profile
 from closedloop_plugin.runner.latency import WAITS, Latency
-from closedloop_plugin.state import COAST, Control, Decision, EndReason, Reading
 
 _REASONS = 20  # different reasons counted by name; a model that invents new ones must not swell the record
 

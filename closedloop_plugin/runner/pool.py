@@ -20,13 +20,13 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
 from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.core.state import Decision, EndReason
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.episode import Result, blank_record
 from closedloop_plugin.runner.pilot import Answer
 from closedloop_plugin.runner.roster import Roster
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Plan, decide, read, wants_reading
-from closedloop_plugin.state import Decision, EndReason
 from lmms_eval_ad2.errors import Ad2Error
 
 TAIL_BYTES = 8000  # of a log, for a reason

@@ -10,15 +10,15 @@ from typing import Any
 from tqdm import tqdm
 
 from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
 from closedloop_plugin.runner.pool import Limits, Pool
 from closedloop_plugin.runner.store import Store, by_suite
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Plan
 from closedloop_plugin.scoring.official import to_official
-from closedloop_plugin.state import EndReason
 from lmms_eval_ad2.errors import Ad2Error
 
 FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)

@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError

@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.core.state import Decision, Reading
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.runner.episode import Cast, Result, Tick, Watcher, run_episode
 from closedloop_plugin.runner.pilot import Answer
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import Task
-from closedloop_plugin.state import Decision, Reading
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import Signal
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Signal
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
 

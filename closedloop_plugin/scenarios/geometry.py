@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from closedloop_plugin.core.path import Path
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.path import Path
 
 CLOSE_M = 1.6  # two lines nearer than this mean: two cars touch
 

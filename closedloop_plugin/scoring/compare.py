@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.scoring.compare_values import MEASURES, SIGNS, Measure, Parts, Played, parts_of, signs_tested
-from closedloop_plugin.state import EndReason
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import Bounds, Floats, Jackknife
 from lmms_eval_ad2.metrics.summary import paired

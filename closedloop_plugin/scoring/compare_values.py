@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.scoring.ability import ABILITIES, passed_junction, traffic_signs
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official import from_episode

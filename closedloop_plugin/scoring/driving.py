@@ -11,8 +11,8 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from closedloop_plugin.profiles import Penalties
-from closedloop_plugin.record import INFRACTIONS
+from closedloop_plugin.core.profiles import Penalties
+from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.scoring.efficiency import percents
 from closedloop_plugin.scoring.official_record import OfficialRecord
 

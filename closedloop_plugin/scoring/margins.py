@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from closedloop_plugin.state import Actor, Truth
+from closedloop_plugin.core.state import Actor, Truth
 
 HORIZON_S = 8.0
 EVERY = 2  # ticks

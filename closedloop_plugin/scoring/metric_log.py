@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.frames import to_carla
+from closedloop_plugin.core.frames import to_carla
+from closedloop_plugin.core.state import Truth
 from closedloop_plugin.scoring.comfort import FIELDS, MODES, Motion, segments
-from closedloop_plugin.state import Truth
 
 _DECIMALS = 5  # a file of 4,000 ticks stays near 1 MB
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.scoring.official_record import SCORES, OfficialRecord, parse_record
 from lmms_eval_ad2.errors import Ad2Error, DataError
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from closedloop_plugin.record import INFRACTIONS
+from closedloop_plugin.core.record import INFRACTIONS
 from lmms_eval_ad2.errors import DataError
 
 DONE = ("Completed", "Perfect")

@@ -24,8 +24,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.routes import Route
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.ability import Junctions, Skill, of_type, skill_score, skills
 from closedloop_plugin.scoring.comfort import Motion, share
 from closedloop_plugin.scoring.driving import driving_score, latest, penalty_of, success_rate

@@ -14,14 +14,14 @@ from dataclasses import asdict
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.state import Command, Decision, Observation, Reading
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.verdict import verdict
-from closedloop_plugin.profiles import Profile
 from closedloop_plugin.serve.chat import Chat, mapping_of, number, whole
 from closedloop_plugin.serve.pictures import pictures
 from closedloop_plugin.serve.refusal import Refusal, wrong
 from closedloop_plugin.serve.service import Done, Order
-from closedloop_plugin.state import Command, Decision, Observation, Reading
 from lmms_eval_ad2 import __version__
 
 PROTOCOL = 1

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.state import PEDESTRIANS, STATIC
 from closedloop_plugin.show.episode import Body, Pose, Track
-from closedloop_plugin.state import PEDESTRIANS, STATIC
 from lmms_eval_ad2.errors import require
 
 Ground = tuple[str, np.ndarray]  # kind of an OpenDRIVE lane, its outline (N, 2) in the map frame

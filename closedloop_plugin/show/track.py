@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import Actor, Control, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.state import Actor, Control, Truth
 
 FORMAT = 1
 RADIUS_M = 120.0

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.show.caption import captioned
 from closedloop_plugin.show.episode import said_lines
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra, require

@@ -8,9 +8,9 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import Observation, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.routes import Route
-from closedloop_plugin.state import Observation, Truth
 from closedloop_plugin.threats.transcript import Answer, Attempt, Transcript
 
 

@@ -21,18 +21,18 @@ from functools import cache
 from pathlib import Path as File
 
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.profiles import profile as profile_named
-from closedloop_plugin.program_suites import index_of, json_object, named_programs, route_of, routes_for, sha_of
-from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.routes import Route, sha256
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.profiles import profile as profile_named
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.routes import Route, sha256
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
 from closedloop_plugin.runner.pool import Limits
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run, run
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import Task, episode_seed
-from closedloop_plugin.state import EndReason
+from closedloop_plugin.suites.programs import index_of, json_object, named_programs, route_of, routes_for, sha_of
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import Transcript, Verdict
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts

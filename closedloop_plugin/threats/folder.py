@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.program_suites import INDEX, index_of
+from closedloop_plugin.suites.programs import INDEX, index_of
 from closedloop_plugin.threats.transcript import Attempt, Transcript
 from closedloop_plugin.threats.write import program
 from lmms_eval_ad2.errors import Ad2Error

@@ -12,12 +12,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.program_suites import index_of
-from closedloop_plugin.routes import Route
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import episode_seed
-from closedloop_plugin.suites import Suite
+from closedloop_plugin.suites.lookup import Suite
+from closedloop_plugin.suites.programs import index_of
 from closedloop_plugin.threats.base import Fuser, Teller, Wish
 from closedloop_plugin.threats.check import Program, check, write_verdicts
 from closedloop_plugin.threats.folder import ThreatFolder, failed_technically, speakable

@@ -6,8 +6,8 @@ import os
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.program_suites import index_of
-from closedloop_plugin.suites import Suite, data_home, suite
+from closedloop_plugin.suites.lookup import Suite, data_home, suite
+from closedloop_plugin.suites.programs import index_of
 from lmms_eval_ad2.errors import Ad2Error
 
 THREAT = "threat"  # the suite of the task's YAML

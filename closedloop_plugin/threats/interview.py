@@ -18,15 +18,15 @@ from PIL import Image
 from tqdm import tqdm
 
 from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.routes import Route
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import FULL_BRAKE, Decision
 from closedloop_plugin.runner.episode import Cast, Result
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits, Pool
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import Task, episode_seed
 from closedloop_plugin.runner.worker import Plan
-from closedloop_plugin.state import FULL_BRAKE, Decision
 from closedloop_plugin.threats.base import Moment, Teller
 from closedloop_plugin.threats.moment import write_jpeg
 from closedloop_plugin.threats.reading import short

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path as File
 
 from closedloop_plugin.agents.make import BUILT_IN, MODELS, make_agent, make_backend
-from closedloop_plugin.profiles import Profile
+from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.threats.base import Fuser, Teller
-from closedloop_plugin.threats.fuse_model import ModelFuser
-from closedloop_plugin.threats.fuse_rules import RulesFuser
+from closedloop_plugin.threats.fuser.model import ModelFuser
+from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.teller import ModelTeller
 from closedloop_plugin.threats.witness import Witness
 from closedloop_plugin.worlds.base import Camera

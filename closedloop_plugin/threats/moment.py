@@ -17,11 +17,11 @@ from typing import Any
 
 from PIL import Image
 
-from closedloop_plugin.path import Path
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import Actor
 from closedloop_plugin.runner.episode import Tick
 from closedloop_plugin.runner.task import Task
-from closedloop_plugin.state import Actor
 from closedloop_plugin.threats.verdicts import of_scenario
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from closedloop_plugin.agents.base import Agent, Ask
-from closedloop_plugin.state import Actor, Control, Kind, Signal, Truth
+from closedloop_plugin.core.state import Actor, Control, Kind, Signal, Truth
 from closedloop_plugin.threats.base import Moment
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.routes import Route
 from closedloop_plugin.threats.spec import Behaviour, Lane, Light, RoadKind, ThreatSpec
 
 RUN_UP_M = 12.0  # of way before the earliest place: the ego must be moving when it gets there

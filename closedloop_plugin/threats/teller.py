@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from closedloop_plugin.agents.asking import Backend, Question, fenced
-from closedloop_plugin.profiles import Profile
+from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.threats.base import Moment
 from closedloop_plugin.threats.reading import kept

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.program_suites import INDEX, index_of, json_object, programs_in
-from closedloop_plugin.routes import sha256
+from closedloop_plugin.core.routes import sha256
+from closedloop_plugin.suites.programs import INDEX, index_of, json_object, programs_in
 from closedloop_plugin.threats.transcript import Verdict
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import DataError

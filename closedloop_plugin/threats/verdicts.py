@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import unharmed
 from closedloop_plugin.runner.run import FAILED
-from closedloop_plugin.state import EndReason
 from closedloop_plugin.threats.spec import Adversary, Behaviour, ThreatSpec
 from closedloop_plugin.threats.transcript import Verdict
 from lmms_eval_ad2.errors import DataError

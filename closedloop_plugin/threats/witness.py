@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.frames import to_ego
-from closedloop_plugin.state import PEDESTRIANS, STATIC, Actor, Control, Kind
+from closedloop_plugin.core.frames import to_ego
+from closedloop_plugin.core.state import PEDESTRIANS, STATIC, Actor, Control, Kind
 from closedloop_plugin.threats.base import Moment
 from closedloop_plugin.threats.probes import AHEAD_M, SPEED, Findings, probe
 from closedloop_plugin.threats.site import site_of

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any, Protocol
 
+from closedloop_plugin.core.routes import Route, Weather
+from closedloop_plugin.core.state import Control, Observation, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.routes import Route, Weather
-from closedloop_plugin.state import Control, Observation, Truth
 
 
 @dataclass(frozen=True)

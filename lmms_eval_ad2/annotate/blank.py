@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.annotate.pieces import OBJECTS
+from lmms_eval_ad2.data.releases import stream
+from lmms_eval_ad2.data.releases.images import safe_path, size_of
+from lmms_eval_ad2.data.releases.row import Row
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Mark, Record, Step, Text
-from lmms_eval_ad2.releases import stream
-from lmms_eval_ad2.releases.images import safe_path, size_of
-from lmms_eval_ad2.releases.row import Row
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 ASKS = ("general", "suggestion", "region", "chain")

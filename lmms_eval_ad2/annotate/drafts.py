@@ -11,10 +11,10 @@ from typing import Any
 
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
 from lmms_eval_ad2.annotate.pieces import Pre, listed
+from lmms_eval_ad2.data.releases.row import plain
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.prompts import text as prompts
 from lmms_eval_ad2.records import Lang, Record, Unparsed
-from lmms_eval_ad2.releases.row import plain
 
 SYSTEM = (
     "You draft annotations of driving scenes; people will check every sentence. Say only what the picture shows, "

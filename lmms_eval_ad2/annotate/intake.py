@@ -9,12 +9,12 @@ from pathlib import Path
 
 from lmms_eval_ad2.annotate.blank import ASKS, blank_records
 from lmms_eval_ad2.annotate.folder import About, Folder, is_folder, make_folder, open_folder, relocate
+from lmms_eval_ad2.data.home import open_dataset
+from lmms_eval_ad2.data.home.store import splits_of
+from lmms_eval_ad2.data.releases import BadRow, Opened
+from lmms_eval_ad2.data.releases.record_rows import open_records
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.library import open_dataset
-from lmms_eval_ad2.library.store import splits_of
 from lmms_eval_ad2.records import Lang, Record
-from lmms_eval_ad2.releases import BadRow, Opened
-from lmms_eval_ad2.releases.record_rows import open_records
 
 
 @dataclass(frozen=True, slots=True)

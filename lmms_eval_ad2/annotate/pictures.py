@@ -7,10 +7,10 @@ import io
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.data.releases.images import path_fault
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.prompts import visual
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.releases.images import path_fault
 
 WIDEST = 2560  # pixels: bounds what one record can cost a browser
 QUALITY = 88

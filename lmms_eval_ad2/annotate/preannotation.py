@@ -26,14 +26,14 @@ from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
 from lmms_eval_ad2.annotate.folder import Folder
 from lmms_eval_ad2.annotate.pictures import data_url, rendered
 from lmms_eval_ad2.annotate.pieces import Pre, in_language
+from lmms_eval_ad2.data.releases import stream
+from lmms_eval_ad2.data.releases.row import Row
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.llm.cache import Cache, key_of
 from lmms_eval_ad2.llm.client import Reply
 from lmms_eval_ad2.llm.session import Session, run, together
 from lmms_eval_ad2.llm.spec import Model, read_model
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.releases import stream
-from lmms_eval_ad2.releases.row import Row
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 FILE, CACHE = "pre.jsonl", "replies.sqlite"

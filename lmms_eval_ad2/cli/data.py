@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.library import Manifest, Verdict
+    from lmms_eval_ad2.data.home import Manifest, Verdict
 
 
 def register(subparsers: Any) -> None:
@@ -55,7 +55,7 @@ def _register_import(actions: Any) -> None:
 
 
 def run_import(args: argparse.Namespace) -> int:
-    from lmms_eval_ad2.library import import_release
+    from lmms_eval_ad2.data.home import import_release
 
     manifest = import_release(
         args.release, args.source, split=args.split, images=args.images, fmt=args.format, name=args.name,
@@ -65,7 +65,7 @@ def run_import(args: argparse.Namespace) -> int:
     for reason, number in manifest.left_out.items():
         print(f"  left out on purpose: {number} ({reason})")
     if manifest.bad_rows:
-        from lmms_eval_ad2.library.home import split_dir
+        from lmms_eval_ad2.data.home.location import split_dir
 
         where = split_dir(manifest.name, manifest.split) / "bad_rows.jsonl"
         print(f"  bad rows skipped: {manifest.bad_rows}, listed in {where}", file=sys.stderr)
@@ -73,7 +73,8 @@ def run_import(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    from lmms_eval_ad2.library import home, list_datasets
+    from lmms_eval_ad2.data.home import list_datasets
+    from lmms_eval_ad2.data.home import home
 
     manifests = list_datasets()
     if args.json:
@@ -87,7 +88,7 @@ def run_list(args: argparse.Namespace) -> int:
 
 
 def run_verify(args: argparse.Namespace) -> int:
-    from lmms_eval_ad2.library import verify
+    from lmms_eval_ad2.data.home import verify
 
     verdicts = [verify(args.name, split, args.images) for split in _splits(args)]
     if args.json:
@@ -99,7 +100,7 @@ def run_verify(args: argparse.Namespace) -> int:
 
 
 def run_relocate(args: argparse.Namespace) -> int:
-    from lmms_eval_ad2.library import relocate
+    from lmms_eval_ad2.data.home import relocate
 
     for split in _splits(args):
         manifest = relocate(args.name, split, args.images)
@@ -108,7 +109,7 @@ def run_relocate(args: argparse.Namespace) -> int:
 
 
 def run_schema(args: argparse.Namespace) -> int:
-    from lmms_eval_ad2.releases import RELEASES, find_release
+    from lmms_eval_ad2.data.releases import RELEASES, find_release
 
     if args.name:
         print(find_release(args.name).schema, end="")
@@ -120,7 +121,7 @@ def run_schema(args: argparse.Namespace) -> int:
 
 def _splits(args: argparse.Namespace) -> list[str]:
     """The split asked for, or all; for an unknown name "test", whose error then tells what to run."""
-    from lmms_eval_ad2.library.store import splits_of
+    from lmms_eval_ad2.data.home.store import splits_of
 
     return [args.split] if args.split else splits_of(args.name) or ["test"]
 

@@ -67,7 +67,7 @@ def _java() -> Finding:
 
 
 def _home() -> Finding:
-    from lmms_eval_ad2.library import home
+    from lmms_eval_ad2.data.home import home
 
     path = home()
     probe = next(p for p in (path, *path.parents) if p.exists())

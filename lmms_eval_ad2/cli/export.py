@@ -102,8 +102,8 @@ def _in_group(name: str) -> list[str]:
 
 
 def _imported(names: list[str], tasks: dict[str, Task], split: str) -> list[str]:
+    from lmms_eval_ad2.data.home.store import splits_of
     from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.library.store import splits_of
 
     there = [name for name in names if split in splits_of(tasks[name].dataset)]
     missing = sorted({tasks[name].dataset for name in set(names) - set(there)})

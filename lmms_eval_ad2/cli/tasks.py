@@ -35,8 +35,8 @@ class TaskFile:
         if ":" in self.dataset:
             source = self._source()
             return source is not None and source.ready(self.dataset.removeprefix(source.prefix))
+        from lmms_eval_ad2.data.home import open_dataset
         from lmms_eval_ad2.errors import Ad2Error
-        from lmms_eval_ad2.library import open_dataset
 
         if self.dataset.startswith("sample_"):
             return True
@@ -59,7 +59,7 @@ class TaskFile:
             if source is None:
                 return f"install the package that reads {self.dataset}"
             return str(source.hint(self.dataset.removeprefix(source.prefix)))
-        from lmms_eval_ad2.releases import RELEASES
+        from lmms_eval_ad2.data.releases import RELEASES
 
         split = "" if self.split == "test" else f" --split {self.split}"
         # A set of its own beside the release's: autodrive_qa_naive.

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from lmms_eval_ad2.data.home import Dataset
 from lmms_eval_ad2.export.leaks import SCENE, HeldOut, Leak
 from lmms_eval_ad2.export.source import Task
-from lmms_eval_ad2.library import Dataset
 from lmms_eval_ad2.prompts import asked
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.written import reference

@@ -17,11 +17,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
+from lmms_eval_ad2.data.home import Manifest
+from lmms_eval_ad2.data.home.parts import file_sha256
+from lmms_eval_ad2.data.home.store import load_dataset
 from lmms_eval_ad2.export import identity
 from lmms_eval_ad2.export.source import is_evaluation
-from lmms_eval_ad2.library import Manifest
-from lmms_eval_ad2.library.parts import file_sha256
-from lmms_eval_ad2.library.store import load_dataset
 from lmms_eval_ad2.records import Record
 
 SCENE = "same_scene"

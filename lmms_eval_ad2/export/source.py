@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from lmms_eval_ad2.data.home import Dataset, Manifest, list_datasets
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.library import Dataset, Manifest, list_datasets
 from lmms_eval_ad2.scoring.variant import Variant
 
 TRAIN = "train"

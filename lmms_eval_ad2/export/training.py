@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.data.home import Dataset, open_dataset
+from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.export import rows
 from lmms_eval_ad2.export.choose import Chosen, Found, check, choose
 from lmms_eval_ad2.export.leaks import SCENE, HeldOut
 from lmms_eval_ad2.export.pictures import JPEG, Pictures
 from lmms_eval_ad2.export.source import Task, held_out, refuse_evaluation
-from lmms_eval_ad2.library import Dataset, open_dataset
-from lmms_eval_ad2.library.parts import file_sha256
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 

@@ -16,7 +16,7 @@ from lmms_eval_ad2.scoring.rotation import rotations
 from lmms_eval_ad2.scoring.variant import Variant
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.library import Dataset
+    from lmms_eval_ad2.data.home import Dataset
 
 PREFIX = "ad2:"
 SAMPLE = "sample_"
@@ -64,7 +64,7 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
     import datasets
     import pyarrow as pa
 
-    from lmms_eval_ad2.library import open_dataset
+    from lmms_eval_ad2.data.home import open_dataset
 
     if name.startswith(SAMPLE):
         from lmms_eval_ad2.sample import ensure_sample

@@ -45,8 +45,8 @@ class Run:
     def judge(self) -> Any:
         """The judge of this run (AD2_JUDGE); replies are cached beside the run, else in the data home."""
         if self._judge is None:
+            from lmms_eval_ad2.data.home import home
             from lmms_eval_ad2.judge import make_judge
-            from lmms_eval_ad2.library import home
 
             folder = self.folder or home()
             folder.mkdir(parents=True, exist_ok=True)

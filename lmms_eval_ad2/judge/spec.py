@@ -82,7 +82,7 @@ def _lexical(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 
 
 def _fake(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.fake import FakeJudge
+    from lmms_eval_ad2.testing.fake_judge import FakeJudge
 
     said = Settings(settings, "judge")
     score = said.number("score", None, low=LOWEST, high=HIGHEST)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.releases.autodrive_qa import ERRORS, NAIVE
 
 SELECTED = 3  # distractors of a question (section 4.1)
 

@@ -22,16 +22,16 @@ from typing import Any
 
 from tqdm import tqdm
 
+from lmms_eval_ad2.data.home import open_dataset
+from lmms_eval_ad2.data.home.store import splits_of
+from lmms_eval_ad2.data.releases import find_release
+from lmms_eval_ad2.data.releases.base import BadRow, Item
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.library import open_dataset
-from lmms_eval_ad2.library.store import splits_of
 from lmms_eval_ad2.mcq import biases
 from lmms_eval_ad2.mcq.base import Question
 from lmms_eval_ad2.mcq.chance import ALPHA
 from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal, ordered, same
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.releases import find_release
-from lmms_eval_ad2.releases.base import BadRow, Item
 
 SCHEMA = "ad2-mcq-check/1"
 RATIO = 1.25  # a right option longer or shorter than the wrong ones by this factor is worth a look

@@ -13,7 +13,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from lmms_eval_ad2.drivelm_text import read_tags
+from lmms_eval_ad2.data.drivelm_text import read_tags
 from lmms_eval_ad2.mcq.base import Question
 from lmms_eval_ad2.mcq.wording import LIMIT, Wording, normal, read, within
 from lmms_eval_ad2.parsing import parse

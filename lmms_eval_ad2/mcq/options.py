@@ -7,10 +7,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lmms_eval_ad2.data.releases.autodrive_qa import record_of
+from lmms_eval_ad2.data.releases.row import Row
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.mcq.base import SELECTED, Made, Question
-from lmms_eval_ad2.releases.autodrive_qa import record_of
-from lmms_eval_ad2.releases.row import Row
 
 CORRECT = "correct"
 

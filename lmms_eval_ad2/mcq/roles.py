@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.llm.body import Plain
 from lmms_eval_ad2.llm.shield import fence, neutralise, nonce
 from lmms_eval_ad2.mcq.base import Distractor, Question
 from lmms_eval_ad2.mcq.texts import Texts
 from lmms_eval_ad2.prompts.views import CAMERAS, Views, camera, shown
 from lmms_eval_ad2.prompts.visual import render
-from lmms_eval_ad2.releases.autodrive_qa import NAIVE
 
 JPEG_QUALITY = 95
 _NAME = re.compile(r"[\w-]{1,32}")

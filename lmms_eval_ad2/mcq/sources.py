@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.data.home import open_dataset
+from lmms_eval_ad2.data.home.parts import file_sha256
+from lmms_eval_ad2.data.home.store import splits_of
+from lmms_eval_ad2.data.releases import Item, LeftOut, find_release
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.library import open_dataset
-from lmms_eval_ad2.library.parts import file_sha256
-from lmms_eval_ad2.library.store import splits_of
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.releases import Item, LeftOut, find_release
 
 RECORDS = "records"
 NAMES = ("drivelm", "nuscenes_qa", "lingoqa", RECORDS)

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.mcq import replies
 from lmms_eval_ad2.mcq.asking import Asking, Unusable
 from lmms_eval_ad2.mcq.base import SELECTED, Distractor, Made, Outcome, Question, Rejected
 from lmms_eval_ad2.mcq.faults import fault, normal, references
-from lmms_eval_ad2.releases.autodrive_qa import ERRORS, NAIVE
 
 T = TypeVar("T")
 TWICE = 2  # a single category's proposer makes so many times n: there are no others to choose from

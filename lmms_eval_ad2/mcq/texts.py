@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import resources
 from pathlib import Path
 
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.prompts.flat import FlatTexts
-from lmms_eval_ad2.releases.autodrive_qa import ERRORS
 
 PACKAGED = "prompts.yaml"
 

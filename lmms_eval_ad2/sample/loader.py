@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from lmms_eval_ad2 import library
+from lmms_eval_ad2.data import home as library
+from lmms_eval_ad2.data.home import Manifest
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.library import Manifest
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.lock import lock_in_turn
 

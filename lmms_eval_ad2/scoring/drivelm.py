@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.drivelm_text import read_behavior, read_options
+from lmms_eval_ad2.data.drivelm_text import read_behavior, read_options
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.caption import DEFAULT_METRICS, CorpusScore, TokenizerName, caption_scores
 from lmms_eval_ad2.parsing import parse

@@ -14,9 +14,9 @@ from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.agents.questions import Prompter
 from closedloop_plugin.agents.talker import Talker
-from closedloop_plugin.profiles import profile
+from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.prompts.texts import Texts
-from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
 

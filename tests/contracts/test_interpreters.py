@@ -9,16 +9,16 @@ import pytest
 from support.closedloop.models import FakeModel, ask, said
 
 from closedloop_plugin.agents.asking import Said
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.cng import cng
 from closedloop_plugin.interpreters.dcs import dcs
 from closedloop_plugin.interpreters.describe import OfflineDescriber
 from closedloop_plugin.interpreters.make import MODES, make_hybrid, make_interpreter
 from closedloop_plugin.interpreters.rules import Rules
-from closedloop_plugin.profiles import profile
 from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.state import Decision
-from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
 

@@ -10,8 +10,8 @@ from support.judging import ONE_OF_EACH, judge_for
 
 from lmms_eval_ad2.judge import Judge, Rating, make_judge
 from lmms_eval_ad2.judge.base import USAGE_KEYS
-from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
 

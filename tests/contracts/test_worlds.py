@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from support.carla.fake_towns import town_of
 
-from closedloop_plugin.routes import Route, Weather, read_routes
-from closedloop_plugin.state import FULL_BRAKE, Control, Truth
-from closedloop_plugin.suites import DEMO
+from closedloop_plugin.core.routes import Route, Weather, read_routes
+from closedloop_plugin.core.state import FULL_BRAKE, Control, Truth
+from closedloop_plugin.suites.lookup import DEMO
+from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import Camera, Setup, World, WorldError
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
-from closedloop_plugin.worlds.fake import FakeWorld
 
 pytestmark = pytest.mark.integration
 
@@ -42,7 +42,7 @@ def plain(world: World) -> Iterator[World]:
 
 @contextmanager
 def carla(folder: Path) -> Iterator[World]:
-    from closedloop_plugin.worlds.carla import CarlaWorld
+    from closedloop_plugin.carla.world.world import CarlaWorld
 
     town_of(read_routes(DEMO)[0], folder)
     with fake_carla.installed(folder) as server, plain(CarlaWorld(folder / "maps", f"127.0.0.1:{server.port}")) as made:

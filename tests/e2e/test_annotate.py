@@ -13,7 +13,7 @@ from support.running import BIN, run
 from lmms_eval_ad2.annotate.desk import Desk
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 
 @pytest.fixture

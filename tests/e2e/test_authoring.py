@@ -14,7 +14,7 @@ from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run
 
-FAKE = ("--world", "closedloop_plugin.worlds.fake:FakeWorld")
+FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
 EXAMPLES = Path(__file__).parents[2] / "configs" / "scenarios"
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from support.mcq.records import question
 
+from lmms_eval_ad2.data.home import write_dataset
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import data, hooks, judging
 from lmms_eval_ad2.harness.journal import request_key
-from lmms_eval_ad2.library import write_dataset
 from lmms_eval_ad2.records import Record, Text
 from lmms_eval_ad2.scoring.variant import Variant
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lmms_eval_ad2.cli import judge
-from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 
 def run(*words: object) -> int:

@@ -17,8 +17,8 @@ from support.running import ending, environment, nobody
 from support.tiers import count
 
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.llm.fake import FakeServer, serve
 from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.testing.fake_endpoint import FakeServer, serve
 
 PLACES = (("perception", "motion state"), ("prediction", "signal meaning"), ("planning", "goal action"))
 FAST = "max_retries=2,backoff=0.01,timeout=60,concurrency=16"

@@ -11,7 +11,7 @@ from support.mcq.choices import choice, row
 from support.running import BIN, run
 
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.scoring.published import published
-from closedloop_plugin.suites import suite
+from closedloop_plugin.suites.lookup import suite
 from lmms_eval_ad2.cli.main import main
 
 DEMO = suite("demo")

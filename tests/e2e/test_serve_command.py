@@ -18,7 +18,7 @@ from support.running import BIN, environment
 
 from closedloop_plugin.agents.make import BUILT_IN
 from lmms_eval_ad2.cli.main import main, parser
-from lmms_eval_ad2.llm.fake import serve as fake_endpoint
+from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 
 ASKED = {
     "ad2_drive": 1, "episode": "e", "tick": 0, "time_s": 0.0, "speed": 0.0, "command": "lane follow",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
-from lmms_eval_ad2.releases.autodrive_qa import ERRORS, NAIVE, TASKS
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE, TASKS
 from lmms_eval_ad2.scoring.variant import Variant
 
 FOUND = {task.name: task for task in catalogue()}

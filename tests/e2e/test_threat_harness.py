@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.suites import suite
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.site import site_of
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.write import program
@@ -50,7 +50,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def download(metadata: dict[str, Any] | None = None) -> SimpleNamespace:
-    from closedloop_plugin import harness
+    from closedloop_plugin.harness import tasks as harness
 
     config = SimpleNamespace(
         dataset_path="ad2drive:threat", metadata=metadata or {}, task="threat_test", test_split="test"
@@ -118,7 +118,7 @@ def test_the_same_model_gives_the_same_scores_through_the_harness_and_the_comman
     """The real world, a model of lmms-eval's own that says one thing for ever, and the programs really play."""
     from lmms_eval.models import get_model
 
-    from closedloop_plugin import harness
+    from closedloop_plugin.harness import tasks as harness
 
     args = "response=Go straight at a moderate speed."
     monkeypatch.setenv("AD2_THREATS", str(made))

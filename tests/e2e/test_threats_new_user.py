@@ -12,8 +12,8 @@ import pytest
 
 from closedloop_plugin.threats.transcript import Transcript
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.llm.fake import serve
-from lmms_eval_ad2.llm.fake_replies import asked
+from lmms_eval_ad2.testing.fake_endpoint import serve
+from lmms_eval_ad2.testing.fake_replies import asked
 
 SPEC = {
     "adversary": "truck", "behaviour": "brake_hard", "place": {"side": "ahead", "lane": "own", "ahead_m": [18, 26]},

@@ -11,7 +11,7 @@ from types import ModuleType
 
 import carla
 
-from closedloop_plugin.state import Kind
+from closedloop_plugin.core.state import Kind
 
 _T = carla.ActorAttributeType
 _BOOL, _INT, _FLOAT, _STRING, _COLOUR = _T.Bool, _T.Int, _T.Float, _T.String, _T.RGBColor

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import carla
 
-from closedloop_plugin.frames import from_carla
-from closedloop_plugin.state import Kind
+from closedloop_plugin.core.frames import from_carla
+from closedloop_plugin.core.state import Kind
 from closedloop_plugin.worlds.bodies.vehicle import SPECS, Motion, drive, mass_of, walk
 
 SOLID = frozenset({"vehicle", "walker", "prop"})

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import carla
 
-from closedloop_plugin.state import Kind
+from closedloop_plugin.core.state import Kind
 from closedloop_plugin.worlds.bodies.vehicle import Motion
 from fake_carla.bodies import Being
 

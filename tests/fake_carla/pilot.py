@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import carla
 
-from closedloop_plugin.frames import from_carla
+from closedloop_plugin.core.frames import from_carla
 from fake_carla.bodies import SOLID, Being
 
 if TYPE_CHECKING:

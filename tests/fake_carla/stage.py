@@ -9,7 +9,7 @@ from typing import Any
 
 import carla
 
-from closedloop_plugin.frames import from_carla
+from closedloop_plugin.core.frames import from_carla
 from closedloop_plugin.worlds.bodies.vehicle import Motion
 from fake_carla import towns
 from fake_carla.blueprints import half_size, kind_of

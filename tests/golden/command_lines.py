@@ -30,7 +30,7 @@ AD2_COMMANDS = (
     "robot sandbox", "robot console", "mcq", "mcq build", "mcq check", "mcq split", "export", "export swift",
     "annotate", "annotate page", "annotate export", "annotate agreement", "doctor",
 )  # fmt: skip
-FAKE_WORLD = "closedloop_plugin.worlds.fake:FakeWorld"  # as a user names a world of his own
+FAKE_WORLD = "closedloop_plugin.testing.fake_world:FakeWorld"  # as a user names a world of his own
 PROGRESS = re.compile(r"\d%\||\d+it \[")  # a progress bar is drawn as often as time passes
 OTHER_PROGRAMS = ("fake endpoint", "advlm_server", "install.py", "torchvision_shim.py", "verify_carla.py")
 
@@ -144,7 +144,7 @@ def _file(path: Path) -> Callable[..., Any]:
 
 
 def _fake_endpoint(words: Sequence[str]) -> Any:
-    from lmms_eval_ad2.llm.fake import main
+    from lmms_eval_ad2.testing.fake_endpoint import main
 
     return main(words)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.judge import Judge, JudgeItem, make_judge
-from lmms_eval_ad2.llm.fake import FakeServer
+from lmms_eval_ad2.testing.fake_endpoint import FakeServer
 
 
 def judge_for(server: FakeServer, cache: Path | None = None, **settings: Any) -> Judge:

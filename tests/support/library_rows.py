@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.data.home import write_dataset
+from lmms_eval_ad2.data.releases.base import BadRow, Item, LeftOut
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.library import write_dataset
 from lmms_eval_ad2.records import Record, Text
-from lmms_eval_ad2.releases.base import BadRow, Item, LeftOut
 
 SOURCE = {"release": "test", "files": []}
 

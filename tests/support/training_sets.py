@@ -8,9 +8,9 @@ from typing import Any
 
 from PIL import Image
 
+from lmms_eval_ad2.data.home import open_dataset, write_dataset
+from lmms_eval_ad2.data.home.store import Dataset
 from lmms_eval_ad2.export.source import Task
-from lmms_eval_ad2.library import open_dataset, write_dataset
-from lmms_eval_ad2.library.store import Dataset
 from lmms_eval_ad2.records import Option, Record, Text
 from lmms_eval_ad2.scoring.variant import Variant
 

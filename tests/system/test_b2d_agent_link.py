@@ -18,7 +18,7 @@ from PIL import Image
 from support.bench2drive.scripted_driver import answer
 from support.running import REPO
 
-from closedloop_plugin.bench2drive import ad2_link as link
+from closedloop_plugin.carla.leaderboard_agent import ad2_link as link
 
 FOLDER = REPO / "closedloop_plugin" / "bench2drive"
 SHIPPED = REPO / "configs" / "bench2drive" / "agent.json"

@@ -13,10 +13,10 @@ import pytest
 from fake_carla.server import Server
 from support.carla.rig import EGO, FREE, Rig, rig_on
 
-from closedloop_plugin.state import Control
+from closedloop_plugin.carla.world import sensors
+from closedloop_plugin.carla.world.simulation import StagedSimulator
+from closedloop_plugin.core.state import Control
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
-from closedloop_plugin.worlds.carla_parts import sensors
-from closedloop_plugin.worlds.carla_parts.simulation import StagedSimulator
 
 OWN = "model scenic.simulators.carla.model\n"
 
@@ -203,7 +203,7 @@ def test_scenic_waits_ten_seconds_for_an_answer_and_ours_as_long_as_a_town_takes
 
     from scenic.simulators.carla.simulator import CarlaSimulator
 
-    from closedloop_plugin.worlds.carla_parts.link import LOAD_S
+    from closedloop_plugin.carla.world.link import LOAD_S
 
     assert inspect.signature(CarlaSimulator).parameters["timeout"].default == 10
     assert LOAD_S >= 60
@@ -238,7 +238,7 @@ def test_scenic_looks_for_the_ground_from_sea_level_and_ours_from_the_route_s_de
     from scenic.core.vectors import Vector
     from scenic.simulators.carla.utils.utils import scenicToCarlaLocation
 
-    from closedloop_plugin.maps.carla_ground import CarlaGround
+    from closedloop_plugin.carla.maps.ground import CarlaGround
 
     world = type("World", (), {"get_map": lambda self: Decks()})()
     here = scenicToCarlaLocation(Vector(5, 5, 20), world, "vehicle.x", snapToGround=True)

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from support.carla.rig import EGO, FREE, Rig, rig_on, straight
 
-from closedloop_plugin.routes import Weather
-from closedloop_plugin.state import FULL_BRAKE, Control, Kind, Surface
+from closedloop_plugin.carla.world.looks import light_state
+from closedloop_plugin.carla.world.spawning import body_of
+from closedloop_plugin.carla.world.weather import dark
+from closedloop_plugin.core.routes import Weather
+from closedloop_plugin.core.state import FULL_BRAKE, Control, Kind, Surface
 from closedloop_plugin.worlds.base import Camera, InvalidScene
-from closedloop_plugin.worlds.carla_parts.looks import light_state
-from closedloop_plugin.worlds.carla_parts.spawning import body_of
-from closedloop_plugin.worlds.carla_parts.weather import dark
 from lmms_eval_ad2.errors import Ad2Error
 
 GO = Control(throttle=0.7)
@@ -212,7 +212,7 @@ def test_what_stands_there_is_taken_away_even_where_a_sensor_is_gone_already(rig
 
 
 def test_an_error_in_the_middle_of_the_setup_leaves_nothing_behind(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    from closedloop_plugin.worlds.carla_parts import simulation
+    from closedloop_plugin.carla.world import simulation
 
     def broken(*_: Any) -> None:
         raise RuntimeError("out of memory")

@@ -13,14 +13,14 @@ import pytest
 from support.robots.vehicle_end import TOKEN, VehicleEnd
 
 from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.profiles import profile
+from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.robots.course import linked
 from closedloop_plugin.robots.course.drive import Driven
 from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run
 from closedloop_plugin.robots.course.ros_transport import free_port
 from closedloop_plugin.robots.course.vehicle_transport import GO, Operator, VehicleTransport
 from closedloop_plugin.robots.course.watch import End, Watch
-from closedloop_plugin.robots.planner import Planner
+from closedloop_plugin.robots.planner.planner import Planner
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import Segment, sandbox
 from closedloop_plugin.robots.vehicles.read import find_robot

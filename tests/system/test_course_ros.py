@@ -13,17 +13,17 @@ from support.robots.far_robot import far_robot, until
 from support.robots.ros_master import ros_path
 from support.robots.sshd import sshd
 
+from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.interpreters.make import make_interpreter
-from closedloop_plugin.profiles import profile
 from closedloop_plugin.robots.course.drive import Plan, run_course, segments_of
 from closedloop_plugin.robots.course.linked import Link
 from closedloop_plugin.robots.course.records import Ledger, RunRecord
 from closedloop_plugin.robots.course.ros_transport import RosTransport, on_this_machine
-from closedloop_plugin.robots.planner import Planner
+from closedloop_plugin.robots.planner.planner import Planner
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
-from closedloop_plugin.robots.tunnel import Tunnel
+from closedloop_plugin.robots.transport.tunnel import Tunnel
 from closedloop_plugin.robots.vehicles.read import Robot, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -16,7 +16,7 @@ from fake_carla.server import state_of
 from support.carla.fleet import Fleet, as_worker, at, drive, essence, fleet, left_alone, records, towns
 
 from closedloop_plugin.scoring.official import read_file
-from closedloop_plugin.where import workers_for, world_recipe
+from closedloop_plugin.worlds.recipes import workers_for, world_recipe
 from lmms_eval_ad2.cli.main import main
 
 IDS = ("101", "102", "105")

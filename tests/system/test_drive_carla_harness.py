@@ -12,7 +12,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 def asked(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Any:
     """The Run that the engine would start for one route of the demo suite."""
-    from closedloop_plugin import harness
+    from closedloop_plugin.harness import tasks as harness
 
     for name, value in settings.items():
         monkeypatch.setenv(f"AD2_DRIVE_{name}", value)
@@ -31,7 +31,7 @@ def test_world_and_servers_are_those_of_drive_run(monkeypatch: pytest.MonkeyPatc
     what = asked(monkeypatch, WORLD="carla", SERVERS="gpu1:2000,gpu1:2010,gpu2:2000")
     world = what.plan.world
     assert [world.of(k).kwargs["server"] for k in range(3)] == ["gpu1:2000", "gpu1:2010", "gpu2:2000"]
-    assert (what.limits.workers, what.identity["world"]) == (3, "closedloop_plugin.worlds.carla:CarlaWorld")
+    assert (what.limits.workers, what.identity["world"]) == (3, "closedloop_plugin.carla.world.world:CarlaWorld")
 
 
 def test_without_servers_it_is_carla_s_own_port(monkeypatch: pytest.MonkeyPatch) -> None:

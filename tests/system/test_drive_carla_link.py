@@ -14,8 +14,8 @@ from fake_carla import server as server_module
 from fake_carla.server import Server
 from support.carla.fleet import towns
 
+from closedloop_plugin.carla.world.link import KNOCK_S, TM_OFFSET, Link, free_port
 from closedloop_plugin.worlds.base import WorldError
-from closedloop_plugin.worlds.carla_parts.link import KNOCK_S, TM_OFFSET, Link, free_port
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from support.judging import items, judge_for
 from support.running import TESTS
 
 from lmms_eval_ad2.judge import Rating
-from lmms_eval_ad2.llm import fake_replies
 from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.fake import serve
+from lmms_eval_ad2.testing import fake_replies
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 N, CONCURRENCY = 200, 8
 CHILD = f"""

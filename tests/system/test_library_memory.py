@@ -11,7 +11,7 @@ from pathlib import Path
 SCRIPT = """
 import resource, sys
 from pathlib import Path
-from lmms_eval_ad2.library import import_release
+from lmms_eval_ad2.data.home import import_release
 manifest = import_release("ad2_bench", Path(sys.argv[1]))
 print(manifest.n, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
 """

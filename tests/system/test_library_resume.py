@@ -16,10 +16,10 @@ import pytest
 from support import library_rows
 from support.library_rows import items, row, store
 
+from lmms_eval_ad2.data.home import open_dataset, staging, verify, write_dataset
+from lmms_eval_ad2.data.releases import Item
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.library import open_dataset, staging, verify, write_dataset
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.releases import Item
 
 N = 100
 

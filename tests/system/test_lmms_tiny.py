@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from support.closedloop.models import ask
 
-from closedloop_plugin.agents import lmms_model
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.harness import lmms_model
 
 pytest_plugins = ("support.tiny_models",)
 

@@ -15,9 +15,9 @@ from PIL import Image
 
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra
 from lmms_eval_ad2.harness.models.prompting import Sampling, sampling_of
-from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytest_plugins = ("support.tiny_models",)  # the fixture tiny_qwen
 

@@ -16,7 +16,7 @@ from PIL import Image
 from support.robots import ros_master
 from support.robots.onboard import HERE, REPO, Listener, Peer, Process, client, listening, put, settings, until
 
-from closedloop_plugin.robots.ros import Master
+from closedloop_plugin.robots.transport.ros import Master
 
 pytest_plugins = ("support.robots.real_time",)
 RENEWED = {"planner": lambda folder, found: listening()}

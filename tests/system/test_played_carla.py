@@ -11,7 +11,7 @@ import pytest
 from support.carla.fake_towns import town_of
 from support.closedloop.played import ACTORLESS, moved, play
 
-from closedloop_plugin.routes import Route, read_routes
+from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.base import World
 
@@ -25,7 +25,7 @@ def routes(data_dir: Path) -> dict[str, Route]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    from closedloop_plugin.worlds.carla import CarlaWorld
+    from closedloop_plugin.carla.world.world import CarlaWorld
 
     with fake_carla.installed(tmp_path) as server:
         made = CarlaWorld(tmp_path / "maps", f"127.0.0.1:{server.port}")

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from support.running import environment, host, run_folder, tables
 
-from lmms_eval_ad2.library import write_dataset
-from lmms_eval_ad2.llm.fake import FakeServer, serve
+from lmms_eval_ad2.data.home import write_dataset
 from lmms_eval_ad2.sample import ensure_sample
+from lmms_eval_ad2.testing.fake_endpoint import FakeServer, serve
 
 IN_FLIGHT = 4
 TASKS = "ad2demo_perception_base,ad2demo_coda_suggestion,ad2demo_coda_general"

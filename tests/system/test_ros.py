@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from support.robots import ros_master
 
-from closedloop_plugin.robots import ros
-from closedloop_plugin.robots.ros import Child, Master, find_rospy, master_pid
+from closedloop_plugin.robots.transport import ros
+from closedloop_plugin.robots.transport.ros import Child, Master, find_rospy, master_pid
 from lmms_eval_ad2.errors import Ad2Error
 
 ECHO = "import sys; print('up', flush=True); sys.stdin.read()"
@@ -90,7 +90,7 @@ def test_a_child_ends_when_its_input_does() -> None:
 def test_a_child_goes_with_us_even_if_we_are_killed() -> None:
     """The kernel closes our end of its input."""
     parent = (
-        "import os, sys; from closedloop_plugin.robots.ros import Child\n"
+        "import os, sys; from closedloop_plugin.robots.transport.ros import Child\n"
         f"child = Child('echo', [sys.executable, '-c', {ECHO!r}], dict(os.environ))\n"
         "print(child.process.pid, flush=True); os.kill(os.getpid(), 9)"
     )

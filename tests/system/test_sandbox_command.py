@@ -13,7 +13,7 @@ from PIL import Image
 from support.robots import ros_master
 from support.running import ending
 
-from closedloop_plugin.robots.ros import master_pid
+from closedloop_plugin.robots.transport.ros import master_pid
 from lmms_eval_ad2.errors import Ad2Error
 
 COMMAND = """

@@ -8,8 +8,8 @@ import pytest
 from support.closedloop.models import ask
 from support.closedloop.serving import served
 
-from closedloop_plugin.agents import lmms_model
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.harness import lmms_model
 from closedloop_plugin.serve.words import Words
 
 pytest_plugins = ("support.tiny_models",)

@@ -16,11 +16,11 @@ import pytest
 from support.carla.standin import binary, engine, free_ports, until
 from support.closedloop.patience import patiently
 
-from closedloop_plugin.servers import containers, control, processes, state
-from closedloop_plugin.servers.control import Standing
-from closedloop_plugin.servers.order import Job, jobs
-from closedloop_plugin.servers.probe import Kind
-from closedloop_plugin.servers.state import Entry
+from closedloop_plugin.carla.servers import containers, control, processes, state
+from closedloop_plugin.carla.servers.control import Standing
+from closedloop_plugin.carla.servers.order import Job, jobs
+from closedloop_plugin.carla.servers.probe import Kind
+from closedloop_plugin.carla.servers.state import Entry
 from lmms_eval_ad2.errors import Ad2Error
 
 BACKOFF_S = 0.2

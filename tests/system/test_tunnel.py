@@ -17,8 +17,8 @@ import pytest
 from support.robots.far_robot import far_robot, processes, until
 from support.robots.sshd import Sshd, sshd
 
-from closedloop_plugin.robots import ssh
-from closedloop_plugin.robots.tunnel import Tunnel
+from closedloop_plugin.robots.transport import ssh
+from closedloop_plugin.robots.transport.tunnel import Tunnel
 from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -113,8 +113,8 @@ SHARED = {"errors", "storage", "pillow", "prompts", "parsing", "llm", "metrics",
 SHARED_WITH_COMMANDS = SHARED | {"installation", "plugins", "sigterm"}
 # heavy library -> the rooms or files that may import it
 HEAVY = {
-    "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "closedloop_plugin/harness.py",
-                  "closedloop_plugin/agents/lmms_model.py"),
+    "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "closedloop_plugin/harness/tasks.py",
+                  "closedloop_plugin/harness/lmms_model.py"),
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
     "gradio": ("lmms_eval_ad2/annotate/page.py",),
     "sentence_transformers": ("lmms_eval_ad2/judge/embedding.py",),
@@ -123,16 +123,16 @@ HEAVY = {
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
     "ijson": ("lmms_eval_ad2/releases",),
     "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/ranks.py"),
-    "datasets": ("lmms_eval_ad2/harness/data.py", "closedloop_plugin/harness.py"),
+    "datasets": ("lmms_eval_ad2/harness/data.py", "closedloop_plugin/harness/tasks.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/worlds/carla",
                "closedloop_plugin/scenarios/", "closedloop_plugin/threats/search/samplers.py"),
     "verifai": ("closedloop_plugin/threats/search/samplers.py",),
     "sklearn": ("closedloop_plugin/threats/search/bayes.py",),
     "greenlet": ("closedloop_plugin/worlds/bridge/session.py",),
-    "carla": ("closedloop_plugin/worlds/carla", "closedloop_plugin/maps/from_server.py",
-              "closedloop_plugin/maps/carla_", "closedloop_plugin/where.py", "closedloop_plugin/servers/probe.py",
-              "closedloop_plugin/bench2drive/agent.py", "closedloop_plugin/cli/threats/check.py"),
+    "carla": ("closedloop_plugin/worlds/carla", "closedloop_plugin/carla/maps/from_server.py",
+              "closedloop_plugin/maps/carla_", "closedloop_plugin/worlds/recipes.py", "closedloop_plugin/carla/servers/probe.py",
+              "closedloop_plugin/carla/leaderboard_agent/agent.py", "closedloop_plugin/cli/threats/check.py"),
     "cv2": ("closedloop_plugin/worlds/embedded/camera/", "closedloop_plugin/show/",
             "closedloop_plugin/robots/sandbox/", "closedloop_plugin/robots/onboard/jpeg.py"),
     "av": ("closedloop_plugin/show/",),
@@ -331,7 +331,7 @@ def test_the_bases_are_told_from_their_rooms() -> None:
 
 
 # Carried into other environments as one file, and longer for it.
-ONE_FILE = {"closedloop_plugin/bench2drive/advlm_server.py": 480}
+ONE_FILE = {"closedloop_plugin/carla/leaderboard_agent/advlm_server.py": 480}
 
 
 def test_files_stay_small() -> None:

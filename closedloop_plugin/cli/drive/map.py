@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.errors import Ad2Error
 
     if args.server:
-        from closedloop_plugin.maps.from_server import fetch_town
+        from closedloop_plugin.carla.maps.from_server import fetch_town
 
         print(f"written: {fetch_town(args.server, args.out, timeout_s=args.timeout)}")
         return 0
@@ -33,11 +33,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _routes(args: argparse.Namespace) -> int:
+    from closedloop_plugin.core.routes import read_routes, select
     from closedloop_plugin.maps.base import Layout
     from closedloop_plugin.maps.build import road_for, waypoint_errors
     from closedloop_plugin.maps.draw import draw
     from closedloop_plugin.maps.layouts import LAYOUTS
-    from closedloop_plugin.routes import read_routes, select
 
     routes = read_routes(args.routes)
     for route in select(routes, args.route) if args.route else routes:

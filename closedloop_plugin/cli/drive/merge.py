@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.record import EpisodeRecord
+    from closedloop_plugin.core.record import EpisodeRecord
 
 
 def register(subparsers: Any) -> None:
@@ -38,9 +38,9 @@ def run(args: argparse.Namespace) -> int:
 def _scores(out: Path, records: list[EpisodeRecord]) -> str:
     """The table, where the suite's routes are at hand and still those that were driven."""
     from closedloop_plugin.cli.drive.report import report
-    from closedloop_plugin.profiles import profile
+    from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.episode import PROGRAM
-    from closedloop_plugin.suites import suite
+    from closedloop_plugin.suites.lookup import suite
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.storage.identity import read_run
 

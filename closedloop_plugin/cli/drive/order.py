@@ -11,10 +11,10 @@ from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.cli.drive.subject import program_subject, suite_subject
 from closedloop_plugin.cli.drive.world import limits_of, world_of
+from closedloop_plugin.core.profiles import Profile, profile
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
-from closedloop_plugin.profiles import Profile, profile
-from closedloop_plugin.routes import Route
 from closedloop_plugin.runner.assemble import Driver, Wish, assemble, remote, standing
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pilot import Rules

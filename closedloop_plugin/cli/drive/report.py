@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from closedloop_plugin.profiles import Profile
-from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.routes import Route
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.runner.episode import PROGRAM, PROGRAM_ENDED
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise

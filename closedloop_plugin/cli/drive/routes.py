@@ -19,8 +19,8 @@ def register(subparsers: Any) -> None:
 
 
 def run_add(args: argparse.Namespace) -> int:
-    from closedloop_plugin.routes import read_routes
-    from closedloop_plugin.suites import BENCH2DRIVE, EMBEDDED, add_routes
+    from closedloop_plugin.core.routes import read_routes
+    from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, add_routes
 
     target = add_routes(args.file, args.name)
     name = EMBEDDED if target.stem == BENCH2DRIVE else target.stem
@@ -29,7 +29,7 @@ def run_add(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    from closedloop_plugin.suites import BENCH2DRIVE, EMBEDDED, routes_home, suite
+    from closedloop_plugin.suites.lookup import BENCH2DRIVE, EMBEDDED, routes_home, suite
     from lmms_eval_ad2.errors import Ad2Error
 
     added = sorted(f.stem for f in routes_home().glob("*.xml") if f.stem != BENCH2DRIVE)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.official import Results
-    from closedloop_plugin.suites import Suite
+    from closedloop_plugin.suites.lookup import Suite
 
 NONE = "–"
 MOST = 1000  # repetitions: a record that numbers itself beyond is a slip
@@ -44,7 +44,7 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.cli.drive.subject import left_out_note
-    from closedloop_plugin.profiles import profile
+    from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -78,8 +78,8 @@ def run(args: argparse.Namespace) -> int:
 
 def driven(name: str) -> Suite:
     """A route file, a folder of programs, or a suite by its name; a route file may have any name here."""
-    from closedloop_plugin.routes import read_routes, sha256
-    from closedloop_plugin.suites import Suite, suite
+    from closedloop_plugin.core.routes import read_routes, sha256
+    from closedloop_plugin.suites.lookup import Suite, suite
 
     file = Path(name)
     known = "/" not in name and not name.endswith(".xml")

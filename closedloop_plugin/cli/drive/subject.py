@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.program_suites import route_named, sha_of
-from closedloop_plugin.routes import Route, select, sha256
+from closedloop_plugin.core.routes import Route, select, sha256
 from closedloop_plugin.runner.assemble import Subject
-from closedloop_plugin.suites import Suite, route_of, suite
+from closedloop_plugin.suites.lookup import Suite, route_of, suite
+from closedloop_plugin.suites.programs import route_named, sha_of
 from lmms_eval_ad2.errors import Ad2Error
 
 

@@ -31,7 +31,7 @@ def register_world(what: Any) -> None:
 
 def world_of(args: argparse.Namespace) -> tuple[Recipe, int]:
     """The world's recipe and how many workers drive in it."""
-    from closedloop_plugin.where import workers_for, world_recipe
+    from closedloop_plugin.worlds.recipes import workers_for, world_recipe
 
     recipe = world_recipe(args.world, args.servers, args.any_version, args.server_wait)
     return recipe, workers_for(recipe, args.workers)

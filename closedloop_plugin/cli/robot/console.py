@@ -20,7 +20,7 @@ def register(parts: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.robots.console import show
+    from closedloop_plugin.robots.planner.console import show
 
     robot = robot_of(args.robot)
     return 0 if show(robot, hotline_of(robot)) else 1

@@ -35,7 +35,8 @@ def register(parts: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.robots import deploy, ssh
+    from closedloop_plugin.robots import deploy
+    from closedloop_plugin.robots.transport import ssh
 
     robot = robot_of(args.robot)
     if args.host and args.host != "host":
@@ -57,7 +58,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(robot: Robot) -> None:
-    from closedloop_plugin.robots import deploy, ssh
+    from closedloop_plugin.robots import deploy
+    from closedloop_plugin.robots.transport import ssh
 
     file = token_file(robot)
     content = deploy.files(robot)

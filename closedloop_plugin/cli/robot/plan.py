@@ -15,7 +15,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.planner import Planner
+    from closedloop_plugin.robots.planner.planner import Planner
     from closedloop_plugin.robots.vehicles.read import Robot
 
 # Of `ad2 drive run`'s options: a vehicle has one camera of its own, and its pace is that of its motions.
@@ -56,7 +56,7 @@ def register(parts: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.cli.drive.order import check_driver
     from closedloop_plugin.robots.deploy import read_token
-    from closedloop_plugin.robots.hotline import answering
+    from closedloop_plugin.robots.planner.control_socket import answering
 
     if args.frames and not args.out:
         raise Ad2Error("--frames needs a place: --out DIR")
@@ -79,9 +79,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _planner(args: argparse.Namespace, robot: Robot, token: bytes) -> Planner:
     from closedloop_plugin.cli.drive.order import driver_of
-    from closedloop_plugin.profiles import profile
-    from closedloop_plugin.robots.journal import Journal
-    from closedloop_plugin.robots.planner import Planner
+    from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.robots.planner.journal import Journal
+    from closedloop_plugin.robots.planner.planner import Planner
 
     rules = profile(args.profile)
     driver = driver_of(args, rules)
@@ -103,7 +103,7 @@ def _planner(args: argparse.Namespace, robot: Robot, token: bytes) -> Planner:
 @contextlib.contextmanager
 def _tunnel(args: argparse.Namespace, robot: Robot, planner: Planner, port: int) -> Iterator[None]:
     """The tunnel, made anew where the vehicle was lost though ssh sees nothing wrong."""
-    from closedloop_plugin.robots.tunnel import Tunnel
+    from closedloop_plugin.robots.transport.tunnel import Tunnel
 
     if args.no_tunnel:
         yield

@@ -17,11 +17,11 @@ from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
     from closedloop_plugin.agents.base import Agent
+    from closedloop_plugin.core.profiles import Profile
     from closedloop_plugin.interpreters.base import Interpreter
-    from closedloop_plugin.profiles import Profile
     from closedloop_plugin.robots.course.drive import Plan, Transport
     from closedloop_plugin.robots.course.linked import Link
-    from closedloop_plugin.robots.planner import Planner
+    from closedloop_plugin.robots.planner.planner import Planner
     from closedloop_plugin.robots.vehicles.read import Robot
 
 EXPERT = "track-expert"
@@ -126,8 +126,8 @@ def _check(args: argparse.Namespace) -> None:
 def _driver(args: argparse.Namespace) -> tuple[Agent, Interpreter | None, Profile]:
     """The track expert is a talker like any model: it gets the interpreter that was asked for."""
     from closedloop_plugin.cli.drive.order import driver_of
+    from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.interpreters.make import make_interpreter
-    from closedloop_plugin.profiles import profile
     from closedloop_plugin.robots.track_expert import TrackExpert
 
     rules = profile(args.profile)
@@ -188,7 +188,7 @@ def _transport(
     agent, interpreter, rules = driver
     if args.transport == "local":
         from closedloop_plugin.robots.course.local import LocalTransport
-        from closedloop_plugin.robots.cycle import Cycle
+        from closedloop_plugin.robots.planner.cycle import Cycle
         from closedloop_plugin.robots.sandbox.track import sandbox
 
         cycle = Cycle(agent, interpreter, rules, robot.vehicle, seed=args.seed)
@@ -197,7 +197,7 @@ def _transport(
     from closedloop_plugin.robots.course.linked import Link
 
     def reachable(planner: Planner) -> contextlib.AbstractContextManager[None]:
-        from closedloop_plugin.robots.hotline import answering
+        from closedloop_plugin.robots.planner.control_socket import answering
 
         return answering(planner, hotline_of(robot))
 
@@ -237,7 +237,7 @@ def _to_vehicle(link: Link) -> Iterator[Transport]:
 @contextlib.contextmanager
 def _tunnelled(robot: Robot, port: int) -> Iterator[None]:
     """An ssh tunnel for the whole course; a run's planner comes and goes behind it."""
-    from closedloop_plugin.robots.tunnel import READY_S, Tunnel
+    from closedloop_plugin.robots.transport.tunnel import READY_S, Tunnel
 
     with Tunnel(robot, port, lambda line: print(f"tunnel {line}", file=sys.stderr)) as way:
         if not way.wait_up(READY_S):

@@ -33,8 +33,8 @@ def run(args: argparse.Namespace) -> int:
 
         print(f"written: {sheet(robot.vehicle, args.picture)}")
         return 0
-    from closedloop_plugin.robots.ros import Master
     from closedloop_plugin.robots.sandbox.process import SandboxNode
+    from closedloop_plugin.robots.transport.ros import Master
 
     with Master(args.port) as master:
         node = SandboxNode(master, robot.file, args.mode)

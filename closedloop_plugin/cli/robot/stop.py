@@ -28,7 +28,7 @@ def register(parts: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.robots import emergency
+    from closedloop_plugin.robots.planner import emergency
 
     try:
         robot = robot_of(args.robot)
@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _by_name(args: argparse.Namespace, problem: str) -> int:
     """A file that is being edited must not keep the stop from the planner, which goes by its name alone."""
-    from closedloop_plugin.robots import emergency
-    from closedloop_plugin.robots.hotline import place
+    from closedloop_plugin.robots.planner.control_socket import place
+    from closedloop_plugin.robots.planner import emergency
 
     try:
         sure = emergency.by_planner(place(home(), Path(args.robot).stem), args.reason)

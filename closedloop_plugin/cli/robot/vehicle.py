@@ -24,7 +24,7 @@ def robot_of(text: str) -> Robot:
 
 def home() -> Path:
     """Where tokens lie and planners can be reached: a folder of the user's alone."""
-    from closedloop_plugin.suites import data_home
+    from closedloop_plugin.suites.lookup import data_home
 
     folder = data_home() / "robots"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -38,6 +38,6 @@ def token_file(robot: Robot) -> Path:
 
 
 def hotline_of(robot: Robot) -> Path:
-    from closedloop_plugin.robots.hotline import place
+    from closedloop_plugin.robots.planner.control_socket import place
 
     return place(home(), robot.name)

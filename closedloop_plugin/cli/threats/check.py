@@ -67,8 +67,8 @@ def register(parts: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.cli.drive.subject import towns_of
     from closedloop_plugin.cli.drive.world import world_of
-    from closedloop_plugin.profiles import profile
-    from closedloop_plugin.program_suites import index_of
+    from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.suites.programs import index_of
     from closedloop_plugin.threats.check import check
     from closedloop_plugin.threats.verdict_files import update_left_out, write_verdicts
     from lmms_eval_ad2.errors import require
@@ -141,14 +141,14 @@ def _asked(folder: Path | None, index: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_folder(folder: Path, args: argparse.Namespace) -> list[Program]:
-    from closedloop_plugin.suites import routes_of
+    from closedloop_plugin.suites.lookup import routes_of
     from closedloop_plugin.threats.check import programs_of
 
     return programs_of(folder, routes_of)
 
 
 def _of_files(args: argparse.Namespace) -> list[Program]:
-    from closedloop_plugin.suites import route_of
+    from closedloop_plugin.suites.lookup import route_of
     from closedloop_plugin.threats.check import Program
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -172,7 +172,7 @@ def _of_files(args: argparse.Namespace) -> list[Program]:
 
 def _home(args: argparse.Namespace) -> Path:
     """Drives of single programs: in the data home, the same place for the same files."""
-    from closedloop_plugin.suites import data_home
+    from closedloop_plugin.suites.lookup import data_home
 
     what = [*sorted(str(p.absolute()) for p in args.paths), args.agent, args.seed, args.world, args.profile]
     digest = hashlib.sha256("\n".join(map(str, what)).encode()).hexdigest()
@@ -188,7 +188,7 @@ def _under_carla(
     """ "" or what is wrong, by name: compiled and sampled without a server."""
     from tqdm import tqdm
 
-    from closedloop_plugin.suites import data_home
+    from closedloop_plugin.suites.lookup import data_home
     from closedloop_plugin.worlds.base import InvalidScene
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -220,7 +220,7 @@ def _compile_for_carla(
     road = road_for(route, layout, town=setup.town, folder=maps) if route else None
     params = params_for(setup, road, stage_for(setup, road))
     close_running()
-    scene_for(file, "closedloop_plugin.worlds.carla_parts.model", params, seed)
+    scene_for(file, "closedloop_plugin.carla.world.model", params, seed)
 
 
 # -- what is printed -------------------------------------------------------------------------------------------------

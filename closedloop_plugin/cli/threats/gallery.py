@@ -32,7 +32,7 @@ def register(parts: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when the page is written; what the user can mend is an Ad2Error."""
-    from closedloop_plugin.threats.gallery import write
+    from closedloop_plugin.threats.gallery.page import write
     from lmms_eval_ad2.errors import Ad2Error
 
     out = args.out or args.folder / "gallery.html"

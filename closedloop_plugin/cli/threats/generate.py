@@ -102,9 +102,9 @@ def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
     from closedloop_plugin.agents.make import cameras_of
     from closedloop_plugin.cli.drive.subject import asked_for, towns_of
     from closedloop_plugin.cli.drive.world import world_of
-    from closedloop_plugin.profiles import profile
-    from closedloop_plugin.routes import sha256
-    from closedloop_plugin.suites import suite
+    from closedloop_plugin.core.profiles import profile
+    from closedloop_plugin.core.routes import sha256
+    from closedloop_plugin.suites.lookup import suite
     from closedloop_plugin.threats.generate import Job
     from lmms_eval_ad2.errors import Ad2Error
 

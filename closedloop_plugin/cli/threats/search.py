@@ -99,7 +99,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    from closedloop_plugin.profiles import profile
+    from closedloop_plugin.core.profiles import profile
     from lmms_eval_ad2.errors import Ad2Error
 
     for name, least in (("budget", 1), ("workers", 1), ("retries", 0), ("world_timeout", 1)):
@@ -113,7 +113,7 @@ def _check(args: argparse.Namespace) -> None:
 def _wish(args: argparse.Namespace) -> Wish:
     from closedloop_plugin.cli.drive.order import TRACK
     from closedloop_plugin.cli.drive.world import limits_of, world_of
-    from closedloop_plugin.profiles import profile
+    from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.assemble import Wish
     from closedloop_plugin.runner.latency import read_latency
     from closedloop_plugin.runner.pilot import Rules
@@ -135,7 +135,7 @@ def _wish(args: argparse.Namespace) -> Wish:
 def _subject(args: argparse.Namespace) -> Subject:
     """The program as `ad2 drive run --scenario` takes it; DIR:NAME is a file of that folder."""
     from closedloop_plugin.cli.drive.subject import program_subject
-    from closedloop_plugin.program_suites import programs_in
+    from closedloop_plugin.suites.programs import programs_in
     from lmms_eval_ad2.errors import Ad2Error
 
     file = Path(args.scenario)

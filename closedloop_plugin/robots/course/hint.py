@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.frames import to_ego, wrap
-from closedloop_plugin.path import Path
+from closedloop_plugin.core.frames import to_ego, wrap
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Command
 from closedloop_plugin.robots.sandbox.track import STEP, Segment, Track
-from closedloop_plugin.state import Command
 
 Pose = tuple[float, float, float]  # x, y in metres, yaw in radians counter-clockwise
 

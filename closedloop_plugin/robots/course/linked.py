@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.profiles import Profile
 from closedloop_plugin.robots.course.drive import Driven
 from closedloop_plugin.robots.course.hint import PathHint, Pose, guide
 from closedloop_plugin.robots.course.local import line
 from closedloop_plugin.robots.course.watch import End, Watch
-from closedloop_plugin.robots.cycle import PATIENCE, Turn
-from closedloop_plugin.robots.planner import Planner
+from closedloop_plugin.robots.planner.cycle import PATIENCE, Turn
+from closedloop_plugin.robots.planner.planner import Planner
 from closedloop_plugin.robots.sandbox.track import Segment
 from closedloop_plugin.robots.track_expert import TrackExpert
 from closedloop_plugin.robots.vehicles.read import Robot

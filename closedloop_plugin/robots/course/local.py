@@ -12,9 +12,9 @@ from closedloop_plugin.robots.course.drive import Driven
 from closedloop_plugin.robots.course.hint import PathHint, Pose, guide
 from closedloop_plugin.robots.course.placing import placed
 from closedloop_plugin.robots.course.watch import End, Watch
-from closedloop_plugin.robots.cycle import PATIENCE, Cycle, Sight, Turn
 from closedloop_plugin.robots.onboard import clamp
-from closedloop_plugin.robots.planner import MOTION_S
+from closedloop_plugin.robots.planner.cycle import PATIENCE, Cycle, Sight, Turn
+from closedloop_plugin.robots.planner.planner import MOTION_S
 from closedloop_plugin.robots.sandbox.scene import Scene
 from closedloop_plugin.robots.sandbox.track import Segment, Track
 from closedloop_plugin.robots.track_expert import TrackExpert

@@ -17,7 +17,7 @@ from typing import TextIO
 from closedloop_plugin.robots.course.hint import Pose
 from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run
 from closedloop_plugin.robots.course.watch import End
-from closedloop_plugin.robots.cycle import Turn
+from closedloop_plugin.robots.planner.cycle import Turn
 from closedloop_plugin.robots.sandbox.track import Segment
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from closedloop_plugin.path import Path
+from closedloop_plugin.core.path import Path
 from closedloop_plugin.robots.course.hint import REACH_M
 from closedloop_plugin.robots.sandbox.track import Footprint, Track
 

@@ -13,8 +13,8 @@ import os
 import sys
 from typing import Any
 
-from closedloop_plugin.robots.ros import master_pid
 from closedloop_plugin.robots.sandbox.process import READY
+from closedloop_plugin.robots.transport.ros import master_pid
 from lmms_eval_ad2.errors import Ad2Error, require
 
 

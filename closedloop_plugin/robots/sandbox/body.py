@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from closedloop_plugin.frames import wrap
+from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.robots.sandbox.track import Footprint
 from closedloop_plugin.robots.vehicles import limo_driver
 from closedloop_plugin.robots.vehicles.base import Actuation, Twist, Vehicle

@@ -18,9 +18,9 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from closedloop_plugin.robots.ros import master_pid
 from closedloop_plugin.robots.sandbox.process import READY
 from closedloop_plugin.robots.sandbox.scene import Scene
+from closedloop_plugin.robots.transport.ros import master_pid
 from closedloop_plugin.robots.vehicles.base import Twist, Vehicle, Word
 from closedloop_plugin.robots.vehicles.read import find_robot
 from lmms_eval_ad2.errors import Ad2Error, require

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from closedloop_plugin.robots.ros import START_S, Child, Master
+from closedloop_plugin.robots.transport.ros import START_S, Child, Master
 from lmms_eval_ad2.errors import Ad2Error
 
 MODULE = "closedloop_plugin.robots.sandbox.node"

@@ -14,8 +14,8 @@ from functools import cache
 
 import numpy as np
 
-from closedloop_plugin.frames import wrap
-from closedloop_plugin.path import Path
+from closedloop_plugin.core.frames import wrap
+from closedloop_plugin.core.path import Path
 
 SIZE = (4.0, 3.0)  # m
 HALF_WIDTH = 0.22  # m, from the middle of the lane to the middle of a yellow line

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from closedloop_plugin.agents.tracking import MAX_WHEEL
+from closedloop_plugin.core.state import Control
 from closedloop_plugin.robots.onboard.clamp import clamp
-from closedloop_plugin.state import Control
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import math
 
+from closedloop_plugin.core.state import Control
 from closedloop_plugin.robots.vehicles.base import Calibration, Limits, Twist, Word
-from closedloop_plugin.state import Control
 
 # m. LIMO's (agilexrobotics/limo_ros, limo_driver.h: wheelbase_), and that of the bicycle which a steer means on the
 # other robots of its size. At scale 14 it is a car of 2.8 m, that of the embedded world.

@@ -18,7 +18,7 @@ driven (rejected scene, dead world, silent agent) has no robustness: None, count
 
 from __future__ import annotations
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.episode import PROGRAM_ENDED, unharmed
 from closedloop_plugin.runner.run import FAILED
 from lmms_eval_ad2.errors import Ad2Error

@@ -27,7 +27,7 @@ from typing import Any
 from tqdm import tqdm
 
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Result
 from closedloop_plugin.runner.pool import Pool
 from closedloop_plugin.runner.run import Run, mute

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from closedloop_plugin.state import PEDESTRIANS, VEHICLES, Actor, Kind
+from closedloop_plugin.core.state import PEDESTRIANS, VEHICLES, Actor, Kind
 from closedloop_plugin.worlds.bodies.vehicle import SPECS, Motion, Spec, mass_of
 from closedloop_plugin.worlds.bridge.rail import Rail
 

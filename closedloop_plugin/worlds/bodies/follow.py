@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from closedloop_plugin.state import PEDESTRIANS, Kind, Signal, StopLine
+from closedloop_plugin.core.state import PEDESTRIANS, Kind, Signal, StopLine
 from closedloop_plugin.worlds.bodies.body import Body
 from closedloop_plugin.worlds.bodies.lights import Lights
 from closedloop_plugin.worlds.bridge.rail import Rail, Track

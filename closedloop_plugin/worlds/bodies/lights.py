@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from closedloop_plugin.state import Signal, StopLine
+from closedloop_plugin.core.state import Signal, StopLine
 
 GREEN_S, YELLOW_S, CLEAR_S = 10.0, 3.0, 2.0
 PHASE_S = GREEN_S + YELLOW_S + CLEAR_S

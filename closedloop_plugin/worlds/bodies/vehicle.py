@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from closedloop_plugin.state import Kind
+from closedloop_plugin.core.state import Kind
 
 G = 9.81
 

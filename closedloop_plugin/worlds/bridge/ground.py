@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import shapely
 
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import Surface
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Surface
 
 OWN_WAY_M = 12.0  # farther from the route than this, the ego's own heading says which way is right
 

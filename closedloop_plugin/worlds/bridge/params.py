@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import fields, replace
 from typing import Any
 
-from closedloop_plugin.routes import Weather
+from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.worlds.base import Domain
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -10,8 +10,8 @@ import math
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
-from closedloop_plugin.frames import wrap
-from closedloop_plugin.path import Path
+from closedloop_plugin.core.frames import wrap
+from closedloop_plugin.core.path import Path
 
 _TRACKS: WeakKeyDictionary[Path, Track] = WeakKeyDictionary()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 from typing import Any
 
-from closedloop_plugin.state import Control
+from closedloop_plugin.core.state import Control
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
 from closedloop_plugin.worlds.bridge.compile import Compiled, place_of
 from closedloop_plugin.worlds.bridge.stage import Stage

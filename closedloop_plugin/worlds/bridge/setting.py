@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.frames import yaw_of_heading
+from closedloop_plugin.core.frames import yaw_of_heading
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import Layout, Piece, RoadMap
-from closedloop_plugin.path import Path
-from closedloop_plugin.routes import Route
 from closedloop_plugin.worlds.base import Setup
 from closedloop_plugin.worlds.bridge.compile import Compiled
 from closedloop_plugin.worlds.bridge.ground import way_ahead

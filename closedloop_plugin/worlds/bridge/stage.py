@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.frames import scenic_heading, yaw_of_heading
+from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
+from closedloop_plugin.core.state import Control, Signal
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.state import Control, Signal
 
 
 @dataclass

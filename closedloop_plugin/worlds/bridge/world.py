@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.frames import to_ego
+from closedloop_plugin.core.frames import to_ego
+from closedloop_plugin.core.path import commands
+from closedloop_plugin.core.routes import Route, Weather
+from closedloop_plugin.core.state import Contact, Control, Observation, Surface, Truth
 from closedloop_plugin.maps.base import Layout, RoadMap
-from closedloop_plugin.path import commands
-from closedloop_plugin.routes import Route, Weather
-from closedloop_plugin.state import Contact, Control, Observation, Surface, Truth
 from closedloop_plugin.worlds.base import Domain, InvalidScene, Setup, WorldError
 from closedloop_plugin.worlds.bodies.body import Body
 from closedloop_plugin.worlds.bodies.lights import Lights

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import Surface
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Surface
 from closedloop_plugin.worlds.bridge.ground import Ground
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from scenic.core.vectors import Orientation, Vector
 from scenic.simulators.newtonian.simulator import NewtonianSimulation, NewtonianSimulator
 
-from closedloop_plugin.frames import scenic_heading, yaw_of_heading
-from closedloop_plugin.state import Kind, StopLine
+from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
+from closedloop_plugin.core.state import Kind, StopLine
 from closedloop_plugin.worlds.bodies import follow
 from closedloop_plugin.worlds.bodies.body import WALKERS, Body
 from closedloop_plugin.worlds.bodies.lights import Lights

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import Kind, StopLine
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Kind, StopLine
 from closedloop_plugin.worlds.bodies import follow
 from closedloop_plugin.worlds.bodies.body import WALKERS, Body
 from closedloop_plugin.worlds.bodies.vehicle import Motion, place, size_of, slide

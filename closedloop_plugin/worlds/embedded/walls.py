@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.state import Kind, Surface
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.state import Kind, Surface
 from closedloop_plugin.worlds.bodies.body import Body
 from closedloop_plugin.worlds.bodies.vehicle import Motion
 from closedloop_plugin.worlds.bridge.ground import Ground

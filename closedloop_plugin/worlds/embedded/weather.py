@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from closedloop_plugin.routes import Weather
+from closedloop_plugin.core.routes import Weather
 
 
 def grip(weather: Weather) -> float:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import Contact
 from closedloop_plugin.maps.base import Layout, RoadMap
-from closedloop_plugin.routes import Route
-from closedloop_plugin.state import Contact
 from closedloop_plugin.worlds.bridge.compile import Compiled
 from closedloop_plugin.worlds.bridge.ground import Ground
 from closedloop_plugin.worlds.bridge.stage import Stage

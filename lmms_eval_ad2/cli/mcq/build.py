@@ -164,8 +164,8 @@ def _by_name(option: str, values: Sequence[str] | None, names: Sequence[str]) ->
 
 
 def _shares(args: argparse.Namespace, names: Sequence[str]) -> tuple[dict[str, float] | None, dict[str, float] | None]:
+    from lmms_eval_ad2.data.releases.autodrive_qa import TASKS
     from lmms_eval_ad2.mcq.mix import parse_shares
-    from lmms_eval_ad2.releases.autodrive_qa import TASKS
 
     return (
         parse_shares(args.mix, names) if args.mix is not None else None,

@@ -10,9 +10,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.mcq.base import Distractor, Question
 from lmms_eval_ad2.mcq.rules.facts import Facts
-from lmms_eval_ad2.releases.autodrive_qa import ERRORS
 
 DOMAIN, LOGIC, SENSOR, OVERSIGHT, READING = ERRORS
 # The short names that vocabulary.yaml uses.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmms_eval_ad2.drivelm_text import ObjectTag, read_tags
+from lmms_eval_ad2.data.drivelm_text import ObjectTag, read_tags
 from lmms_eval_ad2.records import Record
 
 _BRACKETS = re.compile(r"<[^<>]{3,80}>")

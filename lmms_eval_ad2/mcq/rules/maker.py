@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq.base import KINDS, SELECTED, Distractor, Made, Outcome, Question, Rejected
 from lmms_eval_ad2.mcq.faults import fault, ordered
@@ -15,7 +16,6 @@ from lmms_eval_ad2.mcq.rules.facts import Facts, facts_of
 from lmms_eval_ad2.mcq.rules.naive import unrelated
 from lmms_eval_ad2.mcq.rules.registry import candidates
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.releases.autodrive_qa import NAIVE
 
 LONGEST = 4_000  # characters of a question or answer; DriveLM's longest answers have about 2,000
 STOPPED = 40  # candidates of a question that the gates may stop before the rest are left unseen: hostile text only

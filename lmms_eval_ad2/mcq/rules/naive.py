@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.rules.base import in_form
 from lmms_eval_ad2.mcq.rules.facts import Facts
 from lmms_eval_ad2.mcq.rules.numbers import count_of
 from lmms_eval_ad2.mcq.rules.yesno import VERDICT
-from lmms_eval_ad2.releases.autodrive_qa import NAIVE
 
 _STOCK = (
     "A swimming pool", "Ten in the morning", "A flock of sheep", "Forty-two", "A wooden bridge", "In the kitchen",

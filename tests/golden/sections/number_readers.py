@@ -237,7 +237,8 @@ def _routes(folder: Path, text: str) -> Reader:
 
 def _ours() -> SimpleNamespace:
     """Every product name of this section: readers of which no short command exists."""
-    from closedloop_plugin.bench2drive import ad2_link
+    from closedloop_plugin.carla.leaderboard_agent import ad2_link
+    from closedloop_plugin.carla.servers import state
     from closedloop_plugin.cli.drive.subject import values_of
     from closedloop_plugin.interpreters.reading import read_cng
     from closedloop_plugin.maps.reference_line import number
@@ -247,7 +248,6 @@ def _ours() -> SimpleNamespace:
     from closedloop_plugin.robots.vehicles.read import read_robot
     from closedloop_plugin.runner.latency import read_latency
     from closedloop_plugin.serve.chat import read_chat
-    from closedloop_plugin.servers import state
     from closedloop_plugin.threats.reading import first_object
     from closedloop_plugin.threats.spec import Distance
     from closedloop_plugin.worlds.bridge.params import check_values

@@ -84,5 +84,5 @@ def _scenic(module: str) -> dict[str, Any]:
 # The adapter: what users write code against, beside what the documents show.
 IN_USE = (
     "closedloop_plugin.worlds.base:World",
-    "closedloop_plugin.worlds.fake:FakeWorld",
+    "closedloop_plugin.testing.fake_world:FakeWorld",
 )

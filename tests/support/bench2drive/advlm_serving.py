@@ -23,7 +23,7 @@ from typing import Any
 from PIL import Image
 from support.running import REPO
 
-ADAPTER = REPO / "closedloop_plugin/bench2drive/advlm_server.py"
+ADAPTER = REPO / "closedloop_plugin/carla/leaderboard_agent/advlm_server.py"
 OLDEST_SUPPORTED = (3, 7)
 PATIENCE_S = 60.0
 ECHO = "def answer(images, question):\n    return f'{len(images)} images: {question}'\n"

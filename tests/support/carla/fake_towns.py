@@ -5,9 +5,9 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.maps.layouts import LAYOUTS
-from closedloop_plugin.routes import Route
 
 
 def town_of(route: Route, folder: Path) -> Path:

@@ -21,8 +21,8 @@ from fake_carla.server import state_of
 from support.carla.fake_towns import town_of
 from support.running import TESTS
 
-from closedloop_plugin.routes import read_routes
-from closedloop_plugin.suites import DEMO
+from closedloop_plugin.core.routes import read_routes
+from closedloop_plugin.suites.lookup import DEMO
 from lmms_eval_ad2.cli.main import main
 
 PATIENCE_S = 120.0  # for something that surely comes, on a busy machine

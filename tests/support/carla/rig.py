@@ -14,13 +14,13 @@ import fake_carla
 from fake_carla.client import STAGES
 from fake_carla.server import Server
 
-from closedloop_plugin.frames import from_carla
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.routes import Route
-from closedloop_plugin.scoring.referee import Referee
-from closedloop_plugin.state import COAST, Control, Truth
+from closedloop_plugin.carla.world.world import CarlaWorld
+from closedloop_plugin.core.frames import from_carla
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import COAST, Control, Truth
+from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.worlds.base import Setup
-from closedloop_plugin.worlds.carla import CarlaWorld
 
 DT = 0.05
 HEAD = """model scenic.domains.driving.model

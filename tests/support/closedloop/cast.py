@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.state import Control, Decision, Observation, Reading
+from closedloop_plugin.core.state import Control, Decision, Observation, Reading
+from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
-from closedloop_plugin.worlds.fake import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
 
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from closedloop_plugin.agents.asking import Question, Said
 from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Actor, Command, Decision, Kind, Observation, Truth
 from closedloop_plugin.maps.base import Piece, RoadMap
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import Actor, Command, Decision, Kind, Observation, Truth
 
 PNG_SIZE = (45, 80, 3)
 

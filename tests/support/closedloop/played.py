@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from closedloop_plugin.agents import tracking
-from closedloop_plugin.routes import Route
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import Truth
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.state import Truth
 from closedloop_plugin.worlds.base import Setup, World
 
 ACTORLESS = {"turn", "control_loss"}

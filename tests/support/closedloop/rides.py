@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import Actor, Contact, Control, EndReason, Kind, Signal, StopLine, Surface, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.path import Path
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.scoring.referee import Referee
+from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.show.track import TrackLog
-from closedloop_plugin.state import Actor, Contact, Control, EndReason, Kind, Signal, StopLine, Surface, Truth
 
 DT = 0.05
 _ARC = [(60 + 20 * math.sin(a), 20 - 20 * math.cos(a)) for a in np.linspace(0, math.pi / 2, 25)]

@@ -9,8 +9,8 @@ from typing import Any
 
 from support.closedloop.cast import Follower
 
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.episode import Cast
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits
@@ -18,10 +18,10 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run, run
 from closedloop_plugin.runner.task import Task, episode_seed
 from closedloop_plugin.runner.worker import Plan
-from closedloop_plugin.suites import suite
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import Setup
 
-FAKE = Recipe("closedloop_plugin.worlds.fake:FakeWorld")
+FAKE = Recipe("closedloop_plugin.testing.fake_world:FakeWorld")
 SUITE = suite("demo")
 IDENTITY = {"suite": "demo", "seed": 1}
 

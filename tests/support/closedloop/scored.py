@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
-from closedloop_plugin.routes import Route
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.scoring.official_record import OfficialRecord, parse_record
 
 

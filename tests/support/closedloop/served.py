@@ -9,9 +9,9 @@ from pathlib import Path
 
 from support.closedloop.together import meet
 
-from closedloop_plugin.state import Control, Observation
+from closedloop_plugin.core.state import Control, Observation
+from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import Setup, WorldError
-from closedloop_plugin.worlds.fake import FakeWorld
 
 
 class Served(FakeWorld):

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.profiles import Profile, profile
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import Actor, Contact, EndReason, Kind, StopLine, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.path import Path
-from closedloop_plugin.profiles import Profile, profile
-from closedloop_plugin.routes import Route
-from closedloop_plugin.scoring.referee import Outcome, Referee
-from closedloop_plugin.state import Actor, Contact, EndReason, Kind, StopLine, Truth
+from closedloop_plugin.scoring.referee.referee import Outcome, Referee
 
 DT = 0.05
 B2D = profile("bench2drive")

@@ -6,9 +6,9 @@ import os
 import time
 from pathlib import Path
 
-from closedloop_plugin.state import Observation
+from closedloop_plugin.core.state import Observation
+from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import Setup
-from closedloop_plugin.worlds.fake import FakeWorld
 
 FOLDER, NUMBER = "CL_TOGETHER_FOLDER", 2
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.mcq.base import Distractor, Exchange, Made, Outcome, Question, Rejected
 from lmms_eval_ad2.mcq.build import Job
 from lmms_eval_ad2.mcq.mix import plan
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import survey
 from lmms_eval_ad2.records import Record, Text
-from lmms_eval_ad2.releases.autodrive_qa import ERRORS
 
 PLACES = (
     ("perception", "motion state"), ("perception", "surrounding objects"), ("prediction", "signal meaning"),

@@ -26,9 +26,10 @@ from support.robots.far_robot import far_robot, processes, yaml_of
 from support.robots.sshd import sshd
 from support.running import BIN, environment
 
-from closedloop_plugin.robots import deploy, hotline
-from closedloop_plugin.robots.ros import Child, Master
+from closedloop_plugin.robots import deploy
+from closedloop_plugin.robots.planner import control_socket
 from closedloop_plugin.robots.sandbox.process import SandboxNode
+from closedloop_plugin.robots.transport.ros import Child, Master
 from closedloop_plugin.robots.vehicles.read import Robot, read_robot
 
 HERE = Path(__file__).resolve().parent
@@ -211,7 +212,7 @@ class Rig:
 
     def ask(self, do: str) -> dict[str, Any]:
         """The planner's state, after `do`, as a console asks for it."""
-        return hotline.ask(hotline.place(self.home / "robots", self.robot.name), do)
+        return control_socket.ask(control_socket.place(self.home / "robots", self.robot.name), do)
 
     def ad2(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

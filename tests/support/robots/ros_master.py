@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.robots.ros import Master, find_rospy
+from closedloop_plugin.robots.transport.ros import Master, find_rospy
 from lmms_eval_ad2.errors import Ad2Error
 
 # What every probe begins with. `wait` gives the first message that is `good`, or ends the probe with a code.

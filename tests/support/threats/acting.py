@@ -17,9 +17,9 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from closedloop_plugin.state import Contact, Control, Kind, Observation, Truth
+from closedloop_plugin.core.state import Contact, Control, Kind, Observation, Truth
+from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.worlds.base import Setup
-from closedloop_plugin.worlds.fake import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.record import INFRACTIONS, EpisodeRecord
-from closedloop_plugin.routes import Route
-from closedloop_plugin.suites import suite
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.site import Site
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchange, Interview, Transcript, Verdict

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from support.closedloop.models import picture, privileged
 
-from closedloop_plugin.state import Actor, Kind
-from closedloop_plugin.suites import suite
+from closedloop_plugin.core.state import Actor, Kind
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.base import Moment, Wish
 from closedloop_plugin.threats.site import Site
 from closedloop_plugin.threats.spec import ThreatSpec

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from closedloop_plugin.routes import Weather
+from closedloop_plugin.core.routes import Weather
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from closedloop_plugin.state import Actor, Kind
+from closedloop_plugin.core.state import Actor, Kind
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas, Colour
 from closedloop_plugin.worlds.embedded.camera.mesh import place
 

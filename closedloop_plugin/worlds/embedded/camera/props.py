@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from closedloop_plugin.state import Actor, Kind
+from closedloop_plugin.core.state import Actor, Kind
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas, Colour
 from closedloop_plugin.worlds.embedded.camera.mesh import Builder, Mesh, draw_mesh, place
 from closedloop_plugin.worlds.embedded.camera.plates import warning

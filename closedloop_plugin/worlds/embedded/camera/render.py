@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 import cv2
 import numpy as np
 
-from closedloop_plugin.routes import Weather
-from closedloop_plugin.state import STATIC, VEHICLES, Actor, Kind, Signal
+from closedloop_plugin.core.routes import Weather
+from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, Kind, Signal
 from closedloop_plugin.worlds.base import Camera
 from closedloop_plugin.worlds.embedded.camera import street
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas

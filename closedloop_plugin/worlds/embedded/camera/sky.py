@@ -8,7 +8,7 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
-from closedloop_plugin.routes import Weather
+from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.worlds.embedded.camera.lens import Lens
 from closedloop_plugin.worlds.embedded.camera.light import light_of
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
-from closedloop_plugin.state import Signal
+from closedloop_plugin.core.state import Signal
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, Colour, fixed
 from closedloop_plugin.worlds.embedded.camera.mesh import Builder, Mesh, draw_mesh
 from closedloop_plugin.worlds.embedded.camera.plates import give_way, stop

@@ -13,8 +13,8 @@ import shapely
 from shapely.geometry import LineString, Point
 from shapely.geometry.base import BaseGeometry
 
+from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.state import StopLine
 from closedloop_plugin.worlds.embedded.camera.scenery import Area, Marking, Sign
 
 CELL = 40.0  # m: ground is cut into squares, so that a frame touches only those it sees

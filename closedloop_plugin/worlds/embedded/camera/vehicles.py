@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from closedloop_plugin.state import Actor, Kind
+from closedloop_plugin.core.state import Actor, Kind
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas, Colour
 from closedloop_plugin.worlds.embedded.camera.mesh import GLASS, Builder, Mesh, draw_mesh
 

@@ -10,9 +10,9 @@ import pytest
 
 from closedloop_plugin.agents import forecast, manoeuvre, tracking
 from closedloop_plugin.agents.manoeuvre import Lateral, Patience
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Actor, Kind, Signal, StopLine, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.path import Path
-from closedloop_plugin.state import Actor, Kind, Signal, StopLine, Truth
 
 ROAD = Path([(0, 0), (200, 0)])
 

@@ -11,10 +11,10 @@ pytest.importorskip("scenic")
 from closedloop_plugin.agents import baselines
 from closedloop_plugin.agents.base import Agent, Ask
 from closedloop_plugin.agents.expert import Expert
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.routes import read_routes
-from closedloop_plugin.scoring.referee import Outcome, Referee
-from closedloop_plugin.suites import DEMO
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.routes import read_routes
+from closedloop_plugin.scoring.referee.referee import Outcome, Referee
+from closedloop_plugin.suites.lookup import DEMO
 from closedloop_plugin.worlds.base import Setup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 

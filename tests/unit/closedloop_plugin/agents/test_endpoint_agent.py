@@ -15,10 +15,10 @@ from support.closedloop.patience import LIMITS_S, patiently
 from closedloop_plugin.agents.endpoint import EndpointModel
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.agents.spec import endpoint_options
-from closedloop_plugin.state import Decision
+from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.fake import serve
-from lmms_eval_ad2.llm.fake_replies import asked
+from lmms_eval_ad2.testing.fake_endpoint import serve
+from lmms_eval_ad2.testing.fake_replies import asked
 
 FAST = "max_retries=1,backoff=0.001"
 

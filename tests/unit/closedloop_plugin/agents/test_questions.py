@@ -10,9 +10,9 @@ from support.closedloop.models import FakeModel, ask, observation
 from closedloop_plugin.agents.asking import Said, fenced, harmless
 from closedloop_plugin.agents.questions import SUFFIXES, Prompter, chosen_suffix
 from closedloop_plugin.agents.talker import Talker
-from closedloop_plugin.profiles import profile
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Command
 from closedloop_plugin.prompts.texts import SLOTS, Texts
-from closedloop_plugin.state import Command
 from lmms_eval_ad2.errors import DataError
 
 TEXTS = Texts.load()

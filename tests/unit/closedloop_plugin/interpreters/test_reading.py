@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Control
 from closedloop_plugin.interpreters.reading import REASONS, Unread, read_cng, read_dcs
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.state import Control
 
 RULES = profile("bench2advlm")
 PLAIN = '{"throttle": 0.4, "steer": -0.1, "brake": 0}'

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from support.closedloop.models import ask, observation, said
 from support.tiers import examples
 
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Command, Decision
 from closedloop_plugin.interpreters.fine_grained import BadSuffix, wanted_speed
 from closedloop_plugin.interpreters.rules import Rules
 from closedloop_plugin.interpreters.waypoints import REASONS, NoPath, follow, read_waypoints, steer_at
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.state import Command, Decision
 
 RULES = profile("bench2advlm")
 SLOW = Rules(RULES)

@@ -11,18 +11,18 @@ from support.closedloop.patience import LIMITS_S, patiently
 
 from closedloop_plugin.agents.asking import Said
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Control, Decision, Reading
 from closedloop_plugin.interpreters.cng import cng
 from closedloop_plugin.interpreters.dcs import dcs
 from closedloop_plugin.interpreters.describe import ModelDescriber, OfflineDescriber, measured
 from closedloop_plugin.interpreters.hybrid import Hybrid, threat
 from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
 from closedloop_plugin.interpreters.rules import Rules
-from closedloop_plugin.profiles import profile
 from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.state import Control, Decision, Reading
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.fake import serve
-from lmms_eval_ad2.llm.fake_replies import asked
+from lmms_eval_ad2.testing.fake_endpoint import serve
+from lmms_eval_ad2.testing.fake_replies import asked
 
 TEXTS, RULES = Texts.load(), profile("bench2advlm")
 REPLY = '{"throttle": 0.3, "steer": -0.2, "brake": 0}'

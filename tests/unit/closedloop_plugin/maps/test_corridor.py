@@ -8,10 +8,10 @@ from pathlib import Path as File
 import numpy as np
 import pytest
 
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import Layout
 from closedloop_plugin.maps.build import road_for, waypoint_errors
 from closedloop_plugin.maps.lanes import read_town
-from closedloop_plugin.routes import Route
 from lmms_eval_ad2.errors import Ad2Error
 
 

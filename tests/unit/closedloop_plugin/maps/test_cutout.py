@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from closedloop_plugin.maps.carla_lanes import CarlaLanes
+from closedloop_plugin.carla.maps.lanes import CarlaLanes
+from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.maps.cutout import cut_out
 from closedloop_plugin.maps.lanes import read_town
 from closedloop_plugin.maps.town import town_road
-from closedloop_plugin.routes import Route, read_routes
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration

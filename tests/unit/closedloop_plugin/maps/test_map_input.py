@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
+from closedloop_plugin.carla.maps.from_server import address, fetch_town
 from closedloop_plugin.cli.drive import map as map_command
-from closedloop_plugin.maps.from_server import address, fetch_town
 from closedloop_plugin.maps.lanes import read_town
 from closedloop_plugin.maps.reference_line import polynomial, sampled
 from lmms_eval_ad2.errors import Ad2Error
@@ -150,7 +150,7 @@ def test_an_address_that_is_none(wrong: str) -> None:
 
 
 def test_the_command_writes_and_draws(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
-    from closedloop_plugin import suites
+    from closedloop_plugin.suites.lookup import lookup as suites
 
     parser = argparse.ArgumentParser()
     map_command.register(parser.add_subparsers())

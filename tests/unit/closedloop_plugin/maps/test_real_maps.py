@@ -7,10 +7,10 @@ from pathlib import Path as File
 import numpy as np
 import pytest
 
+from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.maps.build import road_for, waypoint_errors
 from closedloop_plugin.maps.layouts import LAYOUTS
-from closedloop_plugin.routes import Route, read_routes
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration

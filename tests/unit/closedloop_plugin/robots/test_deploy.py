@@ -98,7 +98,7 @@ def test_the_archive_is_the_same_each_time_and_only_the_token_holds_the_token() 
         held = {entry.name: tar.extractfile(entry).read() for entry in tar.getmembers()}  # type: ignore[union-attr]
         assert tar.getmember("token").mode == 0o600
     assert [name for name, data in held.items() if TOKEN.hex().encode() in data] == ["token"]
-    assert "closedloop_plugin/robots/onboard/wire.py" in held and "closedloop_plugin/state.py" not in held
+    assert "closedloop_plugin/robots/onboard/wire.py" in held and "closedloop_plugin/core/state.py" not in held
     assert json.loads(held["settings.json"])["planner"]["token_file"] == "token"
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Command, Control, Decision, Observation
 from closedloop_plugin.interpreters.make import make_interpreter
-from closedloop_plugin.path import Path
-from closedloop_plugin.profiles import profile
 from closedloop_plugin.robots.track_expert import PACES, TrackExpert, words
-from closedloop_plugin.state import Command, Control, Decision, Observation
 
 RULES = make_interpreter("rules", "rules", profile("bench2advlm"))
 STRAIGHT = Path([(0.0, 0.0), (4.0, 0.0)], 0.01)

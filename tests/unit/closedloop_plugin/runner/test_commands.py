@@ -12,7 +12,7 @@ from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run
 
-FAKE = ("--world", "closedloop_plugin.worlds.fake:FakeWorld")
+FAKE = ("--world", "closedloop_plugin.testing.fake_world:FakeWorld")
 
 
 def ad2_drive(*words: object) -> int:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closedloop_plugin.profiles import PROFILES
+from closedloop_plugin.core.profiles import PROFILES
+from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, Reading
 from closedloop_plugin.runner.latency import WAITS, Latency, read_latency
 from closedloop_plugin.runner.pilot import Answer, Pilot, Rules
-from closedloop_plugin.state import COAST, Control, Decision, EndReason, Reading
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 B2D, ADVLM = PROFILES["bench2drive"], PROFILES["bench2advlm"]

@@ -15,14 +15,14 @@ from support.closedloop.cast import FarReader, Follower, Talker
 from support.closedloop.patience import hurried
 from support.closedloop.runs import essence, plan, run_into, tasks
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.pool import Limits, Pool, _Hand
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.worker import Desk, drive, spare_the_scene
-from closedloop_plugin.state import EndReason
-from closedloop_plugin.worlds.fake import FakeWorld
+from closedloop_plugin.testing.fake_world import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration

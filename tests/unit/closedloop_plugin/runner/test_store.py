@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from support.closedloop.runs import IDENTITY, SUITE, essence, plan, run_into, tasks
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner import store as store_module
 from closedloop_plugin.runner.episode import Result, blank_record
 from closedloop_plugin.runner.store import Store, read_records
-from closedloop_plugin.state import EndReason
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage import journal
 from lmms_eval_ad2.storage.identity import read_run

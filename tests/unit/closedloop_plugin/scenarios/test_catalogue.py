@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import Layout
-from closedloop_plugin.routes import Route
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from closedloop_plugin.core.routes import select
+from closedloop_plugin.core.state import Control
 from closedloop_plugin.maps.build import road_for
-from closedloop_plugin.routes import select
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.state import Control
-from closedloop_plugin.suites import suite
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import Setup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Signal, StopLine
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.path import Path
 from closedloop_plugin.scenarios import flows, geometry
-from closedloop_plugin.state import Signal, StopLine
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
 

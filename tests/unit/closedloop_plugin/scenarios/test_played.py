@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.closedloop.played import ACTORLESS, moved, play
 
-from closedloop_plugin.routes import Route, read_routes
+from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.base import World
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.routes import Route, read_routes
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.bridge.stage import Stage
 
@@ -23,7 +23,7 @@ pytest_plugins = ("support.closedloop.networks",)
 MODELS = {
     "newtonian": "scenic.simulators.newtonian.driving_model",
     "embedded": "closedloop_plugin.worlds.embedded.model",
-    "carla": "closedloop_plugin.worlds.carla_parts.model",
+    "carla": "closedloop_plugin.carla.world.model",
 }
 
 

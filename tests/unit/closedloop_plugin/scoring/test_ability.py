@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.closedloop.scored import record
 
-from closedloop_plugin.routes import read_routes
+from closedloop_plugin.core.routes import read_routes
 from closedloop_plugin.scoring.ability import ABILITIES, of_type, passed_junction, skill_score, skills
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2.errors import Ad2Error

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from closedloop_plugin.core.state import Actor, Kind, Truth
 from closedloop_plugin.scoring.comfort import (
     BOUNDS,
     Motion,
@@ -21,7 +22,6 @@ from closedloop_plugin.scoring.comfort import (
     share,
 )
 from closedloop_plugin.scoring.metric_log import MetricLog
-from closedloop_plugin.state import Actor, Kind, Truth
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 

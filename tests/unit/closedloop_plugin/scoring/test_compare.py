@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from support.closedloop.scored import episode
 
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.scoring.compare import Comparison, Row, Side, compare
 from closedloop_plugin.scoring.compare_values import MEASURES
 from closedloop_plugin.scoring.published import published
-from closedloop_plugin.state import EndReason
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import PERCENT, mean_interval, wilson
 

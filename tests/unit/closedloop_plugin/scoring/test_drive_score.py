@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from support.closedloop.scored import episode, raw, write
 
+from closedloop_plugin.core.state import Actor, Kind, Truth
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.official import to_official
-from closedloop_plugin.state import Actor, Kind, Truth
 from lmms_eval_ad2.cli.main import main
 
 XML = """<routes>{}</routes>"""

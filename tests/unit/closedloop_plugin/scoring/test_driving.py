@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.closedloop.scored import record
 
-from closedloop_plugin.profiles import PROFILES
+from closedloop_plugin.core.profiles import PROFILES
 from closedloop_plugin.scoring.driving import composed, driving_score, latest, penalty, penalty_of, success_rate
 
 B2D = PROFILES["bench2drive"].penalties

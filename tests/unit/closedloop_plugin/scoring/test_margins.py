@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from support.closedloop.ticks import EGO, at, touch
 from support.tiers import examples
 
+from closedloop_plugin.core.state import Actor, Kind
 from closedloop_plugin.scoring.margins import HORIZON_S, Box, Margins, gap, time_to_collision
-from closedloop_plugin.state import Actor, Kind
 
 CAR = replace(EGO, id="7", role="scenario", speed=0.0)  # 4.0 x 1.8 m, as the ego
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from support.closedloop.scored import episode, record, route
 
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.routes import read_routes
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.routes import read_routes
 from closedloop_plugin.scoring.comfort import Motion
 from closedloop_plugin.scoring.efficiency import message
 from closedloop_plugin.scoring.official import from_episode, read

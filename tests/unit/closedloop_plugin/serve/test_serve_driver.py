@@ -17,15 +17,15 @@ from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.make import cameras_of, make_agent
 from closedloop_plugin.agents.questions import Prompter
 from closedloop_plugin.agents.talker import Talker
-from closedloop_plugin.bench2drive.ad2_link import Config, DriverFailure, Link, png
+from closedloop_plugin.carla.leaderboard_agent.ad2_link import Config, DriverFailure, Link, png
+from closedloop_plugin.core.profiles import PROFILES, profile
+from closedloop_plugin.core.state import COAST, Command, Control, Decision, Reading
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.interpreters.verdict import verdict
-from closedloop_plugin.profiles import PROFILES, profile
 from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.runner import pilot
 from closedloop_plugin.serve.driver import EPISODES, DriverService
 from closedloop_plugin.serve.refusal import Refusal
-from closedloop_plugin.state import COAST, Command, Control, Decision, Reading
 
 RULES = profile("bench2advlm")
 NAMES = ("front", "front_left", "front_right", "back", "back_left", "back_right")

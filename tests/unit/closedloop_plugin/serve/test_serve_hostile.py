@@ -16,7 +16,7 @@ from support.closedloop.serving import Served, data_url, served, user
 from support.tiers import examples
 
 from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.profiles import profile
+from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.serve.driver import DriverService
 from closedloop_plugin.serve.words import Words
 

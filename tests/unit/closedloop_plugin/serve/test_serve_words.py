@@ -17,13 +17,13 @@ from support.closedloop.serving import Tunable, chat, client, served, user
 
 from closedloop_plugin.agents.asking import Question, Said
 from closedloop_plugin.agents.endpoint import EndpointModel
-from closedloop_plugin.agents.lmms_model import LmmsModel
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.serve.desk import Desk
 from closedloop_plugin.serve.front import Limits
 from closedloop_plugin.serve.words import Words
 from lmms_eval_ad2.llm.client import Client, Endpoint, Reply
-from lmms_eval_ad2.llm.fake import serve as fake_endpoint
+from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 
 pytestmark = pytest.mark.integration
 

@@ -12,14 +12,14 @@ import pytest
 from PIL import Image
 from support.closedloop.rides import picture, ride, road, said, truth
 
-from closedloop_plugin.record import INFRACTIONS
+from closedloop_plugin.core.record import INFRACTIONS
+from closedloop_plugin.core.state import Control
 from closedloop_plugin.show import video
 from closedloop_plugin.show.caption import PAPER, captioned, font, wrapped
 from closedloop_plugin.show.episode import Track, parse_track, progress
 from closedloop_plugin.show.strip import choose, film_strip
 from closedloop_plugin.show.top_view import NAMES, box, heading, top_view
 from closedloop_plugin.show.video import Film, writer
-from closedloop_plugin.state import Control
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra
 
 WRONG = (194, 24, 91)

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from support.closedloop.rides import PATH, record, ride, road, said, truth
 from support.tiers import examples
 
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.scoring.referee import Referee
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Contact, Control, Kind
+from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.show.episode import parse_track, read_track
 from closedloop_plugin.show.track import TrackLog
-from closedloop_plugin.state import Contact, Control, Kind
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.program_suites import INDEX
+from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import episode_seed
-from closedloop_plugin.suites import routes_of
+from closedloop_plugin.suites.lookup import routes_of
+from closedloop_plugin.suites.programs import INDEX
 from closedloop_plugin.threats.check import check, programs_of
 from closedloop_plugin.threats.transcript import Verdict
 from closedloop_plugin.threats.verdict_files import read_verdicts, update_left_out, write_verdicts

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.record import EpisodeRecord
-from closedloop_plugin.routes import Route
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import Cast, run_episode
 from closedloop_plugin.runner.pilot import Answer
 from closedloop_plugin.runner.task import Task
-from closedloop_plugin.state import EndReason
-from closedloop_plugin.suites import route_of
+from closedloop_plugin.suites.lookup import route_of
 from closedloop_plugin.threats.spec import RULES as RULES_OF
 from closedloop_plugin.threats.spec import Adversary, Lane, Occluder, RoadKind, Side, ThreatSpec
 from closedloop_plugin.worlds.base import Setup, World
@@ -100,7 +100,7 @@ def test_it_compiles_under_carla_s_model(file: Path, tmp_path: Path) -> None:
     options = {"writeCache": False, "useCache": False}
     params = {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
     close_running()  # nothing compiles while a simulation runs
-    found = scene_for(file, "closedloop_plugin.worlds.carla_parts.model", params, 3)
+    found = scene_for(file, "closedloop_plugin.carla.world.model", params, 3)
     others = [o for o in found.scene.objects if o is not found.scene.egoObject]
     assert others and all(o.blueprint for o in others)
 

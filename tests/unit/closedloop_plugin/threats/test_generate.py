@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from closedloop_plugin.agents.make import cameras_of
-from closedloop_plugin.profiles import profile
+from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.suites import suite
+from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.base import Moment, Wish
 from closedloop_plugin.threats.folder import ThreatFolder
 from closedloop_plugin.threats.generate import Job, Made, generate
@@ -294,7 +294,7 @@ from closedloop_plugin.threats.generate import generate
 import closedloop_plugin.threats.generate as g, test_generate as t
 from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.suites import suite
+from closedloop_plugin.suites.lookup import suite
 
 class Slow(Scripted):
     def make(self, wishes):

@@ -21,10 +21,11 @@ from support.threats.told import ROUTES, moment, transcript
 
 from closedloop_plugin.agents.asking import Said
 from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.profiles import profile
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Observation, Truth
 from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.state import Observation, Truth
+from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.threats import interview as interviewing
 from closedloop_plugin.threats.base import Moment
 from closedloop_plugin.threats.interview import interview
@@ -33,10 +34,9 @@ from closedloop_plugin.threats.teller import ModelTeller
 from closedloop_plugin.threats.transcript import STAGES, Answer, Transcript
 from closedloop_plugin.threats.witness import Witness
 from closedloop_plugin.worlds.base import Camera, InvalidScene, Setup, WorldError
-from closedloop_plugin.worlds.fake import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.fake import serve
-from lmms_eval_ad2.llm.fake_replies import asked
+from lmms_eval_ad2.testing.fake_endpoint import serve
+from lmms_eval_ad2.testing.fake_replies import asked
 
 pytestmark = pytest.mark.integration
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.profiles import profile
-from closedloop_plugin.record import EpisodeRecord
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import PROGRAM_ENDED, Cast, blank_record
 from closedloop_plugin.runner.task import Task
-from closedloop_plugin.state import EndReason
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.verdicts import Draw, Reach, draw_of, nearest_since, verdict_of
 from closedloop_plugin.worlds.base import Setup

@@ -14,8 +14,8 @@ from lmms_eval_ad2.annotate.desk import Desk
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.annotate.pieces import Pre
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.records import Text
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 SCENE = {"objects": [{"category": "vehicle", "text": "A bus ahead."}], "answer": "A quiet street."}
 

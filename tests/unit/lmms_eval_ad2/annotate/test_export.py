@@ -10,9 +10,9 @@ from support.annotate.folders import chain_record, choice_record, keep_all, make
 
 from lmms_eval_ad2.annotate.desk import Desk
 from lmms_eval_ad2.annotate.export import export
+from lmms_eval_ad2.data.releases.record_rows import open_records
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record, Text
-from lmms_eval_ad2.releases.record_rows import open_records
 
 
 def exported(desk: Desk, tmp_path: Path, **options: str) -> tuple[list[Record], dict[str, int]]:

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 from support.annotate.folders import SIZE, chain_record, text_record
 
-from lmms_eval_ad2 import library
 from lmms_eval_ad2.annotate.intake import Request, open_or_make
 from lmms_eval_ad2.annotate.pictures import rendered
+from lmms_eval_ad2.data import home as library
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 

@@ -8,9 +8,9 @@ import pytest
 from support.judging import judge_for
 
 from lmms_eval_ad2.judge import JudgeItem, Rating
-from lmms_eval_ad2.llm import fake_replies
-from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.testing import fake_replies
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.cache import Cache
 from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
-from lmms_eval_ad2.llm.fake import FakeServer, serve
+from lmms_eval_ad2.testing.fake_endpoint import FakeServer, serve
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ from support.running import nobody
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.client import Client, Endpoint, Failure, Reply
-from lmms_eval_ad2.llm.fake import Behaviour, FakeServer, serve
+from lmms_eval_ad2.testing.fake_endpoint import Behaviour, FakeServer, serve
 
 pytestmark = pytest.mark.integration
 

@@ -13,8 +13,8 @@ from support.running import nobody
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import Cache
 from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
-from lmms_eval_ad2.llm.fake import Behaviour, FakeServer, serve
 from lmms_eval_ad2.llm.session import Session, run
+from lmms_eval_ad2.testing.fake_endpoint import Behaviour, FakeServer, serve
 
 pytestmark = pytest.mark.integration
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from support.mcq.building import FakeMaker, a_job, a_record, made, rejecting, rows_of, write_records
 
+from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.library import import_release
 from lmms_eval_ad2.mcq.base import Distractor, Outcome, Question, Rejected
 from lmms_eval_ad2.mcq.build import build
 from lmms_eval_ad2.mcq.finish import summed

@@ -9,8 +9,8 @@ import pytest
 from support.mcq.choices import choice, row
 
 from lmms_eval_ad2.cli.main import main
+from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.library import import_release
 from lmms_eval_ad2.mcq import check
 from lmms_eval_ad2.records import Record
 

@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 from support.mcq.questions import maker_for, outcomes, question, questions
 
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm import fake_mcq
 from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.fake import serve
 from lmms_eval_ad2.mcq.base import Made, Outcome, Question, Rejected
 from lmms_eval_ad2.mcq.faults import fault
 from lmms_eval_ad2.mcq.making import make_maker
-from lmms_eval_ad2.releases.autodrive_qa import ERRORS
+from lmms_eval_ad2.testing import fake_mcq
+from lmms_eval_ad2.testing.fake_endpoint import serve
 
 Body = dict[str, Any]
 

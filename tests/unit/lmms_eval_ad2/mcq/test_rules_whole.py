@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq.base import KINDS, Made, Question, Rejected
 from lmms_eval_ad2.mcq.faults import fault, ordered, same
 from lmms_eval_ad2.mcq.rules.maker import RulesMaker
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import load, survey
-from lmms_eval_ad2.releases.autodrive_qa import ERRORS
 
 
 def questions(data_dir: Path, file: str) -> list[Question]:

@@ -14,11 +14,11 @@ from support.mcq.choices import choice
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.fake import FakeServer, serve
-from lmms_eval_ad2.llm.fake_replies import asked
 from lmms_eval_ad2.llm.spec import Model, read_model
 from lmms_eval_ad2.mcq.rating import rate
 from lmms_eval_ad2.mcq.text_only import text_only
+from lmms_eval_ad2.testing.fake_endpoint import FakeServer, serve
+from lmms_eval_ad2.testing.fake_replies import asked
 
 pytestmark = pytest.mark.integration
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from lmms_eval_ad2.library import open_dataset
+from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.prompts import text, visual
 from lmms_eval_ad2.sample import ensure_sample, loader, write_sample
 

@@ -1,0 +1,67 @@
+"""What is under a point of a CARLA town, and how high: asked of its carla.Map."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.core.frames import from_carla, to_carla
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Surface
+from lmms_eval_ad2.errors import require
+
+
+class CarlaGround:
+    """Surfaces and heights of one town. Places are in the map frame; `near` is a height close by, such as the car's:
+    where roads cross on two decks it says which one is meant."""
+
+    def __init__(self, town_map: Any) -> None:
+        self._map = town_map
+        carla = require("carla", "to ask a CARLA map")
+        self._location = carla.Location
+        kinds = carla.LaneType
+        self._bidirectional = kinds.Bidirectional
+        self._driving = kinds.Driving | kinds.Bidirectional | kinds.Entry | kinds.Exit | kinds.OnRamp | kinds.OffRamp
+        self._beside = (kinds.Shoulder, kinds.Parking, kinds.Biking)
+        self._any = kinds.Any
+
+    def surface(self, x: float, y: float, way: float, near: float = 0.0) -> Surface:
+        """`way`: the direction in which traffic should go here, radians."""
+        place = self._at(x, y, near)
+        lane = self._map.get_waypoint(place, project_to_road=False, lane_type=self._driving)
+        if lane is not None:
+            if lane.is_junction or lane.lane_type == self._bidirectional:
+                return Surface.LANE
+            yaw = from_carla(0.0, 0.0, lane.transform.rotation.yaw)[2]
+            return Surface.LANE if math.cos(yaw - way) > 0 else Surface.ONCOMING
+        return Surface.SHOULDER if self._is_beside(place) else Surface.OFF
+
+    def _is_beside(self, place: Any) -> bool:
+        """On a shoulder, parking or bicycle lane. CARLA gives the lane whose middle is nearest: in a wide lane beside a
+        narrow one that may be the other, so its neighbours are looked at too."""
+        nearest = self._map.get_waypoint(place, lane_type=self._any)
+        for lane in (nearest, nearest.get_left_lane(), nearest.get_right_lane()):
+            if lane is not None and lane.lane_type in self._beside:
+                middle = lane.transform.location
+                if math.hypot(middle.x - place.x, middle.y - place.y) <= lane.lane_width / 2:
+                    return True
+        return False
+
+    def height(self, x: float, y: float, near: float = 0.0) -> float:
+        """Height of the road at the nearest lane of any kind, m."""
+        return float(self._map.get_waypoint(self._at(x, y, near), lane_type=self._any).transform.location.z)
+
+    def heights(self, path: Path, start: float) -> np.ndarray:
+        """The road's height at every point of `path.xy`, from a height near its start: each is looked for near the
+        last, so that a route stays on its own deck."""
+        out, z = [], start
+        for x, y in path.xy:
+            z = self.height(float(x), float(y), z)
+            out.append(z)
+        return np.array(out)
+
+    def _at(self, x: float, y: float, z: float) -> Any:
+        cx, cy, _ = to_carla(x, y)
+        return self._location(cx, cy, z)

@@ -1,0 +1,167 @@
+"""carla.Map's own lanes as lines to drive, sampled only when they are asked for: a large town costs what is driven."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.core.frames import from_carla, to_carla
+from closedloop_plugin.maps.lanes import LONGEST, STEP, Key, TownLane
+from closedloop_plugin.maps.trace import NEAR, foot
+from lmms_eval_ad2.errors import Ad2Error, require
+
+DECKS = 4.0  # m between the heights at which a place is asked for: the decks of a bridge lie farther apart
+EXACT = 1e-6  # m to which a lane's ends are found
+LEFT, RIGHT = 2, 1  # carla.LaneChange
+
+
+@dataclass
+class Sampled:
+    """A lane, and at each of its points the height (m) and what its marks permit (carla.LaneChange)."""
+
+    lane: TownLane
+    z: np.ndarray
+    permits: np.ndarray
+
+    def part(self, a: float, b: float) -> np.ndarray:
+        """Its middle from a to b metres, (N, 3)."""
+        xy = self.lane.part(a, b)
+        inside = self.lane.s[(self.lane.s > a) & (self.lane.s < b)]
+        return np.column_stack([xy, np.interp(np.r_[a, inside, b], self.lane.s, self.z)])
+
+    def permitted(self, s: float, left: bool) -> float | None:
+        """The first place at s or beyond where its marks let one change to that side."""
+        allowed = (self.permits & (LEFT if left else RIGHT)) > 0
+        here = max(int(np.searchsorted(self.lane.s, s, side="right")) - 1, 0)
+        if allowed[here]:
+            return s
+        ahead = np.flatnonzero(allowed[here:])
+        return float(self.lane.s[here + ahead[0]]) if len(ahead) else None
+
+
+class CarlaLanes:
+    """The driving lanes of one carla.Map, by (road, section, lane): what follows what, and what lies where."""
+
+    def __init__(self, town_map: Any) -> None:
+        carla = require("carla", "to ask a CARLA map")
+        self._location, self._driving = carla.Location, carla.LaneType.Driving
+        self.map = town_map
+        self.name = str(town_map.name).rsplit("/", 1)[-1]
+        self.entries: dict[Key, Any] = {}
+        self.after: dict[Key, list[Key]] = defaultdict(list)
+        self.before: dict[Key, list[Key]] = defaultdict(list)
+        self.ways: dict[int, list[Key]] = defaultdict(list)  # by junction
+        self._sampled: dict[Key, Sampled] = {}
+        pairs = town_map.get_topology()
+        for waypoint in (*(a for a, _ in pairs), *(b for _, b in pairs)):  # a lane that ends comes only as what follows
+            self._enter(waypoint)
+        for waypoint in town_map.generate_waypoints(LONGEST):  # one of each lane at its road's first metre
+            self._adopt(waypoint)
+        if not self.entries:
+            raise Ad2Error(f"{self.name}: the map has no driving lane")
+        for entry, following in pairs:
+            a, b = key_of(entry), key_of(following)
+            if a != b and b in self.entries and b not in self.after[a]:
+                self.after[a].append(b)
+                self.before[b].append(a)
+
+    def _enter(self, start: Any) -> None:
+        key = key_of(start)
+        if key not in self.entries and start.lane_type == self._driving:
+            self.entries[key] = start
+            if start.is_junction:
+                self.ways[start.junction_id].append(key)
+
+    def _adopt(self, waypoint: Any) -> None:
+        """A lane that neither leads on nor is led to is in no topology: it comes in where it is met."""
+        if waypoint is None or waypoint.lane_type != self._driving or key_of(waypoint) in self.entries:
+            return
+        self._enter(self._edge(waypoint, ahead=False))
+        for beside in (waypoint.get_left_lane(), waypoint.get_right_lane()):
+            self._adopt(beside)
+
+    def _edge(self, waypoint: Any, ahead: bool) -> Any:
+        """A lane's last place or, against its traffic, its first one, found by halving.
+
+        The client's own next_until_lane_end and previous_until_lane_start take the road's end for the lane section's,
+        and kill the process where nothing follows.
+        """
+        way, step = 1.0 if ahead == (waypoint.lane_id < 0) else -1.0, LONGEST
+        while step > EXACT:
+            step /= 2
+            place = self._on(waypoint, waypoint.s + way * step)
+            waypoint = waypoint if place is None else place
+        return waypoint
+
+    def _on(self, waypoint: Any, s: float) -> Any:
+        """The same lane at another s of its road, or None where it is not."""
+        place = self.map.get_waypoint_xodr(waypoint.road_id, waypoint.lane_id, s) if s >= 0.0 else None
+        return place if place is not None and key_of(place) == key_of(waypoint) else None
+
+    def __getitem__(self, key: Key) -> Sampled:
+        if key not in self._sampled:
+            self._sampled[key] = self._sample(key)
+        return self._sampled[key]
+
+    def _sample(self, key: Key) -> Sampled:
+        entry = self.entries[key]
+        end = self._edge(entry, ahead=True)
+        at = np.linspace(entry.s, end.s, max(2, round(abs(end.s - entry.s) / STEP) + 1))
+        inside = (self._on(entry, float(s)) for s in at[1:-1])
+        points = [entry, *(p for p in inside if p is not None), end]
+        poses = [p.transform for p in points]
+        raw = [(*from_carla(t.location.x, t.location.y, t.rotation.yaw), t.location.z) for t in poses]
+        xyaz = np.array(raw)
+        half = np.array([p.lane_width for p in points])[:, None] / 2
+        across = np.column_stack([-np.sin(xyaz[:, 2]), np.cos(xyaz[:, 2])]) * half
+        lane = TownLane(
+            key=key,
+            kind="driving",
+            centre=xyaz[:, :2],
+            left=xyaz[:, :2] + across,
+            right=xyaz[:, :2] - across,
+            junction=entry.junction_id if entry.is_junction else -1,
+            forward=key[2] < 0,
+            mark="",
+            after=self.after[key],
+            before=self.before[key],
+        )
+        return Sampled(lane, xyaz[:, 3], np.array([int(p.lane_change) for p in points]))
+
+    def beside(self, key: Key, left: bool) -> Key | None:
+        """The neighbour of the same direction, whatever the marks say."""
+        road, section, id_ = key
+        other = id_ + (1 if (id_ < 0) == left else -1)
+        return (road, section, other) if other * id_ > 0 and (road, section, other) in self.entries else None
+
+    @cached_property
+    def _heights(self) -> np.ndarray:
+        z = [entry.transform.location.z for entry in self.entries.values()]
+        return np.arange(min(z), max(z) + DECKS, DECKS)
+
+    def near(self, x: float, y: float) -> list[Key]:
+        """The lanes whose middle passes within NEAR metres, on every deck: a route's points have no height."""
+        cx, cy, _ = to_carla(x, y)
+        found: set[Key] = set()
+        for z in self._heights:
+            place = self.map.get_waypoint(self._location(cx, cy, float(z)))
+            # It is the nearest in three dimensions: ask again from its own height.
+            place = self.map.get_waypoint(self._location(cx, cy, place.transform.location.z))
+            for lane in (place, place.get_left_lane(), place.get_right_lane()):
+                self._adopt(lane)
+            found.add(key_of(place))
+        for key in tuple(found):
+            around = [*self.after[key], *self.before[key], self.beside(key, True), self.beside(key, False)]
+            found |= {k for k in around if k is not None}
+        for key in tuple(found):
+            if self.entries[key].is_junction:
+                found |= set(self.ways[self.entries[key].junction_id])
+        return sorted(k for k in found if foot(self[k].lane, np.array([x, y]))[1] <= NEAR)
+
+
+def key_of(waypoint: Any) -> Key:
+    return waypoint.road_id, waypoint.section_id, waypoint.lane_id

@@ -1,0 +1,14 @@
+"""`python -m closedloop_plugin.carla.servers FOLDER JOB`: a server's supervisor, started by control.py only."""
+
+import json
+import sys
+from pathlib import Path
+
+from closedloop_plugin.carla.servers.keeper import Keeper
+from closedloop_plugin.carla.servers.order import Job
+from lmms_eval_ad2.errors import Ad2Error
+
+try:
+    Keeper(Job.from_json(json.loads(sys.argv[2])), Path(sys.argv[1])).run()
+except Ad2Error as exc:
+    raise SystemExit(f"[ad2] {exc}") from None

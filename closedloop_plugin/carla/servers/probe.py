@@ -1,0 +1,183 @@
+"""Does a CARLA server answer there, and does the installed client fit it?
+
+The client runs in a process of its own, as in maps/from_server.py: a port that answers with something else kills it
+natively. `version` is answered by a network thread of the server even while its simulation hangs; the list of the
+map's files is answered by the simulation itself, as all calls that an episode makes are.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from closedloop_plugin.carla.maps.from_server import EXTRA_S, release
+from lmms_eval_ad2.errors import require
+
+TIMEOUT_S = 10.0
+ASK = """
+import json, socket, sys
+host, port, timeout, simulation = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4] == "1"
+said = {"kind": "answers"}
+def end(**more):
+    print(json.dumps({**said, **more}))
+    sys.exit(0)
+try:
+    socket.create_connection((host, port), timeout).close()
+except TimeoutError:
+    end(kind="silent", reason=f"no connection within {timeout:g} s")
+except OSError as exc:
+    end(kind="nobody listens", reason=str(exc)[:200])
+import carla
+client = carla.Client(host, port)
+client.set_timeout(timeout)
+try:
+    said["server"] = client.get_server_version()[:80]
+except RuntimeError as exc:
+    end(kind="silent" if "time-out" in str(exc) else "no CARLA", reason=str(exc)[:200])
+try:
+    if simulation:
+        client.get_required_files("Nav", False)
+except RuntimeError as exc:
+    end(kind="silent", reason="its network answers, its simulation does not (" + str(exc)[:120] + ")")
+end()
+"""
+
+
+class Kind(Enum):
+    ANSWERS = "answers"
+    NOBODY = "nobody listens"
+    SILENT = "silent"  # connects, and says nothing in time
+    FOREIGN = "no CARLA"  # something else answers
+
+
+@dataclass(frozen=True)
+class Probe:
+    server: str  # host:port
+    kind: Kind
+    server_version: str = ""
+    client_version: str = ""
+    reason: str = ""
+
+    @property
+    def answers(self) -> bool:
+        return self.kind is Kind.ANSWERS
+
+    @property
+    def fits(self) -> bool:
+        """It answers, and client and server are of one release; what follows the three numbers names a build."""
+        ours = release(self.client_version)
+        return self.answers and ours is not None and release(self.server_version) == ours
+
+
+class Question:
+    """A probe on its way. `simulation`: the simulation must answer too, not only the network thread."""
+
+    def __init__(self, host: str, port: int, timeout_s: float = TIMEOUT_S, *, simulation: bool = False) -> None:
+        self.server, self.client_version = f"{host}:{port}", client_version()
+        self._deadline = time.monotonic() + 2 * timeout_s + EXTRA_S
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", ASK, host, str(port), str(timeout_s), str(int(simulation))],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def answer(self, wait_s: float = 0.0) -> Probe | None:
+        """What came of it; None: nothing yet, even after `wait_s`."""
+        try:
+            self._process.wait(wait_s)  # what it prints fits into a pipe: nobody need read meanwhile
+        except subprocess.TimeoutExpired:
+            if time.monotonic() < self._deadline:
+                return None
+            self.end()
+            return self._probe(Kind.SILENT, reason="the client did not come back")
+        out, err = self._process.communicate()
+        code = self._process.returncode
+        if code < 0:
+            name = signal.Signals(-code).name
+            return self._probe(Kind.FOREIGN, reason=f"what answers there is no CARLA server: the client died of {name}")
+        said = _said(out)
+        if code or not said:
+            last = _printable(err.decode(errors="replace").strip().rpartition("\n")[2])
+            return self._probe(Kind.SILENT, reason=f"the CARLA client failed: {last or f'exit code {code}'}")
+        return self._probe(Kind(said["kind"]), said.get("server", ""), said.get("reason", ""))
+
+    def end(self) -> None:
+        """Without an answer."""
+        self._process.kill()
+        self._process.communicate()
+
+    def _probe(self, kind: Kind, version: str = "", reason: str = "") -> Probe:
+        plain = _printable(version).encode("ascii", "replace").decode()[:40]
+        return Probe(self.server, kind, plain, self.client_version, _printable(reason))
+
+
+def probe(host: str, port: int, timeout_s: float = TIMEOUT_S, *, simulation: bool = False) -> Probe:
+    """Ask once, and wait for what comes of it."""
+    question = Question(host, port, timeout_s, simulation=simulation)
+    while True:
+        if found := question.answer(wait_s=1.0):
+            return found
+
+
+def client_version() -> str:
+    """Of the installed wheel; Ad2Error where there is none."""
+    from importlib import metadata
+
+    require("carla", "to ask a CARLA server")
+    return metadata.version("carla")
+
+
+def advice(found: Probe) -> str:
+    """What to do about it; empty where nothing is to be done."""
+    port = found.server.rpartition(":")[2]
+    if found.kind is Kind.NOBODY:
+        return (
+            f"nothing listens at {found.server}; start a server: ad2 carla up --binary .../CarlaUE4.sh --ports {port}"
+        )
+    if found.kind is Kind.SILENT:
+        return (
+            f"{found.server} says nothing ({found.reason}): it still starts, loads a town, or hangs. Wait, or restart "
+            "it; those of ad2 carla up are restarted by themselves"
+        )
+    if found.kind is Kind.FOREIGN:
+        return (
+            f"{found.server}: {found.reason}. Give the port of -carla-rpc-port (2000 by default), not the streaming "
+            "port after it"
+        )
+    return "" if found.fits else _mismatch(found)
+
+
+def _mismatch(found: Probe) -> str:
+    text = (
+        f"{found.server} is CARLA {found.server_version or 'of no known version'}, the client installed here is "
+        f"{found.client_version}: they must be of one release. "
+    )
+    server, wheels = release(found.server_version), (0, 9, 16)
+    if server is not None and server < wheels:
+        return text + (
+            "Wheels of releases before 0.9.16 stop at Python 3.10, so use a server of 0.9.16 with ad2; or keep this "
+            "one for Bench2Drive's own leaderboard, with closedloop_plugin/carla/leaderboard_agent/agent.py"
+        )
+    if server is not None and server >= (0, 10, 0):
+        return text + "CARLA 0.10 (Unreal 5) is another simulator, which ad2 does not know: use a server of 0.9.16"
+    return text + "Use a server of the client's release"
+
+
+def _said(out: bytes) -> dict[str, Any]:
+    """The one line that ASK prints."""
+    try:
+        return dict(json.loads(out.decode().strip().rpartition("\n")[2]))
+    except (ValueError, TypeError):
+        return {}
+
+
+def _printable(text: str) -> str:
+    """A peer's text for the terminal: one line, no control characters."""
+    return "".join(c for c in " ".join(text.split()) if c.isprintable())[:240]

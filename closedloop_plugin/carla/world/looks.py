@@ -1,0 +1,41 @@
+"""What an actor shows: its lamps and doors, and which bodies CARLA's actors are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import carla
+
+from closedloop_plugin.core.state import Kind
+
+_L = carla.VehicleLightState
+LAMPS = {
+    "brake": _L.Brake,
+    "left": _L.LeftBlinker,
+    "right": _L.RightBlinker,
+    "hazard": _L(_L.LeftBlinker | _L.RightBlinker),
+    "siren": _L.Special1,
+    "headlights": _L(_L.Position | _L.LowBeam),
+    "reverse": _L.Reverse,
+}
+DOORS = {"left": carla.VehicleDoor.FL, "right": carla.VehicleDoor.FR}
+
+
+def light_state(lamps: frozenset[str]) -> Any:
+    """carla.VehicleLightState of the lamps that are on."""
+    bits = 0
+    for lamp in lamps:
+        bits |= int(LAMPS[lamp])
+    return _L(bits)
+
+
+def kind_of(actor: Any) -> Kind:
+    """Of an actor that is none of the scene's: the town's, or the traffic's."""
+    name = str(actor.type_id)
+    if name.startswith("walker."):
+        return Kind.PEDESTRIAN
+    if not name.startswith("vehicle."):
+        return Kind.BLOCKER
+    known = {"car", "van", "truck", "bus", "motorcycle", "bicycle"}
+    base = str(actor.attributes.get("base_type", "")).lower()
+    return Kind(base) if base in known else Kind.CAR

@@ -1,0 +1,1 @@
+"""The data types of the closed loop: state, frames, route paths, profiles, routes, episode records."""

@@ -1,0 +1,109 @@
+"""Rules of a benchmark: rates, limits, penalties, post-processing. A result names its profile; two never mix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from closedloop_plugin.core.state import Control
+from closedloop_plugin.worlds.base import Camera
+from lmms_eval_ad2.errors import Ad2Error
+
+
+@dataclass(frozen=True)
+class Penalties:
+    """What one event costs. multiplicative: a factor each; additive: a weight, penalty = 1 / (1 + sum)."""
+
+    rule: str = "multiplicative"
+    collisions_pedestrian: float = 0.5
+    collisions_vehicle: float = 0.6
+    collisions_layout: float = 0.65
+    red_light: float = 0.7
+    stop_infraction: float = 0.8
+    scenario_timeouts: float = 0.7
+    yield_emergency_vehicle_infractions: float = 0.7
+    min_speed_infractions: float = 1.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """All constants of one benchmark; source in docs/closed-loop.md."""
+
+    name: str
+    penalties: Penalties = Penalties()
+    hz: float = 20.0  # simulation
+    decision_hz: float = 20.0
+    max_ticks: int = 4000
+    complete_percent: float = 99.0  # route done above this, and within complete_m of the end
+    complete_m: float = 10.0
+    off_route_m: float = 30.0
+    blocked_s: float = 60.0
+    blocked_speed: float = 0.1  # m/s
+    same_actor_s: float = 5.0
+    same_actor_m: float = 5.0
+    timeout_base_s: float = 300.0
+    timeout_limit_share: float = 0.1  # of the speed limit
+    stop_speed: float = 0.1
+    stop_reach_m: float = 4.0
+    # Post-processing of a read control (public code of Bench2ADVLM); None: leave it.
+    min_brake: float | None = None
+    max_speed: float | None = None  # m/s: above it no throttle
+    max_throttle: float | None = None
+    cameras: tuple[Camera, ...] = ()
+    throttle_set: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
+    steer_set: tuple[float, ...] = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
+    brake_set: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
+
+    def post(self, control: Control, speed: float) -> Control:
+        """The profile's limits on a control that was read, in the published order (reference: after parsing)."""
+        c = control.checked()
+        if self.min_brake is not None:
+            if c.brake < self.min_brake:
+                c = replace(c, brake=0.0)
+            if c.throttle > c.brake:
+                c = replace(c, brake=0.0)
+        if self.max_speed is not None and speed > self.max_speed:
+            c = replace(c, throttle=0.0)
+        if self.max_throttle is not None:
+            c = replace(c, throttle=min(c.throttle, self.max_throttle))
+        return c.checked()
+
+
+def surround(width: int = 1600, height: int = 900) -> tuple[Camera, ...]:
+    """Bench2Drive's six cameras: fov 70, back 110."""
+    place = {
+        "front": (0.80, 0.0, 0.0, 70.0),
+        "front_left": (0.27, -0.55, -55.0, 70.0),
+        "front_right": (0.27, 0.55, 55.0, 70.0),
+        "back": (-2.0, 0.0, 180.0, 110.0),
+        "back_left": (-0.32, -0.55, -110.0, 70.0),
+        "back_right": (-0.32, 0.55, 110.0, 70.0),
+    }
+    return tuple(Camera(n, width, height, fov, f, r, 1.60, yaw) for n, (f, r, yaw, fov) in place.items())
+
+
+PROFILES: Mapping[str, Profile] = {
+    "bench2drive": Profile("bench2drive", cameras=surround()),
+    "bench2advlm": Profile(
+        "bench2advlm",
+        decision_hz=10.0,
+        max_ticks=2500,  # 1,250 of its 10 Hz ticks: 125 s
+        min_brake=0.05,
+        max_speed=5.0,
+        max_throttle=0.75,
+        cameras=surround(),
+    ),
+    "leaderboard-2.0": Profile("leaderboard-2.0", Penalties(min_speed_infractions=0.7), max_ticks=10**9),
+    "leaderboard-2.1": Profile(
+        "leaderboard-2.1",
+        Penalties("additive", 1.0, 0.7, 0.6, 0.4, 0.25, 0.4, 0.4, 0.4),
+        max_ticks=10**9,
+    ),
+}
+
+
+def profile(name: str) -> Profile:
+    """By name; an unknown one lists the known."""
+    if name not in PROFILES:
+        raise Ad2Error(f"no profile {name!r}; known: {', '.join(PROFILES)}")
+    return PROFILES[name]

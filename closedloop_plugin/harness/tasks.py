@@ -1,0 +1,267 @@
+"""The closed loop as lmms-eval tasks: the model under test is the fast system. Imported by their YAMLs only.
+
+lmms-eval hands a `generate_until_agentic` task's documents to one function that plays them one after the other. For
+tasks with `metadata: ad2drive:` that function is replaced (at import, below) by the runner behind `ad2 drive run`:
+worlds in processes of their own, the model asked through its own generate_until for all waiting worlds at once. A
+document is a route, and its answer is the EpisodeRecord as JSON. The same seed gives the scores of `ad2 drive run`.
+
+The suite "threat" is a folder that `ad2 threats generate` made for one target model: AD2_THREATS, else HOME/threats.
+Which folder it was, for whom and by which fuser, stands in the results under the task's metadata.
+
+Environment, over the YAML's settings: AD2_DRIVE_INTERPRETER, AD2_DRIVE_MODE, AD2_DRIVE_PROFILE, AD2_DRIVE_SEED,
+AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA; AD2_DRIVE_OUT keeps the run's folder, so that a run that was
+stopped goes on: with the same model and model_args only, and not where lmms-eval was handed a model object.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmms_eval import evaluator
+from lmms_eval.api.task import ConfigurableTask
+
+from closedloop_plugin.agents.make import cameras_of
+from closedloop_plugin.agents.questions import Prompter
+from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.core.routes import select
+from closedloop_plugin.harness.lmms_model import LmmsModel
+from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.prompts.texts import texts_of
+from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble, remote
+from closedloop_plugin.runner.pool import Limits
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.run import run
+from closedloop_plugin.scoring.official import from_episode
+from closedloop_plugin.scoring.summary import summarise
+from closedloop_plugin.suites.lookup import Suite, suite
+from closedloop_plugin.threats.home import THREAT, about, suite_of
+from closedloop_plugin.worlds.recipes import workers_for, world_recipe
+from lmms_eval_ad2.errors import Ad2Error
+
+PREFIX = "ad2drive:"  # dataset_path: "ad2drive:SUITE"
+DEFAULTS: Mapping[str, Any] = {
+    "interpreter": "rules",
+    "mode": "rules",
+    "profile": "bench2advlm",
+    "camera": "front",
+    "seed": 0,
+    "workers": 1,
+    "world": "embedded",
+    "servers": None,
+}
+TASKS: dict[str, dict[str, Any]] = {}  # task -> its settings, filled when its documents are loaded
+SUITES: dict[str, Suite] = {}  # by the name in its records, filled likewise: a folder's name says not where it lies
+_asked: tuple[str, str] | None = None  # model and model_args of the evaluation that runs, where its caller names them
+
+
+def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The YAML's `metadata: ad2drive:` over the defaults, the environment over both."""
+    given = dict((metadata or {}).get("ad2drive") or {})
+    unknown = sorted(set(given) - set(DEFAULTS))
+    if unknown:
+        raise Ad2Error(f"metadata ad2drive: unknown {', '.join(unknown)}; known: {', '.join(DEFAULTS)}")
+    settings = {**DEFAULTS, **given}
+    for name in DEFAULTS:
+        if (text := os.environ.get(f"AD2_DRIVE_{name.upper()}")) is not None:
+            settings[name] = text
+    for name in ("seed", "workers"):
+        try:
+            settings[name] = int(settings[name])
+        except (TypeError, ValueError):
+            raise Ad2Error(f"AD2_DRIVE_{name.upper()}: expected a whole number, found '{settings[name]}'") from None
+    if settings["workers"] < 1:
+        raise Ad2Error(f"AD2_DRIVE_WORKERS {settings['workers']}: 1 or more")
+    return settings
+
+
+# What the YAMLs name. doc_to_text's words are never asked: the agent puts its own questions, tick by tick.
+
+
+def doc_to_text(doc: Mapping[str, Any], **_: Any) -> str:
+    return f"Drive route {doc['id']} ({doc['scenario']})."
+
+
+def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
+    return []
+
+
+def doc_to_target(doc: Mapping[str, Any]) -> str:
+    return "completed"
+
+
+def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
+    """Each metric's value of one route; where it is a mean over the run, the record itself (see `aggregated`).
+
+    A route on an experimental map has no score: it stands in no mean, as in `ad2 drive run`.
+    """
+    line = results[0]
+    record = EpisodeRecord.from_json(line)
+    counts = not record.map.get("experimental", False)
+    return {
+        "driving_score": record.score_composed if counts else None,
+        "success_rate": 100.0 * record.success if counts else None,
+        "efficiency": line,
+        "comfortness": line,
+        "skill_score": line,
+        "unparsed": record.counts.get("unparsed", 0),
+    }
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def total(values: Sequence[int]) -> int:
+    return sum(values)
+
+
+def efficiency(lines: Sequence[str]) -> float | None:
+    return aggregated(lines, "efficiency")
+
+
+def comfortness(lines: Sequence[str]) -> float | None:
+    return aggregated(lines, "comfortness")
+
+
+def skill_score(lines: Sequence[str]) -> float | None:
+    return aggregated(lines, "skill_score")
+
+
+def aggregated(lines: Sequence[str], name: str) -> float | None:
+    """One figure of the summary that `ad2 drive score` prints; None where the routes do not give it."""
+    records = [EpisodeRecord.from_json(line) for line in lines]
+    found = SUITES.get(records[0].suite) or suite(records[0].suite, records[0].world["backend"])
+    driven = {r.route_id for r in records}
+    routes = [route for route in found.routes if route.id in driven]
+    return summarise([from_episode(r) for r in records], routes, profile(records[0].profile))[name]
+
+
+# Into lmms-eval.
+
+
+def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
+    def download(self: Any, dataset_kwargs: Any = None) -> Any:
+        path = self.config.dataset_path
+        if not (isinstance(path, str) and path.startswith(PREFIX)):
+            return original(self, dataset_kwargs)
+        import datasets
+
+        settings = settings_of(self.config.metadata)
+        name = path[len(PREFIX) :]
+        TASKS[self.config.task] = {**settings, "suite": name}
+        found = SUITES[name] = suite_of(name)
+        SUITES[found.name] = found
+        if name == THREAT:
+            self.config.metadata = {**(self.config.metadata or {}), "threats": about(found)}
+        rows = [{"id": r.id, "scenario": r.scenario, "town": r.town} for r in found.routes]
+        self.dataset = self.dataset_no_image = {self.config.test_split or "test": datasets.Dataset.from_list(rows)}
+        return None
+
+    return download
+
+
+def _wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The last function on the way to `drive` that knows by which name and arguments the model was loaded."""
+
+    @functools.wraps(original)
+    def evaluate(*args: Any, **kwargs: Any) -> Any:
+        global _asked
+        before, _asked = _asked, _named(kwargs.get("cli_args"))
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _asked = before
+
+    return evaluate
+
+
+def _named(cli: Any) -> tuple[str, str] | None:
+    """Model and model_args as text, without the keys and tokens that may be among them."""
+    model, args = getattr(cli, "model", None), getattr(cli, "model_args", None) or ""
+    if not isinstance(model, str):
+        return None
+    if isinstance(args, Mapping):
+        args = ",".join(f"{key}={value}" for key, value in args.items())
+    return model, evaluator._redact_eval_config_secrets(str(args))
+
+
+def _wrap_agentic(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def play(lm: Any, requests: list[Any], agentic_trace_mode: str = "basic", response_cache: Any = None) -> list[str]:
+        said: dict[int, str] = {}
+        for task in TASKS:
+            mine = [i for i, r in enumerate(requests) if r.args[5] == task]
+            if mine:
+                said.update(zip(mine, drive(lm, [requests[i] for i in mine], task), strict=True))
+        theirs = [i for i in range(len(requests)) if i not in said]
+        if theirs:
+            asked = [requests[i] for i in theirs]
+            rest = original(lm, asked, agentic_trace_mode=agentic_trace_mode, response_cache=response_cache)
+            said.update(zip(theirs, rest, strict=True))
+        return [said[i] for i in range(len(requests))]
+
+    return play
+
+
+def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
+    """One EpisodeRecord as JSON for each request, in order; a route that two ask for (rank padding) is driven once."""
+    settings = TASKS[task]
+    ids = [_doc(lm, request)["id"] for request in requests]
+    found = SUITES[settings["suite"]]
+    routes = tuple(select(found.routes, dict.fromkeys(ids)))
+    driver = _driver(lm, requests[0].args[1], settings)
+    with tempfile.TemporaryDirectory(prefix="ad2drive_") as scratch:
+        kept = os.environ.get("AD2_DRIVE_OUT")
+        # A folder has one writer: each rank and each task its own.
+        folder = Path(kept or scratch) / f"{task}_rank{int(os.environ.get('RANK', 0))}"
+        if _asked is None and (folder / "run.json").exists():
+            raise Ad2Error(
+                f"{folder}: holds a run already, and nothing says whether this is the same model; choose another "
+                "AD2_DRIVE_OUT, or start it through lmms-eval's command line"
+            )
+        world = world_recipe(settings["world"], settings["servers"])
+        workers = workers_for(world, None if world.each else settings["workers"])
+        wish = Wish(
+            folder, world, profile(settings["profile"]), seed=settings["seed"],
+            track=Recipe("closedloop_plugin.show.track:TrackLog"), limits=Limits(workers),
+        )  # fmt: skip
+        subject = Subject(found.name, found.sha256, found.ids, routes, programs=found.programs)
+        records = run(assemble(wish, subject, driver), *remote(driver))
+    lines = {record.route_id: record.to_json() for record in records}
+    return [lines[i] for i in ids]
+
+
+def _driver(lm: Any, generation: Mapping[str, Any], settings: Mapping[str, Any]) -> Driver:
+    """The same fast and slow system as `ad2 drive run` builds, round the model that lmms-eval has loaded."""
+    rules = profile(settings["profile"])
+    seen = cameras_of(settings["camera"], rules)
+    own = {name: generation[name] for name in ("max_new_tokens", "temperature") if name in generation}
+    name, args = _asked or (type(lm).__name__, "")
+    model = LmmsModel(lm, name, args, own)
+    agent = Talker(model, Prompter(texts_of(None), rules, tuple(c.name for c in seen)), seen)
+    spec = settings["interpreter"]
+    mode = settings["mode"] if spec == "rules" or settings["mode"] != "rules" else "cng"
+    return Driver(agent, make_interpreter(spec, mode, rules, seed=settings["seed"]), cameras=seen)
+
+
+def _doc(lm: Any, request: Any) -> Mapping[str, Any]:
+    _, _, _, _, doc_id, task, split = request.args
+    return lm.task_dict[task][split][doc_id]
+
+
+def _install() -> None:
+    """All are looked up at each call, and the YAML that imports us is read before the first."""
+    ConfigurableTask.download = _wrap_download(ConfigurableTask.download)
+    evaluator.evaluate = _wrap_evaluate(evaluator.evaluate)
+    evaluator._run_generate_until_agentic = _wrap_agentic(evaluator._run_generate_until_agentic)
+
+
+_install()

@@ -1,0 +1,1 @@
+"""The planner's side of a robot: session, listener, control socket, emergency stop, journal."""

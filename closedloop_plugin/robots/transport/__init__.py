@@ -1,0 +1,1 @@
+"""How a planner reaches a robot: SSH, a tunnel, ROS."""

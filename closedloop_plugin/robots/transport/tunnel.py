@@ -1,0 +1,172 @@
+"""The way between the planner and its vehicle: `ssh -R` from the lab machine, kept up.
+
+-R and not -L: a vehicle has an sshd and its lab machine often has none, and so no key lies on the vehicle. The planner
+listens on the lab machine's loopback; the vehicle's client connects to a port of its own loopback, where it comes out.
+
+A session with a command, and not -N, for two reasons. sshd sets TCP_NODELAY only where a session is opened: without
+one, Nagle's algorithm and the lab's delayed acknowledgements add 20 to 47 ms to a 60 kB frame and its answer
+(benchmarks/robot_link.py). And after a radio link has gone, sshd would keep the port for hours, so that no new tunnel
+could have it: the command hears a beat a second, and ends its own sshd after 3 s of silence.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import shlex
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from subprocess import PIPE
+from typing import TYPE_CHECKING
+
+from closedloop_plugin.robots.transport import ssh
+
+if TYPE_CHECKING:
+    from closedloop_plugin.robots.vehicles.read import Robot
+
+BEAT_S = 1.0
+READY_S = 20.0  # from the start of ssh to the first word of the command at the other end
+PAUSES_S = (0.05, 0.5, 1.0, 2.0, 5.0)  # before the next attempt, after so many that failed in a row
+RENEW, CLOSE = b"r", b"c"
+READY = b"ad2 tunnel up"
+# Runs on the vehicle; getppid is checked against the start, for an sshd that is gone leaves another parent behind.
+GUARD = f"""import os, select, signal
+parent = os.getppid()
+os.write(1, {READY!r})
+while select.select([0], [], [], 3.0)[0] and os.read(0, 64): pass
+if os.getppid() == parent > 1: os.kill(parent, signal.SIGTERM)"""
+
+
+class Tunnel:
+    """Up from `start` (or `with`) to `close`; a lost one is made again. `state` and `reason` may be read anytime."""
+
+    def __init__(self, robot: Robot, local_port: int, on_change: Callable[[str], None] | None = None) -> None:
+        """`local_port`: where the planner listens. `on_change` hears "state: reason", from the tunnel's thread."""
+        forward = f"127.0.0.1:{robot.link.planner_port}:127.0.0.1:{local_port}"
+        guard = f"exec {shlex.join([robot.onboard.python, '-c', GUARD])}"
+        self.command = ssh.command(robot.link, "-R", forward, remote=guard)
+        self.state, self.reason, self.starts = "down", "not started", 0
+        self._on_change = on_change
+        self._wake_read, self._wake = os.pipe()
+        self._closed = threading.Event()
+        self._closing = threading.Lock()  # a pipe that was closed may be another file by now
+        self._up = threading.Event()
+        self._thread = threading.Thread(target=self._keep, name="ad2-tunnel", daemon=True)
+
+    def start(self) -> Tunnel:
+        self._thread.start()
+        return self
+
+    def __enter__(self) -> Tunnel:
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def wait_up(self, limit_s: float) -> bool:
+        """Whether it is up, after `limit_s` at most."""
+        return self._up.wait(limit_s)
+
+    def renew(self) -> None:
+        """Make it again, now: who waits at its end hears nothing any more (an ssh that is stopped, say)."""
+        with self._closing:
+            if not self._closed.is_set():
+                os.write(self._wake, RENEW)
+
+    def close(self) -> None:
+        with self._closing:
+            if self._closed.is_set():
+                return
+            self._closed.set()
+            os.write(self._wake, CLOSE)
+        if self._thread.is_alive():
+            self._thread.join()
+        os.close(self._wake)
+        os.close(self._wake_read)
+
+    def _keep(self) -> None:
+        failures = 0
+        while not self._closed.is_set():
+            was_up = self._once()
+            failures = 0 if was_up else failures + 1
+            if not self._closed.is_set():
+                self._pause(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
+        self._tell("down", "closed")
+
+    def _pause(self, seconds: float) -> None:
+        if select.select([self._wake_read], [], [], seconds)[0]:
+            os.read(self._wake_read, 64)
+
+    def _once(self) -> bool:
+        """One ssh from start to end; whether it ever was up."""
+        self.starts += 1
+        self._tell("connecting", "")
+        # A session of its own: Ctrl-C in the terminal is the planner's, who stops the vehicle before the tunnel goes.
+        process = subprocess.Popen(
+            self.command, bufsize=0, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+        run = _Run(process, self._wake_read)
+        try:
+            return run.watch(lambda: self._tell("up", ""))
+        finally:
+            # SIGTERM would wait for ever on a stopped one. With what it started: a ProxyCommand holds its pipes.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            _, rest = process.communicate()
+            run.said["stderr"] += rest
+            self._tell("down", run.why or ssh.last_words(run.said["stderr"]) or f"ssh ended ({process.returncode})")
+
+    def _tell(self, state: str, reason: str) -> None:
+        self.state, self.reason = state, reason
+        (self._up.set if state == "up" else self._up.clear)()
+        if self._on_change:
+            self._on_change(f"{state}: {reason}" if reason else state)
+
+
+class _Run:
+    """What one ssh says, and the beat it hears."""
+
+    def __init__(self, process: subprocess.Popen[bytes], wake: int) -> None:
+        self.process, self.wake = process, wake
+        self.said = {"stdout": b"", "stderr": b""}
+        self.why = ""
+        assert process.stdin and process.stdout and process.stderr
+        self._stdin = process.stdin.fileno()
+        self._names = {process.stdout.fileno(): "stdout", process.stderr.fileno(): "stderr"}
+        os.set_blocking(self._stdin, False)
+
+    def watch(self, on_up: Callable[[], None]) -> bool:
+        up, started, beat = False, time.monotonic(), time.monotonic()
+        while self._names:
+            readable = select.select([self.wake, *self._names], [], [], max(beat - time.monotonic(), 0.0))[0]
+            if self.wake in readable:
+                self.why = "renewed" if os.read(self.wake, 64) == RENEW else "closed"
+                return up
+            for end in readable:
+                self._hear(end)
+            if not up and READY in self.said["stdout"]:
+                up = True
+                on_up()
+            now = time.monotonic()
+            if not up and now - started > READY_S:
+                self.why = f"no sign of the vehicle within {READY_S:g} s"
+                return up
+            if now >= beat:
+                beat = now + BEAT_S
+                self._beat()
+        return up
+
+    def _hear(self, end: int) -> None:
+        data = os.read(end, 4096)
+        name = self._names[end]
+        self.said[name] = (self.said[name] + data)[-4096:]
+        if not data:
+            del self._names[end]
+
+    def _beat(self) -> None:
+        with suppress(BlockingIOError, BrokenPipeError):  # it takes nothing or has ended: others see to it
+            os.write(self._stdin, b"\n")

@@ -1,0 +1,1 @@
+"""Watches an episode and records infractions, as the Leaderboard's criteria do."""

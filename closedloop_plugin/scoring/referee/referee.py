@@ -1,0 +1,150 @@
+"""The online referee: sees every tick's truth, says when the episode ends, and what it was worth.
+
+The rules and their numbers are Bench2Drive's (profiles.py); each family of them is a module referee_<family>.py that
+says what it tolerates. Nothing here looks at the world, the clock or the agent: the same truths give the same outcome.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from closedloop_plugin.core.profiles import Profile
+from closedloop_plugin.core.record import INFRACTIONS
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import STATUS, EndReason, Truth
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.scoring.driving import composed, penalty_of
+from closedloop_plugin.scoring.referee.collisions import Collisions
+from closedloop_plugin.scoring.referee.finding import Finding, Rule, at
+from closedloop_plugin.scoring.referee.lanes import OutsideLanes
+from closedloop_plugin.scoring.referee.progress import Progress
+from closedloop_plugin.scoring.referee.signals import StopLines
+from closedloop_plugin.scoring.referee.speed import TrafficSpeed
+
+EPS = 1e-9  # times are sums of 0.05 s
+
+_YIELD = re.compile(r"yield failed(?: (\d+(?:\.\d+)?) ?%)?")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The verdict so far; the names of EpisodeRecord's fields."""
+
+    infractions: dict[str, list[str]]  # every list of record.INFRACTIONS, official messages
+    score_route: float  # percent
+    score_penalty: float
+    score_composed: float
+    places: list[dict[str, Any]]  # to draw: kind, time_s, x, y (map frame), text; minimum speed has none
+    junctions_passed: int | None  # None: the map knows of no junction on the route
+    progress_m: float
+    end: EndReason | None  # None: the referee has not ended it
+    status: str | None  # official text of `end`
+
+
+class Referee:
+    """One episode's. `tick` once a tick, in order; `outcome` at any time, without effect on what follows.
+
+    Without a route (a program of the user's) leaving the road ahead of the ego ends nothing: nobody asked for that way.
+    """
+
+    def __init__(self, profile: Profile, road: RoadMap, route: Route | None) -> None:
+        self._profile, self._road, self._route = profile, road, route
+        self._progress = Progress(road.path)
+        self._lanes = OutsideLanes(road.lane_width)
+        self._speed = TrafficSpeed()
+        self._rules: tuple[Rule, ...] = (
+            Collisions(profile),
+            StopLines(road.stop_lines, profile),
+            self._lanes,
+            self._speed,
+        )
+        self._found: list[Finding] = []
+        self._events = 0  # of the scenario, seen so far
+        self._truth: Truth | None = None
+        self._moved_s = 0.0  # when the ego last moved
+        limit = max(road.speed_limit, 0.1) * profile.timeout_limit_share
+        self._timeout_s = profile.timeout_base_s + road.path.length / limit
+        self._end: EndReason | None = None
+
+    @property
+    def progress_m(self) -> float:
+        return self._progress.done_m
+
+    def tick(self, truth: Truth) -> EndReason | None:
+        """Look at one tick. After the end it says the end again and counts nothing more."""
+        if self._end is not None:
+            return self._end
+        if self._truth is None or abs(truth.ego.speed) >= self._profile.blocked_speed:
+            self._moved_s = truth.time_s
+        self._truth = truth
+        self._progress.tick(truth.ego.x, truth.ego.y)
+        for rule in self._rules:
+            self._found.extend(rule.tick(truth, self._progress))
+        if len(truth.events) > self._events:
+            self._hear(truth)
+        self._end = self._ending(truth)
+        return self._end
+
+    def outcome(self) -> Outcome:
+        """Infractions, scores and places of what was seen so far."""
+        found, progress = list(self._found), self._progress
+        if self._truth is not None:
+            found += self._speed.last(self._truth, progress)
+        outside = self._lanes.findings(progress.done_m)
+        infractions: dict[str, list[str]] = {name: [] for name in INFRACTIONS}
+        for finding in [*found, *outside[:1]]:
+            infractions[finding.kind].append(finding.text)
+        drawn = [f for f in (*found, *outside) if f.kind != "min_speed_infractions"]
+        score = 100.0 if self._end is EndReason.COMPLETED else round(100.0 * progress.share, 6)
+        factor = penalty_of(infractions, self._profile.penalties)
+        return Outcome(
+            infractions,
+            score,
+            round(factor, 6),
+            composed(score, factor),
+            [f.place() for f in sorted(drawn, key=lambda f: f.time_s)],
+            self._junctions(),
+            progress.done_m,
+            self._end,
+            None if self._end is None else STATUS[self._end],
+        )
+
+    def _hear(self, truth: Truth) -> None:
+        """What the scenario itself judges: "scenario timeout", "yield failed", "yield failed 42%"."""
+        for time_s, name in truth.events[self._events :]:
+            failed = _YIELD.fullmatch(name)
+            if failed:
+                share = f" ({failed.group(1)}%)" if failed.group(1) else ""
+                text = f"Agent failed to yield to an emergency vehicle{share}"
+                self._report("yield_emergency_vehicle_infractions", truth, text, time_s)
+            elif name == "scenario timeout":
+                self._report("scenario_timeouts", truth, "Agent timed out a scenario", time_s)
+        self._events = len(truth.events)
+
+    def _ending(self, truth: Truth) -> EndReason | None:
+        """Why the episode ends here; what ended the driving is reported, too."""
+        p, progress = self._profile, self._progress
+        if 100.0 * progress.share >= p.complete_percent - EPS and progress.to_end_m <= p.complete_m:
+            return EndReason.COMPLETED
+        if abs(progress.d) > p.off_route_m and self._route is not None:
+            self._report("route_dev", truth, f"Agent deviated from the route at {at(truth.ego)}")
+            return EndReason.ROUTE_DEVIATION
+        if truth.time_s - self._moved_s > p.blocked_s + EPS:
+            self._report("vehicle_blocked", truth, f"Agent got blocked at {at(truth.ego)}")
+            return EndReason.BLOCKED
+        if truth.time_s > self._timeout_s + EPS:
+            self._report("route_timeout", truth, "Route timeout.")
+            return EndReason.ROUTE_TIMEOUT
+        return EndReason.TICK_LIMIT if truth.tick >= p.max_ticks else None
+
+    def _report(self, kind: str, truth: Truth, text: str, time_s: float | None = None) -> None:
+        self._found.append(Finding(kind, truth.time_s if time_s is None else time_s, truth.ego.x, truth.ego.y, text))
+
+    def _junctions(self) -> int | None:
+        """Junctions of the route that lie behind the ego."""
+        if not self._road.junctions:
+            return None
+        done = self._road.path.length if self._end is EndReason.COMPLETED else self._progress.done_m
+        return sum(end <= done for _, end in self._road.junctions)

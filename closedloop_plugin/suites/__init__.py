@@ -1,0 +1,1 @@
+"""Named sets of routes, and folders of Scenic programs."""

@@ -1,0 +1,177 @@
+"""A folder of Scenic programs as a suite: threats that were generated, or scenarios of one's own.
+
+    FOLDER/*.scenic, or FOLDER/scenarios/*.scenic     one episode each; its name is the file's stem
+    param route = "SUITE:ID"                          in each program: the route that it plays on (demo:101, mine.xml:7)
+    FOLDER/suite.json                                 optional; written by `ad2 threats generate` and `check`:
+        name, base_file, finished (False: not to be driven yet), left_out {stem: reason}
+
+The line with the route is read as text; nothing of a program is executed here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path as File
+from typing import Any
+
+from closedloop_plugin.core.routes import Route, read_routes, select, sha256
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+INDEX = "suite.json"
+_NAMED = r"(?P<suite>[^\"'\s:]{1,200}):(?P<id>[A-Za-z0-9_.-]{1,80})"
+_ROUTE = re.compile(rf"""^param\s+route\s*=\s*(["']){_NAMED}\1[ \t\r]*(#.*)?$""", re.M)
+_STEM = re.compile(r"[A-Za-z0-9_.-]{1,80}")
+_LONGEST = 200_000  # bytes of a program
+
+
+def programs_in(folder: File) -> list[File]:
+    """The programs of a folder, in the order of their names; numbers count as numbers."""
+    found = (f for f in (*folder.glob("*.scenic"), *(folder / "scenarios").glob("*.scenic")) if f.is_file())
+    files = sorted(found, key=lambda f: _order(f.stem))
+    wrong = next((f for f in files if not _STEM.fullmatch(f.stem)), None)
+    if wrong is not None:
+        raise Ad2Error(f"{wrong}: its name becomes the episode's; letters, digits, '_', '-' and '.' only")
+    return files
+
+
+def named_programs(folder: File) -> dict[str, File]:
+    """The programs by name; Ad2Error where there is none, or two have the same."""
+    found: dict[str, File] = {}
+    for file in programs_in(folder):
+        if file.stem in found:
+            raise Ad2Error(f"{file}: another program of the folder has the same name: {found[file.stem]}")
+        found[file.stem] = file
+    if not found:
+        raise Ad2Error(f"{folder}: no scenario programs there (*.scenic, or scenarios/*.scenic)")
+    return found
+
+
+def _order(stem: str) -> tuple[int, str]:
+    return (int(stem), stem) if stem.isdecimal() else (10**12, stem)
+
+
+def route_named(program: File) -> tuple[str, str] | None:
+    """(suite, route id) of the program's own `param route = "SUITE:ID"`; None where it has no such line."""
+    content = program.read_bytes()
+    if len(content) > _LONGEST:
+        raise Ad2Error(f"{program}: {len(content)} bytes; a scenario program has {_LONGEST} at most")
+    found = {(m["suite"], m["id"]) for m in _ROUTE.finditer(content.decode("utf-8", errors="replace"))}
+    if len(found) > 1:
+        named = " and ".join(sorted(f"{suite}:{route_id}" for suite, route_id in found))
+        raise Ad2Error(f"{program}: names two routes, {named}; expected one line param route = ...")
+    return next(iter(found), None)
+
+
+def route_of(program: File, routes_of: Callable[[str], tuple[Route, ...]], given: str | None = None) -> Route:
+    """The route that the program names, under the program's own name; Ad2Error says what to write.
+
+    given: "SUITE:ID" from outside, instead of the program's own line. A suite "FILE.xml" may lie beside the program.
+    """
+    if given is None:
+        named = route_named(program)
+    else:
+        match = re.fullmatch(_NAMED, given)
+        if match is None:
+            raise Ad2Error(f"--route {given}: expected SUITE:ID, as in demo:101")
+        named = match["suite"], match["id"]
+    if named is None:
+        raise Ad2Error(
+            f'{program}: names no route; it needs a line like: param route = "demo:101" (a suite and a route\'s id)'
+        )
+    suite, route_id = named
+    beside = program.parent / suite
+    try:
+        routes = routes_of(str(beside) if suite.endswith(".xml") and beside.is_file() else suite)
+        return replace(select(routes, [route_id])[0], id=program.stem)
+    except Ad2Error as exc:
+        raise Ad2Error(f"{program}: route {suite}:{route_id}: {exc}") from exc
+
+
+def json_object(file: File, expected: str, hint: str = "") -> dict[str, Any]:
+    """A file's JSON object, {} where there is no file; DataError for anything else, with what was expected."""
+    if not file.is_file():
+        return {}
+    try:
+        found = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as exc:
+        raise DataError(file, None, "file", "JSON", str(exc), hint) from exc
+    if not isinstance(found, dict):
+        raise DataError(file, None, "file", expected, found)
+    return found
+
+
+def index_of(folder: File) -> dict[str, Any]:
+    """suite.json, {} where there is none."""
+    file = folder / INDEX
+    found = json_object(file, "a JSON object")
+    left_out = found.get("left_out", {})
+    if not isinstance(left_out, dict) or not all(isinstance(v, str) for v in left_out.values()):
+        raise DataError(file, None, "left_out", "an object of reasons by name", left_out)
+    return found
+
+
+@dataclass(frozen=True)
+class Programs:
+    """What a folder holds. `sha256`: of all that is driven; `left_out`: why a program is not."""
+
+    name: str
+    routes: tuple[Route, ...]
+    programs: Mapping[str, File]
+    left_out: Mapping[str, str]
+    sha256: str
+
+
+def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Programs:
+    """The folder's programs with their routes; Ad2Error says what is wrong with which file."""
+    index = index_of(folder)
+    if index and not index.get("finished", True):
+        raise Ad2Error(f"{folder}: not finished; start the same `ad2 threats generate` again, it goes on from there")
+    left_out: Mapping[str, str] = index.get("left_out", {})
+    files = named_programs(folder)
+    routes_by = routes_for(folder, index, routes_of)
+    routes, programs, digest = [], {}, hashlib.sha256()
+    for name, file in files.items():
+        if name in left_out:
+            continue
+        route = route_of(file, routes_by)
+        routes.append(route)
+        programs[name] = file.absolute()
+        digest.update(sha_of(file, route).encode())
+    if not routes:
+        raise Ad2Error(f"{folder}: every scenario is left out (see {INDEX}); there is nothing to drive")
+    return Programs(_name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest())
+
+
+def sha_of(program: File, route: Route) -> str:
+    """Of all that a program's episodes depend on: its text, its name, and every fact of its route."""
+    return hashlib.sha256(f"{sha256(program)} {replace(route, suite='')}".encode()).hexdigest()
+
+
+def _name(folder: File, index: Mapping[str, Any]) -> str:
+    """As the suite stands in every record: suite.json's, else the folder's."""
+    name = index.get("name") or folder.absolute().name
+    if not isinstance(name, str) or not 0 < len(name) <= 80 or not name.isprintable():
+        raise DataError(folder / INDEX, None, "name", "a name of up to 80 printable characters", name)
+    return name
+
+
+def routes_for(
+    folder: File, index: Mapping[str, Any], routes_of: Callable[[str], tuple[Route, ...]]
+) -> Callable[[str], tuple[Route, ...]]:
+    """`routes_of` for the programs of one folder: each suite is read once, and the route file that suite.json names (a
+    base that is no suite of the library) first."""
+    known: dict[str, tuple[Route, ...]] = {}
+    if index.get("base_file"):
+        base = folder / str(index["base_file"])
+        known[base.stem] = tuple(read_routes(base))
+
+    def routes(name: str) -> tuple[Route, ...]:
+        if name not in known:
+            known[name] = routes_of(name)
+        return known[name]
+
+    return routes

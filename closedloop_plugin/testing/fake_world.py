@@ -1,0 +1,166 @@
+"""A tiny World without Scenic: a kinematic car on the route's own line, one parked obstacle, a flat picture.
+
+For tests of the runner and of everything that only needs the interface. Its scores mean nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.core.frames import to_ego
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.routes import Route, Weather
+from closedloop_plugin.core.state import Actor, Command, Contact, Control, Kind, Observation, Surface, Truth
+from closedloop_plugin.maps.base import Piece, RoadMap
+from closedloop_plugin.worlds.base import Camera, Domain, Setup, WorldError
+
+WHEELBASE = 2.8  # m
+FULL_LOCK = 0.6  # rad at steer 1
+THROTTLE, BRAKE, DRAG = 4.0, 8.0, 0.1  # m/s2, m/s2, 1/s
+LANE = 3.5  # m
+PARKED = (3.2, 4.5)  # m beside the lane's middle
+_BEND = tuple((40 * math.sin(a), 40 - 40 * math.cos(a)) for a in np.linspace(0, math.pi / 2, 30))
+
+
+class FakeWorld:
+    """Bicycle kinematics; the obstacle stands beside the lane at 60 % of the route, nearer or farther by the seed."""
+
+    backend = "fake"
+    version = "1"
+
+    def __init__(self, intrusion: float | None = None) -> None:
+        """`intrusion`: the obstacle's lateral place in m to the left of the path, instead of a seeded one beside it."""
+        self._intrusion = intrusion
+        self._road: RoadMap | None = None
+        self._done: str | None = None
+
+    def reset(self, setup: Setup) -> Observation:
+        self._setup, self._done, self._tick = setup, None, 0
+        self._road = road_of(setup.route)
+        x, y, yaw = self._road.path.pose(0.0)
+        self._ego = Actor("ego", Kind.CAR, x, y, yaw, 0.0, 4.5, 1.9, 1.5, role="ego", colour=(200, 30, 30))
+        beside = self._beside = float(setup.values.get("beside", random.Random(setup.seed).uniform(*PARKED)))
+        ox, oy, oyaw = self._road.path.pose(
+            0.6 * self._road.path.length, -beside if self._intrusion is None else self._intrusion
+        )
+        self._parked = Actor("parked", Kind.CAR, ox, oy, oyaw, 0.0, 4.5, 1.9, 1.5)
+        self._s = 0.0
+        return self._observe()
+
+    def step(self, control: Control) -> Observation:
+        if self._road is None:
+            raise WorldError("step before reset")
+        if self._done:
+            raise WorldError(f"step after the end: {self._done}")
+        self._ego = self._moved(control.checked())
+        self._tick += 1
+        self._s = self._road.path.locate(self._ego.x, self._ego.y, near=self._s)[0]
+        if self._tick >= self._setup.max_ticks:
+            self._done = "tick limit"
+        return self._observe()
+
+    def truth(self) -> Truth:
+        offset = self._offset()
+        surface = Surface.LANE if abs(offset) <= LANE / 2 else Surface.ONCOMING if offset > 0 else Surface.SHOULDER
+        hit = math.dist((self._ego.x, self._ego.y), (self._parked.x, self._parked.y)) < 1.9
+        contact = Contact("parked", Kind.CAR, self._parked.x, self._parked.y, 1500 * self._ego.speed)
+        return Truth(
+            self._tick,
+            self._tick * self._setup.timestep,
+            self._ego,
+            (self._parked,),
+            {},
+            (contact,) if hit else (),
+            surface if abs(offset) < 1.5 * LANE else Surface.OFF,
+        )
+
+    @property
+    def road(self) -> RoadMap:
+        if self._road is None:
+            raise WorldError("no road before reset")
+        return self._road
+
+    @property
+    def done(self) -> str | None:
+        return self._done
+
+    @property
+    def drawn(self) -> Mapping[str, Any]:
+        return {"beside": self._beside}
+
+    @property
+    def weather(self) -> Weather:
+        return self._setup.weather or (self._setup.route.weather if self._setup.route else Weather())
+
+    def space(self, setup: Setup) -> Mapping[str, Domain]:
+        self.close()
+        return {"beside": Domain(*PARKED)}
+
+    def close(self) -> None:
+        self._road = None
+
+    def _moved(self, control: Control) -> Actor:
+        """One timestep: the centre moves along the yaw, the yaw turns with speed times the wheel's tangent."""
+        dt, ego = self._setup.timestep, self._ego
+        pull = THROTTLE * control.throttle - BRAKE * control.brake - DRAG * ego.speed
+        speed = max(0.0, ego.speed + pull * dt)
+        rate = -speed * math.tan(control.steer * FULL_LOCK) / WHEELBASE  # steer right > 0, yaw left > 0
+        yaw = ego.yaw + rate * dt
+        vx, vy = speed * math.cos(yaw), speed * math.sin(yaw)
+        was = ego.speed * math.cos(ego.yaw), ego.speed * math.sin(ego.yaw)
+        return replace(
+            ego,
+            x=ego.x + vx * dt,
+            y=ego.y + vy * dt,
+            yaw=yaw,
+            speed=speed,
+            yaw_rate=rate,
+            ax=(vx - was[0]) / dt,
+            ay=(vy - was[1]) / dt,
+            steer=control.steer,
+        )
+
+    def _offset(self) -> float:
+        return self.road.path.locate(self._ego.x, self._ego.y, near=self._s)[1]
+
+    def _observe(self) -> Observation:
+        ego, path = self._ego, self.road.path
+        x, y, _ = path.pose(self._s + 8.0)
+        picture = {c.name: (c, self._tick, self._offset()) for c in self._setup.cameras}
+        return Observation(
+            self._tick,
+            self._tick * self._setup.timestep,
+            ego.speed,
+            Command.FOLLOW,
+            to_ego(x, y, ego.x, ego.y, ego.yaw),
+            lambda name: _picture(*picture[name]),
+            self.road.speed_limit,
+        )
+
+
+def road_of(route: Route | None) -> RoadMap:
+    """The route's points as a one-lane road; without a route a quarter circle of radius 40 m. Needs no file."""
+    points = route.points if route else _BEND
+    path = Path(points)
+    sha = hashlib.sha256(repr(points).encode()).hexdigest()
+    town = route.town if route else "none"
+    return RoadMap(File("fake.xodr"), "corridor", town, sha, path, (Piece(0.0, path.length, "invented"),))
+
+
+def _picture(camera: Camera, tick: int, offset: float) -> np.ndarray:
+    """Sky over ground, a bright column where the lane is; differs with the tick."""
+    image = np.zeros((camera.height, camera.width, 3), np.uint8)
+    image[: camera.height // 2] = (150, 190, 230)
+    image[camera.height // 2 :] = (90, 90, 95)
+    column = int(np.clip(camera.width / 2 * (1 + offset / 10), 0, camera.width - 1))
+    image[camera.height // 2 :, column] = 255
+    image[0, : tick % camera.width + 1] = 0
+    return image

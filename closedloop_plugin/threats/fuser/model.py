@@ -1,0 +1,176 @@
+"""The fuser that is a model: three answers -> one description in words -> one JSON object, repaired at most N times.
+
+Only the validated ThreatSpec goes on from here; every exchange is kept. What a model said enters a prompt fenced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from closedloop_plugin.agents.asking import Backend, Question, Said, fenced
+from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.threats.base import Wish
+from closedloop_plugin.threats.fuser.vocabulary import facts_of, schema_of, vocabulary_of
+from closedloop_plugin.threats.reading import kept, read_spec, short
+from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.transcript import Attempt, Exchange
+from closedloop_plugin.threats.words import sentence
+
+DESCRIBED = 2000  # characters of a description that are kept and used
+TOLD = 5  # earlier attempts that are told of
+
+
+@dataclass
+class _Work:
+    """One wish under way."""
+
+    wish: Wish
+    description: str = ""
+    exchanges: list[Exchange] = field(default_factory=list)
+    problems: tuple[str, ...] = ()
+    reply: str = ""
+    spec: ThreatSpec | None = None
+    refused: str = ""
+
+    @property
+    def open(self) -> bool:
+        return self.spec is None and not self.refused
+
+
+class ModelFuser:
+    """Batched over wishes: one call of the backend for each step of all of them."""
+
+    def __init__(self, backend: Backend, texts: Texts, repairs: int = 3) -> None:
+        self.backend, self.texts, self.repairs = backend, texts, repairs
+        self.name = backend.name
+
+    def describe(self) -> dict[str, Any]:
+        """Equal at every start with the same arguments."""
+        known = {k: v for k, v in self.backend.describe().items() if k != "served_as"}
+        return {"name": self.name, **known, "repairs": self.repairs, "prompts_sha256": self.texts.sha256}
+
+    def make(self, wishes: Sequence[Wish]) -> list[Attempt]:
+        """See Fuser.make."""
+        works = [_Work(wish) for wish in wishes]
+        for work in works:
+            if work.wish.transcript.interview.error:
+                work.refused = f"no interview: {work.wish.transcript.interview.error}"
+        self._fuse(works)
+        self._construct(works)
+        for _ in range(self.repairs):
+            self._repair(works)
+        return [self._attempt(work) for work in works]
+
+    def _fuse(self, works: Sequence[_Work]) -> None:
+        """Three answers -> a description in prose."""
+        asked = [work for work in works if work.open]
+        prompts = [self._fuse_prompt(work.wish) for work in asked]
+        for work, prompt, said in self._ask("fuse", asked, prompts):
+            work.exchanges.append(_exchange("fuse", prompt, said))
+            work.description = said.text.rpartition("</think>")[2].strip()[:DESCRIBED]
+            if said.error is None and not work.description:
+                work.refused = "fuse: the reply has no description"
+
+    def _construct(self, works: Sequence[_Work]) -> None:
+        asked = [work for work in works if work.open]
+        for work, prompt, said in self._ask("construct", asked, [self._construct_prompt(w) for w in asked]):
+            self._read(work, "construct", prompt, said)
+
+    def _repair(self, works: Sequence[_Work]) -> None:
+        asked = [work for work in works if work.open]
+        prompts = [
+            self.texts.fill(
+                "repair",
+                task=self._construct_prompt(work),
+                reply=fenced("your reply", work.reply),
+                problems=_lines(work.problems),
+            )
+            for work in asked
+        ]
+        for work, prompt, said in self._ask("repair", asked, prompts):
+            self._read(work, "repair", prompt, said)
+
+    def _ask(self, purpose: str, works: Sequence[_Work], prompts: Sequence[str]) -> list[tuple[_Work, str, Said]]:
+        """A reply that failed ends its work, with the error as the reason."""
+        if not works:
+            return []
+        questions = [
+            Question(f"{w.wish.transcript.route}|{w.wish.number}|{purpose}|{len(w.exchanges)}", p, w.wish.images)
+            for w, p in zip(works, prompts, strict=True)
+        ]
+        answers = self.backend.ask(questions)
+        for work, said in zip(works, answers, strict=True):
+            if said.error is not None:
+                work.refused = kept(f"{purpose}: no reply: {said.error}", 500)
+        return list(zip(works, prompts, answers, strict=True))
+
+    def _read(self, work: _Work, purpose: Literal["construct", "repair"], prompt: str, said: Said) -> None:
+        exchange = _exchange(purpose, prompt, said)
+        if said.error is None:
+            read = read_spec(said.text, work.wish.transcript.site, work.description)
+            work.spec, work.problems, work.reply = read.spec, read.problems, said.text
+            if said.cut and read.spec is None:
+                work.problems = (*read.problems, "the reply was cut at the token limit; be shorter")
+            exchange = exchange.model_copy(update={"problems": list(work.problems)})
+        work.exchanges.append(exchange)
+
+    def _attempt(self, work: _Work) -> Attempt:
+        if work.open:
+            tries = sum(e.purpose != "fuse" for e in work.exchanges)
+            work.refused = short(f"no valid spec in {tries} replies; the last: {'; '.join(work.problems)}", 1000)
+        return Attempt(
+            number=work.wish.number,
+            seed=work.wish.seed,
+            fuser={**self.describe(), **self.backend.describe()},
+            description=kept(work.description),
+            exchanges=work.exchanges,
+            spec=work.spec,
+            refused=kept(work.refused),
+        )
+
+    # Prompts
+
+    def _fuse_prompt(self, wish: Wish) -> str:
+        answers = {a.stage: fenced(f"the driver's {a.stage}", a.text) for a in wish.transcript.interview.answers}
+        for stage in ("perception", "prediction", "planning"):
+            answers.setdefault(stage, fenced(f"the driver's {stage}", ""))
+        shown = "The pictures show what the driver saw." if wish.images else ""
+        facts = facts_of(wish.transcript.site)
+        return self.texts.fill("fuse", **answers, facts=facts, pictures=shown, earlier=self._earlier(wish))
+
+    def _construct_prompt(self, work: _Work) -> str:
+        site = work.wish.transcript.site
+        return self.texts.fill(
+            "construct",
+            description=fenced("description", work.description),
+            facts=facts_of(site),
+            vocabulary=vocabulary_of(site),
+            schema=schema_of(site),
+            earlier=self._earlier(work.wish),
+        )
+
+    def _earlier(self, wish: Wish) -> str:
+        """What was tried before for this route, and why it did not do."""
+        told = []
+        for attempt in wish.transcript.attempts[-TOLD:]:
+            if attempt.spec is not None and attempt.verdict is not None and not attempt.verdict.passed:
+                told.append(f"{sentence(attempt.spec)} Fault: {short(attempt.verdict.reason, 300)}")
+            elif attempt.spec is None and attempt.refused:
+                told.append(f"No usable reply: {short(attempt.refused, 300)}")
+        return self.texts.fill("earlier", list=fenced("earlier attempts", _lines(told))) if told else ""
+
+
+def _lines(items: Sequence[str]) -> str:
+    return "\n".join(f"- {item}" for item in items)
+
+
+def _exchange(purpose: Literal["fuse", "construct", "repair"], prompt: str, said: Said) -> Exchange:
+    return Exchange(
+        purpose=purpose,
+        prompt=kept(prompt),
+        reply=kept(said.text),
+        error=kept(said.error, 500) if said.error is not None else None,
+        seconds=round(said.seconds, 3),
+    )

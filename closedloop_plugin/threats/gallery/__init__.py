@@ -1,0 +1,1 @@
+"""The HTML page that shows the threat scenarios of a folder."""

@@ -1,0 +1,234 @@
+"""The gallery's small pictures: a thumbnail as JPEG, the moment from above and a parameter's range as inline SVG.
+
+Numbers only go into the SVG, and words of our own; colours are classes of gallery.html, so that dark mode reaches them.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path as File
+from typing import Any
+
+from PIL import Image
+
+from closedloop_plugin.core.state import PEDESTRIANS, STATIC, Kind
+
+SIZE = (400, 225)  # px
+MOST_BYTES = 13_000
+_LARGEST = 40_000_000  # px of a picture that is opened at all
+WIDE, TALL = 124.0, 200.0  # units of the top view
+LEAST_M, MOST_M = 42.0, 110.0  # of the ego's road that it shows, upward
+LANE_M = 3.5
+NEAR_M = 70.0  # of the ego: who may widen the view
+_SMALL = PEDESTRIANS | {Kind.ANIMAL}
+_BAD = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, OverflowError)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """`image`: a data: address, "" where there is none; `caption` says what it is, or why there is none."""
+
+    image: str
+    caption: str
+
+
+def thumbnail(folder: File, name: str, moment: bool) -> Picture:
+    """Of the act, as the check saw it (`moment`: of this very program); else what the interviewed model saw."""
+    said = []
+    if moment:
+        said.append((moment_file(folder, name).with_suffix(".jpg"), _when(moment_file(folder, name))))
+    said.append((folder / "frames" / f"{name}_0.jpg", "what the interview showed"))
+    trouble = "no picture yet: ad2 threats check draws one"
+    for file, caption in said:
+        if file.is_file():
+            try:
+                return Picture(_jpeg(file), caption)
+            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+                trouble = f"{file.name} cannot be read as a picture"
+    return Picture("", trouble)
+
+
+def moment_file(folder: File, name: str) -> File:
+    """Where the check keeps the moment of a scenario's first draw (moment.py)."""
+    return folder / "check" / "moments" / f"{name}_rep0.json"
+
+
+def _when(file: File) -> str:
+    try:
+        data = _loaded(file)
+        return f"{'as it acts' if data['of'] == 'act' else 'at the end, nothing acted'}, {float(data['time_s']):.1f} s"
+    except _BAD:
+        return "as it acts"
+
+
+def _loaded(file: File) -> Any:
+    """A moment's JSON; one of _BAD where it is not there, too large or no JSON."""
+    if file.stat().st_size > 2_000_000:
+        raise ValueError("too large")
+    return json.loads(file.read_bytes())
+
+
+def _jpeg(file: File) -> str:
+    with Image.open(file, formats=("JPEG", "PNG")) as opened:
+        if opened.width * opened.height > _LARGEST:
+            raise ValueError("too large")
+        opened.draft("RGB", SIZE)
+        small = opened.convert("RGB")
+    small.thumbnail(SIZE)
+    for quality in (82, 70, 55, 40, 25):
+        buffer = io.BytesIO()
+        small.save(buffer, "JPEG", quality=quality, optimize=True)
+        if buffer.tell() <= MOST_BYTES:
+            break
+    return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
+
+
+# -- from above ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Body:
+    """In the ego's frame: metres ahead and to the right, degrees clockwise from straight ahead."""
+
+    ahead: float
+    right: float
+    turned: float
+    length: float
+    width: float
+    kind: str
+    role: str
+
+
+def top_view(file: File) -> str:
+    """The moment of check/moments/<key>.json as SVG, the ego driving upward; "" where there is no such file."""
+    try:
+        ego, actors, line = _in_ego_frame(_loaded(file))
+    except _BAD:
+        return ""
+    reach = [b for b in actors if b.role == "scenario" and math.hypot(b.ahead, b.right) < NEAR_M]
+    top = max([26.0, *(b.ahead + b.length for b in reach)])
+    bottom = min([-12.0, *(b.ahead - b.length for b in reach)])
+    side = max([8.0, *(abs(b.right) + b.length / 2 + 1 for b in reach)])
+    span = min(max(top - bottom, LEAST_M, 2 * side * TALL / WIDE), MOST_M)
+    scale = TALL / span
+    middle = bottom + span if top - bottom <= span else span - 12.0  # metres ahead at the upper edge
+    seen = [b for b in actors if abs(b.right) < span and -span < b.ahead < 2 * span]
+    parts = [_road(line, scale, middle)]
+    parts += [_shape(b, scale, middle, "other" if b.role != "scenario" else _looks(b)) for b in seen]
+    parts += [_shape(ego, scale, middle, "ego"), _bar(scale)]
+    label = f"The moment from above: the ego drives upward, {len(reach)} bodies of the scenario near it"
+    return (
+        f'<svg class="top" viewBox="0 0 {WIDE:g} {TALL:g}" role="img" aria-label="{label}">'
+        f'<rect class="ground" width="{WIDE:g}" height="{TALL:g}"/>{"".join(parts)}</svg>'
+    )
+
+
+def _in_ego_frame(data: Any) -> tuple[_Body, list[_Body], list[tuple[float, float]]]:
+    """Ego, actors and route line of a moment's file, whose frame is the map's."""
+    ego = data["ego"]
+    x0, y0, yaw0 = (_finite(ego[k]) for k in ("x", "y", "yaw"))
+    cos, sin = math.cos(yaw0), math.sin(yaw0)
+
+    def seen(x: Any, y: Any) -> tuple[float, float]:
+        dx, dy = _finite(x) - x0, _finite(y) - y0
+        return cos * dx + sin * dy, sin * dx - cos * dy
+
+    def body(a: Mapping[str, Any], role: str) -> _Body:
+        ahead, right = seen(a["x"], a["y"])
+        turned = math.degrees(yaw0 - _finite(a["yaw"]))
+        length, width = (min(max(_finite(a.get(k, 1.0)), 0.2), 30.0) for k in ("length", "width"))
+        return _Body(ahead, right, turned, length, width, str(a.get("kind", "")), role)
+
+    actors = [body(a, "scenario" if a.get("role", "scenario") == "scenario" else "other") for a in data["actors"]]
+    line = [seen(p[0], p[1]) for p in data.get("route") or ()]
+    return body({"length": 4.5, "width": 1.9, **ego}, "ego"), actors, line
+
+
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number
+
+
+def _looks(body: _Body) -> str:
+    if body.kind in _SMALL:
+        return "threat small"
+    return "cover" if body.kind in STATIC else "threat"
+
+
+def _road(line: Sequence[tuple[float, float]], scale: float, middle: float) -> str:
+    near = [p for p in line if abs(p[0]) < 3 * MOST_M and abs(p[1]) < 3 * MOST_M]
+    if len(near) < 2:
+        return ""
+    points = " ".join(f"{WIDE / 2 + right * scale:.1f},{(middle - ahead) * scale:.1f}" for ahead, right in near)
+    return (
+        f'<polyline class="lane" stroke-width="{LANE_M * scale:.1f}" points="{points}"/>'
+        f'<polyline class="route" points="{points}"/>'
+    )
+
+
+def _shape(body: _Body, scale: float, middle: float, looks: str) -> str:
+    x, y = WIDE / 2 + body.right * scale, (middle - body.ahead) * scale
+    what = "ego" if looks == "ego" else body.kind if body.kind in set(Kind) else "body"
+    title = f"<title>{what}, {body.ahead:.0f} m ahead, {body.right:.0f} m to the right</title>"
+    if body.kind in _SMALL:  # a person would be two pixels wide
+        return f'<circle class="{looks}" cx="{x:.1f}" cy="{y:.1f}" r="{max(0.5 * scale, 4.0):.1f}">{title}</circle>'
+    long, wide = max(body.length * scale, 5.0), max(body.width * scale, 4.0)
+    half, back, front = wide * 0.34, -long * 0.2, -long * 0.4
+    nose = f'<path class="nose" d="M{-half:.1f} {back:.1f}L0 {front:.1f}L{half:.1f} {back:.1f}"/>'
+    return (
+        f'<g class="{looks}" transform="translate({x:.1f} {y:.1f}) rotate({body.turned:.0f})">{title}'
+        f'<rect x="{-wide / 2:.1f}" y="{-long / 2:.1f}" width="{wide:.1f}" height="{long:.1f}" rx="{wide * 0.22:.1f}"/>'
+        f"{'' if body.kind in STATIC else nose}</g>"
+    )
+
+
+def _bar(scale: float) -> str:
+    """10 m, in the lower left corner."""
+    return (
+        f'<path class="scale" d="M8 {TALL - 12:g}v4h{10 * scale:.1f}v-4"/>'
+        f'<text class="scale" x="{8 + 5 * scale:.1f}" y="{TALL - 13:g}">10 m</text>'
+    )
+
+
+# -- a parameter's range -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A drawn value: `looks` one of expert, survived, failed; `who` for its tool tip, escaped by the template."""
+
+    value: float
+    looks: str
+
+
+def range_bar(low: float, high: float, marks: Sequence[Mark]) -> str:
+    """A line from low to high with what was drawn; values outside stand at its ends."""
+    span = high - low
+    if not (math.isfinite(low) and math.isfinite(high)) or span <= 0:
+        return ""
+    dots = []
+    for mark in marks:
+        x = 6 + 128 * min(max((mark.value - low) / span, 0.0), 1.0)
+        if mark.looks == "expert":
+            dots.append(f'<path class="expert" d="M{x:.1f} 2v12"/>')
+        elif mark.looks == "failed":
+            dots.append(f'<path class="failed" d="M{x - 3:.1f} 5l6 6m0 -6l-6 6"/>')
+        else:
+            dots.append(f'<circle class="survived" cx="{x:.1f}" cy="8" r="3.2"/>')
+    axis = '<path class="axis" d="M6 8h128"/>'
+    return f'<svg class="range" viewBox="0 0 140 16" aria-hidden="true">{axis}{"".join(dots)}</svg>'
+
+
+def marks_of(name: str, drawn: Mapping[str, Any], looks: str) -> list[Mark]:
+    """The mark of parameter `name` in a record's `drawn`; none where it was not drawn, or is no number."""
+    value = drawn.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return []
+    return [Mark(float(value), looks)]

@@ -1,0 +1,218 @@
+"""What a threat folder holds, put together for the gallery: program, transcript, verdict, pictures of each scenario.
+
+Nothing of it is executed. A file that cannot be read is said on its scenario's card; the others are shown all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path as File
+from typing import Any
+
+from pydantic import ValidationError
+
+from closedloop_plugin.suites.programs import index_of, programs_in, route_named
+from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.transcript import Attempt, Transcript, Verdict
+from closedloop_plugin.threats.verdict_files import read_verdicts
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+_LONGEST = 20_000_000  # bytes of a transcript
+_PARAM = re.compile(r"^param[ \t]+(?P<name>\w+)[ \t]*=[ \t]*(?P<value>[^#\n]*)(?:#[ \t]*(?P<note>.*))?$", re.M)
+_NUMBER = r"[ \t]*([-+]?[0-9.]+(?:[eE][-+]?[0-9]+)?)[ \t]*"
+_RANGE = re.compile(rf"(?:Discrete)?Range\({_NUMBER},{_NUMBER}\)")
+_DOC = re.compile(r"\A(?:[ \t]*#[^\n]*\n|\s)*(?P<quote>\"\"\"|''')(?P<text>.*?)(?P=quote)", re.S)
+_NOT_FREE = ("route", "map", "carla_map", "model", "time_step")
+
+
+class State(StrEnum):
+    """What `ad2 threats check` says of the program as it is now."""
+
+    PASSED = "passed"
+    FAILED = "check failed"
+    CHANGED = "changed since its check"
+    UNCHECKED = "not checked"
+    NOT_MADE = "not made"  # refused by the fuser, or its interview failed
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A line `param name = value  # note`; `low`, `high` where the value is a Range(low, high)."""
+
+    name: str
+    value: str
+    note: str = ""
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One card. `program` is its text, "" where none was made; `troubles`: what could not be read or does not agree."""
+
+    name: str
+    state: State
+    reason: str = ""  # of the state
+    left_out: str = ""  # why the suite does not drive it
+    program: str = ""
+    sha256: str = ""
+    route: tuple[str, str] | None = None  # suite, id
+    transcript: Transcript | None = None
+    verdict: Verdict | None = None
+    judge: str = "expert"  # who drove for the verdict
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> ThreatSpec | None:
+        last = self.transcript.last if self.transcript else None
+        return last.spec if last else None
+
+    @property
+    def parameters(self) -> list[Parameter]:
+        return parameters(self.program)
+
+    @property
+    def said_first(self) -> str:
+        """The opening text of a program that came without a spec, in one line."""
+        found = _DOC.match(self.program)
+        return " ".join(found["text"].split("\n\n")[0].split()) if found else ""
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """A whole folder. `about`: suite.json's facts, flat."""
+
+    folder: File
+    name: str
+    about: Mapping[str, Any] = field(default_factory=dict)
+    scenarios: tuple[Scenario, ...] = ()
+
+
+def read(folder: File) -> Gallery:
+    """Every scenario of the folder, also those that were refused or are left out. Ad2Error where there is none."""
+    if not folder.is_dir():
+        raise Ad2Error(f"{folder}: no such folder; expected what `ad2 threats generate --out` wrote, or *.scenic files")
+    index = index_of(folder)
+    programs = {file.stem: file for file in programs_in(folder)}
+    transcripts = {file.stem: file for file in (folder / "transcripts").glob("*.json")}
+    left_out = _reasons(folder, index, "left_out")
+    failed = _reasons(folder, index, "failed")
+    names = sorted({*programs, *transcripts, *left_out, *failed}, key=_order)
+    if not names:
+        raise Ad2Error(f"{folder}: no scenario programs there (*.scenic, or scenarios/*.scenic)")
+    checked = read_verdicts(folder)
+    scenarios = tuple(
+        _scenario(n, programs.get(n), transcripts.get(n), checked.get(n), left_out.get(n, ""), failed.get(n, ""))
+        for n in names
+    )
+    asked = index.get("asked")
+    about = {**(asked if isinstance(asked, dict) else {}), **index}
+    return Gallery(folder, str(index.get("name") or folder.absolute().name), about, scenarios)
+
+
+def parameters(program: str) -> list[Parameter]:
+    """The program's parameters in their order, without its route and map."""
+    found = []
+    for line in _PARAM.finditer(program):
+        value = line["value"].strip()
+        ends = _RANGE.fullmatch(value)
+        try:
+            low, high = (float(ends[1]), float(ends[2])) if ends else (None, None)
+        except ValueError:  # "1.2.3": Scenic will say so
+            low = high = None
+        if line["name"] not in _NOT_FREE:
+            found.append(Parameter(line["name"], value, (line["note"] or "").strip(), low, high))
+    return found
+
+
+def _order(name: str) -> tuple[int, str]:
+    return (int(name), name) if name.isdecimal() and len(name) < 12 else (10**12, name)
+
+
+def _reasons(folder: File, index: Mapping[str, Any], field_name: str) -> dict[str, str]:
+    found = index.get(field_name) or {}
+    if not isinstance(found, dict):
+        raise DataError(folder / "suite.json", None, field_name, "an object of reasons by name", found)
+    return {str(k): str(v) for k, v in found.items()}
+
+
+def _scenario(
+    name: str, program: File | None, transcript: File | None, checked: Mapping[str, Any] | None, left_out: str,
+    failed: str,
+) -> Scenario:  # fmt: skip
+    troubles: list[str] = []
+    kept = _transcript(transcript, troubles) if transcript else None
+    if program is None:
+        return Scenario(
+            name, State.NOT_MADE, failed or left_out or _refusal(kept), left_out, transcript=kept,
+            troubles=tuple(troubles),
+        )  # fmt: skip
+    content = program.read_bytes()
+    digest = sha256(content).hexdigest()
+    last = kept.last if kept else None
+    if last and last.program_sha256 and last.program_sha256 != digest:
+        troubles.append("the program is not the one of the last attempt: it was changed by hand, or is being made anew")
+    state, verdict = _judged(digest, _entry(checked, troubles), last)
+    reason = verdict.reason if verdict and not verdict.passed else ""
+    return Scenario(
+        name, state, reason, left_out, content.decode("utf-8", errors="replace"), digest, _route(program, troubles),
+        kept, verdict, _judge(checked, digest), tuple(troubles),
+    )  # fmt: skip
+
+
+def _judge(checked: Any, digest: str) -> str:
+    """By check.json's entry of this very program; `generate` knows but the expert."""
+    mine = isinstance(checked, dict) and checked.get("program_sha256") == digest
+    return str(checked.get("judge") or "expert").removesuffix(" (privileged)") if mine else "expert"
+
+
+def _route(program: File, troubles: list[str]) -> tuple[str, str] | None:
+    try:
+        return route_named(program)
+    except Ad2Error as exc:
+        troubles.append(f"its route cannot be read: {str(exc).replace(f'{program}: ', '')}")
+        return None
+
+
+def _judged(digest: str, checked: tuple[str, Verdict | None], last: Attempt | None) -> tuple[State, Verdict | None]:
+    """The verdict of this very program: from check.json, else from its last attempt; one of another text is none."""
+    known = [checked, (last.program_sha256, last.verdict) if last else ("", None)]
+    verdicts = [(of, verdict) for of, verdict in known if verdict is not None]
+    for of, verdict in verdicts:
+        if of in ("", digest):
+            return (State.PASSED if verdict.passed else State.FAILED), verdict
+    return (State.CHANGED if verdicts else State.UNCHECKED), None
+
+
+def _refusal(kept: Transcript | None) -> str:
+    if kept is None:
+        return ""
+    if kept.interview.error:
+        return f"interview: {kept.interview.error}"
+    return kept.last.refused if kept.last else "no attempt yet"
+
+
+def _transcript(file: File, troubles: list[str]) -> Transcript | None:
+    try:
+        if file.stat().st_size > _LONGEST:
+            raise Ad2Error(f"{file.name}: {file.stat().st_size} bytes; a transcript has {_LONGEST} at most")
+        return Transcript.read(file)
+    except (Ad2Error, OSError) as exc:
+        troubles.append(f"its transcript cannot be read: {str(exc).replace(str(file.parent), 'transcripts')}")
+        return None
+
+
+def _entry(checked: Any, troubles: list[str]) -> tuple[str, Verdict | None]:
+    """(sha256 of the program that was checked, its verdict) of an entry of check.json."""
+    if checked is None:
+        return "", None
+    try:
+        fields = {k: v for k, v in dict(checked).items() if k in Verdict.model_fields}
+        return str(checked.get("program_sha256", "")), Verdict.model_validate(fields)
+    except (ValidationError, TypeError, ValueError, AttributeError) as exc:
+        troubles.append(f"its verdict in check.json cannot be read ({type(exc).__name__})")
+        return "", None

@@ -1,0 +1,135 @@
+"""Who failed in which scenario: run folders of `ad2 drive run --suite DIR`, for the gallery."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path as File
+from typing import Any
+
+from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.run import FAILED as BROKEN
+from closedloop_plugin.runner.store import read_records
+from closedloop_plugin.show.top_view import NAMES
+from closedloop_plugin.suites.lookup import suite
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.identity import read_run
+
+
+class Fate(StrEnum):
+    """Of one driver in one scenario."""
+
+    SURVIVED = "survived"  # in every repetition
+    FAILED = "failed"  # in one at least
+    NOT_SCORED = "not scored"  # the world or the driver broke; says nothing of driving
+    NOT_DRIVEN = "not driven"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`score`: mean driving score in percent over `scored` repetitions, None where there is none. `first`: the first
+    infraction, or why there is no score. `draws`: (free parameters, survived) of each scored repetition."""
+
+    fate: Fate
+    score: float | None = None
+    failures: int = 0
+    scored: int = 0
+    first: str = ""
+    draws: tuple[tuple[Mapping[str, Any], bool], ...] = ()
+
+
+NOT_DRIVEN = Outcome(Fate.NOT_DRIVEN)
+
+
+@dataclass(frozen=True)
+class Driven:
+    """One run. `setting`: world, profile and version, which belong to every figure."""
+
+    label: str
+    setting: str
+    outcomes: Mapping[str, Outcome]
+
+    def of(self, scenario: str) -> Outcome:
+        return self.outcomes.get(scenario, NOT_DRIVEN)
+
+
+def read(folder: File, runs: Sequence[File]) -> list[Driven]:
+    """The runs of this folder's scenarios; Ad2Error for one of another suite, or of other programs."""
+    if not runs:
+        return []
+    here = suite(str(folder))
+    found = []
+    for run in runs:
+        identity = read_run(run)["identity"]
+        _same(run, identity, here.name, here.sha256, folder)
+        records = {(r.route_id, r.repetition): r for r in read_records(run)}
+        by_scenario: dict[str, list[EpisodeRecord]] = {}
+        for record in records.values():
+            by_scenario.setdefault(record.route_id, []).append(record)
+        outcomes = {name: outcome(several) for name, several in by_scenario.items()}
+        found.append(Driven(label_of(identity.get("agent")), _setting(identity, list(records.values())), outcomes))
+    return _told_apart(found, runs)
+
+
+def outcome(records: Sequence[EpisodeRecord]) -> Outcome:
+    """Of the repetitions of one scenario, one or more. What could not be scored is no failure, and no score."""
+    scored = sorted((r for r in records if r.end not in BROKEN), key=lambda r: r.repetition)
+    if not scored:
+        return Outcome(Fate.NOT_SCORED, first=f"{records[0].end}: {records[0].reason}".rstrip(": "))
+    bad = [r for r in scored if not r.success]
+    return Outcome(
+        Fate.FAILED if bad else Fate.SURVIVED,
+        sum(r.score_composed for r in scored) / len(scored),
+        len(bad),
+        len(scored),
+        first_infraction(bad[0]) if bad else "",
+        tuple((r.drawn, r.success) for r in scored),
+    )
+
+
+def first_infraction(record: EpisodeRecord) -> str:
+    """ "collision: vehicle at 9.6 s"; how the episode ended where no infraction stands in its record."""
+    timed = [p for p in record.places if p.get("kind") in NAMES and isinstance(p.get("time_s"), int | float)]
+    if timed:
+        place = min(timed, key=lambda p: float(p["time_s"]))
+        return f"{NAMES[place['kind']]} at {place['time_s']:.1f} s"
+    kinds = [NAMES[kind] for kind, messages in record.infractions.items() if messages and kind in NAMES]
+    return kinds[0] if kinds else f"{record.status}, {record.score_route:.0f} % of the route"
+
+
+def label_of(agent: Any) -> str:
+    """An agent's or a model's name from its describe()."""
+    about = agent if isinstance(agent, Mapping) else {}
+    return str(about.get("name") or about.get("model") or "?")
+
+
+def _same(run: File, identity: Mapping[str, Any], name: str, sha256: str, folder: File) -> None:
+    if identity.get("suite") != name:
+        raise Ad2Error(
+            f"--runs {run}: a run of suite {identity.get('suite')}, and {folder} is suite {name}; give runs of "
+            f"`ad2 drive run --suite {folder}`"
+        )
+    if identity.get("suite_sha256") != sha256:
+        raise Ad2Error(
+            f"--runs {run}: it drove other programs than {folder} holds now (sha256 "
+            f"{str(identity.get('suite_sha256'))[:12]} there, {sha256[:12]} here): scenarios were changed or left out "
+            f"since. Drive them again: ad2 drive run --suite {folder} --out NEW"
+        )
+
+
+def _setting(identity: Mapping[str, Any], records: Sequence[EpisodeRecord]) -> str:
+    worlds = Counter(f"{r.world.get('backend', '?')} {r.world.get('version', '')}".strip() for r in records)
+    world = worlds.most_common(1)[0][0] if worlds else str(identity.get("world", "?")).rsplit(":", 1)[-1]
+    return f"{world}, profile {identity.get('profile')}, seed {identity.get('seed')}, {identity.get('version')}"
+
+
+def _told_apart(found: list[Driven], runs: Sequence[File]) -> list[Driven]:
+    """Two runs of one agent get their folder's name too; never its whole path, which tells of its writer's machine."""
+    counts = Counter(d.label for d in found)
+    labels = [
+        f"{d.label} ({run.absolute().name})" if counts[d.label] > 1 else d.label
+        for d, run in zip(found, runs, strict=True)
+    ]
+    return [Driven(label, d.setting, d.outcomes) for label, d in zip(labels, found, strict=True)]

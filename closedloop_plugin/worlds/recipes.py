@@ -1,0 +1,73 @@
+"""Which world is driven in, by its name: the recipe that every worker makes it by."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+from closedloop_plugin.carla.maps.from_server import address
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.suites.lookup import data_home
+from lmms_eval_ad2.errors import Ad2Error, require
+
+WORLDS = {
+    "embedded": "closedloop_plugin.worlds.embedded.world:EmbeddedWorld",
+    "carla": "closedloop_plugin.carla.world.world:CarlaWorld",
+}
+SERVER = "127.0.0.1:2000"  # CARLA's own default
+
+
+def world_recipe(
+    name: str, servers: str | None = None, any_version: bool = False, wait_s: float | None = None
+) -> Recipe:
+    """`name`: of WORLDS, or an own world as MODULE:CALLABLE. `servers`: "host:port,...", of CARLA, a worker each;
+    `wait_s`: how long one may take until it answers, s."""
+    if name != "carla" and (servers or any_version or wait_s is not None):
+        raise Ad2Error(f"--servers, --server-wait and --any-version belong to --world carla; the world here is {name}")
+    if wait_s is not None and not 0 < wait_s < math.inf:
+        raise Ad2Error(f"--server-wait {wait_s:g}: a number of seconds, above 0")
+    if ":" in name:
+        return Recipe(name)
+    if name not in WORLDS:
+        raise Ad2Error(f"--world {name}: known: {', '.join(WORLDS)}, or an own one as MODULE:CALLABLE")
+    given: dict[str, Any] = {"folder": data_home() / "maps"}
+    if name != "carla":
+        return Recipe(WORLDS[name], given)
+    require("carla", "for the world carla")
+    if any_version:
+        given["any_version"] = True
+    if wait_s is not None:
+        given["wait_s"] = wait_s
+    named = _servers(SERVER if servers is None else servers)
+    return Recipe(WORLDS[name], given, tuple({"server": server} for server in named))
+
+
+def _servers(text: str) -> list[str]:
+    """Each once, with room between the ports of one host: two worlds in one server spoil each other's episodes."""
+    named: dict[tuple[str, int], str] = {}
+    for server in filter(None, map(str.strip, text.split(","))):
+        named.setdefault(_place(server), server)
+    if not named:
+        raise Ad2Error(f"--servers {text!r}: expected host:port with commas between, such as localhost:2000")
+    for a, b in itertools.pairwise(sorted(named)):
+        if a[0] == b[0] and b[1] - a[1] < 3:
+            raise Ad2Error(
+                f"--servers {text}: ports {a[1]} and {b[1]} are too close: a CARLA server also uses the two ports "
+                "after its own; leave ten between"
+            )
+    return list(named.values())
+
+
+def _place(server: str) -> tuple[str, int]:
+    """Host and port, this machine's under one name."""
+    host, port = address(server, "--servers")
+    return ("127.0.0.1" if host.lower() == "localhost" else host.lower()), port
+
+
+def workers_for(world: Recipe, wanted: int | None) -> int:
+    """As many as wanted; a CARLA server runs one world at a time, so one each at most, and by default."""
+    most = len(world.each)
+    if most and (wanted or 0) > most:
+        raise Ad2Error(f"--workers {wanted}: a CARLA server runs one world at a time; here are {most} (--servers)")
+    return wanted or most or 1

@@ -1,0 +1,1 @@
+"""The released datasets (one reader each) and the folder that imported records are kept in."""

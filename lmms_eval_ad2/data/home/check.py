@@ -1,0 +1,100 @@
+"""What every stored record must satisfy, whichever reader made it: the rest of the house relies on this."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from lmms_eval_ad2.data.releases.images import path_fault
+from lmms_eval_ad2.records import FORMS, MARKS, Record
+
+# Set by readers of releases without answers: the record can be asked, not scored.
+UNANSWERED = "unanswered"
+
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_TYPED: dict[str, tuple[re.Pattern[str], str]] = {
+    "yesno": (re.compile(r"yes|no"), "'yes' or 'no'"),
+    "count": (re.compile(r"\d+"), "a whole number"),
+    "point": (re.compile(rf"<{_NUMBER},{_NUMBER}>"), "'<x,y>' in pixels"),
+    "box": (re.compile(rf"\[{_NUMBER}(?:, {_NUMBER}){{3}}\]"), "'[x1, y1, x2, y2]' in pixels"),
+}
+_MARK_LENGTH = {"point": 2, "box": 4}
+
+Fault = tuple[str, str, Any]
+
+
+def record_fault(record: Record) -> Fault | None:
+    """The first thing that is wrong with a record, as (field, expected, found), or None."""
+    for check in _CHECKS:
+        for fault in check(record):
+            return fault
+    return None
+
+
+def _names(record: Record) -> Iterator[Fault]:
+    for name in ("id", "benchmark", "task", "subtask"):
+        value = getattr(record, name)
+        if not isinstance(value, str) or not value.strip():
+            yield name, "a non-empty string", value
+    if record.form not in FORMS:
+        yield "form", f"one of {', '.join(FORMS)}", record.form
+    if not record.question and record.form != "chain":
+        yield "question", "a question in at least one language", ""
+
+
+def _images(record: Record) -> Iterator[Fault]:
+    if not record.images:
+        yield "images", "at least one image", []
+    for path in record.images:
+        if fault := path_fault(path):
+            yield "images", fault, path
+    if record.views and len(record.views) != len(record.images):
+        yield "views", f"one name an image ({len(record.images)})", list(record.views)
+    if record.image_size is not None and not (len(record.image_size) == 2 and min(record.image_size) > 0):
+        yield "image_size", "[width, height] in pixels, both above 0", record.image_size
+
+
+def _options(record: Record) -> Iterator[Fault]:
+    letters = [option.letter for option in record.options]
+    if len(set(letters)) != len(letters) or not all(len(x) == 1 and "A" <= x <= "Z" for x in letters):
+        yield "options", "different letters A to Z", letters
+    if any(not option.text for option in record.options):
+        yield "options", "a text for every letter", letters
+    if record.form == "mc" and len(letters) < 2:
+        yield "options", "at least two options", letters
+    if record.letter and record.letter not in letters:
+        yield "letter", f"one of the options' letters {letters}", record.letter
+    if record.form == "mc" and not record.letter and not record.meta.get(UNANSWERED):
+        yield "letter", "the letter of the correct option", record.letter
+
+
+def _answer(record: Record) -> Iterator[Fault]:
+    if record.meta.get(UNANSWERED):
+        return
+    if record.form in _TYPED:
+        pattern, expected = _TYPED[record.form]
+        if not pattern.fullmatch(record.answer.en):
+            yield "answer", expected, record.answer.en
+    elif record.form in ("vqa", "ocr") and not record.answer:
+        yield "answer", "a reference answer in at least one language", ""
+    if record.form == "chain" and not record.steps:
+        yield "steps", "at least one step", []
+
+
+def _mark(record: Record) -> Iterator[Fault]:
+    mark = record.mark
+    if mark.kind not in MARKS:
+        yield "mark", f"one of {', '.join(MARKS)}", mark.kind
+    length = _MARK_LENGTH.get(mark.kind)
+    if length and not mark.coords:
+        yield "mark", f"coordinates for a {mark.kind}", []
+    for coords in mark.coords:
+        if len(coords) != length or not all(math.isfinite(value) for value in coords):
+            yield "mark", f"{length or 'no'} finite numbers for '{mark.kind}'", coords
+        elif length == 4 and not (coords[0] < coords[2] and coords[1] < coords[3]):
+            yield "mark", "a box with x_min < x_max and y_min < y_max", coords
+
+
+_CHECKS: tuple[Callable[[Record], Iterator[Fault]], ...] = (_names, _images, _options, _answer, _mark)

@@ -1,0 +1,98 @@
+"""Release on disk -> dataset in the data home: opens the reader, hashes what it reads, writes, checks the counts."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.data.home.location import extracted_dir, split_dir
+from lmms_eval_ad2.data.home.manifest import Manifest
+from lmms_eval_ad2.data.home.parts import file_sha256
+from lmms_eval_ad2.data.home.write import finished, import_key, write_dataset
+from lmms_eval_ad2.data.releases import Item, Opened, find_release
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.records import Record
+
+log = logging.getLogger(__name__)
+
+LISTED = 50  # source files listed singly in a manifest; more are given as one hash over all
+
+
+def import_release(
+    release: str,
+    source: Path,
+    *,
+    split: str | None = None,
+    images: Path | None = None,
+    fmt: str | None = None,
+    name: str | None = None,
+    skip_bad: bool = False,
+    check_images: bool = False,
+    partial: bool = False,
+    home: Path | None = None,
+    resume: bool = True,
+) -> Manifest:
+    """Import `source` in the layout of `release` as dataset `name` (default: the release's name).
+
+    What is imported already, from the same files with the same arguments, is returned as it is if `resume`.
+
+    Raises Ad2Error for a source without the release's layout, DataError for bad rows (unless
+    `skip_bad`) and for counts that are not the release's (unless `partial`).
+    """
+    reader = find_release(release)
+    name = name or release
+    options = {"format": fmt} if fmt else {}
+    if partial:
+        options["partial"] = "1"
+    options["extract_to"] = str(extracted_dir(name, home))
+    opened = reader.open(Path(source), split=split, images=images, options=options)
+    origin: dict[str, Any] = {
+        "release": release,
+        "path": str(Path(source).absolute()),
+        "format": reader.format_of(options),
+        "split": opened.split,
+        "files": _files(opened.files),
+    }
+    key = import_key(opened.image_root, origin, skip_bad, check_images)
+    if resume and (done := finished(split_dir(name, opened.split, home), key)):
+        return done
+    return write_dataset(
+        name, opened.split, _look(opened, name), image_root=opened.image_root, source=origin, skip_bad=skip_bad,
+        check_images=check_images, home=home, resume=resume, expected={} if partial else opened.expected,
+    )  # fmt: skip
+
+
+def _look(opened: Opened, name: str) -> Iterator[Item]:
+    """The items; warns at the first record whose images are missing, since --images may be the wrong folder."""
+    looked = False
+    for item in opened.records():
+        if not looked and isinstance(item, Record):
+            looked = True
+            for path in item.images:
+                if not (opened.image_root / path).is_file():
+                    log.warning(
+                        "%s: no file %s in %s. Where the images lie elsewhere: ad2 data relocate %s --images DIR",
+                        name, path, opened.image_root, name,
+                    )  # fmt: skip
+                    break
+        yield item
+
+
+def _files(paths: list[Path]) -> list[Mapping[str, Any]]:
+    """Path, bytes and sha256 of each file; of many files together, the hash of the list of theirs."""
+    try:
+        files: list[Mapping[str, Any]] = [
+            {"path": str(p), "bytes": p.stat().st_size, "sha256": file_sha256(p)} for p in paths
+        ]
+    except OSError as exc:
+        raise Ad2Error(f"cannot read {exc.filename}: {exc.strerror}") from exc
+    if len(files) <= LISTED:
+        return files
+    digest = hashlib.sha256()
+    for file in files:
+        digest.update(f"{file['path']}\0{file['sha256']}\n".encode())
+    total = sum(p.stat().st_size for p in paths)
+    return [{"path": str(paths[0].parent), "n": len(files), "bytes": total, "sha256": digest.hexdigest()}]

@@ -1,0 +1,77 @@
+"""One part: up to 2,000 records as a parquet file with the columns id, benchmark, task, subtask, form, record."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from lmms_eval_ad2.data.home.manifest import Part
+from lmms_eval_ad2.data.releases import parquet
+from lmms_eval_ad2.records import Record
+
+COLUMNS = ("id", "benchmark", "task", "subtask", "form", "record")
+PART_SIZE = 2000
+_CHUNK = 1 << 20
+
+
+def file_sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_CHUNK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def write_part(folder: Path, index: int, rows: Sequence[tuple[Record, str]]) -> Part:
+    """Write the records with their JSON as part `index`; durable on return."""
+    path = folder / f"records-{index:05d}.parquet"
+    columns = {name: [getattr(record, name) for record, _ in rows] for name in COLUMNS[:-1]}
+    parquet.write_rows(path, {**columns, "record": [text for _, text in rows]})
+    parquet.release_memory()
+    tally = Tally()
+    for record, text in rows:
+        tally.add(record.id, record.task, record.subtask, record.form, text)
+    return Part(path.name, len(rows), file_sha256(path), tally.sha256)
+
+
+def read_part(path: Path) -> Iterator[dict[str, str]]:
+    return parquet.read_rows(path, COLUMNS)
+
+
+def read_records(paths: Iterable[Path]) -> Iterator[Record]:
+    for path in paths:
+        for row in parquet.read_rows(path, ("record",)):
+            yield Record.from_json(row["record"])
+
+
+class Tally:
+    """Counts, content hash and the ids seen, over records in order. 8 bytes of an id's hash stand for it."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.counts: dict[str, Counter[str]] = {name: Counter() for name in ("task", "subtask", "form")}
+        self._digest = hashlib.sha256()
+        self._ids: set[int] = set()
+
+    def seen(self, record_id: str) -> bool:
+        return _short_hash(record_id) in self._ids
+
+    def add(self, record_id: str, task: str, subtask: str, form: str, text: str) -> None:
+        self.n += 1
+        self._ids.add(_short_hash(record_id))
+        for name, value in (("task", task), ("subtask", subtask), ("form", form)):
+            self.counts[name][value] += 1
+        self._digest.update(text.encode("utf-8") + b"\n")
+
+    @property
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+    def sorted_counts(self) -> dict[str, dict[str, int]]:
+        return {name: dict(sorted(counter.items())) for name, counter in self.counts.items()}
+
+
+def _short_hash(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8"), digest_size=8).digest(), "big")

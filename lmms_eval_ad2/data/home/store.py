@@ -1,0 +1,106 @@
+"""Reading the data home: open a dataset, list what is there, tell it where its images are now."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from lmms_eval_ad2.data.home.location import home as default_home
+from lmms_eval_ad2.data.home.location import split_dir
+from lmms_eval_ad2.data.home.manifest import Manifest
+from lmms_eval_ad2.data.home.parts import read_records
+from lmms_eval_ad2.data.releases import RELEASES
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.records import Record
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """An imported dataset. Image paths of its records are relative to `image_root`."""
+
+    name: str
+    split: str
+    parts: list[Path]
+    image_root: Path
+    sha256: str
+    n: int
+    manifest: Manifest
+
+    def records(self) -> Iterator[Record]:
+        """All records in the order of the release, one part in memory at a time."""
+        return read_records(self.parts)
+
+
+def load_dataset(name: str, split: str, home: Path | None = None) -> Dataset:
+    """As `open_dataset`, without a look at the images."""
+    folder = split_dir(name, split, home)
+    try:
+        manifest = Manifest.load(folder)
+    except FileNotFoundError:
+        raise Ad2Error(_missing(name, split, folder)) from None
+    parts = [folder / part.file for part in manifest.parts]
+    for part in parts:
+        if not part.is_file():
+            raise Ad2Error(f"{part} is missing: import the data again: {_command(name, split)}")
+    return Dataset(name, split, parts, Path(manifest.image_root), manifest.sha256, manifest.n, manifest)
+
+
+def open_dataset(name: str, split: str, *, home: Path | None = None) -> Dataset:
+    """The dataset; raises Ad2Error with the command to run where it, a part or its images are not there."""
+    dataset = load_dataset(name, split, home)
+    if not dataset.image_root.is_dir():
+        raise Ad2Error(
+            f"the images of {name} ({split}) are no longer at {dataset.image_root}: "
+            f"ad2 data relocate {name} --split {split} --images DIR"
+        )
+    return dataset
+
+
+def list_datasets(*, home: Path | None = None) -> list[Manifest]:
+    """The manifests of all datasets, by name and split. A damaged one is warned of and left out."""
+    found = []
+    for path in sorted(((home or default_home()) / "data").glob("*/*/manifest.json")):
+        if path.parent.name.startswith("."):
+            continue
+        try:
+            found.append(Manifest.load(path.parent))
+        except Ad2Error as exc:
+            log.warning("%s", exc)
+    return found
+
+
+def splits_of(name: str, home: Path | None = None) -> list[str]:
+    """The imported splits of a dataset."""
+    return [manifest.split for manifest in list_datasets(home=home) if manifest.name == name]
+
+
+def relocate(name: str, split: str, images: Path, *, home: Path | None = None) -> Manifest:
+    """Tell a dataset that its images lie in `images` now; raises Ad2Error where they do not."""
+    if not images.is_dir():
+        raise Ad2Error(f"--images: no such folder: {images}")
+    dataset = load_dataset(name, split, home)
+    for record in islice(dataset.records(), 1):
+        for path in record.images:
+            if not (images / path).is_file():
+                raise Ad2Error(f"{images} does not hold the images of {name} ({split}): no file {path} in it")
+    manifest = dataclasses.replace(dataset.manifest, image_root=str(images.absolute()))
+    manifest.save(split_dir(name, split, home))
+    return manifest
+
+
+def _command(name: str, split: str) -> str:
+    if name in RELEASES:
+        return f"ad2 data import {name} SOURCE --split {split}"
+    return f"ad2 data import RELEASE SOURCE --split {split} --as {name}"
+
+
+def _missing(name: str, split: str, folder: Path) -> str:
+    there = sorted(path.parent.name for path in folder.parent.glob("[!.]*/manifest.json"))
+    others = f" (splits that are: {', '.join(there)})" if there else ""
+    return f"dataset {name} ({split}) is not imported{others}: run: {_command(name, split)}"

@@ -1,0 +1,94 @@
+"""AutoDrive-QA in our schema. Its data are not public: what is imported here is a reconstruction."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lmms_eval_ad2.data.releases.base import Opened, Release
+from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.rows import open_rows
+from lmms_eval_ad2.records import Option, Record, Text
+
+SCHEMA = """\
+SOURCE: a file of JSON lines, or one JSON array; one object a question.
+Images: --images DIR (default: the file's own folder).
+
+  id           string, unique
+  task         perception | prediction | planning
+  subtask      string (optional; default: the task)
+  source       where the question comes from: drivelm, nuscenes_qa, lingoqa, ...
+  question     "text" or {"en": "...", "zh": "..."}
+  options      [{"letter": "A", "text": text, "kind": kind}, ...], letters A, B, ... in order, two to eight; kind is
+               correct (just once) or the error that the distractor is made of:
+               driving_domain_misconceptions, logical_inconsistencies, misinterpreted_sensor_inputs,
+               computational_oversights, question_ambiguity; or naive (made without any)
+  answer       the letter of the correct option
+  images       list of paths relative to the image folder (or image: one path)
+  views        name of each image's camera (optional)
+  image_size   [width, height] in pixels (optional)
+  open_answer  free-text reference (optional; default: the correct option's text)
+  cluster      what the question shares its evidence with, such as a scene (optional; default: the first image)
+  meta         object, kept as it is (optional)
+"""
+
+TASKS = ("perception", "prediction", "planning")
+ERRORS = (
+    "driving_domain_misconceptions", "logical_inconsistencies", "misinterpreted_sensor_inputs",
+    "computational_oversights", "question_ambiguity",
+)  # fmt: skip
+NAIVE = "naive"  # a distractor made without error modelling (Table 8)
+KINDS = ("correct", *ERRORS, NAIVE)
+FIELDS = (
+    "id", "task", "subtask", "source", "question", "options", "answer", "images", "image", "views", "image_size",
+    "open_answer", "cluster", "meta",
+)  # fmt: skip
+
+
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+    return open_rows(source, split, images, lambda row: [record_of(row)])
+
+
+def record_of(row: Row) -> Record:
+    row.only(FIELDS)
+    options = _options(row)
+    letter = row.choice("answer", [option.letter for option in options])
+    right = next(option for option in options if option.kind == "correct")
+    if right.letter != letter:
+        raise row.fail("answer", f"the letter of the option of kind correct ('{right.letter}')", letter)
+    images, views = row.image_list(), row.strings("views")
+    if views and len(views) != len(images):
+        raise row.fail("views", f"one name an image ({len(images)})", list(views))
+    task = row.choice("task", TASKS)
+    meta = row.inner("meta")
+    return Record(
+        id=row.string("id"), benchmark="autodrive_qa", task=task, subtask=row.string("subtask", task), form="mc",
+        images=images, question=row.text("question"), answer=row.text("open_answer", required=False) or right.text,
+        letter=letter, options=options, views=views, image_size=row.size("image_size"),
+        cluster=row.string("cluster", images[0]), meta={**(meta.data if meta else {}), "source": row.string("source")},
+    )  # fmt: skip
+
+
+def _options(row: Row) -> tuple[Option, ...]:
+    rows = row.inners("options")
+    letters = [inner.string("letter") for inner in rows]
+    if not 2 <= len(rows) <= 8 or letters != [chr(ord("A") + i) for i in range(len(rows))]:
+        raise row.fail("options", "two to eight options with the letters A, B, ... in order", letters)
+    for inner in rows:
+        inner.only(("letter", "text", "kind"))
+    options = tuple(Option(inner.string("letter"), inner.text("text"), inner.choice("kind", KINDS)) for inner in rows)
+    if sum(option.kind == "correct" for option in options) != 1:
+        raise row.fail("options", "just one option of kind correct", [option.kind for option in options])
+    texts = [_plain(option.text) for option in options]
+    if len(set(texts)) != len(texts):
+        raise row.fail("options", "options that differ from each other", sorted(t for t in texts if texts.count(t) > 1))
+    return options
+
+
+def _plain(text: Text) -> tuple[str, str]:
+    return text.en.casefold(), text.zh.casefold()
+
+
+RELEASE = Release(
+    "autodrive_qa", "AutoDrive-QA (a reconstruction in our schema; its data are not public)", SCHEMA, open_release
+)

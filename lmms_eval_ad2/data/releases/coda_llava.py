@@ -1,0 +1,109 @@
+"""CODA-LM in its LLaVA form (KaiChen1998/coda-lm-llava-format): a parquet file with the images inside.
+
+The form has neither box nor category, and the task stands only in its three fixed
+questions: region asks about a red rectangle, suggestion for driving suggestions, general about what
+influences driving. A row whose question is none of these is a bad row, never guessed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.data.releases import parquet
+from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, existing
+from lmms_eval_ad2.data.releases.images import read_bytes
+from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.storage.files import atomic_write_bytes
+
+ROWS = {"mini": 193, "test": 2123, "val": 18455}
+_SPLIT = re.compile(r"(?:^|[^a-z])(mini|test|val|train)(?:[^a-z]|$)")
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_CUES = (
+    ("region", re.compile(r"rectangle", re.IGNORECASE)),
+    ("suggestion", re.compile(r"suggestion", re.IGNORECASE)),
+    ("general", re.compile(r"influence|affect", re.IGNORECASE)),
+)
+
+
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+    source = existing(source, "parquet file")
+    if images is not None:
+        raise Ad2Error("coda_lm, format llava: the images lie inside the parquet files: leave --images out")
+    split = (split or _split_of(source)).lower()
+    files = [source]
+    if source.is_dir():
+        files = sorted(p for p in source.rglob("*.parquet") if _SPLIT.search(p.stem.lower()) and _split_of(p) == split)
+        if not files:
+            raise Ad2Error(f"coda_lm, format llava: no parquet file of split '{split}' below {source}")
+    folder = Path(options["extract_to"]) / split
+    folder.mkdir(parents=True, exist_ok=True)
+    return Opened(split, folder, lambda: _read(files, split, folder), files, {})
+
+
+def _split_of(path: Path) -> str:
+    found = _SPLIT.search(path.stem.lower())
+    if found is None:
+        raise Ad2Error(f"coda_lm, format llava: cannot tell the split from the name {path.name}: give --split")
+    return found[1]
+
+
+def _read(files: list[Path], split: str, folder: Path) -> Iterator[Item]:
+    for path in files:
+        for number, data in enumerate(parquet.read_rows(path, ("id", "image", "conversations"), batch=16), 1):
+            try:
+                yield _record(Row(data, path, number), split, folder)
+            except DataError as exc:
+                yield BadRow(exc)
+
+
+def _record(row: Row, split: str, folder: Path) -> Record:
+    question, answer = _turns(row)
+    task = next((name for name, cue in _CUES if cue.search(question)), None)
+    if task is None:
+        raise row.fail("conversations", "one of CODA-LM's three questions", question)
+    image, size = _extract(row, folder)
+    name = row.data["id"]
+    if name is None or not str(name).strip():
+        raise row.fail("id", "an id", name)
+    # Question texts are English also where the answers are Chinese.
+    text = Text(zh=answer) if _CHINESE.search(answer) else Text(en=answer)
+    meta: dict[str, Any] = {"split": split, "format": "llava", "without": ["box", "category_name"]}
+    return Record(
+        id=f"{split}/{name}", benchmark="coda_lm", task=task, subtask=task, form="vqa", images=(image,),
+        question=Text(en=question), answer=text, image_size=size, cluster=image, meta=meta,
+    )  # fmt: skip
+
+
+def _turns(row: Row) -> tuple[str, str]:
+    """The human's question without its image token, and the reference answer."""
+    said: dict[str, str] = {}
+    for turn in row.inners("conversations"):
+        said.setdefault(turn.choice("from", ("human", "gpt", "system")), turn.string("value"))
+    if "human" not in said or "gpt" not in said:
+        raise row.fail("conversations", "a turn of 'human' and one of 'gpt'", sorted(said))
+    question = said["human"].replace("<image>", "").strip()
+    if not question:
+        raise row.fail("conversations", "a question", said["human"])
+    return question, said["gpt"]
+
+
+def _extract(row: Row, folder: Path) -> tuple[str, tuple[int, int]]:
+    """Write the row's image below `folder`, named by its content; its file name and size in pixels."""
+    value = row.get("image")
+    data = value.get("bytes") if isinstance(value, Mapping) else value
+    if not isinstance(data, bytes):
+        raise row.fail("image", "encoded image bytes", value)
+    try:
+        suffix, size = read_bytes(data)
+    except OSError as exc:
+        raise row.fail("image", "a readable JPEG or PNG", str(exc)) from exc
+    path = folder / f"{hashlib.sha256(data).hexdigest()[:24]}{suffix}"
+    if not (path.is_file() and path.stat().st_size == len(data)):
+        atomic_write_bytes(path, data, durable=False)
+    return path.name, size

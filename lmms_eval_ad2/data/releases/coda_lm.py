@@ -1,0 +1,222 @@
+"""CODA-LM as released by DLUT-LYZ/CODA-LM: one JSON an image, English and Chinese side by side.
+
+Trap of the layout: the Train split lies on CODA's *val* images, the three others on its test images.
+Boxes come as (x, y, width, height) and leave as (x_min, y_min, x_max, y_max), pixels of the full image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.data.releases import coda_llava, stream
+from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, Release, existing
+from lmms_eval_ad2.data.releases.images import size_of
+from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.records import Mark, Record, Text
+
+SCHEMA = """\
+Format raw (default). SOURCE: the folder that holds
+  val/images/*.jpg, test/images/*.jpg              the images of CODA2022 (or give their parent: --images DIR)
+  CODA-LM/{Train,Val,Test,Mini}/*.json             English, one file an image: val_0001.json (Train), test_0001.json
+  CODA-LM-chinese/{Train,Val,Test,Mini}/*.json     Chinese, if you have it; merged with the English
+with, in each file,
+  general_perception["description and explanation"]   the reference of task general
+  driving_suggestion                                  the reference of task suggestion
+  region_perception[key] = {"description and explanation", "box": [x, y, width, height], "category_name"}
+Images by split: Train 4884, Val 4384, Test 500, Mini 50; regions: Test 1123, Mini 93. Other numbers are refused
+unless --partial is given. --split test (default), val, train or mini.
+
+Format llava (--format llava). SOURCE: a parquet file of KaiChen1998/coda-lm-llava-format, or a folder of them, with the
+columns id, image (encoded bytes) and conversations ([{from: human | gpt, value}]). The images are written to the data
+home. This form has no boxes and no categories: region scores by class cannot be computed from it.
+"""
+
+IMAGES = {"train": 4884, "val": 4384, "test": 500, "mini": 50}
+REGIONS = {"test": 1123, "mini": 93}
+
+CLASSES: dict[str, tuple[str, ...]] = {
+    "vehicle": (
+        "car", "truck", "tram", "tricycle", "bus", "trailer", "construction_vehicle", "recreational_vehicle",
+    ),
+    "vru": ("pedestrian", "cyclist", "bicycle", "moped", "motorcycle", "stroller", "wheelchair", "cart"),
+    "traffic_sign": ("warning_sign", "traffic_sign"),
+    "traffic_light": ("traffic_light",),
+    "traffic_cone": ("traffic_cone",),
+    "barrier": ("barrier", "bollard"),
+    "miscellaneous": (
+        "dog", "cat", "sentry_box", "traffic_box", "traffic_island", "debris", "suitcace", "suitcase", "dustbin",
+        "concrete_block", "machinery", "chair", "phone_booth", "basket", "cardboard", "carton", "garbage",
+        "garbage_bag", "plastic_bag", "stone", "tire", "misc",
+    ),
+}  # fmt: skip
+CLASS_OF = {category: name for name, categories in CLASSES.items() for category in categories}
+
+# The release's files hold answers only; how a model is asked is the prompts' business. These say what is meant.
+QUESTIONS = {
+    "general": Text(en="What in this scene matters for driving, and why?"),
+    "suggestion": Text(en="How should the ego vehicle drive here?"),
+    "region": Text(en="What is the marked object, and how does it affect the ego vehicle?"),
+}
+TEXT = "description and explanation"
+BOX_SLACK = 1.0  # pixels by which the two languages' boxes may differ
+
+
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+    if RELEASE.format_of(options) == "llava":
+        return coda_llava.open_release(source, split=split, images=images, options=options)
+    split = (split or "test").lower()
+    if split not in IMAGES:
+        raise Ad2Error(f"coda_lm: no split '{split}'; splits: {', '.join(IMAGES)}")
+    root = existing(source, "folder of CODA-LM")
+    image_root = existing(images, "--images").resolve() if images else root
+    english = _annotations(root / "CODA-LM" / split.capitalize())
+    chinese = _annotations(root / "CODA-LM-chinese" / split.capitalize())
+    if not english and not chinese:
+        raise Ad2Error(
+            f"coda_lm: no annotations at {root}/CODA-LM/{split.capitalize()}/*.json (see: ad2 data schema coda_lm)"
+        )
+    partial = bool(options.get("partial"))
+    names = sorted(set(english) | set(chinese))
+    _check_names(root, split, names, english, chinese, partial)
+    expected = {"general": IMAGES[split], "suggestion": IMAGES[split]}
+    if split in REGIONS:
+        expected["region"] = REGIONS[split]
+
+    def records() -> Iterator[Item]:
+        for name in names:
+            yield from _Frame(name, split, english.get(name), chinese.get(name), image_root).items()
+
+    files = [*english.values(), *chinese.values()]
+    return Opened(split, image_root, records, files, {} if partial else expected)
+
+
+def _annotations(folder: Path) -> dict[str, Path]:
+    return {path.stem: path for path in sorted(folder.glob("*.json"))}
+
+
+def _check_names(
+    root: Path, split: str, names: list[str], english: dict[str, Path], chinese: dict[str, Path], partial: bool
+) -> None:
+    """Refuse a split that is not whole: better before the first record than after the last."""
+    prefix = "val_" if split == "train" else "test_"
+    for name in names:
+        if not (name.startswith(prefix) and name.removeprefix(prefix).isalnum()):
+            raise DataError(
+                english.get(name, chinese.get(name)), None, "file name", f"{prefix}NNNN.json", f"{name}.json"
+            )
+    if partial:
+        return
+    hint = "Fetch the whole release, or take what there is with --partial."
+    folders = {"CODA-LM": english, "CODA-LM-chinese": chinese}
+    for folder, found in folders.items():
+        if found and len(found) != IMAGES[split]:
+            where = root / folder / split.capitalize()
+            raise DataError(where, None, "*.json", f"{IMAGES[split]} files", len(found), hint)
+
+
+class _Frame:
+    """One image with its annotations in the languages there are."""
+
+    def __init__(self, name: str, split: str, english: Path | None, chinese: Path | None, image_root: Path) -> None:
+        self.name, self.split = name, split
+        self.paths = {lang: path for lang, path in (("en", english), ("zh", chinese)) if path is not None}
+        folder, stem = name.split("_", 1)
+        self.image = f"{folder}/images/{stem}.jpg"
+        self.image_root = image_root
+        self.rows: dict[str, Row] = {}
+        self.size = (0, 0)
+
+    def items(self) -> Iterator[Item]:
+        """The records of tasks general, suggestion and region; a fault costs its own record only."""
+        try:
+            self.rows = {lang: Row(stream.load_json(path), path, None) for lang, path in self.paths.items()}
+            self.size = self._image_size()
+            regions = self._regions()
+        except DataError as exc:
+            yield BadRow(exc)
+            return
+        for task, read in (("general", self._general), ("suggestion", self._suggestion)):
+            try:
+                yield self._record(task, read())
+            except DataError as exc:
+                yield BadRow(exc)
+        for key, rows in regions.items():
+            try:
+                yield self._region(key, rows)
+            except DataError as exc:
+                yield BadRow(exc)
+
+    def _image_size(self) -> tuple[int, int]:
+        path = self.image_root / self.image
+        try:
+            return size_of(path)
+        except OSError as exc:
+            file = next(iter(self.paths.values()))
+            raise DataError(
+                file, None, "image", f"an image at {path}", f"{exc}", "Give its folder: --images DIR"
+            ) from exc
+
+    def _general(self) -> Text:
+        found = {}
+        for lang, row in self.rows.items():
+            inner = row.inner("general_perception")
+            if inner is None:
+                raise row.fail("general_perception", "an object {...}")
+            found[lang] = inner.string(TEXT)
+        return Text(**found)
+
+    def _suggestion(self) -> Text:
+        return Text(**{lang: row.string("driving_suggestion") for lang, row in self.rows.items()})
+
+    def _regions(self) -> dict[str, dict[str, Row]]:
+        """Object key -> language -> its annotation, in the order of the release."""
+        regions: dict[str, dict[str, Row]] = {}
+        for lang, row in self.rows.items():
+            inner = row.inner("region_perception")
+            for key in inner.data if inner else ():
+                found = inner.inner(key) if inner else None
+                if found is not None:
+                    regions.setdefault(key, {})[lang] = found
+        return regions
+
+    def _region(self, key: str, rows: dict[str, Row]) -> Record:
+        first = next(iter(rows.values()))
+        box, category = _box(first, self.size), first.string("category_name")
+        for row in rows.values():
+            if any(abs(a - b) > BOX_SLACK for a, b in zip(_box(row, self.size), box, strict=True)):
+                raise row.fail("box", f"the same box in both languages, {list(box)}", row.get("box"))
+        if category not in CLASS_OF:
+            known = ", ".join(CLASS_OF)
+            raise first.fail("category_name", "a category of the class map", category, f"Known: {known}.")
+        answer = Text(**{lang: row.string(TEXT) for lang, row in rows.items()})
+        meta = {"object_key": key, "category_name": category, "category": CLASS_OF[category]}
+        return self._record("region", answer, f"/{key}", Mark("box", (box,)), meta)
+
+    def _record(
+        self, task: str, answer: Text, suffix: str = "", mark: Mark | None = None, meta: Mapping[str, Any] | None = None
+    ) -> Record:
+        return Record(
+            id=f"{self.name}/{task}{suffix}", benchmark="coda_lm", task=task, subtask=task, form="vqa",
+            images=(self.image,), question=QUESTIONS[task], answer=answer, mark=mark or Mark(), image_size=self.size,
+            cluster=self.name, meta={"split": self.split, **(meta or {})},
+        )  # fmt: skip
+
+
+def _box(row: Row, size: tuple[int, int]) -> tuple[float, ...]:
+    """[x, y, width, height] -> (x_min, y_min, x_max, y_max); raises DataError for one that misses the image.
+
+    One that only reaches over the border is kept as annotated: what is drawn of it is what the official script draws.
+    """
+    x, y, width, height = row.numbers("box", row.get("box"), 4)
+    if width <= 0 or height <= 0:
+        raise row.fail("box", "[x, y, width, height] with width and height above 0", row.get("box"))
+    right, bottom = round(x + width, 4), round(y + height, 4)
+    if x >= size[0] or y >= size[1] or right <= 0 or bottom <= 0:
+        raise row.fail("box", f"a box that meets the image of {size[0]}x{size[1]}", row.get("box"))
+    return x, y, right, bottom
+
+
+RELEASE = Release("coda_lm", "CODA-LM (DLUT-LYZ/CODA-LM)", SCHEMA, open_release, ("raw", "llava"))

@@ -1,0 +1,152 @@
+"""LingoQA (wayveai/LingoQA): parquet rows, five frames of one camera a question, one row a reference answer."""
+
+from __future__ import annotations
+
+import filecmp
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.data.releases import parquet
+from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, Release, existing, image_folder
+from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.records import Record, Text
+
+SCHEMA = """\
+SOURCE: evaluation/val.parquet, action/train.parquet or scenery/train.parquet, with the columns
+  question_id, segment_id, images (five paths such as images/val/<segment_id>/<frame>.jpg), question, answer
+or the folder that holds these three folders: its split train is action and scenery together, val is evaluation.
+Images: unpack each images.zip where it lies; a file's images are looked for beside it. Elsewhere: --images DIR, for a
+  file the folder that holds images/, for the folder one that holds action/images/ and so on, or one images/ for all.
+--split: of a file any name (default: the file's). Of the folder train or val; not needed where only one is there.
+Task: action, scenery or val.
+
+Rows with the same question_id are one record, in two files as well: all their answers are its references
+(meta.references), the first is its answer. A segment that action and scenery hold with the same images is one set of
+images. The val split has 500 questions of two answers each; other numbers are refused unless --partial is given.
+"""
+
+COLUMNS = ("question_id", "segment_id", "images", "question", "answer")
+FILES = {"train": ("action/train.parquet", "scenery/train.parquet"), "val": ("evaluation/val.parquet",)}
+FRAMES = 5
+VAL_QUESTIONS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """`below`: what stands before its image paths, seen from the image root ("action/"; "" where that is the same)."""
+
+    path: Path
+    below: str = ""
+
+    @property
+    def task(self) -> str:
+        name = self.path.parent.name
+        return name if name in ("action", "scenery") else "val"
+
+
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+    path = existing(source, "parquet file or folder of LingoQA")
+    if path.is_dir():
+        split, paths = _of_folder(path, split)
+        root = image_folder(images, [path], paths[0].parent.name)
+        files = [_File(file, _below(root, file.parent.name)) for file in paths]
+    else:
+        split, files = split or path.stem, [_File(path)]
+        root = image_folder(images, [path.parent], "images")
+    expected = {} if options.get("partial") or split != "val" else {"val": VAL_QUESTIONS}
+    return Opened(split, root, lambda: _read(files, split, _Images(root)), [file.path for file in files], expected)
+
+
+def _of_folder(folder: Path, split: str | None) -> tuple[str, list[Path]]:
+    """A split of the whole release and its files; raises Ad2Error where it is not told which, or a file is missing."""
+    held = [name for name, files in FILES.items() if any((folder / file).is_file() for file in files)]
+    if not held:
+        names = ", ".join(file for files in FILES.values() for file in files)
+        raise Ad2Error(
+            f"{folder} is a folder without {names}: name the folder of these, or a file (ad2 data schema lingoqa)"
+        )
+    if split is None and len(held) > 1:
+        raise Ad2Error(f"{folder} holds the splits {' and '.join(held)}: give --split")
+    split = split or held[0]
+    if split not in FILES:
+        raise Ad2Error(f"lingoqa: a folder has no split '{split}'; splits: {', '.join(FILES)}")
+    if missing := [file for file in FILES[split] if not (folder / file).is_file()]:
+        raise Ad2Error(f"{folder}: {split} needs {missing[0]} as well; to read one file alone, name the file")
+    return split, [folder / file for file in FILES[split]]
+
+
+def _below(root: Path, folder: str) -> str:
+    """Where the images of a file in `folder` lie: each of the release's folders has its own, or all lie together."""
+    for below in (f"{folder}/", ""):
+        if (root / below / "images").is_dir():
+            return below
+    raise Ad2Error(f"no images found: {root} holds neither {folder}/images nor images. Give it: --images DIR")
+
+
+class _Images:
+    """Image paths seen from the image root; of a segment that two files hold with the same images, the first file's."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._first: dict[str, str] = {}  # segment -> the place it was first found in
+
+    def of(self, segment: str, paths: Sequence[str], below: str) -> tuple[str, ...]:
+        first = self._first.setdefault(segment, below)
+        place = first if first == below or all(self._same(path, first, below) for path in paths) else below
+        return tuple(place + path for path in paths)
+
+    def _same(self, path: str, one: str, other: str) -> bool:
+        try:
+            return filecmp.cmp(self._root / (one + path), self._root / (other + path), shallow=False)
+        except OSError:
+            return False
+
+
+def _read(files: Sequence[_File], split: str, images: _Images) -> Iterator[Item]:
+    """A question is complete at the last row that carries its id; where rows lie together one is in memory."""
+    last = {row.get("question_id"): place for place, (_, row) in enumerate(_rows(files, ("question_id",)))}
+    waiting: dict[Any, list[tuple[_File, Row]]] = {}
+    for place, (file, row) in enumerate(_rows(files, COLUMNS)):
+        name = row.get("question_id")
+        waiting.setdefault(name, []).append((file, row))
+        if last[name] == place:
+            try:
+                yield _record(waiting.pop(name), split, images)
+            except DataError as exc:
+                yield BadRow(exc)
+
+
+def _rows(files: Sequence[_File], columns: Sequence[str]) -> Iterator[tuple[_File, Row]]:
+    for file in files:
+        for number, data in enumerate(parquet.read_rows(file.path, columns)):
+            yield file, Row(data, file.path, number)
+
+
+def _record(rows: Sequence[tuple[_File, Row]], split: str, images: _Images) -> Record:
+    file, first = rows[0]
+    name, segment, question = first.string("question_id"), first.string("segment_id"), first.string("question")
+    frames = _frames(first)
+    for _, row in rows[1:]:
+        same = row.string("question") == question and row.string("segment_id") == segment and _frames(row) == frames
+        if not same:
+            raise row.fail("question_id", "the same question, segment and images in every row of this id", name)
+    references = [row.string("answer") for _, row in rows]
+    return Record(
+        id=name, benchmark="lingoqa", task=file.task, subtask=file.task, form="vqa",
+        images=images.of(segment, frames, file.below), question=Text(en=question), answer=Text(en=references[0]),
+        views=tuple(f"frame {i}" for i in range(1, FRAMES + 1)), cluster=segment,
+        meta={"references": references, "segment_id": segment, "split": split},
+    )  # fmt: skip
+
+
+def _frames(row: Row) -> tuple[str, ...]:
+    paths = row.listing("images")
+    if len(paths) != FRAMES:
+        raise row.fail("images", f"{FRAMES} frames", len(paths))
+    return tuple(row.image("images", path) for path in paths)
+
+
+RELEASE = Release("lingoqa", "LingoQA (wayveai/LingoQA)", SCHEMA, open_release)

@@ -1,0 +1,32 @@
+"""What DriveLM and NuScenes-QA share: the six cameras of nuScenes, their order, their size, their file names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lmms_eval_ad2.data.releases.row import Row
+
+CAMERAS = ("CAM_FRONT", "CAM_FRONT_LEFT", "CAM_FRONT_RIGHT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
+SIZE = (1600, 900)  # width, height of every camera image, pixels
+# DriveLM writes paths as seen from its own folders; what counts begins at samples/.
+_PREFIX = re.compile(r"(?:\./|\.\./nuscenes/|data/nuscenes/|nuscenes/)?(samples|sweeps)/")
+
+
+def camera_path(row: Row, field: str, value: Any) -> str:
+    """A path as annotated -> "samples/CAM_FRONT/....jpg"; raises DataError for one that leads elsewhere."""
+    text = value if isinstance(value, str) else ""
+    prefix = _PREFIX.match(text)
+    return row.image(field, text[prefix.start(1) :] if prefix else value)
+
+
+def six_cameras(row: Row, paths: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(images, views), front first; raises DataError where a camera is missing or unknown."""
+    unknown = sorted(set(paths) - set(CAMERAS))
+    if unknown:
+        raise row.fail("image_paths", f"the cameras {', '.join(CAMERAS)}", unknown[0])
+    missing = [camera for camera in CAMERAS if camera not in paths]
+    if missing:
+        raise row.fail("image_paths", "a path for each of the six cameras", f"none for {', '.join(missing)}")
+    return tuple(camera_path(row, f"image_paths.{camera}", paths[camera]) for camera in CAMERAS), CAMERAS

@@ -1,0 +1,135 @@
+"""NuScenes-QA (qiantianwen/NuScenes-QA) over nuScenes' own tables, which tell the six camera files of a sample."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.data.releases import stream
+from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, Release, existing, image_folder
+from lmms_eval_ad2.data.releases.nuscenes import CAMERAS, SIZE, six_cameras
+from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.records import Form, Record, Text
+
+SCHEMA = """\
+SOURCE: NuScenes_val_questions.json (or _train_): {"questions": [{"split", "sample_token", "question", "answer",
+  "num_hop": 0 | 1, "template_type": exist | count | object | status | comparison}, ...]}
+Images: --images DIR, the folder of nuScenes that holds samples/ and the tables
+  v1.0-*/sample.json, sample_data.json, calibrated_sensor.json, sensor.json
+--split: train or val (default: as the file name tells). Questions of another split are bad rows.
+
+Answers of the release's 30: yes and no give form yesno, numbers form count, all others vqa. The val split has 83,337
+questions; other numbers are refused unless --partial is given.
+"""
+
+TEMPLATES = ("exist", "count", "object", "status", "comparison")
+ANSWERS = frozenset(
+    (
+        "yes", "no", "barrier", "bicycle", "bus", "car", "construction vehicle", "motorcycle", "moving", "not standing",
+        "parked", "pedestrian", "standing", "stopped", "traffic cone", "trailer", "truck", "with rider",
+        "without rider", *map(str, range(11)),
+    )
+)  # fmt: skip
+COUNTS = {"val": 83_337}
+TABLES = ("sample", "sample_data", "calibrated_sensor", "sensor")
+
+
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+    path = existing(source, "question file")
+    named = re.search(r"(train|val)", path.stem.lower())
+    split = split or (named[1] if named else None)
+    if not split:
+        raise Ad2Error(f"nuscenes_qa: the name {path.name} does not tell the split: give --split")
+    near = path.parent
+    root = image_folder(images, [near, near / "nuscenes", near.parent / "nuscenes"], "samples")
+    tables = _tables(root)
+    expected = {} if options.get("partial") or split not in COUNTS else {"perception": COUNTS[split]}
+    return Opened(split, root, lambda: _read(path, split, tables), [path, *tables.values()], expected)
+
+
+def _tables(root: Path) -> dict[str, Path]:
+    """The tables of the one version that has them all; raises Ad2Error for none or several."""
+    complete = [
+        {name: folder / f"{name}.json" for name in TABLES}
+        for folder in sorted([*root.glob("v1.0-*"), root])
+        if all((folder / f"{name}.json").is_file() for name in TABLES)
+    ]
+    if len(complete) != 1:
+        found = ", ".join(str(tables["sample"].parent) for tables in complete) or "none"
+        names = ", ".join(f"{table}.json" for table in TABLES)
+        raise Ad2Error(f"nuscenes_qa: need just one folder below {root} with {names}; found: {found}")
+    return complete[0]
+
+
+def _read(path: Path, split: str, tables: Mapping[str, Path]) -> Iterator[Item]:
+    wanted = {
+        str(row["sample_token"]) for row in stream.items(path, "questions.item")
+        if isinstance(row, Mapping) and "sample_token" in row
+    }  # fmt: skip
+    cameras = _camera_files(tables, wanted)
+    scenes = {
+        row["token"]: str(row.get("scene_token", "")) for row in stream.items(tables["sample"], "item")
+        if isinstance(row, Mapping) and row.get("token") in wanted
+    }  # fmt: skip
+    empty = True
+    for number, data in enumerate(stream.items(path, "questions.item")):
+        empty = False
+        try:
+            yield _record(Row(data, path, number), number, split, cameras, scenes)
+        except DataError as exc:
+            yield BadRow(exc)
+    if empty:
+        raise DataError(path, None, "questions", "a non-empty list of questions")
+
+
+def _camera_files(tables: Mapping[str, Path], wanted: set[str]) -> dict[str, dict[str, str]]:
+    """sample_token -> camera -> file name, of key frames; one pass over sample_data.json, far the largest table."""
+    channel = {row["token"]: row["channel"] for row in _rows(tables["sensor"], ("token", "channel"))}
+    sensor = {
+        row["token"]: channel.get(row["sensor_token"], "")
+        for row in _rows(tables["calibrated_sensor"], ("token", "sensor_token"))
+    }
+    files: dict[str, dict[str, str]] = {}
+    for row in _rows(tables["sample_data"], ("sample_token", "calibrated_sensor_token", "filename")):
+        camera = sensor.get(row["calibrated_sensor_token"], "")
+        if row["sample_token"] in wanted and row.get("is_key_frame") is True and camera in CAMERAS:
+            files.setdefault(row["sample_token"], {})[camera] = row["filename"]
+    return files
+
+
+def _rows(path: Path, fields: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
+    """Rows of a nuScenes table; a fault in a table spoils every question, so it is raised."""
+    for number, data in enumerate(stream.items(path, "item")):
+        row = Row(data, path, number)
+        for field in fields:
+            row.string(field)
+        yield row.data
+
+
+def _record(
+    row: Row, number: int, split: str, cameras: Mapping[str, Mapping[str, str]], scenes: Mapping[str, str]
+) -> Record:
+    token = row.string("sample_token")
+    if token not in cameras or token not in scenes:
+        raise row.fail("sample_token", "a sample of the nuScenes tables", token)
+    if (found := row.string("split", split)) != split:
+        raise row.fail("split", f"'{split}'", found)
+    raw = row.get("answer")
+    answer = str(raw) if type(raw) is int else row.string("answer")
+    if answer not in ANSWERS:
+        raise row.fail("answer", "one of the release's 30 answers", raw)
+    images, views = six_cameras(row, cameras[token])
+    form: Form = "yesno" if answer in ("yes", "no") else "count" if answer.isdigit() else "vqa"
+    return Record(
+        id=f"{token}_{number}", benchmark="nuscenes_qa", task="perception",
+        subtask=row.choice("template_type", TEMPLATES), form=form, images=images,
+        question=Text(en=row.string("question")), answer=Text(en=answer), views=views, image_size=SIZE,
+        cluster=scenes[token] or token,
+        meta={"sample_token": token, "num_hop": row.integer("num_hop"), "split": split},
+    )  # fmt: skip
+
+
+RELEASE = Release("nuscenes_qa", "NuScenes-QA (qiantianwen/NuScenes-QA)", SCHEMA, open_release)

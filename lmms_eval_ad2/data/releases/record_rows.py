@@ -1,0 +1,106 @@
+"""Records as JSON lines (`Record.to_json`, what `ad2 annotate` exports), read as the untrusted text that they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from lmms_eval_ad2.data.releases.base import Opened, Release
+from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.rows import open_rows
+from lmms_eval_ad2.records import FORMS, Form, Mark, MarkKind, Option, Record, Step, Text
+
+SCHEMA = """\
+SOURCE: a file of JSON lines, one of our Records a line, as `ad2 annotate export` writes them.
+Images: --images DIR (default: the file's own folder). --as NAME: under which dataset the tasks find them.
+
+  id, benchmark, task, subtask    strings; a task asks for its own benchmark and task
+  form         mc | vqa | yesno | count | point | box | ocr | chain
+  images       list of paths relative to the image folder; views: name of each (optional)
+  question, answer    {"en": "...", "zh": "..."}
+  options, letter     [{"letter": "A", "text": text, "kind": "correct"}, ...] and the right letter (mc)
+  mark         {"kind": none | text | point | box, "coords": [[...]], "text": "..."} in pixels (optional)
+  steps        [{"name", "question", "answer", "subtask_id"}] (chain)
+  image_size, subtask_id, cluster, scene, meta    optional
+"""
+
+LONGEST = 20_000  # characters of one text
+MOST = 100  # images, options or steps of one record
+FIELDS = tuple(Record.__dataclass_fields__)
+_FORMS: dict[str, Form] = {form: form for form in FORMS}
+_MARKS: dict[str, MarkKind] = {kind: kind for kind in get_args(MarkKind)}
+
+
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+    return open_records(source, split, images)
+
+
+def open_records(path: Path, split: str | None, images: Path | None) -> Opened:
+    """A file of one Record a line; images are relative to `images`, else to the file's own folder."""
+    return open_rows(path, split, images, read_row)
+
+
+def read_row(row: Row) -> Iterable[Record]:
+    """The row's one record; raises DataError naming the field that is no part of a Record."""
+    row.only(FIELDS)
+    images, views = row.image_list(), row.strings("views")
+    if len(images) > MOST:
+        raise row.fail("images", f"at most {MOST} images", len(images))
+    if views and len(views) != len(images):
+        raise row.fail("views", f"one name an image ({len(images)})", list(views))
+    form = _FORMS[row.choice("form", FORMS, "vqa")]
+    options = tuple(
+        Option(inner.string("letter"), _text(inner, "text"), inner.string("kind", "distractor"))
+        for inner in _several(row, "options")
+    )
+    letter = row.string("letter", "")
+    if options and letter not in [option.letter for option in options]:
+        raise row.fail("letter", "the letter of one of the options", letter)
+    steps = tuple(
+        Step(inner.string("name"), _text(inner, "question"), _text(inner, "answer"), inner.integer("subtask_id"))
+        for inner in _several(row, "steps")
+    )
+    task = row.string("task", "all")
+    return [
+        Record(
+            id=row.string("id"), benchmark=row.string("benchmark", "records"), task=task,
+            subtask=row.string("subtask", task), form=form, images=images, question=_text(row, "question"),
+            answer=_text(row, "answer", required=False), letter=letter, options=options, mark=_mark(row), steps=steps,
+            views=views, image_size=row.size("image_size"), subtask_id=row.integer("subtask_id"),
+            cluster=row.string("cluster", images[0]), scene=_mapping(row, "scene"), meta=_mapping(row, "meta"),
+        )
+    ]  # fmt: skip
+
+
+def _text(row: Row, field: str, required: bool = True) -> Text:
+    text = row.text(field, required)
+    if max(len(text.en), len(text.zh)) > LONGEST:
+        raise row.fail(field, f"at most {LONGEST:,} characters", max(len(text.en), len(text.zh)))
+    return text
+
+
+def _several(row: Row, field: str) -> list[Row]:
+    inners = row.inners(field)
+    if len(inners) > MOST:
+        raise row.fail(field, f"at most {MOST}", len(inners))
+    return inners
+
+
+def _mark(row: Row) -> Mark:
+    inner = row.inner("mark")
+    if inner is None:
+        return Mark()
+    kind = _MARKS[inner.choice("kind", tuple(_MARKS), "none")]
+    length = 4 if kind == "box" else 2
+    found = inner.listing("coords", required=False)
+    coords = tuple(inner.numbers("coords", value, length) for value in found[:MOST])
+    return Mark(kind, coords, inner.string("text", ""))
+
+
+def _mapping(row: Row, field: str) -> dict[str, Any]:
+    inner = row.inner(field)
+    return dict(inner.data) if inner else {}
+
+
+RELEASE = Release("records", "Records of ours as JSON lines (ad2 annotate export)", SCHEMA, open_release)

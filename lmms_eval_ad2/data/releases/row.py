@@ -1,0 +1,138 @@
+"""One row of untrusted JSON, read field by field: a method gives the value or raises a DataError naming the field."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmms_eval_ad2.data.releases.images import safe_path
+from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.records import LANGS, Text
+
+
+class Row:
+    """`data` at `row` of `file`; `prefix` leads to it inside the row ("options[2].")."""
+
+    def __init__(self, data: Any, file: object, row: int | str | None, prefix: str = "") -> None:
+        self.file, self.row, self.prefix = file, row, prefix
+        if not isinstance(data, Mapping):
+            raise DataError(file, row, prefix.rstrip(".") or "row", "an object {...}", data)
+        self.data: Mapping[str, Any] = data
+
+    def fail(self, field: str, expected: str, found: Any = None, hint: str = "") -> DataError:
+        return DataError(self.file, self.row, self.prefix + field, expected, found, hint)
+
+    def get(self, field: str) -> Any:
+        return self.data.get(field)
+
+    def only(self, fields: Sequence[str]) -> None:
+        """Refuse fields that are not of the schema: a misspelt optional field would be lost in silence."""
+        unknown = sorted(set(self.data) - set(fields))
+        if unknown:
+            raise self.fail(str(unknown[0]), f"no such field (known: {', '.join(fields)})", self.data[unknown[0]])
+
+    def string(self, field: str, default: str | None = None) -> str:
+        """A non-empty string, trimmed; `default` where the field is absent, null or empty."""
+        value = self.data.get(field)
+        if value is None or (isinstance(value, str) and not value.strip()):
+            if default is None:
+                raise self.fail(field, "a non-empty string", value)
+            return default
+        if not isinstance(value, str):
+            raise self.fail(field, "a string", value)
+        return value.strip()
+
+    def choice(self, field: str, allowed: Sequence[str], default: str | None = None) -> str:
+        value = self.string(field, default)
+        if value not in allowed:
+            raise self.fail(field, f"one of {', '.join(allowed)}", value)
+        return value
+
+    def integer(self, field: str) -> int | None:
+        """A whole number, or None where absent."""
+        value = self.data.get(field)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self.fail(field, "a whole number", value)
+        return value
+
+    def text(self, field: str, required: bool = True) -> Text:
+        """ "..." (English) or {"en": "...", "zh": "..."}."""
+        value = self.data.get(field)
+        text = Text()
+        if isinstance(value, str):
+            text = Text(en=value.strip())
+        elif isinstance(value, Mapping):
+            if set(value) - set(LANGS) or not all(isinstance(part, str | None) for part in value.values()):
+                raise self.fail(field, 'a string or {"en": "...", "zh": "..."}', value)
+            text = Text(**{lang: (value.get(lang) or "").strip() for lang in LANGS})
+        elif value is not None:
+            raise self.fail(field, 'a string or {"en": "...", "zh": "..."}', value)
+        if required and not text:
+            raise self.fail(field, "a text in at least one language", value)
+        return text
+
+    def listing(self, field: str, required: bool = True) -> list[Any]:
+        value = self.data.get(field)
+        if value is None and not required:
+            return []
+        if not isinstance(value, list) or (required and not value):
+            raise self.fail(field, "a non-empty list" if required else "a list", value)
+        return value
+
+    def inner(self, field: str) -> Row | None:
+        """The object in `field`, or None where absent."""
+        value = self.data.get(field)
+        return None if value is None else Row(value, self.file, self.row, f"{self.prefix}{field}.")
+
+    def inners(self, field: str) -> list[Row]:
+        """The objects listed in `field`; an empty list where absent."""
+        values = self.listing(field, required=False)
+        return [Row(v, self.file, self.row, f"{self.prefix}{field}[{i}].") for i, v in enumerate(values)]
+
+    def numbers(self, field: str, value: Any, length: int) -> tuple[float, ...]:
+        """`value` (found in `field`) as `length` finite numbers."""
+        good = isinstance(value, list | tuple) and len(value) == length and all(map(_finite, value))
+        if not good:
+            raise self.fail(field, f"{length} finite numbers", value)
+        return tuple(float(number) for number in value)
+
+    def size(self, field: str) -> tuple[int, int] | None:
+        """[width, height] in pixels, or None where absent."""
+        value = self.data.get(field)
+        if value is None:
+            return None
+        good = isinstance(value, list) and len(value) == 2 and all(type(n) is int and n > 0 for n in value)
+        if not good:
+            raise self.fail(field, "[width, height] in pixels, whole numbers above 0", value)
+        return value[0], value[1]
+
+    def image(self, field: str, value: Any) -> str:
+        """`value` (found in `field`) as a safe path relative to the image folder."""
+        return safe_path(value, self.file, self.row, self.prefix + field)
+
+    def image_list(self) -> tuple[str, ...]:
+        """The row's `images`, or its one `image`."""
+        if self.data.get("images") is not None:
+            return tuple(self.image("images", path) for path in self.listing("images"))
+        return (self.image("image", self.data.get("image")),)
+
+    def strings(self, field: str) -> tuple[str, ...]:
+        """A list of strings; empty where absent."""
+        values = self.listing(field, required=False)
+        if not all(isinstance(value, str) for value in values):
+            raise self.fail(field, "a list of strings", values)
+        return tuple(values)
+
+
+def _finite(number: Any) -> bool:
+    return (
+        isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < 1e9 and math.isfinite(number)
+    )
+
+
+def plain(number: float) -> str:
+    """A coordinate as text: at most two decimals, none where it is whole."""
+    return f"{number:.2f}".rstrip("0").rstrip(".")

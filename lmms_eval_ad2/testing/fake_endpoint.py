@@ -1,0 +1,251 @@
+"""A real HTTP endpoint on this machine that speaks OpenAI's chat completions and misbehaves on request.
+
+    with serve(reply="Rating: [[7]]", latency_s=0.1, failures=["429", "ok", "cut"]) as server:
+        ... server.url ... server.requests ...
+
+`python -m lmms_eval_ad2.testing.fake_endpoint --port 8000 --reply A` runs one in the foreground, for any client
+(lmms-eval's `openai` model among them: image parts are accepted and ignored).
+
+Answered: POST /v1/chat/completions, GET /v1/models, GET /stats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from lmms_eval_ad2.testing import fake_replies
+
+Body = dict[str, Any]
+
+HANG_S = 3600.0
+# What a request can meet instead of a reply. A number is that HTTP status.
+FAILURES = (
+    "ok", "307", "400", "401", "402", "403", "404", "405", "408", "429", "500", "502", "503", "hang", "cut",
+    "cut_body", "invalid_json", "no_choices", "empty", "html", "html_200", "truncated", "refusal", "filtered",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """What the endpoint does.
+
+    `reply` is a text, the name of a rule of `fake_replies`, or a function of the request body. `failures` are
+    met by the first requests in their order (again and again with `cycle`), or chosen by a function of the
+    request's number (from 0) and body. `per_second` throttles: what comes faster gets a 429 with `retry_after_s`.
+    """
+
+    reply: str | Callable[[Body], str] = "Rating: [[7]]"
+    latency_s: float = 0.0
+    failures: Sequence[str] | Callable[[int, Body], str] = ()
+    cycle: bool = False
+    retry_after_s: float | None = 0.05
+    per_second: float | None = None
+    report_usage: bool = True
+    keep_bodies: bool = False
+
+    def __post_init__(self) -> None:
+        unknown = [] if callable(self.failures) else [f for f in self.failures if f not in FAILURES]
+        if unknown:
+            raise ValueError(f"unknown failure {unknown[0]!r}; known: {', '.join(FAILURES)}")
+
+    def failure(self, number: int, body: Body) -> str:
+        """What request `number` meets."""
+        if callable(self.failures):
+            return self.failures(number, body)
+        if self.cycle and self.failures:
+            return self.failures[number % len(self.failures)]
+        return self.failures[number] if number < len(self.failures) else "ok"
+
+
+@dataclass(slots=True)
+class FakeServer:
+    """A running endpoint. `requests` counts what arrived, `replies` what was answered with a completion."""
+
+    behaviour: Behaviour
+    url: str = ""
+    requests: int = 0
+    replies: int = 0
+    in_flight: int = 0
+    most_in_flight: int = 0
+    bodies: list[Body] = field(default_factory=list)
+    headers: list[dict[str, str]] = field(default_factory=list)
+    _window: list[float] = field(default_factory=list)
+
+    def application(self) -> web.Application:
+        app = web.Application(client_max_size=256 * 2**20)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/stats", self._stats)
+        return app
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.read())
+        number = self.requests
+        self.requests += 1
+        if self.behaviour.keep_bodies:
+            self.bodies.append(body)
+            self.headers.append(dict(request.headers))
+        self.in_flight += 1
+        self.most_in_flight = max(self.most_in_flight, self.in_flight)
+        try:
+            if self.behaviour.latency_s:
+                await asyncio.sleep(self.behaviour.latency_s)
+            failure = "429" if self._too_fast() else self.behaviour.failure(number, body)
+            return await (self._answer(body) if failure == "ok" else self._fail(failure, body, request))
+        finally:
+            self.in_flight -= 1
+
+    def _too_fast(self) -> bool:
+        if not self.behaviour.per_second:
+            return False
+        now = asyncio.get_running_loop().time()
+        self._window = [t for t in self._window if t > now - 1.0]
+        if len(self._window) >= self.behaviour.per_second:
+            return True
+        self._window.append(now)
+        return False
+
+    async def _answer(self, body: Body) -> web.Response:
+        self.replies += 1
+        return _json(self._completion(body, fake_replies.text(self.behaviour.reply, body)))
+
+    def _completion(self, body: Body, text: str, finish: str = "stop", refusal: str | None = None) -> Body:
+        message = {"role": "assistant", "content": None if refusal else text, "refusal": refusal}
+        done: Body = {
+            "id": f"chatcmpl-{self.requests}", "object": "chat.completion", "created": 0,
+            "model": body.get("model", "fake"),
+            "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
+        }  # fmt: skip
+        if self.behaviour.report_usage:
+            asked, said = fake_replies.words(body), len(text.split())
+            done["usage"] = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+        return done
+
+    async def _fail(self, kind: str, body: Body, request: web.Request) -> web.StreamResponse:
+        if kind.isdigit():
+            return self._status(int(kind))
+        if kind == "hang":
+            await asyncio.sleep(HANG_S)
+        if kind in ("cut", "hang"):
+            assert request.transport is not None
+            request.transport.abort()
+            return web.Response()
+        if kind == "cut_body":
+            return await self._cut_body(request)
+        return _NONSENSE[kind](self, body)
+
+    async def _cut_body(self, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "4000"})
+        await response.prepare(request)
+        await response.write(_CUT_JSON.encode())
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    def _status(self, status: int) -> web.Response:
+        headers = {}
+        if status in (429, 503) and self.behaviour.retry_after_s is not None:
+            headers["Retry-After"] = f"{self.behaviour.retry_after_s:g}"
+        error = {"message": f"the fake endpoint says {status}", "type": "fake", "code": None}
+        return _json({"error": error}, status, headers)
+
+    async def _models(self, request: web.Request) -> web.Response:
+        return _json({"object": "list", "data": [{"id": "fake", "object": "model"}]})
+
+    async def _stats(self, request: web.Request) -> web.Response:
+        return _json({"requests": self.requests, "replies": self.replies, "most_in_flight": self.most_in_flight})
+
+
+def _json(data: Body, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(body=json.dumps(data).encode(), status=status, headers=headers, content_type="application/json")
+
+
+_CUT_JSON = '{"choices": [{"message": {"content": "Rating: [[9]]"'
+_HTML = "<html><head><title>Rating: [[9]]</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+_NONSENSE: dict[str, Callable[[FakeServer, Body], web.Response]] = {
+    "invalid_json": lambda s, b: web.Response(text=_CUT_JSON, content_type="application/json"),
+    "no_choices": lambda s, b: _json({"object": "chat.completion", "choices": []}),
+    "empty": lambda s, b: _json(s._completion(b, "")),
+    "html": lambda s, b: web.Response(text=_HTML, status=502, content_type="text/html"),
+    "html_200": lambda s, b: web.Response(text=_HTML, content_type="text/html"),
+    "truncated": lambda s, b: _json(s._completion(b, "One could say Rating: [[9]], but then agai", "length")),
+    "refusal": lambda s, b: _json(s._completion(b, "", refusal="I cannot help with that. Rating: [[9]]")),
+    "filtered": lambda s, b: _json(s._completion(b, "Rating: [[9]]", "content_filter")),
+}  # fmt: skip
+
+
+@contextmanager
+def serve(*, port: int = 0, **behaviour: Any) -> Iterator[FakeServer]:
+    """An endpoint on the loopback interface, in a thread of this process, until the block ends.
+
+    `behaviour`: the fields of Behaviour. `url` ends in /v1, as clients expect of a base URL.
+    """
+    server = FakeServer(Behaviour(**behaviour))
+    loop = asyncio.new_event_loop()
+    runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0.05)
+    thread = threading.Thread(target=loop.run_forever, name="ad2-fake-endpoint", daemon=True)
+    thread.start()
+    try:
+        server.url = asyncio.run_coroutine_threadsafe(_start(runner, port), loop).result()
+        yield server
+    finally:
+        asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+async def _start(runner: web.AppRunner, port: int) -> str:
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port, backlog=1024)
+    await site.start()
+    assert runner.addresses
+    return f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+
+
+async def _forever(server: FakeServer, port: int) -> None:
+    runner = web.AppRunner(server.application(), access_log=None)
+    print(await _start(runner, port), flush=True)
+    await asyncio.Event().wait()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve in the foreground; the first line on standard output is the base URL."""
+    p = argparse.ArgumentParser(
+        prog="python -m lmms_eval_ad2.testing.fake_endpoint", description=(__doc__ or "").split("\n")[0]
+    )
+    p.add_argument("--port", type=int, default=0, help="0: any free one")
+    p.add_argument("--reply", default="Rating: [[7]]", help=f"a text, or a rule: {', '.join(fake_replies.RULES)}")
+    p.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
+    p.add_argument("--failures", default="", help=f"comma-separated, met in order: {', '.join(FAILURES)}")
+    p.add_argument("--cycle", action="store_true", help="meet the failures again and again")
+    p.add_argument("--per-second", type=float, default=None, help="throttle with 429 above this rate")
+    args = p.parse_args(argv)
+    try:
+        behaviour = Behaviour(
+            args.reply,
+            args.latency,
+            tuple(filter(None, args.failures.split(","))),
+            args.cycle,
+            per_second=args.per_second,
+        )
+    except ValueError as exc:
+        p.error(str(exc))
+    try:
+        asyncio.run(_forever(FakeServer(behaviour), args.port))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,154 @@
+"""The four published models: their configs, prompts and functions, and a drive with a stand-in in the model's place."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import importlib.util
+import json
+import shlex
+import shutil
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from support.bench2drive.advlm_serving import once, python_name, serving
+from support.running import REPO
+
+from closedloop_plugin.agents.make import cameras_of
+from closedloop_plugin.agents.spec import endpoint_options
+from closedloop_plugin.cli import serve
+from closedloop_plugin.cli.drive import run
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.runner.store import read_records
+from lmms_eval_ad2.storage.identity import read_run
+
+FOLDER = REPO / "configs/advlm"
+NAMES = ("drivelm", "dolphins", "em_vlm4ad", "omnidrive")
+# In the model's place: says which pictures came, and what it was asked.
+STAND_IN = """
+def load():
+    return {}
+def answer(images, question, model):
+    for image in images:
+        image.save("%d_%s" % (image.index, image.name))
+    with open("asked", "w") as file:
+        file.write(question)
+    return "Accelerate gently and go straight, because the road is free."
+"""
+
+
+def config(name: str) -> dict[str, Any]:
+    return dict(json.loads((FOLDER / f"{name}.json").read_text("utf-8")))
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"advlm_example_{name}", FOLDER / f"{name}.py")
+    assert spec and spec.loader
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def read(words: list[str], command: ModuleType = run) -> argparse.Namespace:
+    """The words of a line, from the sub-command on, read by the command's own parser."""
+    parser = argparse.ArgumentParser()
+    parts = parser.add_subparsers(required=True)
+    command.register(parts)
+    return parser.parse_args(words)
+
+
+def test_there_are_the_four_of_the_paper_each_with_a_port_of_its_own() -> None:
+    assert {file.stem for file in FOLDER.glob("*.json")} == set(NAMES)
+    assert len({config(name)["port"] for name in NAMES}) == 4
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_config_agrees_with_the_line_that_uses_it(name: str) -> None:
+    mine = config(name)
+    assert (mine["name"], mine["entry"]) == (name, f"{name}.py:answer")
+    assert mine["about"]["agent"] == f"endpoint:{name}@http://127.0.0.1:{mine['port']}/v1"
+    ad2, room, *words = shlex.split(mine["about"]["drive"])
+    args = read(words)
+    options = endpoint_options(args.agent.partition(":")[2])
+    assert (ad2, room) == ("ad2", "drive") and args.agent.startswith(mine["about"]["agent"])
+    assert options["timeout"] > mine["timeout"]  # else the client leaves before the server gives up
+    seen = [camera.name for camera in cameras_of(args.camera, profile(args.profile))]
+    assert seen == mine["cameras"].split(",") and len(seen) <= mine["max_images"]
+    assert Texts.load(REPO / args.prompts).fill("action") == mine["question"]
+    served = read(shlex.split(mine["about"]["serve"])[1:], serve)
+    assert (served.model, served.camera, served.prompts) == (args.agent, args.camera, args.prompts)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", NAMES)
+def test_its_function_has_the_contracts_form_and_imports_late(name: str, tmp_path: Path) -> None:
+    tree = ast.parse((FOLDER / f"{name}.py").read_text("utf-8"), feature_version=(3, 7))
+    at_top = {a.name for n in tree.body if isinstance(n, ast.Import) for a in n.names}
+    assert at_top <= {"argparse", "math", "os", "tempfile", "uuid"}
+    # No such packages in that Python: load() says which is missing, so import, names and arguments were right.
+    code, _, err = once(tmp_path, "--config", FOLDER / f"{name}.json", "--check")
+    assert code == 1 and any("load() failed: ModuleNotFoundError: No module named" in line for line in err)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: f"{name}-{python_name()}")
+def test_a_stand_in_drives_through_the_documented_command(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = config(name)
+    shutil.copy(FOLDER / f"{name}.json", tmp_path)
+    (tmp_path / f"{name}.py").write_text(STAND_IN, "utf-8")
+    monkeypatch.chdir(REPO)  # where the line's prompts lie
+    with serving(tmp_path, "", "--config", f"{name}.json") as server:
+        line = mine["about"]["drive"].replace(str(mine["port"]), str(server.port)).replace("embedded220", "demo")
+        here = ["--world", "closedloop_plugin.testing.fake_world:FakeWorld", "--limit", "1", "--size", "64x36"]
+        words = [*shlex.split(line)[2:], *here, "--decision-hz", "0.5", "--out", str(tmp_path / "run")]
+        args = read(words)
+        assert args.func(args) == 0
+        told = server.health()
+    (record,) = read_records(tmp_path / "run")
+    assert told["answered"] == record.counts["decisions"] > 2 and told["failed"] == told["refused"] == 0
+    assert record.score_route > 50  # the words were read and carried out
+    assert read_run(tmp_path / "run")["identity"]["agent"]["name"] == f"endpoint:{name}"
+    assert (tmp_path / "asked").read_text() == mine["question"]
+    assert sorted(f.name for f in tmp_path.glob("[0-9]_*")) == [
+        f"{i}_{camera}" for i, camera in enumerate(mine["cameras"].split(","))
+    ]
+
+
+def test_omnidrives_cameras_are_the_profiles() -> None:
+    mounts = module("omnidrive").MOUNTS
+    cameras = cameras_of("surround", profile("bench2advlm"))
+    assert mounts == {c.name: (c.forward, c.right, c.yaw, c.fov) for c in cameras}
+    assert all((c.width, c.height, c.up) == (1600, 900, 1.6) for c in cameras)
+
+
+@pytest.mark.parametrize(
+    ("camera", "ahead_of_axle_and_left", "pixel"),
+    [
+        # 10 m before the lens, on its axis; then 1 m to the left of that, focal 800 / tan 35 deg = 1142.5
+        ("front", (0.8 + 1.4 + 10, 0.0), (800.0, 450.0)),
+        ("front", (0.8 + 1.4 + 10, 1.0), (800.0 - 114.25, 450.0)),
+        ("back", (-2.0 + 1.4 - 10, 0.0), (800.0, 450.0)),
+        ("back", (-2.0 + 1.4 - 10, 1.0), (800.0 + 56.02, 450.0)),  # what is left of the car is right in the mirror
+        ("front_right", (0.27 + 1.4 + 10 * np.cos(np.radians(55)), -0.55 - 10 * np.sin(np.radians(55))), (800, 450)),
+        ("back_left", (-0.32 + 1.4 + 10 * np.cos(np.radians(110)), 0.55 + 10 * np.sin(np.radians(110))), (800, 450)),
+    ],
+)  # fmt: skip
+def test_omnidrives_geometry_by_hand(camera: str, ahead_of_axle_and_left: Any, pixel: Any) -> None:
+    inner, outer = module("omnidrive").geometry(camera)
+    x, y, depth, _ = inner @ outer @ [*ahead_of_axle_and_left, 1.6, 1.0]
+    assert depth == pytest.approx(10.0)
+    assert (x / depth, y / depth) == pytest.approx(pixel, abs=0.1)
+
+
+def test_omnidrives_scene_is_complete() -> None:
+    names = config("omnidrive")["cameras"].split(",")
+    scene = module("omnidrive").scene([f"{n}.jpeg" for n in names], names, "What next?", "k1")
+    assert len(scene["lidar2img"]) == len(scene["img_filename"]) == 6 and scene["can_bus"].shape == (13,)
+    assert np.allclose(scene["lidar2img"][3], scene["intrinsics"][3] @ scene["extrinsics"][3])

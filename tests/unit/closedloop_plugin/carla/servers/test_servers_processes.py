@@ -1,0 +1,100 @@
+"""Which processes are ours, and that no other is ever signalled."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from support.carla.standin import until
+
+from closedloop_plugin.carla.servers import processes
+from closedloop_plugin.carla.servers.processes import Mark
+
+pytestmark = pytest.mark.integration
+
+WAITS = "import time; print('there', flush=True); time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
+Child = subprocess.Popen[str]
+
+
+@pytest.fixture
+def spawned() -> Iterator[list[Child]]:
+    children: list[Child] = []
+    yield children
+    for child in children:
+        child.kill()
+        child.communicate()
+
+
+def spawn(children: list[Child], code: str, token: str = "", *words: str) -> Child:
+    """It has printed its first line, so its signal handlers stand."""
+    env = {**os.environ, **({processes.TOKEN: token} if token else {})}
+    command = [sys.executable, "-S", "-c", code, *words]
+    child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env, start_new_session=True)
+    children.append(child)
+    assert child.stdout and child.stdout.readline()
+    return child
+
+
+def mark(child: Child) -> Mark:
+    found = processes.mark_of(child.pid)
+    assert found
+    return found
+
+
+def test_a_mark_is_of_one_process_only(spawned: list[Child]) -> None:
+    child = spawn(spawned, WAITS)
+    here = mark(child)
+    assert processes.alive(here) and mark(child) == here
+    assert not processes.alive(replace(here, start=here.start - 1))
+    assert not processes.alive(replace(here, boot="another"))
+    child.kill()
+    until(lambda: not processes.alive(here))
+    assert mark(child) == here  # a zombie holds its pid
+    child.wait()
+    assert processes.mark_of(child.pid) is None
+
+
+def test_a_reused_pid_is_never_touched(spawned: list[Child]) -> None:
+    child = spawn(spawned, WAITS)
+    before = replace(mark(child), start=mark(child).start - 1)
+    assert processes.end(before, secrets.token_hex(16), 0.0) == []
+    processes.terminate(before)
+    processes.wait_for(before, 0.0)
+    assert child.poll() is None
+
+
+def test_only_who_carries_the_token_or_is_led_is_ours(spawned: list[Child]) -> None:
+    token = secrets.token_hex(16)
+    server, other = spawn(spawned, WAITS, token), spawn(spawned, WAITS, secrets.token_hex(16))
+    assert processes.ours(None, token) == [server.pid]
+    assert processes.end(None, token, 5.0) == [server.pid]
+    assert server.wait() == -signal.SIGTERM and other.poll() is None
+    assert processes.ours(mark(other), token) == [other.pid]  # the session of a leader, token or not
+
+
+FORKS = f"""
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-S", "-c", {STUBBORN!r}], start_new_session=bool(sys.argv[1:]))
+print(child.pid, flush=True)
+child.wait()
+"""
+
+
+@pytest.mark.parametrize("apart", [[], ["a session of its own"]])
+def test_the_children_of_a_dead_leader_are_found_and_ended(apart: list[str], spawned: list[Child]) -> None:
+    token = secrets.token_hex(16)
+    script = spawn(spawned, FORKS, token, *apart)
+    leader = mark(script)
+    (simulator,) = until(lambda: [p for p in processes.ours(leader, token) if p != script.pid])
+    script.kill()
+    script.wait()
+    assert processes.ours(leader, token) == [simulator]
+    assert processes.end(leader, token, 0.3) == [simulator]  # it ignores SIGTERM
+    assert processes.ours(leader, token) == []

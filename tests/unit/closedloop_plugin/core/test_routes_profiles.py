@@ -1,0 +1,97 @@
+"""Route files and profiles: real data, wrong fields, post-processing in the published order."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from closedloop_plugin.core.profiles import PROFILES, profile
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.routes import read_routes, select
+from closedloop_plugin.core.state import Control
+from lmms_eval_ad2.errors import Ad2Error
+
+GOOD = """<routes><route id="7" town="Town12"><waypoints><position x="1" y="2" z="0"/><position x="1" y="2" z="0"/>
+<position x="3" y="2" z="0"/></waypoints><scenarios><scenario name="S_1" type="ParkingCutIn">
+<direction value="left"/><distance value="41"/><frequency from="30" to="90"/><end_actor_flow x="1" y="5" z="0"/>
+<trigger_point x="2" y="2" yaw="90" z="0"/></scenario></scenarios>
+<weathers><weather route_percentage="0" cloudiness="60" sun_altitude_angle="-30"/></weathers></route></routes>"""
+
+
+def test_a_route(tmp_path: Path) -> None:
+    file = tmp_path / "r.xml"
+    file.write_text(GOOD)
+    (route,) = read_routes(file)
+    assert route.points == ((1, -2), (3, -2)), "y turned, the doubled point dropped"
+    assert route.trigger == (2, -2, pytest.approx(-math.pi / 2))
+    assert route.params == {"direction": "left", "distance": 41.0, "frequency": (30, 90), "end_actor_flow": (1, -5, 0)}
+    assert (route.weather.cloudiness, route.weather.sun_altitude_angle, route.suite) == (60, -30, "r")
+    with pytest.raises(Ad2Error, match="no such route: 8"):
+        select([route], ["8"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ('x="3"', 'x="east"', r"route 7: field 'position x': expected a number, found 'east'"),
+        ('x="3"', 'x="nan"', "finite"),
+        ('town="Town12"', "", "field 'town'"),
+        ("<routes>", "<roots>", "not an XML route file"),
+        ('<direction value="left"/>', "<direction/>", "field 'direction'"),
+        ('<direction value="left"/>', '<direction value="rigth"/>', "'direction': expected left or right or opposite"),
+        ('<distance value="41"/>', '<distance value="far"/>', "'distance value': expected a number, found 'far'"),
+        ('from="30" to="90"', 'from="30" to="x"', "'frequency to'"),
+        ('<trigger_point x="2" y="2" yaw="90" z="0"/>', "", "trigger_point"),
+        ('cloudiness="60"', 'cloudiness="thick"', "weather cloudiness"),
+    ],
+)
+def test_a_wrong_field_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:
+    file = tmp_path / "r.xml"
+    file.write_text(GOOD.replace(old, new))
+    with pytest.raises(Ad2Error, match=says) as caught:
+        read_routes(file)
+    assert str(file) in str(caught.value)
+
+
+def test_the_220(data_dir: Path) -> None:
+    routes = read_routes(data_dir / "bench2drive" / "bench2drive220.xml")
+    kinds = Counter(r.scenario for r in routes)
+    assert (len(routes), len(kinds), set(kinds.values())) == (220, 44, {5})
+    assert sum(r.length for r in routes) / 220 == pytest.approx(105, abs=1)
+    assert Counter(r.town for r in routes)["Town12"] == 104
+
+
+def test_bench2advlm_post_processing() -> None:
+    post = profile("bench2advlm").post
+    assert post(Control(0, 0.3, 0.04), 0) == Control(0, 0.3, 0)
+    assert post(Control(0, 0.3, 0.2), 0) == Control(0, 0.3, 0), "throttle above brake: no brake"
+    assert post(Control(0, 0.3, 0.4), 0) == Control(0, 0.3, 0.4)
+    assert post(Control(2, 0.9, 0), 4.9) == Control(1, 0.75, 0)
+    assert post(Control(0, 0.9, 0), 5.1) == Control(0, 0, 0), "faster than 5 m/s: no throttle"
+    with pytest.raises(ValueError, match="not finite"):
+        post(Control(math.nan, 0, 0), 0)
+    assert profile("bench2drive").post(Control(0, 0.9, 0.2), 9) == Control(0, 0.9, 0.2)
+
+
+def test_an_unknown_profile_lists_the_known() -> None:
+    with pytest.raises(Ad2Error, match="bench2advlm"):
+        profile("carla")
+    assert {p.name for p in PROFILES.values()} == set(PROFILES)
+
+
+def test_record_both_ways_and_success() -> None:
+    lists = {name: [] for name in INFRACTIONS}
+    record = EpisodeRecord(
+        "s", "7", 0, 1, "ParkingCutIn", "P_1", "T", "completed", "Completed", lists, 100, 1, 100, 50, 9.5, 1.2, 190,
+        {"name": "x"}, None, "bench2drive", {"backend": "embedded"}, {"source": "corridor"},
+    )  # fmt: skip
+    assert EpisodeRecord.from_json(record.to_json()) == record
+    assert record.success
+    slow = EpisodeRecord.from_json(record.to_json())
+    slow.infractions["min_speed_infractions"].append("Average speed is 50%")
+    assert slow.success
+    slow.infractions["red_light"].append("ran one")
+    assert not slow.success

@@ -1,0 +1,213 @@
+"""Reaching a running planner from other processes, the emergency stop's two ways, and what the console makes of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import socket
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.robots.far_robot import until
+from support.robots.vehicle_end import TOKEN, connected
+
+from closedloop_plugin.agents.baselines import Straight
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.robots.planner import console, emergency
+from closedloop_plugin.robots.planner.planner import Planner
+from closedloop_plugin.robots.planner import control_socket
+from closedloop_plugin.robots.vehicles.read import Robot, find_robot
+from lmms_eval_ad2.errors import Ad2Error
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ends of a request are here, and this machine may stand still for seconds."""
+    monkeypatch.setattr(hotline, "ANSWER_S", 30.0)
+    monkeypatch.setattr(control_socket._Handler, "timeout", 30.0)
+
+
+@pytest.fixture
+def planner() -> Iterator[Planner]:
+    made = Planner(Straight(), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
+    worker = threading.Thread(target=made.work)
+    worker.start()
+    yield made
+    made.close()
+    worker.join(60)
+
+
+@pytest.fixture
+def unreachable() -> Robot:
+    """A robot that no ssh can reach."""
+    robot = find_robot("sandbox")
+    return replace(robot, link=replace(robot.link, host=""))
+
+
+def test_it_answers_from_however_deep_a_folder_and_leaves_nothing(planner: Planner, tmp_path: Path) -> None:
+    file = control_socket.place(tmp_path / ("deep" * 20) / ("deeper" * 20), "limo")
+    with control_socket.answering(planner, file):
+        assert control_socket.ask(file, "state")["state"] == "waiting for the vehicle"
+        assert control_socket.ask(file, "stop", "why not")["latched"] == "why not"
+        assert control_socket.ask(file, "release")["latched"] is None
+        assert file.stat().st_mode & 0o077 == 0 and file.parent.stat().st_mode & 0o077 == 0
+        with pytest.raises(Ad2Error, match="no such request"):
+            control_socket.ask(file, "explode")
+    assert not file.exists()
+    with pytest.raises(control_socket.NoPlanner, match="ad2 robot plan starts one"):
+        control_socket.ask(file, "state")
+
+
+def test_a_second_planner_is_refused_and_one_that_was_killed_is_not(planner: Planner, tmp_path: Path) -> None:
+    file = control_socket.place(tmp_path, "limo")
+    with (
+        control_socket.answering(planner, file),
+        pytest.raises(Ad2Error, match="a planner of limo is running already"),
+        control_socket.answering(planner, file),
+    ):
+        raise AssertionError("two of them")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(file))
+    assert file.exists()  # a killed one leaves its socket
+    with control_socket.answering(planner, file):
+        assert control_socket.ask(file, "state")["connected"] is False
+
+
+@pytest.mark.parametrize("said", [b"", b"garbage\n", b"[]\n", b"\xff\xfe\n", b"[" * 60_000 + b"\n"])
+def test_who_talks_nonsense_gets_no_stop_and_does_no_harm(planner: Planner, tmp_path: Path, said: bytes) -> None:
+    file = control_socket.place(tmp_path, "limo")
+    with control_socket.answering(planner, file):
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(str(file))
+            sock.sendall(said)
+            sock.shutdown(socket.SHUT_WR)
+            while sock.recv(4096):
+                pass
+        assert control_socket.ask(file, "state")["latched"] is None
+
+
+@pytest.mark.integration
+def test_a_stop_is_sure_only_with_the_vehicles_own_word(
+    planner: Planner, tmp_path: Path, unreachable: Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = control_socket.place(tmp_path, "limo")
+    with control_socket.answering(planner, file), planner.listening("127.0.0.1", 0) as (_, port), connected(port) as vehicle:
+        unsure = emergency.stop(unreachable, file, "test")
+        assert not unsure.sure and "did not confirm" in unsure.told and "link.host" in unsure.told
+        assert vehicle.call()[0] == "stop"  # type: ignore[index]
+        monkeypatch.setattr(emergency, "STANDS_S", 30.0)
+        done: list[emergency.Outcome] = []
+        asking = threading.Thread(target=lambda: done.append(emergency.stop(unreachable, file, "test")))
+        asking.start()
+        assert vehicle.call()[0] == "stop"  # type: ignore[index]
+        vehicle.send("stop", reason="stopped", latch=True)
+        asking.join(60)
+        assert done[0].sure and "the vehicle stands" in done[0].told
+        assert emergency.release(unreachable, file).told == "released"
+        until(lambda: planner.state()["latched"] is None)
+
+
+def test_a_stop_without_planner_and_vehicle_says_so(tmp_path: Path, unreachable: Robot) -> None:
+    done = emergency.stop(unreachable, tmp_path / "none.sock", "test")
+    assert not done.sure and "no planner answers" in done.told and "link.host" in done.told
+
+
+def test_a_release_that_no_vehicle_hears_says_so(planner: Planner, tmp_path: Path, unreachable: Robot) -> None:
+    file = control_socket.place(tmp_path, "limo")
+    with control_socket.answering(planner, file):
+        assert "not connected" in emergency.release(unreachable, file).told
+
+
+class Held:
+    """emergency.stop and release, held back by hand; `did` in the order in which they ended."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.did: list[str] = []
+        self.gates = {"stop": threading.Event(), "release": threading.Event()}
+        self.begun = {"stop": threading.Event(), "release": threading.Event()}
+        monkeypatch.setattr(emergency, "stop", lambda *_: self._do("stop"))
+        monkeypatch.setattr(emergency, "release", lambda *_: self._do("release"))
+
+    def _do(self, what: str) -> emergency.Outcome:
+        self.begun[what].set()
+        assert self.gates[what].wait(60)
+        self.did.append(what)
+        return emergency.Outcome(True, what)
+
+
+def test_a_release_on_its_way_has_not_the_last_word_over_a_stop(
+    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+) -> None:
+    held = Held(monkeypatch)
+    shown = console.Console(unreachable, tmp_path / "none.sock", io.StringIO())
+    shown._press(b"r")
+    assert held.begun["release"].wait(60)
+    shown._press(b" ")
+    held.gates["stop"].set()
+    until(lambda: held.did == ["stop"])  # at once
+    held.gates["release"].set()
+    until(lambda: held.did == ["stop", "release", "stop"])
+    shown._stopping.join(60)
+    assert shown.sure
+
+
+def test_a_key_that_is_held_down_is_one_stop_and_no_release_overtakes_it(
+    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+) -> None:
+    held = Held(monkeypatch)
+    shown = console.Console(unreachable, tmp_path / "none.sock", io.StringIO())
+    for key in (b" ", b"   ", b"r", b" "):
+        shown._press(key)
+    assert shown.sure is False and "under way" in shown.note
+    held.gates["release"].set()
+    held.gates["stop"].set()
+    shown._stopping.join(60)
+    assert held.did == ["stop"] and shown.sure
+
+
+def test_who_quits_right_after_the_stop_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+) -> None:
+    held = Held(monkeypatch)
+    keys, terminal = pty.openpty()
+    ended: list[bool] = []
+    screen = io.StringIO()
+    shown = console.Console(unreachable, tmp_path / "none.sock", screen)
+    running = threading.Thread(target=lambda: ended.append(shown.run(terminal)), daemon=True)
+    running.start()
+    until(lambda: "quit" in screen.getvalue())  # what was typed before counts for nothing
+    os.write(keys, b" q")
+    assert held.begun["stop"].wait(60)
+    assert running.is_alive() and not ended
+    held.gates["stop"].set()
+    running.join(60)
+    assert ended == [True] and held.did == ["stop"]
+    os.close(keys)
+    os.close(terminal)
+
+
+STATE: dict[str, Any] = {
+    "robot": "limo", "state": "driving", "connected": True, "latched": None, "stands": False, "frame_age_s": 0.25,
+    "cycle": 3, "words": "Keep going.", "order": {"steer": 0.1, "throttle": 0.5, "brake": 0.0, "word": "left"},
+    "thinking_s": 0.3, "said": "", "counts": {"decisions": 3},
+}  # fmt: skip
+
+
+def test_the_console_lets_no_word_of_a_model_move_the_cursor() -> None:
+    hostile = "\x1b[2J\x1b]0;owned\x07 go\r\non " + "x" * 500
+    shown = console.lines_of({**STATE, "words": hostile, "said": hostile, "latched": hostile})
+    assert all(line.isprintable() and len(line) <= 80 for line in shown)
+    assert shown[0].startswith("limo: STOPPED")
+
+
+def test_the_console_shows_what_there_is() -> None:
+    shown = "\n".join(console.lines_of(STATE))
+    for part in ("limo: driving", "connected", "0.2 s ago", "Keep going.", "throttle 0.50", "left", "300 ms"):
+        assert part in shown
+    nothing = {**STATE, "order": None, "frame_age_s": None, "thinking_s": None, "words": "", "connected": False}
+    assert "NOT CONNECTED" in "\n".join(console.lines_of(nothing))

@@ -1,0 +1,618 @@
+"""The planner over real sockets: its orders, whom it lets in, what it refuses, and its stop."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.robots.vehicle_end import TOKEN, VehicleEnd, connected
+from support.tiers import examples
+
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.state import Command, Control, Decision
+from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.robots.onboard import wire
+from closedloop_plugin.robots.planner.connection_listener import Door
+from closedloop_plugin.robots.planner.cycle import PATIENCE
+from closedloop_plugin.robots.planner.journal import Journal
+from closedloop_plugin.robots.planner.planner import Planner
+from closedloop_plugin.robots.planner import session as session_module
+from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.worlds.base import Camera
+
+pytestmark = pytest.mark.integration
+
+LIMO = VEHICLES["limo-ackermann"]
+RULES = profile("bench2advlm")
+AHEAD = Decision(control=Control(0.0, 0.5, 0.0))
+
+
+@dataclass
+class Told:
+    """Says what it is told to; `gate` holds it back while it is thinking."""
+
+    says: Callable[[Ask], Decision] = lambda ask: AHEAD
+    name: str = "told"
+    privileged: bool = False
+    local: bool = True
+    cameras: tuple[Camera, ...] = ()
+    asked: list[Ask] = field(default_factory=list)
+    drives: list[str] = field(default_factory=list)
+    thinking: threading.Event = field(default_factory=threading.Event)
+    gate: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    def start(self, episode: str, seed: int) -> None:
+        self.drives.append(f"start {episode}")
+
+    def end(self, episode: str) -> None:
+        self.drives.append(f"end {episode}")
+
+    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        self.asked += asks
+        self.thinking.set()
+        assert self.gate.wait(60)
+        return [self.says(ask) for ask in asks]
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+
+@contextmanager
+def planning(agent: Told, **how: Any) -> Iterator[tuple[Planner, int]]:
+    """A planner at work in a thread of the test's."""
+    interpreter = make_interpreter("rules", "rules", RULES)
+    planner = Planner(agent, interpreter, RULES, LIMO, TOKEN, **how)
+    worker = threading.Thread(target=planner.work)
+    with planner.listening("127.0.0.1", 0) as (_, port):
+        worker.start()
+        try:
+            yield planner, port
+        finally:
+            agent.gate.set()
+            planner.close()
+    worker.join(60)
+    assert not worker.is_alive()
+
+
+def until(true: Callable[[], Any]) -> None:
+    """Wait for another thread's doing."""
+    waiting = threading.Event()
+    for _ in range(1000):
+        if true():
+            return
+        waiting.wait(0.01)
+    raise AssertionError("it never came")
+
+
+def reasons(planner: Planner) -> set[str]:
+    return {name for name in planner.journal.counts if name.startswith("refused")}
+
+
+def test_a_picture_becomes_an_order_and_the_agent_is_asked_at_a_cars_size() -> None:
+    agent = Told()
+    with planning(agent) as (_, port), connected(port) as vehicle:
+        vehicle.see(4, 10.0, odom={"x": 1.0, "y": 2.0, "yaw": 0.1, "v": 0.25, "w": 0.0})
+        vehicle_order = vehicle.call()
+        assert vehicle_order is not None
+        kind, order, _ = vehicle_order
+        vehicle.see(5, 10.8)
+        assert vehicle.call() is not None
+    assert kind == "cmd" and (order["obs"], order["throttle"], order["duration_s"]) == (4, 0.5, 0.5)
+    assert order["twist"]["vx"] == pytest.approx(LIMO.actuation(Control(0.0, 0.5)).vx) and order["twist"]["vx"] > 0  # type: ignore[union-attr]
+    first, second = (ask.observation for ask in agent.asked)
+    assert first.speed == pytest.approx(0.25 * LIMO.scale) and second.speed == 0.0
+    assert first.speed_limit == pytest.approx(LIMO.limits.speed * LIMO.scale)
+    assert first.target == (pytest.approx(8.0), 0.0) and first.command is Command.FOLLOW
+    assert (first.tick, second.tick) == (0, 1) and second.time_s == pytest.approx(0.8)
+    assert first.images("front").shape == (48, 64, 3)
+    assert agent.drives == ["start drive", "end drive"]
+
+
+def test_words_go_through_the_interpreter_with_the_courses_hint() -> None:
+    class Bend:
+        def command(self, odometry: Any) -> tuple[Command, tuple[float, float]]:
+            return Command.LEFT, (0.3, 0.2)
+
+    agent = Told(lambda ask: Decision({"action": "Turn left and accelerate."}))
+    with planning(agent, course=Bend()) as (_, port), connected(port) as vehicle:
+        vehicle.see(0)
+        answer = vehicle.call()
+    assert (
+        answer is not None and answer[1]["steer"] < 0 and answer[1]["twist"]["wz"] > 0
+    )  # left, CARLA's and ROS's sign
+    assert agent.asked[0].observation.target == (pytest.approx(0.3 * LIMO.scale), pytest.approx(0.2 * LIMO.scale))
+
+
+@pytest.mark.parametrize(
+    ("decision", "counted"),
+    [
+        (Decision({"action": "Blorp."}), "unparsed"),
+        (Decision(error="timeout"), "agent_errors"),
+        (Decision(control=Control(float("nan"))), "agent_errors"),
+    ],
+)
+def test_without_a_usable_answer_the_vehicle_stands_and_it_is_counted(decision: Decision, counted: str) -> None:
+    with planning(Told(lambda ask: decision)) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        answer = vehicle.call()
+        assert planner.cycle.counts[counted] == 1
+    assert answer is not None and answer[1]["twist"] == {"vx": 0.0, "vy": 0.0, "wz": 0.0}
+
+
+@pytest.mark.parametrize("picture", [b"", b"GIF89a", b"\xff\xd8\xff\xe0 cut"])
+def test_an_agent_that_raises_over_a_bad_picture_stands(picture: bytes) -> None:
+    def look(ask: Ask) -> Decision:
+        ask.observation.images("front")
+        return AHEAD
+
+    with planning(Told(look)) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0, picture=picture)
+        answer = vehicle.call()
+        assert "no whole JPEG" in planner.state()["words"]
+    assert answer is not None and answer[1]["twist"]["vx"] == 0.0
+
+
+def test_a_row_of_failures_stops_it_for_good_and_release_drives_on() -> None:
+    broken = [True]
+    agent = Told(lambda ask: Decision(error="no model") if broken[0] else AHEAD)
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        for seq in range(PATIENCE):
+            vehicle.see(seq)
+            assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+        stop = vehicle.call()
+        assert stop is not None and stop[0] == "stop" and stop[1]["latch"] and "no model" in stop[1]["reason"]
+        broken[0] = False
+        planner.release()
+        assert vehicle.call()[0] == "release"  # type: ignore[index]
+        vehicle.see(PATIENCE)
+        assert vehicle.call()[1]["twist"]["vx"] > 0  # type: ignore[index]
+
+
+def test_strict_stops_at_words_that_cannot_be_read() -> None:
+    agent = Told(lambda ask: Decision({"action": "Blorp."}))
+    with planning(agent, strict=True) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        assert [vehicle.call()[0] for _ in range(2)] == ["cmd", "stop"]  # type: ignore[index]
+        assert "strict" in planner.state()["latched"]
+
+
+def test_a_stop_holds_through_a_new_connection_until_it_is_released() -> None:
+    agent = Told()
+    with planning(agent) as (planner, port):
+        with connected(port) as vehicle:
+            planner.stop("test")
+            kind, header, _ = vehicle.call()  # type: ignore[misc]
+            assert (kind, header["latch"], header["reason"]) == ("stop", True, "test")
+            assert not planner.state()["stands"]
+            vehicle.send("stop", reason="stopped", latch=True)
+            until(lambda: planner.state()["stands"])
+            vehicle.see(0)
+            until(lambda: planner.state()["frame_age_s"] is not None)
+        until(lambda: not planner.state()["connected"])
+        with connected(port) as vehicle:
+            assert vehicle.call()[0] == "stop"  # type: ignore[index]
+            vehicle.see(0)
+            assert vehicle.call()[1]["twist"]["vx"] == 0.0  # type: ignore[index]
+            planner.release()
+            vehicle.see(1)
+            assert [vehicle.call()[0] for _ in range(2)] == ["release", "cmd"]  # type: ignore[index]
+    assert len(agent.asked) == 1  # what it sees while it is stopped costs no thought
+
+
+OVERTAKEN = "order not sent: overtaken by a stop or a new drive"
+
+
+def order(vehicle: VehicleEnd) -> tuple[int, float]:
+    """Of the next frame, which must be one: to which picture, and its speed."""
+    kind, header, _ = vehicle.call()  # type: ignore[misc]
+    assert kind == "cmd"
+    return header["obs"], header["twist"]["vx"]
+
+
+@pytest.mark.parametrize("latch", [True, False])
+def test_what_is_thought_of_when_the_stop_comes_is_never_driven_not_even_after_the_release(latch: bool) -> None:
+    agent = Told()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        assert agent.thinking.wait(60)
+        planner.stop("test", latch)
+        assert vehicle.call()[0] == "stop"  # type: ignore[index]
+        assert order(vehicle) == (0, 0.0)  # an answer at once, to stand: it need not wait for the agent
+        planner.release()
+        assert vehicle.call()[0] == "release"  # type: ignore[index]
+        agent.gate.set()
+        until(lambda: planner.journal.counts[OVERTAKEN])
+        vehicle.see(1)
+        seq, speed = order(vehicle)
+        assert seq == 1 and speed > 0
+
+
+def test_a_picture_that_waits_when_the_stop_comes_is_answered_and_never_thought_about() -> None:
+    agent = Told()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        assert agent.thinking.wait(60)
+        vehicle.see(1)
+        until(lambda: planner._waiting)
+        planner.stop("test")
+        assert vehicle.call()[0] == "stop" and order(vehicle) == (1, 0.0)  # type: ignore[index]
+        agent.gate.set()
+        until(lambda: planner.journal.counts[OVERTAKEN])
+        planner.release()
+        vehicle.see(2)
+        assert vehicle.call()[0] == "release" and order(vehicle)[0] == 2  # type: ignore[index]
+    assert len(agent.asked) == 2
+
+
+def test_a_vehicle_that_stops_itself_while_it_is_thought_about_gets_an_answer_that_moves_nothing() -> None:
+    agent = Told()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        assert agent.thinking.wait(60)
+        vehicle.send("stop", reason="emergency stop: on board", latch=True)
+        assert order(vehicle) == (0, 0.0)
+        agent.gate.set()
+        until(lambda: planner.journal.counts[OVERTAKEN])
+        assert planner.state()["stands"]
+
+
+def test_only_a_latched_word_of_the_vehicle_confirms_a_latched_stop() -> None:
+    with planning(Told()) as (planner, port), connected(port) as vehicle:
+        planner.stop("test")
+        vehicle.send("stop", reason="the camera is not ready", latch=False)  # sent before it heard of the stop
+        until(lambda: planner.state()["said"])
+        assert not planner.state()["stands"]
+        vehicle.send("stop", reason="test", latch=True)
+        until(lambda: planner.state()["stands"])
+
+
+def test_a_terminal_that_is_gone_keeps_no_stop_from_the_vehicle() -> None:
+    def gone(line: str) -> None:
+        raise BrokenPipeError
+
+    with planning(Told(), journal=Journal(tell=gone)) as (planner, port), connected(port) as vehicle:
+        planner.stop("test")
+        assert vehicle.call()[0] == "stop" and planner.state()["latched"] == "test"  # type: ignore[index]
+
+
+def test_a_course_that_counts_the_failures_itself_leaves_no_stop_behind() -> None:
+    agent = Told(lambda ask: Decision(error="no model"))
+    with planning(agent, patience=None) as (planner, port), connected(port) as vehicle:
+        for seq in range(PATIENCE + 1):
+            vehicle.see(seq)
+            assert order(vehicle) == (seq, 0.0)
+        assert planner.state()["latched"] is None and planner.cycle.failures > PATIENCE
+
+
+def test_the_newest_picture_overtakes_one_that_is_still_thought_about() -> None:
+    agent = Told()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        assert agent.thinking.wait(60)
+        vehicle.see(1)
+        until(lambda: planner._waiting)
+        agent.gate.set()
+        assert vehicle.call()[1]["obs"] == 1  # type: ignore[index]
+        assert planner.journal.counts["order not sent: a newer picture waits"] == 1
+
+
+def test_a_replayed_picture_is_refused_and_the_next_one_served() -> None:
+    with planning(Told()) as (planner, port), connected(port) as vehicle:
+        for seq in (3, 3, 2, 4):
+            vehicle.see(seq)
+        until(lambda: planner._last_seq == 4)
+        while vehicle.call()[1]["obs"] != 4:  # type: ignore[index]
+            pass
+        assert planner.journal.counts["refused: replayed"] == 2
+
+
+def test_a_second_vehicle_is_refused_while_the_first_lives_and_let_in_after_it() -> None:
+    with planning(Told()) as (planner, port):
+        with connected(port) as first:
+            second = VehicleEnd(port)
+            assert second.greet() == {"session": "", "reason": "another vehicle is connected"}
+            second.close()
+            first.see(0)
+            assert first.call()[0] == "cmd"  # type: ignore[index]
+        until(lambda: not planner.state()["connected"])
+        with connected(port):
+            pass
+        until(lambda: reasons(planner) == {"refused: second client"})
+
+
+class Silent:
+    """A socket on which nothing comes, with a clock of its own: its waits end so many seconds too late."""
+
+    def __init__(self, *late_s: float) -> None:
+        self.late_s, self.now, self.timeout_s = list(late_s), 0.0, 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def settimeout(self, seconds: float) -> None:
+        self.timeout_s = seconds
+
+    def sendall(self, data: bytes) -> None: ...
+
+    def recv(self, most: int) -> bytes:
+        self.now += self.timeout_s + self.late_s.pop(0)
+        raise TimeoutError
+
+
+@pytest.mark.parametrize(("late_s", "left"), [((0.0, 0.0), 1), ((0.2, 0.0), 0), ((0.2, 0.2, 0.0), 1)])
+def test_a_wait_that_ends_too_late_is_no_silence_but_only_once(
+    late_s: tuple[float, ...], left: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sock, hello = Silent(*late_s), wire.server_hello()
+    monkeypatch.setattr(session_module, "time", sock)
+    welcome = wire.server_welcome(TOKEN, hello, wire.client_auth(TOKEN, hello, LIMO.name))
+    session = session_module.Session(sock, welcome)  # type: ignore[arg-type]
+    with pytest.raises(session_module.Lost, match="silent for 1 s"):
+        next(session.frames())
+    session._ended.set()
+    assert len(sock.late_s) == left
+
+
+def test_a_vehicle_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    lost: list[str] = []
+    with planning(Told()) as (planner, port):
+        planner.on_lost.append(lost.append)
+        frozen = VehicleEnd(port)
+        assert frozen.greet() is None  # and then says nothing, as behind a frozen tunnel
+        until(lambda: lost)
+        with connected(port) as vehicle:
+            vehicle.see(0)
+            assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+        frozen.close()
+    assert lost[0].startswith("silent for 1 s")
+
+
+def test_it_speaks_up_often_enough_for_the_vehicle_while_the_agent_thinks() -> None:
+    def busy(ask: Ask) -> Decision:
+        return Decision(control=Control(sum(0.0 for _ in range(4_000_000)), 0.5))  # Python's lock is rarely free
+
+    agent = Told(busy)
+    with planning(agent) as (_, port), connected(port) as vehicle:
+        vehicle.see(0)
+        assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+        assert vehicle.heartbeats > 0
+
+
+@pytest.mark.parametrize(
+    ("how", "told", "counted"),
+    [
+        ({"token": b"x" * 32}, "wrong token", "refused: wrong token or replay"),
+        ({"vehicle": "limo-mecanum"}, "this planner drives limo-ackermann, and you are set up as limo-mecanum",
+         "refused: another vehicle"),
+    ],
+)  # fmt: skip
+def test_who_is_not_the_vehicle_is_refused(how: dict[str, Any], told: str, counted: str) -> None:
+    with planning(Told()) as (planner, port):
+        stranger = VehicleEnd(port, **how)
+        assert stranger.greet() == {"session": "", "reason": told}
+        stranger.close()
+        until(lambda: planner.journal.counts[counted] == 1)
+        assert not planner.state()["connected"]
+
+
+def test_a_handshake_that_was_overheard_opens_nothing() -> None:
+    with planning(Told()) as (planner, port):
+        first = VehicleEnd(port)
+        _, hello, _ = first.next()
+        overheard = wire.pack("auth", wire.client_auth(TOKEN, hello, "limo-ackermann"))
+        first.raw(overheard)
+        assert first.call()[0] == "welcome"  # type: ignore[index]
+        first.close()
+        again = VehicleEnd(port)
+        assert again.next()[0] == "hello"
+        again.raw(overheard)
+        assert again.call()[1]["reason"] == "wrong token"  # type: ignore[index]
+        again.close()
+        until(lambda: planner.journal.counts["refused: wrong token or replay"] == 1)
+
+
+BIG = wire._PREFIX.pack(wire.MAGIC, wire.VERSION, wire.HEADER_MAX, wire.BLOB_MAX)
+
+
+@pytest.mark.parametrize(
+    ("sent", "counted"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "not a frame"),
+        (BIG, "oversized"),
+        (wire._PREFIX.pack(wire.MAGIC, 9, 2, 0) + b"{}", "other version"),
+        (wire._PREFIX.pack(wire.MAGIC, wire.VERSION, 2, 0) + b"{}", "malformed"),
+        (wire.pack("heartbeat", {"session": "", "n": 1}), "malformed"),
+        (2 * wire.pack("heartbeat", {"session": "", "n": 1}), "malformed"),
+        (b"", "no handshake"),
+    ],
+)
+def test_what_is_no_handshake_is_refused(sent: bytes, counted: str) -> None:
+    with planning(Told()) as (planner, port):
+        stranger = VehicleEnd(port)
+        stranger.raw(sent)
+        stranger.sock.shutdown(socket.SHUT_WR)
+        while stranger.call() is not None:
+            pass
+        until(lambda: planner.journal.counts[f"refused: {counted}"] == 1)
+        stranger.close()
+
+
+@pytest.mark.parametrize(
+    ("sent", "counted"),
+    [
+        (b"garbage", "not a frame"),
+        (wire._PREFIX.pack(wire.MAGIC, wire.VERSION, 0, wire.BLOB_MAX + 1), "oversized"),
+        (wire.pack("heartbeat", {"session": "another", "n": 1}), "other session"),
+        (wire._PREFIX.pack(wire.MAGIC, wire.VERSION, 14, 0) + b'{"kind":"obs"}', "malformed"),
+    ],
+)
+def test_a_frame_that_is_wrong_ends_the_session_and_the_next_one_is_served(sent: bytes, counted: str) -> None:
+    with planning(Told()) as (planner, port):
+        with connected(port) as vehicle:
+            vehicle.raw(sent)
+            while vehicle.call() is not None:
+                pass
+        assert planner.journal.counts[f"refused: {counted}"] == 1
+        with connected(port) as vehicle:
+            vehicle.see(0)
+            assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+
+
+def test_a_planners_frame_from_a_vehicle_ends_the_session() -> None:
+    with planning(Told()) as (planner, port), connected(port) as vehicle:
+        vehicle.send("release")
+        assert vehicle.call() is None
+        assert planner.journal.counts["refused: malformed"] == 1
+
+
+def test_strangers_who_say_nothing_do_not_lock_the_vehicle_out() -> None:
+    strangers: list[socket.socket] = []
+    with planning(Told()) as (planner, port):
+
+        def too_many() -> bool:
+            strangers.extend(socket.create_connection(("127.0.0.1", port)) for _ in range(12))
+            return planner.journal.counts["refused: too many strangers"] >= 4
+
+        with pytest.MonkeyPatch.context() as patch:  # the vehicle has its usual time
+            patch.setattr(session_module, "GREETING_S", 0.3)
+            until(too_many)
+            until(lambda: planner.journal.counts["refused: no handshake"] >= 8)
+        with connected(port) as vehicle:
+            vehicle.see(0)
+            assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_its_end_tells_the_vehicle_to_stand() -> None:
+    with planning(Told()) as (planner, port), connected(port) as vehicle:
+        planner.close()
+        (stop, said, _), (done, _, _) = vehicle.call(), vehicle.call()  # type: ignore[misc]
+        assert (stop, said["latch"], done) == ("stop", False, "done") and vehicle.call() is None
+
+
+def test_every_cycle_and_refusal_is_written_down_with_its_picture(tmp_path: Path) -> None:
+    with planning(Told(), journal=Journal(tmp_path, frames=True)) as (planner, port), connected(port) as vehicle:
+        vehicle.see(0)
+        vehicle.see(0)
+        assert vehicle.call()[0] == "cmd"  # type: ignore[index]
+        vehicle.send("done", reason="mode is 0, not 1")
+        until(lambda: planner.state()["said"] == "mode is 0, not 1")
+        session = vehicle.session
+    lines = [json.loads(line) for line in (tmp_path / "planner.jsonl").read_text().splitlines()]
+    events = [line["event"] for line in lines]
+    assert {"connected", "cycle", "refused", "vehicle ends", "lost"} <= set(events)
+    cycle = lines[events.index("cycle")]
+    assert cycle["session"] == session and cycle["twist"]["vx"] > 0 and cycle["overhead_s"] >= 0
+    (picture,) = (tmp_path / "frames").iterdir()
+    assert picture.read_bytes()[:2] == b"\xff\xd8"
+
+
+def test_a_knocker_does_not_fill_the_disk(tmp_path: Path) -> None:
+    journal = Journal(tmp_path)
+    for _ in range(2500):
+        journal.event("refused", "not a frame")
+    assert journal.counts["refused: not a frame"] == 2500
+    assert len((tmp_path / "planner.jsonl").read_text().splitlines()) == 202
+
+
+def test_a_new_drive_begins_with_its_own_hint() -> None:
+    agent = Told()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        planner.begin("one")
+        vehicle.see(0, 5.0)
+        assert vehicle.call() is not None
+        planner.begin("two")
+        vehicle.see(1, 9.0)
+        assert vehicle.call() is not None
+    assert agent.drives == ["start one", "end one", "start two", "end two"]
+    told = [(a.episode, a.observation.tick, a.observation.time_s) for a in agent.asked]
+    assert told == [("one", 0, 0), ("two", 0, 0)]
+
+
+def test_what_was_seen_before_a_new_drive_is_not_driven_in_it() -> None:
+    agent = Told()
+    agent.gate.clear()
+    with planning(agent) as (planner, port), connected(port) as vehicle:
+        planner.begin("one")
+        vehicle.see(0)
+        assert agent.thinking.wait(60)
+        vehicle.see(1)
+        until(lambda: planner._waiting)
+        begun = threading.Thread(target=planner.begin, args=["two"])
+        begun.start()
+        assert order(vehicle) == (1, 0.0)  # at once
+        agent.gate.set()
+        begun.join(60)
+        until(lambda: planner.journal.counts[OVERTAKEN])
+        vehicle.see(2)
+        seq, speed = order(vehicle)
+        assert seq == 2 and speed > 0
+    assert [ask.episode for ask in agent.asked] == ["one", "two"]
+
+
+def test_the_door_opens_again_after_it_could_not_accept() -> None:
+    class Full:
+        """A listener that is out of file descriptors once."""
+
+        def __init__(self, sock: socket.socket) -> None:
+            self.sock, self.full = sock, True
+
+        def accept(self) -> Any:
+            if self.full:
+                self.full = False
+                raise OSError(24, "Too many open files")
+            return self.sock.accept()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.sock, name)
+
+    journal = Journal()
+    server = socket.create_server(("127.0.0.1", 0))
+    door = Door(Full(server), TOKEN, LIMO.name, None, journal)  # type: ignore[arg-type]
+    with socket.create_connection(server.getsockname()[:2]) as knocking:
+        assert knocking.recv(4) == wire.MAGIC
+    door.close()
+    assert journal.counts["refused: cannot accept"] == 1
+
+
+@given(st.binary(max_size=200), st.booleans())
+@settings(max_examples=examples(40), deadline=None)
+def test_any_bytes_leave_the_door_open(data: bytes, framed: bool) -> None:
+    """Whatever is said instead of an auth is refused, once, without an exception of ours."""
+    said = wire._PREFIX.pack(wire.MAGIC, wire.VERSION, len(data), 0) + data if framed else data
+    near, far = socket.socketpair()
+    with near, far:
+        far.sendall(said)
+        far.shutdown(socket.SHUT_WR)
+        with pytest.raises(session_module.Refused):
+            session_module.Greeting(_Tcp(near)).welcome(TOKEN, "limo-ackermann")  # type: ignore[arg-type]
+
+
+class _Tcp:
+    """A socket pair has no TCP options."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def setsockopt(self, *words: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sock, name)

@@ -1,0 +1,122 @@
+"""The sandbox's floor: ten segments that every vehicle can drive inside the yellow lines."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shapely.geometry import LinearRing, Polygon
+
+from closedloop_plugin.core.frames import to_ego
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
+from closedloop_plugin.robots.sandbox.scene import Scene
+from closedloop_plugin.robots.sandbox.track import HALF_WIDTH, Footprint, sandbox
+from closedloop_plugin.robots.vehicles.base import Twist
+from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
+
+TRACK = sandbox()
+LIMO = FOOTPRINTS["limo"]
+
+
+def test_the_segments_are_the_lap_in_ten_pieces() -> None:
+    assert len(TRACK.segments) == 10
+    assert sum(s.path.length for s in TRACK.segments) == pytest.approx(TRACK.lap.length, abs=0.01)
+    for before, after in zip(TRACK.segments, (*TRACK.segments[1:], TRACK.segments[0]), strict=True):
+        assert before.path.xy[-1] == pytest.approx(after.path.xy[0], abs=1e-6)
+    assert TRACK.segment("route9").geometry == "sharp right bend"
+
+
+def test_the_geometry_varies() -> None:
+    turns = [math.degrees(s.path.bend(0.0, s.path.length)) for s in TRACK.segments]
+    assert min(turns) < -60 and max(turns) > 120, "sharp bends to both sides"
+    assert any(abs(turn) < 1 for turn in turns), "a straight"
+    assert any(5 < abs(turn) < 30 for turn in turns), "a gentle bend"
+    assert sum(turns) == pytest.approx(360, abs=3)
+
+
+def test_no_bend_is_tighter_than_an_ackermann_limo_can_drive() -> None:
+    assert 1 / abs(TRACK.lap.curvature).max() > TURNING_RADIUS + 0.1
+
+
+def test_everything_is_on_the_floor() -> None:
+    for line in (TRACK.left, TRACK.right, *(box.corners for box in TRACK.obstacles)):
+        assert (line > 0).all() and (line < TRACK.size).all()
+
+
+@pytest.mark.parametrize("robot", ["limo-ackermann", "limo-differential", "jetbot-waveshare"])
+def test_a_vehicle_that_follows_the_middle_stays_inside(robot: str) -> None:
+    for segment in TRACK.segments:
+        assert pursue(robot, segment.path) == "arrived", f"{robot} on {segment.name}, {segment.geometry}"
+
+
+def test_a_whole_lap_can_be_driven() -> None:
+    assert pursue("limo-ackermann", TRACK.lap) == "arrived"
+
+
+def test_who_drives_straight_on_crosses_a_line_in_a_bend() -> None:
+    assert pursue("limo-ackermann", TRACK.segment("route2").path, steer=False) == "crossed line"
+
+
+def pursue(robot: str, path: Path, steer: bool = True, speed: float = 0.3) -> str:
+    """Drives the simulated body by pure pursuit; what it ran into, or "arrived"."""
+    scene, s = Scene(VEHICLES[robot]), 0.0
+    scene.place(*path.pose(0.0))
+    for step in range(math.ceil(path.length / speed * 200) + 300):
+        x, y, yaw = scene.body.pose
+        s, _ = path.locate(x, y, near=s, reach=0.5)
+        if s > path.length - 0.02:
+            return "arrived"
+        if step % 5 == 0:
+            goal_x, goal_y, _ = path.pose(s + 0.25)
+            ahead, left = to_ego(goal_x, goal_y, x, y, yaw)
+            bend = 2 * left / (ahead**2 + left**2) if steer else 0.0
+            scene.command(Twist(speed, 0.0, speed * bend))
+        if found := [e.what for e in scene.step(0.01) if e.what != "inside"]:
+            return found[0]
+    return f"stuck at {s:.2f} m"
+
+
+@given(st.floats(0, 4), st.floats(0, 3), st.floats(-math.pi, math.pi), st.sampled_from([0.0, -0.03, 0.1]))
+def test_verdicts_agree_with_another_geometry(x: float, y: float, yaw: float, ahead: float) -> None:
+    """Shapely, with exact rings, against our own few lines of numpy."""
+    foot = Footprint(0.322, 0.22, ahead)
+    shape = Polygon(foot.corners(x, y, yaw))
+    hit = [box.name for box in TRACK.obstacles if shape.intersects(Polygon(box.corners))]
+    lines = [LinearRing(line[:-1]) for line in (TRACK.left, TRACK.right)]
+    lane = Polygon(lines[1], [lines[0]])
+    verdict = TRACK.contains(x, y, yaw, foot)
+    if hit:
+        assert verdict == f"hit obstacle:{hit[0]}"
+    elif all(line.distance(shape) > 1e-4 for line in lines):
+        assert (verdict == "inside") == lane.contains(shape)
+    elif shape.intersects(lines[0]) or shape.intersects(lines[1]):
+        assert verdict == "crossed line"
+
+
+def test_a_wheel_on_the_line_has_crossed_it() -> None:
+    x, y, yaw = TRACK.lap.pose(0.5)
+    assert TRACK.contains(x, y, yaw, LIMO) == "inside"
+    for side in (-1, 1):
+        for aside, verdict in ((HALF_WIDTH - 0.111, "inside"), (HALF_WIDTH - 0.109, "crossed line")):
+            assert TRACK.contains(*TRACK.lap.pose(0.5, side * aside), LIMO) == verdict
+
+
+def test_cones_narrow_the_lane() -> None:
+    cones = [box for box in TRACK.obstacles if "cone" in box.name]
+    middle = np.mean([(box.x, box.y) for box in cones], axis=0)
+    s, aside = TRACK.lap.locate(*map(float, middle))
+    assert aside == pytest.approx(0.0, abs=1e-6)
+    assert TRACK.contains(*TRACK.lap.pose(s), LIMO) == "inside"
+    assert TRACK.contains(*TRACK.lap.pose(s, 0.07), LIMO) == "hit obstacle:left cone"
+    assert TRACK.contains(*TRACK.lap.pose(s, -0.07), LIMO) == "hit obstacle:right cone"
+
+
+def test_a_vehicle_somewhere_else_is_not_inside() -> None:
+    assert TRACK.contains(2.0, 1.2, 0.0, LIMO) == "crossed line"
+    assert TRACK.on_floor(2.0, 1.2, 0.0, LIMO)
+    assert not TRACK.on_floor(3.9, 1.2, 0.0, LIMO)

@@ -1,0 +1,133 @@
+"""From a Control to an actuation, worked out by hand: LIMO's figures are wheelbase 0.2 m, track 0.172 m, 28 degrees."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from closedloop_plugin.core.state import COAST, FULL_BRAKE, Control
+from closedloop_plugin.interpreters.waypoints import steer_at
+from closedloop_plugin.robots.onboard.clamp import problem, vehicle_problem
+from closedloop_plugin.robots.vehicles.base import Calibration, Twist, Word
+from closedloop_plugin.robots.vehicles.drivers import driven
+from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
+
+TWISTED = [v for v in VEHICLES.values() if v.kind == "twist"]
+IDS = [v.name for v in TWISTED]
+
+
+def twist(name: str, *control: float, **calibration: float) -> Twist:
+    vehicle = replace(VEHICLES[name], calibration=Calibration(**calibration))
+    sent = vehicle.actuation(Control(*control))
+    assert isinstance(sent, Twist)
+    return sent
+
+
+def test_the_fleet_is_the_seven_of_the_contract() -> None:
+    assert list(VEHICLES) == [
+        "limo-differential", "limo-ackermann", "limo-tracked", "limo-mecanum", "jetbot-waveshare",
+        "jetbot-dusty-ros1", "jetbot-dusty-ros2",
+    ]  # fmt: skip
+    assert [v.mode for v in VEHICLES.values()] == [0, 1, 0, 2, None, None, None]
+    assert [v.name for v in VEHICLES.values() if v.watchdog_s] == ["jetbot-waveshare"]
+
+
+def test_limos_turning_radius() -> None:
+    """0.2 / tan 28 = 0.3761 to the inner rear wheel, and half a track: 0.4621 m; a central wheel turns 23.4 degrees."""
+    assert pytest.approx(0.46215, abs=1e-5) == TURNING_RADIUS
+    assert math.degrees(math.atan(0.2 / TURNING_RADIUS)) == pytest.approx(23.4, abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["limo-ackermann", "limo-differential", "limo-mecanum", "jetbot-waveshare"])
+def test_half_a_steer_is_seventeen_and_a_half_degrees(name: str) -> None:
+    """0.75 x 0.4 = 0.3 m/s; tan 17.5 / 0.2 = 1.5765 / m; 0.3 x 1.5765 = 0.47295 rad/s, to the right."""
+    sent = twist(name, 0.5, 0.75)
+    assert (sent.vx, sent.vy) == (pytest.approx(0.3), 0.0)
+    assert sent.wz == pytest.approx(-0.47295, abs=1e-5)
+
+
+def test_full_lock_ends_at_the_radius_or_is_driven_slower() -> None:
+    """tan 35 / 0.2 = 3.501 / m. Ackermann: 0.4 / 0.46215 = 0.86553 rad/s. Differential: 1 rad/s at 1 / 3.501 m/s.
+    JetBot, whose yaw rate is not the limit: 0.4 x 3.501 = 1.40042 rad/s."""
+    assert twist("limo-ackermann", -1.0, 1.0) == Twist(0.4, 0.0, pytest.approx(0.86553, abs=1e-5))
+    assert twist("limo-differential", -1.0, 1.0) == Twist(pytest.approx(0.28563, abs=1e-5), 0.0, 1.0)
+    assert twist("jetbot-waveshare", -1.0, 1.0) == Twist(0.4, 0.0, pytest.approx(1.40042, abs=1e-5))
+
+
+@pytest.mark.parametrize("vehicle", VEHICLES.values(), ids=list(VEHICLES))
+def test_the_brake_wins_and_no_pedal_stands_still(vehicle) -> None:
+    still = Word("stop") if vehicle.kind == "word" else Twist(0.0)
+    for control in (COAST, FULL_BRAKE, Control(1.0, 1.0, 0.05), Control(-0.7, 0.0, 0.0), Control(0.3, 0.9, 1.0)):
+        assert vehicle.actuation(control) == still
+    assert vehicle.actuation(Control(0.0, 0.5, 0.049)) != still  # lighter than what post-processing drops
+
+
+@pytest.mark.parametrize("steer", [-0.66, -0.2, 0.1, 0.4, 0.66])
+def test_the_same_steer_is_the_same_arc_on_every_platform(steer: float) -> None:
+    """Up to LIMO's stop at 23.4 of the 35 degrees that steer = 1 means."""
+    arcs = {v.name: sent.wz / sent.vx for v in TWISTED if (sent := twist(v.name, steer, 0.6))}
+    assert set(arcs) == set(IDS)
+    wanted = -math.tan(steer * math.radians(35)) / 0.2
+    assert all(arc == pytest.approx(wanted, abs=1e-9) for arc in arcs.values()), arcs
+
+
+@pytest.mark.parametrize(("forward", "left"), [(8.0, 0.0), (8.0, 1.5), (8.0, -2.5), (6.0, 1.0)])
+def test_an_interpreters_arc_is_driven_as_that_arc(forward: float, left: float) -> None:
+    """Pure pursuit aims a car's rear axle at a point; the robot's arc, a scale smaller, goes there. 2.9 m and 2.8 m
+    are the two cars' wheelbases: 4 per cent."""
+    sent = twist("limo-ackermann", steer_at(forward, left), 0.5)
+    circle = 2 * left / ((forward + 1.45) ** 2 + left**2)
+    assert sent.wz / sent.vx / 14.0 == pytest.approx(circle, rel=0.05, abs=1e-9)
+
+
+@pytest.mark.parametrize("vehicle", TWISTED, ids=IDS)
+def test_each_platforms_own_driver_drives_what_was_sent(vehicle) -> None:
+    for steer in (-1.0, -0.5, -0.1, 0.0, 0.2, 0.7, 1.0):
+        sent = vehicle.actuation(Control(steer, 0.75))
+        moved = driven(vehicle, sent)
+        assert moved.vx == pytest.approx(sent.vx, abs=0.0011)  # whole mm/s
+        assert moved.wz == pytest.approx(sent.wz, abs=0.004)  # whole mrad, of the wheel or of the yaw rate
+
+
+def test_gains() -> None:
+    """Apart on a differential base; on Ackermann a faster wheel keeps its arc and yaw_gain bends it."""
+    plain, quick = twist("limo-differential", 0.2, 0.5), twist("limo-differential", 0.2, 0.5, speed_gain=1.2)
+    assert (quick.vx, quick.wz) == (pytest.approx(1.2 * plain.vx), pytest.approx(plain.wz))
+    plain, quick = twist("limo-ackermann", 0.2, 0.5), twist("limo-ackermann", 0.2, 0.5, speed_gain=1.2)
+    assert (quick.vx, quick.wz) == (pytest.approx(1.2 * plain.vx), pytest.approx(1.2 * plain.wz))
+    bent = twist("limo-ackermann", 0.2, 0.5, yaw_gain=1.5)
+    assert (bent.vx, bent.wz) == (pytest.approx(plain.vx), pytest.approx(1.5 * plain.wz))
+
+
+def test_a_trim_is_added_to_every_steer() -> None:
+    assert twist("limo-ackermann", 0.1, 0.5, steer_offset=-0.1).wz == 0.0
+    assert twist("limo-ackermann", 0.0, 0.5, steer_offset=0.3) == twist("limo-ackermann", 0.3, 0.5)
+
+
+def test_words_are_the_nearest_of_straight_and_full_lock() -> None:
+    vehicle = VEHICLES["jetbot-dusty-ros1"]
+    said = [vehicle.actuation(Control(steer, 0.2)) for steer in (-1.0, -0.5, -0.49, 0.0, 0.49, 0.5)]
+    assert said == [Word(w) for w in ("left", "left", "forward", "forward", "forward", "right")]
+    assert vehicle.actuation(Control(0.0, 0.0)) == Word("stop")
+    assert [vehicle.motion_s(Word(w)) for w in ("left", "forward", "stop")] == [0.1, 0.5, 0.5]
+    assert VEHICLES["limo-ackermann"].motion_s(Twist(0.1), longest=0.4) == 0.4
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("vehicle", VEHICLES.values(), ids=list(VEHICLES))
+def test_a_control_that_is_not_finite_is_refused(vehicle, bad: float) -> None:
+    for control in (Control(bad, 0.5), Control(0.0, bad), Control(0.0, 0.5, bad)):
+        with pytest.raises(ValueError, match="not finite"):
+            vehicle.actuation(control)
+
+
+@pytest.mark.parametrize("vehicle", VEHICLES.values(), ids=list(VEHICLES))
+def test_what_goes_on_board_is_json_that_the_clamp_understands(vehicle) -> None:
+    told = json.loads(json.dumps(vehicle.to_onboard(), allow_nan=False))
+    assert vehicle_problem(told) is None
+    assert problem(vehicle.actuation(Control(0.3, 0.5)).to_onboard(), told) is None
+    assert told["topics"]["cmd"] and "" not in told["topics"].values()

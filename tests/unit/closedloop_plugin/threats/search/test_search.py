@@ -1,0 +1,337 @@
+"""The search: objective by hand, order of feedback, kill and resume, expert, report; one of them embedded."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
+from closedloop_plugin.core.state import Control, Decision, Observation
+from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
+from closedloop_plugin.runner.pool import Limits
+from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.store import read_records
+from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.testing.fake_world import FakeWorld
+from closedloop_plugin.threats.search.objective import robustness
+from closedloop_plugin.threats.search.picture import svg
+from closedloop_plugin.threats.search.report import findings, parts, text
+from closedloop_plugin.threats.search.search import Quest, search, with_expert
+from closedloop_plugin.threats.search.trial import Trial
+from closedloop_plugin.worlds.base import Domain, InvalidScene, Setup
+from lmms_eval_ad2.errors import Ad2Error
+
+pytestmark = pytest.mark.integration
+
+HERE = Path(__file__).parent
+SPACE = {"beside": Domain(1.0, 6.0), "kind": Domain(options=("car", "van"))}
+
+
+class Edge(FakeWorld):
+    """The parked car stands in the way where beside < 1.9. After `most` runs, if it has one, it does not move."""
+
+    def __init__(self, most: int = 0, invalid_below: float = 0.0) -> None:
+        super().__init__()
+        self.most, self.invalid_below, self.runs = most, invalid_below, 0
+
+    def reset(self, setup: Setup) -> Observation:
+        self.runs += 1
+        self.values = dict(setup.values)
+        if float(setup.values.get("beside", 3.0)) < self.invalid_below:
+            raise InvalidScene("two cars in one place")
+        return super().reset(setup)
+
+    def step(self, control: Control) -> Observation:
+        if self.most and self.runs > self.most:
+            time.sleep(600)
+        return super().step(control)
+
+    @property
+    def drawn(self) -> Mapping[str, Any]:
+        return self.values
+
+
+class Hurry:
+    """Steers at the next route point at up to 15 m/s, local; `mute`: answers nothing."""
+
+    name, privileged, local, cameras = "hurry", False, True, ()
+
+    def __init__(self, mute: bool = False) -> None:
+        self.mute = mute
+
+    def start(self, episode: str, seed: int) -> None: ...
+
+    def end(self, episode: str) -> None: ...
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        return [self._one(a.observation) for a in asks]
+
+    def _one(self, seen: Observation) -> Decision:
+        if self.mute:
+            return Decision(error="connection refused")
+        forward, left = seen.target
+        steer = -2.0 * left / max(forward, 1.0)
+        return Decision(control=Control(steer, 1.0 if seen.speed < 15 else 0.0).checked())
+
+
+def quest(
+    folder: Path, workers: int = 1, mute: bool = False, world: Mapping[str, Any] | None = None, **more: Any
+) -> Quest:
+    route = suite("demo").routes[0]
+    driver = Driver(
+        Hurry(mute), None, Recipe("unit.closedloop_plugin.threats.search.test_search:Hurry", {"mute": mute})
+    )
+    place = Recipe("unit.closedloop_plugin.threats.search.test_search:Edge", dict(world or {}))
+    wish = Wish(folder, place, profile("bench2drive"), seed=3, limits=Limits(workers), quiet=True)
+    run = assemble(wish, Subject("program x", "0" * 64, ["x"], (replace(route, id="x"),)), driver)
+    return Quest(run, SPACE, **{"sampler": "ce", "seed": 3, "budget": 14, **more})
+
+
+def essence(trials: Sequence[Trial]) -> list[Any]:
+    return [(t.number, t.values, t.rho, t.verdict) for t in trials]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Trial]]:
+    """A search with two workers, undisturbed."""
+    folder = tmp_path_factory.mktemp("whole") / "out"
+    return folder, search(quest(folder, workers=2))
+
+
+def record(**more: Any) -> EpisodeRecord:
+    """A perfect episode of 200 m in 20 s that never was near to anything."""
+    base = EpisodeRecord(
+        "s", "1", 0, 0, "program", "1", "T", "completed", "Perfect", {name: [] for name in INFRACTIONS}, 100.0, 1.0,
+        100.0, 200.0, 20.0, 1.0, 400, {}, None, "bench2drive", {}, {},
+        margins={"min_gap_m": None, "min_ttc_s": None, "hardest_brake": 0.0},
+    )  # fmt: skip
+    return replace(base, **more)
+
+
+def hit(**more: Any) -> EpisodeRecord:
+    broken = {**record().infractions, "collisions_vehicle": ["Agent collided"]}
+    return record(**{"infractions": broken, "status": "Completed", "score_composed": 60.0, **more})
+
+
+def test_robustness_by_hand() -> None:
+    near = record(margins={"min_gap_m": 1.0, "min_ttc_s": 3.0})
+    assert robustness(record()) == 1.0
+    assert robustness(near, "ttc") == 0.75 and robustness(near, "gap") == pytest.approx(0.2)
+    assert robustness(record(game_s=80.0), "progress") == pytest.approx(0.5)  # 2.5 m/s of 5
+    assert robustness(near) == pytest.approx((0.75 + 0.2 + 1.0) / 3)
+    assert robustness(record(margins={"min_gap_m": 0.0, "min_ttc_s": 0.0}), "gap") == 0.01  # not failed: above 0
+
+
+def test_a_failure_is_below_zero_by_how_bad_it_is() -> None:
+    assert robustness(hit()) == -0.5  # a collision, whatever the score
+    assert robustness(hit(score_composed=25.0)) == -0.75
+    red = {**record().infractions, "red_light": ["ran"]}
+    assert robustness(record(infractions=red, status="Completed", score_composed=70.0)) == pytest.approx(-0.3)
+    blocked = record(end="blocked", status="Failed - Agent got blocked", score_route=10.0, score_composed=10.0)
+    assert robustness(blocked) == -0.9
+    slow = {**record().infractions, "min_speed_infractions": ["slow"]}
+    assert robustness(record(infractions=slow, status="Completed", score_composed=80.0)) == 1.0
+
+
+def test_a_program_that_ended_itself_fails_only_by_what_happened() -> None:
+    ended = record(status="Ended by its program", score_route=40.0, score_composed=40.0)
+    assert robustness(ended, "gap") == 1.0
+    assert robustness(hit(status="Ended by its program")) == -0.5
+
+
+@pytest.mark.parametrize("end", ["invalid episode", "world failed", "agent failed"])
+def test_what_could_not_be_driven_is_no_number(end: str) -> None:
+    assert robustness(record(end=end, status="Failed - Simulation crashed", score_composed=0.0)) is None
+    trial = Trial(0, {}, record(end=end), None)
+    assert trial.verdict == "not scored" and not trial.failed
+
+
+def test_failures_are_found_where_they_are(whole: tuple[Path, list[Trial]]) -> None:
+    trials = whole[1]
+    assert [t.number for t in trials] == list(range(14))
+    assert any(t.failed for t in trials) and not all(t.failed for t in trials)
+    for trial in trials:
+        assert trial.failed == (trial.values["beside"] < 1.9) and trial.record.drawn == trial.values
+    assert len({t.record.seed for t in trials}) == 1  # nothing differs but the values
+
+
+def test_what_a_search_leaves_behind(whole: tuple[Path, list[Trial]]) -> None:
+    folder, trials = whole
+    lines = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
+    assert sorted(row["number"] for row in lines) == list(range(14))
+    assert {row["number"] for row in lines if row["verdict"] == "failed"} == {t.number for t in trials if t.failed}
+    asked = json.loads((folder / "search.json").read_text())
+    assert asked["lag"] == 2 and asked["space"]["kind"] == {"options": ["car", "van"]}
+    kept = {p.stem for p in (folder / "metric_info").iterdir()}
+    assert kept == {f"x_rep{t.number}" for t in trials if t.failed}
+
+
+def test_the_number_of_workers_does_not_change_a_search_that_has_begun(
+    whole: tuple[Path, list[Trial]], tmp_path: Path
+) -> None:
+    """5 runs with two workers, the rest with one: the same 14 runs as in one go."""
+    search(quest(tmp_path, workers=2, budget=5))
+    assert essence(search(quest(tmp_path, workers=1))) == essence(whole[1])
+
+
+def test_a_finished_search_drives_nothing_and_a_larger_budget_goes_on(
+    whole: tuple[Path, list[Trial]], tmp_path: Path
+) -> None:
+    first = search(quest(tmp_path, sampler="halton", budget=3, world={"most": 0}))
+    before = (tmp_path / "episodes.jsonl").read_bytes()
+    assert essence(search(quest(tmp_path, sampler="halton", budget=3))) == essence(first)
+    assert (tmp_path / "episodes.jsonl").read_bytes() == before
+    more = search(quest(tmp_path, sampler="halton", budget=5, workers=2))
+    assert essence(more)[:3] == essence(first) and len(more) == 5
+    assert len(search(quest(tmp_path, sampler="halton", budget=2))) == 2
+
+
+def test_another_search_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+    search(quest(tmp_path, budget=1))
+    with pytest.raises(Ad2Error, match=r"search\.sampler is \"ce\" there and \"bo\" here"):
+        search(quest(tmp_path, budget=1, sampler="bo"))
+    lines = tmp_path / "episodes.jsonl"
+    row = json.loads(lines.read_text())
+    row["drawn"]["beside"] += 0.5
+    lines.write_text(json.dumps(row) + "\n")
+    with pytest.raises(Ad2Error, match="run 0 was driven with beside"):
+        search(quest(tmp_path, budget=1))
+
+
+def test_a_search_whose_lag_was_lost_says_so(tmp_path: Path) -> None:
+    search(quest(tmp_path, budget=1))
+    (tmp_path / "search.json").write_text("{}")
+    with pytest.raises(Ad2Error, match="lag"):
+        search(quest(tmp_path, budget=2))
+
+
+def test_rejected_scenes_are_counted_and_the_search_goes_on(tmp_path: Path) -> None:
+    trials = search(quest(tmp_path, sampler="random", budget=10, world={"invalid_below": 3.0}))
+    lost = [t for t in trials if t.values["beside"] < 3.0]
+    assert 0 < len(lost) < 10 and all(t.rho is None for t in lost) and not any(t.failed for t in trials)
+    found = findings(quest(tmp_path, sampler="random", budget=10), trials)
+    assert found["scored"] == 10 - len(lost)
+    assert found["not_scored"] == {"invalid episode: two cars in one place": len(lost)}
+    assert f"not scored: {len(lost)} runs" in text(found, tmp_path)
+
+
+def test_an_agent_that_answers_nothing_is_no_result(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"the agent answers nothing: .*connection refused.*0 runs are safe"):
+        search(quest(tmp_path, mute=True, workers=2))
+    assert read_records(tmp_path) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="kills a process group")
+def test_a_killed_search_goes_on_and_ends_as_if_nothing_had_been(
+    whole: tuple[Path, list[Trial]], tmp_path: Path
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
+    process = subprocess.Popen([sys.executable, __file__, str(tmp_path)], env=environment)
+    lines = tmp_path / "episodes.jsonl"
+    end = time.monotonic() + 60
+    while time.monotonic() < end and not (lines.exists() and lines.read_bytes().count(b"\n") >= 4):
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    there = len(read_records(tmp_path))
+    assert 4 <= there < 14
+    with lines.open("ab") as torn:
+        torn.write(b'{"suite": "prog')
+    assert essence(search(quest(tmp_path, workers=2))) == essence(whole[1])
+
+
+def test_unfair_failures_are_told_apart(whole: tuple[Path, list[Trial]], tmp_path: Path) -> None:
+    """The same driver as its own expert: every failure is unfair. One that nobody drove again is unknown."""
+    folder, trials = whole
+    one = quest(folder, workers=2)
+    expert = replace(one.run, folder=tmp_path / "expert")
+    judged = with_expert(expert, one, trials)
+    assert all((t.fair is False) == t.failed for t in judged) and all(t.fair is None for t in trials)
+    found = findings(one, judged)
+    assert found["fair"] == 0 and len(found["unfair"]) == found["failures"]
+    assert "unfair, not the driver's" in text(found, folder)
+    some = next(t for t in judged if t.failed)
+    assert replace(some, expert=record()).fair is True and replace(some, expert=record(end="world failed")).fair is None
+
+
+def test_the_report_counts_by_hand() -> None:
+    """Six runs: one of the three in the lowest third failed, none of the others; two options."""
+    trials = [
+        Trial(k, {"beside": v, "kind": "van" if k else "car"}, hit() if k == 1 else record(), -0.5 if k == 1 else 1.0)
+        for k, v in enumerate((1.0, 1.5, 2.0, 3.5, 5.9, 6.0))
+    ]
+    assert [(p["failures"], p["runs"]) for p in parts("beside", SPACE["beside"], trials)] == [(1, 3), (0, 1), (0, 2)]
+    assert [(p["part"], p["failures"], p["runs"]) for p in parts("kind", SPACE["kind"], trials)] == [
+        ("car", 0, 1), ("van", 1, 5),
+    ]  # fmt: skip
+
+
+def test_the_picture_is_a_whole_svg_and_escapes_names(whole: tuple[Path, list[Trial]]) -> None:
+    from xml.etree import ElementTree
+
+    trials = whole[1]
+    picture = svg("<script>alert(1)</script> & more", SPACE, trials)
+    root = ElementTree.fromstring(picture)
+    circles = root.findall(".//{http://www.w3.org/2000/svg}circle")
+    assert len(circles) == len(trials) * len(SPACE) and "<script" not in picture
+
+
+STEP_OUT = '''"""Somebody walks out in front of the car."""
+param route = "demo:101"
+param early = Range(-3.0, 3.0)  # s before the car would be there
+model scenic.domains.driving.model
+from closedloop_plugin.scenarios.library import *
+start = stage.trigger_s + 15
+behavior StepOut(early):
+    while seconds_to(start) > 2.5 + early:
+        wait
+    stage.event("act")
+    self.rail.accel = 6
+    self.rail.speed = 1.7
+    do Ride()
+ego = new Car at place(0), facing stage.heading(0)
+rail = Rail(geometry.across(road, start, -4.2, 0), 0)
+new Walker at place_on(rail), facing heading_on(rail), with rail rail, with behavior StepOut(globalParameters.early)
+terminate when stage.ego_s > start + 6
+'''
+
+
+def test_a_search_in_the_embedded_world(tmp_path: Path) -> None:
+    """A blind driver meets the pedestrian at some moments of stepping out and not at others."""
+    program = tmp_path / "step.scenic"
+    program.write_text(STEP_OUT)
+    route = replace(suite("demo").routes[0], id="step")
+    recipe = Recipe("closedloop_plugin.agents.make:make_agent", {"spec": "steer-only"})
+    driver = Driver(make_agent("steer-only"), None, recipe)
+    world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": tmp_path / "maps"})
+    wish = Wish(tmp_path / "out", world, profile("bench2drive"), seed=1, traffic=False, quiet=True)
+    run = assemble(wish, Subject("program step", "0" * 64, ["step"], (route,), programs={"step": program}), driver)
+    made = world.make()
+    space = made.space(run.tasks[0].setup)
+    made.close()
+    assert space == {"early": Domain(-3.0, 3.0)}
+    trials = search(Quest(run, space, "halton", budget=6))
+    assert [t.record.end for t in trials] == ["completed"] * 6
+    assert 0 < sum(t.failed for t in trials) < 6
+    passed = [t.rho for t in trials if not t.failed]
+    assert len({round(r, 3) for r in passed}) == len(passed)  # how near it was differs from run to run
+
+
+if __name__ == "__main__":  # FOLDER: the search that is killed; it waits for that after 10 of 14 runs
+    search(quest(Path(sys.argv[1]), workers=2, world={"most": 5}))

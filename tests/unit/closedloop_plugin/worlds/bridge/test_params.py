@@ -1,0 +1,222 @@
+"""A program's free parameters: what is one, how they are drawn, fixed and told; and that the 44 types have none."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from closedloop_plugin.core.routes import Weather
+from closedloop_plugin.maps.build import road_for
+from closedloop_plugin.scenarios.catalogue import CATALOGUE
+from closedloop_plugin.suites.lookup import suite
+from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.worlds.bridge.params import RESERVED, weather_of
+from closedloop_plugin.worlds.bridge.stage import Stage
+from lmms_eval_ad2.errors import Ad2Error
+
+pytest.importorskip("scenic")
+from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for, space_for
+
+EMBEDDED = "closedloop_plugin.worlds.embedded.model"
+FREE = """
+param route = "demo:101"
+param ahead = Range(10, 20)
+param count = DiscreteRange(2, 5)
+param who = Uniform("car", "van")
+param mostly = Discrete({"x": 2, "y": 1})
+param gap = TruncatedNormal(5, 2, 1, 9)
+param searched = VerifaiRange(0, 1)
+param whole = VerifaiDiscreteRange(1, 4)
+param chosen = VerifaiOptions(["a", "b"])
+param after = globalParameters.ahead + Range(0, 1)
+param below = Range(0, globalParameters.ahead)
+param spread = Normal(3, 1)
+param constant = 3
+param fog_density = Range(20, 60)
+param cloudiness = 77
+"""
+REST = """
+model scenic.domains.driving.model
+ego = new Car at (0, 0), with regionContainedIn everywhere
+"""
+SPACE = {
+    "ahead": Domain(10, 20),
+    "count": Domain(2, 5, whole=True),
+    "who": Domain(options=("car", "van")),
+    "mostly": Domain(options=("x", "y")),
+    "gap": Domain(1, 9),
+    "searched": Domain(0, 1),
+    "whole": Domain(1, 4, whole=True),
+    "chosen": Domain(options=("a", "b")),
+    "fog_density": Domain(20, 60),
+}
+DEPENDENT = {"after", "below", "spread"}
+
+Draw = Callable[..., Compiled]
+
+
+@pytest.fixture(scope="module")
+def params(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """What a world puts among a program's params. The map is read once: that takes most of the time."""
+    from scenic.domains.driving.roads import Network
+
+    folder = tmp_path_factory.mktemp("maps")
+    road = road_for(suite("demo").routes[0], CATALOGUE["ParkedObstacle"].layout, folder=folder)
+    stage = Stage(road, {}, "", 0.0, 1)
+    options = {"writeCache": False, "useCache": False}
+    network = Network.fromFile(str(road.file), **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Network, "fromFile", lambda *_, **__: network)
+        yield {"map": str(road.file), "map_options": options, "stage": stage, "render": False, "timestep": 0.05}
+
+
+@pytest.fixture(scope="module")
+def draw(params: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Draw:
+    folder = tmp_path_factory.mktemp("programs")
+
+    def drawing(text: str = FREE, seed: int = 1, values: Mapping[str, Any] | None = None) -> Compiled:
+        file = folder / "mine.scenic"
+        file.write_text(text + REST)
+        return scene_for(file, EMBEDDED, params, seed, values)
+
+    return drawing
+
+
+@pytest.mark.integration
+def test_the_space_is_what_has_bounds_of_its_own(params: dict[str, Any], tmp_path: Path) -> None:
+    file = tmp_path / "mine.scenic"
+    file.write_text(FREE + REST)
+    assert space_for(file, EMBEDDED, params) == SPACE
+
+
+@pytest.mark.integration
+def test_all_that_is_random_is_drawn_within_its_bounds_and_told_in_plain_values(draw: Draw) -> None:
+    drawn = draw().drawn
+    assert set(drawn) == set(SPACE) | DEPENDENT  # the dependent ones too, though nothing can search them
+    for name, domain in SPACE.items():
+        value = drawn[name]
+        assert type(value) in (int, float, str)
+        if domain.options:
+            assert value in domain.options
+        else:
+            assert domain.low <= value <= domain.high
+            assert type(value) is (int if domain.whole else float)
+    assert 0 <= drawn["after"] - drawn["ahead"] <= 1
+    assert 0 <= drawn["below"] <= drawn["ahead"]
+
+
+@pytest.mark.integration
+def test_the_seed_alone_decides(draw: Draw) -> None:
+    seeds = [draw(seed=s).drawn for s in (1, 2, 3)]
+    assert draw(seed=1).drawn == seeds[0]
+    for name in ("ahead", "fog_density", "searched", "spread"):  # Scenic's halton would give each its first point
+        assert len({d[name] for d in seeds}) == 3, name
+
+
+@pytest.mark.integration
+def test_values_from_outside_win_and_are_told(draw: Draw) -> None:
+    values = {"ahead": 33.5, "count": 4, "who": "van", "searched": 0.25, "constant": 9, "fog_density": 0}
+    drawn = draw(values=values).drawn
+    assert {name: drawn[name] for name in values} == values  # beyond the program's own bounds: the user's choice
+    assert 33.5 <= drawn["after"] <= 34.5  # what depends on it follows
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"ahed": 12}, r"has no param 'ahed' to be set; its free parameters: ahead, count, who, "),
+        ({"ahead": "far"}, r"param ahead is a number \(10 to 20\), found 'far'"),
+        ({"ahead": True}, "found True"),
+        ({"ahead": math.nan}, "found nan"),
+        ({"gap": math.inf}, "found inf"),
+        ({"count": 2.5}, r"param count is a whole number \(2 to 5\), found 2.5"),
+        ({"who": "tank"}, "param who is one of car, van, found 'tank'"),
+        ({"searched": "x"}, "found 'x'"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_one_line(draw: Draw, values: Mapping[str, Any], message: str) -> None:
+    with pytest.raises(Ad2Error, match=message) as caught:
+        draw(values=values)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_what_the_world_needs_cannot_be_set(draw: Draw, name: str) -> None:
+    with pytest.raises(Ad2Error, match=f"'{name}' is no parameter of the scenario"):
+        draw(values={name: "x"})
+
+
+@pytest.mark.integration
+def test_a_program_without_free_parameters_says_so(draw: Draw) -> None:
+    assert draw("param timeout = Range(1, 2)\n").drawn == {}  # a reserved name
+    with pytest.raises(Ad2Error, match="its free parameters: none"):
+        draw("", values={"ahead": 1})
+
+
+@pytest.mark.integration
+def test_an_error_before_its_line_is_not_blamed_on_a_value(draw: Draw) -> None:
+    with pytest.raises(Ad2Error, match=r"mine\.scenic, line 1: ZeroDivisionError"):
+        draw("x = 1 / 0\nparam ahead = Range(1, 2)\n", values={"ahead": 1})
+
+
+@pytest.mark.integration
+def test_a_failed_compilation_leaves_scenic_as_it_was(draw: Draw) -> None:
+    import scenic.syntax.veneer as veneer
+
+    own = veneer.param
+    with pytest.raises(Ad2Error):
+        draw("x = 1 / 0\n")
+    assert veneer.param is own
+    assert draw("param ahead = 4\n").drawn == {}
+
+
+@pytest.mark.integration
+def test_weather_parameters_replace_the_route_s(draw: Draw) -> None:
+    compiled = draw()
+    weather = weather_of(compiled.scene, Weather(precipitation=12.0, cloudiness=5.0))
+    assert (weather.fog_density, weather.cloudiness) == (compiled.drawn["fog_density"], 77.0)
+    assert weather.precipitation == 12.0
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("value", ['"thick"', "True", "[1]", 'float("inf")'])
+def test_a_weather_that_is_no_number_is_named(draw: Draw, value: str) -> None:
+    with pytest.raises(Ad2Error, match="param fog_density: expected a number"):
+        weather_of(draw(f"param fog_density = {value}\n").scene, Weather())
+
+
+def test_the_44_types_have_no_parameters() -> None:
+    for name, info in CATALOGUE.items():
+        assert not re.search(r"^param\b", info.program.read_text("utf-8"), re.M), name
+
+
+# Of the first version, before programs had parameters: demo:101, seed 3; class, x, y, heading.
+PARKED = [
+    ("Car", 100.0, -40.0, -1.570796),
+    ("Wheeled", 144.0, -40.473788, -1.621777),
+    ("Wheeled", 80.20121, -36.5, -1.570796),
+    ("Wheeled", 62.860614, -36.5, -1.570796),
+    ("Wheeled", 37.505955, -36.5, -1.570796),
+]
+
+
+@pytest.mark.integration
+def test_their_scenes_did_not_change(params: dict[str, Any]) -> None:
+    """What a scene draws must not depend on what is looked at for its parameters."""
+    route = suite("demo").routes[0]
+    road = params["stage"].road
+    stage = Stage(road, route.params, route.scenario, road.path.locate(*route.trigger[:2])[0], 3)
+    scene = scene_for(CATALOGUE[route.scenario].program, EMBEDDED, {**params, "stage": stage}, 3)
+    found = [
+        (type(o).__name__, *(round(float(v), 6) for v in (o.position[0], o.position[1], o.heading)))
+        for o in scene.scene.objects
+    ]
+    assert [row[0] for row in found] == [row[0] for row in PARKED]
+    assert [v for row in found for v in row[1:]] == pytest.approx([v for row in PARKED for v in row[1:]], abs=2e-6)
+    assert scene.drawn == {}

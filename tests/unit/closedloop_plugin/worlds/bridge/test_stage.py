@@ -1,0 +1,108 @@
+"""Stage and compile: what programs read and say; the parses that are kept."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path as File
+
+import pytest
+
+from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.state import Control, Signal, StopLine
+from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.worlds.base import WorldError
+from closedloop_plugin.worlds.bridge.compile import Compiled, _copied, scene_for
+from closedloop_plugin.worlds.bridge.session import Session
+from closedloop_plugin.worlds.bridge.stage import Stage
+from lmms_eval_ad2.errors import Ad2Error
+
+LINES = (
+    StopLine("own", 40, 0, 0, 3.5, "signal", on_route=True, route_s=40.0),
+    StopLine("cross", 50, 10, -1.57, 3.5, "signal"),
+    StopLine("sign", 50, -10, 1.57, 3.5, "stop"),
+)
+
+
+def stage(**params) -> Stage:
+    road = RoadMap(File(), "corridor", "", "", Path([(0, 0), (100, 0)]), (), stop_lines=LINES)
+    return Stage(road, params, "Accident", 20.0, 5)
+
+
+def test_places_and_parameters() -> None:
+    s = stage(distance=40.0, frequency=(20.0, 100.0), one=3.0)
+    assert s.spot(10, 2) == pytest.approx((10, 2))
+    assert s.heading(10) == pytest.approx(-1.5708, abs=1e-4)  # Scenic: 0 is north, east is -90 degrees
+    assert s.lane(2) == 7.0
+    assert (s.number("distance", 1), s.number("speed", 30)) == (40.0, 30.0)
+    assert (s.interval("frequency", (1, 2)), s.interval("one", (1, 2))) == ((20.0, 100.0), (3.0, 3.0))
+
+
+def test_an_event_is_told_once() -> None:
+    s = stage()
+    s.time_s = 1.23456
+    s.event("trigger")
+    s.time_s = 2.0
+    s.event("trigger")
+    assert s.events == [(1.235, "trigger")] and s.happened("trigger") and not s.happened("act")
+
+
+def test_signals_are_held_and_freed() -> None:
+    s = stage()
+    s.hold_signals("green", Signal.RED)
+    assert s.signals == {"own": Signal.GREEN, "cross": Signal.RED}
+    s.free_signals()
+    assert s.signals == {}
+
+
+def test_noise_is_seeded_and_stays_in_range() -> None:
+    one, two = stage(), stage()
+    one.noise = two.noise = (2.0, 0.5)
+    seen = [one.disturbed(Control(0.0, 0.5)) for _ in range(50)]
+    assert seen == [two.disturbed(Control(0.0, 0.5)) for _ in range(50)]
+    assert all(abs(c.steer) <= 1 and 0 <= c.throttle <= 1 for c in seen) and len(set(seen)) > 20
+    assert stage().disturbed(Control(0.1)) == Control(0.1)
+
+
+def test_a_copied_tree_is_equal_and_its_own() -> None:
+    tree = ast.parse("def f(a, *b):\n    return {a: [1, (2, b)]}\n")
+    twin = _copied(tree)
+    assert ast.dump(twin, include_attributes=True) == ast.dump(tree, include_attributes=True)
+    twin.body[0].name = "g"
+    assert tree.body[0].name == "f"  # type: ignore[attr-defined]
+
+
+@pytest.mark.integration
+def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: File) -> None:
+    """Scenic's own Newtonian simulator behind the same session."""
+    from closedloop_plugin.core.routes import Route
+    from closedloop_plugin.maps.base import Layout
+    from closedloop_plugin.maps.build import road_for
+
+    points = tuple((2.0 * i, 0.0) for i in range(50))
+    road = road_for(Route("1", "T", points, "", "", (20.0, 0.0, 0.0)), Layout(), folder=tmp_path)
+    program = tmp_path / "p.scenic"
+    program.write_text("model scenic.domains.driving.model\nego = new Car at (5, 0), facing -90 deg\n")
+    options = {"writeCache": False, "useCache": False}
+    params = {"map": str(road.file), "map_options": options, "render": False, "timestep": 0.05}
+    compiled = scene_for(program, "scenic.simulators.newtonian.driving_model", params, 1)
+    assert isinstance(compiled, Compiled)
+    s = Stage(road, {}, "", 20.0, 0)
+    session = Session(compiled, compiled.scenario.getSimulator(), s, 40)
+    session.start()
+    assert (s.ego_s, s.ego_speed) == (pytest.approx(5.0, abs=0.1), 0.0)
+    for _ in range(40):
+        session.advance(Control(throttle=1.0))
+    # 5.6 m/s2 for 2 s; the stage last saw tick 39.
+    assert s.ego_speed == pytest.approx(5.6 * 1.95, abs=0.01) and s.time_s == pytest.approx(1.95)
+    assert session.done is not None
+    with pytest.raises(WorldError):
+        session.advance(Control())
+    session.close()
+
+
+@pytest.mark.integration
+def test_a_missing_map_is_the_users_to_mend(tmp_path: File) -> None:
+    program = tmp_path / "p.scenic"
+    program.write_text("model scenic.domains.driving.model\nego = new Car\n")
+    with pytest.raises(Ad2Error, match="map"):
+        scene_for(program, "scenic.simulators.newtonian.driving_model", {"render": False}, 0)

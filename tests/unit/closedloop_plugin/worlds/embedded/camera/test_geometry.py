@@ -1,0 +1,88 @@
+"""The pinhole, the light and the drawing order, with numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from closedloop_plugin.core.routes import Weather
+from closedloop_plugin.worlds.base import Camera
+from closedloop_plugin.worlds.embedded.camera.ground import _plane, ground_depth
+from closedloop_plugin.worlds.embedded.camera.lens import clip_near, lens_of
+from closedloop_plugin.worlds.embedded.camera.light import light_of
+from closedloop_plugin.worlds.embedded.camera.order import Boxes, back_to_front
+
+# fov 90: the focal length is half the width, 400 pixels.
+FRONT = Camera("front", 800, 450, 90.0, forward=1.0, right=0.0, up=1.5)
+
+
+def test_a_known_point_falls_on_its_pixel() -> None:
+    """10 m ahead of the camera, 2.5 m to the right, on the ground: u = 400 + 400*2.5/10, v = 225 + 400*1.5/10."""
+    lens = lens_of(FRONT, 5.0, 7.0, 0.0)
+    uv, depth = lens.project(np.array([[16.0, 4.5, 0.0]]))
+    assert uv[0] == pytest.approx([500.0, 285.0])
+    assert depth[0] == pytest.approx(10.0)
+    assert lens.spot(16.0, 4.5, 0.0) == pytest.approx((500.0, 285.0, 10.0))
+
+
+def test_camera_yaw_is_clockwise_and_right_is_right() -> None:
+    """An ego that looks north with a camera turned 90 degrees clockwise looks east."""
+    side = Camera("right", 800, 450, 90.0, forward=0.0, right=0.5, up=1.5, yaw=90.0)
+    lens = lens_of(side, 0.0, 0.0, math.pi / 2)
+    assert (lens.x, lens.y) == pytest.approx((0.5, 0.0))
+    assert lens.ahead == pytest.approx((1.0, 0.0))
+    assert lens.right == pytest.approx((0.0, -1.0))
+
+
+def test_ground_rows_and_ground_homography_agree_with_projection() -> None:
+    lens = lens_of(FRONT, 5.0, 7.0, 0.7)
+    top = 225
+    assert ground_depth(lens)[60] == pytest.approx(400 * 1.5 / 60.5)
+    x, y, w = _plane(lens, top) @ np.array([100.0, 60.0, 1.0])
+    uv, _ = lens.project(np.array([[x / w, y / w, 0.0]]))
+    assert uv[0] == pytest.approx([100.5, 285.5])
+
+
+def test_clip_keeps_what_is_ahead() -> None:
+    square = np.array([[-1.0, 0.0], [3.0, 0.0], [3.0, 2.0], [-1.0, 2.0]])
+    cut, z = clip_near(square, np.array([0.0, 4.0, 4.0, 0.0]), 1.0)
+    assert sorted(map(tuple, cut.tolist())) == [(1.0, 0.0), (1.0, 2.0), (3.0, 0.0), (3.0, 2.0)]
+    assert sorted(z.tolist()) == pytest.approx([2.0, 2.0, 4.0, 4.0])
+    assert len(clip_near(square, np.zeros(4), 5.0)[0]) == 0
+
+
+def _boxes(*rows: tuple[float, float, float, float, float]) -> Boxes:
+    return Boxes(*np.array(rows, dtype=float).T)
+
+
+def test_farther_first() -> None:
+    boxes = _boxes((10, 0, 0, 4, 2), (30, 0, 0, 4, 2), (20, 0, 0, 4, 2))
+    assert back_to_front(boxes, np.ones(3, bool), (0.0, 0.0)) == [1, 2, 0]
+
+
+def test_a_person_beside_the_far_end_of_a_truck_is_drawn_over_it() -> None:
+    """Truck from 6 to 18 m ahead, 3 to 5.5 m to the right; the person stands at 17 m, before its side."""
+    boxes = _boxes((12, -4.25, 0, 12, 2.5), (17, -2.6, 0, 0.5, 0.5))
+    assert back_to_front(boxes, np.ones(2, bool), (0.0, 0.0)) == [0, 1]
+    hidden = _boxes((12, -4.25, 0, 12, 2.5), (22, -5.0, 0, 0.5, 0.5))
+    assert back_to_front(hidden, np.ones(2, bool), (0.0, 0.0)) == [1, 0]
+
+
+def test_order_survives_bodies_in_one_place() -> None:
+    same = _boxes(*[(0, 0, 0.3, 4, 2)] * 4)
+    assert sorted(back_to_front(same, np.ones(4, bool), (0.0, 0.0))) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(("altitude", "day"), [(-10.0, 0.0), (3.0, 0.5), (45.0, 1.0)])
+def test_sun_makes_day(altitude: float, day: float) -> None:
+    """3 degrees is half way from -6 to 12."""
+    assert light_of(Weather(sun_altitude_angle=altitude)).day == pytest.approx(day)
+
+
+def test_fog_thickness() -> None:
+    clear, thick = light_of(Weather(fog_density=0.0)), light_of(Weather(fog_density=100.0))
+    assert float(clear.clear(100.0)) == pytest.approx(math.exp(-0.11))
+    assert float(thick.clear(50.0)) == pytest.approx(math.exp(-0.0611 * 50))
+    assert thick.far < 100.0 < clear.far

@@ -1,0 +1,55 @@
+"""Any record goes through JSON and parquet without loss."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.tiers import examples
+
+from lmms_eval_ad2.data.home.parts import read_records, write_part
+from lmms_eval_ad2.records import FORMS, Mark, Option, Record, Step, Text
+
+WORDS = st.text(max_size=12)
+TEXTS = st.builds(Text, en=WORDS, zh=WORDS)
+NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=32)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | NUMBERS | WORDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3),
+    max_leaves=5,
+)
+OBJECTS = st.dictionaries(WORDS, JSON, max_size=3)
+MARKS = st.one_of(
+    st.just(Mark()),
+    st.builds(Mark, st.just("box"), st.tuples(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)), WORDS),
+    st.builds(Mark, st.just("point"), st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple), WORDS),
+)
+RECORDS = st.builds(
+    Record,
+    id=WORDS, benchmark=WORDS, task=WORDS, subtask=WORDS, form=st.sampled_from(FORMS),
+    images=st.lists(WORDS, max_size=3).map(tuple), question=TEXTS, answer=TEXTS, letter=WORDS,
+    options=st.lists(st.builds(Option, WORDS, TEXTS, WORDS), max_size=3).map(tuple), mark=MARKS,
+    steps=st.lists(st.builds(Step, WORDS, TEXTS, TEXTS, st.none() | st.integers(0, 99)), max_size=2).map(tuple),
+    views=st.lists(WORDS, max_size=3).map(tuple),
+    image_size=st.none() | st.tuples(st.integers(1, 9999), st.integers(1, 9999)),
+    subtask_id=st.none() | st.integers(0, 99), cluster=WORDS, scene=OBJECTS, meta=OBJECTS,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(RECORDS)
+def test_json(record: Record) -> None:
+    again = Record.from_json(record.to_json())
+    assert again == record
+    assert again.to_json() == record.to_json()
+
+
+@given(st.lists(RECORDS, min_size=1, max_size=5))
+@settings(max_examples=examples(30), deadline=None)
+def test_parquet(records: list[Record]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        part = write_part(Path(folder), 0, [(record, record.to_json()) for record in records])
+        assert part.n == len(records)
+        assert list(read_records([Path(folder) / part.file])) == records

@@ -1,0 +1,91 @@
+"""Reading the data home: what is told when something is missing, damaged or moved."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.library_rows import row, store
+
+from lmms_eval_ad2.data.home import list_datasets, open_dataset, relocate, verify, write_dataset
+from lmms_eval_ad2.data.home import home
+from lmms_eval_ad2.errors import Ad2Error
+
+
+def test_the_home_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AD2_HOME", str(tmp_path / "a"))
+    assert home() == tmp_path / "a"
+    monkeypatch.delenv("AD2_HOME")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "b"))
+    assert home() == tmp_path / "b/lmms-eval-ad2"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert home() == Path.home() / ".cache/lmms-eval-ad2"
+
+
+def test_a_missing_dataset_tells_what_to_run(tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match=r"run: ad2 data import coda_lm SOURCE --split test$"):
+        open_dataset("coda_lm", "test", home=tmp_path)
+    store(tmp_path, 30)
+    with pytest.raises(Ad2Error, match=r"splits that are: test\): run: ad2 data import RELEASE SOURCE .*--as d$"):
+        open_dataset("d", "val", home=tmp_path)
+
+
+def test_moved_images(tmp_path: Path) -> None:
+    images, moved = tmp_path / "images", tmp_path / "moved"
+    images.mkdir()
+    (images / "a.jpg").touch()
+    store(tmp_path, 30, image_root=images)
+    images.rename(moved)
+    with pytest.raises(Ad2Error, match="ad2 data relocate d --split test --images DIR"):
+        open_dataset("d", "test", home=tmp_path)
+    with pytest.raises(Ad2Error, match=r"no file a.jpg in it"):
+        relocate("d", "test", tmp_path, home=tmp_path)
+    with pytest.raises(Ad2Error, match="no such folder"):
+        relocate("d", "test", images, home=tmp_path)
+    before = open_manifest(tmp_path)
+    relocate("d", "test", moved, home=tmp_path)
+    assert open_dataset("d", "test", home=tmp_path).image_root == moved
+    assert {**open_manifest(tmp_path), "image_root": ""} == {**before, "image_root": ""}
+
+
+def open_manifest(root: Path) -> dict:
+    return json.loads((root / "data/d/test/manifest.json").read_text("utf-8"))
+
+
+def test_the_list_leaves_out_what_is_damaged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert list_datasets(home=tmp_path) == []
+    store(tmp_path, 30)
+    write_dataset("e", "val", [row(1)], image_root=tmp_path, source={}, home=tmp_path)
+    assert [(m.name, m.split, m.n) for m in list_datasets(home=tmp_path)] == [("d", "test", 30), ("e", "val", 1)]
+    (tmp_path / "data/d/test/manifest.json").write_text("{}")
+    assert [m.name for m in list_datasets(home=tmp_path)] == ["e"]
+    assert "is damaged" in caplog.text
+    with pytest.raises(Ad2Error, match="damaged"):
+        open_dataset("d", "test", home=tmp_path)
+
+
+def test_verify_sees_every_change(tmp_path: Path) -> None:
+    store(tmp_path, 50)
+    folder = tmp_path / "data/d/test"
+    assert verify("d", "test", home=tmp_path).ok
+    manifest = open_manifest(tmp_path)
+
+    def problems(**changes: object) -> str:
+        (folder / "manifest.json").write_text(json.dumps({**manifest, **changes}))
+        verdict = verify("d", "test", home=tmp_path)
+        assert verdict.ok is False
+        return " / ".join(verdict.problems)
+
+    assert "50 records, the manifest says 49" in problems(n=49)
+    assert "are not those of the manifest" in problems(sha256="0")
+    assert "counts by form" in problems(counts={**manifest["counts"], "form": {"mc": 50}})
+    first, second, third = manifest["parts"]
+    assert "has changed since the import" in problems(parts=[{**first, "sha256": "0"}, second, third])
+    assert "the id occurs twice" in problems(parts=[first, first, third])
+    part = folder / first["file"]
+    part.write_bytes(part.read_bytes()[:100])
+    assert "no readable parquet" in problems()
+    part.unlink()
+    with pytest.raises(Ad2Error, match="is missing: import the data again"):
+        verify("d", "test", home=tmp_path)
