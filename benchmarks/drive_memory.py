@@ -15,6 +15,7 @@ from typing import Any
 
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.baselines import Straight
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.runner.episode import Cast
@@ -22,7 +23,7 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Desk, Plan, drive, spare_the_scene
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.base import Setup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 EPISODES, EARLY, TICKS = 200, 20, 10

@@ -16,6 +16,7 @@ import numpy as np
 
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.expert import Expert
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Control, Decision, Observation, Truth
@@ -26,7 +27,7 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.task import Task
 from closedloop_plugin.runner.worker import Desk, Plan, drive, spare_the_scene
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.worlds.base import Camera, Domain, Setup
+from closedloop_plugin.worlds.base import Domain, Setup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 CAMERA = Camera("front", 800, 450, 70.0, 0.8, 0.0, 1.6)

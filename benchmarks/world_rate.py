@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 from typing import Any
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import Control
-from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.base import Setup
 from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 

@@ -82,9 +82,10 @@ def clean(host: str, port: int) -> dict[str, Any]:
 def speed(host: str, port: int, routes: str, folder: str, ticks: int, width: int, height: int) -> dict[str, Any]:
     """Simulated steps per second of our world: without a camera, and with one that is read at every tick."""
     from closedloop_plugin.carla.world.world import CarlaWorld
+    from closedloop_plugin.core.camera import Camera
     from closedloop_plugin.core.routes import read_routes
     from closedloop_plugin.core.state import Control
-    from closedloop_plugin.worlds.base import Camera, Setup
+    from closedloop_plugin.worlds.base import Setup
 
     world = CarlaWorld(Path(folder), f"{host}:{port}", any_version=True)
     found: dict[str, Any] = {}

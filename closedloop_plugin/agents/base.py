@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import Decision, Observation, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.worlds.base import Camera
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 from closedloop_plugin.agents import expert, tracking
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.expert import Expert
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import FULL_BRAKE, Control, Decision
-from closedloop_plugin.worlds.base import Camera
 
 
 class Baseline:

@@ -17,9 +17,9 @@ import numpy as np
 from closedloop_plugin.agents import forecast, manoeuvre, tracking
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.manoeuvre import EGO_LENGTH, EGO_WIDTH, Lateral, Patience, Seen
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import Decision, Signal, Truth
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.worlds.base import Camera
 
 FRONT = EGO_LENGTH / 2
 ASIDE = 0.9  # m: as far as the lane's edge allows

@@ -18,10 +18,10 @@ from closedloop_plugin.agents.asking import Backend
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.questions import TASKS, Prompter
 from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.prompts.texts import Texts, texts_of
-from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
 
 # name -> (module, class); their seed comes with start()

@@ -9,8 +9,8 @@ from typing import Any
 from closedloop_plugin.agents.asking import Backend, Question, Said, fenced
 from closedloop_plugin.agents.base import Ask
 from closedloop_plugin.agents.questions import Prompter, chosen_suffix
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import Decision
-from closedloop_plugin.worlds.base import Camera
 
 
 class Talker:

@@ -23,7 +23,7 @@ EXAMPLES = """examples:
   ad2 serve --model straight --port 8101               the way through, without a model
 then, from anywhere (docs/serve.md):
   ad2 drive run --agent endpoint:qwen2_5_vl@http://127.0.0.1:8100/v1 ...      the bare model
-  model "ad2-driver"                                   the whole driver: closedloop_plugin/carla/leaderboard_agent/agent.py
+  model "ad2-driver"                    the whole driver: closedloop_plugin/carla/leaderboard_agent/agent.py
 
 exit code: 0 ended by Ctrl-C or SIGTERM, 2 it cannot be served as asked"""
 

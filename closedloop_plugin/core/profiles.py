@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import Control
-from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
 
 

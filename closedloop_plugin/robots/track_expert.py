@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.path import Path
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.waypoints import steer_at
-from closedloop_plugin.worlds.base import Camera
 
 Pose = tuple[float, float, float]  # of the vehicle on the track: x, y in metres, yaw in radians
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route, sha256
 from closedloop_plugin.interpreters.base import Interpreter
@@ -21,7 +22,7 @@ from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run
 from closedloop_plugin.runner.task import Task, episode_seed, shard
 from closedloop_plugin.runner.worker import Plan
-from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.base import Setup
 from lmms_eval_ad2 import __version__
 
 

@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.path import Path
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import Actor, Command, Contact, Control, Kind, Observation, Surface, Truth
 from closedloop_plugin.maps.base import Piece, RoadMap
-from closedloop_plugin.worlds.base import Camera, Domain, Setup, WorldError
+from closedloop_plugin.worlds.base import Domain, Setup, WorldError
 
 WHEELBASE = 2.8  # m
 FULL_LOCK = 0.6  # rad at steer 1

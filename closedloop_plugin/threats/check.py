@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path as File
 
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.core.record import EpisodeRecord
@@ -37,7 +38,7 @@ from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.transcript import Transcript, Verdict
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
 from closedloop_plugin.threats.verdicts import Draw, draw_of, not_compiled, verdict_of
-from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.base import Setup
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.lock import lock_folder

@@ -12,6 +12,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.runner.recipe import Recipe
@@ -25,7 +26,6 @@ from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.reading import short
 from closedloop_plugin.threats.transcript import Transcript, Verdict
 from closedloop_plugin.threats.verdict_files import read_verdicts
-from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.lock import lock_folder

@@ -18,6 +18,7 @@ from PIL import Image
 from tqdm import tqdm
 
 from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import FULL_BRAKE, Decision
@@ -32,7 +33,7 @@ from closedloop_plugin.threats.moment import write_jpeg
 from closedloop_plugin.threats.reading import short
 from closedloop_plugin.threats.site import site_of
 from closedloop_plugin.threats.transcript import Interview, Transcript
-from closedloop_plugin.worlds.base import Camera, Setup
+from closedloop_plugin.worlds.base import Setup
 from lmms_eval_ad2 import __version__
 
 FIRST_S, STEP_S = 1.0, 1.0  # when the first frame is taken, and between two

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path as File
 
 from closedloop_plugin.agents.make import BUILT_IN, MODELS, make_agent, make_backend
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.threats.base import Fuser, Teller
@@ -13,7 +14,6 @@ from closedloop_plugin.threats.fuser.model import ModelFuser
 from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.teller import ModelTeller
 from closedloop_plugin.threats.witness import Witness
-from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
 
 RULES = "rules"

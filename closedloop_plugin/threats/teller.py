@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from closedloop_plugin.agents.asking import Backend, Question, fenced
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.prompts.texts import Texts
 from closedloop_plugin.threats.base import Moment
 from closedloop_plugin.threats.reading import kept
 from closedloop_plugin.threats.transcript import Answer, Stage
-from closedloop_plugin.worlds.base import Camera
 
 
 class ModelTeller:

@@ -7,24 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any, Protocol
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import Control, Observation, Truth
 from closedloop_plugin.maps.base import RoadMap
-
-
-@dataclass(frozen=True)
-class Camera:
-    """A pinhole camera on the ego, CARLA's conventions: metres forward, RIGHT, up from the ego's centre on the ground;
-    yaw in degrees clockwise, horizontal field of view in degrees."""
-
-    name: str
-    width: int
-    height: int
-    fov: float
-    forward: float
-    right: float
-    up: float
-    yaw: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,7 @@ def run_import(args: argparse.Namespace) -> int:
 
 
 def run_list(args: argparse.Namespace) -> int:
-    from lmms_eval_ad2.data.home import list_datasets
-    from lmms_eval_ad2.data.home import home
+    from lmms_eval_ad2.data.home import home, list_datasets
 
     manifests = list_datasets()
     if args.json:

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from support.carla.fake_towns import town_of
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route, Weather, read_routes
 from closedloop_plugin.core.state import FULL_BRAKE, Control, Truth
 from closedloop_plugin.suites.lookup import DEMO
 from closedloop_plugin.testing.fake_world import FakeWorld
-from closedloop_plugin.worlds.base import Camera, Setup, World, WorldError
+from closedloop_plugin.worlds.base import Setup, World, WorldError
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 pytestmark = pytest.mark.integration

@@ -56,7 +56,7 @@ def text_files() -> dict[str, Path]:
 
 def old_python_files() -> dict[str, tuple[tuple[int, int], Path]]:
     """Files that other projects' interpreters run, with the oldest version that must take them."""
-    folders = {"bench2drive": "closedloop_plugin/bench2drive", "advlm": "configs/advlm"}
+    folders = {"bench2drive": "closedloop_plugin/carla/leaderboard_agent", "advlm": "configs/advlm"}
     return {
         f"{name}/{path.name}": ((3, 7), path)
         for name, folder in folders.items()

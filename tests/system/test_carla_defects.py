@@ -111,7 +111,7 @@ def test_a_sensor_that_looks_at_events_is_not_waited_for(rig: Rig, monkeypatch: 
 
 
 def test_our_camera_that_delivers_nothing_is_an_error_that_names_it(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    from closedloop_plugin.worlds.base import Camera
+    from closedloop_plugin.core.camera import Camera
 
     rig.play(EGO, cameras=(Camera("left eye", 32, 18, 70.0, 0.8, 0.0, 1.6),))
     monkeypatch.setattr(sensors, "PATIENCE_S", 0.05)

@@ -15,9 +15,10 @@ from support.carla.rig import EGO, FREE, Rig, rig_on, straight
 from closedloop_plugin.carla.world.looks import light_state
 from closedloop_plugin.carla.world.spawning import body_of
 from closedloop_plugin.carla.world.weather import dark
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import FULL_BRAKE, Control, Kind, Surface
-from closedloop_plugin.worlds.base import Camera, InvalidScene
+from closedloop_plugin.worlds.base import InvalidScene
 from lmms_eval_ad2.errors import Ad2Error
 
 GO = Control(throttle=0.7)

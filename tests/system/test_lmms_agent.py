@@ -12,8 +12,8 @@ from closedloop_plugin.agents.make import cameras_of, make_agent
 from closedloop_plugin.agents.questions import Prompter
 from closedloop_plugin.agents.talker import Talker
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.harness import lmms_model
+from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.prompts.texts import Texts
 from lmms_eval_ad2.errors import Ad2Error
 

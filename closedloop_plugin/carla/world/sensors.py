@@ -10,7 +10,8 @@ from typing import Any
 import carla
 import numpy as np
 
-from closedloop_plugin.worlds.base import Camera, InvalidScene, WorldError
+from closedloop_plugin.core.camera import Camera
+from closedloop_plugin.worlds.base import InvalidScene, WorldError
 
 PATIENCE_S = 30.0  # for a picture: the first ones of a large town take long
 

@@ -22,10 +22,11 @@ from closedloop_plugin.carla.world.sensors import Eye, Feelers, Hung
 from closedloop_plugin.carla.world.spawning import blueprint_for, body_of, kind_said, spawn
 from closedloop_plugin.carla.world.traffic import Traffic, prepare
 from closedloop_plugin.carla.world.weather import dark, parameters
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import yaw_of_heading
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, Contact
-from closedloop_plugin.worlds.base import Camera, WorldError
+from closedloop_plugin.worlds.base import WorldError
 from closedloop_plugin.worlds.bodies import follow
 from closedloop_plugin.worlds.bodies.body import WALKERS, Body
 from closedloop_plugin.worlds.bodies.lights import Lights

@@ -11,6 +11,7 @@ from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.cli.drive.subject import program_subject, suite_subject
 from closedloop_plugin.cli.drive.world import limits_of, world_of
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile, profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.interpreters.base import Interpreter
@@ -21,7 +22,6 @@ from closedloop_plugin.runner.pilot import Rules
 from closedloop_plugin.runner.recipe import Recipe
 from closedloop_plugin.runner.run import Run
 from closedloop_plugin.runner.task import shard
-from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import check_folder
 

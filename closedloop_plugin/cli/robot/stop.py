@@ -46,8 +46,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _by_name(args: argparse.Namespace, problem: str) -> int:
     """A file that is being edited must not keep the stop from the planner, which goes by its name alone."""
-    from closedloop_plugin.robots.planner.control_socket import place
     from closedloop_plugin.robots.planner import emergency
+    from closedloop_plugin.robots.planner.control_socket import place
 
     try:
         sure = emergency.by_planner(place(home(), Path(args.robot).stem), args.reason)

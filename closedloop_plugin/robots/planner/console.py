@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path as File
 from typing import Any, TextIO
 
-from closedloop_plugin.robots.planner import control_socket
-from closedloop_plugin.robots.planner import emergency
+from closedloop_plugin.robots.planner import control_socket, emergency
 from closedloop_plugin.robots.vehicles.read import Robot
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -15,9 +15,9 @@ from importlib import resources
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.threats.gallery.cards import FATES, card, clip, visible, word
 from closedloop_plugin.threats.gallery import read as gallery_read
 from closedloop_plugin.threats.gallery import runs as gallery_runs
+from closedloop_plugin.threats.gallery.cards import FATES, card, clip, visible, word
 from closedloop_plugin.threats.gallery.read import Gallery, Scenario, State
 from closedloop_plugin.threats.gallery.runs import Driven, Fate, label_of
 from lmms_eval_ad2 import __version__

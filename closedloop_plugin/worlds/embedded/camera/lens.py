@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from closedloop_plugin.worlds.base import Camera
+from closedloop_plugin.core.camera import Camera
 
 NEAR = 0.15  # m: nothing nearer along the axis is drawn
 FAR_PIXEL = 1.0e6  # coordinates beyond are cut: far outside any picture, still exact in OpenCV's fixed point

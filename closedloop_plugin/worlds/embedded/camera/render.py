@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import cv2
 import numpy as np
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, Kind, Signal
-from closedloop_plugin.worlds.base import Camera
 from closedloop_plugin.worlds.embedded.camera import street
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
 from closedloop_plugin.worlds.embedded.camera.ground import Ground

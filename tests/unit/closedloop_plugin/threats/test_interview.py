@@ -21,6 +21,7 @@ from support.threats.told import ROUTES, moment, transcript
 
 from closedloop_plugin.agents.asking import Said
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Observation, Truth
 from closedloop_plugin.prompts.texts import Texts
@@ -33,7 +34,7 @@ from closedloop_plugin.threats.making import make_teller
 from closedloop_plugin.threats.teller import ModelTeller
 from closedloop_plugin.threats.transcript import STAGES, Answer, Transcript
 from closedloop_plugin.threats.witness import Witness
-from closedloop_plugin.worlds.base import Camera, InvalidScene, Setup, WorldError
+from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked

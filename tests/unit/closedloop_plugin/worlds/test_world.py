@@ -10,10 +10,11 @@ from pathlib import Path as File
 
 import pytest
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import COAST, FULL_BRAKE, Control, Kind, Surface, Truth
 from closedloop_plugin.maps.base import Layout
-from closedloop_plugin.worlds.base import Camera, InvalidScene, Setup, WorldError
+from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -14,6 +14,7 @@ import pytest
 
 from closedloop_plugin.agents.base import Agent, Ask
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Command, Control, Decision
 from closedloop_plugin.interpreters.make import make_interpreter
@@ -28,7 +29,6 @@ from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
 from closedloop_plugin.robots.vehicles.fleet import VEHICLES
-from closedloop_plugin.worlds.base import Camera
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration

@@ -18,9 +18,8 @@ from support.robots.vehicle_end import TOKEN, connected
 
 from closedloop_plugin.agents.baselines import Straight
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.robots.planner import console, emergency
+from closedloop_plugin.robots.planner import console, control_socket, emergency
 from closedloop_plugin.robots.planner.planner import Planner
-from closedloop_plugin.robots.planner import control_socket
 from closedloop_plugin.robots.vehicles.read import Robot, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -28,7 +27,7 @@ from lmms_eval_ad2.errors import Ad2Error
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ends of a request are here, and this machine may stand still for seconds."""
-    monkeypatch.setattr(hotline, "ANSWER_S", 30.0)
+    monkeypatch.setattr(control_socket, "ANSWER_S", 30.0)
     monkeypatch.setattr(control_socket._Handler, "timeout", 30.0)
 
 
@@ -96,7 +95,11 @@ def test_a_stop_is_sure_only_with_the_vehicles_own_word(
     planner: Planner, tmp_path: Path, unreachable: Robot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = control_socket.place(tmp_path, "limo")
-    with control_socket.answering(planner, file), planner.listening("127.0.0.1", 0) as (_, port), connected(port) as vehicle:
+    with (
+        control_socket.answering(planner, file),
+        planner.listening("127.0.0.1", 0) as (_, port),
+        connected(port) as vehicle,
+    ):
         unsure = emergency.stop(unreachable, file, "test")
         assert not unsure.sure and "did not confirm" in unsure.told and "link.host" in unsure.told
         assert vehicle.call()[0] == "stop"  # type: ignore[index]

@@ -18,17 +18,17 @@ from support.robots.vehicle_end import TOKEN, VehicleEnd, connected
 from support.tiers import examples
 
 from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Command, Control, Decision
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.onboard import wire
+from closedloop_plugin.robots.planner import session as session_module
 from closedloop_plugin.robots.planner.connection_listener import Door
 from closedloop_plugin.robots.planner.cycle import PATIENCE
 from closedloop_plugin.robots.planner.journal import Journal
 from closedloop_plugin.robots.planner.planner import Planner
-from closedloop_plugin.robots.planner import session as session_module
 from closedloop_plugin.robots.vehicles.fleet import VEHICLES
-from closedloop_plugin.worlds.base import Camera
 
 pytestmark = pytest.mark.integration
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from support.library_rows import row, store
 
-from lmms_eval_ad2.data.home import list_datasets, open_dataset, relocate, verify, write_dataset
-from lmms_eval_ad2.data.home import home
+from lmms_eval_ad2.data.home import home, list_datasets, open_dataset, relocate, verify, write_dataset
 from lmms_eval_ad2.errors import Ad2Error
 
 

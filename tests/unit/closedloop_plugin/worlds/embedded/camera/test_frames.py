@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Actor, Kind, Signal
-from closedloop_plugin.worlds.base import Camera
 from closedloop_plugin.worlds.embedded.camera.render import Renderer, View
 from closedloop_plugin.worlds.embedded.camera.scenery import Area, Marking, Scenery, Sign
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.worlds.base import Camera
 from closedloop_plugin.worlds.embedded.camera.ground import _plane, ground_depth
 from closedloop_plugin.worlds.embedded.camera.lens import clip_near, lens_of
 from closedloop_plugin.worlds.embedded.camera.light import light_of

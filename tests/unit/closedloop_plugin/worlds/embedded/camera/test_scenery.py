@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import shapely
 
+from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.path import Path
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.worlds.base import Camera
 from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
 from closedloop_plugin.worlds.embedded.camera.placing import CLEAR, corners
 from closedloop_plugin.worlds.embedded.camera.render import Renderer, View
