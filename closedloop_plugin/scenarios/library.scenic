@@ -12,7 +12,7 @@ from scenic.core.distributions import distributionFunction
 from scenic.core.vectors import Vector
 
 from closedloop_plugin.core.frames import scenic_heading
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath as Path
 from closedloop_plugin.scenarios import flows, geometry
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.scenarios.looks import blueprint_of, cover_size

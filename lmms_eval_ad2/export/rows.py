@@ -23,7 +23,7 @@ from lmms_eval_ad2.scoring.written import chain, reference, written
 Turn = tuple[str, str]  # what is asked, what is right
 
 
-def turns(record: Record, variant: Variant, prompts: PromptSet) -> list[Turn]:
+def training_turns(record: Record, variant: Variant, prompts: PromptSet) -> list[Turn]:
     """The question's turns, each asked on its own; empty where the record has no readable reference."""
     form, lang = variant.asked_form(record.form), variant.lang
     if form != "chain":
@@ -41,7 +41,7 @@ def turns(record: Record, variant: Variant, prompts: PromptSet) -> list[Turn]:
     return [(asked.round_words(record, variant, i, said[:i], prompts), said[i]) for i in range(len(said))]
 
 
-def rows(record: Record, task: Task, asked_and_right: list[Turn], images: list[str]) -> Iterator[dict[str, Any]]:
+def training_rows(record: Record, task: Task, asked_and_right: list[Turn], images: list[str]) -> Iterator[dict[str, Any]]:
     for number, (question, answer) in enumerate(asked_and_right):
         rounds = f"#{number + 1}" if len(asked_and_right) > 1 else ""
         yield {

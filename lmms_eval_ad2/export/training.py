@@ -153,8 +153,8 @@ def _write(chosen: Sequence[Chosen], prompts: PromptSet, pictures: Pictures, fil
                     written.bad += 1
                     written.faults += [str(exc)] if len(written.faults) < 3 else []
                     continue
-                said = rows.turns(record, task.variant, prompts)
-                for row in rows.rows(record, task, said, images):
+                said = rows.training_turns(record, task.variant, prompts)
+                for row in rows.training_rows(record, task, said, images):
                     print(json.dumps(row, ensure_ascii=False), file=file)
                 written.rows[task.name] = written.rows.get(task.name, 0) + len(said)
                 written.questions[task.name] = written.questions.get(task.name, 0) + 1

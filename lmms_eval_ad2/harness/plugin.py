@@ -86,7 +86,7 @@ def _install_late() -> None:
     from lmms_eval.api.task import ConfigurableTask
     from lmms_eval.evaluator_utils import TaskOutput
 
-    wrap(ConfigurableTask, "download", _later("data", "wrap_download"))
+    wrap(ConfigurableTask, "download", _later("task_data", "wrap_download"))
     wrap(TaskOutput, "calculate_aggregate_metric", _later("judging", "wrap_aggregate"))
     wrap(evaluator, "prepare_print_tasks", _later("judging", "wrap_print"))
     wrap(evaluator, "_run_generate_until_agentic", _later("rounds", "wrap_agentic"))

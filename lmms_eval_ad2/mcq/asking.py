@@ -14,7 +14,7 @@ from lmms_eval_ad2.llm.client import Failure, Reply
 from lmms_eval_ad2.llm.session import Session
 from lmms_eval_ad2.llm.spec import Model
 from lmms_eval_ad2.mcq.base import Exchange
-from lmms_eval_ad2.mcq.replies import LONGEST_REPLY, REFUSED, Fault, schema_of
+from lmms_eval_ad2.mcq.replies import SCHEMA_NAMES, LONGEST_REPLY, REFUSED, Fault, schema_of
 from lmms_eval_ad2.mcq.roles import Picture, Prompt, Roles
 
 T = TypeVar("T")
@@ -80,7 +80,7 @@ class Asking:
                     seen[reply] = fault
             return seen[reply]
 
-        schema = (shape.__name__.lower(), schema_of(shape))
+        schema = (SCHEMA_NAMES[shape], schema_of(shape))
         key = key_of(self.model.payload(prompt.outline(self.images), schema))
         outcome = await self.session.ask(
             lambda: self.model.payload(prompt.messages(self.images), schema),

@@ -86,6 +86,16 @@ class Evaluation(_Part):
     problems: Annotated[list[Problem], Field(max_length=_MOST)]
 
 
+# The names of the schemas as requests carry them; part of a request and of its cache key.
+SCHEMA_NAMES: dict[type[BaseModel], str] = {
+    Proposals: "proposals",
+    Rewritten: "rewritten",
+    Reviews: "reviews",
+    Picks: "picks",
+    Evaluation: "evaluation",
+}
+
+
 M = TypeVar("M", bound=BaseModel)
 # Why an option's text may not stand at all, or None: what `proposals` and `rewritten` ask of each option.
 Wrong = Callable[[str], str | None]

@@ -39,14 +39,14 @@ def pictures(row: Mapping[str, Any], task: Task) -> Pictures:
     if not all(_inside(image) for image in record.images):
         return Pictures(trouble="an image lies outside the data set's folder; not shown")
     try:
-        drawn = visual.render(record, Path(str(root)), **_options(record, task))
+        drawn = visual.render(record, Path(str(root)), **_render_options(record, task))
     except (Ad2Error, TypeError, ValueError) as exc:
         return Pictures(trouble=str(exc))
     width = WIDTH if len(drawn) == 1 else WIDTH // 2
     return Pictures(tuple(_jpeg(image, width) for image in drawn[:MOST]))
 
 
-def _options(record: Record, task: Task) -> dict[str, Any]:
+def _render_options(record: Record, task: Task) -> dict[str, Any]:
     """As the model was shown it; several camera views become one picture, which is easier to look at."""
     variant = task.variant
     options: dict[str, Any] = {"views": variant.get("views", "all")}

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from lmms_eval.models.registry_v2 import ModelManifest
 
 _CLASSES = {
-    "ad2_chance": "baselines.Chance",
-    "ad2_majority": "baselines.Majority",
-    "ad2_oracle": "baselines.Oracle",
-    "ad2_swift": "swift.Swift",
+    "ad2_chance": "baselines.ChanceModel",
+    "ad2_majority": "baselines.MajorityModel",
+    "ad2_oracle": "baselines.OracleModel",
+    "ad2_swift": "swift.SwiftModel",
 }
 
 
