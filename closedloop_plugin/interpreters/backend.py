@@ -5,7 +5,8 @@ A vision-language model gets the front picture; with a describer the model is ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from closedloop_plugin.agents.asking import Backend, Question, Said, fenced, harmless
@@ -15,7 +16,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control, Decision, Observation, Reading
 from closedloop_plugin.interpreters.describe import FRONT, Describer
 from closedloop_plugin.interpreters.fine_grained import mentions_speed
-from closedloop_plugin.interpreters.reading import Unread
+from closedloop_plugin.interpreters.reading import Unread, read_cng, read_dcs
 from closedloop_plugin.prompts.texts import Texts
 
 NOT_FOR_CONTROL = ("threat",)  # a question to choose the slow system by, no driving command
@@ -115,3 +116,25 @@ def _nothing_to_read(decision: Decision) -> str | None:
         return "agent_error"
     spoken = (text for task, text in decision.texts.items() if task not in NOT_FOR_CONTROL)
     return None if any(text.strip() for text in spoken) else "no_answer"
+
+
+# Continuous Numerical Generation (Bench2ADVLM section 3.1): the slow system writes the three numbers itself.
+def cng(backend: Backend, texts: Texts, profile: Profile, describer: Describer | None = None) -> ModelInterpreter:
+    """throttle and brake in [0, 1], steer in [-1, 1]."""
+    return ModelInterpreter("cng", backend, read_cng, texts, profile, describer=describer)
+
+
+# Discrete Classification Selection (Bench2ADVLM section 3.1): the slow system chooses from the profile's sets.
+def dcs(backend: Backend, texts: Texts, profile: Profile, describer: Describer | None = None) -> ModelInterpreter:
+    """The sets stand in the prompt; a value outside them is no choice."""
+    choices = {
+        "throttle_set": _listed(profile.throttle_set),
+        "steer_set": _listed(profile.steer_set),
+        "brake_set": _listed(profile.brake_set),
+    }
+    read = partial(read_dcs, profile=profile)
+    return ModelInterpreter("dcs", backend, read, texts, profile, describer=describer, choices=choices)
+
+
+def _listed(values: Iterable[float]) -> str:
+    return ", ".join(f"{v:g}" for v in values)

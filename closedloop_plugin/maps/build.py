@@ -10,11 +10,10 @@ import numpy as np
 from closedloop_plugin.core.path import Path
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import Layout, Piece, RoadMap
-from closedloop_plugin.maps.cache import keep
 from closedloop_plugin.maps.corridor import corridor
 from closedloop_plugin.maps.highway import diverge, merge
 from closedloop_plugin.maps.junction import junction
-from closedloop_plugin.maps.opendrive import document
+from closedloop_plugin.maps.opendrive import document, keep
 from closedloop_plugin.maps.plan import Plan
 from closedloop_plugin.maps.town import town_road
 from lmms_eval_ad2.errors import Ad2Error

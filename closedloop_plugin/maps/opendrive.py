@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path as File
 from xml.sax.saxutils import quoteattr
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.curves import STRAIGHT, Chain, Segment, length
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 BEND = math.radians(11)  # of one <geometry> at most: Scenic takes 20 points of each, so a step under 0.6 degrees
 SIGNALS = {"signal": ("1000001", "yes"), "stop": ("206", "no"), "yield": ("205", "no")}
@@ -179,3 +182,17 @@ def _signs(road: Road) -> list[str]:
 
 def _n(value: float) -> str:
     return f"{value:.8f}"
+
+
+# A folder of map files named by their content.
+def keep(data: bytes, folder: File, name: str) -> File:
+    """Write once, whole or not at all; a file that is there already with these bytes is left alone."""
+    folder = File(folder)
+    file = folder / name
+    try:
+        if file.is_file() and file.read_bytes() == data:
+            return file
+        atomic_write_bytes(file, data, durable=False)
+    except OSError as exc:
+        raise Ad2Error(f"{folder}: cannot keep a map there ({exc.strerror}); choose another cache folder") from exc
+    return file

@@ -12,9 +12,9 @@ from closedloop_plugin.core.path import Path
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import Piece, RoadMap
-from closedloop_plugin.maps.cache import keep
 from closedloop_plugin.maps.crossings import Crossing, crossings
 from closedloop_plugin.maps.lanes import Key, Town, read_town
+from closedloop_plugin.maps.opendrive import keep
 from closedloop_plugin.maps.plan import TOWN_LIMIT, eased
 from closedloop_plugin.maps.trace import Leg, Spot, foot, trace
 from lmms_eval_ad2.errors import Ad2Error

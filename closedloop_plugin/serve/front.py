@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from aiohttp import web
 
-from closedloop_plugin.serve import replies
 from closedloop_plugin.serve.chat import Chat, read_chat
 from closedloop_plugin.serve.desk import Desk
 from closedloop_plugin.serve.driver import DriverService
@@ -74,12 +75,12 @@ class Front:
                 self._check_key(request)
             return await handler(request)
         except Refusal as refusal:
-            return replies.refused(refusal)
+            return refused(refusal)
         except web.HTTPException as exc:  # no such path, wrong method, body too large
-            return replies.refused(Refusal(exc.status, f"{request.method} {request.path[:200]}: {exc.reason}"))
+            return refused(Refusal(exc.status, f"{request.method} {request.path[:200]}: {exc.reason}"))
         except Exception:  # ours to mend: the caller still gets an error object, the log the place
             traceback.print_exc(file=self._log)
-            return replies.refused(Refusal(500, "an error of this server's own; its log has it", code="internal_error"))
+            return refused(Refusal(500, "an error of this server's own; its log has it", code="internal_error"))
 
     def _check_key(self, request: web.Request) -> None:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
@@ -96,20 +97,20 @@ class Front:
             "batches": self.desk.batches,
             "mean_batch": round(self.desk.asked / self.desk.batches, 2) if self.desk.batches else None,
         }
-        return replies.as_json(state, 200 if self._services else 503)
+        return as_json(state, 200 if self._services else 503)
 
     async def _models(self, request: web.Request) -> web.Response:
-        return replies.as_json(replies.models(self._offered(), self._since))
+        return as_json(models(self._offered(), self._since))
 
     async def _model(self, request: web.Request) -> web.Response:
         service = self._service(request.match_info["name"])
-        return replies.as_json(replies.models([service.name], self._since)["data"][0])
+        return as_json(models([service.name], self._since)["data"][0])
 
     async def _describe(self, request: web.Request) -> web.Response:
         self._offered()
         if self._driver is None:
             raise Refusal(404, "there is no driver here", code="model_not_found")
-        return replies.as_json(self._driver.describe())
+        return as_json(self._driver.describe())
 
     async def _complete(self, request: web.Request) -> web.Response:
         self._offered()
@@ -151,7 +152,7 @@ class Front:
         if done.error is not None:
             self.last_failure = done.error
             raise Refusal(500, f"the model failed: {done.error}", code="model_failed")
-        return replies.answered(chat, done)
+        return answered(chat, done)
 
     def _service(self, name: str) -> Service:
         service = self._offered().get(name)
@@ -166,3 +167,51 @@ class Front:
         if not self._services:
             raise Refusal(503, f"{self.model} is still loading", code="loading", retry_s=_LOADING_RETRY_S)
         return self._services
+
+
+# What is sent back: completions, chunks of a stream, error objects, all as OpenAI's clients read them.
+def answered(chat: Chat, done: Done) -> web.Response:
+    """`usage` is null: lmms-eval's models do not count tokens, and a zero would be a false number."""
+    head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": chat.model, "usage": None}
+    if chat.stream:
+        return _stream(head, done)
+    message = {"role": "assistant", "content": done.text, "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": done.finish}
+    return as_json({**head, "object": "chat.completion", "choices": [choice]})
+
+
+def refused(refusal: Refusal) -> web.Response:
+    return as_json(refusal.body, refusal.status, refusal.headers)
+
+
+def models(names: Iterable[str], since: int) -> dict[str, Any]:
+    """GET /v1/models."""
+    listed = [{"id": name, "object": "model", "created": since, "owned_by": "lmms-eval-ad2"} for name in names]
+    return {"object": "list", "data": listed}
+
+
+def as_json(data: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+    return web.Response(body=json.dumps(data).encode(), status=status, headers=headers, content_type="application/json")
+
+
+def _stream(head: Mapping[str, Any], done: Done) -> web.Response:
+    """All words in one chunk, since they are all there: the model behind gives them at once."""
+    deltas: list[tuple[dict[str, Any], str | None]] = [
+        ({"role": "assistant", "content": ""}, None),
+        ({"content": done.text}, None),
+        ({}, done.finish),
+    ]
+    lines = [
+        json.dumps(
+            {
+                **head,
+                "object": "chat.completion.chunk",
+                "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}],
+            }
+        )
+        for delta, finish in deltas
+    ]
+    body = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+    return web.Response(
+        body=body.encode(), content_type="text/event-stream", charset="utf-8", headers={"Cache-Control": "no-cache"}
+    )

@@ -7,17 +7,162 @@ of road users that the probes found it to look at.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.agents.base import Agent, Ask
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.frames import to_ego
-from closedloop_plugin.core.state import PEDESTRIANS, STATIC, Actor, Control, Kind
+from closedloop_plugin.core.state import PEDESTRIANS, STATIC, Actor, Control, Kind, Signal, Truth
 from closedloop_plugin.threats.base import Moment
-from closedloop_plugin.threats.probes import AHEAD_M, SPEED, Findings, probe
 from closedloop_plugin.threats.site import site_of
 from closedloop_plugin.threats.transcript import Answer, Stage
+from lmms_eval_ad2.errors import Ad2Error
+
+# What a driver without words reacts to, found by experiment: one moment, with and without somebody on the stage.
+#
+# Each probe puts the ego on its route at a town's speed, alone or with one thing more, and takes the control that the
+# driver gives at once. A driver whose control does not change does not look there.
+AHEAD_M = (14.0, 8.0)  # of who stands in the ego's lane: two tries
+SPEED = 8.0  # m/s of the ego
+FELT = 0.02  # a change of a pedal or the wheel that counts
+SEEDS = (0, 1)
+SPEEDS = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 24.0)  # m/s, at which the pedals are asked for
+STANDING: Mapping[str, Kind] = {
+    "vehicles": Kind.CAR,
+    "cyclists": Kind.BICYCLE,
+    "pedestrians": Kind.PEDESTRIAN,
+    "animals": Kind.ANIMAL,
+    "things on the road": Kind.DEBRIS,
+}
+# name -> (kind, m ahead, m to the left, its direction against the road's in degrees, m/s)
+MOVING: Mapping[str, tuple[Kind, float, float, float, float]] = {
+    "a pedestrian who is about to cross": (Kind.PEDESTRIAN, 16.0, -3.6, 90.0, 1.8),
+    "a car beside it that is moving into its lane": (Kind.CAR, 7.0, 3.2, -20.0, 5.0),
+    "an oncoming car on its side of the road": (Kind.CAR, 34.0, 0.6, 180.0, 8.0),
+    "a car that comes out of a side road": (Kind.CAR, 13.0, -9.7, 90.0, 6.5),
+    "a car close behind it": (Kind.CAR, -7.0, 0.0, 0.0, 9.0),
+}
+SIZES = {
+    Kind.CAR: (4.6, 1.9, 1.5), Kind.BICYCLE: (1.8, 0.6, 1.7), Kind.PEDESTRIAN: (0.5, 0.5, 1.8),
+    Kind.ANIMAL: (1.1, 0.4, 0.8), Kind.DEBRIS: (1.0, 1.0, 0.4),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Findings:
+    """`sees`, `foresees`: probe -> its control, None where that is the same as on the empty road.
+    `now`: the control at the moment itself. `lights`: None where the route has none."""
+
+    alone: Control
+    now: Control
+    sees: Mapping[str, Control | None] = field(default_factory=dict)
+    foresees: Mapping[str, Control | None] = field(default_factory=dict)
+    lights: bool | None = None
+    line: bool = False
+    top: float = 0.0  # m/s up to which it still accelerates on the empty road
+    steady: bool = False  # its pedals are the same at every speed
+    chance: bool = False  # another seed, another control
+
+    @property
+    def looks(self) -> bool:
+        """At anybody at all."""
+        return any(self.sees.values()) or any(self.foresees.values())
+
+
+def probe(make: Callable[[], Agent], moment: Moment) -> Findings:
+    """All experiments at one moment. Ad2Error where the driver cannot answer."""
+    stage = _Stage(make, moment)
+    alone = stage.control()
+    by_speed = [stage.control(speed=v) for v in SPEEDS]
+    return Findings(
+        alone=alone,
+        now=stage.decide(moment.truth, moment.observation.speed),
+        sees={name: _first(_change(alone, stage.control(who)) for who in stage.standing(kind))
+              for name, kind in STANDING.items()},
+        foresees={name: _change(alone, stage.control(stage.actor(*what))) for name, what in MOVING.items()},
+        lights=stage.obeys_lights(),
+        line=_change(stage.control(beside=0.0), stage.control(beside=0.9)) is not None,
+        top=max((v for v, c in zip(SPEEDS, by_speed, strict=True) if c.throttle > FELT), default=0.0),
+        steady=all(_change(by_speed[0], replace(c, steer=by_speed[0].steer)) is None for c in by_speed),
+        chance=_change(alone, stage.control(seed=SEEDS[1])) is not None,
+    )  # fmt: skip
+
+
+class _Stage:
+    """The moment's road with nobody on it."""
+
+    def __init__(self, make: Callable[[], Agent], moment: Moment) -> None:
+        self.make, self.moment = make, moment
+        path = moment.road.path
+        here = path.locate(moment.truth.ego.x, moment.truth.ego.y)[0]
+        self.s = _straight(moment, here)
+
+    def control(self, *actors: Actor, speed: float = SPEED, beside: float = 0.0, s: float | None = None,
+                red: bool = False, seed: int = SEEDS[0]) -> Control:  # fmt: skip
+        """With the ego at `s`, `beside` m to the left of its line."""
+        at = self.s if s is None else s
+        x, y, yaw = self.moment.road.path.pose(at, beside)
+        ego = replace(self.moment.truth.ego, x=x, y=y, yaw=yaw, speed=speed, yaw_rate=0.0, ax=0.0, ay=0.0)
+        state = Signal.RED if red else Signal.GREEN
+        signals = {line.id: state for line in self.moment.road.stop_lines if line.control == "signal"}
+        truth = replace(self.moment.truth, ego=ego, actors=actors, signals=signals, contacts=())
+        return self.decide(truth, speed, seed)
+
+    def decide(self, truth: Truth, speed: float, seed: int = SEEDS[0]) -> Control:
+        """Of a driver that has seen nothing before."""
+        driver, moment = self.make(), self.moment
+        driver.start("probe", seed)
+        seen = replace(moment.observation, speed=speed)
+        known = driver.privileged
+        ask = Ask("probe", seen, truth if known else None, moment.road if known else None)
+        decision = driver.decide([ask])[0]
+        driver.end("probe")
+        if decision.control is None:
+            raise Ad2Error(f"{driver.name}: no control to observe: {decision.error or 'it answers in words'}")
+        return decision.control.checked()
+
+    def standing(self, kind: Kind) -> list[Actor]:
+        """Where it is tried, each alone; who walks stands across the road."""
+        turned = 90.0 if kind in (Kind.PEDESTRIAN, Kind.ANIMAL) else 0.0
+        return [self.actor(kind, ahead, 0.0, turned, 0.0) for ahead in AHEAD_M]
+
+    def actor(self, kind: Kind, ahead: float, left: float, turned: float, speed: float) -> Actor:
+        x, y, yaw = self.moment.road.path.pose(self.s + ahead, left)
+        return Actor("probe", kind, x, y, yaw + math.radians(turned), speed, *SIZES[kind])
+
+    def obeys_lights(self) -> bool | None:
+        """Whether a red light 15 m ahead changes anything."""
+        line = next((x for x in self.moment.road.stop_lines if x.on_route and x.control == "signal"), None)
+        if line is None or line.route_s is None:
+            return None
+        s = line.route_s - 15.0
+        return _change(self.control(s=s), self.control(s=s, red=True)) is not None
+
+
+def _straight(moment: Moment, here: float) -> float:
+    """Where to try things: from the ego on, the place whose next 25 m bend least and have no stop line."""
+    path = moment.road.path
+    last = max(here, path.length - 40.0)
+    places = [here + k * 5.0 for k in range(int((last - here) / 5.0) + 1)] or [here]
+    lines = [x.route_s for x in moment.road.stop_lines if x.on_route and x.route_s is not None]
+
+    def trouble(s: float) -> tuple[bool, float]:
+        return any(s - 5.0 < at < s + 40.0 for at in lines), round(abs(path.bend(s, 25.0)), 2)
+
+    return min(places, key=trouble)
+
+
+def _first(changes: Iterable[Control | None]) -> Control | None:
+    """The first change that there is."""
+    return next((c for c in changes if c is not None), None)
+
+
+def _change(before: Control, after: Control) -> Control | None:
+    gaps = (after.steer - before.steer, after.throttle - before.throttle, after.brake - before.brake)
+    return after if max(map(abs, gaps)) > FELT else None
+
 
 REACH_M = 60.0
 MOST, UNSEEN = 6, 3  # road users that are named, seen and not seen

@@ -128,7 +128,7 @@ def _ensure_sample(source: str) -> None:
 def _request(args: argparse.Namespace) -> Any:
     from lmms_eval_ad2.annotate.blank import ASKS
     from lmms_eval_ad2.annotate.intake import Request
-    from lmms_eval_ad2.llm.names import one_of
+    from lmms_eval_ad2.llm.settings import one_of
 
     asks = tuple(one_of(ask.strip(), ASKS, "kind in --ask") for ask in args.ask.split(",") if ask.strip())
     if args.limit is not None and args.limit < 1:

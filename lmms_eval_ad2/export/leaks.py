@@ -11,16 +11,16 @@ A leak has one kind, the gravest that applies:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from tqdm import tqdm
 
 from lmms_eval_ad2.data.home import Manifest
 from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.data.home.store import load_dataset
-from lmms_eval_ad2.export import identity
 from lmms_eval_ad2.export.source import is_evaluation
 from lmms_eval_ad2.records import Record
 
@@ -57,15 +57,15 @@ class HeldOut:
         """Why `record` may not be trained on, or None."""
         made_of = record.meta.get("source_split")
         if record.meta.get("source_id") and made_of and is_evaluation(str(made_of)):
-            return Leak(KINDS[0], f"{identity.origin(record)}/{made_of}", str(record.meta["source_id"]))
-        for key in identity.item_keys(record):
+            return Leak(KINDS[0], f"{origin(record)}/{made_of}", str(record.meta["source_id"]))
+        for key in item_keys(record):
             if found := self._seen.get(key):
                 return self._leak("same_item", found)
         for path in record.images:
             if found := self._picture(image_root / path):
-                same = identity.words_key(record) in self._words
+                same = words_key(record) in self._words
                 return self._leak("same_question" if same else "same_image", found, path)
-        scene = identity.scene_key(record)
+        scene = scene_key(record)
         if scene and (found := self._seen.get(scene)):
             return self._leak(SCENE, found, record.cluster)
         return None
@@ -79,9 +79,9 @@ class HeldOut:
         bar = tqdm(dataset.records(), total=manifest.n, desc=self._names[-1], disable=None)
         for record in bar:
             where = (number, record.id)
-            self._words.add(identity.words_key(record))
-            scene = identity.scene_key(record)
-            for key in (*identity.item_keys(record), *((scene,) if scene else ())):
+            self._words.add(words_key(record))
+            scene = scene_key(record)
+            for key in (*item_keys(record), *((scene,) if scene else ())):
                 self._seen.setdefault(key, where)
             for path in record.images:
                 self._add_picture(dataset.image_root / path, where)
@@ -90,7 +90,7 @@ class HeldOut:
         if path in self._stated:
             return
         self._stated.add(path)
-        self._seen.setdefault(identity.image_key(path), where)
+        self._seen.setdefault(image_key(path), where)
         try:
             self._sizes.setdefault(path.stat().st_size, {})[path] = where
         except OSError:
@@ -99,7 +99,7 @@ class HeldOut:
     def _picture(self, path: Path) -> tuple[int, str] | None:
         """The evaluation question that shows this picture; content is read only where sizes are equal."""
         if path not in self._clear:
-            self._clear[path] = self._seen.get(identity.image_key(path)) or self._same_content(path)
+            self._clear[path] = self._seen.get(image_key(path)) or self._same_content(path)
         return self._clear[path]
 
     def _same_content(self, path: Path) -> tuple[int, str] | None:
@@ -113,3 +113,47 @@ class HeldOut:
         if path not in self._content:
             self._content[path] = file_sha256(path)
         return self._content[path]
+
+
+# By what a question is known again: its id, the question that it was made of, its words, its pictures, its scene.
+#
+# Names that anybody may give ("0001.jpg", scene "3") say nothing across folders and benchmarks; long ones (nuScenes'
+# tokens and time stamps) do.
+TELLING = 20  # characters from which a file's or scene's name is taken to be the same thing everywhere
+
+
+def item_keys(record: Record) -> Iterator[bytes]:
+    """The question itself and, where it was made of another (AutoDrive-QA), that one."""
+    yield _key("item", record.benchmark, record.id)
+    if source_id := record.meta.get("source_id"):
+        yield _key("item", origin(record), str(source_id))
+
+
+def origin(record: Record) -> str:
+    """The benchmark that the evidence comes from."""
+    return str(record.meta.get("source") or record.benchmark)
+
+
+def words_key(record: Record) -> bytes:
+    """Question, options and answer, whatever case and spaces."""
+    options = sorted(o.text.get("en") for o in record.options)
+    parts = (record.question.en, record.question.zh, record.answer.en, record.answer.zh, *options)
+    return _key("words", *(" ".join(part.casefold().split()) for part in parts))
+
+
+def image_key(path: Path) -> bytes:
+    """A picture by its name; by its place where the name is short."""
+    name = PurePosixPath(path).name
+    return _key("image", name) if len(PurePosixPath(name).stem) >= TELLING else _key("image", str(path.resolve()))
+
+
+def scene_key(record: Record) -> bytes | None:
+    """What the question shares its evidence with; None where that is its own picture."""
+    scene = record.cluster.removeprefix(f"{origin(record)}:")
+    if not scene or scene in record.images:
+        return None
+    return _key("scene", scene) if len(scene) >= TELLING else _key("scene", origin(record), scene)
+
+
+def _key(*parts: str) -> bytes:
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=12).digest()

@@ -11,6 +11,7 @@ The same command on the same data writes the same bytes. Killed, it leaves pictu
 from __future__ import annotations
 
 import array
+import hashlib
 import io
 import json
 import random
@@ -25,13 +26,16 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.data.home import Dataset, open_dataset
 from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.export import rows
 from lmms_eval_ad2.export.choose import Chosen, Found, check, choose
 from lmms_eval_ad2.export.leaks import SCENE, HeldOut
-from lmms_eval_ad2.export.pictures import JPEG, Pictures
 from lmms_eval_ad2.export.source import Task, held_out, refuse_evaluation
+from lmms_eval_ad2.prompts import asked, visual
+from lmms_eval_ad2.prompts.media_tags import without_tags
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
-from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.written import chain, reference, written
+from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json
 
 SCHEMA = "ad2-export/1"
 
@@ -153,8 +157,8 @@ def _write(chosen: Sequence[Chosen], prompts: PromptSet, pictures: Pictures, fil
                     written.bad += 1
                     written.faults += [str(exc)] if len(written.faults) < 3 else []
                     continue
-                said = rows.training_turns(record, task.variant, prompts)
-                for row in rows.training_rows(record, task, said, images):
+                said = training_turns(record, task.variant, prompts)
+                for row in training_rows(record, task, said, images):
                     print(json.dumps(row, ensure_ascii=False), file=file)
                 written.rows[task.name] = written.rows.get(task.name, 0) + len(said)
                 written.questions[task.name] = written.questions.get(task.name, 0) + 1
@@ -207,3 +211,98 @@ def _checked(held: HeldOut, found: Found, data: Sequence[Dataset], settings: Set
         "without_own_evaluation_split": alone, "dropped": dict(sorted(found.kinds.items())),
         "allowed": dict(sorted(found.allowed.items())), "allow_shared_scenes": settings.allow_shared_scenes,
     }  # fmt: skip
+
+
+# One question -> rows of ms-swift's training format: what the model is asked in evaluation, and the right answer.
+#
+# {"id": "ad2_mcq_planning:drivelm:...", "messages": [{"role": "user", "content": "<image>..."},
+# {"role": "assistant", "content": "B"}], "images": ["/data/..."]}
+#
+# One `<image>` an image, before the text, as `--model ad2_swift` asks. A task that asks in rounds gives a row a round,
+# with the reference answers as those to the rounds before.
+Turn = tuple[str, str]  # what is asked, what is right
+
+
+def training_turns(record: Record, variant: Variant, prompts: PromptSet) -> list[Turn]:
+    """The question's turns, each asked on its own; empty where the record has no readable reference."""
+    form, lang = variant.asked_form(record.form), variant.lang
+    if form != "chain":
+        value = reference(record, form, lang)
+        if value is None:
+            return []
+        answer = written(value, form, lang, variant.frame, record.image_size)
+        return [(asked.words(record, variant, prompts), answer)]
+    steps = [reference(record, form, lang, step) for step in range(len(record.steps))]
+    said = [str(step) for step in steps if step is not None]
+    if not said or len(said) < len(steps):
+        return []
+    if not variant.rounds:
+        return [(asked.words(record, variant, prompts), chain(said))]
+    return [(asked.round_words(record, variant, i, said[:i], prompts), said[i]) for i in range(len(said))]
+
+
+def training_rows(
+    record: Record, task: Task, asked_and_right: list[Turn], images: list[str]
+) -> Iterator[dict[str, Any]]:
+    for number, (question, answer) in enumerate(asked_and_right):
+        rounds = f"#{number + 1}" if len(asked_and_right) > 1 else ""
+        yield {
+            "id": f"{task.name}:{record.id}{rounds}",
+            "messages": [
+                {"role": "user", "content": "<image>" * len(images) + without_tags(question)},
+                {"role": "assistant", "content": without_tags(answer)},
+            ],
+            "images": images,
+        }
+
+
+# The picture files of a training file: the originals where nothing is drawn, else drawn once into a folder.
+#
+# DIR/<first 2 digits>/<sha256 of the file, 32 digits>.jpg    JPEG, quality 95, no chroma subsampling
+#
+# A file is named by its content: the same command finds what it drew before, and two exports may share a folder.
+# As models behind an endpoint are sent their images; subsampling would blur a red outline of two pixels.
+JPEG: dict[str, Any] = {"format": "JPEG", "quality": 95, "subsampling": 0}
+
+
+class Pictures:
+    """`original` and `drawn` count files, not questions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self.original: set[Path] = set()
+        self.drawn: set[Path] = set()
+        self._turned: dict[Path, bool] = {}
+        self._done: dict[tuple[Any, ...], list[str]] = {}
+
+    def of(self, record: Record, image_root: Path, variant: Variant) -> list[str]:
+        """Absolute paths, in the order in which the model is shown them. DataError where an image is not whole."""
+        stored = asked.untouched(record, variant)
+        if stored is not None:
+            paths = [(image_root / path).absolute() for path in stored]
+            if not any(self._is_turned(path) for path in paths):
+                self.original.update(paths)
+                return [str(path) for path in paths]
+        # What the picture depends on: a frame that is asked about many times is drawn once.
+        key = (image_root, record.images, record.mark, record.benchmark, variant.mark, variant.coords, variant.layout,
+               variant.views)  # fmt: skip
+        if key not in self._done:
+            self._done[key] = [str(self._write(image)) for image in asked.pictures(record, image_root, variant)]
+        return self._done[key]
+
+    def _is_turned(self, path: Path) -> bool:
+        """Evaluation shows pixels as stored; who trains may turn a file that says so in its header."""
+        if path not in self._turned:
+            self._turned[path] = visual.is_turned(path)
+        return self._turned[path]
+
+    def _write(self, image: Any) -> Path:
+        buffer = io.BytesIO()
+        image.save(buffer, **JPEG)
+        content = buffer.getvalue()
+        name = hashlib.sha256(content).hexdigest()[:32]
+        path = self.folder / name[:2] / f"{name}.jpg"
+        if path not in self.drawn and not path.is_file():
+            atomic_write_bytes(path, content, durable=False)
+        self.drawn.add(path)
+        return path

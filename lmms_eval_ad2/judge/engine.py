@@ -18,8 +18,7 @@ from lmms_eval_ad2.judge.rubrics import Message, Rubric
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.cache import Cache, key_of
 from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
-from lmms_eval_ad2.llm.names import one_of
-from lmms_eval_ad2.llm.settings import Price, Sampling
+from lmms_eval_ad2.llm.settings import Price, Sampling, one_of
 from lmms_eval_ad2.records import Unscored
 
 

@@ -11,7 +11,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge.agreement import TIE, Rated, Vote
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, Rating
 from lmms_eval_ad2.judge.rubrics import RUBRICS
-from lmms_eval_ad2.llm.names import one_of
+from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.storage.files import atomic_write
 

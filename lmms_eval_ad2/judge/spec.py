@@ -17,8 +17,7 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, Judge
 from lmms_eval_ad2.llm import settings as llm_settings
-from lmms_eval_ad2.llm.names import check_keys, one_of
-from lmms_eval_ad2.llm.settings import Settings
+from lmms_eval_ad2.llm.settings import Settings, check_keys, one_of
 from lmms_eval_ad2.llm.spec import pairs, yaml_mapping
 
 BACKENDS = ("lexical", "embedding", "openai", "fake")
@@ -102,14 +101,14 @@ def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 
 
 def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge import sources
     from lmms_eval_ad2.judge.engine import LLMJudge
+    from lmms_eval_ad2.judge.rubrics import load
 
     said = Settings(settings, "judge")
     if not said.text("model"):
         raise Ad2Error("judge openai: which model? e.g. openai:model=gpt-4o-2024-11-20 (a dated name, not an alias)")
     endpoint, sampling = llm_settings.endpoint(said), llm_settings.sampling(said)
-    rubrics = sources.load(
+    rubrics = load(
         override=said.path("rubrics"),
         official_dir=said.path("official_dir"),
         system_files=said.mapping("system_files"),

@@ -5,15 +5,15 @@ Keys never come from settings: only from the environment.
 
 from __future__ import annotations
 
+import difflib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.names import one_of
 
 if TYPE_CHECKING:  # the client brings aiohttp, which a lexical judge has no need of
     from lmms_eval_ad2.llm.client import Endpoint
@@ -172,3 +172,25 @@ def key_for(base_url: str, variable: str = "") -> str:
     if not key and urlsplit(base_url).hostname == "api.openai.com":
         raise Ad2Error("OPENAI_API_KEY is not set; for a server of your own name base_url=http://host:port/v1")
     return key
+
+
+# Names that a user typed, against those that exist: one message, with the near ones.
+S = TypeVar("S", bound=str)
+
+
+def one_of(name: Any, known: Iterable[S], what: str) -> S:
+    """The member of `known` that equals `name`; Ad2Error with near names otherwise."""
+    names: list[S] = list(known)
+    for candidate in names:
+        if candidate == name:
+            return candidate
+    near = difflib.get_close_matches(str(name), [str(n) for n in names], n=2, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(names)}"
+    raise Ad2Error(f"unknown {what} '{name}'; {hint}")
+
+
+def check_keys(given: Iterable[Any], known: Iterable[str], where: str) -> None:
+    """Ad2Error for the first key of `given` that `known` lacks."""
+    names = list(known)
+    for key in given:
+        one_of(key, names, f"key of {where}:")

@@ -18,8 +18,18 @@ from typing import TYPE_CHECKING, Any, Literal
 import yaml
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.names import check_keys, one_of
-from lmms_eval_ad2.llm.settings import ENDPOINT_KEYS, PRICE_KEYS, Price, Sampling, Settings, endpoint, price, sampling
+from lmms_eval_ad2.llm.settings import (
+    ENDPOINT_KEYS,
+    PRICE_KEYS,
+    Price,
+    Sampling,
+    Settings,
+    check_keys,
+    endpoint,
+    one_of,
+    price,
+    sampling,
+)
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.llm.client import Endpoint

@@ -14,7 +14,7 @@ from lmms_eval_ad2.llm.client import Failure, Reply
 from lmms_eval_ad2.llm.session import Session
 from lmms_eval_ad2.llm.spec import Model
 from lmms_eval_ad2.mcq.base import Exchange
-from lmms_eval_ad2.mcq.replies import SCHEMA_NAMES, LONGEST_REPLY, REFUSED, Fault, schema_of
+from lmms_eval_ad2.mcq.replies import LONGEST_REPLY, REFUSED, SCHEMA_NAMES, Fault, schema_of
 from lmms_eval_ad2.mcq.roles import Picture, Prompt, Roles
 
 T = TypeVar("T")

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lmms_eval_ad2.data.releases.autodrive_qa import record_of
 from lmms_eval_ad2.data.releases.row import Row
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.mcq.card import Tally, card
-from lmms_eval_ad2.mcq.card_text import markdown
+from lmms_eval_ad2.mcq.card import Tally, card, markdown
 from lmms_eval_ad2.mcq.drawing import chosen, key_of
 from lmms_eval_ad2.mcq.store import Key, Store, write_lines
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json

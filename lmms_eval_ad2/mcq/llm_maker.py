@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,8 @@ from lmms_eval_ad2.llm.spec import Model
 from lmms_eval_ad2.mcq import roles
 from lmms_eval_ad2.mcq.asking import Asking, Lost, Unusable
 from lmms_eval_ad2.mcq.base import Outcome, Question, Rejected
-from lmms_eval_ad2.mcq.refusals import Refusals
+from lmms_eval_ad2.mcq.roles import Texts
 from lmms_eval_ad2.mcq.stages import Plan, Stages
-from lmms_eval_ad2.mcq.texts import Texts
 from lmms_eval_ad2.prompts.views import Views
 
 REPAIRS = 2  # times that a role is asked again for a reply that can be used
@@ -140,3 +139,26 @@ class LLMMaker:
             return stages.rejected(failure.reason, failure.detail, passing=not failure.refused)
         except Unusable as unusable:
             return stages.rejected(f"{unusable.role}_unusable", f"{unusable.code}: {unusable.detail}")
+
+
+# Questions whose request the endpoint turned down (HTTP 4xx): their own fault, or has the endpoint changed?
+class Refusals:
+    """Outcomes on their way to `done`. A question whose request was turned down waits until another one is finished: a
+    server that turns down everything from some moment on (its model unloaded) has not judged the questions."""
+
+    def __init__(self, done: Callable[[Outcome], None]) -> None:
+        self._done = done
+        self._held: list[Rejected] = []
+
+    def hand_over(self, outcome: Outcome) -> None:
+        if isinstance(outcome, Rejected) and not outcome.passing and outcome.reason.startswith("http_"):
+            self._held.append(outcome)
+            return
+        if not (isinstance(outcome, Rejected) and outcome.passing):
+            self.end(passing=False)
+        self._done(outcome)
+
+    def end(self, passing: bool) -> None:
+        """Hand over those that wait."""
+        while self._held:
+            self._done(replace(self._held.pop(0), passing=passing))

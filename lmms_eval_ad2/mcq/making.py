@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import get_args
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.names import one_of
+from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.llm.spec import Model, read_model
 from lmms_eval_ad2.mcq.base import KINDS, SELECTED, Maker
 from lmms_eval_ad2.prompts.views import Views
@@ -50,8 +50,8 @@ def make_maker(
     if spec.strip() == RULES:
         return _rules(kind, n, seed, prompts, evaluator)
     from lmms_eval_ad2.mcq.llm_maker import LLMMaker
+    from lmms_eval_ad2.mcq.roles import Texts
     from lmms_eval_ad2.mcq.stages import Plan
-    from lmms_eval_ad2.mcq.texts import Texts
 
     return LLMMaker(
         _model(spec, "--llm", seed), Plan(kind, n, rounds, threshold), Texts.load(prompts), cache=cache, views=views,

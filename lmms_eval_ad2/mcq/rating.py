@@ -21,9 +21,8 @@ from lmms_eval_ad2.mcq.asking import Asking, Lost, Unusable
 from lmms_eval_ad2.mcq.base import Distractor, Question
 from lmms_eval_ad2.mcq.check import as_question, by_task, spread
 from lmms_eval_ad2.mcq.replies import Evaluation, evaluation
-from lmms_eval_ad2.mcq.roles import Roles, pictures
+from lmms_eval_ad2.mcq.roles import Roles, Texts, pictures
 from lmms_eval_ad2.mcq.text_only import usage
-from lmms_eval_ad2.mcq.texts import Texts
 from lmms_eval_ad2.prompts.views import Views
 from lmms_eval_ad2.records import Record
 

@@ -12,13 +12,15 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.llm.body import Plain
 from lmms_eval_ad2.llm.shield import fence, neutralise, nonce
 from lmms_eval_ad2.mcq.base import Distractor, Question
-from lmms_eval_ad2.mcq.texts import Texts
+from lmms_eval_ad2.prompts.flat import FlatTexts
 from lmms_eval_ad2.prompts.views import CAMERAS, Views, camera, shown
 from lmms_eval_ad2.prompts.visual import render
 
@@ -177,3 +179,33 @@ def _with_reason(what: str, number: int, one: Distractor) -> list[tuple[str, str
 
 def _commented(number: int, one: Distractor, comment: str, who: str) -> list[tuple[str, str]]:
     return [*_with_reason("distractor", number, one), (f"{who} on {number}", comment)]
+
+
+# The prompt texts of the pipeline: the packaged ones, overlaid by a user's YAML file, every key and slot checked.
+PACKAGED = "prompts.yaml"
+
+# key -> (placeholders it must have, placeholders it may have)
+SLOTS: dict[str, tuple[str, str]] = {
+    "system": ("", ""),
+    "view": ("view", "i n"),
+    "view_unnamed": ("", "i n"),
+    "style": ("", ""),
+    "propose": ("material n error", "category style"),
+    **{f"error_{category}": ("", "") for category in ERRORS},
+    "naive": ("material n", "style"),
+    "review": ("material", "n category error"),
+    "refine": ("material", "n category error style"),
+    "select": ("material n", ""),
+    "evaluate": ("material", "n"),
+    "mend": ("material", "n style"),
+    "again": ("fault", ""),
+}
+
+
+class Texts(FlatTexts):
+    """The pipeline's texts by the keys of SLOTS."""
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Texts:
+        """The packaged texts, overlaid by those of the YAML file `path`; DataError as FlatTexts.overlaid tells."""
+        return cls.overlaid(resources.files(__package__).joinpath(PACKAGED), path, SLOTS)

@@ -35,3 +35,12 @@ def iou(a: Box, b: Box) -> float:
 
 def _area(box: Box) -> float:
     return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
+
+
+# Exact match of choices and yes/no answers (AD2-Bench A.5, equation 5; AutoDrive-QA accuracy).
+def accuracy(predicted: str, target: str) -> float:
+    """1.0 where the two canonical values (a letter, "yes"/"no", a number as text) are equal, else 0.0.
+
+    Case and surrounding blanks do not count; everything else does.
+    """
+    return float(predicted.strip().casefold() == target.strip().casefold())

@@ -8,10 +8,9 @@ and conditional mentions are none. Neighbouring mentions ("A and C") are one ver
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.parsing.mentions import OPENERS, Mention, find_mentions, groups
 from lmms_eval_ad2.parsing.normalise import no_verdict
 from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
 from lmms_eval_ad2.records import Answer, Unparsed
@@ -240,3 +239,66 @@ def _beside(text: str, mention: Mention) -> str:
     """What stands after a letter up to the end of its line, bare."""
     beside = _BESIDE.match(text, mention.end)
     return gist(beside["text"]) if beside else ""
+
+
+# Lone letters in a text, and which of them belong together.
+_MOST = 2_000  # a text with more lone letters is a model caught in a loop; its last ones are weighed
+
+_MENTION = re.compile(
+    r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
+)
+OPENERS, CLOSERS = "([{<\"'", ")]}>\"'"
+_LABEL = re.compile(r"(?:\boption|\bchoice|选项)\s?[(\[{<\"']{0,3}\Z")
+# "A" and "I" before a word are an article and a pronoun, unless the word belongs to a verdict.
+_ARTICLE = re.compile(
+    r" (?!(?:because|since|as|and|or|is|are|was|due|given|which|but|would be|should be|must be"
+    r"|matches|fits|describes)\b)[a-z0-9]"
+)
+_JOIN = re.compile(
+    rf"[{re.escape(CLOSERS)}]{{0,3}}\s?(?P<word>,? ?(?:and also|and|or|as well as)"
+    r"|,|;|/|&|\+|、|和|与|及|以及|或者|或|还是)"
+    rf"\s?(?:option |choice |选项)?[{re.escape(OPENERS)}]{{0,3}}"
+)
+_OR = re.compile(r"or|/|或|还是")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One lone letter, in capitals, and where it stands."""
+
+    letter: str
+    start: int
+    end: int
+    lower: bool
+    dressed: bool  # in brackets or quotes, or after "option"
+
+
+def find_mentions(text: str) -> list[Mention]:
+    """Every letter that stands alone, articles and pronouns left out."""
+    found: list[Mention] = []
+    for match in _MENTION.finditer(text):
+        start, end = match.span()
+        around = text[start - 1 : start] in tuple(OPENERS) and text[end : end + 1] in tuple(CLOSERS)
+        dressed = around or bool(_LABEL.search(text[max(0, start - 12) : start].lower()))
+        raw = match["letter"]
+        if raw in "AaIi" and not dressed and _ARTICLE.match(text, end):
+            continue
+        found.append(Mention(raw.upper(), start, end, raw.islower(), dressed))
+    return found[-_MOST:]
+
+
+def groups(text: str, mentions: Sequence[Mention]) -> Iterator[tuple[list[Mention], bool]]:
+    """Runs of mentions that "and", "or", a comma join; the flag says that one of the joints is an "or"."""
+    group: list[Mention] = []
+    either = False
+    for mention in mentions:
+        joint = _JOIN.fullmatch(text[group[-1].end : mention.start][:24]) if group else None
+        if joint and mention.start - group[-1].end <= 24 and (not mention.lower or mention.dressed):
+            group.append(mention)
+            either = either or bool(_OR.search(joint["word"]))
+            continue
+        if group:
+            yield group, either
+        group, either = [mention], False
+    if group:
+        yield group, either

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.judge.base import Judge
-from lmms_eval_ad2.scoring import judged
-from lmms_eval_ad2.scoring.line import Line
+from lmms_eval_ad2.metrics.caption import caption_scores
+from lmms_eval_ad2.metrics.intervals import (
+    METHOD,
+    NOT_NEGATIVE,
+    PERCENT,
+    Bounds,
+    Interval,
+    mean_interval,
+    mean_of_means_interval,
+)
+from lmms_eval_ad2.records import Unscored
+from lmms_eval_ad2.scoring import circular, distractors, judged
+from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER, MADE, mean_columns
+from lmms_eval_ad2.scoring.line import BREAKDOWNS, Line
 from lmms_eval_ad2.scoring.sample import Sample
 from lmms_eval_ad2.scoring.store import sample_writer
-from lmms_eval_ad2.scoring.table import summarise
 from lmms_eval_ad2.scoring.variant import Variant
 
 CHUNK = 4096  # samples judged together: far more than any endpoint has in flight, small in memory
@@ -43,3 +55,191 @@ def _chunks(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
     source = iter(samples)
     while chunk := list(islice(source, CHUNK)):
         yield chunk
+
+
+# A task's table: a cell a column under both rules, the mean of the part, intervals, counts, breakdowns.
+#
+# Shapes are those of docs/architecture.md (summary.json). All figures are percentages.
+Cell = dict[str, Any]
+JUDGED_FORMS = ("vqa", "chain")
+
+
+def summarise(asked: Sequence[Line], variant: Variant, judge: str | None) -> dict[str, Any]:
+    """The table of one task, a line a question asked. `judge`: label of the one that rated its free text, if any did.
+
+    Where options rotate, scores and groups are over questions (all rotations right or not), while counts at the top,
+    reasons and the column "accuracy" are over answers.
+    """
+    groups = circular.whole_questions(asked) if variant.circular else []
+    lines = [circular.circular(group) for group in groups] if variant.circular else asked
+    by_column, order = _placed(lines, variant)
+    rest = sorted(set(by_column) - set(order))
+    columns = {c: _column_cell(by_column[c], c, judge) for c in [*order, *rest]} if variant.judge else {}
+    if variant.circular:
+        columns |= _beside(asked, groups)
+    used = judge if variant.judge and any(x.form in JUDGED_FORMS for x in lines) else None
+    grouped = lines if variant.judge else ()  # n-gram metrics are a set's, not a sample's: no groups
+    return {
+        "benchmark": variant.benchmark,
+        "part": variant.part,
+        "lang": variant.lang,
+        "variant": variant.changes(),
+        "captions": list(variant.captions),
+        **_counts(asked),
+        "reasons": dict(Counter(f"{x.status}:{x.reason}" for x in asked if x.status != "ok").most_common()),
+        "score": {
+            **_mean({c: columns[c] for c in order if c in columns}, by_column),
+            **_counts(lines),
+            "judge": used,
+            "columns": order,
+            "missing_columns": [c for c in _wanted(lines, variant) if c not in by_column],
+        },
+        "columns": columns | _captions(lines, variant),
+        "subtasks": _grouped(grouped, _subtask, judge),
+        "breakdowns": {k: cells for k in BREAKDOWNS if (cells := _grouped(grouped, _group(k), judge))},
+        "error_kinds": dict(Counter(str(x.kind) for x in distractors.wrong(asked))),
+        "offered_kinds": distractors.kind_table(asked) if variant.benchmark == MADE else {},
+        "position": circular.position(groups, len(asked)) if variant.circular else None,
+        "judge": used,
+        "interval_method": METHOD,
+    }
+
+
+def _wanted(lines: Sequence[Line], variant: Variant) -> tuple[str, ...]:
+    """The columns of the task's mean."""
+    if variant.circular:
+        return (circular.CIRCULAR,)
+    chained = any(x.form == "chain" for x in lines)
+    return mean_columns(variant.benchmark, "cot" if chained else variant.part)
+
+
+def _placed(lines: Sequence[Line], variant: Variant) -> tuple[dict[str, list[Line]], list[str]]:
+    """The lines of each column, and those of the columns that make the mean, in their order."""
+    by_column: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        for column, _, _ in line.marks:
+            by_column[column].append(line)
+    return by_column, [c for c in _wanted(lines, variant) if c in by_column]
+
+
+def _beside(asked: Sequence[Line], groups: Sequence[Sequence[Line]]) -> dict[str, Cell]:
+    """What stands beside the score where options rotate: the same text in all rotations; accuracy over all answers."""
+    same = [circular.consistency(group) for group in groups]
+    cells = {circular.CONSISTENCY: _column_cell(same, circular.CONSISTENCY, None)} if same else {}
+    return cells | {"accuracy": _column_cell(asked, "accuracy", None)}
+
+
+# (official | None, strict) of a line, as percentages
+Mark = Callable[[Line], tuple[float | None, float]]
+
+
+def _column(name: str) -> Mark:
+    """A line's marks in one column."""
+
+    def mark(line: Line) -> tuple[float | None, float]:
+        official, strict = next((o, s) for c, o, s in line.marks if c == name)
+        return (None if official is None else 100 * official), 100 * strict
+
+    return mark
+
+
+def _own_score(line: Line) -> tuple[float | None, float]:
+    """A line's own score: of several columns (a chain's four) the mean; what is better low stays out."""
+    strict = [v for c, _, v in line.marks if c not in LOWER_IS_BETTER]
+    return line.score, 100 * sum(strict) / len(strict)
+
+
+def _column_cell(lines: Sequence[Line], name: str, judge: str | None) -> Cell:
+    # An error rate may pass 100 %.
+    return cell(lines, _column(name), judge, NOT_NEGATIVE if name in LOWER_IS_BETTER else PERCENT)
+
+
+def cell(lines: Sequence[Line], mark: Mark, judge: str | None, bounds: Bounds = PERCENT) -> Cell:
+    """One cell over `lines`, in percent. `clusters`: how many hold what was scored; the interval leaves them out."""
+    values, clusters = _official(lines, mark)
+    strict = [mark(x)[1] for x in lines]
+    return {
+        "official": _round(sum(values) / len(values)) if values else None,
+        "strict": _round(sum(strict) / len(strict)) if strict else None,
+        "ci": _span(mean_interval(values, clusters=clusters, bounds=bounds)),
+        "clusters": len(set(clusters)),
+        **_counts(lines),
+        "judge": judge if any(x.form in JUDGED_FORMS for x in lines) else None,
+    }
+
+
+def _official(lines: Sequence[Line], mark: Mark) -> tuple[list[float], list[str]]:
+    """What was scored, and the clusters it belongs to."""
+    known = [x for x in lines if mark(x)[0] is not None]
+    return [v for x in known if (v := mark(x)[0]) is not None], [x.cluster for x in known]
+
+
+def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[Line]]) -> Cell:
+    """The part's score: the unweighted mean of its columns (AD2-Bench's averages are; checked against its tables)."""
+    official = [c["official"] for c in cells.values() if c["official"] is not None]
+    strict = [c["strict"] for c in cells.values() if c["strict"] is not None]
+    full = bool(cells) and len(official) == len(cells)
+    # Columns share images, and a chain's four metrics share everything: they are left out together.
+    known = [_official(by_column[c], _column(c)) for c in cells] if full else []
+    interval = mean_of_means_interval([v for v, _ in known], clusters=[c for _, c in known], bounds=PERCENT)
+    return {
+        "official": _round(sum(official) / len(official)) if full else None,
+        "strict": _round(sum(strict) / len(strict)) if strict else None,
+        "ci": _span(interval),
+        "clusters": len({cluster for _, clusters in known for cluster in clusters}),
+    }
+
+
+def _span(interval: Interval | None) -> list[float] | None:
+    return None if interval is None else [_round(interval.low), _round(interval.high)]
+
+
+def _round(value: float) -> float:
+    return round(value, 6)
+
+
+def _counts(lines: Sequence[Line]) -> dict[str, int]:
+    status = Counter(x.status for x in lines)
+    return {
+        "n": len(lines),
+        "n_ok": status["ok"],
+        "n_unparsed": status["unparsed"],
+        "n_unscored": status["unscored"],
+    }
+
+
+def _subtask(line: Line) -> str:
+    return line.subtask
+
+
+def _group(name: str) -> Callable[[Line], str | None]:
+    return lambda line: dict(line.groups).get(name)
+
+
+def _grouped(lines: Iterable[Line], key: Callable[[Line], str | None], judge: str | None) -> dict[str, Cell]:
+    """A cell a group, over each sample's own score (micro mean, as CODA-LM's region classes)."""
+    groups: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        name = key(line)
+        if name and line.marks:
+            groups[name].append(line)
+    return {name: cell(group, _own_score, judge) for name, group in sorted(groups.items())}
+
+
+def _captions(lines: Sequence[Line], variant: Variant) -> dict[str, Cell]:
+    """Corpus n-gram metrics of the free-text answers (x100, CODA-LM Table 6, AutoDrive-QA Table 1): no interval."""
+    free = [x for x in lines if x.form == "vqa"]
+    pairs = {x.id: x.text for x in free if x.text is not None}
+    if not pairs:
+        return {}
+    references: Mapping[str, Sequence[str]] = {k: [reference] for k, (_, reference) in pairs.items()}
+    results = caption_scores(
+        references, {k: said for k, (said, _) in pairs.items()}, variant.captions, lang=variant.lang
+    )
+    cells: dict[str, Cell] = {}
+    for name, result in results.items():
+        value = None if isinstance(result, Unscored) else _round(100 * result.value)
+        cells[name] = {"official": value, "strict": value, "ci": None, "clusters": None, **_counts(free), "judge": None}
+        if isinstance(result, Unscored):
+            cells[name]["reason"] = f"{result.reason}: {result.detail}"
+    return cells

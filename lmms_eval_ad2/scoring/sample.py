@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from lmms_eval_ad2.judge.base import JudgeItem
-from lmms_eval_ad2.metrics import choice, ocr, spatial
+from lmms_eval_ad2.metrics import ocr, spatial
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
 from lmms_eval_ad2.scoring.layout import column_of
@@ -156,7 +156,7 @@ def _exact(sample: Sample, record: Record, read: Answer, variant: Variant) -> No
         metric: Any = spatial.iou if sample.form == "box" else spatial.location_score
         value = float(metric(read.value, target.value))
     else:
-        value = choice.accuracy(str(read.value), str(target.value))
+        value = spatial.accuracy(str(read.value), str(target.value))
     settle(sample, sample.column, value, value)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.cache import key_of
-from lmms_eval_ad2.llm.names import one_of
+from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.records import Unscored
 
 

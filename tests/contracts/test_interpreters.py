@@ -11,9 +11,8 @@ from support.closedloop.models import FakeModel, ask, said
 from closedloop_plugin.agents.asking import Said
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision
+from closedloop_plugin.interpreters.backend import cng, dcs
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.interpreters.cng import cng
-from closedloop_plugin.interpreters.dcs import dcs
 from closedloop_plugin.interpreters.describe import OfflineDescriber
 from closedloop_plugin.interpreters.make import MODES, make_hybrid, make_interpreter
 from closedloop_plugin.interpreters.rules import Rules

@@ -16,7 +16,7 @@ import pytest
 from support import library_rows
 from support.library_rows import items, row, store
 
-from lmms_eval_ad2.data.home import open_dataset, staging, verify, write_dataset
+from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset
 from lmms_eval_ad2.data.releases import Item
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
@@ -70,8 +70,8 @@ class Crash(Exception):
 
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
-    """Let the `call`-th call of staging's `name` fail, before it does anything."""
-    real, calls = getattr(staging, name), []
+    """Let the `call`-th call of the writer's `name` fail, before it does anything."""
+    real, calls = getattr(write, name), []
 
     def failing(*args: object) -> object:
         calls.append(1)
@@ -79,7 +79,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
             raise Crash
         return real(*args)
 
-    monkeypatch.setattr(staging, name, failing)
+    monkeypatch.setattr(write, name, failing)
 
 
 @pytest.mark.parametrize("name", ["write_part", "atomic_write"])

@@ -15,7 +15,7 @@ from support.robots import ros_master
 from closedloop_plugin.robots.sandbox.process import MODULE, SandboxNode
 from closedloop_plugin.robots.transport.ros import Master
 from closedloop_plugin.robots.vehicles.base import Topics
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 from lmms_eval_ad2.errors import Ad2Error
 
 DRIVE = """

@@ -96,7 +96,7 @@ HEAVY = {
     "pycocoevalcap": ("lmms_eval_ad2/metrics/caption",),
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
-    "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/ranks.py"),
+    "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py"),
     "datasets": ("lmms_eval_ad2/harness/data.py", "closedloop_plugin/harness/tasks.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/carla/world/",

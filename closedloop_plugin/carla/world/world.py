@@ -72,8 +72,7 @@ class CarlaWorld(ScenicWorld):
         return super()._weather_of(scene)
 
     def _begin(self, compiled: Compiled, stage: Stage) -> None:
-        from closedloop_plugin.carla.maps.ground import CarlaGround
-        from closedloop_plugin.carla.world.ground import Ground
+        from closedloop_plugin.carla.maps.ground import CarlaGround, Ground
         from closedloop_plugin.carla.world.simulation import Around
 
         setup, road = self._setup, self.road

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.robots.course.drive import Driven
+from closedloop_plugin.robots.course.drive import Driven, placed
 from closedloop_plugin.robots.course.hint import PathHint, Pose, guide
-from closedloop_plugin.robots.course.placing import placed
 from closedloop_plugin.robots.course.watch import End, Watch
 from closedloop_plugin.robots.onboard import clamp
 from closedloop_plugin.robots.planner.cycle import PATIENCE, Cycle, Sight, Turn

@@ -23,9 +23,9 @@ from pathlib import Path as File
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.robots import deploy
+from closedloop_plugin.robots.course.drive import placed
 from closedloop_plugin.robots.course.hint import Pose
 from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run, Truth
-from closedloop_plugin.robots.course.placing import placed
 from closedloop_plugin.robots.sandbox.process import READY, SandboxNode
 from closedloop_plugin.robots.sandbox.track import Segment
 from closedloop_plugin.robots.transport.ros import Child, Master

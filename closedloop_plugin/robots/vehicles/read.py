@@ -6,6 +6,7 @@ Every key is checked: an unknown one is refused with the nearest name, a limit a
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +14,8 @@ from typing import Any, TypeVar
 import yaml
 
 from closedloop_plugin.robots.vehicles.base import Calibration, Limits, Topics, Vehicle
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.robots.vehicles.jetbot import JETBOTS
+from closedloop_plugin.robots.vehicles.limo import LIMOS
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "robots"
@@ -219,3 +221,7 @@ def _consistent(file: Path, vehicle: Vehicle, onboard: OnboardSettings) -> None:
 def _near(word: Any, known: Any) -> str:
     near = difflib.get_close_matches(str(word), list(known), 1)
     return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+
+
+# Every vehicle that has a name here.
+VEHICLES: Mapping[str, Vehicle] = {vehicle.name: vehicle for vehicle in (*LIMOS, *JETBOTS)}

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from importlib.metadata import version
 from pathlib import Path as File
 from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import Contact
 from closedloop_plugin.maps.base import Layout, RoadMap
 from closedloop_plugin.worlds.bridge.compile import Compiled
 from closedloop_plugin.worlds.bridge.ground import Ground
 from closedloop_plugin.worlds.bridge.stage import Stage
 from closedloop_plugin.worlds.bridge.world import ScenicWorld
-from closedloop_plugin.worlds.embedded.weather import grip
 
 MODEL = "closedloop_plugin.worlds.embedded.model"
 
@@ -67,3 +67,14 @@ class EmbeddedWorld(ScenicWorld):
         ego = truth.ego
         view = View(ego.x, ego.y, ego.yaw, truth.actors, truth.signals, self._weather, truth.time_s)
         return self._renderer.render(camera, view)
+
+
+# What weather does to tyres, from CARLA's parameters. What it does to the eyes is the camera's (camera/light.py).
+def grip(weather: Weather) -> float:
+    """Share of the dry tyre limit, 1.0 dry to 0.6 in standing water. Rain wets a dry road as it falls."""
+    wet = max(_share(weather.wetness), 0.6 * _share(weather.precipitation))
+    return max(0.6, 1.0 - 0.2 * wet - 0.2 * _share(weather.precipitation_deposits))
+
+
+def _share(percent: float) -> float:
+    return min(max(percent, 0.0), 100.0) / 100 if math.isfinite(percent) else 0.0

@@ -117,8 +117,8 @@ def _ask(
     if not (llm or evaluator):
         return
     from lmms_eval_ad2.mcq.rating import rate
+    from lmms_eval_ad2.mcq.roles import Texts
     from lmms_eval_ad2.mcq.text_only import text_only
-    from lmms_eval_ad2.mcq.texts import Texts
 
     texts = Texts.load(args.prompts)
     cache, progress = _cache(args), not args.no_progress

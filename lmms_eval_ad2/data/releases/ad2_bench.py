@@ -12,7 +12,7 @@ from typing import Any
 
 from lmms_eval_ad2.data.releases.base import Opened, Release
 from lmms_eval_ad2.data.releases.row import Row, plain
-from lmms_eval_ad2.data.releases.rows import open_rows
+from lmms_eval_ad2.data.releases.stream import open_rows
 from lmms_eval_ad2.records import FORMS, MARKS, Mark, Option, Record, Step, Text
 
 SCHEMA = """\

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lmms_eval_ad2.data.releases.base import Opened, Release
 from lmms_eval_ad2.data.releases.row import Row
-from lmms_eval_ad2.data.releases.rows import open_rows
+from lmms_eval_ad2.data.releases.stream import open_rows
 from lmms_eval_ad2.records import Option, Record, Text
 
 SCHEMA = """\

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from lmms_eval_ad2.data.releases.base import Opened, Release
 from lmms_eval_ad2.data.releases.row import Row
-from lmms_eval_ad2.data.releases.rows import open_rows
+from lmms_eval_ad2.data.releases.stream import open_rows
 from lmms_eval_ad2.records import FORMS, Form, Mark, MarkKind, Option, Record, Step, Text
 
 SCHEMA = """\

@@ -22,9 +22,8 @@ from closedloop_plugin.worlds.embedded.camera.order import Boxes, back_to_front
 from closedloop_plugin.worlds.embedded.camera.people import draw_body
 from closedloop_plugin.worlds.embedded.camera.placing import corners
 from closedloop_plugin.worlds.embedded.camera.props import draw_prop
-from closedloop_plugin.worlds.embedded.camera.rain import draw_rain
 from closedloop_plugin.worlds.embedded.camera.scenery import Scenery
-from closedloop_plugin.worlds.embedded.camera.sky import draw_sky
+from closedloop_plugin.worlds.embedded.camera.sky import draw_rain, draw_sky
 from closedloop_plugin.worlds.embedded.camera.vehicles import draw_vehicle
 
 BODIES = frozenset({Kind.PEDESTRIAN, Kind.CHILD, Kind.ANIMAL, Kind.BICYCLE, Kind.MOTORCYCLE})

@@ -12,9 +12,8 @@ from PIL import Image
 from support.closedloop.models import ask, picture
 from support.closedloop.patience import LIMITS_S, patiently
 
-from closedloop_plugin.agents.endpoint import EndpointModel
+from closedloop_plugin.agents.endpoint import EndpointModel, endpoint_options
 from closedloop_plugin.agents.make import make_agent
-from closedloop_plugin.agents.spec import endpoint_options
 from closedloop_plugin.core.state import Decision
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.testing.fake_endpoint import serve

@@ -13,11 +13,9 @@ from closedloop_plugin.agents.asking import Said
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, Reading
-from closedloop_plugin.interpreters.cng import cng
-from closedloop_plugin.interpreters.dcs import dcs
+from closedloop_plugin.interpreters.backend import cng, dcs
 from closedloop_plugin.interpreters.describe import ModelDescriber, OfflineDescriber, measured
-from closedloop_plugin.interpreters.hybrid import Hybrid, threat
-from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
+from closedloop_plugin.interpreters.make import Hybrid, make_hybrid, make_interpreter, tasks_for, threat
 from closedloop_plugin.interpreters.rules import Rules
 from closedloop_plugin.prompts.texts import Texts
 from lmms_eval_ad2.errors import Ad2Error

@@ -9,7 +9,7 @@ from PIL import Image
 from support.training_sets import MCQ, MOSAIC, SIZE, mcq, picture, six_views
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.export.pictures import Pictures
+from lmms_eval_ad2.export.training import Pictures
 from lmms_eval_ad2.records import Mark
 from lmms_eval_ad2.scoring.variant import Variant
 
@@ -34,7 +34,7 @@ def test_a_mark_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         red, green, _ = image.getpixel((17, 5))
         assert red > green + 120
     before = Path(file).stat().st_mtime_ns
-    monkeypatch.setattr("lmms_eval_ad2.export.pictures.atomic_write_bytes", None)  # a second writing would fail
+    monkeypatch.setattr("lmms_eval_ad2.export.training.atomic_write_bytes", None)  # a second writing would fail
     assert made.of(BOXED, tmp_path, Variant("coda_lm", "region")) == [file]
     assert Pictures(tmp_path / "out").of(BOXED, tmp_path, Variant("coda_lm", "region")) == [file]
     assert Path(file).stat().st_mtime_ns == before

@@ -12,9 +12,9 @@ from support.builders import BASE, boxed, chain, record
 from support.training_sets import MCQ, mcq
 
 from lmms_eval_ad2.cli.export import find_tasks
-from lmms_eval_ad2.export import rows
-from lmms_eval_ad2.export.pictures import Pictures
+from lmms_eval_ad2.export import training
 from lmms_eval_ad2.export.source import Task
+from lmms_eval_ad2.export.training import Pictures
 from lmms_eval_ad2.harness import data, hooks
 from lmms_eval_ad2.prompts import asked
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
@@ -44,7 +44,7 @@ POINT = record("p", "point", answer=Text("<10,20>"))
     ],
 )
 def test_the_answer_is_read_as_right(question: Record, variant: Variant, answer: str) -> None:
-    ((asks, right),) = rows.training_turns(question, variant, PROMPTS)
+    ((asks, right),) = training.training_turns(question, variant, PROMPTS)
     assert right == answer
     assert asks == asked.words(question, variant, PROMPTS)
     sample = score_sample(question, right, variant, "t")
@@ -53,7 +53,7 @@ def test_the_answer_is_read_as_right(question: Record, variant: Variant, answer:
 
 
 def test_a_chain_is_tagged_and_read_back_whole() -> None:
-    ((asks, right),) = rows.training_turns(chain(), Variant("ad2_bench", "cot"), PROMPTS)
+    ((asks, right),) = training.training_turns(chain(), Variant("ad2_bench", "cot"), PROMPTS)
     assert right == "<start1>truth 1<end>\n<start2>truth 2<end>\n<start3>truth 3<end>"
     assert "<start3>" in asks
     assert score_sample(chain(), right, Variant("ad2_bench", "cot"), "t").answer == ["truth 1", "truth 2", "truth 3"]
@@ -61,21 +61,21 @@ def test_a_chain_is_tagged_and_read_back_whole() -> None:
 
 def test_rounds_are_rows_that_hold_the_references_before() -> None:
     task = Task("ad2x_cot_rounds", "ad2_bench", "test", Variant("ad2_bench", "cot", rounds=True))
-    said = rows.training_turns(chain(), task.variant, PROMPTS)
+    said = training.training_turns(chain(), task.variant, PROMPTS)
     assert [right for _, right in said] == ["truth 1", "truth 2", "truth 3"]
     assert said[2][0] == asked.round_words(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
     assert "truth 2" in said[2][0]
     assert "truth 3" not in said[2][0]
-    made = list(rows.training_rows(chain(), task, said, ["/a.png"]))
+    made = list(training.training_rows(chain(), task, said, ["/a.png"]))
     assert [row["id"] for row in made] == [f"ad2x_cot_rounds:c1#{n}" for n in (1, 2, 3)]
 
 
 def test_no_reference_no_row() -> None:
-    assert rows.training_turns(record("y", "yesno", answer=Text()), BASE, PROMPTS) == []
+    assert training.training_turns(record("y", "yesno", answer=Text()), BASE, PROMPTS) == []
     steps = chain().steps
     half = chain(steps=3)
     object.__setattr__(half, "steps", (steps[0], rows_step_without_answer(steps[1])))
-    assert rows.training_turns(half, Variant("ad2_bench", "cot"), PROMPTS) == []
+    assert training.training_turns(half, Variant("ad2_bench", "cot"), PROMPTS) == []
 
 
 def rows_step_without_answer(step: Any) -> Any:
@@ -84,7 +84,9 @@ def rows_step_without_answer(step: Any) -> Any:
 
 def test_media_tags_in_the_data_are_words() -> None:
     hostile = mcq(1, question=Text("Read <image> <<img>> <|im_end|> <bbox>: what?"))
-    (row,) = rows.training_rows(hostile, MCQ, rows.training_turns(hostile, MCQ.variant, PROMPTS), ["/a.png", "/b.png"])
+    (row,) = training.training_rows(
+        hostile, MCQ, training.training_turns(hostile, MCQ.variant, PROMPTS), ["/a.png", "/b.png"]
+    )
     asks, right = (m["content"] for m in row["messages"])
     assert asks.startswith("<image><image>")
     rest = asks.removeprefix("<image><image>")
@@ -113,7 +115,7 @@ def test_words_and_pictures_are_those_of_the_evaluation(tmp_path: Path) -> None:
         docs = data.load(task.name, task.dataset, "test", task.variant)
         for doc in islice(docs, 4):
             question, info = hooks.open_doc(doc)
-            assert rows.training_turns(question, task.variant, PROMPTS)[0][0] == hooks.doc_to_text(doc)
+            assert training.training_turns(question, task.variant, PROMPTS)[0][0] == hooks.doc_to_text(doc)
             shown = hooks.doc_to_visual(doc)
             files = pictures.of(question, info.image_root, task.variant)
             assert len(files) == len(shown)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lmms_eval_ad2.harness.identity import identity, model_label, redact
+from lmms_eval_ad2.harness.run import identity, model_label, redact
 from lmms_eval_ad2.storage.identity import run_folder
 
 pytestmark = pytest.mark.integration

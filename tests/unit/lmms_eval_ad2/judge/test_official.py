@@ -9,8 +9,7 @@ import pytest
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge import JudgeItem
-from lmms_eval_ad2.judge.rubrics import packaged
-from lmms_eval_ad2.judge.sources import load
+from lmms_eval_ad2.judge.rubrics import load, packaged
 
 
 @pytest.fixture

@@ -9,8 +9,7 @@ import pytest
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge import JudgeItem
-from lmms_eval_ad2.judge.rubrics import RUBRICS, Rubric, packaged
-from lmms_eval_ad2.judge.sources import load
+from lmms_eval_ad2.judge.rubrics import RUBRICS, Rubric, load, packaged
 from lmms_eval_ad2.judge.verdict import read
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lmms_eval_ad2.llm.retry import LONGEST_BACKOFF_S, Backoff, Pace, retry_after
+from lmms_eval_ad2.llm.client import LONGEST_BACKOFF_S, Backoff, Pace, retry_after
 
 
 def test_backoff_doubles_has_jitter_and_an_end() -> None:

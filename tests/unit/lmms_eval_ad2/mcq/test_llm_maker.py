@@ -20,7 +20,7 @@ from lmms_eval_ad2.llm.cache import Cache
 from lmms_eval_ad2.mcq.base import Made, Outcome, Question, Rejected
 from lmms_eval_ad2.mcq.faults import fault
 from lmms_eval_ad2.mcq.making import make_maker
-from lmms_eval_ad2.testing import fake_mcq
+from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 Body = dict[str, Any]
@@ -28,7 +28,9 @@ Body = dict[str, Any]
 
 def role(body: Body) -> str:
     """Which role a request is for, by the JSON form that its task asks for; quoted material aside."""
-    task = re.sub(r"<<<.*?<<<END [0-9a-f]+>>>", lambda m: m[0].split("\n")[0], fake_mcq.task_of(body), flags=re.DOTALL)
+    task = re.sub(
+        r"<<<.*?<<<END [0-9a-f]+>>>", lambda m: m[0].split("\n")[0], fake_replies.task_of(body), flags=re.DOTALL
+    )
     for key, name in (('"score"', "evaluate"), ('"reviews"', "review"), ('"picks"', "select")):
         if key in task:
             return name
@@ -52,7 +54,7 @@ def counted(found: dict[str, Outcome]) -> Counter[str]:
 
 def steady(body: Body) -> str:
     """The packaged replier, content with every question."""
-    return '{"score": 5, "problems": []}' if role(body) == "evaluate" else fake_mcq.reply(body)
+    return '{"score": 5, "problems": []}' if role(body) == "evaluate" else fake_replies.mcq_reply(body)
 
 
 @pytest.mark.integration
@@ -80,7 +82,7 @@ def test_a_question_goes_through_all_roles(tmp_path: Path) -> None:
 def test_ambiguity_goes_back_to_refinement(tmp_path: Path) -> None:
     def replier(body: Body) -> str:
         if role(body) != "evaluate":
-            return fake_mcq.reply(body)
+            return fake_replies.mcq_reply(body)
         server.rated += 1  # type: ignore[attr-defined]
         low = {"score": 2, "problems": [{"number": 2, "comment": "It may be so."}]}
         return json.dumps({"score": 4, "problems": []} if server.rated > 2 else low)  # type: ignore[attr-defined]
@@ -103,7 +105,7 @@ def test_ambiguity_goes_back_to_refinement(tmp_path: Path) -> None:
 @pytest.mark.parametrize("named", [True, False])
 def test_rounds_end(tmp_path: Path, named: bool) -> None:
     low = {"score": 3, "problems": [{"number": 1, "comment": "Hm."}] if named else []}
-    with serve(reply=lambda b: json.dumps(low) if role(b) == "evaluate" else fake_mcq.reply(b)) as server:
+    with serve(reply=lambda b: json.dumps(low) if role(b) == "evaluate" else fake_replies.mcq_reply(b)) as server:
         (given_up,) = outcomes(maker_for(server.url, rounds=2), [question(0, tmp_path)]).values()
         assert server.requests == 17 + 2 * 2
         (taken,) = outcomes(maker_for(server.url, threshold=3), [question(0, tmp_path)]).values()
@@ -116,7 +118,7 @@ def test_rounds_end(tmp_path: Path, named: bool) -> None:
 @pytest.mark.integration
 def test_naive_is_taken_as_it_comes_and_rated_only(tmp_path: Path) -> None:
     bad = '{"score": 1, "problems": []}'
-    with serve(reply=lambda b: bad if role(b) == "evaluate" else fake_mcq.reply(b)) as server:
+    with serve(reply=lambda b: bad if role(b) == "evaluate" else fake_replies.mcq_reply(b)) as server:
         (made,) = outcomes(maker_for(server.url, kind="naive"), [question(0, tmp_path)]).values()
     assert isinstance(made, Made) and made.correctness == 1
     assert {d.category for d in made.distractors} == {"naive"} and made.distractors == made.pool[:3]
@@ -210,7 +212,7 @@ def test_an_endpoint_that_has_gone_hands_the_rest_over(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_a_refused_question_is_not_passing(tmp_path: Path) -> None:
     def failures(number: int, body: Body) -> str:
-        return "400" if "number 1 in front" in fake_mcq.task_of(body) else "ok"
+        return "400" if "number 1 in front" in fake_replies.task_of(body) else "ok"
 
     with serve(reply=steady, failures=failures) as server:
         found = outcomes(maker_for(server.url), questions(3, tmp_path))

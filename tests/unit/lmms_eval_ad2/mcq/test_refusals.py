@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.mcq.building import a_question
 
 from lmms_eval_ad2.mcq.base import Made, Outcome, Rejected
-from lmms_eval_ad2.mcq.refusals import Refusals
+from lmms_eval_ad2.mcq.llm_maker import Refusals
 
 REFUSED = Rejected(a_question(1), "http_400")
 GONE = Rejected(a_question(2), "endpoint_down", passing=True)

@@ -16,8 +16,7 @@ from support.mcq.questions import question
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.mcq.base import Distractor, Question
-from lmms_eval_ad2.mcq.roles import Picture, Prompt, Roles, pictures
-from lmms_eval_ad2.mcq.texts import Texts
+from lmms_eval_ad2.mcq.roles import Picture, Prompt, Roles, Texts, pictures
 from lmms_eval_ad2.records import Mark
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"

@@ -13,11 +13,9 @@ from support.tiers import examples
 
 from lmms_eval_ad2.mcq.base import Distractor, Made, Rejected
 from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, SENSOR
-from lmms_eval_ad2.mcq.rules.choose import choose
+from lmms_eval_ad2.mcq.rules.choose import choose, draw, shares
 from lmms_eval_ad2.mcq.rules.closed import tables
-from lmms_eval_ad2.mcq.rules.maker import LONGEST, RulesMaker
-from lmms_eval_ad2.mcq.rules.registry import _TEMPLATES
-from lmms_eval_ad2.mcq.rules.usual import draw, shares
+from lmms_eval_ad2.mcq.rules.maker import _TEMPLATES, LONGEST, RulesMaker
 from lmms_eval_ad2.mcq.rules.yesno import families
 from lmms_eval_ad2.mcq.wording import normal
 

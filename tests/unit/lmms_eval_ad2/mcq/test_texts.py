@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.mcq.texts import SLOTS, Texts
+from lmms_eval_ad2.mcq.roles import SLOTS, Texts
 
 
 def test_every_slot_has_a_text() -> None:

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_eval_ad2.metrics.choice import accuracy
-from lmms_eval_ad2.metrics.spatial import iou, location_score
+from lmms_eval_ad2.metrics.spatial import accuracy, iou, location_score
 
 coordinates = st.floats(-1e6, 1e6, allow_nan=False)
 

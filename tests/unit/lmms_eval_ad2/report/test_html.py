@@ -18,8 +18,8 @@ from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.report import html, plots
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
+from lmms_eval_ad2.report.cards import worst
 from lmms_eval_ad2.report.grid import grids
-from lmms_eval_ad2.report.worst import worst
 
 EVIL = "<script>alert(1)</script>\"'><img src=http://evil.example/x onerror=alert(1)>{{ 7*7 }}"
 

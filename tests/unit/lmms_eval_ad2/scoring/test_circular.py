@@ -12,9 +12,9 @@ from support.mcq.records import question
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.line import Line
+from lmms_eval_ad2.scoring.pipeline import summarise
 from lmms_eval_ad2.scoring.rotation import ROTATED, rotations
 from lmms_eval_ad2.scoring.sample import score_sample
-from lmms_eval_ad2.scoring.table import summarise
 from lmms_eval_ad2.scoring.variant import Variant
 
 ROUND = Variant("autodrive_qa", "planning", circular=True)

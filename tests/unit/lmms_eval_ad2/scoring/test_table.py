@@ -9,8 +9,8 @@ from support.builders import BASE, boxed, record
 
 from lmms_eval_ad2.records import Text
 from lmms_eval_ad2.scoring.line import Line
+from lmms_eval_ad2.scoring.pipeline import summarise as summarise_lines
 from lmms_eval_ad2.scoring.sample import Sample, score_sample
-from lmms_eval_ad2.scoring.table import summarise as summarise_lines
 from lmms_eval_ad2.scoring.variant import Variant
 
 

@@ -18,8 +18,8 @@ import pytest
 from support.bench2drive.advlm_serving import once, python_name, serving
 from support.running import REPO
 
+from closedloop_plugin.agents.endpoint import endpoint_options
 from closedloop_plugin.agents.make import cameras_of
-from closedloop_plugin.agents.spec import endpoint_options
 from closedloop_plugin.cli import serve
 from closedloop_plugin.cli.drive import run
 from closedloop_plugin.core.profiles import profile

@@ -16,8 +16,7 @@ from support.tiers import examples
 from closedloop_plugin.carla.maps.ground import CarlaGround
 from closedloop_plugin.carla.maps.lanes import CarlaLanes
 from closedloop_plugin.carla.maps.network import carla_road
-from closedloop_plugin.carla.maps.search import Search, a_star
-from closedloop_plugin.carla.maps.trace import line, trace
+from closedloop_plugin.carla.maps.trace import Search, a_star, line, trace
 from closedloop_plugin.core.path import Path
 from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.core.state import StopLine

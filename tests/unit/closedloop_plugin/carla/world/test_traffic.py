@@ -12,8 +12,7 @@ import carla
 import pytest
 from support.carla.rig import EGO, Rig, infractions, rig_on
 
-from closedloop_plugin.carla.world.contacts import Contacts
-from closedloop_plugin.carla.world.sensors import Feelers
+from closedloop_plugin.carla.world.sensors import Contacts, Feelers
 from closedloop_plugin.carla.world.traffic import CLEAR_M, MOST_CARS, Traffic, _cars
 from closedloop_plugin.core.state import Control, Kind
 from closedloop_plugin.worlds.bodies.body import Body

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from closedloop_plugin.robots.course.published import published
 from closedloop_plugin.robots.course.records import Ledger, RunRecord, by_course, read_records
-from closedloop_plugin.robots.course.table import course
-from closedloop_plugin.robots.course.text import render
+from closedloop_plugin.robots.course.text import course, render
 from closedloop_plugin.show.robot_view import heading, robot_view
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.identity import RESULTS

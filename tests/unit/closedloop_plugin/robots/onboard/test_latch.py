@@ -12,7 +12,7 @@ from closedloop_plugin.robots.onboard.gate import Gate
 from closedloop_plugin.robots.onboard.io import VehicleIO
 from closedloop_plugin.robots.onboard.journal import Journal
 from closedloop_plugin.robots.onboard.latch import PLANNER, VEHICLE, Latch
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 GO = {"twist": {"vx": 0.3, "vy": 0.0, "wz": 0.0}}
 

@@ -20,7 +20,7 @@ from closedloop_plugin.robots.onboard.io import VehicleIO
 from closedloop_plugin.robots.onboard.journal import Journal
 from closedloop_plugin.robots.onboard.latch import Latch
 from closedloop_plugin.robots.onboard.relay import FRESH_S, Relay, is_held
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 pytestmark = pytest.mark.integration
 

@@ -28,7 +28,7 @@ from closedloop_plugin.robots.planner.connection_listener import Door
 from closedloop_plugin.robots.planner.cycle import PATIENCE
 from closedloop_plugin.robots.planner.journal import Journal
 from closedloop_plugin.robots.planner.planner import Planner
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 pytestmark = pytest.mark.integration
 

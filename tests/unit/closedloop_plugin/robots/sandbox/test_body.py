@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from closedloop_plugin.robots.sandbox.body import Body
 from closedloop_plugin.robots.vehicles.base import Actuation, Twist, Word
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 from closedloop_plugin.robots.vehicles.jetbot import WHEELS_APART, WORD_SPEED
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 NAMES = sorted(VEHICLES)
 TWISTED = [name for name in NAMES if VEHICLES[name].kind == "twist"]

@@ -14,7 +14,7 @@ from closedloop_plugin.robots.sandbox.camera import LINE, ROOM, FloorCamera, Vie
 from closedloop_plugin.robots.sandbox.picture import sheet
 from closedloop_plugin.robots.sandbox.scene import VIEWS, Scene
 from closedloop_plugin.robots.sandbox.track import sandbox
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 TRACK = sandbox()
 LEVEL = View(ahead=0.1, up=0.18, fov=68.0)

@@ -16,8 +16,8 @@ from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.scene import Scene
 from closedloop_plugin.robots.sandbox.track import HALF_WIDTH, Footprint, sandbox
 from closedloop_plugin.robots.vehicles.base import Twist
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 TRACK = sandbox()
 LIMO = FOOTPRINTS["limo"]

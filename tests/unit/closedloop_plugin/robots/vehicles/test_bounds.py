@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.robots.vehicles.base import Calibration, Twist, Word
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 from closedloop_plugin.robots.vehicles.limo import ACKERMANN, INNER
 from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, Release, driver_angle, frame
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 USUAL = st.floats(-1.0, 1.0)

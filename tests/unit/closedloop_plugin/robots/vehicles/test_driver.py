@@ -8,11 +8,11 @@ import pytest
 
 from closedloop_plugin.robots.vehicles.base import Twist, Word
 from closedloop_plugin.robots.vehicles.drivers import driven, wheels
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 from closedloop_plugin.robots.vehicles.jetbot import TOP_SPEED
 from closedloop_plugin.robots.vehicles.limo import ACKERMANN, DIFFERENTIAL, INNER, MECANUM
 from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, Frame, driver_angle, frame, int16
 from closedloop_plugin.robots.vehicles.limo_driver import driven as rolled
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 OLD, MIDDLE, NEW = RELEASES.values()
 

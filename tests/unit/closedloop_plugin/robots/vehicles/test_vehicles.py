@@ -13,8 +13,8 @@ from closedloop_plugin.interpreters.waypoints import steer_at
 from closedloop_plugin.robots.onboard.clamp import problem, vehicle_problem
 from closedloop_plugin.robots.vehicles.base import Calibration, Twist, Word
 from closedloop_plugin.robots.vehicles.drivers import driven
-from closedloop_plugin.robots.vehicles.fleet import VEHICLES
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
+from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 TWISTED = [v for v in VEHICLES.values() if v.kind == "twist"]
 IDS = [v.name for v in TWISTED]

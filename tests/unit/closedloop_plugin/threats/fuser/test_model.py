@@ -14,9 +14,8 @@ from support.threats.told import CALM, attempt, crossing, good, site, transcript
 from closedloop_plugin.agents.asking import Question, Said
 from closedloop_plugin.prompts.texts import THREATS, Texts
 from closedloop_plugin.threats.base import Wish
-from closedloop_plugin.threats.fuser.model import ModelFuser
+from closedloop_plugin.threats.fuser.model import ModelFuser, facts_of, schema_of, vocabulary_of
 from closedloop_plugin.threats.fuser.rules import RulesFuser
-from closedloop_plugin.threats.fuser.vocabulary import facts_of, schema_of, vocabulary_of
 from closedloop_plugin.threats.making import make_fuser, with_room
 from closedloop_plugin.threats.reading import read_spec
 from closedloop_plugin.threats.spec import Behaviour, ThreatSpec

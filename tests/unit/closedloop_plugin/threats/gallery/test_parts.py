@@ -15,7 +15,7 @@ from support.threats.gallery import EVIL, ROUTES, Reader, add, attempt, exchange
 
 from closedloop_plugin.threats.gallery import page as gallery
 from closedloop_plugin.threats.gallery import read as gallery_read
-from closedloop_plugin.threats.gallery.cards import clip
+from closedloop_plugin.threats.gallery.page import clip
 from closedloop_plugin.threats.gallery.pictures import Mark, range_bar, thumbnail, top_view
 from closedloop_plugin.threats.gallery.read import parameters
 from lmms_eval_ad2.errors import Ad2Error, DataError

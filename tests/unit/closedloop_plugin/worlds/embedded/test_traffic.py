@@ -23,8 +23,7 @@ from closedloop_plugin.worlds.bodies.vehicle import Motion, size_of
 from closedloop_plugin.worlds.bridge.ground import Ground
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import Stage
-from closedloop_plugin.worlds.embedded.lanes import edges, pavements, ways
-from closedloop_plugin.worlds.embedded.traffic import Background
+from closedloop_plugin.worlds.embedded.traffic import Background, edges, pavements, ways
 
 LINE = Path([(0, 0), (300, 0)])
 STRAIGHT = tuple((2.0 * i, 0.0) for i in range(61))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.worlds.embedded.weather import grip
+from closedloop_plugin.worlds.embedded.world import grip
 
 
 def test_dry_is_one_and_standing_water_six_tenths() -> None:
