@@ -13,27 +13,27 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.agents.baselines import Straight
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision
-from closedloop_plugin.runner.episode import Cast
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.task import Task
-from closedloop_plugin.runner.worker import Desk, Plan, drive, spare_the_scene
+from closedloop_plugin.runner.episode import EvaluationConditions
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, spare_the_scene
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 EPISODES, EARLY, TICKS = 200, 20, 10
 CAMERA = Camera("front", 160, 90, 70.0, 0.8, 0.0, 1.6)
 
 
-class Looking(Straight):
+class Looking(StraightDriver):
     """Straight on; looks at a picture twice a second, so that every episode builds its scenery."""
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         if asks[0].observation.tick % 10 == 0:
             asks[0].observation.images(CAMERA.name)
         return super().decide(asks)
@@ -50,10 +50,12 @@ def measure() -> dict[str, float]:
 def inside() -> dict[str, float]:
     """Every route of the demo suite in turn, each time with another seed."""
     routes = suite("demo").routes
-    plan = Plan(
-        Recipe(""), Cast(profile("bench2drive"), agent={}), track=Recipe("closedloop_plugin.show.track:TrackLog")
+    plan = WorkerConfig(
+        FactoryRecipe(""),
+        EvaluationConditions(profile("bench2drive"), agent={}),
+        track=FactoryRecipe("closedloop_plugin.show.track:TrackLog"),
     )
-    desk = Desk(plan, Looking(), None, None)
+    desk = DecisionResponder(plan, Looking(), None, None)
     seen: dict[int, float] = {}
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
@@ -62,7 +64,7 @@ def inside() -> dict[str, float]:
             route = routes[i % len(routes)]
             drive(
                 world,
-                Task("demo", route.id, i, Setup(route, i, (CAMERA,), max_ticks=TICKS)),
+                EpisodeTask("demo", route.id, i, EpisodeSetup(route, i, (CAMERA,), max_ticks=TICKS)),
                 plan,
                 desk,
                 [spare_the_scene],

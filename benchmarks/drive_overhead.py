@@ -14,20 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.agents.expert import Expert
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.expert import ExpertDriver
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.core.state import Control, Decision, Observation, Truth
+from closedloop_plugin.core.state import Control, Decision, GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.runner.episode import Cast
-from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.task import Task
-from closedloop_plugin.runner.worker import Desk, Plan, drive, spare_the_scene
+from closedloop_plugin.runner.episode import EvaluationConditions
+from closedloop_plugin.runner.pilot import DecisionRules
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, spare_the_scene
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.worlds.base import Domain, Setup
+from closedloop_plugin.worlds.base import EpisodeSetup, ParameterDomain
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 CAMERA = Camera("front", 800, 450, 70.0, 0.8, 0.0, 1.6)
@@ -57,13 +57,13 @@ class TimedWorld:
         self.world, self.clock = world, clock
         self.backend, self.version = world.backend, world.version
 
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         return self.clock.time("reset", self.world.reset, setup)
 
     def step(self, control: Control) -> Observation:
         return self.clock.time("step", self.world.step, control)
 
-    def truth(self) -> Truth:
+    def truth(self) -> GroundTruth:
         return self.clock.time("truth", self.world.truth)
 
     @property
@@ -82,21 +82,21 @@ class TimedWorld:
     def weather(self) -> Weather:
         return self.world.weather
 
-    def space(self, setup: Setup) -> Mapping[str, Domain]:
+    def space(self, setup: EpisodeSetup) -> Mapping[str, ParameterDomain]:
         return self.world.space(setup)
 
     def close(self) -> None:
         self.world.close()
 
 
-class TimedExpert(Expert):
+class TimedExpert(ExpertDriver):
     """The expert, which also looks at the picture where there is a camera, as a model would."""
 
     def __init__(self, clock: Clock, look: bool) -> None:
         super().__init__()
         self.clock, self.look = clock, look
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         if self.look:
             picture = self.clock.time("picture", asks[0].observation.images, CAMERA.name)
             assert isinstance(picture, np.ndarray)
@@ -120,12 +120,20 @@ def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dic
     """
     rules = profile("bench2drive")
     clock = Clock()
-    plan = Plan(Recipe(""), Cast(rules, Rules(), {}, None, True), track=Recipe("closedloop_plugin.show.track:TrackLog"))
-    desk = Desk(plan, TimedExpert(clock, bool(cameras)), None, None)
+    plan = WorkerConfig(
+        FactoryRecipe(""),
+        EvaluationConditions(rules, DecisionRules(), {}, None, True),
+        track=FactoryRecipe("closedloop_plugin.show.track:TrackLog"),
+    )
+    desk = DecisionResponder(plan, TimedExpert(clock, bool(cameras)), None, None)
     start = time.thread_time()
     for route in suite("demo").routes[:ROUTES]:
         drive(
-            TimedWorld(world, clock), Task("demo", route.id, 0, Setup(route, 1, cameras)), plan, desk, [spare_the_scene]
+            TimedWorld(world, clock),
+            EpisodeTask("demo", route.id, 0, EpisodeSetup(route, 1, cameras)),
+            plan,
+            desk,
+            [spare_the_scene],
         )
         gc.unfreeze()
     whole = time.thread_time() - start

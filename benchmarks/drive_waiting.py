@@ -15,21 +15,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, EndReason
-from closedloop_plugin.runner.episode import Cast, Result
-from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.pool import Limits, Pool
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.task import Task
-from closedloop_plugin.runner.worker import Plan
+from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
+from closedloop_plugin.runner.pilot import DecisionRules
+from closedloop_plugin.runner.pool import PoolLimits, WorldPool
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 
 ANSWER_S, DECISION_HZ, EPISODES = 0.2, 2.0, 8
 SECONDS = 15.0  # of each episode: 30 questions
-FAKE = Recipe("closedloop_plugin.testing.fake_world:FakeWorld")
+FAKE = FactoryRecipe("closedloop_plugin.testing.fake_world:FakeWorld")
 
 
 class SlowModel:
@@ -47,7 +47,7 @@ class SlowModel:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         self.batches.append((time.perf_counter(), [ask.episode for ask in asks]))
         time.sleep(ANSWER_S)
         return [Decision(control=Control(throttle=0.12 if ask.observation.speed < 1.5 else 0.0)) for ask in asks]
@@ -68,7 +68,7 @@ def measure() -> dict[str, float]:
 def measure_embedded() -> dict[str, float]:
     """In the embedded world without camera: answers a second while every world drives."""
     with tempfile.TemporaryDirectory() as folder:
-        world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": Path(folder)})
+        world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": Path(folder)})
         _, alone = _run(world, 1, 1)
         many, model = _run(world, EPISODES, EPISODES)
     return {
@@ -92,17 +92,17 @@ def _rate(model: SlowModel, episodes: int) -> float:
     return sum(len(keys) for at, keys in model.batches if start <= at < end) / (end - start)
 
 
-def _run(world: Recipe, workers: int, episodes: int) -> tuple[float, SlowModel]:
+def _run(world: FactoryRecipe, workers: int, episodes: int) -> tuple[float, SlowModel]:
     """Wall seconds of the whole, and the model with its log."""
     rules = profile("bench2drive")
     ticks = round(SECONDS * rules.hz)
     route = suite("demo").routes[2]
-    tasks = [Task("demo", route.id, k, Setup(route, k, max_ticks=ticks)) for k in range(episodes)]
+    tasks = [EpisodeTask("demo", route.id, k, EpisodeSetup(route, k, max_ticks=ticks)) for k in range(episodes)]
     model = SlowModel()
-    results: list[Result] = []
-    plan = Plan(world, Cast(rules, Rules(decision_hz=DECISION_HZ), model.describe()))
+    results: list[EpisodeResult] = []
+    plan = WorkerConfig(world, EvaluationConditions(rules, DecisionRules(decision_hz=DECISION_HZ), model.describe()))
     start = time.perf_counter()
-    Pool(plan, Limits(workers=workers), model, None, results.append).run(tasks)
+    WorldPool(plan, PoolLimits(workers=workers), model, None, results.append).run(tasks)
     seconds = time.perf_counter() - start
     ends = [(r.record.end, r.record.ticks) for r in results]
     assert ends == [(EndReason.TICK_LIMIT, ticks)] * episodes, ends

@@ -59,7 +59,7 @@ def prepare(folder: Path) -> None:
     from PIL import Image
 
     from lmms_eval_ad2.data.home import open_dataset, write_dataset
-    from lmms_eval_ad2.records import Option, Record, Text
+    from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
     from lmms_eval_ad2.sample import ensure_sample
 
     ensure_sample()
@@ -70,10 +70,10 @@ def prepare(folder: Path) -> None:
         with Image.open(Path(source.image_root) / name) as drawn:
             drawn.resize(SIZE).save(folder / f"{i}.jpg", quality=90)
         images.append(f"{i}.jpg")
-    options = tuple(Option(x, Text(f"option {x}")) for x in "ABCDEF")
+    options = tuple(AnswerOption(x, BilingualText(f"option {x}")) for x in "ABCDEF")
     records = [
         Record(f"d{i}", "ad2_bench", "perception_base", "existence", "mc", (images[i % len(images)],),
-               Text(f"Question {i}: which of these is in the image?"), Text("option A"), "A", options)
+               BilingualText(f"Question {i}: which of these is in the image?"), BilingualText("option A"), "A", options)
         for i in range(DOCUMENTS)
     ]  # fmt: skip
     write_dataset("ad2_bench", "test", records, image_root=folder, source={"made": "benchmark"})

@@ -14,7 +14,7 @@ ITEMS, LATENCY, IN_FLIGHT, PLAIN_ITEMS = 10_000, 0.1, 64, 2_000
 
 def measure() -> dict[str, float]:
     from lmms_eval_ad2.judge import make_judge
-    from lmms_eval_ad2.judge.base import JudgeItem, Rating
+    from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
 
     command = [sys.executable, "-m", "lmms_eval_ad2.testing.fake_endpoint", "--port", "0", "--latency", str(LATENCY),
                "--reply", "Fine. Rating: [[7]]"]  # fmt: skip
@@ -32,7 +32,7 @@ def measure() -> dict[str, float]:
             started = time.perf_counter()
             ratings = judge.rate(items, progress=False)
             ours = ITEMS / (time.perf_counter() - started)
-        assert all(isinstance(r, Rating) and r.score == 7 for r in ratings)
+        assert all(isinstance(r, JudgeRating) and r.score == 7 for r in ratings)
         plain = _plain(url)
     finally:
         server.kill()

@@ -47,7 +47,7 @@ def measure(questions: int = QUESTIONS, latency: float = LATENCY) -> dict[str, f
 
 def _ours(url: str, folder: Path, questions: int) -> tuple[float, float, int]:
     """Seconds, processor seconds and requests of a build."""
-    from lmms_eval_ad2.mcq.base import Made, Outcome
+    from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome
     from lmms_eval_ad2.mcq.making import make_maker
 
     done: list[Outcome] = []
@@ -57,7 +57,7 @@ def _ours(url: str, folder: Path, questions: int) -> tuple[float, float, int]:
     started, cpu = time.perf_counter(), time.process_time()
     maker.make(iter(asked), done.append)
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
-    assert sum(isinstance(o, Made) for o in done) > 0.99 * questions
+    assert sum(isinstance(o, AcceptedQuestion) for o in done) > 0.99 * questions
     return seconds, cpu, maker.account()["requests"]
 
 
@@ -93,18 +93,24 @@ def _endpoint(latency: float) -> Iterator[str]:
 def _questions(folder: Path, n: int) -> list[Any]:
     from PIL import Image
 
-    from lmms_eval_ad2.mcq.base import Question
-    from lmms_eval_ad2.records import Record, Text
+    from lmms_eval_ad2.mcq.base import OpenQuestion
+    from lmms_eval_ad2.records import BilingualText, Record
 
     Image.linear_gradient("L").resize(SIZE).convert("RGB").save(folder / "front.jpg")
     found = []
     for i in range(n):
         record = Record(
-            id=f"q{i}", benchmark="drivelm", task="perception", subtask="surrounding objects", form="vqa",
-            images=("front.jpg",), views=("CAM_FRONT",), question=Text(f"What is object {i} ahead of the ego car?"),
-            answer=Text("A white van."),
-        )  # fmt: skip
-        found.append(Question(record.id, record, "drivelm", record.task, record.subtask, "A white van.", folder))
+            id=f"q{i}",
+            benchmark="drivelm",
+            task="perception",
+            subtask="surrounding objects",
+            form="vqa",
+            images=("front.jpg",),
+            views=("CAM_FRONT",),
+            question=BilingualText(f"What is object {i} ahead of the ego car?"),
+            answer=BilingualText("A white van."),
+        )
+        found.append(OpenQuestion(record.id, record, "drivelm", record.task, record.subtask, "A white van.", folder))
     return found
 
 

@@ -25,13 +25,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.baselines import Straight
+from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.robots.onboard.link import Link, Wake, open_link
-from closedloop_plugin.robots.planner.planner import Planner
+from closedloop_plugin.robots.onboard.link import PlannerLink, WakePipe, open_link
+from closedloop_plugin.robots.planner.planner import PlannerServer
 from closedloop_plugin.robots.transport import ssh
-from closedloop_plugin.robots.transport.tunnel import Tunnel
-from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
+from closedloop_plugin.robots.transport.tunnel import SshTunnel
+from closedloop_plugin.robots.vehicles.read import LinkSettings, RobotConfig, find_robot
 
 PICTURE, ORDER = 60_000, 200  # bytes
 ROUNDS, PAUSE_S, THINKS_S = 60, 0.05, 0.1
@@ -54,13 +54,13 @@ def measure() -> dict[str, float]:
             for label, words in (("ssh -N -L", "-L"), ("ssh -N -R", "-R")):
                 with _plain(robot, words, port) as through:
                     add(label, _exchanges(through))
-            with Tunnel(robot, port) as tunnel:
+            with SshTunnel(robot, port) as tunnel:
                 assert tunnel.wait_up(30), tunnel.reason
                 add("our tunnel", _exchanges(robot.link.planner_port))
         for label, thinks in (("at once", 0.0), (f"after {1000 * THINKS_S:.0f} ms", THINKS_S)):
             with _child("--planner", str(thinks)) as port:
                 add(f"planner that answers {label}, bare TCP, beyond thinking", _cycles(port, thinks))
-                with Tunnel(robot, port) as tunnel:
+                with SshTunnel(robot, port) as tunnel:
                     assert tunnel.wait_up(30), tunnel.reason
                     spent = _cycles(robot.link.planner_port, thinks)
                     add(f"planner that answers {label}, our tunnel, beyond thinking", spent)
@@ -85,7 +85,7 @@ def _exchanges(port: int) -> list[float]:
 
 def _cycles(port: int, thinks: float) -> list[float]:
     """Seconds from a picture to its order, less the agent's, spoken as the client on board does."""
-    link, session = open_link("127.0.0.1", port, TOKEN, "limo-ackermann", Wake())
+    link, session = open_link("127.0.0.1", port, TOKEN, "limo-ackermann", WakePipe())
     picture, spent, beats = os.urandom(PICTURE), [], 0
     for seq in range(ROUNDS):
         beats = _listen(link, session, beats, time.perf_counter() + PAUSE_S, lambda kind: False)
@@ -98,7 +98,7 @@ def _cycles(port: int, thinks: float) -> list[float]:
     return spent
 
 
-def _listen(link: Link, session: str, beats: int, end: float, enough: Callable[[str], bool]) -> int:
+def _listen(link: PlannerLink, session: str, beats: int, end: float, enough: Callable[[str], bool]) -> int:
     """With a heartbeat; the number of the next beat."""
     due = time.perf_counter()
     while (now := time.perf_counter()) < end:
@@ -111,7 +111,7 @@ def _listen(link: Link, session: str, beats: int, end: float, enough: Callable[[
 
 
 @contextlib.contextmanager
-def _plain(robot: Robot, direction: str, port: int) -> Iterator[int]:
+def _plain(robot: RobotConfig, direction: str, port: int) -> Iterator[int]:
     """`ssh -N`, as one would type it; gives the port to go in at."""
     through = _free_port()
     command = ssh.command(robot.link, "-N", direction, f"127.0.0.1:{through}:127.0.0.1:{port}")
@@ -126,7 +126,7 @@ def _plain(robot: Robot, direction: str, port: int) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _sshd(folder: Path) -> Iterator[Robot]:
+def _sshd(folder: Path) -> Iterator[RobotConfig]:
     """The sandbox's robot at the far end of an sshd of its own."""
     server = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin") or sys.exit("no sshd here")
     for name in ("host", "user"):
@@ -184,7 +184,7 @@ def _answer(sock: socket.socket) -> None:
             left += PICTURE
 
 
-class Slow(Straight):
+class Slow(StraightDriver):
     """Thinks for so long, whatever it sees."""
 
     def __init__(self, seconds: float) -> None:
@@ -196,7 +196,7 @@ class Slow(Straight):
 
 
 def _plan(thinks: float) -> None:
-    planner = Planner(Slow(thinks), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
+    planner = PlannerServer(Slow(thinks), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
 
     def end() -> None:
         sys.stdin.read()

@@ -35,9 +35,9 @@ def _run(size: int) -> dict[str, float]:
 
 def answered(size: int) -> Iterator[tuple[Any, str]]:
     """Synthetic records of the exact-scored forms, some free text, and an answer each; made one at a time."""
-    from lmms_eval_ad2.records import Option, Record, Text
+    from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
-    options = tuple(Option(x, Text(f"a longer option text {x} for a road scene")) for x in "ABCDEF")
+    options = tuple(AnswerOption(x, BilingualText(f"a longer option text {x} for a road scene")) for x in "ABCDEF")
     for i in range(size):
         form, subtask, answer, said = (
             ("mc", "existence", "x", f"The answer is ({'ABCDEF'[i % 6]})."),
@@ -48,21 +48,31 @@ def answered(size: int) -> Iterator[tuple[Any, str]]:
         )[i % 5]
         yield (
             Record(
-                f"r{i}", "ad2_bench", "perception_base", subtask, form, (f"{i // 7}.jpg",),  # type: ignore[arg-type]
-                Text("What is in the marked region of this image?"), Text(answer), "A" if form == "mc" else "",
-                options if form == "mc" else (), image_size=(960, 540), cluster=str(i // 7), scene={"weather": "fog"},
+                f"r{i}",
+                "ad2_bench",
+                "perception_base",
+                subtask,
+                form,
+                (f"{i // 7}.jpg",),  # type: ignore[arg-type]
+                BilingualText("What is in the marked region of this image?"),
+                BilingualText(answer),
+                "A" if form == "mc" else "",
+                options if form == "mc" else (),
+                image_size=(960, 540),
+                cluster=str(i // 7),
+                scene={"weather": "fog"},
             ),
             said,
-        )  # fmt: skip
+        )
 
 
 def inside(size: int) -> dict[str, float]:
     from lmms_eval_ad2.judge import make_judge
     from lmms_eval_ad2.scoring import pipeline
     from lmms_eval_ad2.scoring.sample import score_sample
-    from lmms_eval_ad2.scoring.variant import Variant
+    from lmms_eval_ad2.scoring.variant import TaskVariant
 
-    variant = Variant("ad2_bench", "perception_base")
+    variant = TaskVariant("ad2_bench", "perception_base")
     judge = make_judge("lexical")
     samples = (score_sample(r, said, variant, "bench", "prompt") for r, said in answered(size))
     with tempfile.TemporaryDirectory() as folder:

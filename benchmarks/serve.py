@@ -24,12 +24,12 @@ import aiohttp
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.agents.asking import Question, Said
+from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
 from closedloop_plugin.agents.endpoint import EndpointModel
-from closedloop_plugin.serve.desk import Desk
-from closedloop_plugin.serve.front import Front, Limits
+from closedloop_plugin.serve.desk import RequestBatcher
+from closedloop_plugin.serve.front import ChatHttpApi, RequestLimits
 from closedloop_plugin.serve.running import listening
-from closedloop_plugin.serve.words import Words
+from closedloop_plugin.serve.words import ModelService
 
 BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 10.0, 50
 
@@ -39,9 +39,9 @@ class SlowModel:
 
     name = "slow"
 
-    def ask(self, questions: Sequence[Question]) -> list[Said]:
+    def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         time.sleep(LATENCY_S)
-        return [Said("Keep going straight.")] * len(questions)
+        return [ModelReply("Keep going straight.")] * len(questions)
 
     def describe(self) -> dict[str, Any]:
         return {"model": self.name}
@@ -49,7 +49,7 @@ class SlowModel:
 
 def measure() -> dict[str, float]:
     ideal = BATCH / LATENCY_S
-    words = Question("0", "What should the car do?")
+    words = ModelQuestion("0", "What should the car do?")
     seen = replace(words, images=(_picture(),))
     results = {"ideal, requests/s": ideal}
     for label, batch, question in (
@@ -71,13 +71,13 @@ def _picture() -> np.ndarray:
     return np.asarray(Image.fromarray(noise).resize((1600, 900), Image.Resampling.BICUBIC))
 
 
-def _rate(batch: int, question: Question) -> float:
+def _rate(batch: int, question: ModelQuestion) -> float:
     """Answers a second of 32 clients."""
     with _Server(batch) as url:
         return asyncio.run(_clients(url, question))
 
 
-async def _clients(url: str, question: Question) -> float:
+async def _clients(url: str, question: ModelQuestion) -> float:
     body = _body(question)
     headers = {"Content-Type": "application/json"}
     until = time.perf_counter() + SECONDS
@@ -97,7 +97,7 @@ async def _clients(url: str, question: Question) -> float:
     return answers / (time.perf_counter() - started)
 
 
-def _served_each(question: Question) -> float:
+def _served_each(question: ModelQuestion) -> float:
     """Seconds of one request after another, without what the client needs to encode the picture."""
     body, spent = _body(question), []
     with _Server(BATCH) as url:
@@ -110,7 +110,7 @@ def _served_each(question: Question) -> float:
     return statistics.median(spent)
 
 
-def _each(model: SlowModel, question: Question) -> float:
+def _each(model: SlowModel, question: ModelQuestion) -> float:
     spent = []
     for _ in range(LONE):
         started = time.perf_counter()
@@ -119,7 +119,7 @@ def _each(model: SlowModel, question: Question) -> float:
     return statistics.median(spent)
 
 
-def _body(question: Question) -> bytes:
+def _body(question: ModelQuestion) -> bytes:
     """As our own endpoint model sends it."""
     model = EndpointModel.from_spec("slow@http://127.0.0.1:1/v1")
     payload = model._payload(question, [model._data_url(image) for image in question.images])
@@ -143,15 +143,15 @@ class _Server:
 
 def _serve(batch: int) -> None:
     """Until standard input ends."""
-    front = Front(Desk(batch), Limits())
-    front.open([Words(SlowModel())], None, "slow")
+    front = ChatHttpApi(RequestBatcher(batch), RequestLimits())
+    front.open([ModelService(SlowModel())], None, "slow")
     with listening(front, "127.0.0.1", 0) as url:
         threading.Thread(target=_close_at_end, args=[front.desk], daemon=True).start()
         print(url, flush=True)
         front.desk.work()
 
 
-def _close_at_end(desk: Desk) -> None:
+def _close_at_end(desk: RequestBatcher) -> None:
     sys.stdin.read()
     desk.close()
 

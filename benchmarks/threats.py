@@ -26,16 +26,16 @@ import numpy as np
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import sha256
-from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
-from closedloop_plugin.runner.latency import Latency
-from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.pool import Limits
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
+from closedloop_plugin.runner.latency import LatencyModel
+from closedloop_plugin.runner.pilot import DecisionRules
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.search import samplers
-from closedloop_plugin.threats.search.search import Quest, search, with_expert
-from closedloop_plugin.threats.search.trial import Trial
-from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.threats.search.search import ThreatSearchConfig, search, with_expert
+from closedloop_plugin.threats.search.trial import SearchTrial
+from closedloop_plugin.worlds.base import ParameterDomain
 
 STEPS_OUT = '''"""Somebody steps into the car's way, sooner or later, here or there, hesitates, and goes on."""
 param pace = Range(0.8, 5)       # m/s
@@ -75,37 +75,41 @@ terminate when stage.ego_s > start + 8
 @dataclass(frozen=True)
 class Case:
     agent: str
-    rules: Rules
+    rules: DecisionRules
 
 
 CASES: Mapping[str, Case] = {
-    "steer-only": Case("steer-only", Rules()),
-    "late expert": Case("expert", Rules(decision_hz=2.0, latency=Latency("0.5 s", (0.5,)))),
+    "steer-only": Case("steer-only", DecisionRules()),
+    "late expert": Case("expert", DecisionRules(decision_hz=2.0, latency=LatencyModel("0.5 s", (0.5,)))),
 }
 ROUTE = "101"  # of the demo suite
-EXPERT = Recipe("closedloop_plugin.agents.make:make_agent", {"spec": "expert"})
+EXPERT = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": "expert"})
 
 
-def hunt(folder: Path, case: Case, sampler: str, seed: int, budget: int, workers: int) -> list[Trial]:
+def hunt(folder: Path, case: Case, sampler: str, seed: int, budget: int, workers: int) -> list[SearchTrial]:
     """One search, its failures driven again by the expert."""
     program = folder / "program.scenic"
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text(STEPS_OUT, "utf-8")
     route = next(r for r in suite("demo").routes if r.id == ROUTE)
-    subject = Subject("program", sha256(program), [route.id], (route,), programs={route.id: program.absolute()})
-    world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder.parent / "maps"})
+    subject = RouteSelection("program", sha256(program), [route.id], (route,), programs={route.id: program.absolute()})
+    world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder.parent / "maps"})
     # The scene's seed is that of the first search everywhere: samplers differ, and nothing else.
-    wish = Wish(folder / "runs", world, profile("bench2drive"), case.rules, traffic=False, limits=Limits(workers))
-    recipe = Recipe(EXPERT.target, {"spec": case.agent})
-    run = assemble(wish, subject, Driver(make_agent(case.agent), None, recipe))
+    wish = RunConfig(
+        folder / "runs", world, profile("bench2drive"), case.rules, traffic=False, limits=PoolLimits(workers)
+    )
+    recipe = FactoryRecipe(EXPERT.target, {"spec": case.agent})
+    run = assemble(wish, subject, DriverSetup(make_agent(case.agent), None, recipe))
     made = world.make()
     try:
         space = made.space(run.tasks[0].setup)
     finally:
         made.close()
-    quest = Quest(run, space, sampler, seed=seed, budget=budget)
+    quest = ThreatSearchConfig(run, space, sampler, seed=seed, budget=budget)
     expert = assemble(
-        replace(wish, folder=folder / "expert", rules=Rules()), subject, Driver(make_agent("expert"), None, EXPERT)
+        replace(wish, folder=folder / "expert", rules=DecisionRules()),
+        subject,
+        DriverSetup(make_agent("expert"), None, EXPERT),
     )
     return with_expert(expert, quest, search(quest))
 
@@ -133,7 +137,7 @@ def compare(args: argparse.Namespace) -> None:
             print(f"{name}: {sampler} / random: {_ratio(found[sampler], found['random'])}", flush=True)
 
 
-def _row(counts: Sequence[int], trials: Sequence[Sequence[Trial]]) -> str:
+def _row(counts: Sequence[int], trials: Sequence[Sequence[SearchTrial]]) -> str:
     failures = [t for some in trials for t in some if t.failed]
     fair = sum(t.fair is True for t in failures)
     unscored = sum(t.rho is None for some in trials for t in some)
@@ -180,7 +184,7 @@ def _corner(dims: int, of: int, share: float, seed: int, runs: int) -> int:
     """Failures in a box of this share of the space, in `dims` of its `of` dimensions, at a place of the seed's."""
     side = share ** (1 / dims)
     low = np.random.default_rng(seed).uniform(0, 1 - side, dims)
-    sampler = samplers.Sampler("ce", {f"p{i}": Domain(0.0, 1.0) for i in range(of)}, seed)
+    sampler = samplers.ParameterSampler("ce", {f"p{i}": ParameterDomain(0.0, 1.0) for i in range(of)}, seed)
     found = 0
     for _ in range(runs):
         x = np.array(list(sampler.next().values()))[:dims]

@@ -11,7 +11,7 @@ from typing import Any
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import Control
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
@@ -46,7 +46,7 @@ def measure() -> dict[str, float]:
 
 
 def _rates(world: EmbeddedWorld, program: Path, label: str) -> dict[str, float]:
-    setup = Setup(ROUTE, 1, program=program, traffic=False, max_ticks=STEPS)
+    setup = EpisodeSetup(ROUTE, 1, program=program, traffic=False, max_ticks=STEPS)
     bare, ours, seen = [], [], []
     for _ in range(ROUNDS):
         world.reset(setup)
@@ -77,7 +77,7 @@ def _bare(program: Path, map_file: Path) -> float:
     return STEPS / (time.perf_counter() - start)
 
 
-def _run(world: EmbeddedWorld, setup: Setup, truth: bool) -> float:
+def _run(world: EmbeddedWorld, setup: EpisodeSetup, truth: bool) -> float:
     world.reset(setup)
     start = time.perf_counter()
     for _ in range(STEPS):
@@ -90,7 +90,7 @@ def _run(world: EmbeddedWorld, setup: Setup, truth: bool) -> float:
 def _camera(world: EmbeddedWorld, program: Path) -> dict[str, float]:
     """Steps/s with one picture of 800 x 450 each step, four other cars in it; the first picture builds the scenery."""
     camera = Camera("front", 800, 450, 70.0, 0.8, 0.0, 1.6)
-    o = world.reset(Setup(ROUTE, 1, (camera,), program=program, traffic=False))
+    o = world.reset(EpisodeSetup(ROUTE, 1, (camera,), program=program, traffic=False))
     start = time.perf_counter()
     o.images("front")
     first = time.perf_counter() - start

@@ -25,7 +25,7 @@ MARKS: tuple[MarkKind, ...] = ("none", "text", "point", "box")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class BilingualText:
     """The same text in the languages a release has; an absent one is the empty string."""
 
     en: str = ""
@@ -40,7 +40,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class AnswerOption:
     """One option of a multiple-choice question.
 
     `kind` says where it came from: "correct", "distractor", "none_matches" (AD2's E),
@@ -48,12 +48,12 @@ class Option:
     """
 
     letter: str
-    text: Text
+    text: BilingualText
     kind: str = "distractor"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class VisualPrompt:
     """A visual prompt. `coords` holds points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels."""
 
     kind: MarkKind = "none"
@@ -62,12 +62,12 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReasoningStep:
     """One step of a chain of thought with its own ground truth (AD2-Bench section 3.2, "atomic" annotation)."""
 
     name: str
-    question: Text
-    answer: Text
+    question: BilingualText
+    answer: BilingualText
     subtask_id: int | None = None
 
 
@@ -89,12 +89,12 @@ class Record:
     subtask: str
     form: Form
     images: tuple[str, ...]
-    question: Text
-    answer: Text
+    question: BilingualText
+    answer: BilingualText
     letter: str = ""
-    options: tuple[Option, ...] = ()
-    mark: Mark = Mark()
-    steps: tuple[Step, ...] = ()
+    options: tuple[AnswerOption, ...] = ()
+    mark: VisualPrompt = VisualPrompt()
+    steps: tuple[ReasoningStep, ...] = ()
     views: tuple[str, ...] = ()
     image_size: tuple[int, int] | None = None
     subtask_id: int | None = None
@@ -114,18 +114,21 @@ class Record:
     def from_dict(cls, data: Mapping[str, Any]) -> Record:
         """Rebuild a record from parsed `to_json`; raises KeyError/TypeError on a foreign shape."""
         d = dict(data)
-        d["question"] = Text(**d["question"])
-        d["answer"] = Text(**d["answer"])
+        d["question"] = BilingualText(**d["question"])
+        d["answer"] = BilingualText(**d["answer"])
         d["images"] = tuple(d["images"])
         d["views"] = tuple(d.get("views", ()))
         size = d.get("image_size")
         d["image_size"] = (int(size[0]), int(size[1])) if size else None
-        d["options"] = tuple(Option(o["letter"], Text(**o["text"]), o["kind"]) for o in d.get("options", ()))
+        d["options"] = tuple(
+            AnswerOption(o["letter"], BilingualText(**o["text"]), o["kind"]) for o in d.get("options", ())
+        )
         mark = d.get("mark")
         if mark:
-            d["mark"] = Mark(mark["kind"], tuple(tuple(c) for c in mark["coords"]), mark["text"])
+            d["mark"] = VisualPrompt(mark["kind"], tuple(tuple(c) for c in mark["coords"]), mark["text"])
         d["steps"] = tuple(
-            Step(s["name"], Text(**s["question"]), Text(**s["answer"]), s.get("subtask_id")) for s in d.get("steps", ())
+            ReasoningStep(s["name"], BilingualText(**s["question"]), BilingualText(**s["answer"]), s.get("subtask_id"))
+            for s in d.get("steps", ())
         )
         return cls(**d)
 
@@ -139,9 +142,9 @@ def _plain(part: Any) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    if isinstance(value, (Text, Mark, Option, Step)):
+    if isinstance(value, (BilingualText, VisualPrompt, AnswerOption, ReasoningStep)):
         return _plain(value)
-    if isinstance(value, tuple) and value and isinstance(value[0], (Option, Step)):
+    if isinstance(value, tuple) and value and isinstance(value[0], (AnswerOption, ReasoningStep)):
         return [_plain(v) for v in value]
     return value
 

@@ -34,7 +34,7 @@ def server_of(text: str) -> tuple[str, int]:
     """Host and port of a server that answers; ValueError says what to do where none does."""
     try:
         from closedloop_plugin.carla.maps.from_server import address
-        from closedloop_plugin.carla.servers.probe import Kind, advice, probe
+        from closedloop_plugin.carla.servers.probe import ServerProbeOutcome, advice, probe
         from lmms_eval_ad2.errors import Ad2Error
     except ImportError as exc:
         raise ValueError(f"{exc}: install this checkout first: pip install '.[drive,carla]'") from exc
@@ -46,7 +46,9 @@ def server_of(text: str) -> tuple[str, int]:
     if not found.answers:
         image = "; in a container: --image carlasim/carla:0.9.16 in place of --binary"
         raise ValueError(
-            advice(found) + (image if found.kind is Kind.NOBODY else "") + ". The whole way: docs/carla.md"
+            advice(found)
+            + (image if found.kind is ServerProbeOutcome.NOBODY else "")
+            + ". The whole way: docs/carla.md"
         )
     return host, port
 

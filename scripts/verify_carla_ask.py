@@ -85,12 +85,12 @@ def speed(host: str, port: int, routes: str, folder: str, ticks: int, width: int
     from closedloop_plugin.core.camera import Camera
     from closedloop_plugin.core.routes import read_routes
     from closedloop_plugin.core.state import Control
-    from closedloop_plugin.worlds.base import Setup
+    from closedloop_plugin.worlds.base import EpisodeSetup
 
     world = CarlaWorld(Path(folder), f"{host}:{port}", any_version=True)
     found: dict[str, Any] = {}
     for name, cameras in (("bare", ()), ("camera", (Camera("front", width, height, 70.0, 0.8, 0.0, 1.6),))):
-        world.reset(Setup(read_routes(Path(routes))[0], seed=0, cameras=cameras))
+        world.reset(EpisodeSetup(read_routes(Path(routes))[0], seed=0, cameras=cameras))
         begun = time.monotonic()
         for _ in range(ticks):
             seen = world.step(Control(throttle=0.3))

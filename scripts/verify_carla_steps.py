@@ -136,11 +136,11 @@ class Hang:
     asked: float = 0.0
 
     def look(self) -> None:
-        from closedloop_plugin.carla.servers.probe import Question
+        from closedloop_plugin.carla.servers.probe import ServerProbe
 
         if self.question is None:
             self.asked = time.monotonic()
-            self.question = Question(self.check.host, self.check.port, 20.0, simulation=True)
+            self.question = ServerProbe(self.check.host, self.check.port, 20.0, simulation=True)
         elif found := self.question.answer():
             self.question = None
             self.worst_s = max(self.worst_s, time.monotonic() - self.asked)

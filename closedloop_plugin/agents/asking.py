@@ -12,7 +12,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Question:
+class ModelQuestion:
     """`key` is unique within a call and names episode, tick and task; `images` are (H, W, 3) uint8 RGB, shown first."""
 
     key: str
@@ -21,7 +21,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Said:
+class ModelReply:
     """The model's words, or `error`: why there are none. `seconds`: wall time of the call, encoding left out."""
 
     text: str = ""
@@ -30,12 +30,12 @@ class Said:
     cut: bool = False  # ended at the token limit
 
 
-class Backend(Protocol):
+class ModelBackend(Protocol):
     """A model: behind an endpoint or in this process. Passed by every implementation: tests/contracts."""
 
     name: str  # as it stands in tables
 
-    def ask(self, questions: Sequence[Question]) -> list[Said]:
+    def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """One Said a question, in order. Raises Ad2Error only for what the user must mend (no server, wrong key)."""
         ...
 

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Decision, Observation, Truth
+from closedloop_plugin.core.state import Decision, GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
 
 
 @dataclass(frozen=True)
-class Ask:
+class DecisionRequest:
     """One waiting episode's question. `truth` and `road` are filled only for an agent with `privileged`."""
 
     episode: str  # unique key: an agent may keep state by it between start and end
     observation: Observation
-    truth: Truth | None = None
+    truth: GroundTruth | None = None
     road: RoadMap | None = None
 
 
@@ -29,7 +29,7 @@ class Agent(Protocol):
 
     def start(self, episode: str, seed: int) -> None: ...
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         """One Decision an ask, in order. A model's failure is Decision(error=...), not an exception."""
         ...
 

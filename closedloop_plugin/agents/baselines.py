@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.agents import expert, tracking
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.agents.expert import Expert
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.expert import ExpertDriver
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import FULL_BRAKE, Control, Decision
 
 
-class Baseline:
+class BaselineDriver:
     """One control per ask, from `drive`."""
 
     name = ""
@@ -29,33 +29,33 @@ class Baseline:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "privileged": self.privileged}
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         return [Decision(control=self.drive(ask)) for ask in asks]
 
-    def drive(self, ask: Ask) -> Control:
+    def drive(self, ask: DecisionRequest) -> Control:
         raise NotImplementedError
 
 
-class Still(Baseline):
+class StationaryDriver(BaselineDriver):
     """Never moves."""
 
     name = "still"
 
-    def drive(self, ask: Ask) -> Control:
+    def drive(self, ask: DecisionRequest) -> Control:
         return FULL_BRAKE
 
 
-class Straight(Baseline):
+class StraightDriver(BaselineDriver):
     """About 5 m/s, wheel in the middle, eyes shut."""
 
     name = "straight"
 
-    def drive(self, ask: Ask) -> Control:
+    def drive(self, ask: DecisionRequest) -> Control:
         throttle, brake = tracking.pedals(tracking.to_speed(5.0, ask.observation.speed), ask.observation.speed)
         return Control(0.0, throttle, brake)
 
 
-class RandomDriver(Baseline):
+class RandomDriver(BaselineDriver):
     """A random control every half second, seeded by the episode."""
 
     name = "random"
@@ -72,7 +72,7 @@ class RandomDriver(Baseline):
         self._dice.pop(episode, None)
         self._held.pop(episode, None)
 
-    def drive(self, ask: Ask) -> Control:
+    def drive(self, ask: DecisionRequest) -> Control:
         now = ask.observation.time_s
         since, control = self._held.get(ask.episode, (-1.0, Control()))
         if now - since >= 0.5:
@@ -82,27 +82,27 @@ class RandomDriver(Baseline):
         return control
 
 
-class SpeedOnly(Expert):
+class SpeedOnlyDriver(ExpertDriver):
     """The expert's pedals, the wheel in the middle."""
 
     name = "speed only (privileged)"
 
-    def _one(self, ask: Ask) -> Decision:
+    def _one(self, ask: DecisionRequest) -> Decision:
         decision = super()._one(ask)
         if decision.control is None:
             return decision
         return Decision(control=Control(0.0, decision.control.throttle, decision.control.brake))
 
 
-class SteerOnly(Expert):
+class SteerOnlyDriver(ExpertDriver):
     """Follows the route and obeys its lights and signs, blind to everybody else."""
 
     name = "steer only (privileged)"
 
-    def _one(self, ask: Ask) -> Decision:
+    def _one(self, ask: DecisionRequest) -> Decision:
         if ask.truth is None or ask.road is None:
             return Decision(error="this driver needs the truth and the road")
-        mind = self._minds.setdefault(ask.episode, expert.Mind())
+        mind = self._minds.setdefault(ask.episode, expert.ExpertState())
         scene = expert.look(ask.truth, ask.road, mind)
         top, stop = expert.speed_limit(scene, mind)
         wanted = min(tracking.to_speed(top, scene.speed), stop)

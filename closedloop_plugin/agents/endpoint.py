@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.agents.asking import Question, Said
+from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch
-from lmms_eval_ad2.llm.cache import Cache, key_of
-from lmms_eval_ad2.llm.client import Client, Endpoint, Failure, Reply
+from lmms_eval_ad2.llm.cache import ReplyCache, key_of
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
 from lmms_eval_ad2.llm.settings import OPENAI_URL, key_for, url
 
 MAX_TOKENS = 256
@@ -36,14 +36,14 @@ class EndpointModel:
     def __init__(self, options: Mapping[str, Any], *, cache: File | None = None, seed: int = 0) -> None:
         self.options = dict(options)
         self.name = f"endpoint:{options['model']}"
-        self.tally = batch.Tally()
+        self.tally = batch.RequestUsage()
         self._seed = int(options.get("seed", seed))
         self._temperature = float(options.get("temperature", 0.0))
         self._limit_key = endpoint_choice(options, "max_tokens_key", ("max_tokens", "max_completion_tokens"))
         self._format = endpoint_choice(options, "format", ("jpeg", "png"))
-        self._cache = Cache(cache) if cache else None
+        self._cache = ReplyCache(cache) if cache else None
         self._served: set[str] = set()
-        self.endpoint = Endpoint(
+        self.endpoint = EndpointConfig(
             base_url=options["base_url"],
             api_key=key_for(options["base_url"], options.get("api_key_env", "")),
             timeout_s=options.get("timeout", 60.0),
@@ -67,12 +67,12 @@ class EndpointModel:
         """Ad2Error where nobody listens at the address: before any world is started."""
 
         async def knock() -> None:
-            async with Client(self.endpoint) as client:
+            async with ChatClient(self.endpoint) as client:
                 await client.reach()
 
         asyncio.run(knock())
 
-    def ask(self, questions: Sequence[Question]) -> list[Said]:
+    def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """See Backend.ask. Time is counted from the first request to the last reply."""
         urls = self._data_urls(questions)
         payloads = [self._payload(q, [urls[id(image)] for image in q.images]) for q in questions]
@@ -83,7 +83,7 @@ class EndpointModel:
             keep=lambda key, reply: reply.finish_reason != "content_filter", progress=False,
         )  # fmt: skip
         seconds = time.monotonic() - start
-        self._served |= {o.model for o in outcomes.values() if isinstance(o, Reply) and o.model}
+        self._served |= {o.model for o in outcomes.values() if isinstance(o, ChatReply) and o.model}
         return [_said(outcomes[key], seconds) for key in keys]
 
     def describe(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class EndpointModel:
             "served_as": sorted(self._served),
         }
 
-    def _payload(self, question: Question, urls: Sequence[str]) -> dict[str, Any]:
+    def _payload(self, question: ModelQuestion, urls: Sequence[str]) -> dict[str, Any]:
         content: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
         content.append({"type": "text", "text": question.text})
         return {
@@ -112,13 +112,13 @@ class EndpointModel:
             "seed": self._seed,
         }
 
-    def _key(self, question: Question, payload: Mapping[str, Any]) -> str:
+    def _key(self, question: ModelQuestion, payload: Mapping[str, Any]) -> str:
         if self._cache is None:
             return question.key
         # A sampled reply belongs to its own episode and tick; a greedy one to everybody who asks the same.
         return key_of({**payload, "_of": question.key} if self._temperature else payload)
 
-    def _data_urls(self, questions: Sequence[Question]) -> dict[int, str]:
+    def _data_urls(self, questions: Sequence[ModelQuestion]) -> dict[int, str]:
         """By the picture's identity: the tasks of one decision share theirs. Pillow encodes outside Python's lock."""
         images = {id(image): image for q in questions for image in q.images}
         with ThreadPoolExecutor(8) as pool:
@@ -131,14 +131,16 @@ class EndpointModel:
         return f"data:image/{self._format};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def _said(outcome: Reply | Failure, seconds: float) -> Said:
-    if isinstance(outcome, Failure):
-        return Said(error=f"{outcome.reason}: {outcome.detail}" if outcome.detail else outcome.reason, seconds=seconds)
+def _said(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:
+    if isinstance(outcome, RequestFailure):
+        return ModelReply(
+            error=f"{outcome.reason}: {outcome.detail}" if outcome.detail else outcome.reason, seconds=seconds
+        )
     if outcome.finish_reason == "content_filter":
-        return Said(error="refused: the endpoint withheld the reply", seconds=seconds)
+        return ModelReply(error="refused: the endpoint withheld the reply", seconds=seconds)
     if not outcome.text.strip():
-        return Said(error="empty_reply", seconds=seconds)
-    return Said(outcome.text, seconds=seconds, cut=outcome.finish_reason == "length")
+        return ModelReply(error="empty_reply", seconds=seconds)
+    return ModelReply(outcome.text, seconds=seconds, cut=outcome.finish_reason == "length")
 
 
 # From what a user wrote to a model: `endpoint:MODEL@URL,key=value,...` or `lmms:NAME,arg=value,...`.

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.agents import forecast, manoeuvre, tracking
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.agents.manoeuvre import EGO_LENGTH, EGO_WIDTH, Lateral, Patience, Seen
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.manoeuvre import EGO_LENGTH, EGO_WIDTH, LateralOffset, RouteActor, StandstillTimer
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Decision, Signal, Truth
+from closedloop_plugin.core.state import Decision, GroundTruth, SignalState
 from closedloop_plugin.maps.base import RoadMap
 
 FRONT = EGO_LENGTH / 2
@@ -27,13 +27,13 @@ FIRSTS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)
 
 
 @dataclass
-class Mind:
+class ExpertState:
     """What the driver remembers of an episode."""
 
     s: float | None = None
     time_s: float = 0.0
-    lateral: Lateral = field(default_factory=Lateral)
-    patience: Patience = field(default_factory=Patience)
+    lateral: LateralOffset = field(default_factory=LateralOffset)
+    patience: StandstillTimer = field(default_factory=StandstillTimer)
     stopped: set[str] = field(default_factory=set)  # stop signs done
     waited_s: float = 0.0
     nudged_until: float = -1.0  # time_s
@@ -42,18 +42,18 @@ class Mind:
 
 
 @dataclass(frozen=True)
-class Scene:
+class ExpertScene:
     """One tick, in the route's frame."""
 
-    truth: Truth
+    truth: GroundTruth
     road: RoadMap
-    actors: list[Seen]
+    actors: list[RouteActor]
     s: float
     d: float
     speed: float
 
 
-class Expert:
+class ExpertDriver:
     """Privileged reference driver."""
 
     name = "expert (privileged)"
@@ -62,10 +62,10 @@ class Expert:
     cameras: tuple[Camera, ...] = ()
 
     def __init__(self) -> None:
-        self._minds: dict[str, Mind] = {}
+        self._minds: dict[str, ExpertState] = {}
 
     def start(self, episode: str, seed: int) -> None:
-        self._minds[episode] = Mind()
+        self._minds[episode] = ExpertState()
 
     def end(self, episode: str) -> None:
         self._minds.pop(episode, None)
@@ -73,13 +73,13 @@ class Expert:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "privileged": True}
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         return [self._one(ask) for ask in asks]
 
-    def _one(self, ask: Ask) -> Decision:
+    def _one(self, ask: DecisionRequest) -> Decision:
         if ask.truth is None or ask.road is None:
             return Decision(error="the expert needs the truth and the road")
-        mind = self._minds.setdefault(ask.episode, Mind())
+        mind = self._minds.setdefault(ask.episode, ExpertState())
         scene = look(ask.truth, ask.road, mind)
         choose_side(scene, mind)
         top, stop = speed_limit(scene, mind)
@@ -98,7 +98,7 @@ class Expert:
         return Decision(control=control, thought={"a": round(acceleration, 2), "offset": round(offset, 2), "top": top})
 
 
-def look(truth: Truth, road: RoadMap, mind: Mind) -> Scene:
+def look(truth: GroundTruth, road: RoadMap, mind: ExpertState) -> ExpertScene:
     """Place everybody on the route; the driver's own place moves on from the last one."""
     s, d = road.path.locate(truth.ego.x, truth.ego.y, mind.s)
     first = mind.s is None
@@ -107,11 +107,11 @@ def look(truth: Truth, road: RoadMap, mind: Mind) -> Scene:
     actors = manoeuvre.seen(road.path, truth, s)
     mind.patience.watch(actors, dt)
     if first and abs(d) > 0.3:  # starts beside its lane (ParkingExit): the way in is a ramp as well
-        mind.lateral = Lateral(s, d, d, 1.0, "parked")
-    return Scene(truth, road, actors, s, d, truth.ego.speed)
+        mind.lateral = LateralOffset(s, d, d, 1.0, "parked")
+    return ExpertScene(truth, road, actors, s, d, truth.ego.speed)
 
 
-def choose_side(scene: Scene, mind: Mind) -> None:
+def choose_side(scene: ExpertScene, mind: ExpertState) -> None:
     """Begin or end a move across the road."""
     lateral, s, d = mind.lateral, scene.s, scene.d
     mind.waits = False
@@ -153,7 +153,7 @@ def choose_side(scene: Scene, mind: Mind) -> None:
         lateral.go(s, d, target, scene.speed, why)
 
 
-def speed_limit(scene: Scene, mind: Mind) -> tuple[float, float]:
+def speed_limit(scene: ExpertScene, mind: ExpertState) -> tuple[float, float]:
     """What bends, the limit, lights and stop signs allow: (speed now, m/s; acceleration that stops at a line, m/s2)."""
     limit = 0.65 * scene.road.speed_limit
     if mind.lateral.why == "out" and abs(scene.d) > 1.2:
@@ -168,9 +168,11 @@ def speed_limit(scene: Scene, mind: Mind) -> tuple[float, float]:
         if not -1.0 < gap < 60.0:
             continue
         if line.control == "signal":
-            state = scene.truth.signals.get(line.id, Signal.GREEN)
+            state = scene.truth.signals.get(line.id, SignalState.GREEN)
             stoppable = gap > scene.speed**2 / (2 * 4.5)
-            hold = (state == Signal.RED and (gap > -0.3 or scene.speed < 1.5)) or (state == Signal.YELLOW and stoppable)
+            hold = (state == SignalState.RED and (gap > -0.3 or scene.speed < 1.5)) or (
+                state == SignalState.YELLOW and stoppable
+            )
         else:
             if line.control == "stop" and scene.speed < 0.08 and gap < 3.0:
                 mind.stopped.add(line.id)
@@ -183,7 +185,7 @@ def speed_limit(scene: Scene, mind: Mind) -> tuple[float, float]:
     return top, stop
 
 
-def follow(scene: Scene, mind: Mind) -> float:
+def follow(scene: ExpertScene, mind: ExpertState) -> float:
     """IDM acceleration behind the nearest thing in the ego's own corridor, m/s2."""
     best = math.inf
     for x in scene.actors:
@@ -204,7 +206,7 @@ def follow(scene: Scene, mind: Mind) -> float:
     return max(best, -8.0)
 
 
-def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> float:
+def safest(scene: ExpertScene, mind: ExpertState, wanted: float, top: float) -> float:
     """The strongest acceleration up to the wanted one that leaves a free way, m/s2; it may move the car aside a little.
 
     A rollout holds the acceleration for 0.6 s and then either goes on or brakes: one of both has to stay free.
@@ -218,7 +220,7 @@ def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> float:
     runs = [forecast.rollout(scene.speed, a, then, max(top, 3.0)) for a in firsts for then in (1.8, -5.0)]
     starts = scene.s + np.stack(runs)
 
-    def free(way: Lateral) -> np.ndarray:
+    def free(way: LateralOffset) -> np.ndarray:
         """Time at which the better continuation of each first acceleration touches somebody, s."""
         hit = forecast.touches(scene.road.path, starts, way.at, (EGO_LENGTH, EGO_WIDTH), discs, margin)
         return hit.reshape(-1, 2).max(1)
@@ -230,7 +232,7 @@ def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> float:
     straight = free(mind.lateral)
     best = strongest(straight)
     for side in (-ASIDE, ASIDE) if best < -2.5 and may_step_aside(scene, mind) else ():
-        aside = Lateral()
+        aside = LateralOffset()
         aside.go(scene.s, scene.d, side, scene.speed, "aside")
         other = strongest(free(aside))
         if other > best:
@@ -238,7 +240,7 @@ def safest(scene: Scene, mind: Mind, wanted: float, top: float) -> float:
     return best if best > -math.inf else min(firsts[int(straight.argmax())], -6.0)
 
 
-def keeps_to_road(x: Seen, scene: Scene) -> np.ndarray | None:
+def keeps_to_road(x: RouteActor, scene: ExpertScene) -> np.ndarray | None:
     """Where a car on the ego's road will be if it follows its bends; None near junctions and for who crosses."""
     reach = 5.0 + abs(x.v_s) * forecast.HORIZON_S
     near = any(start - reach < x.s < end + reach for start, end in scene.road.junctions)
@@ -247,14 +249,14 @@ def keeps_to_road(x: Seen, scene: Scene) -> np.ndarray | None:
     return forecast.along(scene.road.path, x.s, x.d, x.v_s, x.v_d)
 
 
-def may_step_aside(scene: Scene, mind: Mind) -> bool:
+def may_step_aside(scene: ExpertScene, mind: ExpertState) -> bool:
     """Somebody comes head-on in or over the edge of the ego's lane, and the car is in its lane and moving."""
     coming = any(x.v_s < -2.0 and 0 < x.s - scene.s < 60.0 and abs(x.d) < 3.0 for x in scene.actors)
     crossing = any(start - 15.0 < scene.s < end for start, end in scene.road.junctions)
     return coming and not crossing and scene.speed > 2.0 and mind.lateral.why in ("", "aside")
 
 
-def matters(x: Seen, scene: Scene) -> bool:
+def matters(x: RouteActor, scene: ExpertScene) -> bool:
     """Who belongs into the rollouts: not those who follow behind in the ego's own lane: they watch us."""
     if x.s + x.half_s > scene.s - FRONT:
         return True

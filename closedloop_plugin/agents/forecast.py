@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import PEDESTRIANS, Actor, Kind
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import PEDESTRIANS, Actor, ActorKind
 
-SHY = PEDESTRIANS | {Kind.ANIMAL, Kind.BICYCLE}  # keep more room: they change their mind
+SHY = PEDESTRIANS | {ActorKind.ANIMAL, ActorKind.BICYCLE}  # keep more room: they change their mind
 HORIZON_S = 5.0
 STEP_S = 0.25
 TIMES = np.arange(1, round(HORIZON_S / STEP_S) + 1) * STEP_S
@@ -51,14 +51,14 @@ def straight(a: Actor) -> np.ndarray:
     return np.column_stack([a.x + way * np.cos(mid), a.y + way * np.sin(mid), a.yaw + turn])
 
 
-def along(path: Path, s: float, d: float, v_s: float, v_d: float) -> np.ndarray:
+def along(path: RoutePath, s: float, d: float, v_s: float, v_d: float) -> np.ndarray:
     """(T, 3) of x, y, yaw of who keeps to the road: the route's bends are its bends. v_d (m/s to the left) for 2 s."""
     at = s + v_s * TIMES
     off = d + v_d * np.minimum(TIMES, 2.0)
     return _points(path, at, off, 0.0 if v_s >= 0 else math.pi)
 
 
-def _points(path: Path, s: np.ndarray, d: np.ndarray, turn: float | np.ndarray) -> np.ndarray:
+def _points(path: RoutePath, s: np.ndarray, d: np.ndarray, turn: float | np.ndarray) -> np.ndarray:
     """(N, 3) of x, y, yaw + turn at places along and beside the path, straight on beyond its ends."""
     inside = np.clip(s, 0, path.length)
     yaw = np.interp(inside, path.s, path.yaw)
@@ -83,7 +83,7 @@ def rollout(speed: float, first: float, then: float, top: float, hold_s: float =
 
 
 def touches(
-    path: Path,
+    path: RoutePath,
     starts: np.ndarray,
     plan: Callable[[np.ndarray], np.ndarray],
     body: tuple[float, float],

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as File
 
-from closedloop_plugin.agents.asking import Backend
+from closedloop_plugin.agents.asking import ModelBackend
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.questions import TASKS, Prompter
-from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.agents.questions import TASKS, DrivingPrompts
+from closedloop_plugin.agents.talker import ModelAgent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
-from closedloop_plugin.prompts.texts import Texts, texts_of
+from closedloop_plugin.prompts.texts import PromptTexts, texts_of
 from lmms_eval_ad2.errors import Ad2Error
 
 # name -> (module, class); their seed comes with start()
@@ -43,7 +43,7 @@ def make_agent(
     *,
     tasks: Sequence[str] = ("action",),
     cameras: str | Sequence[Camera] | None = None,
-    prompts: Texts | File | str | None = None,
+    prompts: PromptTexts | File | str | None = None,
     cache: File | None = None,
     seed: int = 0,
     profile: Profile | None = None,
@@ -69,11 +69,11 @@ def make_agent(
     seen = cameras_of(cameras, rules)
     asked = _tasks(tasks)
     fine = _fine_grained(fine_grained, asked)
-    prompter = Prompter(texts_of(prompts), rules, tuple(c.name for c in seen), suffixes=fine == "prompt")
-    return Talker(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine)
+    prompter = DrivingPrompts(texts_of(prompts), rules, tuple(c.name for c in seen), suffixes=fine == "prompt")
+    return ModelAgent(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine)
 
 
-def make_backend(spec: str, *, cache: File | None = None, seed: int = 0) -> Backend:
+def make_backend(spec: str, *, cache: File | None = None, seed: int = 0) -> ModelBackend:
     """The model behind `endpoint:...` or `lmms:...`, reached or loaded."""
     kind, _, rest = spec.strip().partition(":")
     if kind == "endpoint":

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import EMERGENCY, PEDESTRIANS, STATIC, Actor, Kind, Signal, Truth
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import EMERGENCY, PEDESTRIANS, STATIC, Actor, ActorKind, GroundTruth, SignalState
 from closedloop_plugin.maps.base import RoadMap
 
 EGO_LENGTH, EGO_WIDTH = 4.7, 2.0
@@ -27,7 +27,7 @@ def with_doors(a: Actor) -> Actor:
 
 
 @dataclass(frozen=True)
-class Seen:
+class RouteActor:
     """An actor in the route's frame: s, d of its centre, half its extent along both, speed along and across (m/s)."""
 
     actor: Actor
@@ -39,7 +39,7 @@ class Seen:
     v_d: float
 
 
-def seen(path: Path, truth: Truth, near: float, reach: float = 90.0) -> list[Seen]:
+def seen(path: RoutePath, truth: GroundTruth, near: float, reach: float = 90.0) -> list[RouteActor]:
     """All actors within reach, in the route's frame."""
     out = []
     for a in map(with_doors, truth.actors):
@@ -50,7 +50,7 @@ def seen(path: Path, truth: Truth, near: float, reach: float = 90.0) -> list[See
         c, k = abs(math.cos(turn)), abs(math.sin(turn))
         half = a.length / 2, a.width / 2
         out.append(
-            Seen(
+            RouteActor(
                 a, s, d, c * half[0] + k * half[1], k * half[0] + c * half[1],
                 a.speed * math.cos(turn), a.speed * math.sin(turn),
             )
@@ -68,7 +68,7 @@ def _smooth(u: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class Lateral:
+class LateralOffset:
     """The offset from the route that the car is to hold: a ramp from one value to another. Mutable, one an episode."""
 
     start_s: float = 0.0
@@ -92,30 +92,32 @@ class Lateral:
 
 
 @dataclass
-class Patience:
+class StandstillTimer:
     """For how long each actor has stood still, s."""
 
     still: dict[str, float] = field(default_factory=dict)
 
-    def watch(self, actors: Sequence[Seen], dt: float) -> None:
+    def watch(self, actors: Sequence[RouteActor], dt: float) -> None:
         for x in actors:
             moving = abs(x.actor.speed) > 0.4
             self.still[x.actor.id] = 0.0 if moving else self.still.get(x.actor.id, 0.0) + dt
 
-    def stands(self, x: Seen) -> bool:
+    def stands(self, x: RouteActor) -> bool:
         return x.actor.kind in STATIC or self.still.get(x.actor.id, 0.0) > 1.2
 
 
-def blockers(road: RoadMap, truth: Truth, actors: Sequence[Seen], patience: Patience, s: float) -> list[Seen]:
+def blockers(
+    road: RoadMap, truth: GroundTruth, actors: Sequence[RouteActor], patience: StandstillTimer, s: float
+) -> list[RouteActor]:
     """What stands (or cycles slowly) in the ego's lane ahead and is no queue: nearest first, one group."""
     red = [
         x.route_s
         for x in road.stop_lines
-        if x.route_s is not None and x.route_s > s and truth.signals.get(x.id, Signal.GREEN) != Signal.GREEN
+        if x.route_s is not None and x.route_s > s and truth.signals.get(x.id, SignalState.GREEN) != SignalState.GREEN
     ]
-    found: list[Seen] = []
+    found: list[RouteActor] = []
     for x in sorted(actors, key=lambda x: x.s):
-        slow = x.actor.kind == Kind.BICYCLE and 0 <= x.v_s < 6.0 and abs(x.v_d) < 0.7
+        slow = x.actor.kind == ActorKind.BICYCLE and 0 <= x.v_s < 6.0 and abs(x.v_d) < 0.7
         if not (slow or patience.stands(x)) or x.actor.kind in PEDESTRIANS:
             continue
         if x.s + x.half_s < s - 3.0 or x.s - s > 60.0 or abs(x.d) > x.half_d + EGO_WIDTH / 2 + 0.3:
@@ -130,7 +132,7 @@ def blockers(road: RoadMap, truth: Truth, actors: Sequence[Seen], patience: Pati
     return found
 
 
-def way_round(road: RoadMap, truth: Truth, group: Sequence[Seen]) -> tuple[float, str] | None:
+def way_round(road: RoadMap, truth: GroundTruth, group: Sequence[RouteActor]) -> tuple[float, str] | None:
     """(offset, why) with which the group can be passed, the smallest first; None: there is none."""
     lanes = road.facts.get("lanes", {})
     width = road.lane_width
@@ -155,7 +157,7 @@ def way_round(road: RoadMap, truth: Truth, group: Sequence[Seen]) -> tuple[float
     return min(options, key=lambda o: abs(o[0])) if options else None
 
 
-def gap_is_free(actors: Sequence[Seen], s: float, d: float, speed: float, target: float) -> bool:
+def gap_is_free(actors: Sequence[RouteActor], s: float, d: float, speed: float, target: float) -> bool:
     """Nobody beside or fast from behind in the lane to move into."""
     for x in actors:
         if abs(x.d - target) > x.half_d + 1.3 or abs(x.d - d) < 1.3:
@@ -168,7 +170,9 @@ def gap_is_free(actors: Sequence[Seen], s: float, d: float, speed: float, target
     return True
 
 
-def oncoming_is_free(actors: Sequence[Seen], s: float, speed: float, group: Sequence[Seen], target: float) -> bool:
+def oncoming_is_free(
+    actors: Sequence[RouteActor], s: float, speed: float, group: Sequence[RouteActor], target: float
+) -> bool:
     """Nobody stands or comes in the lane to be used before the ego is back from passing the group."""
     pace = max(max(x.v_s for x in group), 0.0)
     clear = EGO_LENGTH + 14.0
@@ -179,7 +183,7 @@ def oncoming_is_free(actors: Sequence[Seen], s: float, speed: float, group: Sequ
     return all(x.s + min(x.v_s, 0.0) * seconds >= back for x in there)
 
 
-def passed_at(group: Sequence[Seen], s: float, speed: float) -> float:
+def passed_at(group: Sequence[RouteActor], s: float, speed: float) -> float:
     """Where the ego will have passed the group, which may be moving: m along the route."""
     end = max(x.s + x.half_s for x in group) + EGO_LENGTH / 2 + 2.0
     pace = max(max(x.v_s for x in group), 0.0)
@@ -187,7 +191,7 @@ def passed_at(group: Sequence[Seen], s: float, speed: float) -> float:
     return s + max(end - s, 0.0) * own / (own - pace)
 
 
-def head_on(actors: Sequence[Seen], s: float, d: float) -> bool:
+def head_on(actors: Sequence[RouteActor], s: float, d: float) -> bool:
     """Somebody who faces the ego stands right before it, and its own lane beside it is free to go back into."""
     before = any(0 < x.s - s < 24.0 and abs(x.d - d) < x.half_d + 1.5 and abs(x.v_s) < 1.0 for x in actors)
     beside = any(-8.0 < x.s - s < 12.0 and abs(x.d) < x.half_d + 1.2 for x in actors)
@@ -203,7 +207,7 @@ def time_for(distance: float, speed: float, top: float, accelerate: float = 2.0)
     return ramp + (distance - covered) / max(top, speed)
 
 
-def siren_behind(actors: Sequence[Seen], s: float) -> bool:
+def siren_behind(actors: Sequence[RouteActor], s: float) -> bool:
     """An emergency vehicle with its siren on comes from behind, or is just passing."""
     return any(
         x.actor.kind in EMERGENCY and "siren" in x.actor.lamps and x.actor.speed > 1.0 and -70.0 < x.s - s < 6.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Observation
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.prompts.texts import PromptTexts
 
 TASKS = ("action", "trajectory", "reasoning", "threat")
 WAYPOINTS, WAYPOINT_S = 6, 0.5  # a plan over 3 s, as nuScenes planners give it
@@ -20,7 +20,7 @@ def top_speed(profile: Profile, observation: Observation) -> float:
     return profile.max_speed if profile.max_speed is not None else observation.speed_limit
 
 
-def situation(texts: Texts, observation: Observation, cameras: Sequence[str] = ("front",)) -> str:
+def situation(texts: PromptTexts, observation: Observation, cameras: Sequence[str] = ("front",)) -> str:
     """What speedometer and navigation say, in words."""
     forward, left = observation.target
     side = "straight on" if abs(left) < 0.5 else f"{abs(left):.1f} m to the {'left' if left > 0 else 'right'}"
@@ -37,10 +37,10 @@ def situation(texts: Texts, observation: Observation, cameras: Sequence[str] = (
 
 
 @dataclass(frozen=True)
-class Prompter:
+class DrivingPrompts:
     """All that the prompts of one agent depend on. `suffixes`: the action question asks for one of SUFFIXES too."""
 
-    texts: Texts
+    texts: PromptTexts
     profile: Profile
     cameras: tuple[str, ...] = ("front",)
     suffixes: bool = False

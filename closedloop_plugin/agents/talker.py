@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from closedloop_plugin.agents.asking import Backend, Question, Said, fenced
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.agents.questions import Prompter, chosen_suffix
+from closedloop_plugin.agents.asking import ModelBackend, ModelQuestion, ModelReply, fenced
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.questions import DrivingPrompts, chosen_suffix
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import Decision
 
 
-class Talker:
+class ModelAgent:
     """One model call a task and decision. `fine_grained`: "off", "prompt" (the action question offers the suffixes) or
     "question" (a second question, which has the command in it, and whose answer is put behind the command)."""
 
@@ -22,8 +22,8 @@ class Talker:
 
     def __init__(
         self,
-        backend: Backend,
-        prompter: Prompter,
+        backend: ModelBackend,
+        prompter: DrivingPrompts,
         cameras: tuple[Camera, ...],
         tasks: tuple[str, ...] = ("action",),
         fine_grained: str = "off",
@@ -38,12 +38,12 @@ class Talker:
     def end(self, episode: str) -> None:
         """See start."""
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         """See Agent.decide."""
         decisions = self.decisions(asks, self.backend.ask(self.questions(asks)))
         return self._with_suffixes(asks, decisions) if self.fine_grained == "question" else decisions
 
-    def questions(self, asks: Sequence[Ask]) -> list[Question]:
+    def questions(self, asks: Sequence[DecisionRequest]) -> list[ModelQuestion]:
         """Every ask's questions in the order of `tasks`, ask by ask."""
         made = []
         for number, ask in enumerate(asks):
@@ -51,21 +51,21 @@ class Talker:
             images = tuple(observation.images(camera.name) for camera in self.cameras)
             for task in self.tasks:
                 key = f"{number}|{ask.episode}|{observation.tick}|{task}"
-                made.append(Question(key, self.prompter.question(task, observation), images))
+                made.append(ModelQuestion(key, self.prompter.question(task, observation), images))
         return made
 
-    def decisions(self, asks: Sequence[Ask], said: Sequence[Said]) -> list[Decision]:
+    def decisions(self, asks: Sequence[DecisionRequest], said: Sequence[ModelReply]) -> list[Decision]:
         """The answers to `questions(asks)` as decisions; one failed task fails the decision."""
         each = len(self.tasks)
         return [self._decision(said[i * each : (i + 1) * each]) for i in range(len(asks))]
 
-    def _decision(self, said: Sequence[Said]) -> Decision:
+    def _decision(self, said: Sequence[ModelReply]) -> Decision:
         failed = [f"{task}: {s.error}" for task, s in zip(self.tasks, said, strict=True) if s.error is not None]
         texts = {task: s.text for task, s in zip(self.tasks, said, strict=True) if s.error is None}
         seconds = max((s.seconds for s in said), default=0.0)
         return Decision(texts, latency_s=seconds, error="; ".join(failed) or None)
 
-    def _with_suffixes(self, asks: Sequence[Ask], decisions: list[Decision]) -> list[Decision]:
+    def _with_suffixes(self, asks: Sequence[DecisionRequest], decisions: list[Decision]) -> list[Decision]:
         """The second question, for every decision that has a command. A suffix off the list is left out and noted."""
         wanted = [i for i, d in enumerate(decisions) if d.error is None and "action" in d.texts]
         made = []
@@ -73,7 +73,7 @@ class Talker:
             observation, words = asks[i].observation, fenced("decision", decisions[i].texts["action"])
             images = tuple(observation.images(camera.name) for camera in self.cameras)
             key = f"{i}|{asks[i].episode}|{observation.tick}|suffix"
-            made.append(Question(key, self.prompter.suffix_question(observation, words), images))
+            made.append(ModelQuestion(key, self.prompter.suffix_question(observation, words), images))
         for i, said in zip(wanted, self.backend.ask(made) if made else [], strict=True):
             decisions[i] = _joined(decisions[i], said)
         return decisions
@@ -92,7 +92,7 @@ class Talker:
         }
 
 
-def _joined(decision: Decision, said: Said) -> Decision:
+def _joined(decision: Decision, said: ModelReply) -> Decision:
     """The command with its suffix behind it ("Keep going straight. with speed = 0.5")."""
     seconds = decision.latency_s + said.seconds
     if said.error is not None:

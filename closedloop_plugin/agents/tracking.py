@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from closedloop_plugin.core.frames import to_ego
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Actor, Control
 
 WHEELBASE = 2.9  # m, a mid-size car
@@ -14,7 +14,7 @@ ENGINE = 4.5  # m/s2 that full throttle gives at town speeds
 BRAKES = 8.0  # m/s2 at full brake
 
 
-def pursuit(ego: Actor, path: Path, s: float, offset: float, speed: float) -> float:
+def pursuit(ego: Actor, path: RoutePath, s: float, offset: float, speed: float) -> float:
     """Pure pursuit towards the path `offset` metres to the left of it: steer in [-1, 1], right > 0."""
     ahead = min(max(0.55 * speed + 2.2, 3.2), 12.0)
     x, y, _ = path.pose(s + ahead, offset)
@@ -40,7 +40,7 @@ def to_speed(wanted: float, speed: float, brake: float = 4.0, accelerate: float 
     return min(max(1.2 * (wanted - speed), -brake), accelerate)
 
 
-def curve_speed(path: Path, s: float, speed: float, limit: float, sideways: float = 2.2) -> float:
+def curve_speed(path: RoutePath, s: float, speed: float, limit: float, sideways: float = 2.2) -> float:
     """Highest speed now that still fits every bend within braking reach, m/s."""
     reach = 6.0 + speed * speed / 4.0
     best = limit
@@ -55,7 +55,7 @@ def curve_speed(path: Path, s: float, speed: float, limit: float, sideways: floa
     return max(best, 2.0)
 
 
-def control(ego: Actor, path: Path, s: float, offset: float, acceleration: float) -> Control:
+def control(ego: Actor, path: RoutePath, s: float, offset: float, acceleration: float) -> Control:
     """Wheel and pedals together."""
     throttle, brake = pedals(acceleration, ego.speed)
     return Control(pursuit(ego, path, s, offset, ego.speed), throttle, brake).checked()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.carla.servers.control import Standing
+    from closedloop_plugin.carla.servers.control import CarlaServerStatus
 
 EXAMPLES = """examples:
   ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
@@ -153,7 +153,7 @@ def _progress(answering: int, all_of_them: int, seconds: float) -> None:
         print(f"\r{answering} of {all_of_them} servers answer, {seconds:.0f} s ", end="", file=sys.stderr, flush=True)
 
 
-def _row(s: Standing) -> dict[str, Any]:
+def _row(s: CarlaServerStatus) -> dict[str, Any]:
     row: dict[str, Any] = {"server": s.server, "state": s.word, "good": s.good, "reason": s.probe.reason}
     row |= {"server_version": s.probe.server_version, "client_version": s.probe.client_version}
     if s.entry:
@@ -162,7 +162,7 @@ def _row(s: Standing) -> dict[str, Any]:
     return row
 
 
-def _table(found: Sequence[Standing], folder: Path) -> None:
+def _table(found: Sequence[CarlaServerStatus], folder: Path) -> None:
     rows: list[tuple[str, ...]] = [("server", "state", "process", "gpu", "up", "restarts", "version", "log")]
     for s in found:
         own: tuple[str, ...] = ("not ours", "", "", "", s.probe.server_version, "")
@@ -176,14 +176,14 @@ def _table(found: Sequence[Standing], folder: Path) -> None:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _uptime(s: Standing) -> str:
+def _uptime(s: CarlaServerStatus) -> str:
     if not s.entry or s.word in ("gone", "failed", "restarting"):
         return "-"
     minutes, seconds = divmod(max(0, int(time.time() - s.entry.since)), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
 
 
-def _say_troubles(found: Sequence[Standing], folder: Path, waited_s: float | None = None) -> None:
+def _say_troubles(found: Sequence[CarlaServerStatus], folder: Path, waited_s: float | None = None) -> None:
     """What is wrong with each that is not as it should be, and what to do."""
     from closedloop_plugin.carla.servers.control import tail
     from closedloop_plugin.carla.servers.probe import advice

@@ -7,13 +7,13 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.run import Without, register_driver
+from closedloop_plugin.cli.drive.run import ArgumentFilter, register_driver
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
-    from closedloop_plugin.serve.running import Offer
+    from closedloop_plugin.serve.running import LoadedServices
 
 # Of `ad2 drive run`'s options: --model stands for the agent, and time passes where the car is.
 ELSEWHERE = ("agent", "latency")
@@ -56,7 +56,7 @@ def register(subparsers: Any) -> None:
     how.add_argument("--queue", type=int, default=256, metavar="N", help="requests held at once (default 256)")
     how.add_argument("--max-body-mb", type=float, default=64.0, metavar="MB", help="of one request (default 64)")
     driver = p.add_argument_group("ad2-driver (as in ad2 drive run)")
-    register_driver(Without(driver, ELSEWHERE))
+    register_driver(ArgumentFilter(driver, ELSEWHERE))
     driver.add_argument("--seed", type=int, default=0, metavar="S", help="of sampled replies and of random (default 0)")
     p.set_defaults(func=run, frames=False, video=False)
 
@@ -64,8 +64,8 @@ def register(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.harness.lmms_model import without_secrets
-    from closedloop_plugin.serve.desk import Desk
-    from closedloop_plugin.serve.front import Front, Limits
+    from closedloop_plugin.serve.desk import RequestBatcher
+    from closedloop_plugin.serve.front import ChatHttpApi, RequestLimits
     from closedloop_plugin.serve.running import is_loopback, serve
 
     args.agent = args.model.strip()
@@ -76,9 +76,9 @@ def run(args: argparse.Namespace) -> int:
     key = _key(args.api_key_env)
     if not key and not is_loopback(args.host):
         print(f"warning: on {args.host} anybody can use this model; --api-key-env NAME asks for a key", file=sys.stderr)
-    front = Front(
-        Desk(args.batch, args.window_ms / 1000),
-        Limits(args.queue, int(args.max_body_mb * 2**20)),
+    front = ChatHttpApi(
+        RequestBatcher(args.batch, args.window_ms / 1000),
+        RequestLimits(args.queue, int(args.max_body_mb * 2**20)),
         key,
         without_secrets(args.model),
     )
@@ -115,16 +115,16 @@ def _key(variable: str | None) -> str:
     return key
 
 
-def _load(args: argparse.Namespace, rules: Profile) -> Offer:
-    from closedloop_plugin.agents.talker import Talker
+def _load(args: argparse.Namespace, rules: Profile) -> LoadedServices:
+    from closedloop_plugin.agents.talker import ModelAgent
     from closedloop_plugin.cli.drive.order import driver_of
     from closedloop_plugin.serve.driver import DriverService
-    from closedloop_plugin.serve.running import Offer
-    from closedloop_plugin.serve.words import Words
+    from closedloop_plugin.serve.running import LoadedServices
+    from closedloop_plugin.serve.words import ModelService
 
     made = driver_of(args, rules)
     driver = DriverService(
         made.agent, made.interpreter, rules, policy=args.policy, decision_hz=args.decision_hz, seed=args.seed
     )
-    words = [Words(made.agent.backend)] if isinstance(made.agent, Talker) else []
-    return Offer([*words, driver], driver, words[0].name if words else made.agent.name)
+    words = [ModelService(made.agent.backend)] if isinstance(made.agent, ModelAgent) else []
+    return LoadedServices([*words, driver], driver, words[0].name if words else made.agent.name)

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from closedloop_plugin.core.frames import wrap
-from closedloop_plugin.core.state import Command
+from closedloop_plugin.core.state import RouteCommand
 
 
-class Path:
+class RoutePath:
     """A polyline in the map frame, resampled at `step` metres. s: metres from its start; d: metres to its LEFT."""
 
     def __init__(self, points: Sequence[Sequence[float]] | np.ndarray, step: float = 0.5) -> None:
@@ -70,8 +70,8 @@ class Path:
 
 
 def commands(
-    path: Path, junctions: Sequence[tuple[float, float]], changes: Sequence[tuple[float, float, int]] = ()
-) -> Callable[[float], Command]:
+    path: RoutePath, junctions: Sequence[tuple[float, float]], changes: Sequence[tuple[float, float, int]] = ()
+) -> Callable[[float], RouteCommand]:
     """A function s -> Command. `junctions`: (from, to) in m along; `changes`: (from, to, +1 left | -1 right).
 
     A command is given from 15 m before the place, as a navigator does.
@@ -79,11 +79,19 @@ def commands(
     turns = []
     for start, end in junctions:
         bend = path.bend(start, end - start)
-        turn = Command.STRAIGHT if abs(bend) < math.radians(30) else Command.LEFT if bend > 0 else Command.RIGHT
+        turn = (
+            RouteCommand.STRAIGHT
+            if abs(bend) < math.radians(30)
+            else RouteCommand.LEFT
+            if bend > 0
+            else RouteCommand.RIGHT
+        )
         turns.append((start - 15.0, end, turn))
-    turns += [(a - 15.0, b, Command.CHANGE_LEFT if side > 0 else Command.CHANGE_RIGHT) for a, b, side in changes]
+    turns += [
+        (a - 15.0, b, RouteCommand.CHANGE_LEFT if side > 0 else RouteCommand.CHANGE_RIGHT) for a, b, side in changes
+    ]
 
-    def at(s: float) -> Command:
-        return next((what for a, b, what in turns if a <= s < b), Command.FOLLOW)
+    def at(s: float) -> RouteCommand:
+        return next((what for a, b, what in turns if a <= s < b), RouteCommand.FOLLOW)
 
     return at

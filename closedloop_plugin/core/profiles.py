@@ -11,7 +11,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 @dataclass(frozen=True)
-class Penalties:
+class InfractionPenalties:
     """What one event costs. multiplicative: a factor each; additive: a weight, penalty = 1 / (1 + sum)."""
 
     rule: str = "multiplicative"
@@ -30,7 +30,7 @@ class Profile:
     """All constants of one benchmark; source in docs/closed-loop.md."""
 
     name: str
-    penalties: Penalties = Penalties()
+    penalties: InfractionPenalties = InfractionPenalties()
     hz: float = 20.0  # simulation
     decision_hz: float = 20.0
     max_ticks: int = 4000
@@ -93,10 +93,10 @@ PROFILES: Mapping[str, Profile] = {
         max_throttle=0.75,
         cameras=surround(),
     ),
-    "leaderboard-2.0": Profile("leaderboard-2.0", Penalties(min_speed_infractions=0.7), max_ticks=10**9),
+    "leaderboard-2.0": Profile("leaderboard-2.0", InfractionPenalties(min_speed_infractions=0.7), max_ticks=10**9),
     "leaderboard-2.1": Profile(
         "leaderboard-2.1",
-        Penalties("additive", 1.0, 0.7, 0.6, 0.4, 0.25, 0.4, 0.4, 0.4),
+        InfractionPenalties("additive", 1.0, 0.7, 0.6, 0.4, 0.25, 0.4, 0.4, 0.4),
         max_ticks=10**9,
     ),
 }

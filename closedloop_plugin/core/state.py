@@ -36,7 +36,7 @@ COAST = Control()
 FULL_BRAKE = Control(brake=1.0)
 
 
-class Command(StrEnum):
+class RouteCommand(StrEnum):
     """The route's hint at this place (CARLA's RoadOption)."""
 
     FOLLOW = "lane follow"
@@ -47,7 +47,7 @@ class Command(StrEnum):
     CHANGE_RIGHT = "change lane right"
 
 
-class Kind(StrEnum):
+class ActorKind(StrEnum):
     """What an actor is; the camera draws by it, the infractions count by it."""
 
     CAR = "car"
@@ -69,10 +69,10 @@ class Kind(StrEnum):
     BLOCKER = "blocker"  # a container, an advertisement, a vending machine: what a pedestrian steps out from behind
 
 
-PEDESTRIANS = frozenset({Kind.PEDESTRIAN, Kind.CHILD})
-STATIC = frozenset({Kind.CONE, Kind.BARRIER, Kind.DEBRIS, Kind.WARNING_SIGN, Kind.BLOCKER})
-VEHICLES = frozenset(Kind) - PEDESTRIANS - STATIC - {Kind.ANIMAL}
-EMERGENCY = frozenset({Kind.POLICE, Kind.AMBULANCE, Kind.FIRETRUCK})
+PEDESTRIANS = frozenset({ActorKind.PEDESTRIAN, ActorKind.CHILD})
+STATIC = frozenset({ActorKind.CONE, ActorKind.BARRIER, ActorKind.DEBRIS, ActorKind.WARNING_SIGN, ActorKind.BLOCKER})
+VEHICLES = frozenset(ActorKind) - PEDESTRIANS - STATIC - {ActorKind.ANIMAL}
+EMERGENCY = frozenset({ActorKind.POLICE, ActorKind.AMBULANCE, ActorKind.FIRETRUCK})
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Actor:
     """One body at one moment. (x, y) is the centre of its box."""
 
     id: str
-    kind: Kind
+    kind: ActorKind
     x: float
     y: float
     yaw: float
@@ -100,7 +100,7 @@ class Actor:
     role: str = "scenario"
 
 
-class Signal(StrEnum):
+class SignalState(StrEnum):
     RED = "red"
     YELLOW = "yellow"
     GREEN = "green"
@@ -120,7 +120,7 @@ class StopLine:
     route_s: float | None = None  # m along the route, where on_route
 
 
-class Surface(StrEnum):
+class DrivingSurface(StrEnum):
     """What is under the ego's centre."""
 
     LANE = "lane"  # a driving lane in the direction of travel, or any lane inside a junction
@@ -130,27 +130,27 @@ class Surface(StrEnum):
 
 
 @dataclass(frozen=True)
-class Contact:
+class EgoContact:
     """The ego touches a body in this tick. `impulse` in kg m/s."""
 
     actor: str
-    kind: Kind
+    kind: ActorKind
     x: float
     y: float
     impulse: float = 0.0
 
 
 @dataclass(frozen=True)
-class Truth:
+class GroundTruth:
     """All there is to know about one tick: for the referee, and for agents that declare themselves privileged."""
 
     tick: int
     time_s: float
     ego: Actor
     actors: tuple[Actor, ...] = ()  # everybody else that is on the stage
-    signals: Mapping[str, Signal] = field(default_factory=dict)  # by StopLine.id
-    contacts: tuple[Contact, ...] = ()  # of the ego; `actor` may be a house, which is nobody in `actors`
-    surface: Surface = Surface.LANE
+    signals: Mapping[str, SignalState] = field(default_factory=dict)  # by StopLine.id
+    contacts: tuple[EgoContact, ...] = ()  # of the ego; `actor` may be a house, which is nobody in `actors`
+    surface: DrivingSurface = DrivingSurface.LANE
     oncoming_allowed: bool = False  # a TwoWays scenario: the other lane must be used, it counts as no infraction
     events: tuple[tuple[float, str], ...] = ()  # (time_s, name) from the scenario so far: "trigger", "act", "end", ...
     crossed: tuple[str, ...] = ()  # lane markings that the ego's wheels crossed in this tick, by a lane sensor
@@ -163,7 +163,7 @@ class Observation:
     tick: int
     time_s: float
     speed: float  # m/s
-    command: Command
+    command: RouteCommand
     target: tuple[float, float]  # a route point some metres ahead, ego frame: metres forward, to the LEFT
     images: Callable[[str], np.ndarray]  # camera name -> (H, W, 3) uint8 RGB, rendered when asked for
     speed_limit: float = 50 / 3.6  # m/s
@@ -181,7 +181,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Reading:
+class InterpretedControl:
     """What the slow system made of it. control None: the reply could not be read, `reason` says why."""
 
     control: Control | None

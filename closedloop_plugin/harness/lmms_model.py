@@ -14,7 +14,7 @@ from typing import Any
 
 from PIL import Image
 
-from closedloop_plugin.agents.asking import Question, Said
+from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.parsing import failure_reason
 
@@ -51,7 +51,7 @@ class LmmsModel:
                 raise Ad2Error(f"lmms:{name}: {key}: expected a number from 0 on, found {value!r}")
         return cls(_load(name.strip(), tuple(sorted(given.items(), key=str))), name.strip(), args, generation)
 
-    def ask(self, questions: Sequence[Question]) -> list[Said]:
+    def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         """See Backend.ask. One generate_until for all; an exception in it is every question's error."""
         docs = [[Image.fromarray(image) for image in q.images] for q in questions]
         requests = [self._instance(i, q) for i, q in enumerate(questions)]
@@ -65,13 +65,13 @@ class LmmsModel:
                 outputs = self.lm.generate_until(requests)
         except Exception as exc:  # whatever a wrapper raises is this model's failure, named in the record
             why = f"generation_failed: {type(exc).__name__}: {' '.join(str(exc).split())[:300]}"
-            return [Said(error=why, seconds=time.monotonic() - start)] * len(requests)
+            return [ModelReply(error=why, seconds=time.monotonic() - start)] * len(requests)
         finally:
             del self.lm.task_dict[_TASK]
         seconds = time.monotonic() - start
         if len(outputs) != len(requests):
             why = f"generation_failed: {len(outputs)} answers to {len(requests)} questions"
-            return [Said(error=why, seconds=seconds)] * len(requests)
+            return [ModelReply(error=why, seconds=seconds)] * len(requests)
         return [_said(output, seconds) for output in outputs]
 
     def tuned(self, max_tokens: int | None = None, temperature: float | None = None) -> LmmsModel:
@@ -90,7 +90,7 @@ class LmmsModel:
             **self._generation,
         }
 
-    def _instance(self, index: int, question: Question) -> Any:
+    def _instance(self, index: int, question: ModelQuestion) -> Any:
         """Chat and simple models take their arguments in different orders (lmms_eval.api.instance)."""
         instance = require("lmms_eval.api.instance").Instance
         settings = dict(self._generation)  # its own: some wrappers take entries out
@@ -117,13 +117,13 @@ def _messages(text: str, doc: list[Image.Image]) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
 
 
-def _said(output: Any, seconds: float) -> Said:
+def _said(output: Any, seconds: float) -> ModelReply:
     text, _ = require("lmms_eval.api.instance").unwrap_generation_output(output)
     text = text if isinstance(text, str) else str(text)
     failed = failure_reason(text)
     if failed:  # lmms-eval writes these in place of an answer
-        return Said(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)
-    return Said(text, seconds=seconds) if text.strip() else Said(error="empty_reply", seconds=seconds)
+        return ModelReply(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)
+    return ModelReply(text, seconds=seconds) if text.strip() else ModelReply(error="empty_reply", seconds=seconds)
 
 
 @functools.lru_cache(maxsize=4)  # fast and slow system may be the same weights

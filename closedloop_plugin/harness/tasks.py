@@ -26,17 +26,17 @@ from lmms_eval import evaluator
 from lmms_eval.api.task import ConfigurableTask
 
 from closedloop_plugin.agents.make import cameras_of
-from closedloop_plugin.agents.questions import Prompter
-from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.agents.questions import DrivingPrompts
+from closedloop_plugin.agents.talker import ModelAgent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import select
 from closedloop_plugin.harness.lmms_model import LmmsModel
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.prompts.texts import texts_of
-from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble, remote
-from closedloop_plugin.runner.pool import Limits
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble, remote
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import run
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
@@ -229,27 +229,27 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
             )
         world = world_recipe(settings["world"], settings["servers"])
         workers = workers_for(world, None if world.each else settings["workers"])
-        wish = Wish(
+        wish = RunConfig(
             folder, world, profile(settings["profile"]), seed=settings["seed"],
-            track=Recipe("closedloop_plugin.show.track:TrackLog"), limits=Limits(workers),
+            track=FactoryRecipe("closedloop_plugin.show.track:TrackLog"), limits=PoolLimits(workers),
         )  # fmt: skip
-        subject = Subject(found.name, found.sha256, found.ids, routes, programs=found.programs)
+        subject = RouteSelection(found.name, found.sha256, found.ids, routes, programs=found.programs)
         records = run(assemble(wish, subject, driver), *remote(driver))
     lines = {record.route_id: record.to_json() for record in records}
     return [lines[i] for i in ids]
 
 
-def _driver(lm: Any, generation: Mapping[str, Any], settings: Mapping[str, Any]) -> Driver:
+def _driver(lm: Any, generation: Mapping[str, Any], settings: Mapping[str, Any]) -> DriverSetup:
     """The same fast and slow system as `ad2 drive run` builds, round the model that lmms-eval has loaded."""
     rules = profile(settings["profile"])
     seen = cameras_of(settings["camera"], rules)
     own = {name: generation[name] for name in ("max_new_tokens", "temperature") if name in generation}
     name, args = _asked or (type(lm).__name__, "")
     model = LmmsModel(lm, name, args, own)
-    agent = Talker(model, Prompter(texts_of(None), rules, tuple(c.name for c in seen)), seen)
+    agent = ModelAgent(model, DrivingPrompts(texts_of(None), rules, tuple(c.name for c in seen)), seen)
     spec = settings["interpreter"]
     mode = settings["mode"] if spec == "rules" or settings["mode"] != "rules" else "cng"
-    return Driver(agent, make_interpreter(spec, mode, rules, seed=settings["seed"]), cameras=seen)
+    return DriverSetup(agent, make_interpreter(spec, mode, rules, seed=settings["seed"]), cameras=seen)
 
 
 def _doc(lm: Any, request: Any) -> Mapping[str, Any]:

@@ -9,33 +9,33 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from closedloop_plugin.agents.asking import Backend, Question, Said, fenced, harmless
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.asking import ModelBackend, ModelQuestion, ModelReply, fenced, harmless
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.questions import situation, top_speed
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Control, Decision, Observation, Reading
-from closedloop_plugin.interpreters.describe import FRONT, Describer
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation
+from closedloop_plugin.interpreters.describe import FRONT, SceneDescriber
 from closedloop_plugin.interpreters.fine_grained import mentions_speed
-from closedloop_plugin.interpreters.reading import Unread, read_cng, read_dcs
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.interpreters.reading import UnreadableReply, read_cng, read_dcs
+from closedloop_plugin.prompts.texts import PromptTexts
 
 NOT_FOR_CONTROL = ("threat",)  # a question to choose the slow system by, no driving command
 
 
 class ModelInterpreter:
-    """`read`: reply -> Control, raising Unread. `choices`: what this mode's prompt needs beside the common parts."""
+    """`read`: reply -> Control, raising UnreadableReply. `choices`: what this mode's prompt needs besides."""
 
     local = False
 
     def __init__(
         self,
         mode: str,
-        backend: Backend,
+        backend: ModelBackend,
         read: Callable[[str], Control],
-        texts: Texts,
+        texts: PromptTexts,
         profile: Profile,
         *,
-        describer: Describer | None = None,
+        describer: SceneDescriber | None = None,
         choices: dict[str, str] | None = None,
     ) -> None:
         self.mode, self.backend, self.texts, self.profile = mode, backend, texts, profile
@@ -43,17 +43,19 @@ class ModelInterpreter:
         self.name = f"{mode}:{backend.name}"
         self._read, self._choices = read, choices or {}
 
-    def interpret(self, items: Sequence[tuple[Ask, Decision]]) -> list[Reading]:
+    def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """See Interpreter.interpret. What has no words, or no description, is not asked."""
-        readings: dict[int, Reading] = {
-            i: Reading(None, "", why, self.mode) for i, (_, d) in enumerate(items) if (why := _nothing_to_read(d))
+        readings: dict[int, InterpretedControl] = {
+            i: InterpretedControl(None, "", why, self.mode)
+            for i, (_, d) in enumerate(items)
+            if (why := _nothing_to_read(d))
         }
         waiting = [i for i in range(len(items)) if i not in readings]
         scenes = self._scenes([items[i][0] for i in waiting])
-        asked: list[tuple[int, Question, float]] = []
+        asked: list[tuple[int, ModelQuestion, float]] = []
         for i, scene in zip(waiting, scenes, strict=True):
             if scene.error is not None:
-                readings[i] = Reading(None, scene.error, "no_description", self.mode, scene.seconds)
+                readings[i] = InterpretedControl(None, scene.error, "no_description", self.mode, scene.seconds)
             else:
                 asked.append((i, self._question(i, *items[i], scene.text), scene.seconds))
         answers = self.backend.ask([q for _, q, _ in asked]) if asked else []
@@ -91,24 +93,24 @@ class ModelInterpreter:
             **self._choices,
         )
 
-    def _scenes(self, asks: Sequence[Ask]) -> list[Said]:
-        return self.describer.describe_views(asks) if self.describer else [Said()] * len(asks)
+    def _scenes(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]:
+        return self.describer.describe_views(asks) if self.describer else [ModelReply()] * len(asks)
 
-    def _question(self, number: int, ask: Ask, decision: Decision, description: str) -> Question:
+    def _question(self, number: int, ask: DecisionRequest, decision: Decision, description: str) -> ModelQuestion:
         key = f"{number}|{ask.episode}|{ask.observation.tick}|{self.mode}"
         images = () if self.describer else (ask.observation.images(FRONT),)
-        return Question(key, self.prompt(ask.observation, decision, description), images)
+        return ModelQuestion(key, self.prompt(ask.observation, decision, description), images)
 
-    def _reading(self, said: Said, before: float) -> Reading:
+    def _reading(self, said: ModelReply, before: float) -> InterpretedControl:
         seconds = before + said.seconds
         if said.error is not None:
-            return Reading(None, said.error, f"no_reply {said.error.split(':')[0]}", self.mode, seconds)
+            return InterpretedControl(None, said.error, f"no_reply {said.error.split(':')[0]}", self.mode, seconds)
         if said.cut:
-            return Reading(None, said.text, "truncated", self.mode, seconds)
+            return InterpretedControl(None, said.text, "truncated", self.mode, seconds)
         try:
-            return Reading(self._read(said.text), said.text, None, self.mode, seconds)
-        except Unread as exc:
-            return Reading(None, said.text, str(exc), self.mode, seconds)
+            return InterpretedControl(self._read(said.text), said.text, None, self.mode, seconds)
+        except UnreadableReply as exc:
+            return InterpretedControl(None, said.text, str(exc), self.mode, seconds)
 
 
 def _nothing_to_read(decision: Decision) -> str | None:
@@ -119,13 +121,17 @@ def _nothing_to_read(decision: Decision) -> str | None:
 
 
 # Continuous Numerical Generation (Bench2ADVLM section 3.1): the slow system writes the three numbers itself.
-def cng(backend: Backend, texts: Texts, profile: Profile, describer: Describer | None = None) -> ModelInterpreter:
+def cng(
+    backend: ModelBackend, texts: PromptTexts, profile: Profile, describer: SceneDescriber | None = None
+) -> ModelInterpreter:
     """throttle and brake in [0, 1], steer in [-1, 1]."""
     return ModelInterpreter("cng", backend, read_cng, texts, profile, describer=describer)
 
 
 # Discrete Classification Selection (Bench2ADVLM section 3.1): the slow system chooses from the profile's sets.
-def dcs(backend: Backend, texts: Texts, profile: Profile, describer: Describer | None = None) -> ModelInterpreter:
+def dcs(
+    backend: ModelBackend, texts: PromptTexts, profile: Profile, describer: SceneDescriber | None = None
+) -> ModelInterpreter:
     """The sets stand in the prompt; a value outside them is no choice."""
     choices = {
         "throttle_set": _listed(profile.throttle_set),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.core.state import Decision, Reading
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.core.state import Decision, InterpretedControl
 
 # How the reason of a Reading begins whose model did not answer: a failure of its, and no opinion.
 SILENT = ("no_reply", "no_description")
@@ -17,7 +17,7 @@ class Interpreter(Protocol):
     mode: str  # "cng" | "dcs" | "rules" | "hybrid"
     local: bool  # as Agent.local
 
-    def interpret(self, items: Sequence[tuple[Ask, Decision]]) -> list[Reading]:
+    def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """One Reading an item, in order. A reply that cannot be read is Reading(None, raw, reason), never a guess."""
         ...
 

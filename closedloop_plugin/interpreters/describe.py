@@ -7,20 +7,20 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from closedloop_plugin.agents.asking import Backend, Question, Said
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.asking import ModelBackend, ModelQuestion, ModelReply
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.state import Observation
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.prompts.texts import PromptTexts
 
 FRONT = "front"
 
 
-class Describer(Protocol):
+class SceneDescriber(Protocol):
     """Words for the front pictures of several cars at once."""
 
     name: str
 
-    def describe_views(self, asks: Sequence[Ask]) -> list[Said]: ...
+    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]: ...
 
     def describe(self) -> dict[str, Any]: ...
 
@@ -28,15 +28,15 @@ class Describer(Protocol):
 class ModelDescriber:
     """A vision-language model writes the description."""
 
-    def __init__(self, backend: Backend, texts: Texts) -> None:
+    def __init__(self, backend: ModelBackend, texts: PromptTexts) -> None:
         self.backend, self.texts = backend, texts
         self.name = backend.name
 
-    def describe_views(self, asks: Sequence[Ask]) -> list[Said]:
+    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]:
         prompt = self.texts.fill("describe")
         return self.backend.ask(
             [
-                Question(f"{i}|{a.episode}|{a.observation.tick}|describe", prompt, (a.observation.images(FRONT),))
+                ModelQuestion(f"{i}|{a.episode}|{a.observation.tick}|describe", prompt, (a.observation.images(FRONT),))
                 for i, a in enumerate(asks)
             ]
         )
@@ -51,8 +51,8 @@ class OfflineDescriber:
 
     name = "offline"
 
-    def describe_views(self, asks: Sequence[Ask]) -> list[Said]:
-        return [Said(measured(a.observation)) for a in asks]
+    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]:
+        return [ModelReply(measured(a.observation)) for a in asks]
 
     def describe(self) -> dict[str, Any]:
         return {"describer": self.name, "version": 1}

@@ -22,15 +22,15 @@ _SUFFIX = re.compile(
 _TO_MS = {"m/s": 1.0, "km/h": 1 / 3.6, "kmh": 1 / 3.6, "kph": 1 / 3.6, "mph": 0.44704}
 
 
-class BadSuffix(Exception):
+class SpeedSuffixError(Exception):
     """There is a suffix and it says nothing usable; the message is a stable code."""
 
 
 def wanted_speed(words: str, profile: Profile, observation: Observation) -> float | None:
-    """m/s that the words' suffix asks for; None without one. BadSuffix for two that differ or one off the scale."""
+    """m/s that the suffix asks for; None without one. SpeedSuffixError for two that differ or one off the scale."""
     speeds = {_speed(m, profile, observation) for m in _SUFFIX.finditer(words)}
     if len(speeds) > 1:
-        raise BadSuffix("several_speeds")
+        raise SpeedSuffixError("several_speeds")
     return speeds.pop() if speeds else None
 
 
@@ -42,12 +42,12 @@ def without_suffix(words: str) -> str:
 def _speed(match: re.Match[str], profile: Profile, observation: Observation) -> float:
     value, unit = float(match["value"]), (match["unit"] or "").strip().lower()
     if match["sign"]:
-        raise BadSuffix("speed_off_scale")
+        raise SpeedSuffixError("speed_off_scale")
     if unit in ("%", "percent"):
         value, unit = value / 100, ""
     speed = value * _TO_MS[unit] if unit else value * top_speed(profile, observation)
     if not math.isfinite(speed) or (not unit and value > 1) or speed > 70:
-        raise BadSuffix("speed_off_scale")
+        raise SpeedSuffixError("speed_off_scale")
     return speed
 
 

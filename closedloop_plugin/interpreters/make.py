@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.make import make_backend
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Decision, Reading
+from closedloop_plugin.core.state import Decision, InterpretedControl
 from closedloop_plugin.interpreters.backend import cng, dcs
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.interpreters.describe import Describer, ModelDescriber, OfflineDescriber
-from closedloop_plugin.interpreters.rules import Rules
-from closedloop_plugin.prompts.texts import Texts, texts_of
+from closedloop_plugin.interpreters.describe import ModelDescriber, OfflineDescriber, SceneDescriber
+from closedloop_plugin.interpreters.rules import RuleInterpreter
+from closedloop_plugin.prompts.texts import PromptTexts, texts_of
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.parsing import parse
 
@@ -33,7 +33,7 @@ def make_interpreter(
     profile: Profile,
     *,
     describer: str | None = None,
-    prompts: Texts | File | str | None = None,
+    prompts: PromptTexts | File | str | None = None,
     cache: File | None = None,
     seed: int = 0,
 ) -> Interpreter:
@@ -44,7 +44,7 @@ def make_interpreter(
     if mode == "hybrid":
         raise Ad2Error("mode hybrid takes two interpreters: --interpreter A --interpreter2 B")
     if spec == "rules":
-        return Rules(profile)
+        return RuleInterpreter(profile)
     if mode == "rules":
         raise Ad2Error(f"mode rules has no model, so '{spec}' has no part in it; take --mode cng or dcs for it")
     if not spec.startswith(("endpoint:", "lmms:")):
@@ -55,9 +55,9 @@ def make_interpreter(
     return build(make_backend(spec, cache=cache, seed=seed), texts, profile, seen)
 
 
-def make_hybrid(first: Interpreter, second: Interpreter) -> Hybrid:
+def make_hybrid(first: Interpreter, second: Interpreter) -> HybridInterpreter:
     """`second` speaks where the fast system sees a threat; that one must be asked the task "threat"."""
-    return Hybrid(first, second)
+    return HybridInterpreter(first, second)
 
 
 def tasks_for(interpreter: Interpreter, tasks: Sequence[str]) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def tasks_for(interpreter: Interpreter, tasks: Sequence[str]) -> tuple[str, ...]
     return tuple(dict.fromkeys((*tasks, *needed)))
 
 
-def _describer(spec: str | None, texts: Texts, cache: File | None, seed: int) -> Describer | None:
+def _describer(spec: str | None, texts: PromptTexts, cache: File | None, seed: int) -> SceneDescriber | None:
     if spec is None:
         return None
     if spec.strip() == "offline":
@@ -84,7 +84,7 @@ def _describer(spec: str | None, texts: Texts, cache: File | None, seed: int) ->
 TASK = "threat"  # the agent must have been given it
 
 
-class Hybrid:
+class HybridInterpreter:
     """`first` where there is no threat, `second` where there is one."""
 
     mode = "hybrid"
@@ -94,10 +94,10 @@ class Hybrid:
         self.local = first.local and second.local
         self.name = f"hybrid:{first.name}|{second.name}"
 
-    def interpret(self, items: Sequence[tuple[Ask, Decision]]) -> list[Reading]:
+    def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """See Interpreter.interpret: each of the two is asked once, for its own items."""
         threats = [threat(decision) for _, decision in items]
-        readings: dict[int, Reading] = {}
+        readings: dict[int, InterpretedControl] = {}
         for system, chosen in ((self.first, False), (self.second, True)):
             mine = [i for i, seen in enumerate(threats) if (seen is True) == chosen]
             for i, reading in zip(mine, system.interpret([items[i] for i in mine]) if mine else [], strict=True):
@@ -119,6 +119,6 @@ def threat(decision: Decision) -> bool | None:
     return {"yes": True, "no": False}.get(str(answer))
 
 
-def _named(reading: Reading, name: str, seen: bool | None) -> Reading:
+def _named(reading: InterpretedControl, name: str, seen: bool | None) -> InterpretedControl:
     mode = name if seen is not None else f"{name} (threat unread)"
-    return Reading(reading.control, reading.raw, reading.reason, mode, reading.latency_s)
+    return InterpretedControl(reading.control, reading.raw, reading.reason, mode, reading.latency_s)

@@ -37,7 +37,7 @@ _PAIR = re.compile(
 )
 
 
-class Unread(Exception):
+class UnreadableReply(Exception):
     """The reply holds no control; the message is one of REASONS, with the key it concerns."""
 
 
@@ -62,33 +62,33 @@ def _member(axis: str, value: float, allowed: Sequence[float]) -> float:
     for member in allowed:
         if abs(value - member) <= _STEP:
             return member
-    raise Unread(f"not_in_set {axis}")
+    raise UnreadableReply(f"not_in_set {axis}")
 
 
 def _values(reply: str) -> dict[str, float]:
     """The three numbers of the last control object."""
     failed = failure_reason(reply)
     if failed:
-        raise Unread(failed)
+        raise UnreadableReply(failed)
     said, unfinished = without_thoughts(reply)
     if unfinished:
-        raise Unread("unfinished_thought")
+        raise UnreadableReply("unfinished_thought")
     if not said:
-        raise Unread("empty")
+        raise UnreadableReply("empty")
     found = _last_control(said[-LONGEST:])
     if found is None:
-        raise Unread("refusal" if declines(said) else "no_json")
+        raise UnreadableReply("refusal" if declines(said) else "no_json")
     values: dict[str, Any] = {}
     for key, value in found:
         axis = _NAMES.get(key.strip().lower())
         if axis is None:
             continue
         if axis in values and values[axis] != value:
-            raise Unread(f"doubled_key {axis}")
+            raise UnreadableReply(f"doubled_key {axis}")
         values[axis] = value
     for axis in AXES:
         if axis not in values:
-            raise Unread(f"missing_key {axis}")
+            raise UnreadableReply(f"missing_key {axis}")
     return {axis: _number(axis, values[axis]) for axis in AXES}
 
 
@@ -96,18 +96,18 @@ def _number(axis: str, value: Any) -> float:
     if isinstance(value, str):
         word = value.strip()
         if word.lower().lstrip("+-") in ("nan", "inf", "infinity"):
-            raise Unread(f"not_finite {axis}")
+            raise UnreadableReply(f"not_finite {axis}")
         if not _NUMBER.fullmatch(word):
-            raise Unread(f"not_a_number {axis}")
+            raise UnreadableReply(f"not_a_number {axis}")
         value = float(word)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unread(f"not_a_number {axis}")
+        raise UnreadableReply(f"not_a_number {axis}")
     try:
         number = float(value)
     except OverflowError:
-        raise Unread(f"not_finite {axis}") from None
+        raise UnreadableReply(f"not_finite {axis}") from None
     if not math.isfinite(number):
-        raise Unread(f"not_finite {axis}")
+        raise UnreadableReply(f"not_finite {axis}")
     return number
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.questions import top_speed
 from closedloop_plugin.agents.tracking import pedals, to_speed
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Command, Control, Decision, Observation, Reading
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation, RouteCommand
 from closedloop_plugin.interpreters import fine_grained, words
-from closedloop_plugin.interpreters.waypoints import NoPath, follow, read_waypoints, steer_at
+from closedloop_plugin.interpreters.waypoints import NoTrajectory, follow, read_waypoints, steer_at
 
 ORDER = ("trajectory", "action", "reasoning")
 # Pedals of a braking word by its force: hard, none said, soft.
@@ -28,19 +28,19 @@ CAUTIOUS = 0.5  # of the cruising speed: "proceed slowly"
 KEEP_AT_LEAST = 1.5  # m/s: "keep the speed" said by a standing car is meant to move it
 TURN, CHANGE, SLIGHT = 0.55, 0.2, 0.1  # wheel, where the words leave the route
 _SAME_WAY = {
-    "left": Command.LEFT,
-    "right": Command.RIGHT,
-    "change_left": Command.CHANGE_LEFT,
-    "change_right": Command.CHANGE_RIGHT,
+    "left": RouteCommand.LEFT,
+    "right": RouteCommand.RIGHT,
+    "change_left": RouteCommand.CHANGE_LEFT,
+    "change_right": RouteCommand.CHANGE_RIGHT,
 }
 _ASIDE = {
     "left": -TURN, "right": TURN, "change_left": -CHANGE, "change_right": CHANGE, "slight_left": -SLIGHT,
     "slight_right": SLIGHT, "straight": 0.0,
 }  # fmt: skip
-_TURNS = (Command.LEFT, Command.RIGHT)
+_TURNS = (RouteCommand.LEFT, RouteCommand.RIGHT)
 
 
-class Rules:
+class RuleInterpreter:
     """See the head of this file."""
 
     name = "rules"
@@ -50,14 +50,14 @@ class Rules:
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
 
-    def interpret(self, items: Sequence[tuple[Ask, Decision]]) -> list[Reading]:
+    def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """See Interpreter.interpret."""
         return [self._read(ask.observation, decision) for ask, decision in items]
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "mode": self.mode, "profile": self.profile.name, "version": 1}
 
-    def _read(self, observation: Observation, decision: Decision) -> Reading:
+    def _read(self, observation: Observation, decision: Decision) -> InterpretedControl:
         reason = "agent_error" if decision.error is not None else "no_answer"
         raw = ""
         for task in ORDER if decision.error is None else ():
@@ -66,12 +66,12 @@ class Rules:
                 continue
             try:
                 control = self._control(task, text, observation)
-            except (NoPath, words.Unclear, fine_grained.BadSuffix) as exc:
+            except (NoTrajectory, words.UnclearInstruction, fine_grained.SpeedSuffixError) as exc:
                 if not raw:
                     raw, reason = text, str(exc)
                 continue
-            return Reading(control.checked(), text, mode=self.mode)
-        return Reading(None, raw, reason, self.mode)
+            return InterpretedControl(control.checked(), text, mode=self.mode)
+        return InterpretedControl(None, raw, reason, self.mode)
 
     def _control(self, task: str, text: str, observation: Observation) -> Control:
         """Raises what the readers raise."""
@@ -79,15 +79,17 @@ class Rules:
             return follow(read_waypoints(text), observation.speed)
         wanted = fine_grained.wanted_speed(text, self.profile, observation)
         command = fine_grained.without_suffix(text)
-        meant = words.Meant() if wanted is not None and not _says(command) else words.understand(command)
+        meant = words.DrivingInstruction() if wanted is not None and not _says(command) else words.understand(command)
         throttle, brake = self._pedals(meant, wanted, observation)
         return Control(_steer(meant.way, observation), throttle, brake)
 
-    def _pedals(self, meant: words.Meant, wanted: float | None, observation: Observation) -> tuple[float, float]:
+    def _pedals(
+        self, meant: words.DrivingInstruction, wanted: float | None, observation: Observation
+    ) -> tuple[float, float]:
         """(throttle, brake). A suffix sets the speed, except that a stop stays a stop."""
         speed = observation.speed
         if meant.pace == "stop" and wanted:
-            raise words.Unclear("contradiction")  # "stop with speed = 0.5"
+            raise words.UnclearInstruction("contradiction")  # "stop with speed = 0.5"
         if meant.pace == "slow" and wanted is None and speed < SLOWEST:
             moves = meant.way is not None  # "slow down and turn right" of a standing car means to move
             return pedals(to_speed(SLOWEST, speed) if moves else 0.0, speed)

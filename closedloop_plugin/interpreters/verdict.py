@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Control, Decision, Reading
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import SILENT
 
 
 def verdict(
-    decision: Decision, reading: Reading | None, profile: Profile, speed: float
+    decision: Decision, reading: InterpretedControl | None, profile: Profile, speed: float
 ) -> tuple[Control | None, str | None, str | None]:
     """(control, error, unparsed), at most one of them: what the runner's Pilot would make of the same answer."""
     if decision.error is not None:

@@ -28,15 +28,15 @@ _JOINT = re.compile(r"\s{0,4}(?:,|;|->|and|then)?\s{0,4}", re.IGNORECASE)
 _OPEN = re.compile(r"[\s,;]{0,4}[(\[<]\s{0,4}[+-]?[\d.][^)\]>]{0,40}\Z")
 
 
-class NoPath(Exception):
+class NoTrajectory(Exception):
     """The text has no usable trajectory; the message is one of REASONS."""
 
 
 def read_waypoints(text: str) -> Points:
-    """Two or more (metres forward, metres to the left). Raises NoPath."""
+    """Two or more (metres forward, metres to the left). Raises NoTrajectory."""
     answer, unfinished = without_thoughts(text[-LONGEST:])
     if unfinished:
-        raise NoPath("no_waypoints")
+        raise NoTrajectory("no_waypoints")
     said = plain(answer)
     last: Points = []
     current: Points = []
@@ -47,15 +47,15 @@ def read_waypoints(text: str) -> Points:
         current.append((float(match[1]), float(match[2])))
         end, last = match.end(), current
     if not last:
-        raise NoPath("no_waypoints")
+        raise NoTrajectory("no_waypoints")
     if _OPEN.match(said, end):
-        raise NoPath("truncated_waypoints")
+        raise NoTrajectory("truncated_waypoints")
     if len(last) < 2:
-        raise NoPath("too_few_waypoints")
+        raise NoTrajectory("too_few_waypoints")
     if not all(math.isfinite(v) for point in last for v in point):
-        raise NoPath("not_finite")
+        raise NoTrajectory("not_finite")
     if any(math.hypot(*point) > FARTHEST_M for point in last):
-        raise NoPath("implausible_waypoints")
+        raise NoTrajectory("implausible_waypoints")
     return last
 
 

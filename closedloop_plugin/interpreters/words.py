@@ -25,12 +25,12 @@ _NEVER = float("inf")
 _STRENGTH = {"slow": 1, "brake": 2, "stop": 3}
 
 
-class Unclear(Exception):
+class UnclearInstruction(Exception):
     """The words give no one action; the message is one of REASONS."""
 
 
 @dataclass(frozen=True)
-class Meant:
+class DrivingInstruction:
     """pace: stop | brake | slow | keep | faster | go (nothing else said); way: left | right | change_left |
     change_right | slight_left | slight_right | straight | follow | None; force: hard | soft | ""."""
 
@@ -40,7 +40,7 @@ class Meant:
 
 
 @dataclass
-class _Heard:
+class _SentenceFindings:
     paces: set[str] = field(default_factory=set)
     ways: set[str] = field(default_factory=set)
     negated: bool = False
@@ -49,28 +49,28 @@ class _Heard:
     force: str = ""
 
 
-def understand(words: str) -> Meant:
+def understand(words: str) -> DrivingInstruction:
     """What the words ask for now. Raises Unclear."""
     said, unfinished = without_thoughts(words[:LONGEST])
     if unfinished:
-        raise Unclear("unfinished_thought")
+        raise UnclearInstruction("unfinished_thought")
     text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", plain(said).lower()))
-    heard = _Heard()
+    heard = _SentenceFindings()
     for sentence in _SENTENCE.split(text):
         _sentence(sentence.strip(), heard)
     if not heard.paces and not heard.ways:
-        raise Unclear(_why_nothing(text, heard))
-    return Meant(_one_pace(heard.paces), _one_way(heard.ways), heard.force)
+        raise UnclearInstruction(_why_nothing(text, heard))
+    return DrivingInstruction(_one_pace(heard.paces), _one_way(heard.ways), heard.force)
 
 
-def _why_nothing(text: str, heard: _Heard) -> str:
+def _why_nothing(text: str, heard: _SentenceFindings) -> str:
     if declines(text):
         return "refusal"
     said = {"hedged": heard.hedged, "conditional": heard.conditional, "negated_only": heard.negated}
     return next((code for code, was_said in said.items() if was_said), "no_action")
 
 
-def _sentence(sentence: str, heard: _Heard) -> None:
+def _sentence(sentence: str, heard: _SentenceFindings) -> None:
     if not sentence or sentence.endswith("?"):
         return
     if lex.CONDITION.match(sentence):
@@ -106,26 +106,26 @@ def _is_ours(clause: str, before: bool) -> bool:
     return False if lex.OTHER.match(bare) else before
 
 
-def _clause(clause: str, heard: _Heard) -> None:
+def _clause(clause: str, heard: _SentenceFindings) -> None:
     if lex.EITHER_SIDE.search(clause):
-        raise Unclear("several")
-    mood = _Mood.of(clause)
+        raise UnclearInstruction("several")
+    mood = _ClauseQualifiers.of(clause)
     for names, pattern, known in ((lex.PACES, lex.PACE, heard.paces), (lex.WAYS, lex.WAY, heard.ways)):
         for match in pattern.finditer(clause):
             what = names[int((match.lastgroup or "a0")[1:])]
             if not _counts(mood, match, heard):
                 continue
             if what == "reverse":
-                raise Unclear("reverse")
+                raise UnclearInstruction("reverse")
             start = match.start()
             if known - {"go", what} and re.search(r"\bor\b[^,]{0,20}\Z", clause[max(0, start - 24) : start]):
-                raise Unclear("several")
+                raise UnclearInstruction("several")
             known.add(what)
             heard.force = heard.force if heard.force == "hard" else mood.force or heard.force
 
 
 @dataclass(frozen=True)
-class _Mood:
+class _ClauseQualifiers:
     """Where in a clause each kind of reserve ends; looked for once, since a model in a loop repeats actions."""
 
     denied: float
@@ -136,7 +136,7 @@ class _Mood:
     force: str
 
     @classmethod
-    def of(cls, clause: str) -> _Mood:
+    def of(cls, clause: str) -> _ClauseQualifiers:
         ends = [_end(p, clause) for p in (lex.NOT, lex.WITHOUT, lex.MAYBE, lex.READY)]
         joined = _end(_AND, clause, int(ends[0])) if ends[0] <= len(clause) else _NEVER
         force = "hard" if lex.HARD.search(clause) else "soft" if lex.SOFT.search(clause) else ""
@@ -148,11 +148,11 @@ def _end(pattern: re.Pattern[str], clause: str, start: int = 0) -> float:
     return found.end() if found else _NEVER
 
 
-def _counts(mood: _Mood, match: re.Match[str], heard: _Heard) -> bool:
+def _counts(mood: _ClauseQualifiers, match: re.Match[str], heard: _SentenceFindings) -> bool:
     """Whether the action is asked for: not denied, not only possible, not to be ready for."""
     start = match.start()
     if mood.joined <= start:
-        raise Unclear("ambiguous_negation")  # "do not stop and turn left": does the "not" reach so far?
+        raise UnclearInstruction("ambiguous_negation")  # "do not stop and turn left": does the "not" reach so far?
     if mood.denied <= start or (mood.without <= start and lex.NAMES_AN_ACT.search(match.group())):
         heard.negated = True
         return False
@@ -167,7 +167,7 @@ def _one_pace(paces: set[str]) -> str:
     said = paces - {"go"}
     down = said & set(_STRENGTH)
     if len(said - down) + bool(down) > 1:
-        raise Unclear("contradiction")
+        raise UnclearInstruction("contradiction")
     if down:
         return max(down, key=_STRENGTH.__getitem__)
     return next(iter(said), "go")
@@ -181,5 +181,5 @@ def _one_way(ways: set[str]) -> str | None:
             said.discard(f"slight_{side}")
     others = said - {"follow"}
     if len(others) > 1 or (len(said) > len(others) and any(w.startswith("change") for w in others)):
-        raise Unclear("contradiction")
+        raise UnclearInstruction("contradiction")
     return next(iter(others or said), None)

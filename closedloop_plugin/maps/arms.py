@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.curves import Chain, Pose, aside, join, length, parallel, points, reverse, split, turned
-from closedloop_plugin.maps.opendrive import Connection, Lane, Link, Road
+from closedloop_plugin.maps.opendrive import OpenDriveConnection, OpenDriveLane, OpenDriveLink, OpenDriveRoad
 
 REACH = 60.0  # m of each arm that a flow runs along
 
 
 @dataclass(frozen=True)
-class Arm:
+class JunctionArm:
     """`mouth`: the divider's end at the junction, looking out. `outward`: the divider's line from there."""
 
     name: str  # entry | exit | left | right | ahead, as the ego comes
@@ -54,12 +54,12 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Way:
+class ConnectingLane:
     """One connecting lane."""
 
-    start: Arm
+    start: JunctionArm
     lane_in: int
-    end: Arm
+    end: JunctionArm
     lane_out: int
     chain: Chain
 
@@ -70,12 +70,12 @@ class Way:
         return points((*come, *self.chain, *go))
 
 
-def turn(start: Arm, end: Arm) -> float:
+def turn(start: JunctionArm, end: JunctionArm) -> float:
     """Change of direction from one arm to another, radians, left > 0."""
     return wrap(end.mouth[2] - start.mouth[2] - math.pi)
 
 
-def ways(arms: list[Arm]) -> list[Way]:
+def ways(arms: list[JunctionArm]) -> list[ConnectingLane]:
     """Every arm to every other: left from the inmost lane, right from the outmost, straight lane by lane."""
     found = []
     for a in arms:
@@ -89,21 +89,21 @@ def ways(arms: list[Arm]) -> list[Way]:
                 pairs = [(a.n_in - 1, b.n_out - 1)]
             else:
                 pairs = [(i, i) for i in range(min(a.n_in, b.n_out))]
-            found += [Way(a, i, b, k, join(a.lane_in(i), b.lane_out(k))) for i, k in pairs]
+            found += [ConnectingLane(a, i, b, k, join(a.lane_in(i), b.lane_out(k))) for i, k in pairs]
     return found
 
 
-def hugging(way: Way, arms: list[Arm]) -> bool:
+def hugging(way: ConnectingLane, arms: list[JunctionArm]) -> bool:
     """The way along the junction's edge: from an arm's outmost lane to the next arm on its right."""
     outmost = way.lane_in == way.start.n_in - 1 and way.lane_out == way.end.n_out - 1
     ring = sorted(arms, key=lambda arm: wrap(arm.mouth[2]))
     return outmost and ring[(ring.index(way.start) + 1) % len(ring)] is way.end
 
 
-def fitting(chain: Chain, lane: float, edge: list[Lane]) -> list[Lane]:
+def fitting(chain: Chain, lane: float, edge: list[OpenDriveLane]) -> list[OpenDriveLane]:
     """As much of the edge as fits inside the chain's tightest right bend."""
     room = min([1 / -s.curvature for s in chain if s.curvature < -1e-3], default=1e6) - lane / 2 - 1.0
-    kept: list[Lane] = []
+    kept: list[OpenDriveLane] = []
     for part in edge:
         room -= part.width
         if room < 0:
@@ -112,19 +112,21 @@ def fitting(chain: Chain, lane: float, edge: list[Lane]) -> list[Lane]:
     return kept
 
 
-def connecting(way: Way, id_: int, junction: int, edge: list[Lane], obeys: list[int]) -> tuple[Road, Connection]:
+def connecting(
+    way: ConnectingLane, id_: int, junction: int, edge: list[OpenDriveLane], obeys: list[int]
+) -> tuple[OpenDriveRoad, OpenDriveConnection]:
     """The way as a one-lane road, and its place in the junction."""
     width = way.start.width
     before, after = way.start.id_in(way.lane_in), way.end.id_out(way.lane_out)
     edge = fitting(way.chain, width, edge)
-    road = Road(
+    road = OpenDriveRoad(
         id=id_,
         chain=way.chain,
-        right=[Lane("driving", width, "solid" if edge else "none", before, after), *edge],
+        right=[OpenDriveLane("driving", width, "solid" if edge else "none", before, after), *edge],
         offset=width / 2,
         junction=junction,
-        before=Link("road", way.start.road, way.start.contact),
-        after=Link("road", way.end.road, way.end.contact),
+        before=OpenDriveLink("road", way.start.road, way.start.contact),
+        after=OpenDriveLink("road", way.end.road, way.end.contact),
         obeys=obeys,
     )
-    return road, Connection(way.start.road, id_, ((before, -1),))
+    return road, OpenDriveConnection(way.start.road, id_, ((before, -1),))

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import StopLine
 
 
 @dataclass(frozen=True)
-class Layout:
+class RoadLayout:
     """What a scenario type needs beside the ego's lane; a town file has its own and ignores this.
 
     Lanes are counted from the ego's lane: `left` and `right` more lanes of its direction, `oncoming` lanes beyond.
@@ -30,7 +30,7 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Piece:
+class RouteSection:
     """A stretch of the route and how its shape is known: measured | interpolated | invented."""
 
     start_m: float
@@ -46,8 +46,8 @@ class RoadMap:
     source: str  # "town" | "corridor"
     town: str
     sha256: str  # of the file's bytes
-    path: Path  # the ego's route: centre of the lane that it should drive
-    pieces: tuple[Piece, ...]
+    path: RoutePath  # the ego's route: centre of the lane that it should drive
+    pieces: tuple[RouteSection, ...]
     junctions: tuple[tuple[float, float], ...] = ()  # (from, to) in m along the path
     changes: tuple[tuple[float, float, int], ...] = ()  # lane changes that the route asks for
     stop_lines: tuple[StopLine, ...] = ()  # all approaches, the route's own with on_route

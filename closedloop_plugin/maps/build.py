@@ -7,14 +7,14 @@ from pathlib import Path as File
 
 import numpy as np
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.maps.base import Layout, Piece, RoadMap
+from closedloop_plugin.maps.base import RoadLayout, RoadMap, RouteSection
 from closedloop_plugin.maps.corridor import corridor
 from closedloop_plugin.maps.highway import diverge, merge
 from closedloop_plugin.maps.junction import junction
 from closedloop_plugin.maps.opendrive import document, keep
-from closedloop_plugin.maps.plan import Plan
+from closedloop_plugin.maps.plan import MapPlan
 from closedloop_plugin.maps.town import town_road
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -30,7 +30,7 @@ INVENTED = {
 }
 
 
-def road_for(route: Route, layout: Layout, *, town: File | None = None, folder: File) -> RoadMap:
+def road_for(route: Route, layout: RoadLayout, *, town: File | None = None, folder: File) -> RoadMap:
     """The route's map, written into `folder` under a name by content hash.
 
     With `town` (an OpenDRIVE file): that file's bytes, and the route traced on its lanes. Without: a corridor of the
@@ -41,7 +41,7 @@ def road_for(route: Route, layout: Layout, *, town: File | None = None, folder: 
     return _drawn(route, layout, folder)
 
 
-def plan_for(route: Route, layout: Layout) -> Plan:
+def plan_for(route: Route, layout: RoadLayout) -> MapPlan:
     if layout.topology not in BUILDERS:
         raise Ad2Error(f"layout topology {layout.topology!r}: known are {', '.join(BUILDERS)}")
     if layout.arms not in (3, 4) or min(layout.left, layout.right, layout.oncoming) < 0 or layout.lane_width < 2.5:
@@ -49,19 +49,19 @@ def plan_for(route: Route, layout: Layout) -> Plan:
     return BUILDERS[layout.topology](route, layout)
 
 
-def _drawn(route: Route, layout: Layout, folder: File) -> RoadMap:
+def _drawn(route: Route, layout: RoadLayout, folder: File) -> RoadMap:
     plan = plan_for(route, layout)
     name = f"{route.suite or 'route'} {route.id} {layout.topology}"
     data = document(name, plan.roads, plan.junctions, plan.limit)
     digest = hashlib.sha256(data).hexdigest()
-    path = Path(plan.path)
+    path = RoutePath(plan.path)
     return RoadMap(
         file=keep(data, folder, f"{layout.topology}-{digest[:16]}.xodr"),
         source="corridor",
         town=route.town,
         sha256=digest,
         path=path,
-        pieces=tuple(Piece(round(a, 2), round(b, 2), kind) for a, b, kind in plan.spans),
+        pieces=tuple(RouteSection(round(a, 2), round(b, 2), kind) for a, b, kind in plan.spans),
         junctions=plan.crossed,
         changes=plan.changes,
         stop_lines=plan.stop_lines,

@@ -10,19 +10,19 @@ from dataclasses import replace
 import numpy as np
 
 from closedloop_plugin.core.frames import wrap
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.curves import Chain, length, sample
-from closedloop_plugin.maps.opendrive import Road
-from closedloop_plugin.maps.plan import Plan, after, before, driving, eased, verge
+from closedloop_plugin.maps.opendrive import OpenDriveRoad
+from closedloop_plugin.maps.plan import MapPlan, after, before, driving, eased, verge
 from closedloop_plugin.maps.smooth import bridged, lane_jumps, runs
 
 CHANGE = 20.0  # m in which the path goes from one lane to the next; the files jump within 6
 Change = tuple[float, float, int]
 
 
-def corridor(route: Route, layout: Layout, sidewalk: bool = True) -> Plan:
+def corridor(route: Route, layout: RoadLayout, sidewalk: bool = True) -> MapPlan:
     """The route's road with the layout's lanes. A route that jumps sideways gets the lanes that it jumps to."""
     if layout.parking and route.params.get("direction") == "left":
         # What comes out of the left parking lane must reach the ego without crossing oncoming traffic: a one-way road.
@@ -35,8 +35,8 @@ def corridor(route: Route, layout: Layout, sidewalk: bool = True) -> Plan:
     left, right = max(layout.left, int(steps.max())), max(layout.right, -int(steps.min()))
     road = road_along((*before(chain), *chain, *after(chain)), left, right, layout, sidewalk)
     path = _path(chain, changes, width)
-    longer = Path(path).length / length(chain)  # going to and fro between lanes is a little longer than the road
-    return Plan(
+    longer = RoutePath(path).length / length(chain)  # going to and fro between lanes is a little longer than the road
+    return MapPlan(
         roads=[road],
         path=path,
         spans=[(a * longer, b * longer, kind) for a, b, kind in spans],
@@ -45,13 +45,13 @@ def corridor(route: Route, layout: Layout, sidewalk: bool = True) -> Plan:
     )
 
 
-def road_along(chain: Chain, left: int, right: int, layout: Layout, sidewalk: bool, id_: int = 1) -> Road:
+def road_along(chain: Chain, left: int, right: int, layout: RoadLayout, sidewalk: bool, id_: int = 1) -> OpenDriveRoad:
     """A road whose reference line is the ego's lane, with `left` and `right` more lanes of its direction."""
     width, oncoming = layout.lane_width, layout.oncoming
     # One lane each way: overtaking must be legal, so the yellow line is broken.
     middle = ("solid", "white") if not oncoming else ("broken", "yellow") if not left else ("solid solid", "yellow")
     beyond = verge(layout, "left", sidewalk)
-    return Road(
+    return OpenDriveRoad(
         id=id_,
         chain=chain,
         right=driving(left + 1 + right, width, verge(layout, "right", sidewalk)),
@@ -88,7 +88,7 @@ def _base(parts: list[np.ndarray], width: float) -> tuple[list[np.ndarray], list
 def _changes(chain: Chain, jumps: list[tuple[np.ndarray, int]]) -> tuple[Change, ...]:
     if not jumps:
         return ()
-    path = Path(sample(chain))
+    path = RoutePath(sample(chain))
     at = [path.locate(float(p[0]), float(p[1]))[0] for p, _ in jumps]
     room = min([CHANGE, *np.diff(at)])
     return tuple(

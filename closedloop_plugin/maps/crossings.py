@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.frames import wrap
-from closedloop_plugin.maps.lanes import DRIVABLE, Key, Town, TownLane
+from closedloop_plugin.maps.lanes import DRIVABLE, Key, LaneNetwork, TownLane
 
 REACH = 60.0  # m that a flow runs before and after a junction
 SIGN_NEAR = 20.0  # m: a stop or yield sign this near to the end of an approach is the junction's
@@ -17,7 +17,7 @@ ORDER = ("signal", "stop", "yield")
 
 
 @dataclass(frozen=True)
-class Group:
+class ApproachLanes:
     """Lanes of one road that arrive together and obey the same. `line`: x, y, yaw, width of where they stop."""
 
     id: str
@@ -34,17 +34,17 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Crossing:
+class TownJunction:
     id: int
-    groups: tuple[Group, ...]  # what arrives
+    groups: tuple[ApproachLanes, ...]  # what arrives
     leaving: dict[int, tuple[TownLane, ...]]  # by road
     ways: tuple[TownLane, ...]  # the connecting lanes
 
     @property
-    def controlled(self) -> list[Group]:
+    def controlled(self) -> list[ApproachLanes]:
         return [g for g in self.groups if g.control != "none"]
 
-    def facts(self, town: Town, driven: list[Key]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def facts(self, town: LaneNetwork, driven: list[Key]) -> tuple[dict[str, Any], dict[str, Any]]:
         """(junction, flows) as the corridor maps give them: docs of corridor's facts in docs/closed-loop.md."""
         own = next(lane for lane in self.ways if lane.key in driven)
         come, go = town.lanes[own.before[0]], town.lanes[own.after[0]]
@@ -90,7 +90,7 @@ class Crossing:
         return names
 
 
-def crossings(town: Town, near: np.ndarray, within: float) -> dict[int, Crossing]:
+def crossings(town: LaneNetwork, near: np.ndarray, within: float) -> dict[int, TownJunction]:
     """The junctions of which a lane lies within `within` metres of a point of `near`, by id."""
     ways: dict[int, list[TownLane]] = {}
     for lane in town.drivable():
@@ -104,7 +104,7 @@ def crossings(town: Town, near: np.ndarray, within: float) -> dict[int, Crossing
     return out
 
 
-def _crossing(town: Town, id_: int, ways: list[TownLane]) -> Crossing:
+def _crossing(town: LaneNetwork, id_: int, ways: list[TownLane]) -> TownJunction:
     before = [town.lanes[k] for k in dict.fromkeys(k for w in ways for k in w.before)]
     after = [town.lanes[k] for k in dict.fromkeys(k for w in ways for k in w.after)]
     arriving = [lane for lane in before if lane.junction != id_ and lane.kind in DRIVABLE]
@@ -115,9 +115,12 @@ def _crossing(town: Town, id_: int, ways: list[TownLane]) -> Crossing:
     for lane in after:
         if lane.junction != id_:
             leaving.setdefault(lane.key[0], []).append(lane)
-    return Crossing(
+    return TownJunction(
         id_,
-        tuple(Group(f"{id_}/{road}/{what}", _ordered(lanes), what) for (road, what), lanes in sorted(groups.items())),
+        tuple(
+            ApproachLanes(f"{id_}/{road}/{what}", _ordered(lanes), what)
+            for (road, what), lanes in sorted(groups.items())
+        ),
         {road: _ordered(lanes) for road, lanes in sorted(leaving.items())},
         tuple(sorted(ways, key=lambda lane: lane.key)),
     )
@@ -127,7 +130,7 @@ def _ordered(lanes: list[TownLane]) -> tuple[TownLane, ...]:
     return tuple(sorted(lanes, key=lambda lane: abs(lane.key[2])))
 
 
-def _control(town: Town, lane: TownLane, junction: int) -> str:
+def _control(town: LaneNetwork, lane: TownLane, junction: int) -> str:
     """What the signs on its connecting roads say, or a stop or yield sign at its own end: the strictest."""
     said: set[str] = set()
     for key in lane.after:
@@ -143,7 +146,7 @@ def _control(town: Town, lane: TownLane, junction: int) -> str:
     return next((control for control in ORDER if control in said), "none")
 
 
-def behind(town: Town, lane: TownLane) -> np.ndarray:
+def behind(town: LaneNetwork, lane: TownLane) -> np.ndarray:
     """The last REACH metres up to the lane's end, through what comes before it, (N, 2)."""
     parts: list[np.ndarray] = []
     left, here = REACH, lane
@@ -155,7 +158,7 @@ def behind(town: Town, lane: TownLane) -> np.ndarray:
         here = min((town.lanes[k] for k in here.before), key=_bend)
 
 
-def beyond(town: Town, lane: TownLane) -> np.ndarray:
+def beyond(town: LaneNetwork, lane: TownLane) -> np.ndarray:
     """The first REACH metres from the lane's start, straight on at junctions, (N, 2)."""
     parts: list[np.ndarray] = []
     left, here = REACH, lane

@@ -19,7 +19,7 @@ IN_LINE_M = 1e-3  # a gap whose far end lies less to the side is bridged by a st
 
 
 @dataclass(frozen=True)
-class Segment:
+class CurveSegment:
     """A line or an arc from a pose."""
 
     x: float
@@ -45,7 +45,7 @@ class Segment:
         return self.at(self.length)
 
 
-Chain = tuple[Segment, ...]
+Chain = tuple[CurveSegment, ...]
 
 
 def aside(pose: Pose, left: float, forward: float = 0.0) -> Pose:
@@ -65,23 +65,23 @@ def seen_from(pose: Pose, x: float, y: float) -> tuple[float, float]:
     return to_ego(x, y, *pose)
 
 
-def length(chain: Iterable[Segment]) -> float:
+def length(chain: Iterable[CurveSegment]) -> float:
     return sum(s.length for s in chain)
 
 
 def line(start: Pose, distance: float) -> Chain:
-    return (Segment(*start, distance),)
+    return (CurveSegment(*start, distance),)
 
 
-def arc_through(start: Pose, x: float, y: float) -> Segment:
+def arc_through(start: Pose, x: float, y: float) -> CurveSegment:
     """The arc that leaves `start` along its yaw and ends at (x, y); a line where the point lies ahead."""
     ahead, left = seen_from(start, x, y)
     square = ahead * ahead + left * left
     curvature = 2.0 * left / square
     if abs(curvature) < STRAIGHT:
-        return Segment(*start, math.sqrt(square))
+        return CurveSegment(*start, math.sqrt(square))
     bend = 2.0 * math.atan2(left, ahead)
-    return Segment(*start, bend / curvature, curvature)
+    return CurveSegment(*start, bend / curvature, curvature)
 
 
 def biarc(start: Pose, end: Pose) -> Chain:
@@ -116,9 +116,9 @@ def fillet(start: Pose, end: Pose, lead: float = 2.0) -> Chain | None:
     tangent = min(before, after)
     tangent -= min(lead, 0.3 * tangent)
     radius = tangent / math.tan(abs(bend) / 2)
-    first = Segment(*start, before - tangent)
-    arc = Segment(*first.end, radius * abs(bend), math.copysign(1.0 / radius, bend))
-    last = Segment(arc.end[0], arc.end[1], end[2], after - tangent)
+    first = CurveSegment(*start, before - tangent)
+    arc = CurveSegment(*first.end, radius * abs(bend), math.copysign(1.0 / radius, bend))
+    last = CurveSegment(arc.end[0], arc.end[1], end[2], after - tangent)
     return tuple(s for s in (first, arc, last) if s.length > 1e-3)
 
 
@@ -130,36 +130,36 @@ def join(start: Pose, end: Pose, lead: float = 2.0) -> Chain:
     return fillet(start, end, lead) or biarc(start, end)
 
 
-def reverse(chain: Sequence[Segment]) -> Chain:
+def reverse(chain: Sequence[CurveSegment]) -> Chain:
     """The same line driven the other way."""
-    return tuple(Segment(*turned(s.end), s.length, -s.curvature) for s in reversed(chain))
+    return tuple(CurveSegment(*turned(s.end), s.length, -s.curvature) for s in reversed(chain))
 
 
-def parallel(chain: Sequence[Segment], left: float) -> Chain:
+def parallel(chain: Sequence[CurveSegment], left: float) -> Chain:
     """The chain moved sideways by `left` metres (less than any radius on that side)."""
     return tuple(
-        Segment(*aside(s.start, left), s.length * (1 - s.curvature * left), s.curvature / (1 - s.curvature * left))
+        CurveSegment(*aside(s.start, left), s.length * (1 - s.curvature * left), s.curvature / (1 - s.curvature * left))
         for s in chain
     )
 
 
-def split(chain: Sequence[Segment], at: float) -> tuple[Chain, Chain]:
+def split(chain: Sequence[CurveSegment], at: float) -> tuple[Chain, Chain]:
     """The part before `at` metres, and the rest."""
-    before: list[Segment] = []
-    after: list[Segment] = []
+    before: list[CurveSegment] = []
+    after: list[CurveSegment] = []
     for s in chain:
         if at >= s.length - 1e-6:
             before.append(s)
         elif at <= 1e-6:
             after.append(s)
         else:
-            before.append(Segment(*s.start, at, s.curvature))
-            after.append(Segment(*s.at(at), s.length - at, s.curvature))
+            before.append(CurveSegment(*s.start, at, s.curvature))
+            after.append(CurveSegment(*s.at(at), s.length - at, s.curvature))
         at -= s.length
     return tuple(before), tuple(after)
 
 
-def sample(chain: Sequence[Segment], step: float = 0.5) -> np.ndarray:
+def sample(chain: Sequence[CurveSegment], step: float = 0.5) -> np.ndarray:
     """Poses about `step` metres apart, both ends included: float64 (N, 3)."""
     poses: list[Pose] = []
     for s in chain:
@@ -169,6 +169,6 @@ def sample(chain: Sequence[Segment], step: float = 0.5) -> np.ndarray:
     return np.array(poses)
 
 
-def points(chain: Sequence[Segment], step: float = 1.0) -> list[list[float]]:
+def points(chain: Sequence[CurveSegment], step: float = 1.0) -> list[list[float]]:
     """As JSON: [[x, y], ...], to the millimetre."""
     return [[round(float(x), 3), round(float(y), 3)] for x, y, _ in sample(chain, step)]

@@ -7,7 +7,7 @@ from pathlib import Path as File
 import numpy as np
 
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.maps.lanes import DRIVABLE, Town, read_town
+from closedloop_plugin.maps.lanes import DRIVABLE, LaneNetwork, read_town
 
 COLOURS = {"shoulder": "#c9c4b8", "parking": "#b7c4d6", "biking": "#b8d6b8", "sidewalk": "#e3ddd2", "border": "#c9c4b8"}
 CONTROL = {"signal": "#d62728", "stop": "#8c1d1d", "yield": "#e6a400"}
@@ -49,7 +49,7 @@ def draw(road: RoadMap, file: File, *, margin: float = 30.0, flows: bool = True)
     return file
 
 
-def _lanes(axes, town: Town, low: np.ndarray, high: np.ndarray) -> None:
+def _lanes(axes, town: LaneNetwork, low: np.ndarray, high: np.ndarray) -> None:
     for lane in sorted(town.lanes.values(), key=lambda lane: lane.kind in DRIVABLE):
         ring = np.vstack([lane.left, lane.right[::-1]])
         if (ring.max(axis=0) < low).any() or (ring.min(axis=0) > high).any() or lane.kind == "none":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.corridor import road_along
 from closedloop_plugin.maps.curves import (
     Chain,
@@ -31,9 +31,16 @@ from closedloop_plugin.maps.curves import (
     split,
     turned,
 )  # fmt: skip
-from closedloop_plugin.maps.junction import Cut
-from closedloop_plugin.maps.opendrive import BOX_ID, Connection, Junction, Lane, Link, Road
-from closedloop_plugin.maps.plan import BEYOND, HIGHWAY_LIMIT, Plan, after, before, verge
+from closedloop_plugin.maps.junction import RouteSplit
+from closedloop_plugin.maps.opendrive import (
+    BOX_ID,
+    OpenDriveConnection,
+    OpenDriveJunction,
+    OpenDriveLane,
+    OpenDriveLink,
+    OpenDriveRoad,
+)
+from closedloop_plugin.maps.plan import BEYOND, HIGHWAY_LIMIT, MapPlan, after, before, verge
 
 TIGHTEST = 1 / 40.0  # 1/m: what bends more is drawn straight, and the map is experimental
 FIT = 1.5  # m between the drawn flow and the file's two points of it, at most
@@ -41,13 +48,13 @@ ON_LANE = 2.0  # m: nearer than this to a lane's middle is on it
 
 
 @dataclass
-class Y:
+class HighwayBuilder:
     """What both kinds share while they are drawn."""
 
-    cut: Cut
-    layout: Layout
-    roads: list[Road]
-    box: Junction
+    cut: RouteSplit
+    layout: RoadLayout
+    roads: list[OpenDriveRoad]
+    box: OpenDriveJunction
     left: int  # lanes of the two-lane side, counted from the ego's
     right: int
 
@@ -58,19 +65,19 @@ class Y:
         side = verge(self.layout, edge, False) if edge else []
         mark = "solid" if edge == "right" else "none"
         self.roads.append(
-            Road(
+            OpenDriveRoad(
                 id=id_,
                 chain=chain,
-                right=[Lane("driving", width, mark, start[1], end[1]), *(side if edge == "right" else [])],
+                right=[OpenDriveLane("driving", width, mark, start[1], end[1]), *(side if edge == "right" else [])],
                 left=side if edge == "left" else [],
                 offset=width / 2,
                 middle=("solid", "white") if edge == "left" else ("none", "white"),
                 junction=BOX_ID,
-                before=Link("road", start[0], "end"),
-                after=Link("road", end[0], "start"),
+                before=OpenDriveLink("road", start[0], "end"),
+                after=OpenDriveLink("road", end[0], "start"),
             )
         )
-        self.box.connections.append(Connection(start[0], id_, ((start[1], -1),)))
+        self.box.connections.append(OpenDriveConnection(start[0], id_, ((start[1], -1),)))
 
     def through(self, chain: Chain, start: int, end: int, lanes: dict[int, tuple[int, int]], near: int) -> None:
         """Lanes straight on: {lanes left of the ego's: (id before, id after)}; `near`: the side where the Y forks."""
@@ -80,9 +87,9 @@ class Y:
             self.connect(parallel(chain, left * self.layout.lane_width), (start, a), (end, b), edge)
 
 
-def diverge(route: Route, layout: Layout) -> Plan:
+def diverge(route: Route, layout: RoadLayout) -> MapPlan:
     """The ego leaves; a flow in the next lane on the exit's side goes straight on, or takes the exit before it."""
-    cut = Cut(route)
+    cut = RouteSplit(route)
     here, there = cut.entry[-1].end, cut.exit[0].start
     width, side = layout.lane_width, 1 if seen_from(here, there[0], there[1])[1] > 0 else -1
     offset = side * width
@@ -97,7 +104,7 @@ def diverge(route: Route, layout: Layout) -> Plan:
     onward, rest = split(onward, max(25.0, length(onward) - 5.0))
     onto = (*rest, *line((rest or onward)[-1].end, BEYOND))
     fewer = (left - (side > 0), right - (side < 0)) if leaves else (left, right)
-    y = Y(cut, layout, [], Junction(BOX_ID), left, right)
+    y = HighwayBuilder(cut, layout, [], OpenDriveJunction(BOX_ID), left, right)
     y.roads += [
         _piece(come, left, right, layout, 1, after=True),
         _piece((*cut.exit, *after(cut.exit)), 0, 0, replace(layout, oncoming=0), 2),
@@ -114,9 +121,9 @@ def diverge(route: Route, layout: Layout) -> Plan:
     return _plan(y, flow, source, sink, apart, "diverge")
 
 
-def merge(route: Route, layout: Layout) -> Plan:
+def merge(route: Route, layout: RoadLayout) -> MapPlan:
     """The ego comes from a ramp; a flow comes down the road that it joins, in its lane or in the next one."""
-    cut = Cut(route)
+    cut = RouteSplit(route)
     here, there = cut.entry[-1].end, cut.exit[0].start
     width = layout.lane_width
     source, sink = _flow(route, aside(there, 0.0, -length(cut.gap) - 45.0), aside(there, 0.0, 10.0))
@@ -129,7 +136,7 @@ def merge(route: Route, layout: Layout) -> Plan:
     come = parallel(reverse(_arc(turned(aside(there, offset)), source)), -offset)
     come = (*reverse(line(turned(come[0].start), BEYOND)), *come)
     upstream, onward = split(come, length(come) - min(length(come) - BEYOND - 5.0, length(cut.gap)))
-    y = Y(cut, layout, [], Junction(BOX_ID), left, right)
+    y = HighwayBuilder(cut, layout, [], OpenDriveJunction(BOX_ID), left, right)
     y.roads += [
         _piece((*before(cut.entry), *cut.entry), 0, 0, replace(layout, oncoming=0), 1, after=True),
         _piece((*cut.exit, *after(cut.exit)), left, right, layout, 2),
@@ -167,9 +174,9 @@ def _upstream(back: Pose, source: Pose) -> Chain:
     return reverse((*arc, *line(end, max(20.0, BEYOND - length(arc)))))
 
 
-def _piece(chain: Chain, left: int, right: int, layout: Layout, id_: int, *, after: bool = False) -> Road:
+def _piece(chain: Chain, left: int, right: int, layout: RoadLayout, id_: int, *, after: bool = False) -> OpenDriveRoad:
     road = road_along(chain, left, right, layout, False, id_)
-    link = Link("junction", BOX_ID)
+    link = OpenDriveLink("junction", BOX_ID)
     road.before, road.after = (None, link) if after else (link, None)
     return road
 
@@ -180,8 +187,8 @@ def _gap_between(pose: Pose, other: np.ndarray) -> float:
 
 
 def _plan(
-    y: Y, flow: Chain, source: tuple[float, float], sink: tuple[float, float], apart: float, topology: str
-) -> Plan:
+    y: HighwayBuilder, flow: Chain, source: tuple[float, float], sink: tuple[float, float], apart: float, topology: str
+) -> MapPlan:
     cut = y.cut
     drawn = np.array(points(flow, 0.5))
     fit = max(_gap_between((*p, 0.0), drawn) for p in (source, sink))
@@ -189,7 +196,7 @@ def _plan(
     if topology == "merge":
         lanes |= {"left": 0, "right": 0}
     middle = cut.gap[0].start, cut.gap[-1].end
-    return Plan(
+    return MapPlan(
         roads=y.roads,
         path=cut.path,
         spans=cut.spans,

@@ -15,8 +15,8 @@ import numpy as np
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import StopLine
-from closedloop_plugin.maps.arms import Arm, Way, connecting, hugging, turn, ways
-from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.maps.arms import ConnectingLane, JunctionArm, connecting, hugging, turn, ways
+from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.curves import (
     Chain,
     Pose,
@@ -32,15 +32,22 @@ from closedloop_plugin.maps.curves import (
     split,
     turned,
 )  # fmt: skip
-from closedloop_plugin.maps.opendrive import BOX_ID, Junction, Lane, Link, Road, Sign
-from closedloop_plugin.maps.plan import BEYOND, BICYCLE, BUFFER, Plan, after, before, driving, verge
+from closedloop_plugin.maps.opendrive import (
+    BOX_ID,
+    OpenDriveJunction,
+    OpenDriveLane,
+    OpenDriveLink,
+    OpenDriveRoad,
+    OpenDriveSign,
+)
+from closedloop_plugin.maps.plan import BEYOND, BICYCLE, BUFFER, MapPlan, after, before, driving, verge
 from closedloop_plugin.maps.smooth import GAP, bridged, runs
 
 TURN = math.radians(30)  # a smaller change of direction is going straight on
 BOX = 20.0  # m from the middle of a junction to a mouth at most: what a longer gap has more is road
 
 
-class Cut:
+class RouteSplit:
     """The route cut in three: before the junction, through it, after it."""
 
     def __init__(self, route: Route, *, boxed: bool = False) -> None:
@@ -103,19 +110,19 @@ def bend(chain: Chain, route: Route, half: float = 12.0) -> tuple[float, float]:
     return max(1.0, middle - half), min(s[-1] - 1.0, middle + half)
 
 
-def junction(route: Route, layout: Layout) -> Plan:
+def junction(route: Route, layout: RoadLayout) -> MapPlan:
     """Entry, exit and their continuations, every arm connected to every other."""
-    cut = Cut(route, boxed=True)
+    cut = RouteSplit(route, boxed=True)
     arms, roads = _arms(cut, route, layout)
     found = _with_own(ways(arms), arms, cut.gap, layout)
     lines, obeys = _controls(arms, roads, layout, cut.entry_s)
-    box = Junction(BOX_ID)
+    box = OpenDriveJunction(BOX_ID)
     for i, way in enumerate(found):
         edge = _edge(way, arms, layout)
         road, connection = connecting(way, 10 + i, BOX_ID, edge, obeys.get(way.start.name, []))
         roads.append(road)
         box.connections.append(connection)
-    return Plan(
+    return MapPlan(
         roads=roads,
         path=cut.path,
         spans=cut.spans,
@@ -126,30 +133,32 @@ def junction(route: Route, layout: Layout) -> Plan:
     )
 
 
-def _arms(cut: Cut, route: Route, layout: Layout) -> tuple[list[Arm], list[Road]]:
+def _arms(cut: RouteSplit, route: Route, layout: RoadLayout) -> tuple[list[JunctionArm], list[OpenDriveRoad]]:
     width, lanes, back = layout.lane_width, 1 + layout.left + layout.right, max(1, layout.oncoming)
     divider = width * (layout.left + 0.5)
     come, go = (*before(cut.entry), *cut.entry), (*cut.exit, *after(cut.exit))
     mouth_in, mouth_out = aside(come[-1].end, divider), aside(go[0].start, divider)
     edges = verge(layout, "right", True), verge(layout, "left", True)
-    entry = Arm("entry", 1, turned(mouth_in), parallel(reverse(come), -divider), lanes, back, width, leads_in=True)
-    leave = Arm("exit", 2, mouth_out, parallel(go, divider), back, lanes, width)
+    entry = JunctionArm(
+        "entry", 1, turned(mouth_in), parallel(reverse(come), -divider), lanes, back, width, leads_in=True
+    )
+    leave = JunctionArm("exit", 2, mouth_out, parallel(go, divider), back, lanes, width)
     own = {"right": driving(lanes, width, edges[0]), "left": driving(back, width, edges[1]), "offset": divider}
-    yellow, box = ("solid solid", "yellow"), Link("junction", BOX_ID)
+    yellow, box = ("solid solid", "yellow"), OpenDriveLink("junction", BOX_ID)
     roads = [
-        Road(1, come, **own, middle=yellow, after=box),  # type: ignore[arg-type]
-        Road(2, go, **own, middle=yellow, before=box),  # type: ignore[arg-type]
+        OpenDriveRoad(1, come, **own, middle=yellow, after=box),  # type: ignore[arg-type]
+        OpenDriveRoad(2, go, **own, middle=yellow, before=box),  # type: ignore[arg-type]
     ]
     arms = [entry, leave]
     for i, (name, mouth) in enumerate(_others(mouth_in, mouth_out, length(cut.gap), route, layout)):
         straight = line(mouth, BEYOND)
-        arms.append(Arm(name, 3 + i, mouth, straight, 1, 1, width))
+        arms.append(JunctionArm(name, 3 + i, mouth, straight, 1, 1, width))
         right, left = driving(1, width, edges[0]), driving(1, width, edges[1])
-        roads.append(Road(3 + i, straight, right, left, middle=yellow, before=box))
+        roads.append(OpenDriveRoad(3 + i, straight, right, left, middle=yellow, before=box))
     return arms, roads
 
 
-def _others(come: Pose, go: Pose, gap: float, route: Route, layout: Layout) -> list[tuple[str, Pose]]:
+def _others(come: Pose, go: Pose, gap: float, route: Route, layout: RoadLayout) -> list[tuple[str, Pose]]:
     """Names and mouths (looking out) of the arms that the route does not use."""
     angle = wrap(go[2] - come[2])
     ahead, left = seen_from(come, go[0], go[1])
@@ -167,7 +176,7 @@ def _others(come: Pose, go: Pose, gap: float, route: Route, layout: Layout) -> l
 
 
 def _crossing(
-    come: Pose, angle: float, ahead: float, least: float, route: Route, layout: Layout
+    come: Pose, angle: float, ahead: float, least: float, route: Route, layout: RoadLayout
 ) -> list[tuple[str, Pose]]:
     """The crossing road of a route that goes straight on. A flow that starts beside the route tells where it lies."""
     width = layout.lane_width
@@ -191,23 +200,25 @@ def _crossing(
     return list(mouths.items())
 
 
-def _with_own(found: list[Way], arms: list[Arm], gap: Chain, layout: Layout) -> list[Way]:
+def _with_own(
+    found: list[ConnectingLane], arms: list[JunctionArm], gap: Chain, layout: RoadLayout
+) -> list[ConnectingLane]:
     """The ego's own way is the gap path, whatever the template would draw."""
-    own = Way(arms[0], layout.left, arms[1], layout.left, gap)
+    own = ConnectingLane(arms[0], layout.left, arms[1], layout.left, gap)
     same = (own.start, own.lane_in, own.end, own.lane_out)
     return [own, *(w for w in found if (w.start, w.lane_in, w.end, w.lane_out) != same)]
 
 
-def _edge(way: Way, arms: list[Arm], layout: Layout) -> list[Lane]:
+def _edge(way: ConnectingLane, arms: list[JunctionArm], layout: RoadLayout) -> list[OpenDriveLane]:
     if hugging(way, arms):
         return verge(layout, "right", True)
     if layout.bicycle and abs(turn(way.start, way.end)) < TURN:
-        return [Lane("none", BUFFER), Lane("biking", BICYCLE, "broken")]
+        return [OpenDriveLane("none", BUFFER), OpenDriveLane("biking", BICYCLE, "broken")]
     return []
 
 
 def _controls(
-    arms: list[Arm], roads: list[Road], layout: Layout, entry_s: float
+    arms: list[JunctionArm], roads: list[OpenDriveRoad], layout: RoadLayout, entry_s: float
 ) -> tuple[tuple[StopLine, ...], dict[str, list[int]]]:
     """A stop line and a sign at the end of every approach; sign ids by arm."""
     if layout.control == "none":
@@ -220,15 +231,15 @@ def _controls(
         lines.append(StopLine(arm.name, x, y, yaw, width, layout.control, own, entry_s if own else None))
         road = next(r for r in roads if r.id == arm.road)
         outside = width + 1.0
-        sign = Sign(i + 1, layout.control, 0.0, outside + road.offset, "-", (1, arm.n_in))
+        sign = OpenDriveSign(i + 1, layout.control, 0.0, outside + road.offset, "-", (1, arm.n_in))
         if arm.leads_in:
-            sign = Sign(i + 1, layout.control, length(road.chain), road.offset - outside, "+", (-arm.n_in, -1))
+            sign = OpenDriveSign(i + 1, layout.control, length(road.chain), road.offset - outside, "+", (-arm.n_in, -1))
         road.signs.append(sign)
         obeys[arm.name] = [sign.id]
     return tuple(lines), obeys
 
 
-def _facts(cut: Cut, arms: list[Arm], found: list[Way], layout: Layout) -> dict[str, Any]:
+def _facts(cut: RouteSplit, arms: list[JunctionArm], found: list[ConnectingLane], layout: RoadLayout) -> dict[str, Any]:
     flows: dict[str, Any] = {}
     for way in found:
         flows.setdefault(f"{way.start.name}->{way.end.name}", way.flow())
@@ -262,7 +273,7 @@ def _facts(cut: Cut, arms: list[Arm], found: list[Way], layout: Layout) -> dict[
     return facts
 
 
-def _bicycle(way: Way) -> list[list[float]]:
+def _bicycle(way: ConnectingLane) -> list[list[float]]:
     """The bicycle lane's middle from the opposite arm, straight through, and away beside the ego's approach."""
     out = BUFFER + BICYCLE / 2
     come = reverse(way.start.along(way.start.n_in * way.start.width + out))

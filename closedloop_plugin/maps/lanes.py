@@ -73,7 +73,7 @@ class RoadSign:
 
 
 @dataclass
-class Town:
+class LaneNetwork:
     lanes: dict[Key, TownLane]
     signs: dict[int, list[RoadSign]]  # by road
     lengths: dict[int, float]
@@ -91,7 +91,7 @@ class Town:
         return found if found is not None and found.kind in DRIVABLE and other * id_ > 0 else None
 
 
-def read_town(file: File) -> Town:
+def read_town(file: File) -> LaneNetwork:
     """The whole file; Ad2Error says what is wrong with it."""
     try:
         root = ET.fromstring(file.read_bytes())
@@ -101,7 +101,7 @@ def read_town(file: File) -> Town:
         raise Ad2Error(f"{file}: not an OpenDRIVE file: {exc}") from exc
     if root.tag != "OpenDRIVE":
         raise Ad2Error(f"{file}: not an OpenDRIVE file: it begins with <{root.tag}>")
-    town = Town({}, {}, {}, {})
+    town = LaneNetwork({}, {}, {}, {})
     for road in root.iterfind("road"):
         try:
             _read_road(town, road)
@@ -117,7 +117,7 @@ def read_town(file: File) -> Town:
     return town
 
 
-def _read_road(town: Town, road: ET.Element) -> None:
+def _read_road(town: LaneNetwork, road: ET.Element) -> None:
     id_, size = int(road.get("id", "")), number(road, "length")
     if not 0 <= size <= LONGEST:
         raise ValueError(f"its length is {size:g} m")
@@ -142,7 +142,7 @@ def _read_road(town: Town, road: ET.Element) -> None:
 
 
 def _read_lanes(
-    town: Town,
+    town: LaneNetwork,
     road: ET.Element,
     section: int,
     block: ET.Element,
@@ -181,7 +181,7 @@ def _row(node: ET.Element, start: str) -> tuple[float, float, float, float, floa
     return number(node, start), a, b, c, d
 
 
-def _link(town: Town, root: ET.Element) -> None:
+def _link(town: LaneNetwork, root: ET.Element) -> None:
     """Fill `after` and `before` of every lane: within roads, from road to road, through junctions."""
     joints: dict[int, list[ET.Element]] = {}
     for junction in root.iterfind("junction"):
@@ -199,7 +199,9 @@ def _link(town: Town, root: ET.Element) -> None:
                         town.lanes[there].before.append(here.key)
 
 
-def _next(town: Town, here: TownLane, lane: ET.Element, links: dict, joints: dict[int, list[ET.Element]]) -> list[Key]:
+def _next(
+    town: LaneNetwork, here: TownLane, lane: ET.Element, links: dict, joints: dict[int, list[ET.Element]]
+) -> list[Key]:
     road, section, id_ = here.key
     tag = "successor" if here.forward else "predecessor"
     target = lane.find(f"link/{tag}")
@@ -221,7 +223,7 @@ def _next(town: Town, here: TownLane, lane: ET.Element, links: dict, joints: dic
     return found
 
 
-def _begins(town: Town, road: int, contact: str | None, lane: int) -> list[Key]:
+def _begins(town: LaneNetwork, road: int, contact: str | None, lane: int) -> list[Key]:
     """The lane as a key, if its traffic starts at that end of the road."""
     key = (road, 0 if contact == "start" else town.sections.get(road, 1) - 1, lane)
     return [key] if key in town.lanes and town.lanes[key].forward == (contact == "start") else []

@@ -5,30 +5,30 @@ Read off the routes' geometry (flow starts and ends in the ego's frame) and the 
 
 from __future__ import annotations
 
-from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.maps.base import RoadLayout
 
-AROUND = Layout(left=1)  # an obstacle ahead, room to pass on the left in one's own direction
-TWO_WAYS = Layout()  # an obstacle ahead, the only way round is the oncoming lane
-SIGNAL = Layout("junction", control="signal")
-STOP = Layout("junction", control="stop")
-YIELD = Layout("junction", control="yield")
-LEAVE = Layout("diverge", oncoming=0)  # the ego crosses or joins a flow in the next lane, and leaves the road
-JOIN = Layout("merge", oncoming=0)  # the ego comes from a ramp and joins, or crosses, a flow
+AROUND = RoadLayout(left=1)  # an obstacle ahead, room to pass on the left in one's own direction
+TWO_WAYS = RoadLayout()  # an obstacle ahead, the only way round is the oncoming lane
+SIGNAL = RoadLayout("junction", control="signal")
+STOP = RoadLayout("junction", control="stop")
+YIELD = RoadLayout("junction", control="yield")
+LEAVE = RoadLayout("diverge", oncoming=0)  # the ego crosses or joins a flow in the next lane, and leaves the road
+JOIN = RoadLayout("merge", oncoming=0)  # the ego comes from a ramp and joins, or crosses, a flow
 
-LAYOUTS: dict[str, Layout] = {
+LAYOUTS: dict[str, RoadLayout] = {
     "Accident": AROUND,
     "AccidentTwoWays": TWO_WAYS,
     "BlockedIntersection": YIELD,
     "ConstructionObstacle": AROUND,
     "ConstructionObstacleTwoWays": TWO_WAYS,
     "ControlLoss": TWO_WAYS,
-    "CrossingBicycleFlow": Layout("junction", control="signal", bicycle=True),
+    "CrossingBicycleFlow": RoadLayout("junction", control="signal", bicycle=True),
     "DynamicObjectCrossing": TWO_WAYS,
     "EnterActorFlow": YIELD,
     "HardBreakRoute": TWO_WAYS,
     "HazardAtSideLane": AROUND,
     "HazardAtSideLaneTwoWays": TWO_WAYS,
-    "HighwayCutIn": Layout(left=1, right=1, oncoming=0),
+    "HighwayCutIn": RoadLayout(left=1, right=1, oncoming=0),
     "HighwayExit": LEAVE,
     "InterurbanActorFlow": LEAVE,
     "InterurbanAdvancedActorFlow": JOIN,
@@ -42,22 +42,22 @@ LAYOUTS: dict[str, Layout] = {
     "OppositeVehicleTakingPriority": YIELD,
     "ParkedObstacle": AROUND,
     "ParkedObstacleTwoWays": TWO_WAYS,
-    "ParkingCrossingPedestrian": Layout(parking="right"),
-    "ParkingCutIn": Layout(parking="both"),
-    "ParkingExit": Layout(parking="right"),
+    "ParkingCrossingPedestrian": RoadLayout(parking="right"),
+    "ParkingCutIn": RoadLayout(parking="both"),
+    "ParkingExit": RoadLayout(parking="right"),
     "PedestrianCrossing": SIGNAL,
-    "SequentialLaneChange": Layout(oncoming=0),
+    "SequentialLaneChange": RoadLayout(oncoming=0),
     "SignalizedJunctionLeftTurn": SIGNAL,
     "SignalizedJunctionLeftTurnEnterFlow": SIGNAL,
     "SignalizedJunctionRightTurn": SIGNAL,
-    "StaticCutIn": Layout(right=1),
-    "T_Junction": Layout("junction", arms=3, control="signal"),  # as in Town01, Town02 and Town10HD
+    "StaticCutIn": RoadLayout(right=1),
+    "T_Junction": RoadLayout("junction", arms=3, control="signal"),  # as in Town01, Town02 and Town10HD
     "VanillaNonSignalizedTurn": YIELD,
     "VanillaNonSignalizedTurnEncounterStopsign": STOP,
     "VanillaSignalizedTurnEncounterGreenLight": SIGNAL,
     "VanillaSignalizedTurnEncounterRedLight": SIGNAL,
-    "VehicleOpensDoorTwoWays": Layout(parking="right"),
+    "VehicleOpensDoorTwoWays": RoadLayout(parking="right"),
     "VehicleTurningRoute": YIELD,
     "VehicleTurningRoutePedestrian": YIELD,
-    "YieldToEmergencyVehicle": Layout(right=1),
+    "YieldToEmergencyVehicle": RoadLayout(right=1),
 }

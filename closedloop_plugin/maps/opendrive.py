@@ -9,7 +9,7 @@ from pathlib import Path as File
 from xml.sax.saxutils import quoteattr
 
 from closedloop_plugin.core.frames import wrap
-from closedloop_plugin.maps.curves import STRAIGHT, Chain, Segment, length
+from closedloop_plugin.maps.curves import STRAIGHT, Chain, CurveSegment, length
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
@@ -18,7 +18,7 @@ SIGNALS = {"signal": ("1000001", "yes"), "stop": ("206", "no"), "yield": ("205",
 
 
 @dataclass(frozen=True)
-class Lane:
+class OpenDriveLane:
     """One lane. `mark` is painted on its outer border (right of a right lane, left of a left one)."""
 
     kind: str  # driving | shoulder | parking | biking | sidewalk | none
@@ -29,7 +29,7 @@ class Lane:
 
 
 @dataclass(frozen=True)
-class Link:
+class OpenDriveLink:
     """What a road meets at an end. `contact` is empty for a junction."""
 
     kind: str  # road | junction
@@ -38,7 +38,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Sign:
+class OpenDriveSign:
     id: int
     control: str  # signal | stop | yield
     s: float
@@ -48,24 +48,24 @@ class Sign:
 
 
 @dataclass
-class Road:
+class OpenDriveRoad:
     """right: lanes -1, -2, ... from the middle outwards; left: +1, +2, ...; offset: of the middle, to the left."""
 
     id: int
     chain: Chain
-    right: list[Lane]
-    left: list[Lane] = field(default_factory=list)
+    right: list[OpenDriveLane]
+    left: list[OpenDriveLane] = field(default_factory=list)
     offset: float = 0.0
     middle: tuple[str, str] = ("none", "white")
     junction: int = -1
-    before: Link | None = None
-    after: Link | None = None
-    signs: list[Sign] = field(default_factory=list)
+    before: OpenDriveLink | None = None
+    after: OpenDriveLink | None = None
+    signs: list[OpenDriveSign] = field(default_factory=list)
     obeys: list[int] = field(default_factory=list)  # ids of signs elsewhere that hold for this connecting road
 
 
 @dataclass(frozen=True)
-class Connection:
+class OpenDriveConnection:
     incoming: int
     connecting: int
     links: tuple[tuple[int, int], ...]
@@ -75,12 +75,12 @@ BOX_ID = 1000  # of a map's one junction, and no road's: CARLA takes a junction'
 
 
 @dataclass
-class Junction:
+class OpenDriveJunction:
     id: int
-    connections: list[Connection] = field(default_factory=list)
+    connections: list[OpenDriveConnection] = field(default_factory=list)
 
 
-def document(name: str, roads: Sequence[Road], junctions: Sequence[Junction], limit: float) -> bytes:
+def document(name: str, roads: Sequence[OpenDriveRoad], junctions: Sequence[OpenDriveJunction], limit: float) -> bytes:
     """The whole file; `limit` in m/s. Ids start at 1, since Scenic tests them for truth."""
     out = [
         '<?xml version="1.0" encoding="UTF-8"?>',
@@ -104,7 +104,7 @@ def document(name: str, roads: Sequence[Road], junctions: Sequence[Junction], li
     return ("\n".join(out) + "\n").encode()
 
 
-def _road(road: Road, limit: float) -> list[str]:
+def _road(road: OpenDriveRoad, limit: float) -> list[str]:
     out = [f'<road name="road {road.id}" length="{_n(length(road.chain))}" id="{road.id}" junction="{road.junction}">']
     out.append("<link>" + _link("predecessor", road.before) + _link("successor", road.after) + "</link>")
     out.append(f'<type s="0" type="town"><speed max="{_n(limit)}" unit="m/s"/></type>')
@@ -132,16 +132,16 @@ def _road(road: Road, limit: float) -> list[str]:
     return out
 
 
-def fine(chain: Sequence[Segment]) -> list[Segment]:
+def fine(chain: Sequence[CurveSegment]) -> list[CurveSegment]:
     """The same line with no piece that bends more than BEND."""
-    pieces: list[Segment] = []
+    pieces: list[CurveSegment] = []
     for s in chain:
         n = max(1, math.ceil(abs(s.curvature) * s.length / BEND))
-        pieces += [Segment(*s.at(s.length * k / n), s.length / n, s.curvature) for k in range(n)]
+        pieces += [CurveSegment(*s.at(s.length * k / n), s.length / n, s.curvature) for k in range(n)]
     return pieces
 
 
-def _lane(id_: int, lane: Lane) -> str:
+def _lane(id_: int, lane: OpenDriveLane) -> str:
     link = "".join(
         f'<{tag} id="{to}"/>' for tag, to in (("predecessor", lane.before), ("successor", lane.after)) if to is not None
     )
@@ -155,14 +155,14 @@ def _mark(kind: str, colour: str) -> str:
     return f'<roadMark sOffset="0" type="{kind}" weight="standard" color="{colour}" width="0.15" laneChange="both"/>'
 
 
-def _link(tag: str, link: Link | None) -> str:
+def _link(tag: str, link: OpenDriveLink | None) -> str:
     if link is None:
         return ""
     contact = f' contactPoint="{link.contact}"' if link.contact else ""
     return f'<{tag} elementType="{link.kind}" elementId="{link.id}"{contact}/>'
 
 
-def _signs(road: Road) -> list[str]:
+def _signs(road: OpenDriveRoad) -> list[str]:
     if not road.signs and not road.obeys:
         return []
     out = ["<signals>"]

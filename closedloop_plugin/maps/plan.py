@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.state import StopLine
-from closedloop_plugin.maps.base import Layout
-from closedloop_plugin.maps.curves import Chain, Segment, aside, line, reverse, sample, turned
-from closedloop_plugin.maps.opendrive import Junction, Lane, Road
+from closedloop_plugin.maps.base import RoadLayout
+from closedloop_plugin.maps.curves import Chain, CurveSegment, aside, line, reverse, sample, turned
+from closedloop_plugin.maps.opendrive import OpenDriveJunction, OpenDriveLane, OpenDriveRoad
 
 BEYOND = 80.0  # m of road invented before the route's start and after its end, for actors that come and go
 APART = 12.0  # m: an invented stretch keeps this far from the route itself
@@ -23,13 +23,13 @@ SHOULDER, PARKING, BUFFER, BICYCLE, SIDEWALK = 1.5, 2.3, 2.6, 1.8, 2.0
 
 
 @dataclass
-class Plan:
+class MapPlan:
     """Spans are metres along the path. `path`: (N, 2)."""
 
-    roads: list[Road]
+    roads: list[OpenDriveRoad]
     path: np.ndarray
     spans: list[tuple[float, float, str]]
-    junctions: list[Junction] = field(default_factory=list)
+    junctions: list[OpenDriveJunction] = field(default_factory=list)
     crossed: tuple[tuple[float, float], ...] = ()
     changes: tuple[tuple[float, float, int], ...] = ()
     stop_lines: tuple[StopLine, ...] = ()
@@ -38,26 +38,26 @@ class Plan:
     facts: dict[str, Any] = field(default_factory=dict)
 
 
-def verge(layout: Layout, side: str, sidewalk: bool) -> list[Lane]:
+def verge(layout: RoadLayout, side: str, sidewalk: bool) -> list[OpenDriveLane]:
     """What lies outside the driving lanes on the road's `side` (left | right), from the inside out."""
     curb = "curb" if sidewalk else "none"
-    lanes: list[Lane] = []
+    lanes: list[OpenDriveLane] = []
     if layout.bicycle:
         kind = "parking" if layout.parking in (side, "both") else "shoulder"
-        lanes += [Lane(kind, BUFFER, "solid"), Lane("biking", BICYCLE, curb)]
+        lanes += [OpenDriveLane(kind, BUFFER, "solid"), OpenDriveLane("biking", BICYCLE, curb)]
     elif layout.parking in (side, "both"):
-        lanes.append(Lane("parking", PARKING, curb))
+        lanes.append(OpenDriveLane("parking", PARKING, curb))
     elif layout.shoulder:
-        lanes.append(Lane("shoulder", SHOULDER, curb))
+        lanes.append(OpenDriveLane("shoulder", SHOULDER, curb))
     if sidewalk:
-        lanes.append(Lane("sidewalk", SIDEWALK))
+        lanes.append(OpenDriveLane("sidewalk", SIDEWALK))
     return lanes
 
 
-def driving(count: int, width: float, outside: Sequence[Lane]) -> list[Lane]:
+def driving(count: int, width: float, outside: Sequence[OpenDriveLane]) -> list[OpenDriveLane]:
     """`count` lanes of one direction, and what lies outside them: broken lines between, a solid one at the edge."""
     marks = ["broken"] * (count - 1) + ["solid" if outside and outside[0].kind != "sidewalk" else "curb"]
-    return [*(Lane("driving", width, mark) for mark in marks), *(outside if count else [])]
+    return [*(OpenDriveLane("driving", width, mark) for mark in marks), *(outside if count else [])]
 
 
 def before(chain: Chain, reach: float = BEYOND) -> Chain:
@@ -71,7 +71,7 @@ def after(chain: Chain, reach: float = BEYOND) -> Chain:
     return line(chain[-1].end, _free(chain[-1].end, chain, reach))
 
 
-def _free(pose: tuple[float, float, float], chain: Sequence[Segment], reach: float) -> float:
+def _free(pose: tuple[float, float, float], chain: Sequence[CurveSegment], reach: float) -> float:
     """How far one can go straight on from an end of the chain without coming near another part of it."""
     body = sample(chain, 2.0)[:, :2]
     for distance in np.arange(10.0, reach, 2.0):

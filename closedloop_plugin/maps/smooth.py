@@ -19,7 +19,7 @@ KNOT = 4  # points from knot to knot
 
 
 @dataclass(frozen=True)
-class Jump:
+class LaneJump:
     """A step sideways between point `index` and the next: `lanes` > 0 to the left."""
 
     index: int
@@ -110,7 +110,7 @@ def point_chain(point: np.ndarray, yaw: float) -> Chain:
     return line((float(point[0]), float(point[1]), yaw), 0.01)
 
 
-def lane_jumps(p: np.ndarray, width: float) -> list[Jump]:
+def lane_jumps(p: np.ndarray, width: float) -> list[LaneJump]:
     """Sideways steps of a lane's width within a dense stretch (a lane change in the file)."""
     jumps = []
     step = np.diff(p, axis=0)
@@ -120,5 +120,5 @@ def lane_jumps(p: np.ndarray, width: float) -> list[Jump]:
         along = before + 0.5 * wrap(float(after - before))
         left = -step[i, 0] * math.sin(along) + step[i, 1] * math.cos(along)
         if abs(left) > 0.6 * width and abs(wrap(float(after - before))) < math.radians(10):
-            jumps.append(Jump(i, 1 if left > 0 else -1))
+            jumps.append(LaneJump(i, 1 if left > 0 else -1))
     return jumps

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import StopLine
-from closedloop_plugin.maps.base import Piece, RoadMap
-from closedloop_plugin.maps.crossings import Crossing, crossings
-from closedloop_plugin.maps.lanes import Key, Town, read_town
+from closedloop_plugin.maps.base import RoadMap, RouteSection
+from closedloop_plugin.maps.crossings import TownJunction, crossings
+from closedloop_plugin.maps.lanes import Key, LaneNetwork, read_town
 from closedloop_plugin.maps.opendrive import keep
 from closedloop_plugin.maps.plan import TOWN_LIMIT, eased
-from closedloop_plugin.maps.trace import Leg, Spot, foot, trace
+from closedloop_plugin.maps.trace import LanePosition, RouteLeg, foot, trace
 from lmms_eval_ad2.errors import Ad2Error
 
 AROUND = 250.0  # m of the route: stop lines farther away are left out
@@ -29,7 +29,7 @@ def town_road(route: Route, file: File, folder: File) -> RoadMap:
     data = file.read_bytes()
     town = read_town(file)
     spots, legs = trace(route, town, file)
-    path = Path(_points(town, spots, legs))
+    path = RoutePath(_points(town, spots, legs))
     digest = hashlib.sha256(data).hexdigest()
     driven = list(dict.fromkeys(k for leg in legs for k in leg.lanes))
     spans = spans_of(town, path, driven)
@@ -40,7 +40,7 @@ def town_road(route: Route, file: File, folder: File) -> RoadMap:
         town=route.town,
         sha256=digest,
         path=path,
-        pieces=(Piece(0.0, round(path.length, 2), "measured"),),
+        pieces=(RouteSection(0.0, round(path.length, 2), "measured"),),
         junctions=tuple(span for _, span in spans),
         changes=_changes(path, town, spots, legs),
         stop_lines=_stop_lines(boxes, path, driven),
@@ -50,7 +50,7 @@ def town_road(route: Route, file: File, folder: File) -> RoadMap:
     )
 
 
-def _points(town: Town, spots: list[Spot], legs: list[Leg]) -> np.ndarray:
+def _points(town: LaneNetwork, spots: list[LanePosition], legs: list[RouteLeg]) -> np.ndarray:
     """The middle of the lanes from the first point to the last; a lane change goes across from point to point."""
     out = [town.lanes[spots[0].lane].part(spots[0].s, spots[0].s)]
     for a, b, leg in zip(spots, spots[1:], legs, strict=False):
@@ -68,7 +68,7 @@ def _points(town: Town, spots: list[Spot], legs: list[Leg]) -> np.ndarray:
     return points[np.r_[True, np.hypot(*np.diff(points, axis=0).T) > 0.05]]
 
 
-def spans_of(town: Town, path: Path, driven: list[Key]) -> list[tuple[int, tuple[float, float]]]:
+def spans_of(town: LaneNetwork, path: RoutePath, driven: list[Key]) -> list[tuple[int, tuple[float, float]]]:
     """(junction id, (from, to) in m along the path) of every junction that the route crosses, in its order."""
     spans: list[tuple[int, tuple[float, float]]] = []
     for key in driven:
@@ -85,7 +85,9 @@ def spans_of(town: Town, path: Path, driven: list[Key]) -> list[tuple[int, tuple
     return spans
 
 
-def _changes(path: Path, town: Town, spots: list[Spot], legs: list[Leg]) -> tuple[tuple[float, float, int], ...]:
+def _changes(
+    path: RoutePath, town: LaneNetwork, spots: list[LanePosition], legs: list[RouteLeg]
+) -> tuple[tuple[float, float, int], ...]:
     out = []
     for a, b, leg in zip(spots, spots[1:], legs, strict=False):
         if leg.change:
@@ -94,7 +96,7 @@ def _changes(path: Path, town: Town, spots: list[Spot], legs: list[Leg]) -> tupl
     return tuple(out)
 
 
-def _stop_lines(boxes: dict[int, Crossing], path: Path, driven: list[Key]) -> tuple[StopLine, ...]:
+def _stop_lines(boxes: dict[int, TownJunction], path: RoutePath, driven: list[Key]) -> tuple[StopLine, ...]:
     """One a group of lanes that arrive together; the route's own where it drives one of them."""
     out = []
     for box in boxes.values():
@@ -106,17 +108,17 @@ def _stop_lines(boxes: dict[int, Crossing], path: Path, driven: list[Key]) -> tu
     return tuple(out)
 
 
-def width_of(town: Town, driven: list[Key]) -> float:
+def width_of(town: LaneNetwork, driven: list[Key]) -> float:
     """Of the lanes that the route drives, the usual one, m."""
     return round(float(np.median([town.lanes[k].width for k in driven])), 2)
 
 
 def facts_of(
     route: Route,
-    town: Town,
-    path: Path,
+    town: LaneNetwork,
+    path: RoutePath,
     spans: list[tuple[int, tuple[float, float]]],
-    boxes: dict[int, Crossing],
+    boxes: dict[int, TownJunction],
     driven: list[Key],
 ) -> dict[str, Any]:
     """What programs ask of a town: the lanes beside the ego's at its trigger, and the junction next ahead of there."""
@@ -132,7 +134,7 @@ def facts_of(
     return facts
 
 
-def _beside(town: Town, key: Key) -> dict[str, int]:
+def _beside(town: LaneNetwork, key: Key) -> dict[str, int]:
     """Lanes of the ego's direction left and right of its own, and oncoming ones."""
     counts = {}
     for name, left in (("left", True), ("right", False)):

@@ -11,7 +11,7 @@ from scipy.spatial import cKDTree
 
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.maps.lanes import Key, Town, TownLane
+from closedloop_plugin.maps.lanes import Key, LaneNetwork, TownLane
 from lmms_eval_ad2.errors import Ad2Error
 
 NEAR = 2.5  # m from a lane's middle at most
@@ -20,7 +20,7 @@ CHANGE_COST = 6.0  # m of detour that a lane change is worth
 
 
 @dataclass(frozen=True)
-class Spot:
+class LanePosition:
     """A place on a lane: metres along it, and how far the route's point lies off its middle."""
 
     lane: Key
@@ -29,7 +29,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class Leg:
+class RouteLeg:
     """From one point of the route to the next: the lanes between, and +1 or -1 where it changes a lane."""
 
     length: float
@@ -37,14 +37,16 @@ class Leg:
     change: int = 0
 
 
-def trace(route: Route, town: Town, file: object) -> tuple[list[Spot], list[Leg]]:
+def trace(route: Route, town: LaneNetwork, file: object) -> tuple[list[LanePosition], list[RouteLeg]]:
     """One Spot a point and one Leg between each two (dynamic programming over the candidates)."""
     p = np.array(route.points)
     options = _candidates(p, town, route, file)
-    best: list[dict[int, tuple[float, int, Leg | None]]] = [{i: (o.off**2, -1, None) for i, o in enumerate(options[0])}]
+    best: list[dict[int, tuple[float, int, RouteLeg | None]]] = [
+        {i: (o.off**2, -1, None) for i, o in enumerate(options[0])}
+    ]
     for k in range(1, len(p)):
         chord = float(np.hypot(*(p[k] - p[k - 1])))
-        here: dict[int, tuple[float, int, Leg | None]] = {}
+        here: dict[int, tuple[float, int, RouteLeg | None]] = {}
         for i in best[-1]:
             reach = _reach(town, options[k - 1][i], 1.6 * chord + 15.0)
             for j, spot in enumerate(options[k]):
@@ -61,7 +63,7 @@ def trace(route: Route, town: Town, file: object) -> tuple[list[Spot], list[Leg]
     return _back(best, options)
 
 
-def _back(best: list[dict[int, tuple[float, int, Leg | None]]], options: list[list[Spot]]):
+def _back(best: list[dict[int, tuple[float, int, RouteLeg | None]]], options: list[list[LanePosition]]):
     i = min(best[-1], key=lambda j: best[-1][j][0])
     spots, legs = [], []
     for k in range(len(best) - 1, -1, -1):
@@ -72,7 +74,7 @@ def _back(best: list[dict[int, tuple[float, int, Leg | None]]], options: list[li
     return spots[::-1], legs[::-1]
 
 
-def _candidates(p: np.ndarray, town: Town, route: Route, file: object) -> list[list[Spot]]:
+def _candidates(p: np.ndarray, town: LaneNetwork, route: Route, file: object) -> list[list[LanePosition]]:
     lanes = town.drivable()
     where = np.concatenate([np.full(len(lane.centre), i) for i, lane in enumerate(lanes)])
     tree = cKDTree(np.vstack([lane.centre for lane in lanes]))
@@ -83,7 +85,7 @@ def _candidates(p: np.ndarray, town: Town, route: Route, file: object) -> list[l
         for i in sorted(set(where[tree.query_ball_point(point, NEAR + 0.5)].tolist())):
             s, off, heading = foot(lanes[i], point)
             if off <= NEAR and abs(wrap(heading - yaw)) < ASKEW:
-                spots.append(Spot(lanes[i].key, s, off))
+                spots.append(LanePosition(lanes[i].key, s, off))
         if not spots:
             raise Ad2Error(
                 f"{file}: route {route.id}: its point {k} ({point[0]:.1f}, {point[1]:.1f}) lies on no lane; "
@@ -109,7 +111,7 @@ def foot(lane: TownLane, point: np.ndarray) -> tuple[float, float, float]:
     return float(lane.s[i] + t[i] * (lane.s[i + 1] - lane.s[i])), float(gap[i]), math.atan2(ab[i, 1], ab[i, 0])
 
 
-def _reach(town: Town, spot: Spot, limit: float) -> dict[Key, tuple[float, tuple[Key, ...]]]:
+def _reach(town: LaneNetwork, spot: LanePosition, limit: float) -> dict[Key, tuple[float, tuple[Key, ...]]]:
     """Lanes that begin within `limit` metres ahead: (metres to their start, lanes on the way, both ends included)."""
     first = town.lanes[spot.lane]
     queue: list[tuple[float, Key, tuple[Key, ...]]] = [(first.length - spot.s, k, (spot.lane, k)) for k in first.after]
@@ -126,15 +128,17 @@ def _reach(town: Town, spot: Spot, limit: float) -> dict[Key, tuple[float, tuple
     return found
 
 
-def _leg(town: Town, a: Spot, b: Spot, reach: dict[Key, tuple[float, tuple[Key, ...]]]) -> Leg | None:
+def _leg(
+    town: LaneNetwork, a: LanePosition, b: LanePosition, reach: dict[Key, tuple[float, tuple[Key, ...]]]
+) -> RouteLeg | None:
     if a.lane == b.lane and b.s >= a.s - 0.5:
-        return Leg(b.s - a.s, (a.lane,))
+        return RouteLeg(b.s - a.s, (a.lane,))
     if b.lane in reach:
         distance, way = reach[b.lane]
-        return Leg(distance + b.s, way)
+        return RouteLeg(distance + b.s, way)
     for left, side in ((True, 1), (False, -1)):
         for start, before in [(a.lane, a.s), *((k, -d) for k, (d, _) in reach.items())]:
             beside = town.beside(town.lanes[start], left)
             if beside is not None and beside.key == b.lane and b.s >= before - 0.5:
-                return Leg(b.s - before, (a.lane, b.lane), side)
+                return RouteLeg(b.s - before, (a.lane, b.lane), side)
     return None

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path as File
 
-from lmms_eval_ad2.prompts.flat import FlatTexts
+from lmms_eval_ad2.prompts.flat import PromptTable
 
 # Of a book (the file <book>.yaml beside this one): key -> (placeholders it must have, placeholders it may have)
 SLOTS: Mapping[str, tuple[str, str]] = {
@@ -43,12 +43,12 @@ THREATS: Mapping[str, tuple[str, str]] = {
 BOOKS: Mapping[str, Mapping[str, tuple[str, str]]] = {"driving": SLOTS, "threats": THREATS}
 
 
-class Texts(FlatTexts):
+class PromptTexts(PromptTable):
     """A book's texts by the keys of its slots."""
 
     @classmethod
-    def load(cls, file: File | str | None = None, book: str = "driving") -> Texts:
-        """A book's packaged texts, overlaid by `file`; DataError as FlatTexts.overlaid tells."""
+    def load(cls, file: File | str | None = None, book: str = "driving") -> PromptTexts:
+        """A book's packaged texts, overlaid by `file`; DataError as PromptTable.overlaid tells."""
         strangers = {
             key: f"It belongs into a file of {name} prompts; this is one of {book} prompts."
             for name, slots in BOOKS.items()
@@ -61,6 +61,6 @@ class Texts(FlatTexts):
         return super().fill(key, **values).rstrip()
 
 
-def texts_of(prompts: Texts | File | str | None, book: str = "driving") -> Texts:
+def texts_of(prompts: PromptTexts | File | str | None, book: str = "driving") -> PromptTexts:
     """What a caller may hand over as `prompts`: a Texts, a file, or None for the packaged ones."""
-    return prompts if isinstance(prompts, Texts) else Texts.load(prompts, book)
+    return prompts if isinstance(prompts, PromptTexts) else PromptTexts.load(prompts, book)

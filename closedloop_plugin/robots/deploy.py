@@ -16,7 +16,7 @@ from typing import Any
 
 import closedloop_plugin
 from closedloop_plugin.robots.transport import ssh
-from closedloop_plugin.robots.vehicles.read import Robot
+from closedloop_plugin.robots.vehicles.read import RobotConfig
 from lmms_eval_ad2.errors import Ad2Error
 
 TOKEN = "token"  # its name on the vehicle, beside the settings
@@ -25,7 +25,7 @@ _ONBOARD = "closedloop_plugin.robots.onboard"
 _NEW = ".ad2_new"  # where everything is unpacked and tried before it replaces what was there
 
 
-def settings(robot: Robot) -> dict[str, Any]:
+def settings(robot: RobotConfig) -> dict[str, Any]:
     """What the client on board reads (onboard/settings.py). Its planner is the tunnel's end on its own loopback."""
     onboard = {name: value for name, value in asdict(robot.onboard).items() if name not in ("python", "backend")}
     return {
@@ -37,7 +37,7 @@ def settings(robot: Robot) -> dict[str, Any]:
     }
 
 
-def files(robot: Robot) -> dict[str, bytes]:
+def files(robot: RobotConfig) -> dict[str, bytes]:
     """Name below the vehicle's folder -> content; everything but the token."""
     package = File(closedloop_plugin.__file__).parent
     sources = [package / "__init__.py", package / "robots" / "__init__.py"]
@@ -46,13 +46,13 @@ def files(robot: Robot) -> dict[str, bytes]:
     return {**copied, SETTINGS: (json.dumps(settings(robot), indent=1) + "\n").encode()}
 
 
-def on_board(robot: Robot, module: str, *words: str) -> str:
+def on_board(robot: RobotConfig, module: str, *words: str) -> str:
     """A shell's line that runs one of the copied programs on the vehicle."""
     run = shlex.join([robot.onboard.python, "-m", f"{_ONBOARD}.{module}", *words])
     return f"cd {_folder(robot)} && exec {run}"
 
 
-def install(robot: Robot) -> str:
+def install(robot: RobotConfig) -> str:
     """The shell's line that takes the archive, tries it with the vehicle's own Python, and puts it into its place.
 
     What lies there beside (an emergency stop that is set, logs) stays.
@@ -83,7 +83,7 @@ def archive(content: Mapping[str, bytes], token: bytes) -> bytes:
     return made.getvalue()
 
 
-def deploy(robot: Robot, token: bytes) -> None:
+def deploy(robot: RobotConfig, token: bytes) -> None:
     """Copy and try; Ad2Error says what ssh, tar or Python said there."""
     said = ssh.run(robot.link, install(robot), archive(files(robot), token))
     if "installed" not in said.split():
@@ -115,7 +115,7 @@ def make_token(file: File) -> bytes:
     return read_token(file)
 
 
-def _folder(robot: Robot) -> str:
+def _folder(robot: RobotConfig) -> str:
     folder = robot.link.folder
     if not re.fullmatch(r"[A-Za-z0-9_./-]+", folder) or folder.startswith("-") or ".." in folder.split("/"):
         raise Ad2Error(f"link.folder {folder!r}: expected a plain folder's name")

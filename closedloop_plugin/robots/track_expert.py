@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import to_ego
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.waypoints import steer_at
 
@@ -37,12 +37,12 @@ class TrackExpert:
     cameras: tuple[Camera, ...] = ()
 
     def __init__(self) -> None:
-        self._path: Path | None = None
+        self._path: RoutePath | None = None
         self._look: Callable[[], Pose] | None = None
         self._scale = 1.0
         self._s = 0.0
 
-    def take(self, path: Path, look: Callable[[], Pose], scale: float) -> None:
+    def take(self, path: RoutePath, look: Callable[[], Pose], scale: float) -> None:
         self._path, self._look, self._scale, self._s = path, look, scale, 0.0
 
     def start(self, episode: str, seed: int) -> None:
@@ -51,7 +51,7 @@ class TrackExpert:
     def end(self, episode: str) -> None:
         """See start."""
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         """See Agent.decide."""
         return [self._one(ask.observation.target) for ask in asks]
 

@@ -15,19 +15,19 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route, sha256
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.runner.episode import Cast
-from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.pool import Limits
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.run import Run
-from closedloop_plugin.runner.task import Task, episode_seed, shard
-from closedloop_plugin.runner.worker import Plan
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.runner.episode import EvaluationConditions
+from closedloop_plugin.runner.pilot import DecisionRules
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.run import DriveRun
+from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard
+from closedloop_plugin.runner.worker import WorkerConfig
+from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2 import __version__
 
 
 @dataclass(frozen=True)
-class Subject:
+class RouteSelection:
     """What is driven: routes of a suite, by the catalogue or by programs of their own, or one program on its map."""
 
     name: str  # as it stands in every record
@@ -44,43 +44,43 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Driver:
+class DriverSetup:
     """Who drives. A recipe means: each world process makes its own, and the object here only describes it."""
 
     agent: Agent
     interpreter: Interpreter | None = None
-    agent_recipe: Recipe | None = None
-    interpreter_recipe: Recipe | None = None
+    agent_recipe: FactoryRecipe | None = None
+    interpreter_recipe: FactoryRecipe | None = None
     cameras: tuple[Camera, ...] = ()  # what the world shows; the agent's, or those of frames and films
 
 
 @dataclass(frozen=True)
-class Wish:
+class RunConfig:
     """All else. `watching`: (track, recorders), see worker.Plan."""
 
     folder: Path
-    world: Recipe
+    world: FactoryRecipe
     profile: Profile
-    rules: Rules = field(default_factory=Rules)
+    rules: DecisionRules = field(default_factory=DecisionRules)
     seed: int = 0
     traffic: bool = True
-    track: Recipe | None = None
-    recorders: tuple[Recipe, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    track: FactoryRecipe | None = None
+    recorders: tuple[FactoryRecipe, ...] = ()
+    limits: PoolLimits = field(default_factory=PoolLimits)
     retry_failed: bool = False
     quiet: bool = False
 
 
-def assemble(wish: Wish, subject: Subject, driver: Driver) -> Run:
+def assemble(wish: RunConfig, subject: RouteSelection, driver: DriverSetup) -> DriveRun:
     """The run; start it with run.run(run, *remote(driver))."""
-    cast = Cast(
+    cast = EvaluationConditions(
         wish.profile,
         wish.rules,
         driver.agent.describe(),
         driver.interpreter.describe() if driver.interpreter else None,
         driver.agent.privileged,
     )
-    plan = Plan(
+    plan = WorkerConfig(
         wish.world,
         cast,
         driver.agent_recipe,
@@ -90,7 +90,7 @@ def assemble(wish: Wish, subject: Subject, driver: Driver) -> Run:
         wish.track,
         wish.recorders,
     )
-    return Run(
+    return DriveRun(
         wish.folder,
         _identity(wish, subject, cast, driver),
         _selection(subject),
@@ -102,7 +102,7 @@ def assemble(wish: Wish, subject: Subject, driver: Driver) -> Run:
     )
 
 
-def remote(driver: Driver) -> tuple[Agent | None, Interpreter | None]:
+def remote(driver: DriverSetup) -> tuple[Agent | None, Interpreter | None]:
     """Those that live in this process and answer for all worlds."""
     return (
         None if driver.agent_recipe else driver.agent,
@@ -110,9 +110,9 @@ def remote(driver: Driver) -> tuple[Agent | None, Interpreter | None]:
     )
 
 
-def _tasks(wish: Wish, subject: Subject, cameras: tuple[Camera, ...]) -> list[Task]:
+def _tasks(wish: RunConfig, subject: RouteSelection, cameras: tuple[Camera, ...]) -> list[EpisodeTask]:
     """Repetition by repetition, so that a run that is stopped has whole rounds of the suite."""
-    base = Setup(
+    base = EpisodeSetup(
         None,
         0,
         cameras,
@@ -131,13 +131,13 @@ def _tasks(wish: Wish, subject: Subject, cameras: tuple[Camera, ...]) -> list[Ta
         asked = [(subject.all_ids[0], base)]
     many = len(subject.programs) > 1
     return [
-        Task(subject.name, name, k, replace(setup, seed=episode_seed(wish.seed, name, k)), many)
+        EpisodeTask(subject.name, name, k, replace(setup, seed=episode_seed(wish.seed, name, k)), many)
         for k in range(subject.repetitions)
         for name, setup in asked
     ]
 
 
-def standing(wish: Wish, subject: Subject) -> dict[str, Any]:
+def standing(wish: RunConfig, subject: RouteSelection) -> dict[str, Any]:
     """The part of a run's identity that is known before any model is loaded."""
     latency = wish.rules.latency
     return {
@@ -157,7 +157,9 @@ def standing(wish: Wish, subject: Subject) -> dict[str, Any]:
     }
 
 
-def _identity(wish: Wish, subject: Subject, cast: Cast, driver: Driver) -> dict[str, Any]:
+def _identity(
+    wish: RunConfig, subject: RouteSelection, cast: EvaluationConditions, driver: DriverSetup
+) -> dict[str, Any]:
     """What must be the same for two starts to be one run. How much of the suite is driven may differ, and so may what
     is kept of it: cameras that only frames and films look through are no part."""
     return {
@@ -168,7 +170,7 @@ def _identity(wish: Wish, subject: Subject, cast: Cast, driver: Driver) -> dict[
     }
 
 
-def _selection(subject: Subject) -> dict[str, Any]:
+def _selection(subject: RouteSelection) -> dict[str, Any]:
     return {
         "routes": subject.all_ids,
         "asked": [r.id for r in subject.routes] or subject.all_ids,

@@ -7,14 +7,14 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.routes import sha256
-from closedloop_plugin.core.state import STATUS, Control, EndReason, Observation, Truth
-from closedloop_plugin.runner.pilot import Answer, Pilot, Rules
-from closedloop_plugin.runner.task import Task
-from closedloop_plugin.scoring.margins import Margins
+from closedloop_plugin.core.state import STATUS, Control, EndReason, GroundTruth, Observation
+from closedloop_plugin.runner.pilot import ControlScheduler, DecisionResponse, DecisionRules
+from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.scoring.margins import SafetyMargins
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.worlds.base import InvalidScene, World
@@ -31,35 +31,35 @@ def unharmed(record: EpisodeRecord) -> bool:
     return record.success or (record.status == PROGRAM_ENDED and record.clean)
 
 
-class Watcher(Protocol):
+class TickObserver(Protocol):
     """Sees every tick and takes no part: tracks, frames, videos, heartbeats."""
 
-    def __call__(self, seen: Tick) -> None: ...
+    def __call__(self, seen: EpisodeTick) -> None: ...
 
 
 @dataclass(frozen=True)
-class Tick:
+class EpisodeTick:
     """One moment of an episode. `control` is what led here; `answer` only where one was just given."""
 
     observation: Observation
-    truth: Truth
+    truth: GroundTruth
     control: Control
-    answer: Answer | None = None
+    answer: DecisionResponse | None = None
 
 
 @dataclass(frozen=True)
-class Cast:
+class EvaluationConditions:
     """Who drives, under which rules: the same for all episodes of a run."""
 
     profile: Profile
-    rules: Rules = field(default_factory=Rules)
+    rules: DecisionRules = field(default_factory=DecisionRules)
     agent: Mapping[str, Any] = field(default_factory=dict)  # Agent.describe()
     interpreter: Mapping[str, Any] | None = None
     privileged: bool = False
 
 
 @dataclass(frozen=True)
-class Result:
+class EpisodeResult:
     """What an episode leaves behind; the files are JSON values by their folder's name."""
 
     record: EpisodeRecord
@@ -68,8 +68,12 @@ class Result:
 
 
 def run_episode(
-    world: World, task: Task, cast: Cast, ask: Callable[[Ask], Answer], watchers: Sequence[Watcher] = ()
-) -> Result:
+    world: World,
+    task: EpisodeTask,
+    cast: EvaluationConditions,
+    ask: Callable[[DecisionRequest], DecisionResponse],
+    watchers: Sequence[TickObserver] = (),
+) -> EpisodeResult:
     """Drive one episode to its end. Ad2Error and WorldError pass through; everything else is in the record."""
     questions = Episode(world, task, cast, watchers).questions()
     try:
@@ -83,15 +87,17 @@ def run_episode(
 class Episode:
     """The state of one episode under way."""
 
-    def __init__(self, world: World, task: Task, cast: Cast, watchers: Sequence[Watcher] = ()) -> None:
+    def __init__(
+        self, world: World, task: EpisodeTask, cast: EvaluationConditions, watchers: Sequence[TickObserver] = ()
+    ) -> None:
         self.world, self.task, self.cast, self.watchers = world, task, cast, watchers
-        self.pilot = Pilot(cast.profile, cast.rules, task.setup.seed)
+        self.pilot = ControlScheduler(cast.profile, cast.rules, task.setup.seed)
         self.log = MetricLog()
-        self.margins = Margins()
+        self.margins = SafetyMargins()
         self.referee: Referee | None = None
-        self.truth: Truth | None = None
+        self.truth: GroundTruth | None = None
 
-    def questions(self) -> Generator[Ask, Answer, Result]:
+    def questions(self) -> Generator[DecisionRequest, DecisionResponse, EpisodeResult]:
         """Yields each question, is sent its answer, returns the Result."""
         started = time.perf_counter()
         try:
@@ -104,7 +110,7 @@ class Episode:
             end, reason = EndReason.INVALID, str(exc)  # one wrong program of a suite does not end the others
         return self._result(end, reason, time.perf_counter() - started)
 
-    def _drive(self) -> Generator[Ask, Answer, tuple[EndReason, str]]:
+    def _drive(self) -> Generator[DecisionRequest, DecisionResponse, tuple[EndReason, str]]:
         world, pilot = self.world, self.pilot
         seen = world.reset(self.task.setup)
         self.referee = Referee(self.cast.profile, world.road, self.task.setup.route)
@@ -123,7 +129,7 @@ class Episode:
             end = self._look(seen, control, answer)
         return end, ""
 
-    def _look(self, seen: Observation, control: Control, answer: Answer | None = None) -> EndReason | None:
+    def _look(self, seen: Observation, control: Control, answer: DecisionResponse | None = None) -> EndReason | None:
         """The referee's word on this tick, after every log has it."""
         assert self.referee is not None
         self.truth = truth = self.world.truth()
@@ -131,12 +137,14 @@ class Episode:
         self.margins.add(truth)
         self.pilot.counts.update(f"crossed {mark}" for mark in truth.crossed)
         for watch in self.watchers:
-            watch(Tick(seen, truth, control, answer))
+            watch(EpisodeTick(seen, truth, control, answer))
         return self.referee.tick(truth)
 
-    def _question(self, seen: Observation) -> Ask:
+    def _question(self, seen: Observation) -> DecisionRequest:
         privileged = self.cast.privileged
-        return Ask(self.task.key, seen, self.truth if privileged else None, self.world.road if privileged else None)
+        return DecisionRequest(
+            self.task.key, seen, self.truth if privileged else None, self.world.road if privileged else None
+        )
 
     def _ended(self, why: str) -> tuple[EndReason, str]:
         """The simulation ended itself: for a user's program that is its regular end, see _result for its status."""
@@ -146,7 +154,7 @@ class Episode:
         own = setup.program is not None and self.truth.tick < setup.max_ticks
         return (EndReason.COMPLETED if own else EndReason.TICK_LIMIT), why
 
-    def _result(self, end: EndReason, reason: str, system_s: float) -> Result:
+    def _result(self, end: EndReason, reason: str, system_s: float) -> EpisodeResult:
         record = blank_record(self.task, self.cast, end, reason, self.world.backend, self.world.version)
         known: dict[str, Any] = {"system_s": system_s, "counts": dict(self.pilot.counts)}
         if self.referee and self.truth:
@@ -178,10 +186,12 @@ class Episode:
             known["status"] = PROGRAM_ENDED  # it ran as it should, but nobody says that the car arrived
         # Through JSON: what is in memory is then exactly what a resumed run reads back.
         record = EpisodeRecord.from_json(EpisodeRecord(**{**vars(record), **known}).to_json())
-        return Result(record, self.log.to_json())
+        return EpisodeResult(record, self.log.to_json())
 
 
-def blank_record(task: Task, cast: Cast, end: EndReason, reason: str, backend: str, version: str) -> EpisodeRecord:
+def blank_record(
+    task: EpisodeTask, cast: EvaluationConditions, end: EndReason, reason: str, backend: str, version: str
+) -> EpisodeRecord:
     """The record of an episode of which nothing is known but how it ended: everything else is zero."""
     setup, route = task.setup, task.setup.route
     weather = setup.weather or (route.weather if route else None)
@@ -216,13 +226,13 @@ def blank_record(task: Task, cast: Cast, end: EndReason, reason: str, backend: s
     )
 
 
-def _program(task: Task) -> dict[str, str]:
+def _program(task: EpisodeTask) -> dict[str, str]:
     """Which text was played, of a user's program or a generated one: its name says nothing of that."""
     file = task.setup.program
     return {"program": sha256(file)[:12]} if file and file.is_file() else {}
 
 
-def _changed(task: Task, cast: Cast) -> dict[str, Any]:
+def _changed(task: EpisodeTask, cast: EvaluationConditions) -> dict[str, Any]:
     """What this run does otherwise than its profile; nothing for a run by the rules. Scores of runs with different
     `changed`, words, never go into one mean; how often the model was asked is only written down."""
     rules = cast.rules

@@ -10,7 +10,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 
 
 @dataclass(frozen=True)
-class Latency:
+class LatencyModel:
     """`values`: seconds, cycled; empty and not measured: the world waits for every answer."""
 
     label: str = "waits"  # as it stands in the results
@@ -24,25 +24,25 @@ class Latency:
         return self.values[(seed + number) % len(self.values)] if self.values else 0.0
 
 
-WAITS = Latency()
+WAITS = LatencyModel()
 
 
-def read_latency(text: str | None) -> Latency:
+def read_latency(text: str | None) -> LatencyModel:
     """None or "waits"; "measured"; seconds; or a file with one latency in seconds a line (# comments)."""
     if text is None or text == "waits":
         return WAITS
     if text == "measured":
-        return Latency("latency measured (not reproducible)", measured=True)
+        return LatencyModel("latency measured (not reproducible)", measured=True)
     try:
         seconds = float(text)
     except ValueError:
         return _from_file(File(text))
     if not (math.isfinite(seconds) and seconds >= 0):
         raise Ad2Error(f"--latency {text}: seconds must be 0 or more")
-    return Latency(f"latency {seconds:g}", (seconds,))
+    return LatencyModel(f"latency {seconds:g}", (seconds,))
 
 
-def _from_file(file: File) -> Latency:
+def _from_file(file: File) -> LatencyModel:
     if not file.is_file():
         raise Ad2Error(f"--latency {file}: neither 'waits', 'measured', a number of seconds, nor a file")
     values = []
@@ -59,4 +59,4 @@ def _from_file(file: File) -> Latency:
         values.append(value)
     if not values:
         raise DataError(file, None, "latency", "at least one line with seconds")
-    return Latency(f"latency file {file.name} ({len(values)} values)", tuple(values))
+    return LatencyModel(f"latency file {file.name} ({len(values)} values)", tuple(values))

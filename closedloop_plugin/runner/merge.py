@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.runner.episode import Result
+from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.run import AGAIN, episodes_of
-from closedloop_plugin.runner.store import Store, by_suite, read_records
+from closedloop_plugin.runner.store import EpisodeStore, by_suite, read_records
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import differences, read_run
@@ -19,13 +19,13 @@ _FILES = ("metric_info", "tracks")  # frames stay where they are: they may be la
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedRun:
     records: list[EpisodeRecord]
     duplicates: int
     missing: list[tuple[str, int]]  # (route id, repetition) of the whole suite
 
 
-def merge(out: Path, folders: Sequence[Path]) -> Merged:
+def merge(out: Path, folders: Sequence[Path]) -> MergedRun:
     """Write OUT from the folders. Of an episode in several, one that ran stands before one that failed; so it does
     where OUT is there from an earlier merge."""
     runs = [read_run(folder) for folder in folders]
@@ -39,16 +39,16 @@ def merge(out: Path, folders: Sequence[Path]) -> Merged:
     routes = runs[0]["selection"]["routes"]
     repetitions = max(run["selection"]["repetitions"] for run in runs)
     selection = {"routes": routes, "repetitions": repetitions, "merged": [str(folder) for folder in folders]}
-    with Store(out, runs[0]["identity"], selection) as store:
+    with EpisodeStore(out, runs[0]["identity"], selection) as store:
         for record, folder in kept:
             if _wanted(record, store.has(record.route_id, record.repetition)):
                 _copy_files(record, folder, out)
-                store.save(Result(record))
+                store.save(EpisodeResult(record))
         records = by_suite(store.records, routes)
         store.write_results(to_official(records, episodes_of(selection, records)))
     there = {(r.route_id, r.repetition) for r in records}
     wanted = [(route, k) for route in routes for k in range(repetitions)]
-    return Merged(records, seen - len(kept), [key for key in wanted if key not in there])
+    return MergedRun(records, seen - len(kept), [key for key in wanted if key not in there])
 
 
 def _wanted(record: EpisodeRecord, there: EpisodeRecord | None) -> bool:

@@ -9,20 +9,20 @@ from pathlib import Path
 from PIL import Image
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.runner.episode import Tick
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.episode import EpisodeTick
+from closedloop_plugin.runner.task import EpisodeTask
 
 
-class Frames:
+class FrameRecorder:
     """Writes <folder>/<route>_rep<k>/<camera>_<tick>.jpg. A repeated episode begins with an empty folder."""
 
-    def __init__(self, folder: Path, cameras: Sequence[str], task: Task, every_s: float = 0.5) -> None:
+    def __init__(self, folder: Path, cameras: Sequence[str], task: EpisodeTask, every_s: float = 0.5) -> None:
         self.folder, self.cameras, self.every_s = folder / task.key, cameras, every_s
         self._next = 0.0
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
 
-    def __call__(self, seen: Tick) -> None:
+    def __call__(self, seen: EpisodeTick) -> None:
         if seen.truth.time_s + 1e-9 < self._next:
             return
         self._next += self.every_s

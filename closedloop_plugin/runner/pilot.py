@@ -7,29 +7,29 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, Reading
+from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl
 from closedloop_plugin.interpreters.base import SILENT
-from closedloop_plugin.runner.latency import WAITS, Latency
+from closedloop_plugin.runner.latency import WAITS, LatencyModel
 
 _REASONS = 20  # different reasons counted by name; a model that invents new ones must not swell the record
 
 
 @dataclass(frozen=True)
-class Rules:
+class DecisionRules:
     """The runner's own choices; everything else is the profile's."""
 
     policy: str = "official"  # of an unread reply: official coasts, strict ends the episode
     decision_hz: float | None = None  # None: the profile's
-    latency: Latency = WAITS
+    latency: LatencyModel = WAITS
     patience: int = 10  # failures in a row, of the agent or the slow system's model, that end the episode
 
 
 @dataclass(frozen=True)
-class Answer:
+class DecisionResponse:
     """One question's answer: the fast system's, and the slow system's reading of it where one was needed."""
 
     decision: Decision
-    reading: Reading | None = None
+    reading: InterpretedControl | None = None
 
     @property
     def spent_s(self) -> float:
@@ -37,7 +37,7 @@ class Answer:
 
 
 @dataclass
-class Pilot:
+class ControlScheduler:
     """The control of every tick of one episode. One question is open at a time; between answers the last one is held.
 
     A question of tick t with latency L takes effect at the first tick not before t + L, and the next question is
@@ -45,7 +45,7 @@ class Pilot:
     """
 
     profile: Profile
-    rules: Rules
+    rules: DecisionRules
     seed: int
     counts: Counter[str] = field(default_factory=Counter)
     end: EndReason | None = None
@@ -58,7 +58,7 @@ class Pilot:
     def due(self, tick: int) -> bool:
         return self.end is None and tick >= self._next
 
-    def take(self, answer: Answer, tick: int) -> None:
+    def take(self, answer: DecisionResponse, tick: int) -> None:
         """The answer to the question of `tick`."""
         delay = self.rules.latency.of(self.counts["decisions"], self.seed, answer.spent_s)
         at = tick + math.ceil(delay * self.profile.hz - 1e-9)
@@ -77,7 +77,7 @@ class Pilot:
         period = self.profile.hz / min(self.rules.decision_hz or self.profile.decision_hz, self.profile.hz)
         return math.ceil(math.ceil(earliest / period - 1e-9) * period - 1e-9)
 
-    def _judge(self, answer: Answer) -> tuple[Control, bool]:
+    def _judge(self, answer: DecisionResponse) -> tuple[Control, bool]:
         """(control, read from words?); a failure or an unread reply is counted and becomes a coast."""
         decision, reading = answer.decision, answer.reading
         if decision.error is not None:

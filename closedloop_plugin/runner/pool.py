@@ -19,21 +19,21 @@ from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 
-from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.state import Decision, EndReason
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.runner.episode import Result, blank_record
-from closedloop_plugin.runner.pilot import Answer
-from closedloop_plugin.runner.roster import Roster
-from closedloop_plugin.runner.task import Task
-from closedloop_plugin.runner.worker import Plan, decide, read, wants_reading
+from closedloop_plugin.runner.episode import EpisodeResult, blank_record
+from closedloop_plugin.runner.pilot import DecisionResponse
+from closedloop_plugin.runner.roster import EpisodeScheduler
+from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.worker import WorkerConfig, decide, read, wants_reading
 from lmms_eval_ad2.errors import Ad2Error
 
 TAIL_BYTES = 8000  # of a log, for a reason
 
 
 @dataclass(frozen=True)
-class Limits:
+class PoolLimits:
     workers: int = 1
     retries: int = 2  # of an episode whose world failed
     world_timeout_s: float = 180.0  # silence of a world (a reset, or one step) after which it counts as hung
@@ -44,33 +44,33 @@ class Limits:
 
 
 @dataclass
-class _Hand:
+class _WorkerHandle:
     """A world process as the parent sees it."""
 
     number: int
     process: subprocess.Popen[bytes]
     pipe: Connection
-    task: Task | None = None
+    task: EpisodeTask | None = None
     heard: float = 0.0  # monotonic time of the last message
-    question: tuple[Ask, Decision | None, bool] | None = None
+    question: tuple[DecisionRequest, Decision | None, bool] | None = None
     ready: bool = False
     started: bool = False  # the agent was told of the episode
 
 
 @dataclass
-class Pool:
+class WorldPool:
     """One run of the tasks. `agent` and `interpreter` are those that live here; None: each world has its own."""
 
-    plan: Plan
-    limits: Limits
+    plan: WorkerConfig
+    limits: PoolLimits
     agent: Agent | None
     interpreter: Interpreter | None
-    on_result: Callable[[Result], None]
+    on_result: Callable[[EpisodeResult], None]
     on_restart: Callable[[str], None] = lambda reason: None
     logs: Path | None = None
     more: bool = False  # on_result may `offer` further tasks, until it calls `finish`: idle worlds wait for them
     restarts: int = 0
-    _hands: list[_Hand] = field(default_factory=list)
+    _hands: list[_WorkerHandle] = field(default_factory=list)
     _reasons: dict[str, None] = field(default_factory=dict)  # why servers were given up, each once
     _tries: Counter[str] = field(default_factory=Counter)
     _backend: tuple[str, str] = ("", "")
@@ -79,9 +79,9 @@ class Pool:
 
     def __post_init__(self) -> None:
         limits = self.limits
-        self._roster = Roster(limits.workers, bool(self.plan.world.each), limits.starts, limits.first_starts)
+        self._roster = EpisodeScheduler(limits.workers, bool(self.plan.world.each), limits.starts, limits.first_starts)
 
-    def run(self, tasks: Sequence[Task]) -> None:
+    def run(self, tasks: Sequence[EpisodeTask]) -> None:
         """All tasks, to the end. Ad2Error (the user's to mend) and Ctrl-C end it; what is saved stays saved."""
         self._roster.waiting.extend(tasks)
         try:
@@ -95,7 +95,7 @@ class Pool:
         finally:
             self._dismiss(self._hands)
 
-    def offer(self, task: Task) -> None:
+    def offer(self, task: EpisodeTask) -> None:
         """One task more; only while `more`."""
         self._roster.waiting.append(task)
 
@@ -105,7 +105,7 @@ class Pool:
 
     # Processes
 
-    def _hire(self, number: int) -> _Hand:
+    def _hire(self, number: int) -> _WorkerHandle:
         """A new world process. Not multiprocessing's: that one imports the caller's main program anew."""
         here, there = socket.socketpair()
         command = [sys.executable, "-m", "closedloop_plugin.runner", str(there.fileno()), str(os.getpid())]
@@ -120,7 +120,7 @@ class Pool:
             process = subprocess.Popen(
                 command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment
             )
-        hand = _Hand(number, process, Connection(here.detach()), heard=time.monotonic())
+        hand = _WorkerHandle(number, process, Connection(here.detach()), heard=time.monotonic())
         hand.pipe.send(replace(self.plan, world=self.plan.world.of(number)))
         return hand
 
@@ -131,7 +131,7 @@ class Pool:
         self.logs.mkdir(parents=True, exist_ok=True)
         return self.logs / f"worker{number}.log"
 
-    def _end(self, hand: _Hand) -> None:
+    def _end(self, hand: _WorkerHandle) -> None:
         """End one process of ours; the agent hears that its episode is over."""
         if hand.task and hand.started and self.agent:
             self.agent.end(hand.task.key)
@@ -139,7 +139,7 @@ class Pool:
         hand.process.kill()
         hand.process.wait()
 
-    def _dismiss(self, hands: Sequence[_Hand]) -> None:
+    def _dismiss(self, hands: Sequence[_WorkerHandle]) -> None:
         """The end for several: whoever is alive may tidy up (a CARLA server is to run on by itself), all at once."""
         for hand in hands:
             hand.pipe.close()
@@ -149,7 +149,7 @@ class Pool:
                 hand.process.wait(max(0.0, until - time.monotonic()))
             self._end(hand)
 
-    def _lost(self, hand: _Hand, reason: str) -> None:
+    def _lost(self, hand: _WorkerHandle, reason: str) -> None:
         """A world failed: replace it if there is work left, and give its episode another try."""
         roster = self._roster
         roster.lost(hand.number, hand.task, hand.ready)
@@ -173,15 +173,15 @@ class Pool:
         if successor is not None and len(roster.waiting) > sum(not h.task for h in self._hands):
             self._hands.append(self._hire(successor))
 
-    def _again(self, task: Task, reason: str) -> None:
+    def _again(self, task: EpisodeTask, reason: str) -> None:
         self._tries[task.key] += 1
         if self._tries[task.key] <= self.limits.retries:
             self._roster.waiting.appendleft(task)
             return
         record = blank_record(task, self.plan.cast, EndReason.WORLD_FAILED, reason, *self._backend)
-        self.on_result(Result(replace(record, counts={"retries": self.limits.retries})))
+        self.on_result(EpisodeResult(replace(record, counts={"retries": self.limits.retries})))
 
-    def _log_hint(self, hand: _Hand) -> str:
+    def _log_hint(self, hand: _WorkerHandle) -> str:
         return f"; see {self._log(hand.number)}" if self.logs else ""
 
     # Messages
@@ -209,25 +209,25 @@ class Pool:
         """How long the first question of a batch waits for others: half of what an answer takes, 5 ms to 1 s."""
         return min(max(self._pace_s / 2, 0.005), 1.0)
 
-    def _on_ready(self, hand: _Hand, backend: str, version: str) -> None:
+    def _on_ready(self, hand: _WorkerHandle, backend: str, version: str) -> None:
         hand.ready, self._backend = True, (backend, version)
         self._roster.came_up(hand.number)
         self._feed(hand)
 
-    def _on_beat(self, hand: _Hand, tick: int) -> None:
+    def _on_beat(self, hand: _WorkerHandle, tick: int) -> None:
         pass  # that it came is all: `heard` is set
 
-    def _on_start(self, hand: _Hand, key: str, seed: int) -> None:
+    def _on_start(self, hand: _WorkerHandle, key: str, seed: int) -> None:
         if self.agent:
             self.agent.start(key, seed)
             hand.started = True
 
-    def _on_ask(self, hand: _Hand, ask: Ask, decision: Decision | None, wants: bool) -> None:
+    def _on_ask(self, hand: _WorkerHandle, ask: DecisionRequest, decision: Decision | None, wants: bool) -> None:
         if not any(h.question for h in self._hands):
             self._asked = time.monotonic()
         hand.question = (ask, decision, wants)
 
-    def _on_done(self, hand: _Hand, result: Result) -> None:
+    def _on_done(self, hand: _WorkerHandle, result: EpisodeResult) -> None:
         task, hand.task = hand.task, None
         assert task is not None
         if hand.started and self.agent:
@@ -240,13 +240,13 @@ class Pool:
         self.on_result(result)
         self._feed(hand)
 
-    def _on_failed(self, hand: _Hand, reason: str) -> None:
+    def _on_failed(self, hand: _WorkerHandle, reason: str) -> None:
         self._lost(hand, reason)
 
-    def _on_user(self, hand: _Hand, message: str) -> None:
+    def _on_user(self, hand: _WorkerHandle, message: str) -> None:
         raise Ad2Error(message)
 
-    def _feed(self, hand: _Hand) -> None:
+    def _feed(self, hand: _WorkerHandle) -> None:
         """The next episode; the end where there is none and none will come; else it waits."""
         task = self._roster.next_for(hand.number, {h.number for h in self._hands})
         if task is None:
@@ -286,14 +286,14 @@ class Pool:
             except OSError:
                 self._lost(hand, self._how_it_died(hand))
 
-    def _answers(self, questions: Sequence[tuple[Ask, Decision | None, bool]]) -> list[Answer]:
+    def _answers(self, questions: Sequence[tuple[DecisionRequest, Decision | None, bool]]) -> list[DecisionResponse]:
         new = [i for i, (_, decision, _) in enumerate(questions) if decision is None]
         decisions = [decision for _, decision, _ in questions]
         if new:
             assert self.agent is not None
             for i, made in zip(new, decide(self.agent, [questions[i][0] for i in new]), strict=True):
                 decisions[i] = made
-        answers = [Answer(d) for d in decisions if d is not None]
+        answers = [DecisionResponse(d) for d in decisions if d is not None]
         unread = [i for i, (_, _, wants) in enumerate(questions) if wants and wants_reading(answers[i].decision)]
         if unread:
             assert self.interpreter is not None
@@ -313,7 +313,7 @@ class Pool:
             if hand.question is None and now - hand.heard > allowed and not hand.pipe.poll():
                 self._lost(hand, f"hung: no sign of life for {allowed:g} s")
 
-    def _how_it_died(self, hand: _Hand) -> str:
+    def _how_it_died(self, hand: _WorkerHandle) -> str:
         try:
             code = hand.process.wait(timeout=5)
         except subprocess.TimeoutExpired:

@@ -11,7 +11,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 
 @dataclass(frozen=True)
-class Recipe:
+class FactoryRecipe:
     """`target` is "package.module:callable"; `make()` calls it with `kwargs` (and more, which win).
 
     `each`: arguments that differ by worker, such as the simulator server that is its own; see `of`.
@@ -21,9 +21,9 @@ class Recipe:
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     each: tuple[Mapping[str, Any], ...] = ()
 
-    def of(self, worker: int) -> Recipe:
+    def of(self, worker: int) -> FactoryRecipe:
         """What one worker makes."""
-        return Recipe(self.target, {**self.kwargs, **self.each[worker % len(self.each)]}) if self.each else self
+        return FactoryRecipe(self.target, {**self.kwargs, **self.each[worker % len(self.each)]}) if self.each else self
 
     def server(self, worker: int) -> str:
         """What tells one worker's world from the others', for a message; "" where all are alike."""

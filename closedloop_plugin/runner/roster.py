@@ -10,18 +10,18 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.task import EpisodeTask
 
 
 @dataclass
-class Roster:
+class EpisodeScheduler:
     """`starts`: failures in a row after which a server is given up; `first_starts`: of one that never was there."""
 
     workers: int
     own: bool  # each worker has a server of its own
     starts: int
     first_starts: int
-    waiting: deque[Task] = field(default_factory=deque)
+    waiting: deque[EpisodeTask] = field(default_factory=deque)
     _stillborn: Counter[int] = field(default_factory=Counter)  # by worker: starts in a row that failed
     _broken: Counter[int] = field(default_factory=Counter)  # and episodes in a row in which its world failed
     _known: set[int] = field(default_factory=set)  # workers that came up once
@@ -35,7 +35,7 @@ class Roster:
         """An episode came to its end there."""
         self._broken[self._one(worker)] = 0
 
-    def lost(self, worker: int, task: Task | None, came_up: bool) -> None:
+    def lost(self, worker: int, task: EpisodeTask | None, came_up: bool) -> None:
         """Its world failed: in this episode, or before it took one."""
         if not came_up:
             self._stillborn[self._one(worker)] += 1
@@ -62,7 +62,7 @@ class Roster:
         order = (*free, worker) if self.own else (worker, *free)
         return next((n for n in order if not self.given_up(n)), None)
 
-    def next_for(self, worker: int, here: Collection[int]) -> Task | None:
+    def next_for(self, worker: int, here: Collection[int]) -> EpisodeTask | None:
         """The next episode for a worker; one that failed on its server is left to another of those that are `here`."""
         for task in self.waiting:
             failed = self._failed.get(task.key, set()) if self.own else set()

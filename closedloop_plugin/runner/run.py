@@ -13,11 +13,11 @@ from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.runner.episode import Result
-from closedloop_plugin.runner.pool import Limits, Pool
-from closedloop_plugin.runner.store import Store, by_suite
-from closedloop_plugin.runner.task import Task
-from closedloop_plugin.runner.worker import Plan
+from closedloop_plugin.runner.episode import EpisodeResult
+from closedloop_plugin.runner.pool import PoolLimits, WorldPool
+from closedloop_plugin.runner.store import EpisodeStore, by_suite
+from closedloop_plugin.runner.task import EpisodeTask
+from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -26,32 +26,34 @@ AGAIN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED)  # may go better the ne
 
 
 @dataclass(frozen=True)
-class Run:
+class DriveRun:
     """What is run and where. `identity` must be equal at every start; `selection` is what this start asks for."""
 
     folder: Path
     identity: Mapping[str, Any]
     selection: Mapping[str, Any]  # "routes": all ids of the suite, in order; "repetitions"; shard, limit, asked
-    tasks: Sequence[Task]
-    plan: Plan
-    limits: Limits = field(default_factory=Limits)
+    tasks: Sequence[EpisodeTask]
+    plan: WorkerConfig
+    limits: PoolLimits = field(default_factory=PoolLimits)
     retry_failed: bool = False
     quiet: bool = False
 
 
-def run(what: Run, agent: Agent | None, interpreter: Interpreter | None) -> list[EpisodeRecord]:
+def run(what: DriveRun, agent: Agent | None, interpreter: Interpreter | None) -> list[EpisodeRecord]:
     """Run what is lacking; the records of all its tasks. `agent`, `interpreter`: those that live in this process.
 
     Ad2Error ends it where the agent answers nothing in whole episodes: those say nothing of driving and are not kept.
     """
-    with Store(what.folder, what.identity, what.selection) as store:
+    with EpisodeStore(what.folder, what.identity, what.selection) as store:
         todo = [t for t in what.tasks if _lacks(store, t, what.retry_failed)]
         done = len(what.tasks) - len(todo)
         if done and not what.quiet:
             print(f"{done} of {len(what.tasks)} episodes are there already; running {len(todo)}", flush=True)
         try:
-            with _Bar(what, store, done) as bar:
-                pool = Pool(what.plan, what.limits, agent, interpreter, bar.saved, bar.restarted, what.folder / "logs")
+            with _ProgressBar(what, store, done) as bar:
+                pool = WorldPool(
+                    what.plan, what.limits, agent, interpreter, bar.saved, bar.restarted, what.folder / "logs"
+                )
                 pool.run(todo)
                 bar.last()
         finally:
@@ -71,7 +73,7 @@ def episodes_of(selection: Mapping[str, Any], records: Sequence[EpisodeRecord]) 
     return len(selection["routes"]) * max(int(selection["repetitions"]), there)
 
 
-def _lacks(store: Store, task: Task, retry_failed: bool) -> bool:
+def _lacks(store: EpisodeStore, task: EpisodeTask, retry_failed: bool) -> bool:
     record = store.has(task.route_id, task.repetition)
     return record is None or (retry_failed and record.end in AGAIN)
 
@@ -83,20 +85,20 @@ def mute(record: EpisodeRecord) -> bool:
     )
 
 
-class _Bar:
+class _ProgressBar:
     """Saves each result and shows episodes done, the score so far, and restarts.
 
     An episode without any answer is held back until another one tells whether it was the episode's fault: a server
     that went away, or a port without a model, must not turn the rest of a suite into failures.
     """
 
-    def __init__(self, what: Run, store: Store, done: int) -> None:
+    def __init__(self, what: DriveRun, store: EpisodeStore, done: int) -> None:
         self.store, self.restarts = store, 0
-        self.held: Result | None = None
+        self.held: EpisodeResult | None = None
         self.bar = tqdm(total=len(what.tasks), initial=done, desc="episodes", unit="ep", disable=what.quiet)
         self._show()
 
-    def saved(self, result: Result) -> None:
+    def saved(self, result: EpisodeResult) -> None:
         if mute(result.record):
             if self.held:
                 self._stop(result.record)
@@ -116,7 +118,7 @@ class _Bar:
         if held:
             self._keep(held)
 
-    def _keep(self, result: Result) -> None:
+    def _keep(self, result: EpisodeResult) -> None:
         self.store.save(result)
         self._show()
         self.bar.update()
@@ -142,7 +144,7 @@ class _Bar:
             restarts = f" restarts {self.restarts}" if self.restarts else ""
             self.bar.set_postfix_str(f"DS {score:.1f} SR {success:.0f}%{restarts}", refresh=False)
 
-    def __enter__(self) -> _Bar:
+    def __enter__(self) -> _ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.runner.episode import Result
+from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import DISK_FULL, atomic_write
@@ -30,7 +30,7 @@ from lmms_eval_ad2.storage.journal import JournalFile, read
 from lmms_eval_ad2.storage.lock import lock_folder
 
 
-class Store:
+class EpisodeStore:
     """One run's folder, opened for writing. Use as a context manager: it holds the folder's lock."""
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], selection: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class Store:
     def has(self, route_id: str, repetition: int) -> EpisodeRecord | None:
         return self._records.get((route_id, repetition))
 
-    def save(self, result: Result) -> None:
+    def save(self, result: EpisodeResult) -> None:
         """The episode's files, then its line. On a full disk: one Ad2Error, and nothing of before is touched."""
         record = result.record
         name = f"{record.route_id}_rep{record.repetition}.json"
@@ -76,7 +76,7 @@ class Store:
         self._journal.close()
         self._lock.close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> EpisodeStore:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -7,20 +7,20 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import Ad2Error
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 
 
 @dataclass(frozen=True)
-class Task:
+class EpisodeTask:
     """One episode to run."""
 
     suite: str
     route_id: str
     repetition: int
-    setup: Setup
+    setup: EpisodeSetup
     one_of_many: bool = False  # a suite's program: where it is wrong the episode is invalid, and the run goes on
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ def episode_seed(seed: int, route_id: str, repetition: int) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
-def shard(tasks: Sequence[Task], which: str | None) -> list[Task]:
+def shard(tasks: Sequence[EpisodeTask], which: str | None) -> list[EpisodeTask]:
     """Slice "i/N" (from 1): every N-th task, so that each slice has its share of every scenario type."""
     if which is None:
         return list(tasks)

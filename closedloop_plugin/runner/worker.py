@@ -30,13 +30,13 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents.base import Agent, Ask
-from closedloop_plugin.core.state import Decision, Reading
+from closedloop_plugin.agents.base import Agent, DecisionRequest
+from closedloop_plugin.core.state import Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.runner.episode import Cast, Result, Tick, Watcher, run_episode
-from closedloop_plugin.runner.pilot import Answer
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
+from closedloop_plugin.runner.pilot import DecisionResponse
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -44,17 +44,17 @@ _PDEATHSIG = 1  # prctl: the signal that this process gets when its parent dies
 
 
 @dataclass(frozen=True)
-class Plan:
+class WorkerConfig:
     """All that a world process needs to know. A recipe that is None is answered by the parent."""
 
-    world: Recipe
-    cast: Cast
-    agent: Recipe | None = None
-    interpreter: Recipe | None = None
+    world: FactoryRecipe
+    cast: EvaluationConditions
+    agent: FactoryRecipe | None = None
+    interpreter: FactoryRecipe | None = None
     reads: bool = False  # there is an interpreter, here or with the parent
     cameras: tuple[str, ...] = ()  # images that the parent's models need
-    track: Recipe | None = None  # makes an object with add(truth, control, note), to_json(road, record)
-    recorders: tuple[Recipe, ...] = ()  # each made with (task=): called every tick, then close(record)
+    track: FactoryRecipe | None = None  # makes an object with add(truth, control, note), to_json(road, record)
+    recorders: tuple[FactoryRecipe, ...] = ()  # each made with (task=): called every tick, then close(record)
 
 
 @dataclass(frozen=True)
@@ -69,18 +69,18 @@ class SentImages:
         return self.arrays[name]
 
 
-class Desk:
+class DecisionResponder:
     """Answers one world's questions: what is at hand here, the rest through `remote(ask, decision, read)`."""
 
-    def __init__(self, plan: Plan, agent: Agent | None, interpreter: Interpreter | None, remote: Any) -> None:
+    def __init__(self, plan: WorkerConfig, agent: Agent | None, interpreter: Interpreter | None, remote: Any) -> None:
         self.plan, self.agent, self.interpreter, self.remote = plan, agent, interpreter, remote
 
-    def __call__(self, ask: Ask) -> Answer:
+    def __call__(self, ask: DecisionRequest) -> DecisionResponse:
         read_there = self.plan.reads and self.interpreter is None
         if self.agent is None:
-            answer: Answer = self.remote(ask, None, read_there)
+            answer: DecisionResponse = self.remote(ask, None, read_there)
         else:
-            answer = Answer(decide(self.agent, [ask])[0])
+            answer = DecisionResponse(decide(self.agent, [ask])[0])
         if not wants_reading(answer.decision) or answer.reading is not None or not self.plan.reads:
             return answer
         if self.interpreter is None:
@@ -92,7 +92,7 @@ def wants_reading(decision: Decision) -> bool:
     return decision.control is None and decision.error is None
 
 
-def decide(agent: Agent, asks: Sequence[Ask]) -> list[Decision]:
+def decide(agent: Agent, asks: Sequence[DecisionRequest]) -> list[Decision]:
     """The agent's decisions; an exception of its own becomes an error of each, except the user's to mend."""
     try:
         decisions = agent.decide(asks)
@@ -105,7 +105,7 @@ def decide(agent: Agent, asks: Sequence[Ask]) -> list[Decision]:
         return [Decision(error=f"{type(exc).__name__}: {exc}")] * len(asks)
 
 
-def read(interpreter: Interpreter, items: Sequence[tuple[Ask, Decision]]) -> list[Reading]:
+def read(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
     """The interpreter's readings; an exception of its own becomes a reading that failed."""
     try:
         readings = interpreter.interpret(items)
@@ -115,10 +115,12 @@ def read(interpreter: Interpreter, items: Sequence[tuple[Ask, Decision]]) -> lis
     except (Ad2Error, WorldError):
         raise
     except Exception as exc:
-        return [Reading(None, reason=f"the interpreter failed: {type(exc).__name__}: {exc}")] * len(items)
+        return [InterpretedControl(None, reason=f"the interpreter failed: {type(exc).__name__}: {exc}")] * len(items)
 
 
-def drive(world: World, task: Task, plan: Plan, desk: Desk, watchers: Sequence[Watcher] = ()) -> Result:
+def drive(
+    world: World, task: EpisodeTask, plan: WorkerConfig, desk: DecisionResponder, watchers: Sequence[TickObserver] = ()
+) -> EpisodeResult:
     """One episode with its agent told, its track kept and its recorders closed."""
     track = plan.track.make() if plan.track else None
     recorders = [recipe.make(task=task) for recipe in plan.recorders]
@@ -141,7 +143,7 @@ def drive(world: World, task: Task, plan: Plan, desk: Desk, watchers: Sequence[W
     return replace(result, track=track.to_json(road, result.record))
 
 
-def note_of(answer: Answer | None) -> dict[str, Any] | None:
+def note_of(answer: DecisionResponse | None) -> dict[str, Any] | None:
     """What was said, for tracks and pictures."""
     if answer is None:
         return None
@@ -169,10 +171,10 @@ def main(pipe: Connection, parent: int) -> None:
         pipe.send(("failed", _told(exc)))
 
 
-def _serve(pipe: Connection, plan: Plan) -> None:
+def _serve(pipe: Connection, plan: WorkerConfig) -> None:
     world: World = plan.world.make()
 
-    def remote(ask: Ask, decision: Decision | None, read_there: bool) -> Answer:
+    def remote(ask: DecisionRequest, decision: Decision | None, read_there: bool) -> DecisionResponse:
         images = SentImages({name: np.ascontiguousarray(ask.observation.images(name)) for name in plan.cameras})
         sent = replace(ask, observation=replace(ask.observation, images=images))
         pipe.send(("ask", sent, decision, read_there))
@@ -180,32 +182,32 @@ def _serve(pipe: Connection, plan: Plan) -> None:
 
     agent = plan.agent.make() if plan.agent else None
     interpreter = plan.interpreter.make() if plan.interpreter else None
-    desk = Desk(plan, agent, interpreter, remote)
+    desk = DecisionResponder(plan, agent, interpreter, remote)
     pipe.send(("ready", world.backend, world.version))
     try:
         while True:
             _, task = pipe.recv()
             pipe.send(("start", task.key, task.setup.seed))
-            pipe.send(("done", drive(world, task, plan, desk, [_Heart(pipe), spare_the_scene])))
+            pipe.send(("done", drive(world, task, plan, desk, [_Heartbeat(pipe), spare_the_scene])))
             gc.unfreeze()
     finally:
         world.close()
 
 
-def spare_the_scene(seen: Tick) -> None:
+def spare_the_scene(seen: EpisodeTick) -> None:
     """A compiled scene is 300,000 objects that live until the episode ends. One search for garbage among them takes as
     long as hundreds of steps, so the collector leaves them alone, until gc.unfreeze() after the episode."""
     if seen.truth.tick == 0:
         gc.freeze()
 
 
-class _Heart:
+class _Heartbeat:
     """Tells the parent about once a second that ticks go on."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe, self.last = pipe, time.monotonic()
 
-    def __call__(self, seen: Tick) -> None:
+    def __call__(self, seen: EpisodeTick) -> None:
         if time.monotonic() - self.last > 1.0:
             self.last = time.monotonic()
             self.pipe.send(("beat", seen.truth.tick))

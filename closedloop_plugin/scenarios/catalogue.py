@@ -8,7 +8,7 @@ from pathlib import Path as File
 from types import MappingProxyType
 from typing import Any
 
-from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.layouts import LAYOUTS
 
 HERE = File(__file__).parent
@@ -23,7 +23,7 @@ class TypeInfo:
     name: str
     archetype: str
     program: File
-    layout: Layout
+    layout: RoadLayout
     abilities: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
     summary: str = ""

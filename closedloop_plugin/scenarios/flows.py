@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Signal
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import SignalState
 from closedloop_plugin.worlds.bridge.rail import Rail
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 LASTS_S = 20.0
 MOST = 9
@@ -31,7 +31,7 @@ SWAY = 0.35  # share by which the file may go faster or slower to meet the ego
 class Pace:
     """How fast a line can be driven: a speed, less in bends, braked for in time. Along the line and beyond its ends."""
 
-    def __init__(self, line: Path, speed: float, sideways: float = SIDEWAYS) -> None:
+    def __init__(self, line: RoutePath, speed: float, sideways: float = SIDEWAYS) -> None:
         bends = np.abs(np.convolve(line.curvature, np.ones(7) / 7, mode="same"))
         v = np.minimum(speed, np.sqrt(sideways / np.maximum(bends, 1e-4)))
         step = float(line.s[1] - line.s[0])
@@ -74,7 +74,7 @@ class Convoy:
         self.before: float | None = None  # its speed at the last tick
         self.gain = 0.0  # its acceleration, smoothed
 
-    def step(self, stage: Stage) -> None:
+    def step(self, stage: ScenarioStage) -> None:
         """Speeds for this tick: meet the ego if it comes straight on; brake for it once it is in the lane ahead."""
         hurry = self._hurry(stage)
         held = False
@@ -90,7 +90,7 @@ class Convoy:
             held = (waits or rail.gap is not None) and (rail.now or 0.0) < rail.speed - 0.3
         self.begun = True
 
-    def _hurry(self, stage: Stage) -> float:
+    def _hurry(self, stage: ScenarioStage) -> float:
         """The factor on all speeds with which the best suited car arrives with the ego. It stays as it is for the last
         two seconds, and is 1 once the ego brakes: they meet who comes straight on, and do not hunt who gives way."""
         if self.meet is None or self.pace is None:
@@ -124,7 +124,7 @@ def arrival(way: Pace, start: float, end: float, speed: float, gain: float) -> f
     return seconds
 
 
-def claims(rail: Rail, stage: Stage) -> int:
+def claims(rail: Rail, stage: ScenarioStage) -> int:
     """Not 0: the ego is in the rail's lane ahead, such that a driver with priority brakes too: -1 head to head with it,
     +1 in line with it, or standing, or so early that there is time. A car that cuts across is not braked for."""
     if stage.ego is None:
@@ -151,8 +151,8 @@ def number_of(speed: float, gaps: tuple[float, float]) -> int:
 
 
 def flow(
-    stage: Stage,
-    line: Path,
+    stage: ScenarioStage,
+    line: RoutePath,
     speed: float,
     gaps: tuple[float, float],
     meet: tuple[float, float],
@@ -174,14 +174,14 @@ def flow(
     return convoy
 
 
-def _from_trigger(stage: Stage, place: float) -> float:
+def _from_trigger(stage: ScenarioStage, place: float) -> float:
     """Seconds from the trigger to a place, for an ego that began to drive at the route's start."""
     way = Pace(stage.road.path, CRUISE * stage.road.speed_limit, EGO_SIDEWAYS)
     begin = max(stage.trigger_s - 4.3, 0.0)
     return max(arrival(way, begin, place, math.sqrt(2 * GAIN * begin), GAIN), 2.0)
 
 
-def single(stage: Stage, line: Path, speed: float, meet: tuple[float, float]) -> Convoy:
+def single(stage: ScenarioStage, line: RoutePath, speed: float, meet: tuple[float, float]) -> Convoy:
     """One car that is at the meeting place with the ego."""
     pace = Pace(line, speed)
     seconds = _from_trigger(stage, meet[0])
@@ -190,7 +190,7 @@ def single(stage: Stage, line: Path, speed: float, meet: tuple[float, float]) ->
 
 
 def oncoming(
-    stage: Stage, gaps: tuple[float, float], speed: float, place: float, hold_s: float | None = None
+    stage: ScenarioStage, gaps: tuple[float, float], speed: float, place: float, hold_s: float | None = None
 ) -> Convoy:
     """Traffic in the opposite lane: its first car is near `place` (m along the route) when the ego arrives there.
 
@@ -206,7 +206,7 @@ def oncoming(
     return Convoy(rails, speed, hold_s=hold_s)
 
 
-def passing(stage: Stage, speed: float, side: int) -> Convoy:
+def passing(stage: ScenarioStage, speed: float, side: int) -> Convoy:
     """A few cars that overtake the ego in the lane on that side (+1 left), faster than it; then the lane is free."""
     gaps = [float(stage.rng.uniform(14.0, 26.0)) for _ in range(3)]
     places = stage.trigger_s - 14.0 - np.cumsum(gaps)
@@ -215,16 +215,16 @@ def passing(stage: Stage, speed: float, side: int) -> Convoy:
     return Convoy(rails, speed)
 
 
-def beside(stage: Stage, speed: float, gaps: tuple[float, float]) -> Convoy:
+def beside(stage: ScenarioStage, speed: float, gaps: tuple[float, float]) -> Convoy:
     """Traffic in the ego's own lane that passes while the ego still stands beside it."""
     drawn = [float(stage.rng.uniform(*gaps)) + CAR_M for _ in range(5)]
     places = -8.0 - np.r_[0.0, np.cumsum(drawn)]
     return Convoy([Rail(stage.road.path, float(s), speed=0.0, brake=7.0, accel=3.0) for s in places], speed)
 
 
-def green_for(stage: Stage, line: Path) -> None:
+def green_for(stage: ScenarioStage, line: RoutePath) -> None:
     """Hold the light of the approach that a flow comes along at green."""
     for stop in stage.road.stop_lines:
         s, d = line.locate(stop.x, stop.y)
         if stop.control == "signal" and abs(d) < 3.0 and math.cos(line.pose(s)[2] - stop.yaw) > 0.7:
-            stage.signals[stop.id] = Signal.GREEN
+            stage.signals[stop.id] = SignalState.GREEN

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.maps.base import RoadMap
 
 CLOSE_M = 1.6  # two lines nearer than this mean: two cars touch
 
 
-def meeting(route: Path, other: Path, start_s: float = 0.0) -> tuple[float, float] | None:
+def meeting(route: RoutePath, other: RoutePath, start_s: float = 0.0) -> tuple[float, float] | None:
     """(s on the route, s on the other line) of the first place from start_s on at which cars on both would touch."""
     apart = np.hypot(*(route.xy[:, None, :] - other.xy[None, :, :]).transpose(2, 0, 1))
     near = np.flatnonzero((apart.min(1) < CLOSE_M) & (route.s >= start_s))
@@ -34,7 +34,7 @@ def last_junction(road: RoadMap) -> tuple[float, float]:
 TOWARDS = {"entry": math.pi, "opposite": 0.0, "left": math.pi / 2, "right": -math.pi / 2}
 
 
-def junction_flow(road: RoadMap, source: str, target: str) -> Path:
+def junction_flow(road: RoadMap, source: str, target: str) -> RoutePath:
     """The line from one arm to another; arms as the arriving ego sees them: entry, left, right, opposite.
 
     The map's own line where it has one, else one bend through the crossing.
@@ -42,8 +42,8 @@ def junction_flow(road: RoadMap, source: str, target: str) -> Path:
     a, b = arm_towards(road, source), arm_towards(road, target)
     points = (road.facts.get("flows") or {}).get(f"{a}->{b}")
     if points is not None and len(points) > 1:
-        return Path(points)
-    return Path(_bend(_arm(road, source, arriving=True), _arm(road, target, arriving=False)))
+        return RoutePath(points)
+    return RoutePath(_bend(_arm(road, source, arriving=True), _arm(road, target, arriving=False)))
 
 
 def arm_towards(road: RoadMap, side: str) -> str | None:
@@ -95,15 +95,15 @@ def _bend(source: tuple[np.ndarray, float], target: tuple[np.ndarray, float]) ->
     return [(float(x), float(y)) for x, y in curve]
 
 
-def nearest_flow(road: RoadMap, start: Sequence[float], end: Sequence[float]) -> Path | None:
+def nearest_flow(road: RoadMap, start: Sequence[float], end: Sequence[float]) -> RoutePath | None:
     """The map's line that passes closest to both places, if it passes within a lane of both."""
     lines = list((road.facts.get("flows") or {}).values())
     lines += [road.facts[name] for name in ("mainline", "bicycle") if road.facts.get(name) is not None]
-    best: tuple[float, Path] | None = None
+    best: tuple[float, RoutePath] | None = None
     for points in lines:
         if len(points) < 2:
             continue
-        line = Path(points)
+        line = RoutePath(points)
         (s0, d0), (s1, d1) = line.locate(start[0], start[1]), line.locate(end[0], end[1])
         cost = max(abs(d0), abs(d1))
         if s1 > s0 and cost < road.lane_width and (best is None or cost < best[0]):
@@ -111,7 +111,7 @@ def nearest_flow(road: RoadMap, start: Sequence[float], end: Sequence[float]) ->
     return best[1] if best else None
 
 
-def joining(route: Path, start: Sequence[float], end: Sequence[float]) -> Path:
+def joining(route: RoutePath, start: Sequence[float], end: Sequence[float]) -> RoutePath:
     """A line from a place beside the route to one near it, arriving in the route's direction.
 
     Used where the map has no lane there: a cubic whose start looks along the route.
@@ -121,13 +121,13 @@ def joining(route: Path, start: Sequence[float], end: Sequence[float]) -> Path:
     if s1 <= s0 + 5.0 or abs(d0) > 0.8 * (s1 - s0):  # comes from the side
         yaw = math.atan2(end[1] - start[1], end[0] - start[0])
         arrive = route.pose(s1)[2] if abs(d1) < 3.0 and s1 > s0 else yaw
-        return Path(_bend((np.asarray(start[:2]), yaw), (np.asarray(end[:2]), arrive)))
+        return RoutePath(_bend((np.asarray(start[:2]), yaw), (np.asarray(end[:2]), arrive)))
     u = np.linspace(0.0, 1.0, 60)
     ease = u * u * (3 - 2 * u)
-    return Path([route.pose(s0 + (s1 - s0) * a, d0 + (d1 - d0) * e)[:2] for a, e in zip(u, ease, strict=True)])
+    return RoutePath([route.pose(s0 + (s1 - s0) * a, d0 + (d1 - d0) * e)[:2] for a, e in zip(u, ease, strict=True)])
 
 
-def closest(route: Path, other: Path, start_s: float = 0.0) -> tuple[float, float]:
+def closest(route: RoutePath, other: RoutePath, start_s: float = 0.0) -> tuple[float, float]:
     """As `meeting`; where the lines never come so near, the place where they are nearest."""
     met = meeting(route, other, start_s)
     if met is not None:
@@ -138,7 +138,7 @@ def closest(route: Path, other: Path, start_s: float = 0.0) -> tuple[float, floa
     return float(route.s[i]), float(other.s[j])
 
 
-def given_flow(road: RoadMap, start: Sequence[float], end: Sequence[float], side: str | None = None) -> Path:
+def given_flow(road: RoadMap, start: Sequence[float], end: Sequence[float], side: str | None = None) -> RoutePath:
     """The line between two places that a route names: the map's where it has one, else drawn.
 
     side: "left" or "right" of the route, where the route says from where the flow comes; it decides only when the
@@ -153,7 +153,7 @@ def given_flow(road: RoadMap, start: Sequence[float], end: Sequence[float], side
     return joining(road.path, start, end)
 
 
-def across(road: RoadMap, s: float, edge: float, angle_deg: float) -> Path:
+def across(road: RoadMap, s: float, edge: float, angle_deg: float) -> RoutePath:
     """The way of somebody who crosses at s from d = edge to the other side, `angle_deg` off the square way.
 
     Ends 1.2 m beyond the far side's last lane.
@@ -163,10 +163,10 @@ def across(road: RoadMap, s: float, edge: float, angle_deg: float) -> Path:
     to = far if edge < 0 else -far
     along = math.tan(math.radians(angle_deg))
     # They cross the middle of the ego's lane at s itself.
-    return Path([road.path.pose(s - along * abs(edge), edge)[:2], road.path.pose(s + along * abs(to), to)[:2]])
+    return RoutePath([road.path.pose(s - along * abs(edge), edge)[:2], road.path.pose(s + along * abs(to), to)[:2]])
 
 
-def conflict(road: RoadMap, source: str) -> tuple[str, Path, tuple[float, float]]:
+def conflict(road: RoadMap, source: str) -> tuple[str, RoutePath, tuple[float, float]]:
     """(arm, line straight over the junction, where it meets the route) for a car from `source`, else another arm."""
     opposite = {"left": "right", "right": "left", "opposite": "entry"}
     start = last_junction(road)[0] - 2.0

@@ -99,7 +99,7 @@ ABILITIES: Mapping[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True)
-class Skill:
+class AbilityScore:
     """One ability. `values`: each record's share of success in [0, 1]; `routes`: its route id, the same order."""
 
     values: tuple[float, ...]
@@ -120,7 +120,7 @@ def of_type(scenario: str) -> tuple[str, ...]:
 
 def skills(
     records: Sequence[tuple[str, OfficialRecord]], variant: str = "v0.0.3", junctions: Junctions | None = None
-) -> dict[str, Skill]:
+) -> dict[str, AbilityScore]:
     """All five, from (scenario type by the route file, record)."""
     if variant not in VARIANTS:
         raise Ad2Error(f"no Traffic_Signs variant {variant!r}; known: {', '.join(VARIANTS)}")
@@ -130,20 +130,20 @@ def skills(
         if name == "Traffic_Signs":
             found[name] = traffic_signs(members, variant, junctions or {})
         else:
-            found[name] = Skill(tuple(float(r.success) for r in members), tuple(r.route_id for r in members))
+            found[name] = AbilityScore(tuple(float(r.success) for r in members), tuple(r.route_id for r in members))
     return found
 
 
-def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Junctions) -> Skill:
+def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Junctions) -> AbilityScore:
     """Traffic_Signs over records of its types."""
     tests = [passed_junction(r, junctions) for r in records]
     routes = tuple(r.route_id for r in records)
     untested = sum(test is None for test in tests)
     values = [_credit(r.success, test is not False, variant) for r, test in zip(records, tests, strict=True)]
     if not untested:
-        return Skill(tuple(values), routes)
+        return AbilityScore(tuple(values), routes)
     plain = tuple(float(r.success) for r in records)
-    return Skill(plain, routes, True, untested, 100.0 * sum(values) / len(values))
+    return AbilityScore(plain, routes, True, untested, 100.0 * sum(values) / len(values))
 
 
 def passed_junction(record: OfficialRecord, junctions: Junctions) -> bool | None:
@@ -162,7 +162,7 @@ def _credit(success: bool, passed: bool, variant: str) -> float:
     return (success + passed) / 2 if variant == "v0.0.3" else float(success or passed)
 
 
-def skill_score(found: Mapping[str, Skill]) -> float | None:
+def skill_score(found: Mapping[str, AbilityScore]) -> float | None:
     """Mean of the five in percent; None where one of them has no record."""
     values = [skill.percent for skill in found.values()]
     known = [value for value in values if value is not None]

@@ -46,7 +46,7 @@ BOUNDS = {
 
 
 @dataclass(frozen=True)
-class Motion:
+class EgoMotion:
     """An episode's samples, each array (n, 3), CARLA's axes: m/s2; degrees/s; unit vectors. `steps`: (n,) ticks."""
 
     acceleration: Floats
@@ -59,13 +59,13 @@ class Motion:
         return len(self.acceleration)
 
 
-def share(motion: Motion, mode: str, dt: float = 0.05) -> float | None:
+def share(motion: EgoMotion, mode: str, dt: float = 0.05) -> float | None:
     """Share of comfortable segments in [0, 1]; None with fewer than 3 samples. `dt`: s, for `corrected` only."""
     verdicts = segments(motion, mode, dt)
     return sum(verdicts) / len(verdicts) if verdicts else None
 
 
-def segments(motion: Motion, mode: str, dt: float = 0.05) -> list[bool]:
+def segments(motion: EgoMotion, mode: str, dt: float = 0.05) -> list[bool]:
     """The verdict on each segment, in order."""
     if mode not in MODES:
         raise Ad2Error(f"no comfort mode {mode!r}; known: {', '.join(MODES)}")
@@ -83,7 +83,7 @@ def comfortable(values: Mapping[str, Floats]) -> bool:
     return bool(_inside(values))
 
 
-def quantities(motion: Motion, cut: slice, mode: str, dt: float) -> dict[str, Floats]:
+def quantities(motion: EgoMotion, cut: slice, mode: str, dt: float) -> dict[str, Floats]:
     """The six quantities of one segment, each (n,), as the mode computes them."""
     return _six(motion, cut, (-1,), mode, dt)
 
@@ -95,7 +95,7 @@ def _inside(values: Mapping[str, Floats]) -> NDArray[np.bool_]:
     )
 
 
-def _six(motion: Motion, cut: slice, shape: tuple[int, ...], mode: str, dt: float) -> dict[str, Floats]:
+def _six(motion: EgoMotion, cut: slice, shape: tuple[int, ...], mode: str, dt: float) -> dict[str, Floats]:
     """The six quantities of the samples in `cut`, laid out in `shape`: its last axis is a segment's samples."""
     a, forward, right = (
         np.asarray(x)[cut, :2] for x in (motion.acceleration, motion.forward_vector, motion.right_vector)
@@ -148,7 +148,7 @@ def _unturned(values: Floats) -> Floats:
     return values - math.tau * turns
 
 
-def read_motion(file: File) -> Motion:
+def read_motion(file: File) -> EgoMotion:
     """A metric_info.json: an object keyed by tick, each with the four vectors of FIELDS (more is ignored)."""
     file = File(file)
     try:
@@ -160,14 +160,14 @@ def read_motion(file: File) -> Motion:
     return parse_motion(data, file)
 
 
-def find_motions(folder: File, names: Mapping[tuple[str, int], str]) -> dict[tuple[str, int], Motion]:
+def find_motions(folder: File, names: Mapping[tuple[str, int], str]) -> dict[tuple[str, int], EgoMotion]:
     """Motion of each (route id, repetition) whose file is there; `names`: its save_name in the result file.
 
     Looked for, in this order: FOLDER/<save_name>/metric_info.json (Bench2Drive), FOLDER/<route>_rep<k>.json (ours).
     """
     if not folder.is_dir():
         raise Ad2Error(f"{folder}: no such folder of metric_info files")
-    found: dict[tuple[str, int], Motion] = {}
+    found: dict[tuple[str, int], EgoMotion] = {}
     for (route, k), save_name in names.items():
         # The names come from a file: only their last part, so that they cannot lead out of the folder.
         own = folder / File(f"{route}_rep{k}.json").name
@@ -181,13 +181,13 @@ def find_motions(folder: File, names: Mapping[tuple[str, int], str]) -> dict[tup
     return found
 
 
-def parse_motion(data: Any, file: object = "metric_info") -> Motion:
+def parse_motion(data: Any, file: object = "metric_info") -> EgoMotion:
     """As read_motion, from the parsed object. Ticks are put in order of their number."""
     if not isinstance(data, dict) or not data:
         raise DataError(file, None, "(top)", "an object keyed by tick", data)
     rows = sorted(((_step(file, key), value) for key, value in data.items()), key=lambda row: row[0])
     columns = {name: np.array([_vector(file, step, row, name) for step, row in rows]) for name in FIELDS}
-    return Motion(**columns, steps=np.array([step for step, _ in rows]))
+    return EgoMotion(**columns, steps=np.array([step for step, _ in rows]))
 
 
 def _step(file: object, key: str) -> int:

@@ -22,9 +22,17 @@ import numpy as np
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.scoring.compare_values import MEASURES, SIGNS, Measure, Parts, Played, parts_of, signs_tested
+from closedloop_plugin.scoring.compare_values import (
+    MEASURES,
+    SIGNS,
+    ComparedEpisode,
+    DrivingMeasure,
+    Parts,
+    parts_of,
+    signs_tested,
+)
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics.intervals import Bounds, Floats, Jackknife
+from lmms_eval_ad2.metrics.intervals import Bounds, ClusterJackknife, Floats
 from lmms_eval_ad2.metrics.summary import paired
 from lmms_eval_ad2.report.compare import holm
 
@@ -34,7 +42,7 @@ _ROUNDING = 1e-9  # percent
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRun:
     """A run: `routes`, the ids that it was asked for; `records`, at most one an episode."""
 
     name: str
@@ -43,7 +51,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Row:
+class DrivingComparisonRow:
     """A measure over the `n` routes for which both runs give it. Spans are 95 % intervals, None where unknown.
 
     `relative`: drop in percent of a, None where a is 0. `spread_a`, `spread_b`: sample standard deviation of the
@@ -72,17 +80,17 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class DrivingComparison:
     """`left_out`: reason -> ids of the routes that are in no row. `repetitions`: of each run, as its records count."""
 
-    rows: Sequence[Row]
+    rows: Sequence[DrivingComparisonRow]
     routes: Sequence[str]
     left_out: Mapping[str, Sequence[str]]
     repetitions: tuple[int, int]
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def compare(a: Side, b: Side, seed: int = 0) -> Comparison:
+def compare(a: ComparedRun, b: ComparedRun, seed: int = 0) -> DrivingComparison:
     """Rows in the order of MEASURES. Ad2Error where the runs have no route in common that both drove."""
     played_a, out_a = _playable(a)
     played_b, out_b = _playable(b)
@@ -98,7 +106,7 @@ def compare(a: Side, b: Side, seed: int = 0) -> Comparison:
         )
     types = {route: played_a[route][0].scenario for route in routes}
     left, right = (
-        [Played.of(r, types[route]) for route in routes for r in side[route]] for side in (played_a, played_b)
+        [ComparedEpisode.of(r, types[route]) for route in routes for r in side[route]] for side in (played_a, played_b)
     )
     tested = signs_tested([*left, *right])
     values_a, values_b = parts_of(left, tested), parts_of(right, tested)
@@ -106,10 +114,10 @@ def compare(a: Side, b: Side, seed: int = 0) -> Comparison:
     rows = _with_spread(rows, left, right, tested)
     repetitions = (_repetitions(left), _repetitions(right))
     notes = _notes(left, right, (a, b), tested)
-    return Comparison(_corrected(rows), routes, left_out, repetitions, tuple(notes))
+    return DrivingComparison(_corrected(rows), routes, left_out, repetitions, tuple(notes))
 
 
-def _playable(side: Side) -> tuple[dict[str, list[EpisodeRecord]], dict[str, str]]:
+def _playable(side: ComparedRun) -> tuple[dict[str, list[EpisodeRecord]], dict[str, str]]:
     """(records by route, why a route has none); an episode that failed is not among them."""
     latest = {(r.route_id, r.repetition): r for r in side.records}
     by_route: dict[str, list[EpisodeRecord]] = {}
@@ -130,7 +138,7 @@ def _place(record: EpisodeRecord) -> tuple[str, str]:
 
 
 def _left_out(
-    a: Side, b: Side, out_a: Mapping[str, str], out_b: Mapping[str, str], routes: Sequence[str]
+    a: ComparedRun, b: ComparedRun, out_a: Mapping[str, str], out_b: Mapping[str, str], routes: Sequence[str]
 ) -> dict[str, list[str]]:
     """Every route of either run is in `routes` (both drove it) or here, under its first reason."""
     found: dict[str, list[str]] = {}
@@ -154,10 +162,10 @@ def _said(left_out: Mapping[str, Sequence[str]]) -> str:
     return "; ".join(f"{len(routes)} {why}" for why, routes in left_out.items())
 
 
-def _row(measure: Measure, a: Parts, b: Parts, seed: int) -> Row:
+def _row(measure: DrivingMeasure, a: Parts, b: Parts, seed: int) -> DrivingComparisonRow:
     shared = [sorted(x.keys() & y.keys()) for x, y in zip(a, b, strict=True)]
     units = sorted({route for part in shared for route in part})
-    row = Row(measure.name, measure.title, measure.group, measure.higher, len(units))
+    row = DrivingComparisonRow(measure.name, measure.title, measure.group, measure.higher, len(units))
     if not all(shared):
         return replace(row, reason="no route that both drove gives it")
     sums = _table(units, shared, a), _table(units, shared, b)
@@ -202,7 +210,7 @@ def _intervals(sums: tuple[Floats, Floats], bounds: Bounds) -> tuple[Span | None
 
     The last is also None where a is 0, and where leaving out a route does not change it (b is 0).
     """
-    a, b = (Jackknife.of_ratios(part[..., 0], part[..., 1]) for part in sums)
+    a, b = (ClusterJackknife.of_ratios(part[..., 0], part[..., 1]) for part in sums)
     if a is None or b is None:
         return (None,) * 4
     width = bounds[1] - bounds[0]
@@ -215,14 +223,14 @@ def _intervals(sums: tuple[Floats, Floats], bounds: Bounds) -> tuple[Span | None
     return (*spans, _span(relative, (-math.inf, 100.0)) if varies else None)
 
 
-def _joint(a: Jackknife, b: Jackknife, figure: Callable[[Any, Any], Any]) -> Jackknife:
+def _joint(a: ClusterJackknife, b: ClusterJackknife, figure: Callable[[Any, Any], Any]) -> ClusterJackknife:
     """Of a figure of both runs, which leave out the same route together."""
     whole = figure(a.figure, b.figure)
     moved = figure(a.figure + a.moves, b.figure + b.moves) - whole
-    return Jackknife(whole, moved, (a.weights + b.weights) / 2)
+    return ClusterJackknife(whole, moved, (a.weights + b.weights) / 2)
 
 
-def _span(found: Jackknife, bounds: Bounds) -> Span:
+def _span(found: ClusterJackknife, bounds: Bounds) -> Span:
     interval = found.interval(bounds)
     return interval.low, interval.high
 
@@ -249,7 +257,7 @@ def _tested(units: Sequence[str], sums: tuple[Floats, Floats], seed: int) -> tup
     return found.p_value, found.test
 
 
-def _corrected(rows: Sequence[Row]) -> list[Row]:
+def _corrected(rows: Sequence[DrivingComparisonRow]) -> list[DrivingComparisonRow]:
     """Two families: the figures that the paper prints, and the rest."""
     found: dict[str, float | None] = {}
     for paper in (True, False):
@@ -258,16 +266,18 @@ def _corrected(rows: Sequence[Row]) -> list[Row]:
     return [replace(row, p_holm=found[row.name]) for row in rows]
 
 
-def _repetitions(played: Sequence[Played]) -> int:
+def _repetitions(played: Sequence[ComparedEpisode]) -> int:
     return len({p.episode.repetition for p in played})
 
 
-def _with_spread(rows: Sequence[Row], a: Sequence[Played], b: Sequence[Played], tested: bool) -> list[Row]:
+def _with_spread(
+    rows: Sequence[DrivingComparisonRow], a: Sequence[ComparedEpisode], b: Sequence[ComparedEpisode], tested: bool
+) -> list[DrivingComparisonRow]:
     spreads = [_spread(side, tested) for side in (a, b)]
     return [replace(row, spread_a=spreads[0].get(row.name), spread_b=spreads[1].get(row.name)) for row in rows]
 
 
-def _spread(played: Sequence[Played], tested: bool) -> dict[str, float]:
+def _spread(played: Sequence[ComparedEpisode], tested: bool) -> dict[str, float]:
     """Sample standard deviation over the repetitions' own figures, of what at least two of them give."""
     values: dict[str, list[float]] = {}
     for k in sorted({p.episode.repetition for p in played}):
@@ -278,7 +288,9 @@ def _spread(played: Sequence[Played], tested: bool) -> dict[str, float]:
     return {name: statistics.stdev(each) for name, each in values.items() if len(each) > 1}
 
 
-def _notes(a: Sequence[Played], b: Sequence[Played], sides: tuple[Side, Side], tested: bool) -> list[str]:
+def _notes(
+    a: Sequence[ComparedEpisode], b: Sequence[ComparedEpisode], sides: tuple[ComparedRun, ComparedRun], tested: bool
+) -> list[str]:
     """What a reader of the rows must know, a sentence each."""
     found = ["abilities and Skill Score are grouped by the standard route's scenario type in both columns"]
     if not tested:

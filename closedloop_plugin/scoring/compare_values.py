@@ -27,7 +27,7 @@ NEAR_S = 1.5  # time to collision below which an episode counts as a near miss
 
 
 @dataclass(frozen=True)
-class Measure:
+class DrivingMeasure:
     """`group`: "paper" (the five of the tables), "ability" or "extra"; `higher`: more is better; `bounds` of values."""
 
     name: str
@@ -38,21 +38,21 @@ class Measure:
 
 
 MEASURES = (
-    Measure("success_rate", "Success Rate %", "paper"),
-    Measure("driving_score", "Driving Score", "paper"),
-    Measure("efficiency", "Efficiency %", "paper", bounds=NOT_NEGATIVE),
-    Measure("comfortness", "Comfortness %", "paper"),
-    Measure("skill_score", "Skill Score %", "paper"),
-    *(Measure(name, f"{name.replace('_', ' ')} %", "ability") for name in ABILITIES),
-    Measure("collisions_per_km", "Collisions / km", "extra", higher=False, bounds=NOT_NEGATIVE),
-    Measure("min_ttc_s", "Min TTC s", "extra", bounds=NOT_NEGATIVE),
-    Measure("near_misses", f"TTC < {NEAR_S:g} s, % of routes", "extra", higher=False),
-    Measure("min_gap_m", "Min gap m", "extra", bounds=NOT_NEGATIVE),
+    DrivingMeasure("success_rate", "Success Rate %", "paper"),
+    DrivingMeasure("driving_score", "Driving Score", "paper"),
+    DrivingMeasure("efficiency", "Efficiency %", "paper", bounds=NOT_NEGATIVE),
+    DrivingMeasure("comfortness", "Comfortness %", "paper"),
+    DrivingMeasure("skill_score", "Skill Score %", "paper"),
+    *(DrivingMeasure(name, f"{name.replace('_', ' ')} %", "ability") for name in ABILITIES),
+    DrivingMeasure("collisions_per_km", "Collisions / km", "extra", higher=False, bounds=NOT_NEGATIVE),
+    DrivingMeasure("min_ttc_s", "Min TTC s", "extra", bounds=NOT_NEGATIVE),
+    DrivingMeasure("near_misses", f"TTC < {NEAR_S:g} s, % of routes", "extra", higher=False),
+    DrivingMeasure("min_gap_m", "Min gap m", "extra", bounds=NOT_NEGATIVE),
 )
 
 
 @dataclass(frozen=True)
-class Played:
+class ComparedEpisode:
     """One episode: our record, and the same through the door of official files."""
 
     episode: EpisodeRecord
@@ -60,16 +60,16 @@ class Played:
     scenario: str  # type of the standard route
 
     @classmethod
-    def of(cls, episode: EpisodeRecord, scenario: str) -> Played:
+    def of(cls, episode: EpisodeRecord, scenario: str) -> ComparedEpisode:
         return cls(episode, from_episode(episode), scenario)
 
 
-def parts_of(played: Sequence[Played], signs_tested: bool) -> dict[str, Parts]:
+def parts_of(played: Sequence[ComparedEpisode], signs_tested: bool) -> dict[str, Parts]:
     """Every measure of these episodes; a measure that they do not give has an empty part.
 
     `signs_tested`: every record of both runs knows its junction test; else Traffic_Signs is successes alone.
     """
-    means: dict[str, Callable[[Played], float | None]] = {
+    means: dict[str, Callable[[ComparedEpisode], float | None]] = {
         "success_rate": lambda p: 100.0 * p.official.success,
         "driving_score": lambda p: p.official.score,
         "efficiency": lambda p: route_efficiency(p.official.infractions["min_speed_infractions"]),
@@ -87,12 +87,12 @@ def parts_of(played: Sequence[Played], signs_tested: bool) -> dict[str, Parts]:
     return found
 
 
-def signs_tested(played: Sequence[Played]) -> bool:
+def signs_tested(played: Sequence[ComparedEpisode]) -> bool:
     """Whether the junction test of Traffic_Signs is known of every episode that needs it."""
     return all(passed_junction(p.official, {}) is not None for p in played if p.scenario in ABILITIES[SIGNS])
 
 
-def _by_route(played: Sequence[Played], value: Callable[[Played], float | None]) -> Part:
+def _by_route(played: Sequence[ComparedEpisode], value: Callable[[ComparedEpisode], float | None]) -> Part:
     """Mean over a route's repetitions that have the value; a route without any is absent."""
     values: dict[str, list[float]] = {}
     for one in played:
@@ -102,24 +102,24 @@ def _by_route(played: Sequence[Played], value: Callable[[Played], float | None])
     return {route: (statistics.fmean(each), 1.0) for route, each in values.items()}
 
 
-def _signs(tested: bool) -> Callable[[Played], float]:
+def _signs(tested: bool) -> Callable[[ComparedEpisode], float]:
     if not tested:
         return lambda p: 100.0 * p.official.success
     return lambda p: 100.0 * traffic_signs([p.official], "v0.0.3", {}).values[0]
 
 
-def _comfort(played: Played) -> float | None:
+def _comfort(played: ComparedEpisode) -> float | None:
     share = played.official.comfort.get("official")
     return None if share is None else 100.0 * share
 
 
-def _margin(played: Played, name: str) -> float | None:
+def _margin(played: ComparedEpisode, name: str) -> float | None:
     value = played.episode.margins.get(name)
     known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
     return float(value) if known else None  # type: ignore[arg-type]
 
 
-def _near(played: Played) -> float | None:
+def _near(played: ComparedEpisode) -> float | None:
     """Never on course with anybody (None among the margins) is no near miss; no margins at all is not known."""
     if "min_ttc_s" not in played.episode.margins:
         return None
@@ -127,7 +127,7 @@ def _near(played: Played) -> float | None:
     return 100.0 * (ttc is not None and ttc < NEAR_S)
 
 
-def _collisions(played: Sequence[Played]) -> Part:
+def _collisions(played: Sequence[ComparedEpisode]) -> Part:
     """Collisions and kilometres driven of each route, summed over its repetitions."""
     found: dict[str, tuple[float, float]] = {}
     for one in played:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from closedloop_plugin.core.profiles import Penalties
+from closedloop_plugin.core.profiles import InfractionPenalties
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.scoring.efficiency import percents
 from closedloop_plugin.scoring.official_record import OfficialRecord
@@ -22,7 +22,7 @@ _OUTSIDE = re.compile(r"\(\s*(\d+(?:\.\d*)?)\s*%")
 
 
 def penalty(
-    counts: Mapping[str, int], outside_percent: float, p: Penalties, speed_percents: Sequence[float] = ()
+    counts: Mapping[str, int], outside_percent: float, p: InfractionPenalties, speed_percents: Sequence[float] = ()
 ) -> float:
     """The factor on the route's score, in [0, 1].
 
@@ -50,7 +50,7 @@ def composed(score_route: float, penalty: float) -> float:
     return round(max(score_route * penalty, 0.0), 6)
 
 
-def penalty_of(infractions: Mapping[str, Sequence[str]], p: Penalties) -> float:
+def penalty_of(infractions: Mapping[str, Sequence[str]], p: InfractionPenalties) -> float:
     """`penalty` from a record's lists of messages; several messages on lanes cost one after the other."""
     counts = {name: len(texts) for name, texts in infractions.items() if name in INFRACTIONS}
     hits = (_OUTSIDE.search(text) for text in infractions.get("outside_route_lanes", ()))

@@ -17,14 +17,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from closedloop_plugin.core.state import Actor, Truth
+from closedloop_plugin.core.state import Actor, GroundTruth
 
 HORIZON_S = 8.0
 EVERY = 2  # ticks
 Box = tuple[float, float, float, float, float, float]  # x, y, cos, sin, half length, half width
 
 
-class Margins:
+class SafetyMargins:
     """One episode's. `add` once a tick."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Margins:
         self._brake = 0.0
         self._touched = False
 
-    def add(self, truth: Truth) -> None:
+    def add(self, truth: GroundTruth) -> None:
         if self._touched or (truth.tick % EVERY and not truth.contacts):
             return
         ego = truth.ego

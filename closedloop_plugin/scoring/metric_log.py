@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.frames import to_carla
-from closedloop_plugin.core.state import Truth
-from closedloop_plugin.scoring.comfort import FIELDS, MODES, Motion, segments
+from closedloop_plugin.core.state import GroundTruth
+from closedloop_plugin.scoring.comfort import FIELDS, MODES, EgoMotion, segments
 
 _DECIMALS = 5  # a file of 4,000 ticks stays near 1 MB
 
@@ -28,7 +28,7 @@ class MetricLog:
         self._rows: dict[int, dict[str, list[float]]] = {}
         self._times: dict[int, float] = {}
 
-    def add(self, truth: Truth) -> None:
+    def add(self, truth: GroundTruth) -> None:
         ego = truth.ego
         x, y, yaw = to_carla(ego.x, ego.y, ego.yaw)
         ax, ay, _ = to_carla(ego.ax, ego.ay)
@@ -56,7 +56,7 @@ class MetricLog:
             return {**dict.fromkeys(MODES), "segments": 0, "dt": None}
         ticks = sorted(self._rows)
         columns = {name: np.array([self._rows[tick][name] for tick in ticks]) for name in FIELDS}
-        motion = Motion(**columns, steps=np.array(ticks))
+        motion = EgoMotion(**columns, steps=np.array(ticks))
         dt = round(float(np.median(np.diff([self._times[t] for t in ticks]))), 9)
         verdicts = {mode: segments(motion, mode, dt) for mode in MODES}
         shares = {mode: sum(found) / len(found) for mode, found in verdicts.items()}

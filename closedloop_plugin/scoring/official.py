@@ -28,7 +28,7 @@ _DECODER = json.JSONDecoder()
 
 
 @dataclass(frozen=True)
-class Results:
+class OfficialResults:
     """What was read. `lost`: (file, records that were cut off); `files`: those that gave records."""
 
     records: tuple[OfficialRecord, ...]
@@ -36,7 +36,7 @@ class Results:
     lost: tuple[tuple[str, int], ...] = ()
 
 
-def read(paths: Sequence[File]) -> Results:
+def read(paths: Sequence[File]) -> OfficialResults:
     """All records of these files and folders, in their order."""
     records: list[OfficialRecord] = []
     lost: list[tuple[str, int]] = []
@@ -48,14 +48,14 @@ def read(paths: Sequence[File]) -> Results:
             lost.append((str(file), missing))
     if not records:
         raise Ad2Error(f"{', '.join(map(str, paths))}: no whole record in it")
-    return Results(tuple(records), tuple(map(str, files)), tuple(lost))
+    return OfficialResults(tuple(records), tuple(map(str, files)), tuple(lost))
 
 
-def read_apart(paths: Sequence[File]) -> Results:
+def read_apart(paths: Sequence[File]) -> OfficialResults:
     """As `read`, each path one repetition of its own: official runs call every one of theirs rep0."""
     parts = [read([path]) for path in paths]
     records = [replace(r, repetition=k) for k, part in enumerate(parts) for r in part.records]
-    return Results(tuple(records), sum((p.files for p in parts), ()), sum((p.lost for p in parts), ()))
+    return OfficialResults(tuple(records), sum((p.files for p in parts), ()), sum((p.lost for p in parts), ()))
 
 
 def read_file(file: File) -> tuple[list[OfficialRecord], int]:

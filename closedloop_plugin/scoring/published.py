@@ -32,7 +32,7 @@ class PublishedDriver:
 
 
 @dataclass(frozen=True)
-class Claim:
+class TableClaim:
     """A sentence of the paper's text about its tables, and what the printed figures give."""
 
     where: str
@@ -42,7 +42,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedThreatTables:
     """`columns`: the five figures in the tables' order."""
 
     paper: str
@@ -50,25 +50,25 @@ class Published:
     repetitions: int
     columns: tuple[str, ...]
     drivers: tuple[PublishedDriver, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[TableClaim, ...]
 
     @property
-    def contradictions(self) -> list[Claim]:
+    def contradictions(self) -> list[TableClaim]:
         return [claim for claim in self.claims if not claim.agrees]
 
 
 @functools.cache
-def published() -> Published:
+def published() -> PublishedThreatTables:
     """Both tables as they are printed."""
     raw = yaml.safe_load(resources.files(__package__).joinpath("published.yaml").read_text("utf-8"))
     columns = tuple(raw["columns"])
-    return Published(
+    return PublishedThreatTables(
         raw["paper"],
         raw["world"],
         raw["repetitions"],
         columns,
         tuple(_driver(row, columns) for row in raw["rows"]),
-        tuple(Claim(**claim) for claim in raw["claims"]),
+        tuple(TableClaim(**claim) for claim in raw["claims"]),
     )
 
 

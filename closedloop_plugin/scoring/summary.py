@@ -26,8 +26,8 @@ from typing import Any
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.scoring.ability import Junctions, Skill, of_type, skill_score, skills
-from closedloop_plugin.scoring.comfort import Motion, share
+from closedloop_plugin.scoring.ability import AbilityScore, Junctions, of_type, skill_score, skills
+from closedloop_plugin.scoring.comfort import EgoMotion, share
 from closedloop_plugin.scoring.driving import driving_score, latest, penalty_of, success_rate
 from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official_record import OfficialRecord
@@ -38,7 +38,7 @@ from lmms_eval_ad2.metrics.intervals import (
     NOT_NEGATIVE,
     PERCENT,
     Bounds,
-    Interval,
+    ConfidenceInterval,
     mean_interval,
     mean_of_means_interval,
 )
@@ -48,7 +48,7 @@ _SCORE_SLACK = 0.05  # percent: messages round their numbers
 
 
 @dataclass(frozen=True)
-class Asked:
+class ScoringOptions:
     """How to score."""
 
     profile: Profile
@@ -58,15 +58,15 @@ class Asked:
 
 
 @dataclass
-class _Sheet:
+class _ScoreTable:
     """The records of some (route, repetition)s and the values that the means are taken over."""
 
     routes: Mapping[str, Route]
     keys: Sequence[Key]  # all that should be there
     records: Mapping[Key, OfficialRecord]
     comforts: Mapping[Key, float]  # share of comfortable segments, where known
-    asked: Asked
-    skills: Mapping[str, Skill] = field(init=False)
+    asked: ScoringOptions
+    skills: Mapping[str, AbilityScore] = field(init=False)
     efficiencies: Mapping[Key, float] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +114,7 @@ def summarise(
     routes: Sequence[Route],
     profile: Profile,
     repetitions: int = 1,
-    metric_info: Mapping[Key, Motion] | None = None,
+    metric_info: Mapping[Key, EgoMotion] | None = None,
     comfort_mode: str = "official",
     junctions: Junctions | None = None,
     traffic_signs: str = "v0.0.3",
@@ -123,7 +123,7 @@ def summarise(
     `metric_info`: motion by (route id, repetition); without it the comfort that records of ours carry is taken.
     `junctions`: see ability.Junctions.
     """
-    asked = Asked(profile, comfort_mode, traffic_signs, junctions)
+    asked = ScoringOptions(profile, comfort_mode, traffic_signs, junctions)
     origin = _one_origin(records, profile)
     by_id = {route.id: route for route in routes}
     kept, doubled = latest(records)
@@ -155,13 +155,13 @@ def _sheet(
     keys: Sequence[Key],
     records: Mapping[Key, OfficialRecord],
     comforts: Mapping[Key, float],
-    asked: Asked,
-) -> _Sheet:
+    asked: ScoringOptions,
+) -> _ScoreTable:
     there = {key: records[key] for key in keys if key in records}
-    return _Sheet(routes, keys, there, {key: comforts[key] for key in there if key in comforts}, asked)
+    return _ScoreTable(routes, keys, there, {key: comforts[key] for key in there if key in comforts}, asked)
 
 
-def _broken_down(sheet: _Sheet, routes: Sequence[Route], repetitions: int) -> dict[str, Any]:
+def _broken_down(sheet: _ScoreTable, routes: Sequence[Route], repetitions: int) -> dict[str, Any]:
     return {
         "intervals": sheet.intervals(),
         "interval_method": METHOD,
@@ -171,7 +171,7 @@ def _broken_down(sheet: _Sheet, routes: Sequence[Route], repetitions: int) -> di
     }
 
 
-def _counted(sheet: _Sheet) -> dict[str, Any]:
+def _counted(sheet: _ScoreTable) -> dict[str, Any]:
     crashed = [r for key in sheet.keys if (r := sheet.records.get(key)) and r.crashed]
     return {
         "n_records": len(sheet.records),
@@ -182,7 +182,7 @@ def _counted(sheet: _Sheet) -> dict[str, Any]:
     }
 
 
-def _rules(asked: Asked, origin: Mapping[str, Any]) -> dict[str, Any]:
+def _rules(asked: ScoringOptions, origin: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "profile": asked.profile.name,
         "comfort_mode": asked.comfort_mode,
@@ -191,7 +191,7 @@ def _rules(asked: Asked, origin: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _part(sheet: _Sheet, keys: Sequence[Key]) -> _Sheet:
+def _part(sheet: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:
     return _sheet(sheet.routes, keys, sheet.records, sheet.comforts, sheet.asked)
 
 
@@ -228,7 +228,7 @@ def _foreign(record: OfficialRecord, route: Route) -> bool:
 
 
 def _comforts(
-    records: Mapping[Key, OfficialRecord], metric_info: Mapping[Key, Motion] | None, mode: str, dt: float
+    records: Mapping[Key, OfficialRecord], metric_info: Mapping[Key, EgoMotion] | None, mode: str, dt: float
 ) -> tuple[dict[Key, float], list[str]]:
     """Share of comfortable segments of each record that has one, and what to say of the others."""
     found: dict[Key, float | None] = {}
@@ -245,7 +245,7 @@ def _comforts(
     return known, [f"comfortness: over {len(known)} of {len(records)} records; the others have no usable metric_info"]
 
 
-def _stride(motion: Motion) -> float:
+def _stride(motion: EgoMotion) -> float:
     """Ticks from one sample to the next (an agent may log every other tick)."""
     gaps = motion.steps[1:] - motion.steps[:-1]
     return float(statistics.median(gaps.tolist())) if len(gaps) else 1.0
@@ -257,7 +257,7 @@ def _experimental(
     repetitions: int,
     records: Mapping[Key, OfficialRecord],
     comforts: Mapping[Key, float],
-    asked: Asked,
+    asked: ScoringOptions,
 ) -> dict[str, Any] | None:
     """Routes whose map's topology is not sound: scored apart."""
     if not ids:
@@ -267,7 +267,7 @@ def _experimental(
     return {"routes": sorted(ids), "driving_score": head["driving_score"], "success_rate": head["success_rate"]}
 
 
-def _repetitions(sheet: _Sheet, routes: Sequence[Route], n: int) -> dict[str, Any] | None:
+def _repetitions(sheet: _ScoreTable, routes: Sequence[Route], n: int) -> dict[str, Any] | None:
     """Mean and sample standard deviation (n - 1) over the repetitions' own scores; None with one repetition."""
     if n < 2:
         return None
@@ -282,7 +282,7 @@ def _spread(values: Sequence[float | None]) -> dict[str, Any]:
     return {"mean": _mean(known), "std": std, "values": list(values)}
 
 
-def _types(sheet: _Sheet) -> list[dict[str, Any]]:
+def _types(sheet: _ScoreTable) -> list[dict[str, Any]]:
     """A row a scenario type, in alphabetical order."""
     rows = []
     for scenario in sorted({sheet.routes[key[0]].scenario for key in sheet.keys}):
@@ -300,12 +300,12 @@ def _types(sheet: _Sheet) -> list[dict[str, Any]]:
     return rows
 
 
-def _partial(sheet: _Sheet) -> list[str]:
+def _partial(sheet: _ScoreTable) -> list[str]:
     found = [name for name, skill in sheet.skills.items() if skill.partial]
     return [*found, "skill_score"] if found else []
 
 
-def _notes(sheet: _Sheet, doubled: int, outside: int, experimental: set[str]) -> list[str]:
+def _notes(sheet: _ScoreTable, doubled: int, outside: int, experimental: set[str]) -> list[str]:
     """What a reader of the figures must know, a sentence each."""
     records, missing = sheet.records.values(), sheet.missing
     signs = sheet.skills["Traffic_Signs"]
@@ -329,7 +329,7 @@ def _notes(sheet: _Sheet, doubled: int, outside: int, experimental: set[str]) ->
     return [text for condition, text in said if condition]
 
 
-def _junction_note(signs: Skill, variant: str) -> str:
+def _junction_note(signs: AbilityScore, variant: str) -> str:
     best = "" if signs.at_most is None else f"; if all of them passed it would be {signs.at_most:.4f}"
     return (
         "Traffic_Signs is partial, and Skill Score with it: successes / records, because the junction test of "
@@ -358,5 +358,5 @@ def _interval(values: Sequence[float], clusters: Sequence[str], bounds: Bounds =
     return _pair(mean_interval(values, clusters=clusters, bounds=bounds))
 
 
-def _pair(interval: Interval | None) -> list[float] | None:
+def _pair(interval: ConfidenceInterval | None) -> list[float] | None:
     return None if interval is None else [interval.low, interval.high]

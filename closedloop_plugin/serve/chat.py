@@ -12,14 +12,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from closedloop_plugin.serve.refusal import Refusal, wrong
+from closedloop_plugin.serve.refusal import ApiError, wrong
 
 MOST_IMAGES = 64
 MOST_TOKENS = 65_536
 
 
 @dataclass(frozen=True)
-class Settings:
+class CompletionSettings:
     """Of one request's generation; None: the model's own."""
 
     max_tokens: int | None = None
@@ -27,18 +27,18 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Chat:
+class ChatCompletionRequest:
     """One request. `system` and `texts`: the parts in words; `urls`: the pictures in order, still encoded."""
 
     model: str
     system: str
     texts: tuple[str, ...]
     urls: tuple[str, ...]
-    settings: Settings
+    settings: CompletionSettings
     stream: bool = False
 
 
-def read_chat(raw: bytes) -> Chat:
+def read_chat(raw: bytes) -> ChatCompletionRequest:
     """The request in a body; Refusal names the field that is wrong."""
     body = mapping_of(raw, "the body")
     model = body.get("model")
@@ -50,7 +50,7 @@ def read_chat(raw: bytes) -> Chat:
     if stream is not None and not isinstance(stream, bool):
         raise wrong("stream", "true or false", stream)
     system, texts, urls = _messages(body.get("messages"))
-    return Chat(model, system, texts, urls, _settings(body), bool(stream))
+    return ChatCompletionRequest(model, system, texts, urls, _settings(body), bool(stream))
 
 
 def mapping_of(raw: bytes | str, what: str) -> Mapping[str, Any]:
@@ -58,9 +58,9 @@ def mapping_of(raw: bytes | str, what: str) -> Mapping[str, Any]:
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError) as exc:
-        raise Refusal(400, f"{what}: not JSON: {str(exc)[:200]}", code="invalid_json") from None
+        raise ApiError(400, f"{what}: not JSON: {str(exc)[:200]}", code="invalid_json") from None
     if not isinstance(data, dict):
-        raise Refusal(400, f"{what}: expected a JSON object", code="invalid_json")
+        raise ApiError(400, f"{what}: expected a JSON object", code="invalid_json")
     return data
 
 
@@ -81,9 +81,9 @@ def whole(data: Mapping[str, Any], key: str, low: int, high: int) -> int:
     return value
 
 
-def _settings(body: Mapping[str, Any]) -> Settings:
+def _settings(body: Mapping[str, Any]) -> CompletionSettings:
     limit = next((k for k in ("max_completion_tokens", "max_tokens") if body.get(k) is not None), None)
-    return Settings(
+    return CompletionSettings(
         whole(body, limit, 1, MOST_TOKENS) if limit else None,
         number(body, "temperature", 0.0, 2.0) if body.get("temperature") is not None else None,
     )

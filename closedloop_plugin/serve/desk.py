@@ -17,20 +17,20 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.serve.refusal import Refusal
-from closedloop_plugin.serve.service import Done, Order, Service
+from closedloop_plugin.serve.refusal import ApiError
+from closedloop_plugin.serve.service import ChatService, ServiceReply, ServiceRequest
 from lmms_eval_ad2.errors import Ad2Error
 
 
 @dataclass(frozen=True)
 class _Job:
-    answer: Callable[[Sequence[Any]], list[Done]]
+    answer: Callable[[Sequence[Any]], list[ServiceReply]]
     group: Hashable
     payload: Any
-    future: Future[Done] = field(default_factory=Future)
+    future: Future[ServiceReply] = field(default_factory=Future)
 
 
-class Desk:
+class RequestBatcher:
     """`put` from any thread, `work` in one. A request that nobody waits for any more is left out of its batch."""
 
     def __init__(self, batch: int = 8, window_s: float = 0.02) -> None:
@@ -41,7 +41,7 @@ class Desk:
         self._closed = False
         self._crowd: tuple[Hashable, int] = (None, 1)  # a group, and how many of it are to be expected
 
-    def put(self, service: Service, order: Order) -> Future[Done]:
+    def put(self, service: ChatService, order: ServiceRequest) -> Future[ServiceReply]:
         """The answer to come; cancelling it takes the request back."""
         job = _Job(service.answer, (service.name, order.group), order.payload)
         with self._changed:
@@ -119,13 +119,13 @@ class Desk:
                 for job in jobs:
                     self._answer([job])
                 return
-            answers = [Done(error=_told(exc), failed=True)] * len(jobs)
+            answers = [ServiceReply(error=_told(exc), failed=True)] * len(jobs)
         for job, done in zip(jobs, answers, strict=True):
             job.future.set_result(done)
 
 
-def _going() -> Refusal:
-    return Refusal(503, "this server is shutting down", code="shutting_down")
+def _going() -> ApiError:
+    return ApiError(503, "this server is shutting down", code="shutting_down")
 
 
 def _told(exc: Exception) -> str:

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Command, Decision, Observation, Reading
+from closedloop_plugin.core.state import Decision, InterpretedControl, Observation, RouteCommand
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.verdict import verdict
-from closedloop_plugin.serve.chat import Chat, mapping_of, number, whole
+from closedloop_plugin.serve.chat import ChatCompletionRequest, mapping_of, number, whole
 from closedloop_plugin.serve.pictures import pictures
-from closedloop_plugin.serve.refusal import Refusal, wrong
-from closedloop_plugin.serve.service import Done, Order
+from closedloop_plugin.serve.refusal import ApiError, wrong
+from closedloop_plugin.serve.service import ServiceReply, ServiceRequest
 from lmms_eval_ad2 import __version__
 
 PROTOCOL = 1
@@ -62,7 +62,7 @@ class DriverService:
             "version": __version__,
         }
 
-    def read(self, chat: Chat) -> Order:
+    def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
         """See Service.read. Pictures of cameras that nobody here looks through are not unpacked."""
         if len(chat.texts) != 1 or chat.system:
             raise wrong("messages", "images, then one text that holds the JSON object of ad2-driver")
@@ -74,9 +74,9 @@ class DriverService:
         if lacking := [name for name in wanted if name not in sent]:
             raise wrong("cameras", f"the driver's {', '.join(wanted)}; there is no {', '.join(lacking)}")
         images = dict(zip(wanted, pictures([sent[name] for name in wanted], wanted), strict=True))
-        return Order("drive", _ask(said, images))
+        return ServiceRequest("drive", _ask(said, images))
 
-    def answer(self, asks: Sequence[Ask]) -> list[Done]:
+    def answer(self, asks: Sequence[DecisionRequest]) -> list[ServiceReply]:
         """See Service.answer."""
         for ask in asks:
             self._begin(ask)
@@ -87,7 +87,7 @@ class DriverService:
         readings = self._readings(asks, decisions)
         return [self._done(a, d, r) for a, d, r in zip(asks, decisions, readings, strict=True)]
 
-    def _begin(self, ask: Ask) -> None:
+    def _begin(self, ask: DecisionRequest) -> None:
         """The agent hears of an episode with its first tick, and again where one starts anew."""
         tick = ask.observation.tick
         last = self._episodes.pop(ask.episode, None)
@@ -100,8 +100,10 @@ class DriverService:
         if len(self._episodes) > EPISODES:
             self.agent.end(self._episodes.popitem(last=False)[0])
 
-    def _readings(self, asks: Sequence[Ask], decisions: Sequence[Decision]) -> list[Reading | None]:
-        readings: list[Reading | None] = [None] * len(asks)
+    def _readings(
+        self, asks: Sequence[DecisionRequest], decisions: Sequence[Decision]
+    ) -> list[InterpretedControl | None]:
+        readings: list[InterpretedControl | None] = [None] * len(asks)
         worded = [i for i, d in enumerate(decisions) if d.error is None and d.control is None]
         if worded and self.interpreter is not None:
             made = self.interpreter.interpret([(asks[i], decisions[i]) for i in worded])
@@ -109,7 +111,7 @@ class DriverService:
                 readings[i] = reading
         return readings
 
-    def _done(self, ask: Ask, decision: Decision, reading: Reading | None) -> Done:
+    def _done(self, ask: DecisionRequest, decision: Decision, reading: InterpretedControl | None) -> ServiceReply:
         control, error, unparsed = verdict(decision, reading, self.profile, ask.observation.speed)
         told = {
             "ad2_drive": PROTOCOL,
@@ -122,16 +124,16 @@ class DriverService:
             "latency_s": decision.latency_s + (reading.latency_s if reading else 0.0),
             "policy": self.policy,
         }
-        return Done(json.dumps(told), failed=error is not None)
+        return ServiceReply(json.dumps(told), failed=error is not None)
 
 
-def _ask(said: Mapping[str, Any], images: Mapping[str, Any]) -> Ask:
+def _ask(said: Mapping[str, Any], images: Mapping[str, Any]) -> DecisionRequest:
     """The request as the agents know it."""
     episode, command = said.get("episode"), said.get("command")
     if not isinstance(episode, str) or not 0 < len(episode) <= 200 or not episode.isprintable():
         raise wrong("episode", "a name of 1 to 200 printable characters", episode)
-    if not isinstance(command, str) or command not in set(Command):
-        raise wrong("command", f"one of {', '.join(Command)}", command)
+    if not isinstance(command, str) or command not in set(RouteCommand):
+        raise wrong("command", f"one of {', '.join(RouteCommand)}", command)
     target = said.get("target")
     if not isinstance(target, list) or len(target) != 2:
         raise wrong("target", "[metres forward, metres to the left]", target)
@@ -141,12 +143,12 @@ def _ask(said: Mapping[str, Any], images: Mapping[str, Any]) -> Ask:
         whole(said, "tick", 0, 2**53),
         number(said, "time_s", 0.0, 2.0**53),
         number(said, "speed", -FAR, FAR),
-        Command(command),
+        RouteCommand(command),
         (forward, left),
         images.__getitem__,
         **limit,
     )
-    return Ask(episode, observation)
+    return DecisionRequest(episode, observation)
 
 
 def _cameras(said: Mapping[str, Any], pictures_sent: int) -> list[str]:
@@ -154,5 +156,5 @@ def _cameras(said: Mapping[str, Any], pictures_sent: int) -> list[str]:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise wrong("cameras", "the names of the images, in their order", names)
     if len(set(names)) != len(names) or len(names) != pictures_sent:
-        raise Refusal(400, f"cameras: {len(names)} names for {pictures_sent} images, each once", param="cameras")
+        raise ApiError(400, f"cameras: {len(names)} names for {pictures_sent} images, each once", param="cameras")
     return names

@@ -15,38 +15,38 @@ from typing import Any
 
 from aiohttp import web
 
-from closedloop_plugin.serve.chat import Chat, read_chat
-from closedloop_plugin.serve.desk import Desk
+from closedloop_plugin.serve.chat import ChatCompletionRequest, read_chat
+from closedloop_plugin.serve.desk import RequestBatcher
 from closedloop_plugin.serve.driver import DriverService
-from closedloop_plugin.serve.refusal import Refusal
-from closedloop_plugin.serve.service import Done, Order, Service
+from closedloop_plugin.serve.refusal import ApiError
+from closedloop_plugin.serve.service import ChatService, ServiceReply, ServiceRequest
 
 _BODY_S = 60.0  # a request that is still not there then is given up
 _LOADING_RETRY_S = 5
 
 
 @dataclass(frozen=True)
-class Limits:
+class RequestLimits:
     """`queue`: requests held at once, from their first byte to their answer, which bounds memory as well."""
 
     queue: int = 256
     body_bytes: int = 64 * 2**20
 
 
-class Front:
+class ChatHttpApi:
     """Answers 503 until `open` names what there is."""
 
-    def __init__(self, desk: Desk, limits: Limits, key: str = "", model: str = "") -> None:
+    def __init__(self, desk: RequestBatcher, limits: RequestLimits, key: str = "", model: str = "") -> None:
         self.desk, self.limits, self.model = desk, limits, model
         self.answered = self.failed = self.held = 0
         self.last_failure = ""
         self._key = key.encode()
         self._log = sys.stderr  # this one: while a model answers, its wrapper's output is kept off sys.stderr
-        self._services: dict[str, Service] = {}
+        self._services: dict[str, ChatService] = {}
         self._driver: DriverService | None = None
         self._since = int(time.time())
 
-    def open(self, services: Sequence[Service], driver: DriverService | None, model: str) -> None:
+    def open(self, services: Sequence[ChatService], driver: DriverService | None, model: str) -> None:
         """The model is loaded."""
         self._driver, self.model = driver, model
         self._services = {service.name: service for service in services}
@@ -74,18 +74,18 @@ class Front:
             if request.path != "/health":
                 self._check_key(request)
             return await handler(request)
-        except Refusal as refusal:
+        except ApiError as refusal:
             return refused(refusal)
         except web.HTTPException as exc:  # no such path, wrong method, body too large
-            return refused(Refusal(exc.status, f"{request.method} {request.path[:200]}: {exc.reason}"))
+            return refused(ApiError(exc.status, f"{request.method} {request.path[:200]}: {exc.reason}"))
         except Exception:  # ours to mend: the caller still gets an error object, the log the place
             traceback.print_exc(file=self._log)
-            return refused(Refusal(500, "an error of this server's own; its log has it", code="internal_error"))
+            return refused(ApiError(500, "an error of this server's own; its log has it", code="internal_error"))
 
     def _check_key(self, request: web.Request) -> None:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
         if self._key and not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._key):
-            raise Refusal(401, "a key is needed here: Authorization: Bearer KEY", code="invalid_api_key")
+            raise ApiError(401, "a key is needed here: Authorization: Bearer KEY", code="invalid_api_key")
 
     async def _health(self, request: web.Request) -> web.Response:
         state = {
@@ -109,13 +109,13 @@ class Front:
     async def _describe(self, request: web.Request) -> web.Response:
         self._offered()
         if self._driver is None:
-            raise Refusal(404, "there is no driver here", code="model_not_found")
+            raise ApiError(404, "there is no driver here", code="model_not_found")
         return as_json(self._driver.describe())
 
     async def _complete(self, request: web.Request) -> web.Response:
         self._offered()
         if self.held >= self.limits.queue:
-            raise Refusal(429, f"{self.held} requests are held here already", code="queue_full", retry_s=1)
+            raise ApiError(429, f"{self.held} requests are held here already", code="queue_full", retry_s=1)
         self.held += 1
         try:
             raw = await self._body(request)
@@ -128,9 +128,9 @@ class Front:
     async def _body(self, request: web.Request) -> bytes:
         # A web page cannot send this type to another address unasked: nobody's browser drives our model.
         if request.content_type != "application/json":
-            raise Refusal(415, "expected Content-Type: application/json", code="unsupported_media_type")
+            raise ApiError(415, "expected Content-Type: application/json", code="unsupported_media_type")
         most = self.limits.body_bytes
-        too_large = Refusal(
+        too_large = ApiError(
             413, f"the body has more than {most / 2**20:g} MB: smaller or fewer images", code="too_large"
         )
         if (request.content_length or 0) > most:
@@ -140,37 +140,37 @@ class Front:
         except web.HTTPRequestEntityTooLarge:
             raise too_large from None
         except TimeoutError:
-            raise Refusal(408, f"the body did not come within {_BODY_S:g} s") from None
+            raise ApiError(408, f"the body did not come within {_BODY_S:g} s") from None
 
-    def _read(self, raw: bytes) -> tuple[Chat, Service, Order]:
+    def _read(self, raw: bytes) -> tuple[ChatCompletionRequest, ChatService, ServiceRequest]:
         chat = read_chat(raw)
         service = self._service(chat.model)
         return chat, service, service.read(chat)
 
-    def _counted(self, chat: Chat, done: Done) -> web.Response:
+    def _counted(self, chat: ChatCompletionRequest, done: ServiceReply) -> web.Response:
         self.failed, self.answered = self.failed + done.failed, self.answered + (not done.failed)
         if done.error is not None:
             self.last_failure = done.error
-            raise Refusal(500, f"the model failed: {done.error}", code="model_failed")
+            raise ApiError(500, f"the model failed: {done.error}", code="model_failed")
         return answered(chat, done)
 
-    def _service(self, name: str) -> Service:
+    def _service(self, name: str) -> ChatService:
         service = self._offered().get(name)
         if service is None:
             known = ", ".join(self._services)
-            raise Refusal(
+            raise ApiError(
                 404, f"no model {name[:200]!r} here; there is: {known}", param="model", code="model_not_found"
             )
         return service
 
     def _offered(self) -> dict[str, Any]:
         if not self._services:
-            raise Refusal(503, f"{self.model} is still loading", code="loading", retry_s=_LOADING_RETRY_S)
+            raise ApiError(503, f"{self.model} is still loading", code="loading", retry_s=_LOADING_RETRY_S)
         return self._services
 
 
 # What is sent back: completions, chunks of a stream, error objects, all as OpenAI's clients read them.
-def answered(chat: Chat, done: Done) -> web.Response:
+def answered(chat: ChatCompletionRequest, done: ServiceReply) -> web.Response:
     """`usage` is null: lmms-eval's models do not count tokens, and a zero would be a false number."""
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": chat.model, "usage": None}
     if chat.stream:
@@ -180,7 +180,7 @@ def answered(chat: Chat, done: Done) -> web.Response:
     return as_json({**head, "object": "chat.completion", "choices": [choice]})
 
 
-def refused(refusal: Refusal) -> web.Response:
+def refused(refusal: ApiError) -> web.Response:
     return as_json(refusal.body, refusal.status, refusal.headers)
 
 
@@ -194,7 +194,7 @@ def as_json(data: Mapping[str, Any], status: int = 200, headers: Mapping[str, st
     return web.Response(body=json.dumps(data).encode(), status=status, headers=headers, content_type="application/json")
 
 
-def _stream(head: Mapping[str, Any], done: Done) -> web.Response:
+def _stream(head: Mapping[str, Any], done: ServiceReply) -> web.Response:
     """All words in one chunk, since they are all there: the model behind gives them at once."""
     deltas: list[tuple[dict[str, Any], str | None]] = [
         ({"role": "assistant", "content": ""}, None),

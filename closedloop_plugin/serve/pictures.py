@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.serve.refusal import Refusal
+from closedloop_plugin.serve.refusal import ApiError
 from lmms_eval_ad2.pillow import strictly
 
 # Of all pictures of a request together: six of 2560 x 1440 are 22 million. A few KB of PNG can hold billions.
@@ -47,5 +47,5 @@ def _picture(url: str, name: str, most: int) -> np.ndarray:
         raise _bad(name, f"no whole picture: {type(exc).__name__}: {str(exc)[:120]}") from None
 
 
-def _bad(name: str, why: str) -> Refusal:
-    return Refusal(400, f"{name}: {why}", param="messages", code="invalid_image")
+def _bad(name: str, why: str) -> ApiError:
+    return ApiError(400, f"{name}: {why}", param="messages", code="invalid_image")

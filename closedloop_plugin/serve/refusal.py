@@ -10,7 +10,7 @@ _SHORT.maxstring = _SHORT.maxother = 80
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
-class Refusal(Exception):
+class ApiError(Exception):
     """`param`: the field of the request that is wrong; `code`: a short stable name; `retry_s`: seconds to wait."""
 
     def __init__(
@@ -29,7 +29,7 @@ class Refusal(Exception):
         return {"Retry-After": str(self.retry_s)} if self.retry_s else {}
 
 
-def wrong(param: str, expected: str, found: Any = None) -> Refusal:
+def wrong(param: str, expected: str, found: Any = None) -> ApiError:
     """HTTP 400 for one field; what was found is shown short."""
     shown = "" if found is None else f", found {_SHORT.repr(found)}"
-    return Refusal(400, f"{param}: expected {expected}{shown}", param=param, code="invalid_value")
+    return ApiError(400, f"{param}: expected {expected}{shown}", param=param, code="invalid_value")

@@ -15,8 +15,8 @@ from typing import TextIO
 from aiohttp import web
 
 from closedloop_plugin.serve.driver import DriverService
-from closedloop_plugin.serve.front import Front
-from closedloop_plugin.serve.service import Service
+from closedloop_plugin.serve.front import ChatHttpApi
+from closedloop_plugin.serve.service import ChatService
 from lmms_eval_ad2.errors import Ad2Error
 
 _NEWS_S = 60.0
@@ -24,15 +24,15 @@ _FAREWELL_S = 2.0  # for answers that are on their way when the server ends
 
 
 @dataclass(frozen=True)
-class Offer:
+class LoadedServices:
     """What is there once everything is loaded. `model`: as it stands in /health."""
 
-    services: Sequence[Service]
+    services: Sequence[ChatService]
     driver: DriverService
     model: str
 
 
-def serve(front: Front, host: str, port: int, load: Callable[[], Offer]) -> None:
+def serve(front: ChatHttpApi, host: str, port: int, load: Callable[[], LoadedServices]) -> None:
     """Load and answer until Ctrl-C. The address is taken first: a port in use is told before minutes of
     loading, and who asks meanwhile hears that it loads."""
     log = sys.stderr  # this one: while a model answers, its wrapper's progress bars are kept off sys.stderr
@@ -51,7 +51,7 @@ def serve(front: Front, host: str, port: int, load: Callable[[], Offer]) -> None
 
 
 @contextlib.contextmanager
-def listening(front: Front, host: str, port: int, log: TextIO | None = None) -> Iterator[str]:
+def listening(front: ChatHttpApi, host: str, port: int, log: TextIO | None = None) -> Iterator[str]:
     """HTTP until the block ends; gives the base URL, as clients want it. Port 0: any free one."""
     loop = asyncio.new_event_loop()
     # handler_cancellation: who goes away takes the request along, if it still waits.
@@ -98,7 +98,7 @@ async def _start(runner: web.AppRunner, host: str, port: int) -> str:
     return f"http://{shown}:{runner.addresses[0][1]}/v1"
 
 
-async def _report(front: Front, log: TextIO) -> None:
+async def _report(front: ChatHttpApi, log: TextIO) -> None:
     """A line a minute, if there is anything new."""
     told = front.news()
     while True:

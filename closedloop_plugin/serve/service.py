@@ -6,11 +6,11 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from closedloop_plugin.serve.chat import Chat
+from closedloop_plugin.serve.chat import ChatCompletionRequest
 
 
 @dataclass(frozen=True)
-class Order:
+class ServiceRequest:
     """One request, read. Only orders of one `group` may be answered in one call."""
 
     group: Hashable
@@ -18,7 +18,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Done:
+class ServiceReply:
     """The words of an answer, or `error`: why there are none. `failed`: count it as such, whatever the words say."""
 
     text: str = ""
@@ -27,13 +27,13 @@ class Done:
     failed: bool = False
 
 
-class Service(Protocol):
+class ChatService(Protocol):
     name: str  # in /v1/models
 
-    def read(self, chat: Chat) -> Order:
+    def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
         """Refusal where the request is wrong. Called in any thread."""
         ...
 
-    def answer(self, payloads: Sequence[Any]) -> list[Done]:
+    def answer(self, payloads: Sequence[Any]) -> list[ServiceReply]:
         """One Done a payload, in order. Called in the one thread that works with models."""
         ...

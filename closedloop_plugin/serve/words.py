@@ -5,31 +5,33 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from closedloop_plugin.agents.asking import Backend, Question, Said
-from closedloop_plugin.serve.chat import Chat, Settings
+from closedloop_plugin.agents.asking import ModelBackend, ModelQuestion, ModelReply
+from closedloop_plugin.serve.chat import ChatCompletionRequest, CompletionSettings
 from closedloop_plugin.serve.pictures import pictures
-from closedloop_plugin.serve.refusal import Refusal, wrong
-from closedloop_plugin.serve.service import Done, Order
+from closedloop_plugin.serve.refusal import ApiError, wrong
+from closedloop_plugin.serve.service import ServiceReply, ServiceRequest
 
 
-class Words:
+class ModelService:
     """A Backend as a service, under the model's own name."""
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: ModelBackend) -> None:
         self.backend = backend
         self.name = str(backend.describe().get("model") or backend.name)
         self._numbers = itertools.count()
 
-    def read(self, chat: Chat) -> Order:
+    def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
         """See Service.read. Requests with other settings of generation go into calls of their own."""
         self._tuned(chat.settings)
         text = "\n\n".join(filter(None, (chat.system, "\n".join(chat.texts))))
         if not text.strip():
             raise wrong("messages", "a question in words")
         images = pictures(chat.urls, [f"image {i}" for i in range(1, len(chat.urls) + 1)])
-        return Order(chat.settings, (chat.settings, Question(str(next(self._numbers)), text, tuple(images))))
+        return ServiceRequest(
+            chat.settings, (chat.settings, ModelQuestion(str(next(self._numbers)), text, tuple(images)))
+        )
 
-    def answer(self, payloads: Sequence[tuple[Settings, Question]]) -> list[Done]:
+    def answer(self, payloads: Sequence[tuple[CompletionSettings, ModelQuestion]]) -> list[ServiceReply]:
         """See Service.answer."""
         said = self._tuned(payloads[0][0]).ask([question for _, question in payloads])
         failed = [s.error for s in said if (s.error or "").startswith("generation_failed")]
@@ -37,19 +39,19 @@ class Words:
             raise RuntimeError(failed[0])
         return [_done(s) for s in said]
 
-    def _tuned(self, settings: Settings) -> Backend:
+    def _tuned(self, settings: CompletionSettings) -> ModelBackend:
         """The model with a request's own settings."""
-        if settings == Settings():
+        if settings == CompletionSettings():
             return self.backend
         tuned = getattr(self.backend, "tuned", None)
         if tuned is None:
-            raise Refusal(400, f"{self.name} takes no max_tokens and no temperature", code="unsupported_value")
+            raise ApiError(400, f"{self.name} takes no max_tokens and no temperature", code="unsupported_value")
         return tuned(settings.max_tokens, settings.temperature)
 
 
-def _done(said: Said) -> Done:
+def _done(said: ModelReply) -> ServiceReply:
     if said.error is None:
-        return Done(said.text, "length" if said.cut else "stop")
+        return ServiceReply(said.text, "length" if said.cut else "stop")
     if said.error.startswith("refused"):  # an endpoint behind this one withheld it
-        return Done("", "content_filter")
-    return Done(error=said.error, failed=True)
+        return ServiceReply("", "content_filter")
+    return ServiceReply(error=said.error, failed=True)

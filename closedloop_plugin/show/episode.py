@@ -17,7 +17,7 @@ Pose = tuple[float, float, float, float]  # t, x, y, yaw
 
 
 @dataclass(frozen=True)
-class Moment:
+class TrackSample:
     """One sample. Pose in the map frame, speed in m/s, control (steer, throttle, brake)."""
 
     t: float
@@ -38,7 +38,7 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class Body:
+class ActorTrack:
     """One actor: what it is, and its track as pieces without a gap."""
 
     id: str
@@ -50,11 +50,11 @@ class Body:
 
 
 @dataclass(frozen=True)
-class Track:
+class EpisodeTrack:
     """One episode from above."""
 
-    moments: tuple[Moment, ...]
-    bodies: tuple[Body, ...]
+    moments: tuple[TrackSample, ...]
+    bodies: tuple[ActorTrack, ...]
     signals: tuple[tuple[float, str, str], ...]  # (t, stop line, state) at every change
     events: tuple[tuple[float, str], ...]
     route: tuple[tuple[float, float], ...] = ()
@@ -66,7 +66,7 @@ class Track:
     map_sha256: str = ""
 
 
-def progress(moments: Sequence[Moment]) -> list[float]:
+def progress(moments: Sequence[TrackSample]) -> list[float]:
     """Of each moment: share of the time plus share of the metres driven, in [0, 2]. A pause weighs half of a drive."""
     metres = [0.0]
     for a, b in pairwise(moments):
@@ -83,7 +83,7 @@ def said_lines(said: dict[str, Any]) -> list[str]:
     return lines + [f"{name}: {said[name]}" for name in ("reason", "error") if said.get(name)]
 
 
-def read_track(file: Path) -> Track:
+def read_track(file: Path) -> EpisodeTrack:
     """From a file that TrackLog.to_json filled."""
     try:
         raw = json.loads(file.read_text("utf-8"))
@@ -94,7 +94,7 @@ def read_track(file: Path) -> Track:
     return parse_track(raw, file)
 
 
-def parse_track(raw: Any, file: object = "track") -> Track:
+def parse_track(raw: Any, file: object = "track") -> EpisodeTrack:
     """From the JSON value."""
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         found = raw.get("format") if isinstance(raw, dict) else type(raw).__name__
@@ -102,7 +102,7 @@ def parse_track(raw: Any, file: object = "track") -> Track:
     try:
         road = raw.get("road") or {}
         samples = raw["samples"]
-        track = Track(
+        track = EpisodeTrack(
             tuple(_moment(s) for s in samples),
             _bodies(raw["bodies"], samples),
             tuple((float(s["t"]), str(k), str(v)) for s in samples for k, v in s.get("signals", {}).items()),
@@ -123,14 +123,14 @@ def parse_track(raw: Any, file: object = "track") -> Track:
     return track
 
 
-def _moment(sample: dict[str, Any]) -> Moment:
+def _moment(sample: dict[str, Any]) -> TrackSample:
     x, y, yaw, speed = (float(v) for v in sample["ego"])
     steer, throttle, brake = (float(v) for v in sample["control"])
     said = dict(sample.get("said") or {})
-    return Moment(float(sample["t"]), int(sample["tick"]), x, y, yaw, speed, (steer, throttle, brake), said)
+    return TrackSample(float(sample["t"]), int(sample["tick"]), x, y, yaw, speed, (steer, throttle, brake), said)
 
 
-def _bodies(known: dict[str, Any], samples: list[dict[str, Any]]) -> tuple[Body, ...]:
+def _bodies(known: dict[str, Any], samples: list[dict[str, Any]]) -> tuple[ActorTrack, ...]:
     """Each actor's poses; where it did not move, its last one stands until the sample at which it was gone."""
     pieces: dict[str, list[list[Pose]]] = {name: [] for name in known}
     here: dict[str, list[Pose]] = {}
@@ -146,7 +146,7 @@ def _bodies(known: dict[str, Any], samples: list[dict[str, Any]]) -> tuple[Body,
             x, y, yaw = (float(v) for v in pose)
             here[name].append((t, x, y, yaw))
     return tuple(
-        Body(
+        ActorTrack(
             name,
             str(about["kind"]),
             str(about["role"]),

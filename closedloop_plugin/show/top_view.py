@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.state import PEDESTRIANS, STATIC
-from closedloop_plugin.show.episode import Body, Pose, Track
+from closedloop_plugin.show.episode import ActorTrack, EpisodeTrack, Pose
 from lmms_eval_ad2.errors import require
 
 Ground = tuple[str, np.ndarray]  # kind of an OpenDRIVE lane, its outline (N, 2) in the map frame
@@ -42,7 +42,7 @@ NAMES = {
 }
 
 
-def top_view(track: Track, out: Path, ground: Sequence[Ground] = ()) -> Path:
+def top_view(track: EpisodeTrack, out: Path, ground: Sequence[Ground] = ()) -> Path:
     """Write a PNG (by its name; matplotlib knows .svg and .pdf, too). Returns `out`."""
     require("matplotlib", "pictures")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -78,7 +78,7 @@ def top_view(track: Track, out: Path, ground: Sequence[Ground] = ()) -> Path:
     return out
 
 
-def heading(track: Track) -> str:
+def heading(track: EpisodeTrack) -> str:
     """What was driven, by whom, with which result: two lines, or one where the track holds no result."""
     r = track.result
     if not r:
@@ -94,7 +94,7 @@ def _number(result: dict[str, Any], name: str) -> str:
     return f"{value:.4g}" if isinstance(value, (int, float)) else "–"
 
 
-def _extent(track: Track) -> tuple[np.ndarray, np.ndarray]:
+def _extent(track: EpisodeTrack) -> tuple[np.ndarray, np.ndarray]:
     """Lower left and upper right corner: the ego's track and the route, not flatter than 1 : 4."""
     points = np.array([(m.x, m.y) for m in track.moments] + list(track.route))
     low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
@@ -110,7 +110,7 @@ def _ground(axes: Any, ground: Sequence[Ground], low: np.ndarray, high: np.ndarr
         axes.fill(*outline.T, facecolor=colour, edgecolor="white", linewidth=0.7, zorder=1)
 
 
-def _route(axes: Any, track: Track) -> None:
+def _route(axes: Any, track: EpisodeTrack) -> None:
     if not track.route:
         return
     xy = np.array(track.route)
@@ -123,7 +123,7 @@ def _route(axes: Any, track: Track) -> None:
         )  # fmt: skip
 
 
-def _stop_lines(axes: Any, track: Track) -> None:
+def _stop_lines(axes: Any, track: EpisodeTrack) -> None:
     for line in track.stop_lines:
         half = line["width"] / 2
         dx, dy = -math.sin(line["yaw"]) * half, math.cos(line["yaw"]) * half
@@ -135,7 +135,7 @@ def _stop_lines(axes: Any, track: Track) -> None:
         )  # fmt: skip
 
 
-def _body(axes: Any, body: Body, low: np.ndarray, high: np.ndarray) -> None:
+def _body(axes: Any, body: ActorTrack, low: np.ndarray, high: np.ndarray) -> None:
     """An actor's track, its outline where it appeared, its box where it was last."""
     colour, label = _look(body)
     for piece in body.pieces:
@@ -147,7 +147,7 @@ def _body(axes: Any, body: Body, low: np.ndarray, high: np.ndarray) -> None:
         axes.fill(*box(piece[-1], body.length, body.width).T, color=colour, alpha=0.75, lw=0, zorder=5)
 
 
-def _crashes(axes: Any, track: Track) -> None:
+def _crashes(axes: Any, track: EpisodeTrack) -> None:
     """Outlines of the ego and of those about it at the sample nearest to each collision."""
     for place in track.places:
         if not place["kind"].startswith("collisions"):
@@ -162,7 +162,7 @@ def _crashes(axes: Any, track: Track) -> None:
             axes.fill(*box(pose, length, width).T, fill=False, edgecolor=WRONG, lw=1.0, zorder=7)
 
 
-def _look(body: Body) -> tuple[str, str]:
+def _look(body: ActorTrack) -> tuple[str, str]:
     """Colour, and the group's name in the legend."""
     if body.kind in PEDESTRIANS or body.kind == "animal":
         return PEOPLE, "on foot"
@@ -171,7 +171,7 @@ def _look(body: Body) -> tuple[str, str]:
     return (BACKGROUND, "background traffic") if body.role == "background" else (SCENARIO, "scenario vehicles")
 
 
-def _ego(figure: Any, axes: Any, track: Track) -> None:
+def _ego(figure: Any, axes: Any, track: EpisodeTrack) -> None:
     from matplotlib.collections import LineCollection
 
     moments = track.moments
@@ -206,7 +206,7 @@ def _norm(top: float) -> Any:
     return Normalize(0.0, top)
 
 
-def _places(axes: Any, track: Track, right: float) -> None:
+def _places(axes: Any, track: EpisodeTrack, right: float) -> None:
     """A cross and a name at each infraction; beyond x = `right` names stand to the left, and neighbours' apart."""
     for i, place in enumerate(track.places):
         x, y = place["x"], place["y"]

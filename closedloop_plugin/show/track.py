@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import Actor, Control, Truth
+from closedloop_plugin.core.state import Actor, Control, GroundTruth
 from closedloop_plugin.maps.base import RoadMap
 
 FORMAT = 1
@@ -41,9 +41,9 @@ class TrackLog:
         self._touched: set[str] = set()  # by the ego, in the tick before
         self._due = 0.0  # when the next sample is
         self._size = 0
-        self._last: tuple[Truth, Control] | None = None
+        self._last: tuple[GroundTruth, Control] | None = None
 
-    def add(self, truth: Truth, control: Control, note: Mapping[str, Any] | None = None) -> None:
+    def add(self, truth: GroundTruth, control: Control, note: Mapping[str, Any] | None = None) -> None:
         """`note`: what was said in this tick: texts {task: answer}, error, raw, reason, mode; any may lack."""
         if note is not None:
             self._said = _short(note)
@@ -72,7 +72,7 @@ class TrackLog:
             "result": {} if record is None else result_of(record),
         }
 
-    def _sample(self, truth: Truth, control: Control) -> None:
+    def _sample(self, truth: GroundTruth, control: Control) -> None:
         ego = truth.ego
         self._ego = self._ego or {"length": round(ego.length, 2), "width": round(ego.width, 2)}
         sample: dict[str, Any] = {
@@ -92,7 +92,7 @@ class TrackLog:
         while self._size > BUDGET and len(self._samples) > 4:
             self._thin()
 
-    def _changed(self, truth: Truth) -> dict[str, list[float] | None]:
+    def _changed(self, truth: GroundTruth) -> dict[str, list[float] | None]:
         """Actors near the ego that are not where they were, and None for those that left."""
         x, y = truth.ego.x, truth.ego.y
         near = {a.id: a for a in truth.actors if abs(a.x - x) <= RADIUS_M and abs(a.y - y) <= RADIUS_M}

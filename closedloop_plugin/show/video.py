@@ -20,7 +20,7 @@ GIF_WIDTH = 400  # px
 GIF_MOST = 400  # frames held; a longer film loses every second one
 
 
-class Writer(Protocol):
+class FrameWriter(Protocol):
     """Takes (H, W, 3) uint8 RGB frames of one size; `close` finishes the file."""
 
     def add(self, image: np.ndarray) -> None: ...
@@ -28,7 +28,7 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-class Film:
+class VideoRecorder:
     """Recorder of one episode (runner.worker.Plan.recorders): <folder>/<route>_rep<k>.mp4, words under the picture.
 
     Called with every tick (runner.episode.Tick); looks through `camera` every `every_s` seconds of the episode, which
@@ -39,7 +39,7 @@ class Film:
         self.file = Path(folder) / f"{task.key}{suffix}"
         self._camera, self._every_s = camera, every_s
         self._part = self.file.with_name(f".part-{self.file.name}")
-        self._writer: Writer | None = None
+        self._writer: FrameWriter | None = None
         self._next = 0.0
         self._said: list[str] = []
 
@@ -76,7 +76,7 @@ class Film:
             self._part.unlink(missing_ok=True)
 
 
-def writer(file: Path, fps: float, width: int, height: int) -> Writer:
+def writer(file: Path, fps: float, width: int, height: int) -> FrameWriter:
     """The best one for the name's ending, .mp4 or .gif."""
     if file.suffix == ".gif":
         return _Gif(file, fps)

@@ -115,7 +115,7 @@ def index_of(folder: File) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Programs:
+class ProgramFolder:
     """What a folder holds. `sha256`: of all that is driven; `left_out`: why a program is not."""
 
     name: str
@@ -125,7 +125,7 @@ class Programs:
     sha256: str
 
 
-def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Programs:
+def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> ProgramFolder:
     """The folder's programs with their routes; Ad2Error says what is wrong with which file."""
     index = index_of(folder)
     if index and not index.get("finished", True):
@@ -143,7 +143,7 @@ def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Program
         digest.update(sha_of(file, route).encode())
     if not routes:
         raise Ad2Error(f"{folder}: every scenario is left out (see {INDEX}); there is nothing to drive")
-    return Programs(_name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest())
+    return ProgramFolder(_name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest())
 
 
 def sha_of(program: File, route: Route) -> str:

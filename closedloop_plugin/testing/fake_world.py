@@ -17,11 +17,20 @@ import numpy as np
 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import to_ego
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route, Weather
-from closedloop_plugin.core.state import Actor, Command, Contact, Control, Kind, Observation, Surface, Truth
-from closedloop_plugin.maps.base import Piece, RoadMap
-from closedloop_plugin.worlds.base import Domain, Setup, WorldError
+from closedloop_plugin.core.state import (
+    Actor,
+    ActorKind,
+    Control,
+    DrivingSurface,
+    EgoContact,
+    GroundTruth,
+    Observation,
+    RouteCommand,
+)
+from closedloop_plugin.maps.base import RoadMap, RouteSection
+from closedloop_plugin.worlds.base import EpisodeSetup, ParameterDomain, WorldError
 
 WHEELBASE = 2.8  # m
 FULL_LOCK = 0.6  # rad at steer 1
@@ -43,16 +52,16 @@ class FakeWorld:
         self._road: RoadMap | None = None
         self._done: str | None = None
 
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         self._setup, self._done, self._tick = setup, None, 0
         self._road = road_of(setup.route)
         x, y, yaw = self._road.path.pose(0.0)
-        self._ego = Actor("ego", Kind.CAR, x, y, yaw, 0.0, 4.5, 1.9, 1.5, role="ego", colour=(200, 30, 30))
+        self._ego = Actor("ego", ActorKind.CAR, x, y, yaw, 0.0, 4.5, 1.9, 1.5, role="ego", colour=(200, 30, 30))
         beside = self._beside = float(setup.values.get("beside", random.Random(setup.seed).uniform(*PARKED)))
         ox, oy, oyaw = self._road.path.pose(
             0.6 * self._road.path.length, -beside if self._intrusion is None else self._intrusion
         )
-        self._parked = Actor("parked", Kind.CAR, ox, oy, oyaw, 0.0, 4.5, 1.9, 1.5)
+        self._parked = Actor("parked", ActorKind.CAR, ox, oy, oyaw, 0.0, 4.5, 1.9, 1.5)
         self._s = 0.0
         return self._observe()
 
@@ -68,19 +77,25 @@ class FakeWorld:
             self._done = "tick limit"
         return self._observe()
 
-    def truth(self) -> Truth:
+    def truth(self) -> GroundTruth:
         offset = self._offset()
-        surface = Surface.LANE if abs(offset) <= LANE / 2 else Surface.ONCOMING if offset > 0 else Surface.SHOULDER
+        surface = (
+            DrivingSurface.LANE
+            if abs(offset) <= LANE / 2
+            else DrivingSurface.ONCOMING
+            if offset > 0
+            else DrivingSurface.SHOULDER
+        )
         hit = math.dist((self._ego.x, self._ego.y), (self._parked.x, self._parked.y)) < 1.9
-        contact = Contact("parked", Kind.CAR, self._parked.x, self._parked.y, 1500 * self._ego.speed)
-        return Truth(
+        contact = EgoContact("parked", ActorKind.CAR, self._parked.x, self._parked.y, 1500 * self._ego.speed)
+        return GroundTruth(
             self._tick,
             self._tick * self._setup.timestep,
             self._ego,
             (self._parked,),
             {},
             (contact,) if hit else (),
-            surface if abs(offset) < 1.5 * LANE else Surface.OFF,
+            surface if abs(offset) < 1.5 * LANE else DrivingSurface.OFF,
         )
 
     @property
@@ -101,9 +116,9 @@ class FakeWorld:
     def weather(self) -> Weather:
         return self._setup.weather or (self._setup.route.weather if self._setup.route else Weather())
 
-    def space(self, setup: Setup) -> Mapping[str, Domain]:
+    def space(self, setup: EpisodeSetup) -> Mapping[str, ParameterDomain]:
         self.close()
-        return {"beside": Domain(*PARKED)}
+        return {"beside": ParameterDomain(*PARKED)}
 
     def close(self) -> None:
         self._road = None
@@ -140,7 +155,7 @@ class FakeWorld:
             self._tick,
             self._tick * self._setup.timestep,
             ego.speed,
-            Command.FOLLOW,
+            RouteCommand.FOLLOW,
             to_ego(x, y, ego.x, ego.y, ego.yaw),
             lambda name: _picture(*picture[name]),
             self.road.speed_limit,
@@ -150,10 +165,10 @@ class FakeWorld:
 def road_of(route: Route | None) -> RoadMap:
     """The route's points as a one-lane road; without a route a quarter circle of radius 40 m. Needs no file."""
     points = route.points if route else _BEND
-    path = Path(points)
+    path = RoutePath(points)
     sha = hashlib.sha256(repr(points).encode()).hexdigest()
     town = route.town if route else "none"
-    return RoadMap(File("fake.xodr"), "corridor", town, sha, path, (Piece(0.0, path.length, "invented"),))
+    return RoadMap(File("fake.xodr"), "corridor", town, sha, path, (RouteSection(0.0, path.length, "invented"),))
 
 
 def _picture(camera: Camera, tick: int, offset: float) -> np.ndarray:

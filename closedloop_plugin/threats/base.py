@@ -9,28 +9,28 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import Observation, Truth
+from closedloop_plugin.core.state import GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.threats.transcript import Answer, Attempt, Transcript
+from closedloop_plugin.threats.transcript import StageAnswer, ThreatAttempt, ThreatTranscript
 
 
 @dataclass(frozen=True)
-class Moment:
+class InterviewFrame:
     """One first frame of a route: what the car's cameras show, and what the world knows (for a witness only)."""
 
     route: Route
     observation: Observation
-    truth: Truth
+    truth: GroundTruth
     road: RoadMap
     images: tuple[np.ndarray, ...] = ()  # (H, W, 3) uint8 RGB, in the order of the cameras
 
 
-class Teller(Protocol):
+class Interviewee(Protocol):
     """The target. `source`: "said" of a model, "observed" of a driver without words, about whom we report."""
 
     source: Literal["said", "observed"]
 
-    def tell(self, scenes: Sequence[Sequence[Moment]]) -> list[list[Answer]]:
+    def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
         """For each route its first frames (one or more); for each the answers at transcript.STAGES, in order. A model's
         failure is an Answer with an error, and the stages after it are not asked (error "not asked")."""
         ...
@@ -39,10 +39,10 @@ class Teller(Protocol):
 
 
 @dataclass(frozen=True)
-class Wish:
+class ThreatRequest:
     """A scenario that is wanted: the route's interview, and the attempts that failed before, with their verdicts."""
 
-    transcript: Transcript
+    transcript: ThreatTranscript
     number: int  # of the attempt, from 0
     seed: int
     images: tuple[np.ndarray, ...] = ()  # the interview's frames
@@ -53,7 +53,7 @@ class Fuser(Protocol):
 
     name: str
 
-    def make(self, wishes: Sequence[Wish]) -> list[Attempt]:
+    def make(self, wishes: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
         """One Attempt a wish, in order: with a spec for which site.fit finds nothing wrong, or with `refused`. A
         model's failure is a refused Attempt, not an exception; Ad2Error only for what the user must mend."""
         ...

@@ -27,18 +27,18 @@ from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route, sha256
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
-from closedloop_plugin.runner.pool import Limits
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.run import Run, run
+from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.run import DriveRun, run
 from closedloop_plugin.runner.store import read_records
-from closedloop_plugin.runner.task import Task, episode_seed
+from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.suites.programs import index_of, json_object, named_programs, route_of, routes_for, sha_of
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.transcript import Transcript, Verdict
+from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import write_verdicts as write_verdicts
-from closedloop_plugin.threats.verdicts import Draw, draw_of, not_compiled, verdict_of
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of, not_compiled, verdict_of
+from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.lock import lock_folder
@@ -48,12 +48,12 @@ SHAS = "programs.json"
 SIZE = (400, 225)  # pixels of a moment's picture
 LIBRARY = File(__file__).parent.parent / "scenarios"
 _IMPORT = re.compile(r"^(?:from|import|model)[ \t]+([A-Za-z_][\w.]*)", re.M)
-TRACK = Recipe("closedloop_plugin.show.track:TrackLog")
-MOMENT = "closedloop_plugin.threats.moment:Moment"
+TRACK = FactoryRecipe("closedloop_plugin.show.track:TrackLog")
+MOMENT = "closedloop_plugin.threats.moment:SnapshotRecorder"
 
 
 @dataclass(frozen=True)
-class Program:
+class ScenarioProgram:
     """One scenario. Without a route it plays on its own map, or on that of check()."""
 
     name: str
@@ -63,7 +63,7 @@ class Program:
     spec: ThreatSpec | None = None  # its adversary must be the one that acts; None: anything of the scenario
 
 
-def programs_of(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> list[Program]:
+def programs_of(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> list[ScenarioProgram]:
     """Every program of a folder, those that its suite.json leaves out too. One that names no route, or none that there
     is, says so itself: the others are checked all the same."""
     routes_by = routes_for(folder, index_of(folder), routes_of)
@@ -71,25 +71,25 @@ def programs_of(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> 
     return [_program(file, routes_by, _spec_of(folder, file)) for file in files]
 
 
-def _program(file: File, routes_of: Callable[[str], tuple[Route, ...]], spec: ThreatSpec | None) -> Program:
+def _program(file: File, routes_of: Callable[[str], tuple[Route, ...]], spec: ThreatSpec | None) -> ScenarioProgram:
     try:
-        return Program(file.stem, file, route_of(file, routes_of), spec=spec)
+        return ScenarioProgram(file.stem, file, route_of(file, routes_of), spec=spec)
     except Ad2Error as exc:
-        return Program(file.stem, file, problem=str(exc), spec=spec)
+        return ScenarioProgram(file.stem, file, problem=str(exc), spec=spec)
 
 
 def _spec_of(folder: File, file: File) -> ThreatSpec | None:
     """What a generated program is made from; None for one of the user's own, or that was edited since."""
     told = folder / "transcripts" / f"{file.stem}.json"
-    last = Transcript.read(told).last if told.is_file() else None
+    last = ThreatTranscript.read(told).last if told.is_file() else None
     return last.spec if last and last.program_sha256 == sha256(file) else None
 
 
 def check(
-    programs: Sequence[Program],
+    programs: Sequence[ScenarioProgram],
     out: File,
     *,
-    world: Recipe,
+    world: FactoryRecipe,
     judge: str = "expert",
     tries: int = 4,
     workers: int = 1,
@@ -99,7 +99,7 @@ def check(
     quiet: bool = False,
     map: File | None = None,
     retry_failed: bool = False,
-) -> dict[str, Verdict]:
+) -> dict[str, ScenarioVerdict]:
     """Drive each program with the judge until it has survived a draw, `tries` draws at most; a verdict of each.
 
     One that does not compile is not tried again. The same command goes on where it stopped. Ad2Error: what is wrong
@@ -108,12 +108,12 @@ def check(
     if judge not in BUILT_IN:
         raise Ad2Error(f"--agent {judge}: a judge drives by itself; known: {', '.join(BUILT_IN)}")
     shas = {p.name: _digest(p, towns or {}, map) for p in programs if not p.problem}
-    limits = Limits(workers, retries=1)  # a program that hangs does so every time
-    rounds = _Rounds(out, world, judge, seed, profile, towns or {}, map, limits, retry_failed, quiet)
+    limits = PoolLimits(workers, retries=1)  # a program that hangs does so every time
+    rounds = _DrawRunner(out, world, judge, seed, profile, towns or {}, map, limits, retry_failed, quiet)
     with lock_folder(out):
         names = _forget_changed(out, shas)
     specs = {p.name: p.spec for p in programs}
-    draws: dict[str, list[Draw]] = {p.name: [] for p in programs}
+    draws: dict[str, list[ScenarioDraw]] = {p.name: [] for p in programs}
     for k in range(tries):
         todo = [p for p in programs if not p.problem and _wants(draws[p.name])]
         if not todo:
@@ -126,36 +126,38 @@ def check(
     return {p.name: not_compiled(p.problem) if p.problem else verdict_of(draws[p.name], judge) for p in programs}
 
 
-def _wants(draws: Sequence[Draw]) -> bool:
+def _wants(draws: Sequence[ScenarioDraw]) -> bool:
     return all(d.compiles and d.record.end != EndReason.WORLD_FAILED and not d.survived for d in draws)
 
 
 @dataclass(frozen=True)
-class _Rounds:
+class _DrawRunner:
     """All draws of one number: of each program that needs one more."""
 
     out: File
-    world: Recipe
+    world: FactoryRecipe
     judge: str
     seed: int
     profile: Profile
     towns: Mapping[str, File]
     map: File | None
-    limits: Limits
+    limits: PoolLimits
     retry_failed: bool
     quiet: bool
 
-    def drive(self, programs: Sequence[Program], k: int, names: Sequence[str]) -> list[EpisodeRecord]:
+    def drive(self, programs: Sequence[ScenarioProgram], k: int, names: Sequence[str]) -> list[EpisodeRecord]:
         camera = _camera(self.profile)
-        recorders = (Recipe(MOMENT, {"folder": self.out / "moments", "camera": camera.name}),) if k == 0 else ()
+        recorders = (FactoryRecipe(MOMENT, {"folder": self.out / "moments", "camera": camera.name}),) if k == 0 else ()
         agent = make_agent(self.judge)
-        driver = Driver(agent, agent_recipe=Recipe("closedloop_plugin.agents.make:make_agent", {"spec": self.judge}))
-        wish = Wish(
+        driver = DriverSetup(
+            agent, agent_recipe=FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": self.judge})
+        )
+        wish = RunConfig(
             self.out, self.world, self.profile, seed=self.seed, track=TRACK, recorders=recorders, limits=self.limits,
             retry_failed=self.retry_failed, quiet=self.quiet,
         )  # fmt: skip
-        made = assemble(wish, Subject(SUITE, "see programs.json", list(names)), driver)
-        asked: Run = replace(
+        made = assemble(wish, RouteSelection(SUITE, "see programs.json", list(names)), driver)
+        asked: DriveRun = replace(
             made,
             # Each program's own sha, with its map's, is in programs.json: a suite may grow between two starts.
             identity={**made.identity, "towns_sha256": {}, "map_sha256": None},
@@ -164,9 +166,9 @@ class _Rounds:
         )
         return run(asked, None, None)
 
-    def _task(self, program: Program, k: int, cameras: tuple[Camera, ...]) -> Task:
+    def _task(self, program: ScenarioProgram, k: int, cameras: tuple[Camera, ...]) -> EpisodeTask:
         route = program.route
-        setup = Setup(
+        setup = EpisodeSetup(
             route,
             episode_seed(self.seed, program.name, k),
             cameras,
@@ -175,7 +177,7 @@ class _Rounds:
             self.towns.get(route.town) if route else self.map,
             max_ticks=self.profile.max_ticks,
         )
-        return Task(SUITE, program.name, k, setup, one_of_many=True)
+        return EpisodeTask(SUITE, program.name, k, setup, one_of_many=True)
 
 
 def _camera(rules: Profile) -> Camera:
@@ -186,7 +188,7 @@ def _camera(rules: Profile) -> Camera:
 # -- what a drive depends on -----------------------------------------------------------------------------------------
 
 
-def _digest(program: Program, towns: Mapping[str, File], map: File | None) -> str:
+def _digest(program: ScenarioProgram, towns: Mapping[str, File], map: File | None) -> str:
     route = program.route
     town = towns.get(route.town) if route else map
     parts = [sha_of(program.file, route) if route else sha256(program.file), sha256(town) if town else ""]
@@ -230,7 +232,7 @@ def _shas(out: File) -> dict[str, str]:
 
 
 def _unchanged(
-    programs: Sequence[Program], shas: Mapping[str, str], towns: Mapping[str, File], map: File | None
+    programs: Sequence[ScenarioProgram], shas: Mapping[str, str], towns: Mapping[str, File], map: File | None
 ) -> None:
     """A program that was edited while it was driven has a verdict of nobody knows which text."""
     for program in programs:

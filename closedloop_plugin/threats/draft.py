@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from closedloop_plugin.threats.site import Site
-from closedloop_plugin.threats.spec import Interval, RoadKind, ThreatSpec
+from closedloop_plugin.threats.site import ThreatSite
+from closedloop_plugin.threats.spec import ParameterRange, RoadKind, ThreatSpec
 
 
 @dataclass
-class Draft:
+class ProgramDraft:
     """Free parameters and lines, gathered by a template. Words come from the spec's enums, numbers through `free`."""
 
     spec: ThreatSpec
-    site: Site
+    site: ThreatSite
     params: list[str] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
 
-    def free(self, name: str, values: Interval, unit: str, what: str) -> str:
+    def free(self, name: str, values: ParameterRange, unit: str, what: str) -> str:
         """Declare `param name = Range(low, high)`; the expression that reads it."""
         if not name.isidentifier():
             raise ValueError(name)

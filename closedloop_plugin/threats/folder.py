@@ -22,7 +22,7 @@ import numpy as np
 from PIL import Image
 
 from closedloop_plugin.suites.programs import INDEX, index_of
-from closedloop_plugin.threats.transcript import Attempt, Transcript
+from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
 from closedloop_plugin.threats.write import program
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
@@ -63,14 +63,14 @@ class ThreatFolder:
     def write_index(self, index: Mapping[str, Any]) -> None:
         atomic_write_json(self.path / INDEX, index)
 
-    def transcript(self, route: str) -> Transcript | None:
+    def transcript(self, route: str) -> ThreatTranscript | None:
         file = self.transcript_file(route)
-        return Transcript.read(file) if file.is_file() else None
+        return ThreatTranscript.read(file) if file.is_file() else None
 
-    def keep(self, transcript: Transcript) -> None:
+    def keep(self, transcript: ThreatTranscript) -> None:
         transcript.write(self.transcript_file(transcript.route))
 
-    def add(self, transcript: Transcript, attempt: Attempt) -> Transcript:
+    def add(self, transcript: ThreatTranscript, attempt: ThreatAttempt) -> ThreatTranscript:
         """Write the attempt's program, then the transcript with it. A refused attempt leaves no program behind."""
         file = self.program_file(transcript.route)
         if attempt.spec is None:
@@ -84,7 +84,7 @@ class ThreatFolder:
         self.keep(grown)
         return grown
 
-    def restore(self, transcript: Transcript) -> None:
+    def restore(self, transcript: ThreatTranscript) -> None:
         """Write the last attempt's program again where it is gone; one that was edited stays as it is."""
         last, file = transcript.last, self.program_file(transcript.route)
         if last is not None and last.spec is not None and not file.is_file():
@@ -96,18 +96,18 @@ class ThreatFolder:
         file = self.program_file(route)
         return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else ""
 
-    def images(self, transcript: Transcript) -> tuple[np.ndarray, ...]:
+    def images(self, transcript: ThreatTranscript) -> tuple[np.ndarray, ...]:
         """The interview's frames, (H, W, 3) uint8 RGB; () where they are gone."""
         files = [self.path / name for name in transcript.interview.frames]
         inside = [f for f in files if f.resolve().is_relative_to(self.path.resolve())]
         return tuple(np.asarray(Image.open(f).convert("RGB")) for f in inside if f.is_file())
 
 
-def _lasting(transcript: Transcript) -> list[Attempt]:
+def _lasting(transcript: ThreatTranscript) -> list[ThreatAttempt]:
     """Attempts that say something of the route. One that an endpoint's failure ended does not: it is made again."""
     return [a for a in transcript.attempts if not failed_technically(a)]
 
 
-def failed_technically(attempt: Attempt) -> bool:
+def failed_technically(attempt: ThreatAttempt) -> bool:
     """No spec because a model gave no reply at all (not because of what it said)."""
     return attempt.spec is None and bool(attempt.exchanges) and attempt.exchanges[-1].error is not None

@@ -15,16 +15,16 @@ from tqdm import tqdm
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import episode_seed
 from closedloop_plugin.suites.lookup import Suite
 from closedloop_plugin.suites.programs import index_of
-from closedloop_plugin.threats.base import Fuser, Teller, Wish
-from closedloop_plugin.threats.check import Program, check, write_verdicts
+from closedloop_plugin.threats.base import Fuser, Interviewee, ThreatRequest
+from closedloop_plugin.threats.check import ScenarioProgram, check, write_verdicts
 from closedloop_plugin.threats.folder import ThreatFolder, failed_technically, speakable
 from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.reading import short
-from closedloop_plugin.threats.transcript import Transcript, Verdict
+from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import read_verdicts
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
@@ -35,13 +35,13 @@ NAME = 80  # characters of a suite's name, see program_suites
 
 
 @dataclass(frozen=True)
-class Job:
+class ThreatGenerationConfig:
     """What is asked. `base_file`: of a suite that is a route file; `routes`: those asked for, of the suite."""
 
     folder: File
     suite: Suite
     routes: Sequence[Route]
-    world: Recipe
+    world: FactoryRecipe
     profile: Profile
     cameras: Sequence[Camera]
     base_file: File | None = None
@@ -57,15 +57,15 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Made:
+class GeneratedThreats:
     """What came of it, by route. `failed`: why there is no scenario; `unsound`: why the scenario is left out."""
 
-    transcripts: Mapping[str, Transcript]
+    transcripts: Mapping[str, ThreatTranscript]
     failed: Mapping[str, str]
     unsound: Mapping[str, str]
 
 
-def generate(job: Job, teller: Teller, fuser: Fuser) -> Made:
+def generate(job: ThreatGenerationConfig, teller: Interviewee, fuser: Fuser) -> GeneratedThreats:
     """Make what is lacking. Ad2Error for what the user must mend; what is made until then stays."""
     _speakable(job)
     folder = ThreatFolder(job.folder)
@@ -81,12 +81,12 @@ def generate(job: Job, teller: Teller, fuser: Fuser) -> Made:
                 _check(job, folder, transcripts)
             if not any(_unsound(t) for t in transcripts.values()):
                 break
-        made = Made(transcripts, *_outcome(job, transcripts, failures))
+        made = GeneratedThreats(transcripts, *_outcome(job, transcripts, failures))
         folder.write_index(_index(job, asked, made))
     return made
 
 
-def _speakable(job: Job) -> None:
+def _speakable(job: ThreatGenerationConfig) -> None:
     """Before hours of work: a program names suite and route in one line, files are named by the route."""
     wrong = next((r.id for r in job.routes if not speakable(job.suite.name, r.id)), None)
     if wrong is not None:
@@ -96,7 +96,7 @@ def _speakable(job: Job) -> None:
         )
 
 
-def _asked(job: Job, teller: Teller, fuser: Fuser) -> dict[str, Any]:
+def _asked(job: ThreatGenerationConfig, teller: Interviewee, fuser: Fuser) -> dict[str, Any]:
     """What must be equal at every start of one folder. How many routes are asked for may differ."""
     return {
         "base": job.suite.name,
@@ -117,7 +117,7 @@ def _asked(job: Job, teller: Teller, fuser: Fuser) -> dict[str, Any]:
 # -- interviews ----------------------------------------------------------------------------------------------------
 
 
-def _interviews(job: Job, folder: ThreatFolder, teller: Teller) -> dict[str, str]:
+def _interviews(job: ThreatGenerationConfig, folder: ThreatFolder, teller: Interviewee) -> dict[str, str]:
     """Ask for every route that has no whole interview; the reasons of those whose world failed."""
     lacking = [r for r in job.routes if _unasked(folder.transcript(r.id))]
     there = len(job.routes) - len(lacking)
@@ -131,25 +131,31 @@ def _interviews(job: Job, folder: ThreatFolder, teller: Teller) -> dict[str, str
     )  # fmt: skip
 
 
-def _unasked(transcript: Transcript | None) -> bool:
+def _unasked(transcript: ThreatTranscript | None) -> bool:
     return transcript is None or transcript.interview.error is not None
 
 
 # -- attempts ------------------------------------------------------------------------------------------------------
 
 
-def _attempts(job: Job, folder: ThreatFolder, fuser: Fuser, transcripts: dict[str, Transcript], number: int) -> None:
+def _attempts(
+    job: ThreatGenerationConfig,
+    folder: ThreatFolder,
+    fuser: Fuser,
+    transcripts: dict[str, ThreatTranscript],
+    number: int,
+) -> None:
     """One more scenario for every route whose last one is lacking, refused or unsound."""
     wanting = [t for t in transcripts.values() if t.interview.error is None and _wanting(t, number)]
     with tqdm(total=len(wanting), desc=f"fusing, round {number + 1}", unit="route", disable=job.quiet) as bar:
         for part in _parts(wanting, AT_ONCE):
-            wishes = [Wish(t, number, episode_seed(job.seed, t.route, number), folder.images(t)) for t in part]
+            wishes = [ThreatRequest(t, number, episode_seed(job.seed, t.route, number), folder.images(t)) for t in part]
             for transcript, attempt in zip(part, fuser.make(wishes), strict=True):
                 transcripts[transcript.route] = folder.add(transcript, attempt)
                 bar.update()
 
 
-def _wanting(transcript: Transcript, number: int) -> bool:
+def _wanting(transcript: ThreatTranscript, number: int) -> bool:
     """Whether attempt `number` is still to be made. A resumed run finds earlier ones in the transcript."""
     last = transcript.last
     if last is None or failed_technically(last):
@@ -158,7 +164,7 @@ def _wanting(transcript: Transcript, number: int) -> bool:
     return unsound and last.number < number
 
 
-def _parts(items: Sequence[Transcript], size: int) -> Iterator[Sequence[Transcript]]:
+def _parts(items: Sequence[ThreatTranscript], size: int) -> Iterator[Sequence[ThreatTranscript]]:
     for i in range(0, len(items), size):
         yield items[i : i + size]
 
@@ -166,12 +172,14 @@ def _parts(items: Sequence[Transcript], size: int) -> Iterator[Sequence[Transcri
 # -- checking ------------------------------------------------------------------------------------------------------
 
 
-def _check(job: Job, folder: ThreatFolder, transcripts: dict[str, Transcript]) -> None:
+def _check(job: ThreatGenerationConfig, folder: ThreatFolder, transcripts: dict[str, ThreatTranscript]) -> None:
     """Judge every scenario that has no verdict."""
     routes = {r.id: r for r in job.routes}
     open_ones = [(t, t.last.spec) for t in transcripts.values() if t.last and t.last.spec and t.last.verdict is None]
     if open_ones:
-        programs = [Program(t.route, folder.program_file(t.route), routes[t.route], spec=s) for t, s in open_ones]
+        programs = [
+            ScenarioProgram(t.route, folder.program_file(t.route), routes[t.route], spec=s) for t, s in open_ones
+        ]
         verdicts = check(
             programs, job.folder / "check", world=job.world, tries=job.tries, workers=job.workers, seed=job.seed,
             profile=job.profile, towns=job.towns, quiet=job.quiet,
@@ -185,7 +193,7 @@ def _check(job: Job, folder: ThreatFolder, transcripts: dict[str, Transcript]) -
         write_verdicts(job.folder, lacking)
 
 
-def _adopt(folder: ThreatFolder, transcripts: dict[str, Transcript]) -> None:
+def _adopt(folder: ThreatFolder, transcripts: dict[str, ThreatTranscript]) -> None:
     """Take over what `ad2 threats check` has found since, and write programs again that are gone."""
     there = read_verdicts(folder.path)
     for route, transcript in transcripts.items():
@@ -194,17 +202,19 @@ def _adopt(folder: ThreatFolder, transcripts: dict[str, Transcript]) -> None:
         if last is None or last.verdict is not None or not last.program_sha256:
             continue
         if found.get("program_sha256") == last.program_sha256:
-            verdict = Verdict.model_validate({k: v for k, v in found.items() if k in Verdict.model_fields})
+            verdict = ScenarioVerdict.model_validate(
+                {k: v for k, v in found.items() if k in ScenarioVerdict.model_fields}
+            )
             transcripts[route] = _judged(transcript, verdict)
             folder.keep(transcripts[route])
 
 
-def _judged(transcript: Transcript, verdict: Verdict) -> Transcript:
+def _judged(transcript: ThreatTranscript, verdict: ScenarioVerdict) -> ThreatTranscript:
     last = transcript.attempts[-1].model_copy(update={"verdict": verdict})
     return transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]})
 
 
-def _unwritten(folder: ThreatFolder, transcripts: Mapping[str, Transcript]) -> dict[str, Verdict]:
+def _unwritten(folder: ThreatFolder, transcripts: Mapping[str, ThreatTranscript]) -> dict[str, ScenarioVerdict]:
     """Verdicts that check.json has not, or has of an earlier attempt, also after a kill -9 before it was written. Not
     those of programs that were edited since: `ad2 threats check` judges them."""
     there = read_verdicts(folder.path)
@@ -217,7 +227,7 @@ def _unwritten(folder: ThreatFolder, transcripts: Mapping[str, Transcript]) -> d
     return found
 
 
-def _unsound(transcript: Transcript) -> bool:
+def _unsound(transcript: ThreatTranscript) -> bool:
     last = transcript.last
     return last is not None and (last.spec is None or (last.verdict is not None and not last.verdict.passed))
 
@@ -226,7 +236,7 @@ def _unsound(transcript: Transcript) -> bool:
 
 
 def _outcome(
-    job: Job, transcripts: Mapping[str, Transcript], failures: Mapping[str, str]
+    job: ThreatGenerationConfig, transcripts: Mapping[str, ThreatTranscript], failures: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
     """(why a route has no scenario, why its scenario is left out)."""
     failed, unsound = {}, {}
@@ -244,7 +254,7 @@ def _outcome(
     return failed, unsound
 
 
-def _index(job: Job, asked: Mapping[str, Any], made: Made) -> dict[str, Any]:
+def _index(job: ThreatGenerationConfig, asked: Mapping[str, Any], made: GeneratedThreats) -> dict[str, Any]:
     """suite.json at the end: also of routes that an earlier start was asked for."""
     before, mine = index_of(job.folder), {r.id for r in job.routes}
 

@@ -17,23 +17,23 @@ from typing import Any
 from PIL import Image
 from tqdm import tqdm
 
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import FULL_BRAKE, Decision
-from closedloop_plugin.runner.episode import Cast, Result
-from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.pool import Limits, Pool
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.task import Task, episode_seed
-from closedloop_plugin.runner.worker import Plan
-from closedloop_plugin.threats.base import Moment, Teller
+from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
+from closedloop_plugin.runner.pilot import DecisionRules
+from closedloop_plugin.runner.pool import PoolLimits, WorldPool
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.task import EpisodeTask, episode_seed
+from closedloop_plugin.runner.worker import WorkerConfig
+from closedloop_plugin.threats.base import Interviewee, InterviewFrame
 from closedloop_plugin.threats.moment import write_jpeg
 from closedloop_plugin.threats.reading import short
 from closedloop_plugin.threats.site import site_of
-from closedloop_plugin.threats.transcript import Interview, Transcript
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.threats.transcript import InterviewRecord, ThreatTranscript
+from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2 import __version__
 
 FIRST_S, STEP_S = 1.0, 1.0  # when the first frame is taken, and between two
@@ -45,12 +45,12 @@ PATIENCE_S = 10.0  # after an error or Ctrl-C, for the batch under way
 def interview(
     suite_name: str,
     routes: Sequence[Route],
-    setups: Mapping[str, Setup] | None,
-    world: Recipe,
-    teller: Teller,
+    setups: Mapping[str, EpisodeSetup] | None,
+    world: FactoryRecipe,
+    teller: Interviewee,
     cameras: Sequence[Camera],
     folder: Path,
-    keep: Callable[[Transcript], None],
+    keep: Callable[[ThreatTranscript], None],
     *,
     seed: int,
     frames: int = 1,
@@ -67,26 +67,26 @@ def interview(
     tasks = [_task(suite_name, route, setups, cameras, profile, towns, seed, frames, len(routes)) for route in routes]
     with tqdm(total=len(tasks), desc="interviews", unit="route", disable=quiet) as bar:
 
-        def told(moments: Sequence[Moment], answers: Any) -> None:
+        def told(moments: Sequence[InterviewFrame], answers: Any) -> None:
             keep(_transcript(suite_name, moments, answers, teller, cameras, folder))
             bar.update()
 
-        with _Asking(teller, told) as asking:
-            watcher = _Watcher(tuple(cameras), frames, {t.key: t.setup.route for t in tasks if t.setup.route})
+        with _InterviewThread(teller, told) as asking:
+            watcher = _FrameCollector(tuple(cameras), frames, {t.key: t.setup.route for t in tasks if t.setup.route})
             failed: dict[str, str] = {}
 
-            def over(result: Result) -> None:
+            def over(result: EpisodeResult) -> None:
                 reason = _over(result, watcher, asking)
                 if reason:
                     failed[result.record.route_id] = reason
                     bar.update()
 
-            pool = Pool(_plan(world, teller, cameras, profile), Limits(workers), watcher, None, over)
+            pool = WorldPool(_plan(world, teller, cameras, profile), PoolLimits(workers), watcher, None, over)
             pool.run(tasks)
     return failed
 
 
-def _over(result: Result, watcher: _Watcher, asking: _Asking) -> str:
+def _over(result: EpisodeResult, watcher: _FrameCollector, asking: _InterviewThread) -> str:
     """A world has ended: its frames wait for the target, or there are too few, and the reason why comes back."""
     moments = watcher.take(f"{result.record.route_id}_rep0")
     whole = len(moments) == watcher.frames
@@ -100,15 +100,15 @@ def _over(result: Result, watcher: _Watcher, asking: _Asking) -> str:
 def _task(
     suite: str,
     route: Route,
-    setups: Mapping[str, Setup] | None,
+    setups: Mapping[str, EpisodeSetup] | None,
     cameras: Sequence[Camera],
     profile: Profile,
     towns: Mapping[str, Path],
     seed: int,
     frames: int,
     many: int,
-) -> Task:
-    base = setups[route.id] if setups and route.id in setups else Setup(route, 0, town=towns.get(route.town))
+) -> EpisodeTask:
+    base = setups[route.id] if setups and route.id in setups else EpisodeSetup(route, 0, town=towns.get(route.town))
     setup = replace(
         base,
         route=route,
@@ -117,23 +117,23 @@ def _task(
         timestep=1.0 / profile.hz,
         max_ticks=math.ceil((FIRST_S + (frames - 1) * STEP_S) * profile.hz),
     )
-    return Task(suite, route.id, 0, setup, many > 1)
+    return EpisodeTask(suite, route.id, 0, setup, many > 1)
 
 
-def _plan(world: Recipe, teller: Teller, cameras: Sequence[Camera], profile: Profile) -> Plan:
+def _plan(world: FactoryRecipe, teller: Interviewee, cameras: Sequence[Camera], profile: Profile) -> WorkerConfig:
     """One question a second: each carries all images, and only those of whole seconds are looked at."""
-    cast = Cast(profile, Rules(decision_hz=1.0 / STEP_S), teller.describe(), privileged=True)
-    return Plan(world, cast, cameras=tuple(c.name for c in cameras))
+    cast = EvaluationConditions(profile, DecisionRules(decision_hz=1.0 / STEP_S), teller.describe(), privileged=True)
+    return WorkerConfig(world, cast, cameras=tuple(c.name for c in cameras))
 
 
-class _Watcher:
+class _FrameCollector:
     """The agent of the interviews: it brakes, and keeps what is to be shown."""
 
     name, privileged, local = "interviewer", True, False
 
     def __init__(self, cameras: tuple[Camera, ...], frames: int, routes: Mapping[str, Route]) -> None:
         self.cameras, self.frames, self._routes = cameras, frames, routes
-        self._seen: dict[str, list[Moment]] = {}
+        self._seen: dict[str, list[InterviewFrame]] = {}
 
     def start(self, episode: str, seed: int) -> None:
         self._seen[episode] = []
@@ -144,35 +144,35 @@ class _Watcher:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         for ask in asks:
             self._look(ask)
         return [Decision(control=FULL_BRAKE) for _ in asks]
 
-    def _look(self, ask: Ask) -> None:
+    def _look(self, ask: DecisionRequest) -> None:
         seen = self._seen.setdefault(ask.episode, [])
         due = FIRST_S + len(seen) * STEP_S
         if len(seen) >= self.frames or ask.observation.time_s < due - 1e-6 or ask.truth is None or ask.road is None:
             return
         images = tuple(ask.observation.images(camera.name) for camera in self.cameras)
-        seen.append(Moment(self._routes[ask.episode], ask.observation, ask.truth, ask.road, images))
+        seen.append(InterviewFrame(self._routes[ask.episode], ask.observation, ask.truth, ask.road, images))
 
-    def take(self, episode: str) -> list[Moment]:
+    def take(self, episode: str) -> list[InterviewFrame]:
         return self._seen.pop(episode, [])
 
 
-class _Asking:
+class _InterviewThread:
     """A thread that asks the target for all routes that wait, while worlds prepare the next ones."""
 
-    def __init__(self, teller: Teller, told: Callable[[Sequence[Moment], Any], None]) -> None:
+    def __init__(self, teller: Interviewee, told: Callable[[Sequence[InterviewFrame], Any], None]) -> None:
         self._teller, self._told = teller, told
-        self._waiting: deque[list[Moment]] = deque()
+        self._waiting: deque[list[InterviewFrame]] = deque()
         self._new = threading.Condition()
         self._closed = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="ad2-interviews", daemon=True)
 
-    def __enter__(self) -> _Asking:
+    def __enter__(self) -> _InterviewThread:
         self._thread.start()
         return self
 
@@ -187,7 +187,7 @@ class _Asking:
         if kind is None:
             self.check()
 
-    def put(self, moments: list[Moment]) -> None:
+    def put(self, moments: list[InterviewFrame]) -> None:
         with self._new:
             self._waiting.append(moments)
             self._new.notify()
@@ -205,7 +205,7 @@ class _Asking:
         except BaseException as exc:  # any: it is raised again where the user sees it
             self._error = exc
 
-    def _next(self) -> list[list[Moment]]:
+    def _next(self) -> list[list[InterviewFrame]]:
         """All that wait, AT_ONCE at most; [] at the end."""
         with self._new:
             while not self._waiting and not self._closed:
@@ -214,8 +214,13 @@ class _Asking:
 
 
 def _transcript(
-    suite: str, moments: Sequence[Moment], answers: Any, teller: Teller, cameras: Sequence[Camera], folder: Path
-) -> Transcript:
+    suite: str,
+    moments: Sequence[InterviewFrame],
+    answers: Any,
+    teller: Interviewee,
+    cameras: Sequence[Camera],
+    folder: Path,
+) -> ThreatTranscript:
     """With its frames written before it: frames/<route>_<k>.jpg of the first camera, _<k>_<camera>.jpg of others."""
     route, names, times = moments[0].route, [], []
     for k, moment in enumerate(moments):
@@ -224,8 +229,8 @@ def _transcript(
             write_jpeg(folder / name, Image.fromarray(image), JPEG_QUALITY)
             names.append(name)
             times.append(round(moment.observation.time_s, 3))
-    told = Interview(
+    told = InterviewRecord(
         agent=dict(teller.describe()), source=teller.source, frames=names, time_s=times, answers=list(answers)
     )
     site = site_of(suite, route, moments[0].road)
-    return Transcript(route=route.id, site=site, interview=told, version=__version__)
+    return ThreatTranscript(route=route.id, site=site, interview=told, version=__version__)

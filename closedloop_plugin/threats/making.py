@@ -1,4 +1,4 @@
-"""From `--agent` to a Teller, and from `--fuser` to a Fuser."""
+"""From `--agent` to a Interviewee, and from `--fuser` to a Fuser."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path as File
 from closedloop_plugin.agents.make import BUILT_IN, MODELS, make_agent, make_backend
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.threats.base import Fuser, Teller
+from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.threats.base import Fuser, Interviewee
 from closedloop_plugin.threats.fuser.model import ModelFuser
 from closedloop_plugin.threats.fuser.rules import RulesFuser
-from closedloop_plugin.threats.teller import ModelTeller
-from closedloop_plugin.threats.witness import Witness
+from closedloop_plugin.threats.teller import ModelInterviewee
+from closedloop_plugin.threats.witness import ObservedInterviewee
 from lmms_eval_ad2.errors import Ad2Error
 
 RULES = "rules"
@@ -21,19 +21,19 @@ TOLD_TOKENS, FUSED_TOKENS = 512, 1024  # an answer in the interview; a spec is a
 
 
 def make_teller(
-    agent_spec: str, *, texts: Texts, cache: File | None, seed: int, profile: Profile, cameras: Sequence[Camera]
-) -> Teller:
+    agent_spec: str, *, texts: PromptTexts, cache: File | None, seed: int, profile: Profile, cameras: Sequence[Camera]
+) -> Interviewee:
     """A model is interviewed; a driver without words is observed. `texts`: of the book "threats". Ad2Error says in one
     line what is wrong with `agent_spec`."""
     kind, colon, _ = agent_spec.strip().partition(":")
     if kind in MODELS and colon:
         backend = make_backend(with_room(agent_spec, TOLD_TOKENS), cache=cache, seed=seed)
-        return ModelTeller(backend, texts, profile, cameras)
+        return ModelInterviewee(backend, texts, profile, cameras)
     agent = make_agent(agent_spec, profile=profile)  # Ad2Error for all that is no driver
-    return Witness(agent_spec.strip(), agent)
+    return ObservedInterviewee(agent_spec.strip(), agent)
 
 
-def make_fuser(spec: str, *, texts: Texts, cache: File | None, seed: int, repairs: int = 3) -> Fuser:
+def make_fuser(spec: str, *, texts: PromptTexts, cache: File | None, seed: int, repairs: int = 3) -> Fuser:
     """`rules`, `endpoint:...` or `lmms:...`; Ad2Error for everything else. `texts`: of the book "threats"."""
     kind, colon, _ = spec.strip().partition(":")
     if kind == RULES and not colon:

@@ -17,11 +17,11 @@ from typing import Any
 
 from PIL import Image
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Actor
-from closedloop_plugin.runner.episode import Tick
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.episode import EpisodeTick
+from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.threats.verdicts import of_scenario
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
@@ -34,17 +34,17 @@ STEP_M = 2.0  # between points of the route's line
 QUALITY = 85
 
 
-class Moment:
+class SnapshotRecorder:
     """One episode's. A repeated episode begins without the files of the one before."""
 
-    def __init__(self, folder: File, camera: str, task: Task) -> None:
+    def __init__(self, folder: File, camera: str, task: EpisodeTask) -> None:
         self.folder, self.camera, self.task = File(folder), camera, task
-        self._last: Tick | None = None
+        self._last: EpisodeTick | None = None
         self._kept = False
         for file in self._files():
             file.unlink(missing_ok=True)
 
-    def __call__(self, seen: Tick) -> None:
+    def __call__(self, seen: EpisodeTick) -> None:
         if self._kept:
             return
         self._last = seen
@@ -63,7 +63,7 @@ class Moment:
     def _files(self) -> tuple[File, File]:
         return self.folder / f"{self.task.key}.jpg", self.folder / f"{self.task.key}.json"
 
-    def _keep(self, seen: Tick, of: str) -> None:
+    def _keep(self, seen: EpisodeTick, of: str) -> None:
         self._kept = True
         picture, facts = self._files()
         try:
@@ -75,7 +75,7 @@ class Moment:
         with atomic_write(facts) as handle:
             json.dump({"format": FORMAT, "of": of, **self._scene(seen)}, handle, sort_keys=True)
 
-    def _scene(self, seen: Tick) -> dict[str, Any]:
+    def _scene(self, seen: EpisodeTick) -> dict[str, Any]:
         ego = seen.truth.ego
         near = [a for a in seen.truth.actors if math.hypot(a.x - ego.x, a.y - ego.y) <= RADIUS_M]
         return {
@@ -90,7 +90,7 @@ class Moment:
         route = self.task.setup.route
         if route is None or len(route.points) < 2:
             return []
-        path = Path(route.points)
+        path = RoutePath(route.points)
         s, _ = path.locate(ego.x, ego.y)
         first, last = max(0.0, s - RADIUS_M), min(path.length, s + RADIUS_M)
         steps = max(1, round((last - first) / STEP_M))

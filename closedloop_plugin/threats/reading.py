@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from closedloop_plugin.agents.asking import harmless
-from closedloop_plugin.threats.site import Site, fit
+from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import ThreatSpec
 
 LONGEST = 20_000  # characters of a reply that are read
@@ -26,27 +26,27 @@ _FREE = ("description", "why")
 
 
 @dataclass(frozen=True)
-class Read:
+class ParsedSpec:
     """`spec`, or the `problems` in sentences that a model can act upon."""
 
     spec: ThreatSpec | None = None
     problems: tuple[str, ...] = ()
 
 
-def read_spec(reply: str, site: Site, description: str = "") -> Read:
+def read_spec(reply: str, site: ThreatSite, description: str = "") -> ParsedSpec:
     """`description` stands in where the object has none."""
     data, problem = first_object(reply)
     if data is None:
-        return Read(problems=(problem,))
+        return ParsedSpec(problems=(problem,))
     data = {key: harmless(value) if key in _FREE and isinstance(value, str) else value for key, value in data.items()}
     if not data.get("description"):
         data["description"] = short(harmless(description), 600)
     try:
         spec = ThreatSpec.model_validate(data)
     except ValidationError as exc:
-        return Read(problems=_told(exc))
+        return ParsedSpec(problems=_told(exc))
     problems = fit(spec, site)
-    return Read(problems=tuple(problems[:MOST])) if problems else Read(spec)
+    return ParsedSpec(problems=tuple(problems[:MOST])) if problems else ParsedSpec(spec)
 
 
 def first_object(reply: str) -> tuple[dict[str, Any] | None, str]:

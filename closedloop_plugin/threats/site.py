@@ -10,18 +10,18 @@ from pydantic import BaseModel, ConfigDict
 
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.threats.spec import Behaviour, Lane, Light, RoadKind, ThreatSpec
+from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversaryLane, EgoLight, RoadKind, ThreatSpec
 
 RUN_UP_M = 12.0  # of way before the earliest place: the ego must be moving when it gets there
 RUN_OUT_M = 10.0  # of way behind the latest one
 BEND_M = 4.0  # kept free before and after a junction
 # m of the way before the place, where a vehicle must be got to speed and out of the way first
-LEAST_S = {Behaviour.HIDDEN_STOP: 32.0}
+LEAST_S = {AdversaryBehaviour.HIDDEN_STOP: 32.0}
 # m of the way behind it, where something has to pass
-RUN_OUT = {Behaviour.EMERGENCY_PASS: 40.0}
+RUN_OUT = {AdversaryBehaviour.EMERGENCY_PASS: 40.0}
 
 
-class Site(BaseModel):
+class ThreatSite(BaseModel):
     """Facts of one route in its episode's map; metres along the ego's way, speeds in m/s. JSON both ways."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -71,9 +71,9 @@ class Site(BaseModel):
         found = [(max(a - self.trigger_s, least), min(b - self.trigger_s, 80.0)) for a, b in self.open_stretches()]
         return [(a, b) for a, b in found if b - a >= 2.0]
 
-    def rooms(self, behaviour: Behaviour, lane: Lane, road: RoadKind) -> list[tuple[float, float]]:
+    def rooms(self, behaviour: AdversaryBehaviour, lane: AdversaryLane, road: RoadKind) -> list[tuple[float, float]]:
         """Where a spec's `ahead_m` may lie; of no meaning for who crosses within the junction."""
-        if lane is Lane.CROSSING_ROAD:
+        if lane is AdversaryLane.CROSSING_ROAD:
             return [] if self.crossing is None else [(5.0, 80.0)]
         found = self.room_ahead() if road is RoadKind.OPEN else self.room_behind_junction()
         origin = self.trigger_s if road is RoadKind.OPEN or self.crossing is None else self.crossing[1]
@@ -82,11 +82,11 @@ class Site(BaseModel):
         return [(a, b) for a, b in clipped if b - a >= 2.0]
 
 
-def site_of(suite: str, route: Route, road: RoadMap) -> Site:
+def site_of(suite: str, route: Route, road: RoadMap) -> ThreatSite:
     """The facts, from the map that the episode runs on."""
     lanes = road.facts.get("lanes") or {}
     junction = road.facts.get("junction") or {}
-    return Site(
+    return ThreatSite(
         suite=suite,
         route=route.id,
         scenario=route.scenario,
@@ -107,28 +107,33 @@ def site_of(suite: str, route: Route, road: RoadMap) -> Site:
     )
 
 
-def fit(spec: ThreatSpec, site: Site) -> list[str]:
+def fit(spec: ThreatSpec, site: ThreatSite) -> list[str]:
     """Why the route has no place for this threat, a sentence each, with what it has; [] where it fits."""
     found = []
     if spec.road is RoadKind.JUNCTION and site.crossing is None:
         found.append("road: this route has no junction; expected open")
-    if spec.ego_light is not Light.CYCLE and site.control != "signal":
+    if spec.ego_light is not EgoLight.CYCLE and site.control != "signal":
         found.append("ego_light: the junction of this route has no traffic lights; expected cycle")
-    if spec.ego_light is Light.RED and spec.behaviour in (Behaviour.RUN_LIGHT, Behaviour.TURN_ACROSS):
+    if spec.ego_light is EgoLight.RED and spec.behaviour in (
+        AdversaryBehaviour.RUN_LIGHT,
+        AdversaryBehaviour.TURN_ACROSS,
+    ):
         found.append("ego_light: at red the ego stands, and nobody endangers it; expected green or cycle")
-    if spec.place.lane is Lane.NEXT_LEFT and site.left == 0:
+    if spec.place.lane is AdversaryLane.NEXT_LEFT and site.left == 0:
         found.append(f"place.lane: there is no lane on the left; {_lanes(site)}")
-    if spec.place.lane is Lane.NEXT_RIGHT and site.right == 0:
+    if spec.place.lane is AdversaryLane.NEXT_RIGHT and site.right == 0:
         found.append(f"place.lane: there is no lane on the right; {_lanes(site)}")
-    if spec.place.lane is Lane.ROADSIDE and spec.place.side.value == "left" and site.left + site.oncoming > 0:
+    if spec.place.lane is AdversaryLane.ROADSIDE and spec.place.side.value == "left" and site.left + site.oncoming > 0:
         found.append("place.side: the roadside of the ego's lane is on the right; other lanes are on the left")
-    if spec.place.lane is Lane.ROADSIDE and spec.place.side.value == "right" and site.right > 0:
+    if spec.place.lane is AdversaryLane.ROADSIDE and spec.place.side.value == "right" and site.right > 0:
         found.append("place.lane: a lane lies between the ego and the roadside; expected next_right")
-    if spec.behaviour is Behaviour.ONCOMING and site.oncoming == 0:
+    if spec.behaviour is AdversaryBehaviour.ONCOMING and site.oncoming == 0:
         found.append("behaviour: this road has no oncoming lane")
-    if spec.behaviour is Behaviour.EMERGENCY_PASS and site.topology == "diverge" and site.right:
+    if spec.behaviour is AdversaryBehaviour.EMERGENCY_PASS and site.topology == "diverge" and site.right:
         found.append("behaviour: where the exit lane is the one beside it, the ego cannot make way for anybody")
-    if spec.place.lane is not Lane.CROSSING_ROAD and not (spec.road is RoadKind.JUNCTION and site.crossing is None):
+    if spec.place.lane is not AdversaryLane.CROSSING_ROAD and not (
+        spec.road is RoadKind.JUNCTION and site.crossing is None
+    ):
         rooms = site.rooms(spec.behaviour, spec.place.lane, spec.road)
         found += _room(spec.place.ahead_m.low, spec.place.ahead_m.high, rooms)
     return found
@@ -145,6 +150,6 @@ def _room(low: float, high: float, rooms: Sequence[tuple[float, float]]) -> list
     ]
 
 
-def _lanes(site: Site) -> str:
+def _lanes(site: ThreatSite) -> str:
     ways = [name for name, n in (("next_left", site.left), ("next_right", site.right)) if n]
     return f"expected {' or '.join(ways)}" if ways else "expected roadside"

@@ -36,7 +36,7 @@ class Adversary(StrEnum):
     BARRIER = "barrier"
 
 
-class Behaviour(StrEnum):
+class AdversaryBehaviour(StrEnum):
     """What it does."""
 
     CUT_IN = "cut_in"  # moves from beside into the ego's lane, just before it
@@ -53,7 +53,7 @@ class Behaviour(StrEnum):
     EMERGENCY_PASS = "emergency_pass"  # comes from behind with its siren on and wants to pass
 
 
-class Side(StrEnum):
+class AdversarySide(StrEnum):
     """Where it is or comes from, as the ego sees it."""
 
     AHEAD = "ahead"
@@ -63,7 +63,7 @@ class Side(StrEnum):
     OPPOSITE = "opposite"  # towards the ego: the oncoming lane, the junction's far arm
 
 
-class Lane(StrEnum):
+class AdversaryLane(StrEnum):
     """Its place relative to the ego's lane."""
 
     OWN = "own"
@@ -92,7 +92,7 @@ class RoadKind(StrEnum):
     JUNCTION = "junction"
 
 
-class Light(StrEnum):
+class EgoLight(StrEnum):
     """State of the ego's traffic light while the scenario plays; a red one turns green after some seconds."""
 
     CYCLE = "cycle"
@@ -100,7 +100,7 @@ class Light(StrEnum):
     RED = "red"
 
 
-class Weakness(StrEnum):
+class TargetWeakness(StrEnum):
     """Which stage of the target's reasoning the threat probes (section 3.3)."""
 
     PERCEPTION = "perception"
@@ -108,11 +108,11 @@ class Weakness(StrEnum):
     PLANNING = "planning"
 
 
-class _Closed(BaseModel):
+class _ClosedModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_enum_values=False, allow_inf_nan=False)
 
 
-class Interval(_Closed):
+class ParameterRange(_ClosedModel):
     """[low, high]: a free parameter, sampled by Scenic, searched by VerifAI. One number stands for both ends."""
 
     low: float = Field(strict=True)  # no words, no truth values
@@ -132,7 +132,7 @@ class Interval(_Closed):
         return value
 
     @model_validator(mode="after")
-    def _ordered(self) -> Interval:
+    def _ordered(self) -> ParameterRange:
         if not (math.isfinite(self.low) and math.isfinite(self.high)):
             raise ValueError("expected finite numbers")
         if self.low > self.high:
@@ -144,10 +144,10 @@ class Interval(_Closed):
         return (self.low + self.high) / 2
 
 
-def _within(least: float, most: float, unit: str) -> Callable[[Interval], Interval]:
+def _within(least: float, most: float, unit: str) -> Callable[[ParameterRange], ParameterRange]:
     """Both ends lie within [least, most]."""
 
-    def check(value: Interval) -> Interval:
+    def check(value: ParameterRange) -> ParameterRange:
         if value.low < least or value.high > most:
             found = f"[{value.low:g}, {value.high:g}]"
             raise ValueError(f"expected numbers from {least:g} to {most:g} {unit}, found {found}")
@@ -156,43 +156,47 @@ def _within(least: float, most: float, unit: str) -> Callable[[Interval], Interv
     return check
 
 
-Distance = Annotated[Interval, AfterValidator(_within(5, 80, "m")), Field(description="[low, high] in m, 5 to 80")]
-Stay = Annotated[Interval, AfterValidator(_within(1, 25, "s")), Field(description="[low, high] in s, 1 to 25")]
-Speed = Annotated[Interval, AfterValidator(_within(0.3, 18, "m/s")), Field(description="[low, high] in m/s, 0.3 to 18")]
+Distance = Annotated[
+    ParameterRange, AfterValidator(_within(5, 80, "m")), Field(description="[low, high] in m, 5 to 80")
+]
+Stay = Annotated[ParameterRange, AfterValidator(_within(1, 25, "s")), Field(description="[low, high] in s, 1 to 25")]
+Speed = Annotated[
+    ParameterRange, AfterValidator(_within(0.3, 18, "m/s")), Field(description="[low, high] in m/s, 0.3 to 18")
+]
 Percent = Annotated[
-    Interval, AfterValidator(_within(0, 100, "percent")), Field(description="[low, high] in percent, 0 to 100")
+    ParameterRange, AfterValidator(_within(0, 100, "percent")), Field(description="[low, high] in percent, 0 to 100")
 ]
 Sun = Annotated[
-    Interval,
+    ParameterRange,
     AfterValidator(_within(-60, 90, "degrees above the horizon")),
     Field(description="[low, high] in degrees above the horizon, -60 to 90"),
 ]
 
 
-class Place(_Closed):
+class ThreatPlace(_ClosedModel):
     """Where the adversary acts. `ahead_m`: how far along the ego's way theirs meet, from the route's trigger point on;
     from the junction's exit on where the threat's road is a junction (of no meaning for who crosses within it)."""
 
-    side: Side
-    lane: Lane
+    side: AdversarySide
+    lane: AdversaryLane
     ahead_m: Distance
 
 
-class Trigger(_Closed):
+class ThreatTrigger(_ClosedModel):
     """When it acts: the ego, keeping its speed, is so many seconds away from the meeting place, or so many metres."""
 
     kind: Literal["time", "distance"] = "time"
-    value: Interval
+    value: ParameterRange
 
     @model_validator(mode="after")
-    def _bounded(self) -> Trigger:
+    def _bounded(self) -> ThreatTrigger:
         least, most, unit = (0.5, 8.0, "s") if self.kind == "time" else (4.0, 60.0, "m")
         if self.value.low < least or self.value.high > most:
             raise ValueError(f"a trigger by {self.kind}: expected numbers from {least:g} to {most:g} {unit}")
         return self
 
 
-class Conditions(_Closed):
+class ThreatConditions(_ClosedModel):
     """Weather and light in CARLA's parameters; None: the route's own."""
 
     cloudiness: Percent | None = None
@@ -209,87 +213,124 @@ _SERVICES = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUC
 _BIKE = frozenset({Adversary.BICYCLE})
 _FEET = frozenset({Adversary.PEDESTRIAN, Adversary.CHILD, Adversary.ANIMAL})
 _THINGS = frozenset({Adversary.DEBRIS, Adversary.CONES, Adversary.BARRIER})
-_AT_EDGE = frozenset({Lane.NEXT_LEFT, Lane.NEXT_RIGHT, Lane.ROADSIDE})
+_AT_EDGE = frozenset({AdversaryLane.NEXT_LEFT, AdversaryLane.NEXT_RIGHT, AdversaryLane.ROADSIDE})
 _COVERS = frozenset(Occluder)
 _NO_COVER = frozenset({Occluder.NONE})
 
 
 @dataclass(frozen=True)
-class Rule:
+class BehaviourRule:
     """What goes together with a behaviour, and which numbers it needs."""
 
     adversaries: frozenset[Adversary]
-    sides: frozenset[Side]
-    lanes: frozenset[Lane]
+    sides: frozenset[AdversarySide]
+    lanes: frozenset[AdversaryLane]
     roads: frozenset[RoadKind]
     occluders: frozenset[Occluder] = _NO_COVER
     numbers: tuple[str, ...] = ()  # of "speed_mps", "stays_s": the spec must give them; the others must be absent
 
 
 _OPEN, _JUNCTION = frozenset({RoadKind.OPEN}), frozenset({RoadKind.JUNCTION})
-_LR = frozenset({Side.LEFT, Side.RIGHT})
+_LR = frozenset({AdversarySide.LEFT, AdversarySide.RIGHT})
 _ANY_ROAD = _OPEN | _JUNCTION
-RULES: Mapping[Behaviour, Rule] = {
-    Behaviour.CUT_IN: Rule(_VEHICLES | _SERVICES | _BIKE, _LR, _AT_EDGE, _OPEN, numbers=("speed_mps",)),
-    Behaviour.BRAKE_HARD: Rule(
-        _VEHICLES | _SERVICES, frozenset({Side.AHEAD}), frozenset({Lane.OWN}), _ANY_ROAD, numbers=("stays_s",)
+RULES: Mapping[AdversaryBehaviour, BehaviourRule] = {
+    AdversaryBehaviour.CUT_IN: BehaviourRule(
+        _VEHICLES | _SERVICES | _BIKE, _LR, _AT_EDGE, _OPEN, numbers=("speed_mps",)
     ),
-    Behaviour.SLOW_AHEAD: Rule(
-        _VEHICLES | _BIKE, frozenset({Side.AHEAD}), frozenset({Lane.OWN}), _ANY_ROAD, numbers=("speed_mps", "stays_s")
+    AdversaryBehaviour.BRAKE_HARD: BehaviourRule(
+        _VEHICLES | _SERVICES,
+        frozenset({AdversarySide.AHEAD}),
+        frozenset({AdversaryLane.OWN}),
+        _ANY_ROAD,
+        numbers=("stays_s",),
     ),
-    Behaviour.CROSS: Rule(
-        _FEET | _BIKE, _LR, frozenset({Lane.ROADSIDE, Lane.PAVEMENT}), _ANY_ROAD, _COVERS, ("speed_mps",)
+    AdversaryBehaviour.SLOW_AHEAD: BehaviourRule(
+        _VEHICLES | _BIKE,
+        frozenset({AdversarySide.AHEAD}),
+        frozenset({AdversaryLane.OWN}),
+        _ANY_ROAD,
+        numbers=("speed_mps", "stays_s"),
     ),
-    Behaviour.RUN_LIGHT: Rule(
-        _VEHICLES | _SERVICES | _BIKE, _LR | {Side.OPPOSITE}, frozenset({Lane.CROSSING_ROAD}), _JUNCTION,
+    AdversaryBehaviour.CROSS: BehaviourRule(
+        _FEET | _BIKE,
+        _LR,
+        frozenset({AdversaryLane.ROADSIDE, AdversaryLane.PAVEMENT}),
+        _ANY_ROAD,
+        _COVERS,
+        ("speed_mps",),
+    ),
+    AdversaryBehaviour.RUN_LIGHT: BehaviourRule(
+        _VEHICLES | _SERVICES | _BIKE,
+        _LR | {AdversarySide.OPPOSITE},
+        frozenset({AdversaryLane.CROSSING_ROAD}),
+        _JUNCTION,
         numbers=("speed_mps",),
     ),
-    Behaviour.TURN_ACROSS: Rule(
-        _VEHICLES | _SERVICES, frozenset({Side.OPPOSITE}), frozenset({Lane.CROSSING_ROAD, Lane.ONCOMING}), _JUNCTION,
+    AdversaryBehaviour.TURN_ACROSS: BehaviourRule(
+        _VEHICLES | _SERVICES,
+        frozenset({AdversarySide.OPPOSITE}),
+        frozenset({AdversaryLane.CROSSING_ROAD, AdversaryLane.ONCOMING}),
+        _JUNCTION,
         numbers=("speed_mps",),
     ),
-    Behaviour.ONCOMING: Rule(
-        _VEHICLES, frozenset({Side.OPPOSITE, Side.AHEAD}), frozenset({Lane.ONCOMING, Lane.OWN}), _OPEN,
+    AdversaryBehaviour.ONCOMING: BehaviourRule(
+        _VEHICLES,
+        frozenset({AdversarySide.OPPOSITE, AdversarySide.AHEAD}),
+        frozenset({AdversaryLane.ONCOMING, AdversaryLane.OWN}),
+        _OPEN,
         numbers=("speed_mps",),
     ),
-    Behaviour.OPEN_DOOR: Rule(
-        frozenset({Adversary.CAR, Adversary.VAN, Adversary.TRUCK}), frozenset({Side.RIGHT}),
-        frozenset({Lane.ROADSIDE}), _OPEN, numbers=("stays_s",),
+    AdversaryBehaviour.OPEN_DOOR: BehaviourRule(
+        frozenset({Adversary.CAR, Adversary.VAN, Adversary.TRUCK}),
+        frozenset({AdversarySide.RIGHT}),
+        frozenset({AdversaryLane.ROADSIDE}),
+        _OPEN,
+        numbers=("stays_s",),
     ),
-    Behaviour.BLOCK: Rule(
-        _VEHICLES | _SERVICES | _THINGS | {Adversary.ANIMAL}, frozenset({Side.AHEAD}), frozenset({Lane.OWN}), _ANY_ROAD,
-        _COVERS - {Occluder.PARKED_CARS}, ("stays_s",),
+    AdversaryBehaviour.BLOCK: BehaviourRule(
+        _VEHICLES | _SERVICES | _THINGS | {Adversary.ANIMAL},
+        frozenset({AdversarySide.AHEAD}),
+        frozenset({AdversaryLane.OWN}),
+        _ANY_ROAD,
+        _COVERS - {Occluder.PARKED_CARS},
+        ("stays_s",),
     ),
-    Behaviour.TAILGATE: Rule(_VEHICLES, frozenset({Side.BEHIND}), frozenset({Lane.OWN}), _ANY_ROAD),
-    Behaviour.HIDDEN_STOP: Rule(
-        _VEHICLES | _SERVICES | _THINGS, frozenset({Side.AHEAD}), frozenset({Lane.OWN}), _OPEN,
-        frozenset({Occluder.VAN, Occluder.TRUCK, Occluder.BUS}), ("speed_mps", "stays_s"),
+    AdversaryBehaviour.TAILGATE: BehaviourRule(
+        _VEHICLES, frozenset({AdversarySide.BEHIND}), frozenset({AdversaryLane.OWN}), _ANY_ROAD
     ),
-    Behaviour.EMERGENCY_PASS: Rule(
-        _SERVICES, frozenset({Side.BEHIND}), frozenset({Lane.OWN}), _ANY_ROAD, numbers=("speed_mps",)
+    AdversaryBehaviour.HIDDEN_STOP: BehaviourRule(
+        _VEHICLES | _SERVICES | _THINGS,
+        frozenset({AdversarySide.AHEAD}),
+        frozenset({AdversaryLane.OWN}),
+        _OPEN,
+        frozenset({Occluder.VAN, Occluder.TRUCK, Occluder.BUS}),
+        ("speed_mps", "stays_s"),
     ),
-}  # fmt: skip
+    AdversaryBehaviour.EMERGENCY_PASS: BehaviourRule(
+        _SERVICES, frozenset({AdversarySide.BEHIND}), frozenset({AdversaryLane.OWN}), _ANY_ROAD, numbers=("speed_mps",)
+    ),
+}
 
 # Who crosses the road, and how fast at most, m/s.
 ON_FOOT = {Adversary.PEDESTRIAN: 4.0, Adversary.CHILD: 4.0, Adversary.ANIMAL: 12.0, Adversary.BICYCLE: 9.0}
 
 
-class ThreatSpec(_Closed):
+class ThreatSpec(_ClosedModel):
     """One threat. `speed_mps`: the adversary's while it acts (hidden_stop: of the vehicle that hides it); a template
     keeps it within what makes the behaviour a threat on a road of that limit. `stays_s`: how long it keeps standing,
     its door open, or riding slowly."""
 
     adversary: Adversary
-    behaviour: Behaviour
-    place: Place
-    trigger: Trigger
+    behaviour: AdversaryBehaviour
+    place: ThreatPlace
+    trigger: ThreatTrigger
     road: RoadKind
     speed_mps: Speed | None = None
     stays_s: Stay | None = None
     occluder: Occluder = Occluder.NONE
-    ego_light: Light = Light.CYCLE
-    conditions: Conditions = Conditions()
-    weakness: Weakness
+    ego_light: EgoLight = EgoLight.CYCLE
+    conditions: ThreatConditions = ThreatConditions()
+    weakness: TargetWeakness
     description: str = Field(min_length=1, max_length=600)
     why: str = Field(default="", max_length=600)
 
@@ -320,13 +361,13 @@ def clashes(spec: ThreatSpec) -> list[str]:
         given = getattr(spec, number) is not None
         if given != (number in rule.numbers):
             found.append(f"{number}: behaviour {name} {'has no use for it' if given else 'needs it'}")
-    fastest = ON_FOOT.get(spec.adversary) if spec.behaviour is Behaviour.CROSS else None
+    fastest = ON_FOOT.get(spec.adversary) if spec.behaviour is AdversaryBehaviour.CROSS else None
     if fastest is not None and spec.speed_mps is not None and spec.speed_mps.high > fastest:
         found.append(f"speed_mps: a crossing {spec.adversary.value} is no faster than {fastest:g} m/s")
-    if spec.ego_light is not Light.CYCLE and spec.road is not RoadKind.JUNCTION:
+    if spec.ego_light is not EgoLight.CYCLE and spec.road is not RoadKind.JUNCTION:
         found.append("ego_light: only a junction has a light; leave it at cycle")
-    if spec.place.lane in (Lane.NEXT_LEFT, Lane.NEXT_RIGHT):
-        side = Side.LEFT if spec.place.lane is Lane.NEXT_LEFT else Side.RIGHT
+    if spec.place.lane in (AdversaryLane.NEXT_LEFT, AdversaryLane.NEXT_RIGHT):
+        side = AdversarySide.LEFT if spec.place.lane is AdversaryLane.NEXT_LEFT else AdversarySide.RIGHT
         if spec.place.side is not side:
             found.append(f"place.side: lane {spec.place.lane.value} is on the {side.value}")
     return found

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, get_args
 
-from closedloop_plugin.agents.asking import Backend, Question, fenced
+from closedloop_plugin.agents.asking import ModelBackend, ModelQuestion, fenced
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.threats.base import Moment
+from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.threats.base import InterviewFrame
 from closedloop_plugin.threats.reading import kept
-from closedloop_plugin.threats.transcript import Answer, Stage
+from closedloop_plugin.threats.transcript import Stage, StageAnswer
 
 
-class ModelTeller:
+class ModelInterviewee:
     """One call of the backend a stage, for all routes at once. All frames' pictures go with every question."""
 
     source: Literal["said", "observed"] = "said"
 
-    def __init__(self, backend: Backend, texts: Texts, profile: Profile, cameras: Sequence[Camera]) -> None:
+    def __init__(self, backend: ModelBackend, texts: PromptTexts, profile: Profile, cameras: Sequence[Camera]) -> None:
         self.backend, self.texts, self.profile, self.cameras = backend, texts, profile, tuple(cameras)
 
     def describe(self) -> dict[str, Any]:
@@ -34,9 +34,9 @@ class ModelTeller:
             "prompts_sha256": self.texts.sha256,
         }
 
-    def tell(self, scenes: Sequence[Sequence[Moment]]) -> list[list[Answer]]:
+    def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
         """See Teller.tell."""
-        told: list[list[Answer]] = [[] for _ in scenes]
+        told: list[list[StageAnswer]] = [[] for _ in scenes]
         for stage in get_args(Stage):
             open_ones = [i for i, answers in enumerate(told) if not any(a.error for a in answers)]
             questions = [self._question(stage, scenes[i], told[i]) for i in open_ones]
@@ -44,7 +44,7 @@ class ModelTeller:
             for i, question, answer in zip(open_ones, questions, said, strict=True):
                 text = kept(answer.text) + ("\n[cut: the model's token limit]" if answer.cut else "")
                 told[i].append(
-                    Answer(
+                    StageAnswer(
                         stage=stage,
                         question=kept(question.text),
                         text="" if answer.error else text,
@@ -53,16 +53,18 @@ class ModelTeller:
                     )
                 )
             for i in set(range(len(scenes))) - set(open_ones):
-                told[i].append(Answer(stage=stage, question="", error="not asked"))
+                told[i].append(StageAnswer(stage=stage, question="", error="not asked"))
         return told
 
-    def _question(self, stage: Stage, moments: Sequence[Moment], before: Sequence[Answer]) -> Question:
+    def _question(
+        self, stage: Stage, moments: Sequence[InterviewFrame], before: Sequence[StageAnswer]
+    ) -> ModelQuestion:
         quoted: Mapping[str, str] = {a.stage: fenced(f"your {a.stage}", a.text) for a in before}
         text = self.texts.fill(stage, scene=self._scene(moments), **quoted)
         images = tuple(image for moment in moments for image in moment.images)
-        return Question(f"{moments[0].route.id}|{stage}", text, images)
+        return ModelQuestion(f"{moments[0].route.id}|{stage}", text, images)
 
-    def _scene(self, moments: Sequence[Moment]) -> str:
+    def _scene(self, moments: Sequence[InterviewFrame]) -> str:
         """What speedometer and navigation say at the last of the moments."""
         seen = moments[-1].observation
         forward, left = seen.target
@@ -81,7 +83,7 @@ class ModelTeller:
         names = [c.name.replace("_", " ") for c in self.cameras]
         return "the camera" if len(names) <= 1 else f"these cameras, in this order: {', '.join(names)}"
 
-    def _pictures(self, moments: Sequence[Moment]) -> str:
+    def _pictures(self, moments: Sequence[InterviewFrame]) -> str:
         if len(moments) < 2:
             return ""
         step = moments[1].observation.time_s - moments[0].observation.time_s

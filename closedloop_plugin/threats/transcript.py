@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.files import atomic_write
@@ -16,11 +16,11 @@ STAGES = ("perception", "prediction", "planning")
 Stage = Literal["perception", "prediction", "planning"]
 
 
-class _Kept(BaseModel):
+class _StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class Answer(_Kept):
+class StageAnswer(_StrictModel):
     """One stage's. `question` is the text as asked (of a witness: what was looked at); `error`: why there is none."""
 
     stage: Stage
@@ -30,21 +30,21 @@ class Answer(_Kept):
     seconds: float = 0.0
 
 
-class Interview(_Kept):
+class InterviewRecord(_StrictModel):
     """`source`: said (a model's own words) or observed (words of ours about a driver that has none)."""
 
     agent: dict[str, Any]
     source: Literal["said", "observed"]
     frames: list[str] = []  # picture files, relative to the suite's folder
     time_s: list[float] = []
-    answers: list[Answer] = []
+    answers: list[StageAnswer] = []
 
     @property
     def error(self) -> str | None:
         return next((f"{a.stage}: {a.error}" for a in self.answers if a.error), None)
 
 
-class Exchange(_Kept):
+class FuserExchange(_StrictModel):
     """One call of the fuser, or one try of the rules."""
 
     purpose: Literal["fuse", "construct", "repair"]
@@ -55,7 +55,7 @@ class Exchange(_Kept):
     seconds: float = 0.0
 
 
-class Verdict(_Kept):
+class ScenarioVerdict(_StrictModel):
     """Of `ad2 threats check`. `passed` only if all of it holds; `reason` names the first thing that does not."""
 
     passed: bool
@@ -69,29 +69,29 @@ class Verdict(_Kept):
     reason: str = ""
 
 
-class Attempt(_Kept):
+class ThreatAttempt(_StrictModel):
     """One scenario made for the route; the last one counts."""
 
     number: int
     seed: int
     fuser: dict[str, Any]
     description: str = ""
-    exchanges: list[Exchange] = []
+    exchanges: list[FuserExchange] = []
     spec: ThreatSpec | None = None
     refused: str = ""  # why there is no spec
     program_sha256: str = ""
-    verdict: Verdict | None = None
+    verdict: ScenarioVerdict | None = None
 
 
-class Transcript(_Kept):
+class ThreatTranscript(_StrictModel):
     route: str
-    site: Site
-    interview: Interview
-    attempts: list[Attempt] = []
+    site: ThreatSite
+    interview: InterviewRecord
+    attempts: list[ThreatAttempt] = []
     version: str = ""
 
     @property
-    def last(self) -> Attempt | None:
+    def last(self) -> ThreatAttempt | None:
         return self.attempts[-1] if self.attempts else None
 
     def write(self, file: File) -> None:
@@ -99,7 +99,7 @@ class Transcript(_Kept):
             handle.write(self.model_dump_json(indent=1) + "\n")
 
     @classmethod
-    def read(cls, file: File) -> Transcript:
+    def read(cls, file: File) -> ThreatTranscript:
         """DataError names file, field and what was expected."""
         try:
             return cls.model_validate_json(file.read_bytes())

@@ -11,7 +11,7 @@ from typing import Any
 
 from closedloop_plugin.core.routes import sha256
 from closedloop_plugin.suites.programs import INDEX, index_of, json_object, programs_in
-from closedloop_plugin.threats.transcript import Verdict
+from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.files import atomic_write_json
@@ -21,7 +21,7 @@ VERDICTS = "check.json"
 
 
 def write_verdicts(
-    folder: File, verdicts: Mapping[str, Verdict], out: File | None = None, files: Sequence[File] | None = None
+    folder: File, verdicts: Mapping[str, ScenarioVerdict], out: File | None = None, files: Sequence[File] | None = None
 ) -> None:
     """folder/check.json: each verdict with what it is a verdict of; earlier ones of unchanged programs stay.
 
@@ -53,7 +53,7 @@ def read_verdicts(folder: File) -> dict[str, dict[str, Any]]:
     return found
 
 
-def update_left_out(folder: File, verdicts: Mapping[str, Verdict]) -> None:
+def update_left_out(folder: File, verdicts: Mapping[str, ScenarioVerdict]) -> None:
     """suite.json's left_out: those that failed, with the reason; not those that pass now. Without the file: nothing."""
     index = index_of(folder)
     if not index:

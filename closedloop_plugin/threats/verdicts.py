@@ -19,18 +19,20 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.episode import unharmed
 from closedloop_plugin.runner.run import FAILED
-from closedloop_plugin.threats.spec import Adversary, Behaviour, ThreatSpec
-from closedloop_plugin.threats.transcript import Verdict
+from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, ThreatSpec
+from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import DataError
 
 NEAR_M = 30.0  # from the ego's centre to the actor's: what acts farther away endangers nobody
 MOVED_M = 0.5
 KINDS = {Adversary.CONES: "cone"}  # of state.Kind; the others have the same name there
-STANDING = frozenset({Behaviour.BLOCK, Behaviour.HIDDEN_STOP, Behaviour.OPEN_DOOR})  # what threatens there stands
+STANDING = frozenset(
+    {AdversaryBehaviour.BLOCK, AdversaryBehaviour.HIDDEN_STOP, AdversaryBehaviour.OPEN_DOOR}
+)  # what threatens there stands
 
 
 @dataclass(frozen=True)
-class Reach:
+class NearestActor:
     """The actor of the scenario that came nearest since it acted: m from the ego's centre, and m that it moved."""
 
     kind: str
@@ -39,12 +41,12 @@ class Reach:
 
 
 @dataclass(frozen=True)
-class Draw:
+class ScenarioDraw:
     """One drive of one sample. `reach` None: nothing of the scenario was on the stage since it acted. `moves`: a spec
     says that it must move then (what blocks the lane need not)."""
 
     record: EpisodeRecord
-    reach: Reach | None = None
+    reach: NearestActor | None = None
     moves: bool = False
 
     @property
@@ -80,20 +82,20 @@ class Draw:
         return any(name == event for _, name in self.record.events)
 
 
-def draw_of(record: EpisodeRecord, folder: File, spec: ThreatSpec | None = None) -> Draw:
+def draw_of(record: EpisodeRecord, folder: File, spec: ThreatSpec | None = None) -> ScenarioDraw:
     """With what its track in the run's `folder` shows; with a spec, of the spec's adversary alone."""
     moves = spec is not None and spec.behaviour not in STANDING
     acted = next((float(time) for time, name in record.events if name == "act"), None)
     file = folder / "tracks" / f"{record.route_id}_rep{record.repetition}.json"
     if acted is None or not file.is_file():
-        return Draw(record, moves=moves)
+        return ScenarioDraw(record, moves=moves)
     kind = None if spec is None else KINDS.get(spec.adversary, spec.adversary.value)
     try:
         reach = nearest_since(json.loads(file.read_bytes()), acted, kind, moves)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as exc:
         hint = f"Remove {folder}: everything is driven anew"
         raise DataError(file, None, "file", "a track as `ad2 drive run` writes it", repr(exc), hint) from exc
-    return Draw(record, reach, moves)
+    return ScenarioDraw(record, reach, moves)
 
 
 def of_scenario(name: str, role: str) -> bool:
@@ -104,7 +106,7 @@ def of_scenario(name: str, role: str) -> bool:
 
 def nearest_since(
     track: Mapping[str, Any], since_s: float, kind: str | None = None, moves: bool = False
-) -> Reach | None:
+) -> NearestActor | None:
     """Of the scenario's actors (of one kind, if given) the one that came nearest at or after a time; if `moves`, of
     those that moved, where any did. `track`: show/track.py; its samples hold what has changed since the one before."""
     own = {
@@ -132,15 +134,15 @@ def nearest_since(
     if not gaps:
         return None
     best = min(gaps, key=lambda name: (moves and moved[name] < MOVED_M, gaps[name]))
-    return Reach(own[best], round(gaps[best], 1), round(moved[best], 1))
+    return NearestActor(own[best], round(gaps[best], 1), round(moved[best], 1))
 
 
-def verdict_of(draws: Sequence[Draw], judge: str = "expert") -> Verdict:
+def verdict_of(draws: Sequence[ScenarioDraw], judge: str = "expert") -> ScenarioVerdict:
     """Of all draws of one scenario, in their order; at least one."""
     compiles, runs, acts = (any(getattr(d, name) for d in draws) for name in ("compiles", "runs", "acts"))
     survived = [d for d in draws if d.survived]
     passed = bool(survived)
-    return Verdict(
+    return ScenarioVerdict(
         passed=passed,
         compiles=compiles,
         runs=runs,
@@ -153,12 +155,12 @@ def verdict_of(draws: Sequence[Draw], judge: str = "expert") -> Verdict:
     )
 
 
-def not_compiled(reason: str) -> Verdict:
+def not_compiled(reason: str) -> ScenarioVerdict:
     """Of a program that could not even be tried."""
-    return Verdict(passed=False, reason=reason)
+    return ScenarioVerdict(passed=False, reason=reason)
 
 
-def reason_of(draws: Sequence[Draw], judge: str) -> str:
+def reason_of(draws: Sequence[ScenarioDraw], judge: str) -> str:
     """The first thing that does not hold: compiles, runs, acts, survivable."""
     n = f"in {len(draws)} of {len(draws)} draws" if len(draws) > 1 else "in its only draw"
     if not any(d.compiles for d in draws):
@@ -171,7 +173,7 @@ def reason_of(draws: Sequence[Draw], judge: str) -> str:
     return f"the {judge} does not survive it {n}: " + "; ".join(_harms(draws))
 
 
-def _no_act(draws: Sequence[Draw], n: str) -> str:
+def _no_act(draws: Sequence[ScenarioDraw], n: str) -> str:
     said = [d for d in draws if d.says_act]
     if said:
         return f'says "act", but {_idle(said)}'
@@ -184,7 +186,7 @@ def _no_act(draws: Sequence[Draw], n: str) -> str:
     return f"never triggered {n}: the ego did not get to where it begins ({way})"
 
 
-def _idle(said: Sequence[Draw]) -> str:
+def _idle(said: Sequence[ScenarioDraw]) -> str:
     """Why an "act" is none; of the draw that came nearest to one."""
     reached = [d for d in said if d.reach is not None]
     if not reached:
@@ -199,11 +201,11 @@ def _idle(said: Sequence[Draw]) -> str:
     )
 
 
-def _when(draw: Draw, event: str) -> str:
+def _when(draw: ScenarioDraw, event: str) -> str:
     return next(f"at {time:.1f} s" for time, name in draw.record.events if name == event)
 
 
-def _harms(draws: Sequence[Draw]) -> list[str]:
+def _harms(draws: Sequence[ScenarioDraw]) -> list[str]:
     """What ended each draw, counted; the first of a kind with its message."""
     harms = [_harm(d) for d in draws]
     kinds = Counter(kind for kind, _ in harms)
@@ -211,7 +213,7 @@ def _harms(draws: Sequence[Draw]) -> list[str]:
     return [f"{kind} in {count}" + (f" ({details[kind]})" if details[kind] else "") for kind, count in kinds.items()]
 
 
-def _harm(draw: Draw) -> tuple[str, str]:
+def _harm(draw: ScenarioDraw) -> tuple[str, str]:
     record = draw.record
     if not draw.runs:
         return ("no scene" if not draw.compiles else "does not run"), record.reason

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.frames import to_ego
-from closedloop_plugin.core.state import PEDESTRIANS, STATIC, Actor, Control, Kind, Signal, Truth
-from closedloop_plugin.threats.base import Moment
+from closedloop_plugin.core.state import PEDESTRIANS, STATIC, Actor, ActorKind, Control, GroundTruth, SignalState
+from closedloop_plugin.threats.base import InterviewFrame
 from closedloop_plugin.threats.site import site_of
-from closedloop_plugin.threats.transcript import Answer, Stage
+from closedloop_plugin.threats.transcript import Stage, StageAnswer
 from lmms_eval_ad2.errors import Ad2Error
 
 # What a driver without words reacts to, found by experiment: one moment, with and without somebody on the stage.
@@ -29,29 +29,29 @@ SPEED = 8.0  # m/s of the ego
 FELT = 0.02  # a change of a pedal or the wheel that counts
 SEEDS = (0, 1)
 SPEEDS = (2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0, 17.0, 20.0, 24.0)  # m/s, at which the pedals are asked for
-STANDING: Mapping[str, Kind] = {
-    "vehicles": Kind.CAR,
-    "cyclists": Kind.BICYCLE,
-    "pedestrians": Kind.PEDESTRIAN,
-    "animals": Kind.ANIMAL,
-    "things on the road": Kind.DEBRIS,
+STANDING: Mapping[str, ActorKind] = {
+    "vehicles": ActorKind.CAR,
+    "cyclists": ActorKind.BICYCLE,
+    "pedestrians": ActorKind.PEDESTRIAN,
+    "animals": ActorKind.ANIMAL,
+    "things on the road": ActorKind.DEBRIS,
 }
 # name -> (kind, m ahead, m to the left, its direction against the road's in degrees, m/s)
-MOVING: Mapping[str, tuple[Kind, float, float, float, float]] = {
-    "a pedestrian who is about to cross": (Kind.PEDESTRIAN, 16.0, -3.6, 90.0, 1.8),
-    "a car beside it that is moving into its lane": (Kind.CAR, 7.0, 3.2, -20.0, 5.0),
-    "an oncoming car on its side of the road": (Kind.CAR, 34.0, 0.6, 180.0, 8.0),
-    "a car that comes out of a side road": (Kind.CAR, 13.0, -9.7, 90.0, 6.5),
-    "a car close behind it": (Kind.CAR, -7.0, 0.0, 0.0, 9.0),
+MOVING: Mapping[str, tuple[ActorKind, float, float, float, float]] = {
+    "a pedestrian who is about to cross": (ActorKind.PEDESTRIAN, 16.0, -3.6, 90.0, 1.8),
+    "a car beside it that is moving into its lane": (ActorKind.CAR, 7.0, 3.2, -20.0, 5.0),
+    "an oncoming car on its side of the road": (ActorKind.CAR, 34.0, 0.6, 180.0, 8.0),
+    "a car that comes out of a side road": (ActorKind.CAR, 13.0, -9.7, 90.0, 6.5),
+    "a car close behind it": (ActorKind.CAR, -7.0, 0.0, 0.0, 9.0),
 }
 SIZES = {
-    Kind.CAR: (4.6, 1.9, 1.5), Kind.BICYCLE: (1.8, 0.6, 1.7), Kind.PEDESTRIAN: (0.5, 0.5, 1.8),
-    Kind.ANIMAL: (1.1, 0.4, 0.8), Kind.DEBRIS: (1.0, 1.0, 0.4),
+    ActorKind.CAR: (4.6, 1.9, 1.5), ActorKind.BICYCLE: (1.8, 0.6, 1.7), ActorKind.PEDESTRIAN: (0.5, 0.5, 1.8),
+    ActorKind.ANIMAL: (1.1, 0.4, 0.8), ActorKind.DEBRIS: (1.0, 1.0, 0.4),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Findings:
+class ProbeResults:
     """`sees`, `foresees`: probe -> its control, None where that is the same as on the empty road.
     `now`: the control at the moment itself. `lights`: None where the route has none."""
 
@@ -71,12 +71,12 @@ class Findings:
         return any(self.sees.values()) or any(self.foresees.values())
 
 
-def probe(make: Callable[[], Agent], moment: Moment) -> Findings:
+def probe(make: Callable[[], Agent], moment: InterviewFrame) -> ProbeResults:
     """All experiments at one moment. Ad2Error where the driver cannot answer."""
-    stage = _Stage(make, moment)
+    stage = _ProbeScene(make, moment)
     alone = stage.control()
     by_speed = [stage.control(speed=v) for v in SPEEDS]
-    return Findings(
+    return ProbeResults(
         alone=alone,
         now=stage.decide(moment.truth, moment.observation.speed),
         sees={name: _first(_change(alone, stage.control(who)) for who in stage.standing(kind))
@@ -90,10 +90,10 @@ def probe(make: Callable[[], Agent], moment: Moment) -> Findings:
     )  # fmt: skip
 
 
-class _Stage:
+class _ProbeScene:
     """The moment's road with nobody on it."""
 
-    def __init__(self, make: Callable[[], Agent], moment: Moment) -> None:
+    def __init__(self, make: Callable[[], Agent], moment: InterviewFrame) -> None:
         self.make, self.moment = make, moment
         path = moment.road.path
         here = path.locate(moment.truth.ego.x, moment.truth.ego.y)[0]
@@ -105,30 +105,30 @@ class _Stage:
         at = self.s if s is None else s
         x, y, yaw = self.moment.road.path.pose(at, beside)
         ego = replace(self.moment.truth.ego, x=x, y=y, yaw=yaw, speed=speed, yaw_rate=0.0, ax=0.0, ay=0.0)
-        state = Signal.RED if red else Signal.GREEN
+        state = SignalState.RED if red else SignalState.GREEN
         signals = {line.id: state for line in self.moment.road.stop_lines if line.control == "signal"}
         truth = replace(self.moment.truth, ego=ego, actors=actors, signals=signals, contacts=())
         return self.decide(truth, speed, seed)
 
-    def decide(self, truth: Truth, speed: float, seed: int = SEEDS[0]) -> Control:
+    def decide(self, truth: GroundTruth, speed: float, seed: int = SEEDS[0]) -> Control:
         """Of a driver that has seen nothing before."""
         driver, moment = self.make(), self.moment
         driver.start("probe", seed)
         seen = replace(moment.observation, speed=speed)
         known = driver.privileged
-        ask = Ask("probe", seen, truth if known else None, moment.road if known else None)
+        ask = DecisionRequest("probe", seen, truth if known else None, moment.road if known else None)
         decision = driver.decide([ask])[0]
         driver.end("probe")
         if decision.control is None:
             raise Ad2Error(f"{driver.name}: no control to observe: {decision.error or 'it answers in words'}")
         return decision.control.checked()
 
-    def standing(self, kind: Kind) -> list[Actor]:
+    def standing(self, kind: ActorKind) -> list[Actor]:
         """Where it is tried, each alone; who walks stands across the road."""
-        turned = 90.0 if kind in (Kind.PEDESTRIAN, Kind.ANIMAL) else 0.0
+        turned = 90.0 if kind in (ActorKind.PEDESTRIAN, ActorKind.ANIMAL) else 0.0
         return [self.actor(kind, ahead, 0.0, turned, 0.0) for ahead in AHEAD_M]
 
-    def actor(self, kind: Kind, ahead: float, left: float, turned: float, speed: float) -> Actor:
+    def actor(self, kind: ActorKind, ahead: float, left: float, turned: float, speed: float) -> Actor:
         x, y, yaw = self.moment.road.path.pose(self.s + ahead, left)
         return Actor("probe", kind, x, y, yaw + math.radians(turned), speed, *SIZES[kind])
 
@@ -141,7 +141,7 @@ class _Stage:
         return _change(self.control(s=s), self.control(s=s, red=True)) is not None
 
 
-def _straight(moment: Moment, here: float) -> float:
+def _straight(moment: InterviewFrame, here: float) -> float:
     """Where to try things: from the ego on, the place whose next 25 m bend least and have no stop line."""
     path = moment.road.path
     last = max(here, path.length - 40.0)
@@ -174,7 +174,7 @@ LOOKED: Mapping[Stage, str] = {
 }
 
 
-class Witness:
+class ObservedInterviewee:
     """`spec`: the driver as --agent names it. `agent`: one of it, for its name."""
 
     source: Literal["said", "observed"] = "observed"
@@ -185,24 +185,24 @@ class Witness:
     def describe(self) -> dict[str, Any]:
         return {**self.agent.describe(), "spec": self.spec, "kind": "driver without words, observed"}
 
-    def tell(self, scenes: Sequence[Sequence[Moment]]) -> list[list[Answer]]:
+    def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
         """See Teller.tell. The last frame is the one that is tried."""
         return [self._one(moments[-1]) for moments in scenes]
 
-    def _one(self, moment: Moment) -> list[Answer]:
+    def _one(self, moment: InterviewFrame) -> list[StageAnswer]:
         found = probe(lambda: make_agent(self.spec), moment)
         texts: dict[Stage, str] = {
             "perception": _perception(found, moment),
             "prediction": _prediction(found, moment),
             "planning": _planning(found, moment),
         }
-        return [Answer(stage=stage, question=LOOKED[stage], text=text) for stage, text in texts.items()]
+        return [StageAnswer(stage=stage, question=LOOKED[stage], text=text) for stage, text in texts.items()]
 
 
 # -- perception --------------------------------------------------------------------------------------------------------
 
 
-def _perception(found: Findings, moment: Moment) -> str:
+def _perception(found: ProbeResults, moment: InterviewFrame) -> str:
     sees = [name for name, control in found.sees.items() if control is not None]
     blind = [name for name, control in found.sees.items() if control is None]
     if sees:
@@ -220,7 +220,7 @@ def _perception(found: Findings, moment: Moment) -> str:
     return " ".join(told)
 
 
-def _around(actors: Sequence[Actor], moment: Moment) -> str:
+def _around(actors: Sequence[Actor], moment: InterviewFrame) -> str:
     seen = _nearest(actors, moment)
     if not seen:
         return "Nobody is near."
@@ -229,14 +229,14 @@ def _around(actors: Sequence[Actor], moment: Moment) -> str:
     return f"In view: {'; '.join(told)}{more}."
 
 
-def _nearest(actors: Sequence[Actor], moment: Moment) -> list[tuple[Actor, float, float]]:
+def _nearest(actors: Sequence[Actor], moment: InterviewFrame) -> list[tuple[Actor, float, float]]:
     """(who, metres ahead, metres to the left), the nearest first, within REACH_M."""
     ego = moment.truth.ego
     placed = [(a, *to_ego(a.x, a.y, ego.x, ego.y, ego.yaw)) for a in actors]
     return sorted((p for p in placed if math.hypot(*p[1:]) < REACH_M), key=lambda p: math.hypot(*p[1:]))
 
 
-def _placed(actor: Actor, forward: float, left: float, moment: Moment) -> str:
+def _placed(actor: Actor, forward: float, left: float, moment: InterviewFrame) -> str:
     where = f"{abs(forward):.0f} m {'ahead' if forward > 0 else 'back'}"
     width = moment.road.lane_width
     beside = "in its lane" if abs(left) < width / 2 else f"{abs(left):.0f} m to the {'left' if left > 0 else 'right'}"
@@ -251,15 +251,15 @@ def _class(actor: Actor) -> str:
         return "pedestrians"
     if actor.kind in STATIC:
         return "things on the road"
-    if actor.kind is Kind.ANIMAL:
+    if actor.kind is ActorKind.ANIMAL:
         return "animals"
-    return "cyclists" if actor.kind in (Kind.BICYCLE, Kind.MOTORCYCLE) else "vehicles"
+    return "cyclists" if actor.kind in (ActorKind.BICYCLE, ActorKind.MOTORCYCLE) else "vehicles"
 
 
 # -- prediction and planning -------------------------------------------------------------------------------------------
 
 
-def _prediction(found: Findings, moment: Moment) -> str:
+def _prediction(found: ProbeResults, moment: InterviewFrame) -> str:
     minds = [name for name, control in found.foresees.items() if control is not None]
     not_minded = [name for name, control in found.foresees.items() if control is None]
     told = [f"It reacts to {_list(minds)}."] if minds else ["It expects nothing of others."]
@@ -269,7 +269,7 @@ def _prediction(found: Findings, moment: Moment) -> str:
     return " ".join(told)
 
 
-def _planning(found: Findings, moment: Moment) -> str:
+def _planning(found: ProbeResults, moment: InterviewFrame) -> str:
     limit = moment.road.speed_limit
     told = [f"At this moment: {_words(found.now)}."]
     if found.chance:
@@ -290,7 +290,7 @@ def _planning(found: Findings, moment: Moment) -> str:
     return " ".join(told)
 
 
-def _way(found: Findings, moment: Moment) -> str:
+def _way(found: ProbeResults, moment: InterviewFrame) -> str:
     """Where its route leads; a driver that does not steer goes straight on."""
     site = site_of("", moment.route, moment.road)
     if not found.line:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from closedloop_plugin.threats.spec import Behaviour, Interval, Light, Occluder, RoadKind, Side, ThreatSpec
+from closedloop_plugin.threats.spec import (
+    AdversaryBehaviour,
+    AdversarySide,
+    EgoLight,
+    Occluder,
+    ParameterRange,
+    RoadKind,
+    ThreatSpec,
+)
 
 ACTS = {
-    Behaviour.CUT_IN: "moves into the ego's lane from the {side}",
-    Behaviour.BRAKE_HARD: "drives ahead of the ego and brakes to a standstill",
-    Behaviour.SLOW_AHEAD: "goes slowly ahead of the ego in its lane",
-    Behaviour.CROSS: "crosses the road from the {side}",
-    Behaviour.RUN_LIGHT: "crosses the junction from {from_side} and gives way to nobody",
-    Behaviour.TURN_ACROSS: "comes from the far arm and turns across the ego's way",
-    Behaviour.ONCOMING: "comes towards the ego in the ego's own lane",
-    Behaviour.OPEN_DOOR: "is parked at the edge and opens its door into the lane",
-    Behaviour.BLOCK: "stands in the ego's lane",
-    Behaviour.TAILGATE: "follows the ego much too closely while a car ahead slows down",
-    Behaviour.HIDDEN_STOP: "stands in the lane, and the {occluder} that hides it swerves away late",
-    Behaviour.EMERGENCY_PASS: "comes from behind with its siren on and wants to pass",
+    AdversaryBehaviour.CUT_IN: "moves into the ego's lane from the {side}",
+    AdversaryBehaviour.BRAKE_HARD: "drives ahead of the ego and brakes to a standstill",
+    AdversaryBehaviour.SLOW_AHEAD: "goes slowly ahead of the ego in its lane",
+    AdversaryBehaviour.CROSS: "crosses the road from the {side}",
+    AdversaryBehaviour.RUN_LIGHT: "crosses the junction from {from_side} and gives way to nobody",
+    AdversaryBehaviour.TURN_ACROSS: "comes from the far arm and turns across the ego's way",
+    AdversaryBehaviour.ONCOMING: "comes towards the ego in the ego's own lane",
+    AdversaryBehaviour.OPEN_DOOR: "is parked at the edge and opens its door into the lane",
+    AdversaryBehaviour.BLOCK: "stands in the ego's lane",
+    AdversaryBehaviour.TAILGATE: "follows the ego much too closely while a car ahead slows down",
+    AdversaryBehaviour.HIDDEN_STOP: "stands in the lane, and the {occluder} that hides it swerves away late",
+    AdversaryBehaviour.EMERGENCY_PASS: "comes from behind with its siren on and wants to pass",
 }
 NO_ARTICLE = {"cones": "Cones", "debris": "Debris"}
 NAMES = {"police": "police car", "firetruck": "fire truck"}
@@ -30,13 +38,13 @@ def sentence(spec: ThreatSpec) -> str:
     side = spec.place.side.value
     act = ACTS[spec.behaviour].format(
         side=side,
-        from_side="the far arm" if spec.place.side is Side.OPPOSITE else f"the {side}",
+        from_side="the far arm" if spec.place.side is AdversarySide.OPPOSITE else f"the {side}",
         occluder=spec.occluder.value,
     )
     if who in LIES:
         act = act.replace(*LIES[who], 1)
     text = f"{begin} {act}{_where(spec)}"
-    if spec.occluder is not Occluder.NONE and spec.behaviour is not Behaviour.HIDDEN_STOP:
+    if spec.occluder is not Occluder.NONE and spec.behaviour is not AdversaryBehaviour.HIDDEN_STOP:
         text += f", hidden by {_cover(spec.occluder)}"
     sky = _sky(spec)
     return text + "." + (f" {sky}." if sky else "")
@@ -44,7 +52,7 @@ def sentence(spec: ThreatSpec) -> str:
 
 def _where(spec: ThreatSpec) -> str:
     """Who acts within the junction has no distance of its own."""
-    if spec.behaviour in (Behaviour.RUN_LIGHT, Behaviour.TURN_ACROSS):
+    if spec.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS):
         return ""
     behind = spec.road is RoadKind.JUNCTION
     return f", {_span(spec.place.ahead_m)} m {'after the junction' if behind else 'on'}"
@@ -56,7 +64,7 @@ def _cover(cover: Occluder) -> str:
     return f"{'an' if cover.value[0] in 'aeiou' else 'a'} {cover.value}"
 
 
-def _span(values: Interval) -> str:
+def _span(values: ParameterRange) -> str:
     return f"{values.low:g}" if values.low == values.high else f"{values.low:g} to {values.high:g}"
 
 
@@ -69,6 +77,6 @@ def _sky(spec: ThreatSpec) -> str:
         said.append("heavy rain" if c.precipitation.middle > 60 else "rain")
     if c.fog_density is not None and c.fog_density.middle > 15:
         said.append("thick fog" if c.fog_density.middle > 45 else "fog")
-    if spec.ego_light is not Light.CYCLE:
-        said.append(f"the ego's light {'stays green' if spec.ego_light is Light.GREEN else 'is red first'}")
+    if spec.ego_light is not EgoLight.CYCLE:
+        said.append(f"the ego's light {'stays green' if spec.ego_light is EgoLight.GREEN else 'is red first'}")
     return ", ".join(said).capitalize()

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from closedloop_plugin.threats.draft import Draft
-from closedloop_plugin.threats.site import Site
-from closedloop_plugin.threats.spec import Behaviour, Conditions, Interval, Light, ThreatSpec
+from closedloop_plugin.threats.draft import ProgramDraft
+from closedloop_plugin.threats.site import ThreatSite
+from closedloop_plugin.threats.spec import AdversaryBehaviour, EgoLight, ParameterRange, ThreatConditions, ThreatSpec
 from closedloop_plugin.threats.templates import crossing, traffic
 from closedloop_plugin.threats.words import sentence
 
-TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {**traffic.TEMPLATES, **crossing.TEMPLATES}
-RED_S = Interval(low=2.0, high=6.0)
+TEMPLATES: Mapping[AdversaryBehaviour, Callable[[ProgramDraft], None]] = {**traffic.TEMPLATES, **crossing.TEMPLATES}
+RED_S = ParameterRange(low=2.0, high=6.0)
 UNITS = {"sun_altitude_angle": "degrees above the horizon"}
 
 
-def program(spec: ThreatSpec, site: Site) -> str:
+def program(spec: ThreatSpec, site: ThreatSite) -> str:
     """The program's text. The same spec and site give the same text."""
-    draft = Draft(spec, site)
+    draft = ProgramDraft(spec, site)
     TEMPLATES[spec.behaviour](draft)
-    red_for = draft.free("red_for", RED_S, "s", "red after the ego has stopped") if spec.ego_light is Light.RED else ""
+    red_for = (
+        draft.free("red_for", RED_S, "s", "red after the ego has stopped") if spec.ego_light is EgoLight.RED else ""
+    )
     _conditions(draft, spec.conditions)
     head = [
         f'"""{sentence(spec)}"""',
@@ -32,17 +34,17 @@ def program(spec: ThreatSpec, site: Site) -> str:
         "",
         "ego = new Car at place(0), facing stage.heading(0)",
     ]
-    if spec.ego_light is Light.GREEN:
+    if spec.ego_light is EgoLight.GREEN:
         head.append('stage.hold_signals(route="green", cross="red")')
-    if spec.ego_light is Light.RED:
+    if spec.ego_light is EgoLight.RED:
         # A requirement sees a variable's drawn value, and not globalParameters.
         head += [f"red_for = {red_for}", "require monitor RedThenGreen(red_for)"]
     return "\n".join([*head, "", *draft.lines]).rstrip() + "\n"
 
 
-def _conditions(draft: Draft, conditions: Conditions) -> None:
+def _conditions(draft: ProgramDraft, conditions: ThreatConditions) -> None:
     """Weather and light are parameters too: a search may turn them."""
-    for name in Conditions.model_fields:
+    for name in ThreatConditions.model_fields:
         values = getattr(conditions, name)
         if values is not None:
             draft.free(name, values, UNITS.get(name, "%"), "as CARLA's weather parameter")

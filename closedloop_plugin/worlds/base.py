@@ -9,12 +9,12 @@ from typing import Any, Protocol
 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route, Weather
-from closedloop_plugin.core.state import Control, Observation, Truth
+from closedloop_plugin.core.state import Control, GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
 
 
 @dataclass(frozen=True)
-class Setup:
+class EpisodeSetup:
     """One episode to run: a `route` (its scenario comes from the catalogue) or a `program`, a user's .scenic file."""
 
     route: Route | None
@@ -30,7 +30,7 @@ class Setup:
 
 
 @dataclass(frozen=True)
-class Domain:
+class ParameterDomain:
     """What a free parameter may be: real or whole numbers in [low, high], or one of `options`."""
 
     low: float = 0.0
@@ -58,11 +58,11 @@ class World(Protocol):
     backend: str  # "embedded", "carla", "fake": stands in every record, and decides which suites may run
     version: str
 
-    def reset(self, setup: Setup) -> Observation: ...
+    def reset(self, setup: EpisodeSetup) -> Observation: ...
 
     def step(self, control: Control) -> Observation: ...
 
-    def truth(self) -> Truth: ...
+    def truth(self) -> GroundTruth: ...
 
     @property
     def road(self) -> RoadMap: ...
@@ -82,7 +82,7 @@ class World(Protocol):
         """The free parameters of this episode's program (`param name = Range(...)`) with the values that they have."""
         ...
 
-    def space(self, setup: Setup) -> Mapping[str, Domain]:
+    def space(self, setup: EpisodeSetup) -> Mapping[str, ParameterDomain]:
         """The free parameters of a setup's program, without running it. Ends the episode that runs.
 
         Ad2Error: the program is wrong."""

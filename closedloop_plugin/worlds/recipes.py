@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from closedloop_plugin.carla.maps.from_server import address
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.suites.lookup import data_home
 from lmms_eval_ad2.errors import Ad2Error, require
 
@@ -20,7 +20,7 @@ SERVER = "127.0.0.1:2000"  # CARLA's own default
 
 def world_recipe(
     name: str, servers: str | None = None, any_version: bool = False, wait_s: float | None = None
-) -> Recipe:
+) -> FactoryRecipe:
     """`name`: of WORLDS, or an own world as MODULE:CALLABLE. `servers`: "host:port,...", of CARLA, a worker each;
     `wait_s`: how long one may take until it answers, s."""
     if name != "carla" and (servers or any_version or wait_s is not None):
@@ -28,19 +28,19 @@ def world_recipe(
     if wait_s is not None and not 0 < wait_s < math.inf:
         raise Ad2Error(f"--server-wait {wait_s:g}: a number of seconds, above 0")
     if ":" in name:
-        return Recipe(name)
+        return FactoryRecipe(name)
     if name not in WORLDS:
         raise Ad2Error(f"--world {name}: known: {', '.join(WORLDS)}, or an own one as MODULE:CALLABLE")
     given: dict[str, Any] = {"folder": data_home() / "maps"}
     if name != "carla":
-        return Recipe(WORLDS[name], given)
+        return FactoryRecipe(WORLDS[name], given)
     require("carla", "for the world carla")
     if any_version:
         given["any_version"] = True
     if wait_s is not None:
         given["wait_s"] = wait_s
     named = _servers(SERVER if servers is None else servers)
-    return Recipe(WORLDS[name], given, tuple({"server": server} for server in named))
+    return FactoryRecipe(WORLDS[name], given, tuple({"server": server} for server in named))
 
 
 def _servers(text: str) -> list[str]:
@@ -65,7 +65,7 @@ def _place(server: str) -> tuple[str, int]:
     return ("127.0.0.1" if host.lower() == "localhost" else host.lower()), port
 
 
-def workers_for(world: Recipe, wanted: int | None) -> int:
+def workers_for(world: FactoryRecipe, wanted: int | None) -> int:
     """As many as wanted; a CARLA server runs one world at a time, so one each at most, and by default."""
     most = len(world.each)
     if most and (wanted or 0) > most:

@@ -41,7 +41,7 @@ NAMES = ("time", "reviewer", "id", "field", "action", "before", "after")
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class ReviewAction:
     """One line. `time` is UTC, ISO 8601."""
 
     time: str
@@ -68,7 +68,7 @@ def reviewer_name(text: object) -> str:
     return name
 
 
-def read_action(data: Any, file: object, row: int) -> Action:
+def read_action(data: Any, file: object, row: int) -> ReviewAction:
     """The action of a parsed line; raises DataError."""
     if not isinstance(data, Mapping) or set(data) != set(NAMES):
         raise DataError(file, row, "line", f"an object with {', '.join(NAMES)}", data)
@@ -79,7 +79,7 @@ def read_action(data: Any, file: object, row: int) -> Action:
         raise DataError(file, row, "reviewer", "a reviewer's name", data["reviewer"])
     if expected := fault(data["field"], data["after"]):
         raise DataError(file, row, f"after ({data['field']})", expected, data["after"])
-    return Action(**data)
+    return ReviewAction(**data)
 
 
 def fault(field: str, value: Any) -> str | None:

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.merge import similarity
-from lmms_eval_ad2.annotate.sheet import Sheet
+from lmms_eval_ad2.annotate.sheet import RecordReview
 from lmms_eval_ad2.metrics.agreement import krippendorff_alpha, spearman, weighted_kappa
 
 Unit = tuple[int, str]  # record number, key of a piece
 
 
 @dataclass(slots=True)
-class _Seen:
+class _UnitRatings:
     """Values by unit, then by reviewer."""
 
     scores: defaultdict[Unit, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -29,10 +29,10 @@ class _Seen:
     complete: defaultdict[Unit, dict[str, str]] = field(default_factory=lambda: defaultdict(dict))
 
 
-def agreement(desk: Desk) -> dict[str, Any]:
+def agreement(desk: AnnotationProject) -> dict[str, Any]:
     """A table of plain values, JSON-able; a coefficient that is not defined is None."""
     reviewers = desk.actions.reviewers()
-    seen = _Seen()
+    seen = _UnitRatings()
     for number, name in enumerate(desk.folder.ids):
         for who in reviewers:
             if desk.actions.fields(who, name):
@@ -56,7 +56,7 @@ def agreement(desk: Desk) -> dict[str, Any]:
     }
 
 
-def _look(seen: _Seen, number: int, who: str, sheet: Sheet) -> None:
+def _look(seen: _UnitRatings, number: int, who: str, sheet: RecordReview) -> None:
     for line in sheet.lines:
         unit = (number, line.base.key)
         if line.score is not None:
@@ -69,7 +69,7 @@ def _look(seen: _Seen, number: int, who: str, sheet: Sheet) -> None:
         seen.complete[number, ""][who] = str(sheet.complete)
 
 
-def _pair(seen: _Seen, a: str, b: str, scale: tuple[int, int]) -> dict[str, Any]:
+def _pair(seen: _UnitRatings, a: str, b: str, scale: tuple[int, int]) -> dict[str, Any]:
     both = [(v[a], v[b]) for v in seen.scores.values() if a in v and b in v]
     first, second = [x for x, _ in both], [y for _, y in both]
     verdicts = [v[a] == v[b] for v in seen.verdicts.values() if a in v and b in v]

@@ -13,30 +13,30 @@ from typing import Any
 from lmms_eval_ad2.annotate.pieces import OBJECTS
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.images import safe_path, size_of
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Mark, Record, Step, Text
+from lmms_eval_ad2.records import BilingualText, ReasoningStep, Record, VisualPrompt
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp")
 ASKS = ("general", "suggestion", "region", "chain")
 QUESTIONS = {
-    "general": Text("What in this scene matters for driving, and why?", "场景中哪些因素影响驾驶？为什么？"),
-    "suggestion": Text("How should the ego car drive here?", "自车在此应如何行驶？"),
-    "region": Text(
+    "general": BilingualText("What in this scene matters for driving, and why?", "场景中哪些因素影响驾驶？为什么？"),
+    "suggestion": BilingualText("How should the ego car drive here?", "自车在此应如何行驶？"),
+    "region": BilingualText(
         "What is the marked object, and how does it affect the ego car?", "标出的目标是什么？它如何影响自车？"
     ),
-    "chain": Text("How should the ego car drive on from here?", "自车接下来应如何行驶？"),
+    "chain": BilingualText("How should the ego car drive on from here?", "自车接下来应如何行驶？"),
 }
 # The five steps of AD2-Bench (section 3.2): what they are about is the paper's, the words are ours.
 STEPS = (
-    ("environment", Text("What are the weather, the light and the road like?", "天气、光线和道路状况如何？")),
-    ("key vehicles", Text("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？")),
+    ("environment", BilingualText("What are the weather, the light and the road like?", "天气、光线和道路状况如何？")),
+    ("key vehicles", BilingualText("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？")),
     (
         "vulnerable road users",
-        Text("Which people on foot or on two wheels matter, and why?", "哪些行人或骑行者重要？为什么？"),
+        BilingualText("Which people on foot or on two wheels matter, and why?", "哪些行人或骑行者重要？为什么？"),
     ),
-    ("traffic rules", Text("Which lights, signs and markings apply here?", "哪些信号灯、标志和标线适用？")),
-    ("decision", Text("What should the ego car do?", "自车应该怎么做？")),
+    ("traffic rules", BilingualText("Which lights, signs and markings apply here?", "哪些信号灯、标志和标线适用？")),
+    ("decision", BilingualText("What should the ego car do?", "自车应该怎么做？")),
 )  # fmt: skip
 _BOX_HINT = 'Give {"a.jpg": [{"box": [x_min, y_min, x_max, y_max], "category": "bus"}]}, or a COCO file.'
 Boxes = dict[str, list[tuple[tuple[float, ...], str]]]
@@ -67,9 +67,9 @@ def _of_picture(
         if ask == "region":
             for number, (box, category) in enumerate(boxes, 1):
                 meta = {"object_key": str(number), "category_name": category}
-                yield _record(name, size, ask, f"/{number}", mark=Mark("box", (box,)), meta=meta)
+                yield _record(name, size, ask, f"/{number}", mark=VisualPrompt("box", (box,)), meta=meta)
         elif ask == "chain":
-            steps = tuple(Step(step, question, Text()) for step, question in STEPS)
+            steps = tuple(ReasoningStep(step, question, BilingualText()) for step, question in STEPS)
             yield _record(name, size, ask, benchmark="ad2_bench", task="cot", form="chain", steps=steps)
         else:
             yield _record(name, size, ask, meta={OBJECTS: []} if ask == "general" else {})
@@ -79,7 +79,7 @@ def _record(name: str, size: tuple[int, int], ask: str, suffix: str = "", **more
     values: dict[str, Any] = {"benchmark": "coda_lm", "task": ask, "form": "vqa", **more}
     return Record(
         id=f"{name}/{ask}{suffix}", subtask=ask if ask != "chain" else "holistic", images=(name,),
-        question=QUESTIONS[ask], answer=Text(), image_size=size, cluster=name, **values,
+        question=QUESTIONS[ask], answer=BilingualText(), image_size=size, cluster=name, **values,
     )  # fmt: skip
 
 
@@ -89,15 +89,15 @@ def read_boxes(path: Path) -> Boxes:
     if not isinstance(data, Mapping):
         raise DataError(path, None, "file", "an object {...}", data, _BOX_HINT)
     if "annotations" in data and "images" in data:
-        return _coco(Row(data, path, None))
+        return _coco(UntrustedRow(data, path, None))
     found: Boxes = {}
     for name in data:
-        for row in Row(data, path, None).inners(name):
+        for row in UntrustedRow(data, path, None).inners(name):
             found.setdefault(name, []).append((_box(row, row.get("box")), row.string("category", "object")))
     return found
 
 
-def _coco(data: Row) -> Boxes:
+def _coco(data: UntrustedRow) -> Boxes:
     """COCO's layout, which CODA's own annotations have: [x, y, width, height], names by number."""
     names = {row.integer("id"): row.image("file_name", row.get("file_name")) for row in data.inners("images")}
     categories = {row.integer("id"): row.string("name") for row in data.inners("categories")}
@@ -112,7 +112,7 @@ def _coco(data: Row) -> Boxes:
     return found
 
 
-def _box(row: Row, value: Any) -> tuple[float, ...]:
+def _box(row: UntrustedRow, value: Any) -> tuple[float, ...]:
     box = row.numbers("box", value, 4)
     if not (box[0] < box[2] and box[1] < box[3]):
         raise row.fail("box", "x_min < x_max and y_min < y_max", value)

@@ -11,10 +11,10 @@ from typing import Any
 
 from lmms_eval_ad2.annotate import preannotation
 from lmms_eval_ad2.annotate.actions import MOST, SCALES, Verdict
-from lmms_eval_ad2.annotate.folder import Folder
-from lmms_eval_ad2.annotate.pieces import Pre
-from lmms_eval_ad2.annotate.sheet import Sheet, make_sheet
-from lmms_eval_ad2.annotate.store import Actions
+from lmms_eval_ad2.annotate.folder import AnnotationFolder
+from lmms_eval_ad2.annotate.pieces import DraftAnnotation
+from lmms_eval_ad2.annotate.sheet import RecordReview, make_sheet
+from lmms_eval_ad2.annotate.store import ReviewLog
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
 
@@ -22,31 +22,31 @@ ACTIONS = "actions.jsonl"
 Words = tuple[str, str, str]  # name, question, text of a piece
 
 
-class Desk:
+class AnnotationProject:
     """An opened folder with its drafts and actions. May be used by several threads, and beside other processes."""
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: AnnotationFolder) -> None:
         self.folder = folder
-        self.actions = Actions(folder.path / ACTIONS)
-        self.drafts: dict[str, Pre] = preannotation.load(folder)
+        self.actions = ReviewLog(folder.path / ACTIONS)
+        self.drafts: dict[str, DraftAnnotation] = preannotation.load(folder)
         self.scale = SCALES[folder.about.scale]
         self._finished: dict[tuple[str, str], bool] = {}
         self._lock = threading.RLock()
         if strangers := sorted({name for _, name in self.actions.states} - set(folder.index)):
             raise Ad2Error(f"{self.actions.path} speaks of {strangers[0]}, which is no record of this folder")
 
-    def sheet(self, reviewer: str, number: int) -> Sheet:
+    def sheet(self, reviewer: str, number: int) -> RecordReview:
         """Record `number` (from 0) as this reviewer has it, other processes' actions included."""
         self._catch_up()
         return self._sheet(reviewer, self.folder.record(number))
 
-    def _sheet(self, reviewer: str, record: Record) -> Sheet:
+    def _sheet(self, reviewer: str, record: Record) -> RecordReview:
         fields = self.actions.fields(reviewer, record.id)
         return make_sheet(record, self.folder.about.lang, self.drafts.get(record.id), fields)
 
     # -- saving ----------------------------------------------------------------------------------------------------
 
-    def save_verdict(self, reviewer: str, number: int, key: str, verdict: Verdict | None, words: Words) -> Sheet:
+    def save_verdict(self, reviewer: str, number: int, key: str, verdict: Verdict | None, words: Words) -> RecordReview:
         """Keep, change, delete or (None) undecided; the words are kept with it, whatever the verdict."""
         sheet = self.sheet(reviewer, number)
         line = sheet.line(key)
@@ -58,7 +58,7 @@ class Desk:
             verdict = "add"  # there is nothing of before that could be kept or changed
         return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
 
-    def save_words(self, reviewer: str, number: int, key: str, words: Words) -> Sheet:
+    def save_words(self, reviewer: str, number: int, key: str, words: Words) -> RecordReview:
         """Other words are a change; the words of before take a change back."""
         line = self.sheet(reviewer, number).line(key)
         if line is None or line.now.words == words:
@@ -68,18 +68,18 @@ class Desk:
         verdict: Verdict | None = "change" if words != line.base.words else None
         return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
 
-    def save_score(self, reviewer: str, number: int, key: str, score: int | None) -> Sheet:
+    def save_score(self, reviewer: str, number: int, key: str, score: int | None) -> RecordReview:
         """A mark on the folder's scale for a text as it was before the reviewer; None takes it back."""
         low, high = self.scale
         if score is not None and not low <= score <= high:
             raise Ad2Error(f"score {score}: from {low} to {high}")
         return self._save(reviewer, number, f"score/{key}", "score", score)
 
-    def save(self, reviewer: str, number: int, field: str, value: Any) -> Sheet:
+    def save(self, reviewer: str, number: int, field: str, value: Any) -> RecordReview:
         """complete, note, mark or letter (actions.py)."""
         return self._save(reviewer, number, field, field, value)
 
-    def add(self, reviewer: str, number: int) -> Sheet:
+    def add(self, reviewer: str, number: int) -> RecordReview:
         """A new, empty step or object at the end."""
         sheet = self.sheet(reviewer, number)
         if sheet.listed is None or len(sheet.lines) >= MOST:
@@ -87,7 +87,7 @@ class Desk:
         key = f"{sheet.listed}.new-{secrets.token_hex(4)}"
         return self._save(reviewer, number, key, "add", _value("add", ("", "", "")))
 
-    def move(self, reviewer: str, number: int, key: str, by: int) -> Sheet:
+    def move(self, reviewer: str, number: int, key: str, by: int) -> RecordReview:
         """One step or object up (-1) or down (1)."""
         sheet = self.sheet(reviewer, number)
         keys = [line.base.key for line in sheet.lines if line.base.kind == sheet.listed]
@@ -100,7 +100,7 @@ class Desk:
         keys.insert(to, keys.pop(at))
         return self._save(reviewer, number, "order", "move", keys)
 
-    def _save(self, reviewer: str, number: int, field: str, action: str, value: Any) -> Sheet:
+    def _save(self, reviewer: str, number: int, field: str, action: str, value: Any) -> RecordReview:
         record = self.folder.record(number)
         if self.actions.fields(reviewer, record.id).get(field) == value:
             return self.sheet(reviewer, number)  # browsers may say a thing twice

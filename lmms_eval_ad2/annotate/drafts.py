@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
-from lmms_eval_ad2.annotate.pieces import Pre, listed
+from lmms_eval_ad2.annotate.pieces import DraftAnnotation, listed
 from lmms_eval_ad2.data.releases.row import plain
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.prompts import text as prompts
@@ -65,7 +65,7 @@ def schema(record: Record) -> tuple[str, Mapping[str, Any]] | None:
     return ("scene", SCHEMA) if listed(record) == "object" else None
 
 
-def read(record: Record, lang: Lang, model: str, reply: str) -> Pre | str:
+def read(record: Record, lang: Lang, model: str, reply: str) -> DraftAnnotation | str:
     """The draft in a reply, or a short stable code why there is none."""
     if len(reply) > 4 * LONGEST:
         return "too_long"
@@ -77,8 +77,10 @@ def read(record: Record, lang: Lang, model: str, reply: str) -> Pre | str:
     if record.form == "chain" and isinstance(found.value, tuple):
         rows = zip(record.steps, found.value, strict=False)
         steps = tuple((s.name, s.question.zh if lang == "zh" else s.question.en, str(said)) for s, said in rows)
-        return Pre(model, steps=steps)
-    return Pre(model, answer=canonical(found.value, record.form) if record.form != "vqa" else str(found.value))
+        return DraftAnnotation(model, steps=steps)
+    return DraftAnnotation(
+        model, answer=canonical(found.value, record.form) if record.form != "vqa" else str(found.value)
+    )
 
 
 def canonical(value: Any, form: str) -> str:
@@ -88,7 +90,7 @@ def canonical(value: Any, form: str) -> str:
     return f"[{', '.join(plain(v) for v in value)}]" if form == "box" else str(value)
 
 
-def _objects(model: str, reply: str) -> Pre | str:
+def _objects(model: str, reply: str) -> DraftAnnotation | str:
     if failed := failure_reason(reply):
         return failed
     start, end = reply.find("{"), reply.rfind("}")
@@ -101,7 +103,7 @@ def _objects(model: str, reply: str) -> Pre | str:
     return _checked(model, data.get("objects"), data["answer"].strip())
 
 
-def _checked(model: str, rows: Any, answer: str) -> Pre | str:
+def _checked(model: str, rows: Any, answer: str) -> DraftAnnotation | str:
     if not isinstance(rows, list) or len(rows) > MOST or len(answer) > LONGEST:
         return "not_as_asked"
     found = []
@@ -110,4 +112,4 @@ def _checked(model: str, rows: Any, answer: str) -> Pre | str:
         if not good or len(row["category"]) > LONGEST_NAME or len(row["text"]) > LONGEST:
             return "not_as_asked"
         found.append((row["category"].strip(), row["text"].strip()))
-    return Pre(model, answer=answer or None, objects=tuple(found))
+    return DraftAnnotation(model, answer=answer or None, objects=tuple(found))

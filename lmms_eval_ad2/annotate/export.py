@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.annotate import merge
-from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.drafts import canonical
 from lmms_eval_ad2.annotate.pieces import OBJECTS
-from lmms_eval_ad2.annotate.sheet import Line, Sheet
+from lmms_eval_ad2.annotate.sheet import PieceReview, RecordReview
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Answer, Lang, Option, Record, Step, Text
+from lmms_eval_ad2.records import Answer, AnswerOption, BilingualText, Lang, ReasoningStep, Record
 from lmms_eval_ad2.storage.files import atomic_write
 
 MERGES = ("majority",)
@@ -28,14 +28,16 @@ _PAST = {"keep": "kept", "change": "changed", "delete": "deleted", "add": "added
 
 
 @dataclasses.dataclass(slots=True)
-class Exported:
+class ExportCounts:
     """How many records went out, and why the others did not, by a short code."""
 
     n: int = 0
     left_out: Counter[str] = dataclasses.field(default_factory=Counter)
 
 
-def export(desk: Desk, out: Path, *, reviewer: str | None = None, merged: str | None = None) -> Exported:
+def export(
+    desk: AnnotationProject, out: Path, *, reviewer: str | None = None, merged: str | None = None
+) -> ExportCounts:
     """Write the records of one reviewer, or of all by majority, to `out`, whole or not at all.
 
     Raises Ad2Error where several reviewers have worked and nobody said whose word counts.
@@ -45,7 +47,7 @@ def export(desk: Desk, out: Path, *, reviewer: str | None = None, merged: str | 
         raise Ad2Error(f"reviewer '{reviewer}' has done nothing here; reviewers: {', '.join(names) or 'none yet'}")
     if reviewer is None and len(names) > 1 and merged is None:
         raise Ad2Error(f"several reviewers worked here ({', '.join(names)}): --reviewer NAME or --merge majority")
-    done = Exported()
+    done = ExportCounts()
     with atomic_write(out) as handle:
         for record in _records(desk, [reviewer] if reviewer else names, done.left_out):
             handle.write(record.to_json() + "\n")
@@ -53,7 +55,7 @@ def export(desk: Desk, out: Path, *, reviewer: str | None = None, merged: str | 
     return done
 
 
-def _records(desk: Desk, reviewers: list[str], left_out: Counter[str]) -> Iterator[Record]:
+def _records(desk: AnnotationProject, reviewers: list[str], left_out: Counter[str]) -> Iterator[Record]:
     for number, name in enumerate(desk.folder.ids):
         at_work = [r for r in reviewers if desk.actions.fields(r, name)]
         sheets = {r: desk.sheet(r, number) for r in at_work}
@@ -68,7 +70,7 @@ def _records(desk: Desk, reviewers: list[str], left_out: Counter[str]) -> Iterat
             yield found
 
 
-def annotated(sheets: Mapping[str, Sheet]) -> Record | str:
+def annotated(sheets: Mapping[str, RecordReview]) -> Record | str:
     """The record that these reviewers' finished sheets make, or a short code why there is none."""
     sheet = merge.majority(list(sheets.values()))
     if isinstance(sheet, str):
@@ -96,13 +98,13 @@ def annotated(sheets: Mapping[str, Sheet]) -> Record | str:
     )  # fmt: skip
 
 
-def _text(own: Text, line: Line, lang: Lang) -> Text:
+def _text(own: BilingualText, line: PieceReview, lang: Lang) -> BilingualText:
     """The text as it is now; where it is still the data's, with what it says in other languages."""
     said = getattr(own, lang)
-    return own if line.now.text == said and not line.base.pre else Text(**{lang: line.now.text})
+    return own if line.now.text == said and not line.base.pre else BilingualText(**{lang: line.now.text})
 
 
-def _answer(sheet: Sheet, options: tuple[Option, ...], letter: str) -> Text:
+def _answer(sheet: RecordReview, options: tuple[AnswerOption, ...], letter: str) -> BilingualText:
     line = sheet.line("answer")
     if line is None:
         if sheet.record.form == "chain":
@@ -113,21 +115,21 @@ def _answer(sheet: Sheet, options: tuple[Option, ...], letter: str) -> Text:
     if sheet.record.form in ("yesno", "count", "point", "box"):
         found = parse(text.get(sheet.lang), sheet.record.form, image_size=sheet.record.image_size)
         if isinstance(found, Answer):
-            return Text(en=canonical(found.value, sheet.record.form))
+            return BilingualText(en=canonical(found.value, sheet.record.form))
     return text
 
 
-def _same_end(sheet: Sheet) -> bool:
+def _same_end(sheet: RecordReview) -> bool:
     """Whether the chain still ends as it did, so that its own answer holds."""
     last = [line for line in sheet.lines if line.base.kind == "step" and not line.gone][-1]
     return bool(sheet.record.answer) and last.verdict == "keep" and not last.base.pre
 
 
-def _options(sheet: Sheet) -> tuple[tuple[Option, ...], str] | None:
+def _options(sheet: RecordReview) -> tuple[tuple[AnswerOption, ...], str] | None:
     """Options lettered A, B, ... anew without the deleted ones, and the correct letter; None below two."""
     if not sheet.record.options:
         return (), sheet.record.letter
-    found: list[Option] = []
+    found: list[AnswerOption] = []
     letter = ""
     for option in sheet.record.options:
         line = sheet.line(f"option.{option.letter}")
@@ -136,7 +138,7 @@ def _options(sheet: Sheet) -> tuple[tuple[Option, ...], str] | None:
         name = chr(ord("A") + len(found))
         letter = name if option.letter == sheet.letter else letter
         kind = "correct" if option.letter == sheet.letter else _wrong_kind(option.kind)
-        found.append(Option(name, _text(option.text, line, sheet.lang), kind))
+        found.append(AnswerOption(name, _text(option.text, line, sheet.lang), kind))
     return (tuple(found), letter) if len(found) > 1 and letter else None
 
 
@@ -144,7 +146,7 @@ def _wrong_kind(kind: str) -> str:
     return "distractor" if kind == "correct" else kind
 
 
-def _steps(sheet: Sheet) -> Iterator[Step]:
+def _steps(sheet: RecordReview) -> Iterator[ReasoningStep]:
     if sheet.listed != "step":
         yield from sheet.record.steps
         return
@@ -155,16 +157,20 @@ def _steps(sheet: Sheet) -> Iterator[Step]:
         step = own.get(line.base.key)
         if step is None:
             lang = sheet.lang
-            yield Step(line.now.name, Text(**{lang: line.now.question}), Text(**{lang: line.now.text}))
+            yield ReasoningStep(
+                line.now.name, BilingualText(**{lang: line.now.question}), BilingualText(**{lang: line.now.text})
+            )
             continue
         asked = step.question if line.now.question == getattr(step.question, sheet.lang) else None
-        yield Step(
-            line.now.name, asked or Text(**{sheet.lang: line.now.question}), _text(step.answer, line, sheet.lang),
+        yield ReasoningStep(
+            line.now.name,
+            asked or BilingualText(**{sheet.lang: line.now.question}),
+            _text(step.answer, line, sheet.lang),
             step.subtask_id,
-        )  # fmt: skip
+        )
 
 
-def _provenance(sheets: Mapping[str, Sheet], merged: Sheet) -> dict[str, Any]:
+def _provenance(sheets: Mapping[str, RecordReview], merged: RecordReview) -> dict[str, Any]:
     counts = Counter(_PAST[line.verdict] for line in merged.lines if line.verdict)
     found: dict[str, Any] = {"reviewers": sorted(sheets), **{name: counts[name] for name in _PAST.values()}}
     if merged.pre:

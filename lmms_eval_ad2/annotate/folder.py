@@ -32,7 +32,7 @@ ABOUT, RECORDS = "annotation.json", "records.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class AnnotationMetadata:
     """annotation.json."""
 
     source: str
@@ -45,11 +45,11 @@ class About:
 
 
 @dataclass(slots=True)
-class Folder:
+class AnnotationFolder:
     """An opened folder. Records are read one by one from the disk: a large set costs 8 bytes a record and its id."""
 
     path: Path
-    about: About
+    about: AnnotationMetadata
     ids: list[str] = field(default_factory=list)
     index: dict[str, int] = field(default_factory=dict)
     _offsets: array[int] = field(default_factory=lambda: array("q"))
@@ -64,7 +64,7 @@ class Folder:
             return Record.from_json(handle.readline().decode("utf-8"))
 
 
-def make_folder(path: Path, records: Iterable[Record], about: About) -> Folder:
+def make_folder(path: Path, records: Iterable[Record], about: AnnotationMetadata) -> AnnotationFolder:
     """Write a new folder; `n` and `sha256` of `about` are filled in. Raises Ad2Error for no records or equal ids."""
     ids: set[str] = set()
     try:
@@ -83,7 +83,7 @@ def make_folder(path: Path, records: Iterable[Record], about: About) -> Folder:
     return open_folder(path)
 
 
-def relocate(folder: Folder, image_root: Path) -> None:
+def relocate(folder: AnnotationFolder, image_root: Path) -> None:
     """The images lie in `image_root` now."""
     folder.about = dataclasses.replace(folder.about, image_root=image_root)
     _save(folder.path, folder.about)
@@ -94,7 +94,7 @@ def is_folder(path: Path) -> bool:
     return (path / ABOUT).is_file()
 
 
-def open_folder(path: Path) -> Folder:
+def open_folder(path: Path) -> AnnotationFolder:
     """The folder at `path`; raises Ad2Error where it is none, or where its records are not those it was made with."""
     if not is_folder(path):
         raise Ad2Error(f"{path} is no annotation folder (no {ABOUT}); make one: ad2 annotate SOURCE --out {path}")
@@ -102,7 +102,7 @@ def open_folder(path: Path) -> Folder:
     records = path / RECORDS
     if not records.is_file() or file_sha256(records) != about.sha256:
         raise Ad2Error(f"{records} is not the file that this folder was made with; bring it back, or begin anew")
-    folder = Folder(path, about)
+    folder = AnnotationFolder(path, about)
     offset = 0
     with records.open("rb") as handle:
         for line in handle:
@@ -114,12 +114,12 @@ def open_folder(path: Path) -> Folder:
     return folder
 
 
-def _save(path: Path, about: About) -> None:
+def _save(path: Path, about: AnnotationMetadata) -> None:
     data = {"schema": SCHEMA, **dataclasses.asdict(about), "image_root": str(about.image_root)}
     atomic_write_json(path / ABOUT, data)
 
 
-def _about(file: Path) -> About:
+def _about(file: Path) -> AnnotationMetadata:
     data: Any = stream.load_json(file, 1 << 20)
     if not isinstance(data, dict) or data.pop("schema", None) != SCHEMA:
         raise DataError(file, None, "schema", SCHEMA, data)
@@ -130,4 +130,4 @@ def _about(file: Path) -> About:
             raise DataError(file, None, name, f"a value of type {kind.__name__}", data.get(name))
     if data["lang"] not in LANGS or data["scale"] not in SCALES:
         raise DataError(file, None, "lang, scale", f"{LANGS} and {tuple(SCALES)}", (data["lang"], data["scale"]))
-    return About(**{name: data[name] for name in kinds} | {"image_root": Path(data["image_root"])})
+    return AnnotationMetadata(**{name: data[name] for name in kinds} | {"image_root": Path(data["image_root"])})

@@ -8,17 +8,24 @@ from itertools import islice
 from pathlib import Path
 
 from lmms_eval_ad2.annotate.blank import ASKS, blank_records
-from lmms_eval_ad2.annotate.folder import About, Folder, is_folder, make_folder, open_folder, relocate
+from lmms_eval_ad2.annotate.folder import (
+    AnnotationFolder,
+    AnnotationMetadata,
+    is_folder,
+    make_folder,
+    open_folder,
+    relocate,
+)
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.store import splits_of
-from lmms_eval_ad2.data.releases import BadRow, Opened
+from lmms_eval_ad2.data.releases import BadRow, OpenedRelease
 from lmms_eval_ad2.data.releases.record_rows import open_records
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Lang, Record
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class AnnotationSource:
     """Records and the folder that their images lie in. `records` starts a new pass at each call."""
 
     name: str
@@ -28,7 +35,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AnnotationRequest:
     """What a user asked for. `split`, `images`, `lang`, `scale`: None where they did not say."""
 
     source: str
@@ -41,15 +48,15 @@ class Request:
     scale: int | None = None
 
 
-def open_source(request: Request) -> Source:
+def open_source(request: AnnotationRequest) -> AnnotationSource:
     """Raises Ad2Error where nothing is there under this name, with what there is."""
     path = Path(request.source).expanduser()
     if path.is_dir():
         root = path.resolve()
-        return Source(request.source, "", root, lambda: blank_records(root, request.asks, request.boxes))
+        return AnnotationSource(request.source, "", root, lambda: blank_records(root, request.asks, request.boxes))
     if path.is_file():
         opened = open_records(path, request.split, request.images)
-        return Source(request.source, opened.split, opened.image_root, lambda: _good(opened))
+        return AnnotationSource(request.source, opened.split, opened.image_root, lambda: _good(opened))
     if path.suffix in (".jsonl", ".json") or "/" in request.source:
         raise Ad2Error(f"no such file or folder: {request.source}")
     splits = splits_of(request.source)
@@ -59,10 +66,10 @@ def open_source(request: Request) -> Source:
     root = request.images or dataset.image_root
     if not root.is_dir():
         raise Ad2Error(f"--images: no such folder: {root}")
-    return Source(request.source, dataset.split, root.resolve(), dataset.records)
+    return AnnotationSource(request.source, dataset.split, root.resolve(), dataset.records)
 
 
-def _good(opened: Opened) -> Iterator[Record]:
+def _good(opened: OpenedRelease) -> Iterator[Record]:
     """A bad row stops: what is annotated must be whole."""
     for item in opened.records():
         if isinstance(item, BadRow):
@@ -71,7 +78,7 @@ def _good(opened: Opened) -> Iterator[Record]:
             yield item
 
 
-def open_or_make(out: Path, request: Request) -> Folder:
+def open_or_make(out: Path, request: AnnotationRequest) -> AnnotationFolder:
     """The folder at `out`: a new one, or the one that the same command began.
 
     Raises Ad2Error where it was made from something else.
@@ -79,7 +86,7 @@ def open_or_make(out: Path, request: Request) -> Folder:
     if is_folder(out):
         return _again(out, request)
     source = open_source(request)
-    about = About(
+    about = AnnotationMetadata(
         source.name, source.split, 0, "", source.image_root, request.lang or "en",
         request.scale if request.scale is not None else 10,
     )  # fmt: skip
@@ -87,7 +94,7 @@ def open_or_make(out: Path, request: Request) -> Folder:
     return make_folder(out, records, about)
 
 
-def _again(out: Path, request: Request) -> Folder:
+def _again(out: Path, request: AnnotationRequest) -> AnnotationFolder:
     folder = open_folder(out)
     about = folder.about
     said = {"SOURCE": (request.source, about.source), "--split": (request.split, about.split or None),

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.annotate.pictures import data_url, rendered
-from lmms_eval_ad2.annotate.sheet import Line, Sheet, title
+from lmms_eval_ad2.annotate.sheet import PieceReview, RecordReview, title
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Mark
+from lmms_eval_ad2.records import VisualPrompt
 
 # Nothing is asked of other machines, whatever the library's page would load; no frame may hold the page.
 POLICY = (
@@ -97,7 +97,7 @@ def progress(done: int, total: int, number: int) -> str:
     )
 
 
-def picture(sheet: Sheet, root: Path) -> str:
+def picture(sheet: RecordReview, root: Path) -> str:
     """The pictures with the reviewer's marks; a click shows one at its full size. A fault is told in its place.
 
     Marks belong to the first picture: on it they are drawn with the mouse (drag.js), but not on a mosaic of cameras.
@@ -119,7 +119,7 @@ def _framed(image: Any, name: str, drawable: bool) -> str:
     )
 
 
-def facts(sheet: Sheet) -> str:
+def facts(sheet: RecordReview) -> str:
     """The question and what is known of the record."""
     record = sheet.record
     known: list[tuple[str, Any]] = [("record", record.id), ("task", f"{record.benchmark} · {record.task}"),
@@ -131,7 +131,7 @@ def facts(sheet: Sheet) -> str:
     return f'<div class="facts"><p class="question">{question}</p><p>{told}</p></div>'
 
 
-def head(line: Line, number: int = 0) -> str:
+def head(line: PieceReview, number: int = 0) -> str:
     """A piece's title and state; `number`: its place among the steps or objects, from 1."""
     verdict = VERDICTS[line.verdict]
     name = f"{line.base.kind} {number}" if number else title(line)
@@ -141,12 +141,12 @@ def head(line: Line, number: int = 0) -> str:
     return f'<div class="head"><b>{escape(name)}</b>{badges}</div>'
 
 
-def own(line: Line) -> str:
+def own(line: PieceReview) -> str:
     """What the data say where a model's text stands."""
     return f'<div class="own">in the data: {escape(line.base.own)}</div>'
 
 
-def status(sheet: Sheet) -> str:
+def status(sheet: RecordReview) -> str:
     """What is still open, or that the record is finished."""
     if sheet.finished:
         said = "Finished." if sheet.complete else "Finished as incomplete: it is left out of the export."
@@ -161,7 +161,7 @@ def trouble(text: str) -> str:
     return f'<div class="status bad" role="alert">{escape(text)}</div>'
 
 
-def marks_text(mark: Mark) -> str:
+def marks_text(mark: VisualPrompt) -> str:
     """One box or point a line: its numbers in pixels."""
     return "\n".join(" ".join(f"{v:g}" for v in c) for c in mark.coords)
 

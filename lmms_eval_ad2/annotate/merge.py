@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from lmms_eval_ad2.annotate.sheet import Line, Sheet
+from lmms_eval_ad2.annotate.sheet import PieceReview, RecordReview
 
 ALIKE = 0.8  # similarity from which two added texts count as the same
 T = TypeVar("T", bound=Hashable)
@@ -26,7 +26,7 @@ def similarity(a: str, b: str) -> float:
     return float(Indel.normalized_similarity(a, b))
 
 
-def majority(sheets: Sequence[Sheet]) -> Sheet | str:
+def majority(sheets: Sequence[RecordReview]) -> RecordReview | str:
     """One sheet, or a short code for what they disagree about. A single sheet is given back as it is."""
     if len(sheets) == 1:
         return sheets[0]
@@ -40,7 +40,7 @@ def majority(sheets: Sequence[Sheet]) -> Sheet | str:
     if mark is None or letter is None:
         return "disagree: boxes" if mark is None else "disagree: letter"
     whole = [s for s in sheets if s.complete]
-    lines: list[Line] = []
+    lines: list[PieceReview] = []
     for key in _order(whole):
         line = _merged([found for s in whole if (found := s.line(key)) is not None], len(whole))
         if isinstance(line, str):
@@ -57,13 +57,13 @@ def _most(values: Iterable[T]) -> T | None:
     return value if 2 * n > counts.total() else None
 
 
-def _order(sheets: Sequence[Sheet]) -> list[str]:
+def _order(sheets: Sequence[RecordReview]) -> list[str]:
     """The keys of what all had before them, in the order of more than half, else as the first has it."""
     orders = [tuple(line.base.key for line in s.lines if line.verdict != "add") for s in sheets]
     return list(_most(orders) or orders[0])
 
 
-def _merged(lines: Sequence[Line], of: int) -> Line | str:
+def _merged(lines: Sequence[PieceReview], of: int) -> PieceReview | str:
     verdict = _most(line.verdict or "keep" for line in lines)
     if verdict is None or 2 * len(lines) <= of:
         return "disagree: verdict"
@@ -72,14 +72,14 @@ def _merged(lines: Sequence[Line], of: int) -> Line | str:
     return _nearest([line for line in lines if line.verdict == "change"])
 
 
-def _nearest(lines: Sequence[Line]) -> Line:
+def _nearest(lines: Sequence[PieceReview]) -> PieceReview:
     texts = ["\n".join(line.now.words) for line in lines]
     return lines[max(range(len(lines)), key=lambda i: sum(similarity(texts[i], other) for other in texts))]
 
 
-def _added(sheets: Sequence[Sheet]) -> list[Line]:
+def _added(sheets: Sequence[RecordReview]) -> list[PieceReview]:
     """Groups of alike additions, each as its member that is nearest to the others."""
-    groups: list[list[tuple[int, Line]]] = []
+    groups: list[list[tuple[int, PieceReview]]] = []
     for who, sheet in enumerate(sheets):
         for line in sheet.lines:
             if line.verdict != "add":

@@ -14,15 +14,15 @@ from typing import Any
 
 from lmms_eval_ad2.annotate import look
 from lmms_eval_ad2.annotate.actions import LONGEST, reviewer_name
-from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.record_view import RecordView
 from lmms_eval_ad2.errors import Ad2Error, require
 
 
-class Page:
-    """`Page(desk, reviewer).blocks` is the Gradio app."""
+class AnnotationPage:
+    """`AnnotationPage(desk, reviewer).blocks` is the Gradio app."""
 
-    def __init__(self, desk: Desk, reviewer: str = "") -> None:
+    def __init__(self, desk: AnnotationProject, reviewer: str = "") -> None:
         os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
         self.gr = require("gradio", "for the annotation page")
         self.desk, self.total = desk, len(desk.folder)
@@ -126,9 +126,9 @@ class Page:
         self.on(button.click, save, [boxes, self.version], self.version)
 
 
-def serve(desk: Desk, *, reviewer: str = "", host: str = "127.0.0.1", port: int = 7861) -> None:
+def serve(desk: AnnotationProject, *, reviewer: str = "", host: str = "127.0.0.1", port: int = 7861) -> None:
     """Serve the page until Ctrl-C or SIGTERM. Raises Ad2Error where the address cannot be had."""
-    page = Page(desk, reviewer)
+    page = AnnotationPage(desk, reviewer)
     gr, fastapi, uvicorn = page.gr, require("fastapi"), require("uvicorn")
     app = fastapi.FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from lmms_eval_ad2.records import Lang, Record, Text
+from lmms_eval_ad2.records import BilingualText, Lang, Record
 
 Kind = Literal["question", "answer", "option", "step", "object"]
 KINDS: tuple[Kind, ...] = ("question", "answer", "option", "step", "object")
@@ -18,7 +18,7 @@ OBJECTS = "objects"  # of Record.meta: [{"category": "vehicle", "text": "..."}],
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class TextPiece:
     """One text. `name`: a step's or option's, an object's category. `question`: a step's. `key`: one a record."""
 
     key: str
@@ -36,7 +36,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Pre:
+class DraftAnnotation:
     """What a model wrote about one record, before people look at it. None: it said nothing of that part.
 
     steps: (name, question, answer) each. objects: (category, text) each.
@@ -48,7 +48,7 @@ class Pre:
     objects: tuple[tuple[str, str], ...] | None = None
 
 
-def in_language(text: Text, lang: Lang) -> str:
+def in_language(text: BilingualText, lang: Lang) -> str:
     """The text in this very language: what another language says is not under review."""
     return text.zh if lang == "zh" else text.en
 
@@ -60,12 +60,12 @@ def listed(record: Record) -> Kind | None:
     return "object" if isinstance(record.meta.get(OBJECTS), list) else None
 
 
-def pieces_of(record: Record, lang: Lang, pre: Pre | None = None) -> tuple[Piece, ...]:
+def pieces_of(record: Record, lang: Lang, pre: DraftAnnotation | None = None) -> tuple[TextPiece, ...]:
     """The texts of `record` in `lang`, in the order of the page; a model's text stands in place of the data's."""
     asked = in_language(record.question, lang)
-    found = [Piece("question", "question", text=asked)] if asked else []
+    found = [TextPiece("question", "question", text=asked)] if asked else []
     found += [
-        Piece(f"option.{o.letter}", "option", name=f"{o.letter} · {o.kind.replace('_', ' ')}",
+        TextPiece(f"option.{o.letter}", "option", name=f"{o.letter} · {o.kind.replace('_', ' ')}",
               text=in_language(o.text, lang))
         for o in record.options
     ]  # fmt: skip
@@ -73,8 +73,8 @@ def pieces_of(record: Record, lang: Lang, pre: Pre | None = None) -> tuple[Piece
         own = in_language(record.answer, lang)
         written = pre.answer if pre else None
         found.append(
-            Piece("answer", "answer", text=own) if pre is None or written is None
-            else Piece("answer", "answer", text=written, pre=pre.model, own=own)
+            TextPiece("answer", "answer", text=own) if pre is None or written is None
+            else TextPiece("answer", "answer", text=written, pre=pre.model, own=own)
         )  # fmt: skip
     return (*found, *_steps(record, lang, pre), *_objects(record, pre))
 
@@ -82,27 +82,28 @@ def pieces_of(record: Record, lang: Lang, pre: Pre | None = None) -> tuple[Piece
 def _told_by_options(record: Record) -> bool:
     """Whether the answer is no text of its own: it is what the correct option says, or nothing."""
     correct = next((o.text for o in record.options if o.letter == record.letter), None)
-    return correct is not None and record.answer in (correct, Text())
+    return correct is not None and record.answer in (correct, BilingualText())
 
 
-def _steps(record: Record, lang: Lang, pre: Pre | None) -> list[Piece]:
+def _steps(record: Record, lang: Lang, pre: DraftAnnotation | None) -> list[TextPiece]:
     own = [(s.name, in_language(s.question, lang), in_language(s.answer, lang)) for s in record.steps]
     if pre is None or pre.steps is None:
-        return [Piece(f"step.{i}", "step", *words) for i, words in enumerate(own, 1)]
+        return [TextPiece(f"step.{i}", "step", *words) for i, words in enumerate(own, 1)]
     return [
-        Piece(f"step.{i}", "step", *words, pre=pre.model, own=own[i - 1][2] if i <= len(own) else "")
+        TextPiece(f"step.{i}", "step", *words, pre=pre.model, own=own[i - 1][2] if i <= len(own) else "")
         for i, words in enumerate(pre.steps, 1)
     ]
 
 
-def _objects(record: Record, pre: Pre | None) -> list[Piece]:
+def _objects(record: Record, pre: DraftAnnotation | None) -> list[TextPiece]:
     if listed(record) != "object":
         return []
     own = [object_words(row) for row in record.meta[OBJECTS]]
     if pre is None or pre.objects is None:
-        return [Piece(f"object.{i}", "object", name, text=text) for i, (name, text) in enumerate(own, 1)]
+        return [TextPiece(f"object.{i}", "object", name, text=text) for i, (name, text) in enumerate(own, 1)]
     return [
-        Piece(f"object.{i}", "object", name, text=text, pre=pre.model) for i, (name, text) in enumerate(pre.objects, 1)
+        TextPiece(f"object.{i}", "object", name, text=text, pre=pre.model)
+        for i, (name, text) in enumerate(pre.objects, 1)
     ]
 
 

@@ -23,26 +23,26 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.annotate import drafts
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
-from lmms_eval_ad2.annotate.folder import Folder
+from lmms_eval_ad2.annotate.folder import AnnotationFolder
 from lmms_eval_ad2.annotate.pictures import data_url, rendered
-from lmms_eval_ad2.annotate.pieces import Pre, in_language
+from lmms_eval_ad2.annotate.pieces import DraftAnnotation, in_language
 from lmms_eval_ad2.data.releases import stream
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.llm.cache import Cache, key_of
-from lmms_eval_ad2.llm.client import Reply
-from lmms_eval_ad2.llm.session import Session, run, together
-from lmms_eval_ad2.llm.spec import Model, read_model
+from lmms_eval_ad2.llm.cache import ReplyCache, key_of
+from lmms_eval_ad2.llm.client import ChatReply
+from lmms_eval_ad2.llm.session import EndpointSession, run, together
+from lmms_eval_ad2.llm.spec import LanguageModel, read_model
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
 FILE, CACHE = "pre.jsonl", "replies.sqlite"
 LONGEST_SIDE = 1600  # pixels of a picture that a model is sent
-Report = Callable[[str, Pre | str], None]
+Report = Callable[[str, DraftAnnotation | str], None]
 
 
 @dataclass(slots=True)
-class Told:
+class DraftingSummary:
     """How it went: `written` drafts now, `had` before, and why the others have none, by a short code."""
 
     written: int = 0
@@ -57,23 +57,23 @@ class Told:
         return text
 
 
-def load(folder: Folder) -> dict[str, Pre]:
+def load(folder: AnnotationFolder) -> dict[str, DraftAnnotation]:
     """The drafts by record id; the last one of a record counts. Raises DataError for a line that is none."""
     path = folder.path / FILE
     found = {}
     for line in read(path, lambda content: parse_object(content) if content.strip() else None):
         if line.value is None:
             continue
-        row = Row(line.value, path, line.number)
+        row = UntrustedRow(line.value, path, line.number)
         answer = row.get("answer")
         if answer is not None and not (isinstance(answer, str) and len(answer) <= LONGEST):
             raise row.fail("answer", f"a text of at most {LONGEST:,} characters, or null", answer)
         steps, objects = (_tuples(row, name, width) for name, width in (("steps", 3), ("objects", 2)))
-        found[row.string("id")] = Pre(row.string("model"), answer, steps, objects)  # type: ignore[arg-type]
+        found[row.string("id")] = DraftAnnotation(row.string("model"), answer, steps, objects)  # type: ignore[arg-type]
     return found
 
 
-def _tuples(row: Row, name: str, width: int) -> tuple[tuple[str, ...], ...] | None:
+def _tuples(row: UntrustedRow, name: str, width: int) -> tuple[tuple[str, ...], ...] | None:
     if row.get(name) is None:
         return None
     values = row.listing(name, required=False)
@@ -84,7 +84,9 @@ def _tuples(row: Row, name: str, width: int) -> tuple[tuple[str, ...], ...] | No
     return tuple(tuple(value) for value in values)
 
 
-def fill(folder: Folder, spec: str, reviewed: Container[str] = (), *, progress: bool = True) -> Told:
+def fill(
+    folder: AnnotationFolder, spec: str, reviewed: Container[str] = (), *, progress: bool = True
+) -> DraftingSummary:
     """Drafts for all records that have none yet, from `spec`: a JSONL file or a model (llm/spec.py).
 
     `reviewed`: ids of records that people have begun with; nothing is put under their hands.
@@ -94,13 +96,13 @@ def fill(folder: Folder, spec: str, reviewed: Container[str] = (), *, progress: 
     """
     had = load(folder)
     todo = [i for i, name in enumerate(folder.ids) if name not in had and name not in reviewed]
-    told = Told(had=len(had))
+    told = DraftingSummary(had=len(had))
     if begun := sum(name in reviewed and name not in had for name in folder.ids):
         told.without["review_begun"] = begun
     path = Path(spec).expanduser()
     with JournalFile(folder.path / FILE) as journal:
 
-        def report(name: str, found: Pre | str, detail: str = "") -> None:
+        def report(name: str, found: DraftAnnotation | str, detail: str = "") -> None:
             if isinstance(found, str):
                 told.without[found] += 1
                 told.details.setdefault(found, detail)
@@ -116,13 +118,13 @@ def fill(folder: Folder, spec: str, reviewed: Container[str] = (), *, progress: 
     return told
 
 
-def _from_file(folder: Folder, path: Path, todo: list[int], report: Report) -> None:
+def _from_file(folder: AnnotationFolder, path: Path, todo: list[int], report: Report) -> None:
     wanted = {folder.ids[i]: i for i in todo}
     seen: set[str] = set()
     for item in stream.rows(path):
         if isinstance(item, DataError):
             raise item
-        row = Row(item[1], path, item[0])
+        row = UntrustedRow(item[1], path, item[0])
         name = row.string("id")
         if name not in folder.index:
             report(name, "unknown_id")
@@ -135,7 +137,7 @@ def _from_file(folder: Folder, path: Path, todo: list[int], report: Report) -> N
             report(name, "not_in_file")
 
 
-def _draft(row: Row, record: Record, folder: Folder) -> Pre | str:
+def _draft(row: UntrustedRow, record: Record, folder: AnnotationFolder) -> DraftAnnotation | str:
     """The draft of a line; raises DataError for one that does not fit its record."""
     model = row.string("model", "file")[:LONGEST_NAME]
     said = row.get("answer") if row.get("answer") is not None else row.get("raw")
@@ -158,14 +160,14 @@ def _draft(row: Row, record: Record, folder: Folder) -> Pre | str:
         raise row.fail(
             "answer", f"texts of at most {LONGEST:,} characters, {MOST} steps or objects", max(map(len, texts))
         )
-    return Pre(model, said, steps, objects)
+    return DraftAnnotation(model, said, steps, objects)
 
 
-async def _asked(folder: Folder, model: Model, todo: list[int], report: Any, progress: bool) -> None:
+async def _asked(folder: AnnotationFolder, model: LanguageModel, todo: list[int], report: Any, progress: bool) -> None:
     """One request a record, as many at once as the endpoint takes; each draft is written when it comes."""
     queue = iter(todo)
     with tqdm(total=len(todo), desc=f"drafts {model.label}", unit="item", disable=not progress) as bar:
-        async with Session(model.endpoint, Cache(folder.path / CACHE)) as session:
+        async with EndpointSession(model.endpoint, ReplyCache(folder.path / CACHE)) as session:
 
             async def work() -> None:
                 for number in queue:
@@ -176,7 +178,9 @@ async def _asked(folder: Folder, model: Model, todo: list[int], report: Any, pro
             await together(work() for _ in range(min(model.endpoint.concurrency, len(todo))))
 
 
-async def _one(folder: Folder, model: Model, session: Session, record: Record) -> tuple[Pre | str, str]:
+async def _one(
+    folder: AnnotationFolder, model: LanguageModel, session: EndpointSession, record: Record
+) -> tuple[DraftAnnotation | str, str]:
     lang = folder.about.lang
     if not drafts.askable(record):
         return "has_options", ""
@@ -192,9 +196,11 @@ async def _one(folder: Folder, model: Model, session: Session, record: Record) -
     pictures = [hashlib.sha256(url.encode()).hexdigest() for url in urls]
     key = key_of({**model.describe(), "system": drafts.SYSTEM, "text": text, "pictures": pictures})
     outcome = await session.ask(
-        body, key=key, accept=lambda reply: isinstance(drafts.read(record, lang, model.label, reply.text), Pre)
+        body,
+        key=key,
+        accept=lambda reply: isinstance(drafts.read(record, lang, model.label, reply.text), DraftAnnotation),
     )
-    if isinstance(outcome, Reply):
+    if isinstance(outcome, ChatReply):
         return drafts.read(record, lang, model.label, outcome.text), outcome.text[:200]
     return outcome.reason, outcome.detail
 

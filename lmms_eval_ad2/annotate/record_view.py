@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.annotate import look
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME
-from lmms_eval_ad2.annotate.sheet import Line, Sheet
+from lmms_eval_ad2.annotate.sheet import PieceReview, RecordReview
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.annotate.page import Page
+    from lmms_eval_ad2.annotate.page import AnnotationPage
 
 Words = tuple[str, str, str]
 
@@ -24,7 +24,7 @@ Words = tuple[str, str, str]
 class RecordView:
     """Made anew each time the record is laid out. `page` has Gradio (`gr`), the desk and the queue of events (`on`)."""
 
-    def __init__(self, page: Page, who: str, number: int, sheet: Sheet) -> None:
+    def __init__(self, page: AnnotationPage, who: str, number: int, sheet: RecordReview) -> None:
         self.page, self.gr, self.desk = page, page.gr, page.desk
         self.who, self.number, self.sheet = who, number, sheet
         self.status = self.gr.HTML(look.status(sheet), elem_id="status", render=False)
@@ -89,7 +89,7 @@ class RecordView:
 
         self.page.on(event, save, [box], [self.status, self.page.progress])
 
-    def told(self, sheet: Sheet) -> list[str]:
+    def told(self, sheet: RecordReview) -> list[str]:
         """What is shown after each action: the record's state and the reviewer's."""
         return [look.status(sheet), self.page.where(self.who, self.number)]
 
@@ -106,7 +106,7 @@ class RecordView:
 class PieceView:
     """One text with its verdict and score. `place`: among the steps or objects, from 1; 0 elsewhere."""
 
-    def __init__(self, view: RecordView, line: Line, place: int) -> None:
+    def __init__(self, view: RecordView, line: PieceReview, place: int) -> None:
         self.view, self.line, self.place, self.gr = view, line, place, view.gr
         self.key, self.added = line.base.key, line.verdict == "add"
         self.at = (view.who, view.number, self.key)
@@ -184,6 +184,6 @@ class PieceView:
     def _rate(self, chosen: int) -> list[str]:
         return self.view.told(self.view.desk.save_score(*self.at, chosen or None))
 
-    def _told(self, sheet: Sheet) -> list[Any]:
+    def _told(self, sheet: RecordReview) -> list[Any]:
         line = sheet.line(self.key) or self.line
         return [look.head(line, self.place), None if self.added else line.verdict, *self.view.told(sheet)]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmms_eval_ad2.annotate.actions import Verdict
-from lmms_eval_ad2.annotate.pieces import KINDS, Kind, Piece, Pre, listed, pieces_of
+from lmms_eval_ad2.annotate.pieces import KINDS, DraftAnnotation, Kind, TextPiece, listed, pieces_of
 from lmms_eval_ad2.parsing import parse
-from lmms_eval_ad2.records import Lang, Mark, Record, Unparsed
+from lmms_eval_ad2.records import Lang, Record, Unparsed, VisualPrompt
 
 _TYPED = {
     "yesno": "yes or no", "count": "a whole number", "point": "<x,y> in pixels",
@@ -19,11 +19,11 @@ _TYPED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PieceReview:
     """A piece as it was (`base`), as it is now, and what the reviewer said of it. `score`: of the text as it was."""
 
-    base: Piece
-    now: Piece
+    base: TextPiece
+    now: TextPiece
     verdict: Verdict | None = None
     score: int | None = None
 
@@ -33,13 +33,13 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class RecordReview:
     """`complete`: None until the reviewer has said it. `open`: what has to be said or mended before it is finished."""
 
     record: Record
     lang: Lang
-    lines: tuple[Line, ...]
-    mark: Mark
+    lines: tuple[PieceReview, ...]
+    mark: VisualPrompt
     letter: str
     complete: bool | None
     note: str
@@ -56,50 +56,57 @@ class Sheet:
         """The record with the reviewer's boxes and points, to draw."""
         return dataclasses.replace(self.record, mark=self.mark)
 
-    def line(self, key: str) -> Line | None:
+    def line(self, key: str) -> PieceReview | None:
         """The line of this piece."""
         return next((line for line in self.lines if line.base.key == key), None)
 
 
-def make_sheet(record: Record, lang: Lang, pre: Pre | None, fields: Mapping[str, Any]) -> Sheet:
+def make_sheet(record: Record, lang: Lang, pre: DraftAnnotation | None, fields: Mapping[str, Any]) -> RecordReview:
     """The record, a model's texts about it, and a reviewer's last values by field (store.Actions.fields)."""
     base = list(pieces_of(record, lang, pre))
     known = {piece.key for piece in base}
     kind = listed(record)
     base += [
-        Piece(key, kind) for key, value in fields.items()
+        TextPiece(key, kind) for key, value in fields.items()
         if kind and key not in known and key.startswith(f"{kind}.") and isinstance(value, Mapping)
     ]  # fmt: skip
     lines = [_line(piece, fields) for piece in base]
     lines = [line for line in lines if not (line.gone and line.base.key not in known)]  # added, and taken back
     mark = fields.get("mark")
-    sheet = Sheet(
-        record, lang, tuple(_ordered(lines, fields.get("order"))),
-        record.mark if mark is None else Mark(mark["kind"], tuple(map(tuple, mark["coords"])), record.mark.text),
-        fields.get("letter") or record.letter, fields.get("complete"), fields.get("note") or "",
-        pre.model if pre else "", kind,
-    )  # fmt: skip
+    sheet = RecordReview(
+        record,
+        lang,
+        tuple(_ordered(lines, fields.get("order"))),
+        record.mark
+        if mark is None
+        else VisualPrompt(mark["kind"], tuple(map(tuple, mark["coords"])), record.mark.text),
+        fields.get("letter") or record.letter,
+        fields.get("complete"),
+        fields.get("note") or "",
+        pre.model if pre else "",
+        kind,
+    )
     return dataclasses.replace(sheet, open=tuple(_open(sheet)))
 
 
-def _line(piece: Piece, fields: Mapping[str, Any]) -> Line:
+def _line(piece: TextPiece, fields: Mapping[str, Any]) -> PieceReview:
     value, score = fields.get(piece.key), fields.get(f"score/{piece.key}")
     if value is None:
-        return Line(piece, piece, None, score)
+        return PieceReview(piece, piece, None, score)
     verdict = value["verdict"]
     now = dataclasses.replace(piece, name=value["name"], question=value["question"], text=value["text"])
     if verdict == "keep":  # of the text that stood there then: of another one nobody has said anything
-        return Line(piece, piece, "keep" if now.words == piece.words else None, score)
-    return Line(piece, now, verdict, score)
+        return PieceReview(piece, piece, "keep" if now.words == piece.words else None, score)
+    return PieceReview(piece, now, verdict, score)
 
 
-def _ordered(lines: list[Line], order: list[str] | None) -> list[Line]:
+def _ordered(lines: list[PieceReview], order: list[str] | None) -> list[PieceReview]:
     """Kinds one after the other; within them as `order` says, what it does not name in its own order at the end."""
     place = {key: i for i, key in enumerate(order or ())}
     return sorted(lines, key=lambda line: (KINDS.index(line.base.kind), place.get(line.base.key, len(place))))
 
 
-def _open(sheet: Sheet) -> list[str]:
+def _open(sheet: RecordReview) -> list[str]:
     found = []
     for line in sheet.lines:
         if (what := _line_open(line, sheet)) is not None:
@@ -117,7 +124,7 @@ def _open(sheet: Sheet) -> list[str]:
     return found
 
 
-def _line_open(line: Line, sheet: Sheet) -> str | None:
+def _line_open(line: PieceReview, sheet: RecordReview) -> str | None:
     if line.gone:
         return None
     if line.verdict is None:
@@ -138,6 +145,6 @@ def _line_open(line: Line, sheet: Sheet) -> str | None:
     return None
 
 
-def title(line: Line) -> str:
+def title(line: PieceReview) -> str:
     """What the page and messages call a piece: "answer", "option B · distractor", "step traffic rules"."""
     return f"{line.base.kind} {line.now.name}".strip()

@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.annotate.actions import LONGEST, Action, fault, read_action
+from lmms_eval_ad2.annotate.actions import LONGEST, ReviewAction, fault, read_action
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
@@ -23,7 +23,7 @@ _HINT = "Take this line out of the file; all others stay as they are."
 Fields = dict[str, Any]
 
 
-class Actions:
+class ReviewLog:
     """The file at `path`, made with the first action. Raises Ad2Error/DataError for a file that is none of ours."""
 
     def __init__(self, path: Path) -> None:
@@ -55,7 +55,7 @@ class Actions:
                 touched.add((line.value.reviewer, line.value.id))
         return touched
 
-    def append(self, reviewer: str, record_id: str, field: str, action: str, after: Any) -> Action:
+    def append(self, reviewer: str, record_id: str, field: str, action: str, after: Any) -> ReviewAction:
         """Write one action; on return it survives the death of this process and a power cut.
 
         Raises Ad2Error for a value that may not stand in `field`, OSError where it could not be written (and then
@@ -67,15 +67,15 @@ class Actions:
             self.refresh()
             before = self.fields(reviewer, record_id).get(field)
             now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-            done = Action(now, reviewer, record_id, field, action, before, after)
+            done = ReviewAction(now, reviewer, record_id, field, action, before, after)
             journal.append(done.to_json().encode("utf-8", "replace"))
             self.refresh()
         return done
 
-    def _parse(self, line: bytes) -> Action:
+    def _parse(self, line: bytes) -> ReviewAction:
         return read_action(parse_object(line), self.path, self.count + 1)
 
-    def _apply(self, action: Action) -> None:
+    def _apply(self, action: ReviewAction) -> None:
         state = self.states[action.reviewer, action.id]
         if action.after is None:
             state.pop(action.field, None)

@@ -12,8 +12,8 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.annotate.desk import Desk
-    from lmms_eval_ad2.annotate.folder import Folder
+    from lmms_eval_ad2.annotate.desk import AnnotationProject
+    from lmms_eval_ad2.annotate.folder import AnnotationFolder
 
 PARTS = ("page", "export", "agreement")
 ASKS = "general,suggestion,region,chain"
@@ -92,7 +92,7 @@ def _page_options(p: argparse.ArgumentParser) -> None:
 
 def page_(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.annotate.actions import reviewer_name
-    from lmms_eval_ad2.annotate.desk import Desk
+    from lmms_eval_ad2.annotate.desk import AnnotationProject
     from lmms_eval_ad2.annotate.intake import open_or_make
 
     if args.reviewer:
@@ -104,7 +104,7 @@ def page_(args: argparse.Namespace) -> int:
     print(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
     if args.pre:
         _drafts(folder, args.pre)
-    desk = Desk(folder)
+    desk = AnnotationProject(folder)
     if args.no_page:
         return 0
     from lmms_eval_ad2.annotate.page import serve
@@ -127,23 +127,23 @@ def _ensure_sample(source: str) -> None:
 
 def _request(args: argparse.Namespace) -> Any:
     from lmms_eval_ad2.annotate.blank import ASKS
-    from lmms_eval_ad2.annotate.intake import Request
+    from lmms_eval_ad2.annotate.intake import AnnotationRequest
     from lmms_eval_ad2.llm.settings import one_of
 
     asks = tuple(one_of(ask.strip(), ASKS, "kind in --ask") for ask in args.ask.split(",") if ask.strip())
     if args.limit is not None and args.limit < 1:
         raise Ad2Error(f"--limit {args.limit}: at least 1")
-    return Request(
+    return AnnotationRequest(
         args.source, args.split, args.images, args.boxes, asks, args.limit, args.lang, args.scale,
     )  # fmt: skip
 
 
-def _drafts(folder: Folder, spec: str) -> None:
+def _drafts(folder: AnnotationFolder, spec: str) -> None:
     from lmms_eval_ad2.annotate import preannotation
     from lmms_eval_ad2.annotate.desk import ACTIONS
-    from lmms_eval_ad2.annotate.store import Actions
+    from lmms_eval_ad2.annotate.store import ReviewLog
 
-    begun = {name for _, name in Actions(folder.path / ACTIONS).states}
+    begun = {name for _, name in ReviewLog(folder.path / ACTIONS).states}
     told = preannotation.fill(folder, spec, begun)
     print(told.line())
     for code, detail in told.details.items():
@@ -151,11 +151,11 @@ def _drafts(folder: Folder, spec: str) -> None:
             print(f"  {code}, for example: {' '.join(detail.split())[:200]}")
 
 
-def _desk(path: Path) -> Desk:
-    from lmms_eval_ad2.annotate.desk import Desk
+def _desk(path: Path) -> AnnotationProject:
+    from lmms_eval_ad2.annotate.desk import AnnotationProject
     from lmms_eval_ad2.annotate.folder import open_folder
 
-    return Desk(open_folder(path))
+    return AnnotationProject(open_folder(path))
 
 
 def export(args: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.data.home import Manifest, Verdict
+    from lmms_eval_ad2.data.home import DatasetManifest, DatasetVerification
 
 
 def register(subparsers: Any) -> None:
@@ -125,7 +125,7 @@ def _splits(args: argparse.Namespace) -> list[str]:
     return [args.split] if args.split else splits_of(args.name) or ["test"]
 
 
-def _describe(manifest: Manifest) -> str:
+def _describe(manifest: DatasetManifest) -> str:
     tasks = ", ".join(f"{task} {number}" for task, number in manifest.counts["task"].items())
     return (
         f"{manifest.name} ({manifest.split}): {manifest.n} records [{tasks}], "
@@ -133,14 +133,14 @@ def _describe(manifest: Manifest) -> str:
     )
 
 
-def _verdict_dict(verdict: Verdict) -> dict[str, Any]:
+def _verdict_dict(verdict: DatasetVerification) -> dict[str, Any]:
     return {
         "name": verdict.name, "split": verdict.split, "ok": verdict.ok, "n": verdict.n, "n_images": verdict.n_images,
         "n_problems": verdict.n_problems, "problems": list(verdict.problems),
     }  # fmt: skip
 
 
-def _print_verdict(verdict: Verdict) -> None:
+def _print_verdict(verdict: DatasetVerification) -> None:
     images = f", {verdict.n_images} images" if verdict.n_images else ""
     state = "ok" if verdict.ok else f"{verdict.n_problems} problems"
     print(f"{verdict.name} ({verdict.split}): {verdict.n} records{images}: {state}")

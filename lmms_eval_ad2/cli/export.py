@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.export.source import Task
+    from lmms_eval_ad2.export.source import ExportTask
 
 
 def register(subparsers: Any) -> None:
@@ -32,14 +32,14 @@ def register(subparsers: Any) -> None:
 
 def run_swift(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.errors import Ad2Error
-    from lmms_eval_ad2.export.training import Settings, card_path, export
+    from lmms_eval_ad2.export.training import ExportSettings, card_path, export
 
     if args.limit is not None and args.limit < 1:
         raise Ad2Error(f"--limit {args.limit}: at least 1")
     if args.out.suffix != ".jsonl":
         raise Ad2Error(f"--out {args.out}: ms-swift tells a file's kind by its name; end it in .jsonl")
     tasks, tested = find_tasks(args.tasks, args.split)
-    settings = Settings(
+    settings = ExportSettings(
         out=args.out, split=args.split, images_out=args.images_out, limit=args.limit, shuffle=args.shuffle,
         seed=args.seed, allow_shared_scenes=args.allow_shared_scenes, drop_leaks=args.drop_leaks,
     )  # fmt: skip
@@ -49,7 +49,7 @@ def run_swift(args: argparse.Namespace) -> int:
     return 0
 
 
-def find_tasks(names: str, split: str) -> tuple[list[Task], dict[str, set[str]]]:
+def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[str]]]:
     """The tasks of a comma list of names, groups and patterns, and all splits that tasks evaluate, by dataset.
 
     A pattern takes the tasks whose data have `split`, and tells which it left out; a name is taken as it is.
@@ -61,7 +61,7 @@ def find_tasks(names: str, split: str) -> tuple[list[Task], dict[str, set[str]]]
     tested: dict[str, set[str]] = defaultdict(set)
     for task in all_tasks.values():
         tested[task.dataset].add(task.tested)
-    wanted: dict[str, Task] = {}
+    wanted: dict[str, ExportTask] = {}
     for name in filter(None, names.split(",")):
         if name in all_tasks:
             matched = [name]
@@ -79,19 +79,19 @@ def find_tasks(names: str, split: str) -> tuple[list[Task], dict[str, set[str]]]
     return list(wanted.values()), dict(tested)
 
 
-def _open_loop() -> list[Task]:
+def _open_loop() -> list[ExportTask]:
     """All our tasks that ask records of the data home, by name."""
     from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
-    from lmms_eval_ad2.export.source import Task
-    from lmms_eval_ad2.scoring.variant import Variant
+    from lmms_eval_ad2.export.source import ExportTask
+    from lmms_eval_ad2.scoring.variant import TaskVariant
 
     files = {path.stem: path for path in tasks_dir().rglob("*.yaml")}
     found = []
     for task in catalogue():
         settings = (load_yaml(files[task.name]).get("metadata") or {}).get("ad2")
         if settings:
-            variant = Variant.from_dict(settings, f"task {task.name}")
-            found.append(Task(task.name, task.dataset, task.split, variant))
+            variant = TaskVariant.from_dict(settings, f"task {task.name}")
+            found.append(ExportTask(task.name, task.dataset, task.split, variant))
     return found
 
 
@@ -101,7 +101,7 @@ def _in_group(name: str) -> list[str]:
     return [str(task) for task in load_yaml(next(tasks_dir().rglob(f"{name}.yaml")))["task"]]
 
 
-def _imported(names: list[str], tasks: dict[str, Task], split: str) -> list[str]:
+def _imported(names: list[str], tasks: dict[str, ExportTask], split: str) -> list[str]:
     from lmms_eval_ad2.data.home.store import splits_of
     from lmms_eval_ad2.errors import Ad2Error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.judge.agreement import Agreement
+    from lmms_eval_ad2.judge.agreement import JudgeAgreement
 
 
 def register(subparsers: Any) -> None:
@@ -30,16 +30,16 @@ def register(subparsers: Any) -> None:
 
 def rate(args: argparse.Namespace) -> int:
     """0 when at least one item has a mark, 1 when none has: an endpoint that never answered is no success."""
-    from lmms_eval_ad2.judge import Rating, files, make_judge
+    from lmms_eval_ad2.judge import JudgeRating, files, make_judge
 
     items = files.read_items(args.items)
     judge = make_judge(args.judge, cache=args.cache or args.out.with_name(args.out.name + ".sqlite"))
     results = judge.rate([item for item, _ in items])
     files.write_ratings(args.out, items, results, judge.label)
-    marks = [r.score for r in results if isinstance(r, Rating)]
+    marks = [r.score for r in results if isinstance(r, JudgeRating)]
     mean = f", mean {sum(marks) / len(marks):.2f}" if marks else ""
     print(f"{judge.label}: {len(marks)} of {len(results)} rated{mean} -> {args.out}")
-    unscored = [r for r in results if not isinstance(r, Rating)]
+    unscored = [r for r in results if not isinstance(r, JudgeRating)]
     for reason, count in Counter(u.reason for u in unscored).most_common():
         detail = next((u.detail for u in unscored if u.reason == reason and u.detail), "")
         print(f"  not rated: {count} {reason}" + (f" ({detail})" if detail else ""))
@@ -61,7 +61,7 @@ def agree(args: argparse.Namespace) -> int:
     return 0
 
 
-def _table(a: Agreement) -> dict[str, Any]:
+def _table(a: JudgeAgreement) -> dict[str, Any]:
     from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
 
     interval = mean_interval(a.hits, clusters=a.clusters, bounds=FRACTION)

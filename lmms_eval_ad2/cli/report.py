@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.report import Run
+    from lmms_eval_ad2.report import RunSummary
 
 COMPARE = "compare"
 
@@ -66,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _as_json(runs: list[Run], published: bool) -> dict[str, Any]:
+def _as_json(runs: list[RunSummary], published: bool) -> dict[str, Any]:
     from dataclasses import asdict
 
     from lmms_eval_ad2.report.grid import grids

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.base import Judge
-    from lmms_eval_ad2.scoring.sample import Sample
-    from lmms_eval_ad2.scoring.variant import Variant
+    from lmms_eval_ad2.scoring.sample import ScoredSample
+    from lmms_eval_ad2.scoring.variant import TaskVariant
 
 
 def register(subparsers: Any) -> None:
@@ -82,17 +82,17 @@ def rescore_task(
 ) -> dict[str, Any]:
     """Read, parse, judge and summarise one task's saved answers."""
     from lmms_eval_ad2.scoring import pipeline
-    from lmms_eval_ad2.scoring.variant import Variant
+    from lmms_eval_ad2.scoring.variant import TaskVariant
 
     about = {"benchmark": table["benchmark"], "part": table["part"], "captions": table["captions"], **table["variant"]}
-    variant = Variant.from_dict(about, name)
+    variant = TaskVariant.from_dict(about, name)
     if frame:
         variant = replace(variant, frame=frame)  # type: ignore[arg-type]
     new, _ = pipeline.score_task(_again(source, name, variant), name, variant, lambda: judge, target)
     return {**new, "data": table["data"]}
 
 
-def _again(folder: Path, name: str, variant: Variant) -> Iterator[Sample]:
+def _again(folder: Path, name: str, variant: TaskVariant) -> Iterator[ScoredSample]:
     from lmms_eval_ad2.records import Record
     from lmms_eval_ad2.scoring import store
     from lmms_eval_ad2.scoring.sample import score_sample

@@ -12,8 +12,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from lmms_eval_ad2.data.home import Dataset
-from lmms_eval_ad2.export.leaks import SCENE, HeldOut, Leak
-from lmms_eval_ad2.export.source import Task
+from lmms_eval_ad2.export.leaks import SCENE, EvaluationLeak, HeldOutIndex
+from lmms_eval_ad2.export.source import ExportTask
 from lmms_eval_ad2.prompts import asked
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.written import reference
@@ -21,15 +21,15 @@ from lmms_eval_ad2.storage.files import atomic_write
 
 
 @dataclass(slots=True)
-class Chosen:
+class QuestionSelection:
     """The questions of one dataset: record number (in the dataset's order) -> the tasks that ask it."""
 
     dataset: Dataset
-    tasks: tuple[Task, ...]
-    by_number: dict[int, list[Task]] = field(default_factory=dict)
+    tasks: tuple[ExportTask, ...]
+    by_number: dict[int, list[ExportTask]] = field(default_factory=dict)
     left_out: dict[str, Counter[str]] = field(default_factory=dict)  # task -> why -> how many
 
-    def records(self, what: str) -> Iterator[tuple[Record, list[Task]]]:
+    def records(self, what: str) -> Iterator[tuple[Record, list[ExportTask]]]:
         """A pass over the questions that are chosen."""
         bar = tqdm(total=len(self.by_number), desc=f"{what} {self.dataset.name}", disable=None)
         with bar:
@@ -43,9 +43,11 @@ class Chosen:
             self.left_out[task.name][why] += 1
 
 
-def choose(dataset: Dataset, tasks: Sequence[Task], *, limit: int | None, shuffle: bool, seed: int) -> Chosen:
+def choose(
+    dataset: Dataset, tasks: Sequence[ExportTask], *, limit: int | None, shuffle: bool, seed: int
+) -> QuestionSelection:
     """The first `limit` questions of each task, or as many drawn by `seed` if `shuffle`."""
-    chosen = Chosen(dataset, tuple(tasks), left_out={task.name: Counter() for task in tasks})
+    chosen = QuestionSelection(dataset, tuple(tasks), left_out={task.name: Counter() for task in tasks})
     numbers: dict[str, list[int]] = {task.name: [] for task in tasks}
     bar = tqdm(dataset.records(), total=dataset.n, desc=f"reading {dataset.name}", disable=None)
     for number, record in enumerate(bar):
@@ -64,7 +66,7 @@ def choose(dataset: Dataset, tasks: Sequence[Task], *, limit: int | None, shuffl
     return chosen
 
 
-def _unfit(record: Record, task: Task) -> str | None:
+def _unfit(record: Record, task: ExportTask) -> str | None:
     """Why this task cannot ask the record for training, as a short code."""
     if not asked.can_ask(record, task.variant):
         return "not_askable"
@@ -75,7 +77,7 @@ def _unfit(record: Record, task: Task) -> str | None:
 
 
 @dataclass(slots=True)
-class Found:
+class LeakReport:
     """What the leak check found. Counts are of questions (a question of several tasks once), by kind."""
 
     kinds: Counter[str] = field(default_factory=Counter)
@@ -88,13 +90,13 @@ class Found:
 
 
 def check(
-    chosen: Sequence[Chosen], held: HeldOut, listing: Path, *, allow_scenes: bool
-) -> tuple[Found, list[list[int]]]:
+    chosen: Sequence[QuestionSelection], held: HeldOutIndex, listing: Path, *, allow_scenes: bool
+) -> tuple[LeakReport, list[list[int]]]:
     """Look for every chosen question in what is held out. All leaks go into `listing`, a JSON line each.
 
     Also gives the numbers of those that leak, a list a dataset; shared scenes are not among them if `allow_scenes`.
     """
-    found, numbers = Found(), []
+    found, numbers = LeakReport(), []
     with atomic_write(listing) as handle:
         for one in chosen:
             leaking = []
@@ -116,7 +118,7 @@ def check(
     return found, numbers
 
 
-def _note(found: Found, leak: Leak, record: Record, one: Chosen) -> None:
+def _note(found: LeakReport, leak: EvaluationLeak, record: Record, one: QuestionSelection) -> None:
     found.kinds[leak.kind] += 1
     if found.kinds[leak.kind] <= 2:
         what = f" ({leak.what})" if leak.what else ""

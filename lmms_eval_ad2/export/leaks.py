@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 
 from tqdm import tqdm
 
-from lmms_eval_ad2.data.home import Manifest
+from lmms_eval_ad2.data.home import DatasetManifest
 from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.data.home.store import load_dataset
 from lmms_eval_ad2.export.source import is_evaluation
@@ -29,7 +29,7 @@ KINDS = ("evaluation_source", "same_item", "same_question", "same_image", SCENE)
 
 
 @dataclass(frozen=True, slots=True)
-class Leak:
+class EvaluationLeak:
     """`held`: dataset and split that is evaluated on; `held_id`: its question (the first one that was met)."""
 
     kind: str
@@ -38,10 +38,10 @@ class Leak:
     what: str = ""
 
 
-class HeldOut:
+class HeldOutIndex:
     """The questions, pictures and scenes of all evaluation splits; some 500 bytes a question."""
 
-    def __init__(self, splits: Iterable[Manifest]) -> None:
+    def __init__(self, splits: Iterable[DatasetManifest]) -> None:
         self.splits = tuple(splits)
         self._names: list[str] = []
         self._seen: dict[bytes, tuple[int, str]] = {}
@@ -53,11 +53,11 @@ class HeldOut:
         for manifest in self.splits:
             self._add(manifest)
 
-    def leak(self, record: Record, image_root: Path) -> Leak | None:
+    def leak(self, record: Record, image_root: Path) -> EvaluationLeak | None:
         """Why `record` may not be trained on, or None."""
         made_of = record.meta.get("source_split")
         if record.meta.get("source_id") and made_of and is_evaluation(str(made_of)):
-            return Leak(KINDS[0], f"{origin(record)}/{made_of}", str(record.meta["source_id"]))
+            return EvaluationLeak(KINDS[0], f"{origin(record)}/{made_of}", str(record.meta["source_id"]))
         for key in item_keys(record):
             if found := self._seen.get(key):
                 return self._leak("same_item", found)
@@ -70,10 +70,10 @@ class HeldOut:
             return self._leak(SCENE, found, record.cluster)
         return None
 
-    def _leak(self, kind: str, found: tuple[int, str], what: str = "") -> Leak:
-        return Leak(kind, self._names[found[0]], found[1], what)
+    def _leak(self, kind: str, found: tuple[int, str], what: str = "") -> EvaluationLeak:
+        return EvaluationLeak(kind, self._names[found[0]], found[1], what)
 
-    def _add(self, manifest: Manifest) -> None:
+    def _add(self, manifest: DatasetManifest) -> None:
         dataset, number = load_dataset(manifest.name, manifest.split), len(self._names)
         self._names.append(f"{manifest.name}/{manifest.split}")
         bar = tqdm(dataset.records(), total=manifest.n, desc=self._names[-1], disable=None)

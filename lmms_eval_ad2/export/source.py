@@ -6,9 +6,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from lmms_eval_ad2.data.home import Dataset, Manifest, list_datasets
+from lmms_eval_ad2.data.home import Dataset, DatasetManifest, list_datasets
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 TRAIN = "train"
 # Names of evaluation splits in the releases and in common use.
@@ -16,13 +16,13 @@ EVALUATION = frozenset(("test", "val", "valid", "validation", "dev", "devel", "m
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ExportTask:
     """A task as its YAML says it. `dataset` is a name of the data home; `tested`: the split that the task evaluates."""
 
     name: str
     dataset: str
     tested: str
-    variant: Variant
+    variant: TaskVariant
 
 
 def is_training(split: str) -> bool:
@@ -39,7 +39,7 @@ def _words(split: str) -> list[str]:
     return re.split(r"[_.-]", split.lower())
 
 
-def refuse_evaluation(tasks: Sequence[Task], split: str, tested: Mapping[str, Collection[str]]) -> None:
+def refuse_evaluation(tasks: Sequence[ExportTask], split: str, tested: Mapping[str, Collection[str]]) -> None:
     """Raises Ad2Error where `split` is what any task of the same data evaluates on (`tested`), or is called like it."""
     for task in tasks:
         if is_evaluation(split) or split in tested.get(task.dataset, ()):
@@ -49,7 +49,7 @@ def refuse_evaluation(tasks: Sequence[Task], split: str, tested: Mapping[str, Co
             )
 
 
-def held_out(exported: Collection[Dataset]) -> list[Manifest]:
+def held_out(exported: Collection[Dataset]) -> list[DatasetManifest]:
     """Every imported split that is not there to train on, nor being exported."""
     taken = {(d.name, d.split) for d in exported}
     return [m for m in list_datasets() if not is_training(m.split) and (m.name, m.split) not in taken]

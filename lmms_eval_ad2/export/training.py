@@ -26,14 +26,14 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.data.home import Dataset, open_dataset
 from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.export.choose import Chosen, Found, check, choose
-from lmms_eval_ad2.export.leaks import SCENE, HeldOut
-from lmms_eval_ad2.export.source import Task, held_out, refuse_evaluation
+from lmms_eval_ad2.export.choose import LeakReport, QuestionSelection, check, choose
+from lmms_eval_ad2.export.leaks import SCENE, HeldOutIndex
+from lmms_eval_ad2.export.source import ExportTask, held_out, refuse_evaluation
 from lmms_eval_ad2.prompts import asked, visual
 from lmms_eval_ad2.prompts.media_tags import without_tags
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.scoring.written import chain, reference, written
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json
 
@@ -41,7 +41,7 @@ SCHEMA = "ad2-export/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ExportSettings:
     """`limit`: questions a task. `images_out`: default OUT_images beside OUT. See `ad2 export swift --help`."""
 
     out: Path
@@ -55,7 +55,7 @@ class Settings:
 
 
 @dataclass(slots=True)
-class Written:
+class TrainingCounts:
     """Rows and questions by task; `bad`: questions whose pictures could not be had, with the first few reasons."""
 
     rows: dict[str, int] = field(default_factory=dict)
@@ -64,7 +64,9 @@ class Written:
     faults: list[str] = field(default_factory=list)
 
 
-def export(tasks: Sequence[Task], tested: Mapping[str, Collection[str]], settings: Settings) -> dict[str, Any]:
+def export(
+    tasks: Sequence[ExportTask], tested: Mapping[str, Collection[str]], settings: ExportSettings
+) -> dict[str, Any]:
     """Write the training file of `tasks` with its card, and return the card.
 
     `tested`: dataset -> the splits that any task evaluates. Raises Ad2Error for a split that is there to evaluate, for
@@ -78,10 +80,10 @@ def export(tasks: Sequence[Task], tested: Mapping[str, Collection[str]], setting
                seed=settings.seed)
         for one in data
     ]  # fmt: skip
-    held = HeldOut(held_out(data))
+    held = HeldOutIndex(held_out(data))
     found = _without_leaks(chosen, held, settings)
     prompts = PromptSet.load()
-    pictures = Pictures(settings.images_out or settings.out.with_name(f"{settings.out.stem}_images"))
+    pictures = TrainingImages(settings.images_out or settings.out.with_name(f"{settings.out.stem}_images"))
     with _ordered(settings) as file:
         written = _write(chosen, prompts, pictures, file)
     card = {
@@ -108,7 +110,7 @@ def leaks_path(out: Path) -> Path:
     return out.with_suffix(".leaks.jsonl")
 
 
-def _without_leaks(chosen: Sequence[Chosen], held: HeldOut, settings: Settings) -> Found:
+def _without_leaks(chosen: Sequence[QuestionSelection], held: HeldOutIndex, settings: ExportSettings) -> LeakReport:
     """Refuse what leaks, or take it out of `chosen` where that was asked for."""
     listing = leaks_path(settings.out)
     found, numbers = check(chosen, held, listing, allow_scenes=settings.allow_shared_scenes)
@@ -123,7 +125,7 @@ def _without_leaks(chosen: Sequence[Chosen], held: HeldOut, settings: Settings) 
     return found
 
 
-def _empty(chosen: Sequence[Chosen]) -> str:
+def _empty(chosen: Sequence[QuestionSelection]) -> str:
     """Nothing is left: why, task by task."""
     lines = []
     for one in chosen:
@@ -134,7 +136,7 @@ def _empty(chosen: Sequence[Chosen]) -> str:
     return f"nothing to export:{''.join(lines)}"
 
 
-def _refusal(found: Found, total: int, listing: Path) -> str:
+def _refusal(found: LeakReport, total: int, listing: Path) -> str:
     counts = ", ".join(f"{kind} {n}" for kind, n in sorted(found.kinds.items()))
     lines = "".join(f"\n  {example}" for example in found.examples)
     advice = "--drop-leaks leaves them out"
@@ -146,8 +148,10 @@ def _refusal(found: Found, total: int, listing: Path) -> str:
     )
 
 
-def _write(chosen: Sequence[Chosen], prompts: PromptSet, pictures: Pictures, file: TextIO) -> Written:
-    written = Written()
+def _write(
+    chosen: Sequence[QuestionSelection], prompts: PromptSet, pictures: TrainingImages, file: TextIO
+) -> TrainingCounts:
+    written = TrainingCounts()
     for one in chosen:
         for record, tasks in one.records("writing"):
             for task in tasks:
@@ -168,7 +172,7 @@ def _write(chosen: Sequence[Chosen], prompts: PromptSet, pictures: Pictures, fil
 
 
 @contextmanager
-def _ordered(settings: Settings) -> Iterator[TextIO]:
+def _ordered(settings: ExportSettings) -> Iterator[TextIO]:
     """A handle whose lines stand at OUT when the block ends well, in an order drawn by the seed if that is asked."""
     if not settings.shuffle:
         with atomic_write(settings.out) as file:
@@ -193,7 +197,7 @@ def _ordered(settings: Settings) -> Iterator[TextIO]:
                 file.write(raw.readline().decode("utf-8"))
 
 
-def _about(task: Task, one: Chosen, written: Written) -> dict[str, Any]:
+def _about(task: ExportTask, one: QuestionSelection, written: TrainingCounts) -> dict[str, Any]:
     return {
         "dataset": one.dataset.name, "split": one.dataset.split, "sha256": one.dataset.sha256,
         "part": task.variant.part, "variant": task.variant.changes(),
@@ -202,7 +206,9 @@ def _about(task: Task, one: Chosen, written: Written) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _checked(held: HeldOut, found: Found, data: Sequence[Dataset], settings: Settings) -> dict[str, Any]:
+def _checked(
+    held: HeldOutIndex, found: LeakReport, data: Sequence[Dataset], settings: ExportSettings
+) -> dict[str, Any]:
     compared = {(m.name, m.source.get("release", m.name)) for m in held.splits}
     known = {name for pair in compared for name in pair}
     alone = [d.name for d in data if not {d.name, d.manifest.source.get("release", d.name)} & known]
@@ -223,7 +229,7 @@ def _checked(held: HeldOut, found: Found, data: Sequence[Dataset], settings: Set
 Turn = tuple[str, str]  # what is asked, what is right
 
 
-def training_turns(record: Record, variant: Variant, prompts: PromptSet) -> list[Turn]:
+def training_turns(record: Record, variant: TaskVariant, prompts: PromptSet) -> list[Turn]:
     """The question's turns, each asked on its own; empty where the record has no readable reference."""
     form, lang = variant.asked_form(record.form), variant.lang
     if form != "chain":
@@ -242,7 +248,7 @@ def training_turns(record: Record, variant: Variant, prompts: PromptSet) -> list
 
 
 def training_rows(
-    record: Record, task: Task, asked_and_right: list[Turn], images: list[str]
+    record: Record, task: ExportTask, asked_and_right: list[Turn], images: list[str]
 ) -> Iterator[dict[str, Any]]:
     for number, (question, answer) in enumerate(asked_and_right):
         rounds = f"#{number + 1}" if len(asked_and_right) > 1 else ""
@@ -265,7 +271,7 @@ def training_rows(
 JPEG: dict[str, Any] = {"format": "JPEG", "quality": 95, "subsampling": 0}
 
 
-class Pictures:
+class TrainingImages:
     """`original` and `drawn` count files, not questions."""
 
     def __init__(self, folder: Path) -> None:
@@ -275,7 +281,7 @@ class Pictures:
         self._turned: dict[Path, bool] = {}
         self._done: dict[tuple[Any, ...], list[str]] = {}
 
-    def of(self, record: Record, image_root: Path, variant: Variant) -> list[str]:
+    def of(self, record: Record, image_root: Path, variant: TaskVariant) -> list[str]:
         """Absolute paths, in the order in which the model is shown them. DataError where an image is not whole."""
         stored = asked.untouched(record, variant)
         if stored is not None:

@@ -140,7 +140,7 @@ def _encoding() -> Iterator[None]:
             os.environ.pop(key, None)
 
 
-class _NoBar:
+class _SilentProgress:
     """A tqdm that shows nothing: a model called once a batch would print a bar each time."""
 
     def __init__(self, iterable: Any = None, **_: Any) -> None:
@@ -149,7 +149,7 @@ class _NoBar:
     def __iter__(self) -> Iterator[Any]:
         return iter(self._iterable or ())
 
-    def __enter__(self) -> _NoBar:
+    def __enter__(self) -> _SilentProgress:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -165,7 +165,7 @@ def _quiet(lm: Any) -> Iterator[None]:
     modules = {m for c in type(lm).__mro__ if (m := sys.modules.get(c.__module__)) and hasattr(m, "tqdm")}
     saved = {m: m.tqdm for m in modules}
     for module in modules:
-        module.tqdm = _NoBar  # type: ignore[attr-defined]
+        module.tqdm = _SilentProgress  # type: ignore[attr-defined]
     try:
         yield
     finally:

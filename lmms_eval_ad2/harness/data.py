@@ -13,7 +13,7 @@ from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring import distractors
 from lmms_eval_ad2.scoring.layout import MADE
 from lmms_eval_ad2.scoring.rotation import rotations
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.data.home import Dataset
@@ -23,17 +23,17 @@ SAMPLE = "sample_"
 
 
 @dataclass(frozen=True, slots=True)
-class TaskInfo:
+class LoadedTask:
     """What the hooks need to know of a loaded task."""
 
     name: str
-    variant: Variant
+    variant: TaskVariant
     image_root: Path
     data: dict[str, Any]  # name, split, sha256, n, image_root, ...: as it stands in summary.json
     records: Any  # pyarrow column of the records' JSON, by row
 
 
-TASKS: dict[str, TaskInfo] = {}
+TASKS: dict[str, LoadedTask] = {}
 
 
 def task_settings(task: Any) -> dict[str, Any] | None:
@@ -52,14 +52,14 @@ def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
         if settings is None:
             raise Ad2Error(f"task {name}: dataset_path '{path}' needs a block 'ad2' under metadata")
         split = self.config.test_split or "test"
-        rows = load(name, path[len(PREFIX) :], split, Variant.from_dict(settings, f"task {name}"))
+        rows = load(name, path[len(PREFIX) :], split, TaskVariant.from_dict(settings, f"task {name}"))
         self.dataset = self.dataset_no_image = {split: rows}
         return None
 
     return download
 
 
-def load(task: str, name: str, split: str, variant: Variant) -> Any:
+def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
     """The rows of a task as a datasets.Dataset; by `ad2_task` and `ad2_row` the hooks find settings and record."""
     import datasets
     import pyarrow as pa
@@ -91,13 +91,13 @@ def load(task: str, name: str, split: str, variant: Variant) -> Any:
         **made,
         "image_root": str(source.image_root),
     }
-    TASKS[task] = TaskInfo(task, variant, Path(source.image_root), info, table["record"])
+    TASKS[task] = LoadedTask(task, variant, Path(source.image_root), info, table["record"])
     table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
     table = table.append_column("ad2_row", pa.array(range(table.num_rows), pa.int64()))
     return datasets.Dataset(datasets.table.InMemoryTable(table))
 
 
-def _of_part(task: str, source: Dataset, variant: Variant) -> tuple[Any, int]:
+def _of_part(task: str, source: Dataset, variant: TaskVariant) -> tuple[Any, int]:
     """The records of the task's part that can be asked as it asks, and how many others there are: those are told."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -146,7 +146,7 @@ def _rotated(table: Any) -> Any:
     return table
 
 
-def _askable(table: Any, variant: Variant) -> Any:
+def _askable(table: Any, variant: TaskVariant) -> Any:
     """Only the records that have what the variant needs (a canonical task asks every record of its part)."""
     plain = variant.form is None and variant.style == "direct" and not (variant.rounds or variant.circular)
     if plain and variant.mark == "native" and not variant.coords:
@@ -157,7 +157,7 @@ def _askable(table: Any, variant: Variant) -> Any:
     return table.filter(pa.array(keep, pa.bool_()))
 
 
-def can_ask(record: Record, variant: Variant) -> bool:
+def can_ask(record: Record, variant: TaskVariant) -> bool:
     """Has the record the form and the visual prompt that the variant asks for?"""
     if variant.circular and variant.asked_form(record.form) != "mc":
         return False

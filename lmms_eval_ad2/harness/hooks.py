@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lmms_eval_ad2.harness.data import TASKS, TaskInfo
+from lmms_eval_ad2.harness.data import TASKS, LoadedTask
 from lmms_eval_ad2.prompts import asked, text
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.sample import reference_text
@@ -20,7 +20,7 @@ def _parse(row: str) -> Record:
     return Record.from_json(row)
 
 
-def open_doc(doc: Mapping[str, Any]) -> tuple[Record, TaskInfo]:
+def open_doc(doc: Mapping[str, Any]) -> tuple[Record, LoadedTask]:
     return _parse(doc["record"]), TASKS[doc["ad2_task"]]
 
 
@@ -30,12 +30,12 @@ def prompts() -> text.PromptSet:
     return text.PromptSet.load()
 
 
-def prompt_of(record: Record, task: TaskInfo) -> str:
+def prompt_of(record: Record, task: LoadedTask) -> str:
     """The text of the first turn."""
     return asked.words(record, task.variant, prompts())
 
 
-def round_of(record: Record, task: TaskInfo, step: int, said: Sequence[str]) -> str:
+def round_of(record: Record, task: LoadedTask, step: int, said: Sequence[str]) -> str:
     """The text of one turn when asked in rounds; `step` counts from 0."""
     return asked.round_words(record, task.variant, step, said, prompts())
 

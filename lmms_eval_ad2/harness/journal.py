@@ -30,7 +30,7 @@ from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
 
 
-class Journal:
+class AnswerJournal:
     """Answers on disk for one rank; reads those of all ranks."""
 
     def __init__(self, folder: Path, rank: int) -> None:
@@ -69,7 +69,7 @@ def _answer(content: bytes) -> tuple[str, str]:
     return str(row["key"]), str(row["text"])
 
 
-class _Images:
+class _ImageHashes:
     """Content hashes of image files, computed once a file."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ def request_key(lm: Any, request: Any, images: Callable[[Path], str]) -> str:
 
 
 @contextmanager
-def attach(lm: Any, journal: Journal | None) -> Iterator[None]:
+def attach(lm: Any, journal: AnswerJournal | None) -> Iterator[None]:
     """Let `lm.generate_until` save as it goes (and ask one task at a time), for the length of the block."""
     own = vars(lm).get("generate_until")  # the caller may have set one on the instance: it comes back
     original = lm.generate_until
@@ -118,7 +118,7 @@ def attach(lm: Any, journal: Journal | None) -> Iterator[None]:
             journal.close()
 
 
-def _generate(lm: Any, ask: Ask, requests: list[Any], journal: Journal | None) -> list[Any]:
+def _generate(lm: Any, ask: Ask, requests: list[Any], journal: AnswerJournal | None) -> list[Any]:
     mine = [i for i, r in enumerate(requests) if request_parts(lm, r)[3] in TASKS]
     answers: list[Any] = [None] * len(requests)
     others = sorted(set(range(len(requests))) - set(mine))
@@ -145,7 +145,7 @@ def _generate(lm: Any, ask: Ask, requests: list[Any], journal: Journal | None) -
 class _Saver:
     """Hands answers to the journal, each once: a batch in one write, what arrives by itself at once."""
 
-    def __init__(self, journal: Journal | None, keys: Mapping[int, str], requests: Sequence[Any]) -> None:
+    def __init__(self, journal: AnswerJournal | None, keys: Mapping[int, str], requests: Sequence[Any]) -> None:
         self._journal, self._keys, self._requests = journal, keys, requests
         self._saved: set[int] = set()
 
@@ -158,7 +158,7 @@ class _Saver:
 
 
 def _keys(lm: Any, requests: list[Any], mine: list[int]) -> dict[int, str]:
-    images, seen = _Images(), Counter[str]()
+    images, seen = _ImageHashes(), Counter[str]()
     keys = {}
     for i in mine:
         key = request_key(lm, requests[i], images)

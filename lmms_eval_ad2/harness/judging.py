@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lmms_eval_ad2.harness import run
-from lmms_eval_ad2.harness.data import TASKS, TaskInfo, task_settings
+from lmms_eval_ad2.harness.data import TASKS, LoadedTask, task_settings
 from lmms_eval_ad2.harness.hooks import METRIC, prompt_of, read_rounds
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring import pipeline
 from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER
-from lmms_eval_ad2.scoring.line import Line
-from lmms_eval_ad2.scoring.sample import Sample, score_sample
+from lmms_eval_ad2.scoring.line import SampleSummary
+from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
 
 FILTER = "none"
 
@@ -34,7 +34,7 @@ def wrap_aggregate(original: Callable[..., Any]) -> Callable[..., Any]:
     return calculate_aggregate_metric
 
 
-def samples_of(task: TaskInfo, payloads: Sequence[dict[str, Any]]) -> Iterator[Sample]:
+def samples_of(task: LoadedTask, payloads: Sequence[dict[str, Any]]) -> Iterator[ScoredSample]:
     """Read and score in the order of the data set, each row once: padding of ranks can bring one twice."""
     answers = {p["row"]: p["raw"] for p in reversed(payloads)}
     for row in sorted(answers):
@@ -43,7 +43,7 @@ def samples_of(task: TaskInfo, payloads: Sequence[dict[str, Any]]) -> Iterator[S
         yield score_sample(record, raw, task.variant, task.name, prompt_of(record, task))
 
 
-def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[Line]]:
+def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], list[SampleSummary]]:
     """Judge and tabulate one task; its samples go to the run's folder as they are done."""
     current, task = run.current(), TASKS[name]
     table, lines = pipeline.score_task(samples_of(task, payloads), name, task.variant, current.judge, current.folder)
@@ -52,7 +52,7 @@ def score(name: str, payloads: Sequence[dict[str, Any]]) -> tuple[dict[str, Any]
     return table, lines
 
 
-def publish(output: Any, table: dict[str, Any], lines: Sequence[Line]) -> None:
+def publish(output: Any, table: dict[str, Any], lines: Sequence[SampleSummary]) -> None:
     """Columns as lmms-eval's metrics. Its later steps read `sample_metrics` for standard errors and group sizes."""
     columns = {"score": table["score"], **table["columns"]}
     values = {name: [100 * v for x in lines for c, v, _ in x.marks if c == name and v is not None] for name in columns}
@@ -74,7 +74,7 @@ def publish(output: Any, table: dict[str, Any], lines: Sequence[Line]) -> None:
     _fill_log(output, lines)
 
 
-def _fill_log(output: Any, lines: Sequence[Line]) -> None:
+def _fill_log(output: Any, lines: Sequence[SampleSummary]) -> None:
     """--log_samples: our verdict in the place of the bare answer."""
     rows = sorted({logged[METRIC]["row"] for logged in output.logged_samples})
     verdicts = dict(zip(rows, lines, strict=True)) if rows else {}

@@ -15,7 +15,7 @@ from lmms_eval_ad2.harness.data import TASKS
 
 
 @dataclass
-class _Talk:
+class _Conversation:
     """One document's conversation: what was said, and what is asked next."""
 
     request: Any
@@ -44,7 +44,7 @@ def lock_step(lm: Any, requests: list[Any]) -> list[str]:
 
     A document ends by itself after its last step (hooks.round_to_text), however many it has.
     """
-    talks = [_Talk(r, r.args[0]) for r in requests]
+    talks = [_Conversation(r, r.args[0]) for r in requests]
     step = 0
     while live := [t for t in talks if not t.done]:
         answers = lm.generate_until([_instance(lm, t, step) for t in live])
@@ -54,7 +54,7 @@ def lock_step(lm: Any, requests: list[Any]) -> list[str]:
     return [t.said[-1] if t.said else "" for t in talks]
 
 
-def _advance(lm: Any, talk: _Talk, answer: Any, step: int) -> None:
+def _advance(lm: Any, talk: _Conversation, answer: Any, step: int) -> None:
     from lmms_eval.api.instance import unwrap_generation_output
 
     text, _ = unwrap_generation_output(answer)
@@ -68,7 +68,7 @@ def _advance(lm: Any, talk: _Talk, answer: Any, step: int) -> None:
     talk.context = talk.context if following is None else following
 
 
-def _instance(lm: Any, talk: _Talk, step: int) -> Any:
+def _instance(lm: Any, talk: _Conversation, step: int) -> Any:
     """A plain generate_until request for one turn, in the shape of the model's kind."""
     from lmms_eval.api.instance import Instance
 

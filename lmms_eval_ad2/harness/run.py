@@ -26,7 +26,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import hooks
 from lmms_eval_ad2.harness.asking import IMAGE_ENCODING
 from lmms_eval_ad2.harness.data import task_settings
-from lmms_eval_ad2.harness.journal import Journal, attach
+from lmms_eval_ad2.harness.journal import AnswerJournal, attach
 from lmms_eval_ad2.parsing import FAILURES
 from lmms_eval_ad2.scoring import judged, store
 from lmms_eval_ad2.storage.identity import run_folder
@@ -35,7 +35,7 @@ PREVIOUS = "summary.previous.json"
 ALIKE = ("limit", "offset", "gen_kwargs", "prompts_sha256")  # what two calls must share to stand in one summary
 
 
-class Run:
+class EvaluationRun:
     """What a run knows and collects. `folder` is None without --output_path."""
 
     def __init__(self, model: Any = "", model_args: Any = "", cli: Any = None, seed: int = 0) -> None:
@@ -108,10 +108,10 @@ def _same_judge(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return judges[0] == judges[1]
 
 
-_current = Run()
+_current = EvaluationRun()
 
 
-def current() -> Run:
+def current() -> EvaluationRun:
     return _current
 
 
@@ -146,7 +146,7 @@ def _evaluate(original: Callable[..., Any], lm: Any, task_dict: Any, args: Any, 
     if rank == 0:
         run.judge()  # a wrong specification must fail before the model has worked for hours
         run.begin()
-    journal = Journal(run.folder / "journal", rank) if run.folder else None
+    journal = AnswerJournal(run.folder / "journal", rank) if run.folder else None
     with attach(lm, journal):
         results = original(lm, task_dict, *args, **kwargs)
     if results is not None:
@@ -175,7 +175,7 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
     def simple_evaluate(model: Any, model_args: Any = None, *args: Any, **kwargs: Any) -> Any:
         global _current
         cli = kwargs.get("cli_args")
-        _current = Run(model, model_args, cli, int(kwargs.get("random_seed") or 0))
+        _current = EvaluationRun(model, model_args, cli, int(kwargs.get("random_seed") or 0))
         leave_group_at_exit()
         try:
             return original(model, model_args, *args, **kwargs)

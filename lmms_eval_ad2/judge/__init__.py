@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.judge import spec as _spec
-from lmms_eval_ad2.judge.base import Judge, JudgeItem, Rating
+from lmms_eval_ad2.judge.base import Judge, JudgeItem, JudgeRating
 
-__all__ = ["Judge", "JudgeItem", "Rating", "make_judge"]
+__all__ = ["Judge", "JudgeItem", "JudgeRating", "make_judge"]
 
 
 def make_judge(spec: str | Path | Mapping[str, Any] | None, *, cache: Path | None = None) -> Judge:

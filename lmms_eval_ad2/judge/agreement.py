@@ -20,7 +20,7 @@ TIE = "tie"
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class JudgedAnswer:
     """A judge's mark for one model's answer to one sample; None where it could not be had."""
 
     task: str
@@ -31,7 +31,7 @@ class Rated:
 
 
 @dataclass(frozen=True, slots=True)
-class Vote:
+class HumanVotes:
     """What people preferred between two models on one sample; each vote is a model's name or "tie"."""
 
     task: str
@@ -46,7 +46,7 @@ class Vote:
 
 
 @dataclass(slots=True)
-class Agreement:
+class JudgeAgreement:
     """One task. `hits` has one value a pair with a human winner: the share of the judge's runs that named the same.
 
     `n_pairs` = len(hits) + `human_ties`. `judge_ties` and `unrated` count judgements (pairs times runs), as do
@@ -78,7 +78,7 @@ class Agreement:
         return self.n_hits / n if n else None
 
 
-def compare(ratings: Iterable[Rated], votes: Iterable[Vote]) -> dict[str, Agreement]:
+def compare(ratings: Iterable[JudgedAnswer], votes: Iterable[HumanVotes]) -> dict[str, JudgeAgreement]:
     """Agreement by task, in the order in which the votes name tasks. Ratings without a vote are not used.
 
     A rating that a vote needs and that is not there counts as unrated.
@@ -88,16 +88,16 @@ def compare(ratings: Iterable[Rated], votes: Iterable[Vote]) -> dict[str, Agreem
     for r in ratings:
         marks[r.run, r.task, r.id, r.model] = r.score
         runs[r.task][r.run] = None
-    by_task: dict[str, list[Vote]] = defaultdict(list)
+    by_task: dict[str, list[HumanVotes]] = defaultdict(list)
     for vote in votes:
         by_task[vote.task].append(vote)
     return {task: _task(task, pairs, marks, list(runs[task]) or [""]) for task, pairs in by_task.items()}
 
 
 def _task(
-    task: str, pairs: Sequence[Vote], marks: Mapping[tuple[str, str, str, str], float | None], runs: Sequence[str]
-) -> Agreement:
-    found = Agreement(task, n_pairs=len(pairs))
+    task: str, pairs: Sequence[HumanVotes], marks: Mapping[tuple[str, str, str, str], float | None], runs: Sequence[str]
+) -> JudgeAgreement:
+    found = JudgeAgreement(task, n_pairs=len(pairs))
     for vote in pairs:
         if vote.winner is None:
             found.human_ties += 1
@@ -112,7 +112,7 @@ def _task(
     return found
 
 
-def _judged(found: Agreement, vote: Vote, a: float | None, b: float | None) -> bool:
+def _judged(found: JudgeAgreement, vote: HumanVotes, a: float | None, b: float | None) -> bool:
     found.n_judgements += 1
     if a is None or b is None:
         found.unrated += 1
@@ -126,8 +126,8 @@ def _judged(found: Agreement, vote: Vote, a: float | None, b: float | None) -> b
 
 
 def _ranks(
-    found: Agreement,
-    pairs: Sequence[Vote],
+    found: JudgeAgreement,
+    pairs: Sequence[HumanVotes],
     marks: Mapping[tuple[str, str, str, str], float | None],
     runs: Sequence[str],
 ) -> None:

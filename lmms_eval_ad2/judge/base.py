@@ -30,7 +30,7 @@ class JudgeItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Rating:
+class JudgeRating:
     """A judge's score on 1..10, whole or decimal. `raw` is the reply or the number that it was read from."""
 
     id: str
@@ -44,7 +44,7 @@ class Judge(Protocol):
     label: str
     usage: dict[str, Any]
 
-    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[Rating | Unscored]:
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
         """Ratings in the order of `items`; what could not be rated is Unscored with the rubric as its metric.
 
         Raises Ad2Error where going on is pointless (wrong key, unknown model, unknown rubric).

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, require
-from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
+from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.lexical import unfit
 from lmms_eval_ad2.records import Unscored
 
@@ -36,7 +36,7 @@ class EmbeddingJudge:
         self._model = _load(self.source, device)
         self.label = f"embedding:{name or _short(model)}"
 
-    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[Rating | Unscored]:
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
         """See Judge.rate. All texts are embedded in one go, equal ones once."""
         reasons = [unfit(item, NOT_JUDGEABLE) for item in items]
         texts = list(
@@ -49,14 +49,14 @@ class EmbeddingJudge:
             for item, why in zip(items, reasons, strict=True)
         ]
 
-    def _rate(self, item: JudgeItem, vectors: dict[str, Any], long: set[str]) -> Rating | Unscored:
+    def _rate(self, item: JudgeItem, vectors: dict[str, Any], long: set[str]) -> JudgeRating | Unscored:
         if not item.answer.strip():  # an empty text has an embedding too, but it says nothing
-            return Rating(item.id, 1.0, "empty answer")
+            return JudgeRating(item.id, 1.0, "empty answer")
         cosine = float(vectors[item.answer] @ vectors[item.reference])
         cut = item.answer in long or item.reference in long
         self.usage["cut"] += cut
         note = " (cut to the model's window)" if cut else ""
-        return Rating(item.id, 1 + 9 * min(1.0, max(0.0, cosine)), f"cosine {cosine:.4f}{note}")
+        return JudgeRating(item.id, 1 + 9 * min(1.0, max(0.0, cosine)), f"cosine {cosine:.4f}{note}")
 
     def _embed(self, texts: Sequence[str], progress: bool) -> dict[str, Any]:
         if not texts:

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.judge import verdict
-from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
+from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import Message, Rubric
 from lmms_eval_ad2.llm import batch
-from lmms_eval_ad2.llm.cache import Cache, key_of
-from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
-from lmms_eval_ad2.llm.settings import Price, Sampling, one_of
+from lmms_eval_ad2.llm.cache import ReplyCache, key_of
+from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.settings import EndpointSampling, TokenPrice, one_of
 from lmms_eval_ad2.records import Unscored
 
 
@@ -33,18 +33,18 @@ class LLMJudge:
     """A judge behind an OpenAI-compatible endpoint. `rubrics` by name; `cache` keeps replies between runs."""
 
     def __init__(
-        self, endpoint: Endpoint, sampling: Sampling, rubrics: Mapping[str, Rubric],
-        *, cache: Path | None = None, price: Price | None = None,
+        self, endpoint: EndpointConfig, sampling: EndpointSampling, rubrics: Mapping[str, Rubric],
+        *, cache: Path | None = None, price: TokenPrice | None = None,
     ) -> None:  # fmt: skip
         self.label = f"openai:{sampling.model}"
         self.usage = new_usage()
         self.endpoint, self.sampling, self.rubrics, self.price = endpoint, sampling, rubrics, price
         self._cache_path = cache
-        self._cache: Cache | None = None
+        self._cache: ReplyCache | None = None
         self._served: set[str] = set()
         self._openings: dict[str, tuple[list[Message], str]] = {}
 
-    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[Rating | Unscored]:
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
         """See Judge.rate. Raises Ad2Error for an unknown rubric, and where the endpoint refuses every request."""
         requests = [self._request(item) for item in items]
         payloads = {r.key: r.payload for r in requests if isinstance(r, _Request)}
@@ -71,8 +71,8 @@ class LLMJudge:
         self, payloads: Mapping[str, Mapping[str, Any]], rubric_of: Mapping[str, Rubric], progress: bool
     ) -> batch.Outcomes:
         if self._cache is None and self._cache_path is not None:
-            self._cache = Cache(self._cache_path)
-        tally = batch.Tally()
+            self._cache = ReplyCache(self._cache_path)
+        tally = batch.RequestUsage()
         try:
             outcomes = batch.ask(
                 payloads, self.endpoint, cache=self._cache, tally=tally, label=f"judge {self.label}", progress=progress,
@@ -80,15 +80,15 @@ class LLMJudge:
             )  # fmt: skip
         finally:
             self._count(tally)
-        self._served |= {r.model for r in outcomes.values() if isinstance(r, Reply) and r.model}
+        self._served |= {r.model for r in outcomes.values() if isinstance(r, ChatReply) and r.model}
         return outcomes
 
-    def _mark(self, outcome: Reply | Failure, rubric: Rubric) -> float | Unscored:
-        if isinstance(outcome, Failure):
+    def _mark(self, outcome: ChatReply | RequestFailure, rubric: Rubric) -> float | Unscored:
+        if isinstance(outcome, RequestFailure):
             return Unscored(rubric.name, outcome.reason, outcome.detail)
         return verdict.read(outcome.text, outcome.finish_reason, rubric.reply, rubric.name)
 
-    def _count(self, tally: batch.Tally) -> None:
+    def _count(self, tally: batch.RequestUsage) -> None:
         for name in ("requests", "retries", "cached", "failed", "prompt_tokens", "completion_tokens"):
             self.usage[name] += getattr(tally, name)
         if tally.unreported:
@@ -115,7 +115,7 @@ class LLMJudge:
         }
 
 
-def _for_item(mark: float | Unscored, outcome: Reply | Failure, item: JudgeItem) -> Rating | Unscored:
+def _for_item(mark: float | Unscored, outcome: ChatReply | RequestFailure, item: JudgeItem) -> JudgeRating | Unscored:
     if isinstance(mark, Unscored):
         return mark
-    return Rating(item.id, mark, outcome.text if isinstance(outcome, Reply) else "")
+    return JudgeRating(item.id, mark, outcome.text if isinstance(outcome, ChatReply) else "")

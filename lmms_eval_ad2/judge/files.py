@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.judge.agreement import TIE, Rated, Vote
-from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, Rating
+from lmms_eval_ad2.judge.agreement import TIE, HumanVotes, JudgedAnswer
+from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.records import Unscored
@@ -56,13 +56,13 @@ def read_items(path: Path) -> list[tuple[JudgeItem, Row]]:
 
 
 def write_ratings(
-    path: Path, items: Sequence[tuple[JudgeItem, Row]], results: Sequence[Rating | Unscored], label: str
+    path: Path, items: Sequence[tuple[JudgeItem, Row]], results: Sequence[JudgeRating | Unscored], label: str
 ) -> None:
     """One line an item, in order; the file appears whole or not at all."""
     lines = []
     for (item, passed), result in zip(items, results, strict=True):
         row: Row = {"id": item.id, "task": item.rubric, "rubric": item.rubric, "judge": label, **passed}
-        if isinstance(result, Rating):
+        if isinstance(result, JudgeRating):
             row |= {"score": result.score, "reason": None, "raw": result.raw}
         else:
             row |= {"score": None, "reason": result.reason, "raw": result.detail}
@@ -74,9 +74,9 @@ def write_ratings(
         raise Ad2Error(f"cannot write {path}: {exc}") from exc
 
 
-def read_ratings(path: Path) -> list[Rated]:
+def read_ratings(path: Path) -> list[JudgedAnswer]:
     """Marks by task, sample, model and run; each combination once. Raises DataError."""
-    found: dict[tuple[str, ...], Rated] = {}
+    found: dict[tuple[str, ...], JudgedAnswer] = {}
     for number, row in rows(path):
         score = row.get("score")
         good = isinstance(score, int | float) and not isinstance(score, bool) and LOWEST <= score <= HIGHEST
@@ -93,13 +93,13 @@ def read_ratings(path: Path) -> list[Rated]:
                 sample,
                 "name a judge's runs in 'run'",
             )
-        found[task, sample, model, run] = Rated(task, sample, model, score, run)
+        found[task, sample, model, run] = JudgedAnswer(task, sample, model, score, run)
     return list(found.values())
 
 
-def read_votes(path: Path) -> list[Vote]:
+def read_votes(path: Path) -> list[HumanVotes]:
     """Votes of people on pairs; each pair once. Raises DataError."""
-    found: dict[tuple[str, str, frozenset[str]], Vote] = {}
+    found: dict[tuple[str, str, frozenset[str]], HumanVotes] = {}
     for number, row in rows(path):
         models = row.get("models")
         if not isinstance(models, list) or len(models) != 2 or not all(isinstance(m, str) and m for m in models):
@@ -113,7 +113,7 @@ def read_votes(path: Path) -> list[Vote]:
         key = (task, sample, frozenset(models))
         if key in found:
             raise DataError(path, number, "id", "each pair of models once for a sample", sample)
-        found[key] = Vote(task, sample, (models[0], models[1]), tuple(votes))
+        found[key] = HumanVotes(task, sample, (models[0], models[1]), tuple(votes))
     if not found:
         raise Ad2Error(f"{path} holds no votes")
     return list(found.values())

@@ -15,7 +15,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
+from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.records import Unscored
@@ -36,11 +36,11 @@ class LexicalJudge:
     def __init__(self) -> None:
         self.usage = new_usage()
 
-    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[Rating | Unscored]:
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
         """See Judge.rate. Never fails but for an unknown rubric."""
         return [self._rate(item) for item in items]
 
-    def _rate(self, item: JudgeItem) -> Rating | Unscored:
+    def _rate(self, item: JudgeItem) -> JudgeRating | Unscored:
         reason = unfit(item, NOT_JUDGEABLE)
         if reason:
             return Unscored(item.rubric, reason)
@@ -48,7 +48,7 @@ class LexicalJudge:
         if not reference:
             return Unscored(item.rubric, "no_reference", "the reference holds no word")
         f = rouge_l(tokens(item.answer), reference)
-        return Rating(item.id, 1 + 9 * f, f"ROUGE-L F {f:.4f}")
+        return JudgeRating(item.id, 1 + 9 * f, f"ROUGE-L F {f:.4f}")
 
     def describe(self) -> dict[str, Any]:
         return {"backend": "lexical", "model": None, "mark": "1 + 9 * ROUGE-L F", "seed": None, "temperature": None}

@@ -36,7 +36,7 @@ Message = dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class RubricExample:
     """A few-shot pair: the fields of an item, and the reply that it deserves."""
 
     fields: Mapping[str, Any]
@@ -54,7 +54,7 @@ class Rubric:
     system: str
     parts: Mapping[str, str]
     reply: ReplyForm = "strict"
-    examples: tuple[Example, ...] = ()
+    examples: tuple[RubricExample, ...] = ()
     version: str = "1"
     guard: str = ""
     closing: str = ""
@@ -148,17 +148,17 @@ def _around(base: Rubric | None) -> tuple[str, str]:
     return (base.guard, base.closing) if base else ("", "")
 
 
-def _example(data: Any, parts: Mapping[str, str], file: object, name: str, form: ReplyForm) -> Example:
+def _example(data: Any, parts: Mapping[str, str], file: object, name: str, form: ReplyForm) -> RubricExample:
     if not isinstance(data, dict) or not isinstance(data.get("reply"), str):
         raise DataError(file, name, "examples", "mappings with the fields of an item and a reply", data)
     check_keys(data, (*parts, "reply"), f"{file}, example of rubric {name}")
     fields = {
         p: (tuple(map(str, data.get(p) or ())) if p == "steps" else str(data.get(p) or "").strip()) for p in parts
     }
-    return checked(Example(fields, data["reply"].strip()), form, file, name)
+    return checked(RubricExample(fields, data["reply"].strip()), form, file, name)
 
 
-def checked(example: Example, form: ReplyForm, file: object, name: str) -> Example:
+def checked(example: RubricExample, form: ReplyForm, file: object, name: str) -> RubricExample:
     """An example whose reply our own reader could not read would teach the judge to be unreadable."""
     verdict = read(example.reply, "stop", form, name)
     if isinstance(verdict, Unscored):
@@ -195,7 +195,7 @@ def few_shots(folder: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
     return found
 
 
-def _few_shot(path: Path, rubric: str) -> Example:
+def _few_shot(path: Path, rubric: str) -> RubricExample:
     data = _json(path)
     data = data[0] if isinstance(data, list) and len(data) == 1 else data
     if not isinstance(data, dict):
@@ -204,7 +204,7 @@ def _few_shot(path: Path, rubric: str) -> Example:
         if not isinstance(data.get(key), str) or not data[key].strip():
             raise DataError(path, None, key, "a text", data.get(key), "is this CODA-LM's own file?")
     fields = {"reference": data["reference"], "answer": data["prediction"]}
-    return checked(Example(fields, data["response"]), "official", path, rubric)
+    return checked(RubricExample(fields, data["response"]), "official", path, rubric)
 
 
 def system_texts(files: Mapping[str, str | Path], rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:

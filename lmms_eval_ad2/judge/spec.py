@@ -17,7 +17,7 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, Judge
 from lmms_eval_ad2.llm import settings as llm_settings
-from lmms_eval_ad2.llm.settings import Settings, check_keys, one_of
+from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
 from lmms_eval_ad2.llm.spec import pairs, yaml_mapping
 
 BACKENDS = ("lexical", "embedding", "openai", "fake")
@@ -83,7 +83,7 @@ def _lexical(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 def _fake(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.testing.fake_judge import FakeJudge
 
-    said = Settings(settings, "judge")
+    said = CheckedSettings(settings, "judge")
     score = said.number("score", None, low=LOWEST, high=HIGHEST)
     return FakeJudge(score=score, fail_every=said.whole("fail_every", 0, low=0))
 
@@ -91,7 +91,7 @@ def _fake(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.embedding import EmbeddingJudge
 
-    said = Settings(settings, "judge")
+    said = CheckedSettings(settings, "judge")
     return EmbeddingJudge(
         said.text("model"),
         name=said.text("name"),
@@ -104,7 +104,7 @@ def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.engine import LLMJudge
     from lmms_eval_ad2.judge.rubrics import load
 
-    said = Settings(settings, "judge")
+    said = CheckedSettings(settings, "judge")
     if not said.text("model"):
         raise Ad2Error("judge openai: which model? e.g. openai:model=gpt-4o-2024-11-20 (a dated name, not an alias)")
     endpoint, sampling = llm_settings.endpoint(said), llm_settings.sampling(said)

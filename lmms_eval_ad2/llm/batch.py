@@ -12,25 +12,25 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
-from lmms_eval_ad2.llm.session import Session, Tally, run, together
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together
 
-__all__ = ["Outcomes", "Payloads", "Tally", "ask"]
+__all__ = ["Outcomes", "Payloads", "RequestUsage", "ask"]
 
 Payloads = Mapping[str, Mapping[str, Any]]
-Outcomes = dict[str, Reply | Failure]
+Outcomes = dict[str, ChatReply | RequestFailure]
 
 _SHOW_EVERY = 16  # items between two updates of the token count on screen
 
 
 def ask(
     payloads: Payloads,
-    endpoint: Endpoint,
+    endpoint: EndpointConfig,
     *,
-    cache: Cache | None = None,
-    keep: Callable[[str, Reply], bool] = lambda key, reply: True,
-    tally: Tally | None = None,
+    cache: ReplyCache | None = None,
+    keep: Callable[[str, ChatReply], bool] = lambda key, reply: True,
+    tally: RequestUsage | None = None,
     label: str = "",
     progress: bool = True,
 ) -> Outcomes:
@@ -40,7 +40,7 @@ def ask(
     then is in the cache, and counted in `tally`.
     """
     outcomes: Outcomes = dict(cache.get_many(payloads)) if cache else {}
-    tally = tally if tally is not None else Tally()
+    tally = tally if tally is not None else RequestUsage()
     tally.cached += len(outcomes)
     missing = {key: payload for key, payload in payloads.items() if key not in outcomes}
     if missing:
@@ -53,9 +53,14 @@ def ask(
 
 class _Batch:
     def __init__(
-        self, missing: Payloads, endpoint: Endpoint, cache: Cache | None, keep: Callable[[str, Reply], bool],
-        tally: Tally, bar: Any,
-    ) -> None:  # fmt: skip
+        self,
+        missing: Payloads,
+        endpoint: EndpointConfig,
+        cache: ReplyCache | None,
+        keep: Callable[[str, ChatReply], bool],
+        tally: RequestUsage,
+        bar: Any,
+    ) -> None:
         self.missing, self.endpoint, self.cache, self.keep, self.tally, self.bar = (
             missing, endpoint, cache, keep, tally, bar,
         )  # fmt: skip
@@ -64,11 +69,11 @@ class _Batch:
     async def run(self) -> None:
         """All workers to their end; the first Ad2Error stops the others and is raised."""
         queue = iter(self.missing.items())
-        async with Session(self.endpoint, self.cache, self.tally) as session:
+        async with EndpointSession(self.endpoint, self.cache, self.tally) as session:
             many = min(self.endpoint.concurrency, len(self.missing))
             await together(self._work(session, queue) for _ in range(many))
 
-    async def _work(self, session: Session, queue: Iterator[tuple[str, Mapping[str, Any]]]) -> None:
+    async def _work(self, session: EndpointSession, queue: Iterator[tuple[str, Mapping[str, Any]]]) -> None:
         for key, payload in queue:
             self.outcomes[key] = await session.fetch(payload, key=key, accept=functools.partial(self.keep, key))
             if not self.bar.disable and len(self.outcomes) % _SHOW_EVERY == 0:

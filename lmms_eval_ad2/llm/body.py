@@ -15,12 +15,12 @@ _MARK = secrets.token_hex(16)  # of this process: no text of a data set can hold
 _PLACE = re.compile(rf"{_MARK}-(\d+)-".encode())
 
 
-class Plain(str):
+class JsonSafeText(str):
     """A text without any character that JSON escapes. Raises ValueError for another one."""
 
     raw: bytes
 
-    def __new__(cls, text: str) -> Plain:
+    def __new__(cls, text: str) -> JsonSafeText:
         if not _PLAIN.fullmatch(text):
             raise ValueError("not plain: use a str")
         made = super().__new__(cls, text)
@@ -40,9 +40,9 @@ def encoded(payload: Mapping[str, Any]) -> bytes:
 
 
 def _placed(value: Any, found: list[bytes]) -> Any:
-    """`value` with a mark for each Plain, whose bytes come into `found`."""
+    """`value` with a mark for each JsonSafeText, whose bytes come into `found`."""
     kind = type(value)
-    if kind is Plain:
+    if kind is JsonSafeText:
         found.append(value.raw)
         return f"{_MARK}-{len(found) - 1}-"
     if kind is dict:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.client import Reply
+from lmms_eval_ad2.llm.client import ChatReply
 
 _TABLE = """CREATE TABLE IF NOT EXISTS replies (
     key TEXT PRIMARY KEY, text TEXT NOT NULL, finish_reason TEXT, model TEXT,
@@ -38,7 +38,7 @@ def key_of(inputs: Any) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-class Cache:
+class ReplyCache:
     """The file at `path`, made where absent. Raises Ad2Error where it cannot be read or written."""
 
     def __init__(self, path: Path) -> None:
@@ -50,22 +50,22 @@ class Cache:
             self._db.execute("PRAGMA synchronous=NORMAL")
             self._db.execute(_TABLE)
 
-    def get_many(self, keys: Iterable[str]) -> dict[str, Reply]:
+    def get_many(self, keys: Iterable[str]) -> dict[str, ChatReply]:
         """The replies that are there, by key."""
         wanted = list(keys)
-        found: dict[str, Reply] = {}
+        found: dict[str, ChatReply] = {}
         with self._mended():
             for start in range(0, len(wanted), _AT_ONCE):
                 part = wanted[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(part))
                 rows = self._db.execute(f"SELECT key, {_COLUMNS} FROM replies WHERE key IN ({marks})", part)
                 found |= {
-                    key: Reply(text, finish, model, asked, said, cached=True)
+                    key: ChatReply(text, finish, model, asked, said, cached=True)
                     for key, text, finish, model, asked, said in rows
                 }
         return found
 
-    def put(self, key: str, reply: Reply) -> None:
+    def put(self, key: str, reply: ChatReply) -> None:
         """Keep one reply; on return it survives the death of this process."""
         row = (
             key, reply.text, reply.finish_reason, reply.model, reply.prompt_tokens, reply.completion_tokens,

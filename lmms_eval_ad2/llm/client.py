@@ -1,6 +1,6 @@
 """An async client of one OpenAI-compatible endpoint: POST {base_url}/chat/completions.
 
-`Client.complete` gives a Reply or a Failure; what may pass (throttling, 5xx, time-outs, cut
+`ChatClient.complete` gives a Reply or a Failure; what may pass (throttling, 5xx, time-outs, cut
 connections, nonsense instead of JSON, an empty text) is tried again a bounded number of times.
 What concerns every request alike (a wrong key, an unknown model, no credit) raises Ad2Error.
 
@@ -28,14 +28,14 @@ from lmms_eval_ad2.llm.body import encoded
 from lmms_eval_ad2.llm.completion import (
     DETAIL,
     LONGEST_BODY,
+    ChatReply,
     NoCompletion,
-    Reply,
     printable,
     read_completion,
     read_error,
 )
 
-__all__ = ["Client", "Endpoint", "Failure", "Reply"]
+__all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 
 # A throttled request was never looked at, so it gets more patience than a failed one.
 THROTTLE_FACTOR = 4
@@ -44,7 +44,7 @@ _REACH_TRIES, _REACH_TIMEOUT_S = 3, 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class EndpointConfig:
     """Where and how to ask. `rpm` is requests a minute; `max_retries` counts repeats of one request."""
 
     base_url: str
@@ -58,7 +58,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class RequestFailure:
     """No completion. `reason` is a short stable code; `refused` where the request itself was turned down (HTTP 4xx)."""
 
     reason: str
@@ -66,29 +66,29 @@ class Failure:
     refused: bool = False
 
 
-class _Again(Exception):
+class _RetryableError(Exception):
     """This attempt failed in a way that may pass."""
 
     def __init__(self, reason: str, detail: str = "", wait_s: float | None = None, throttled: bool = False) -> None:
         super().__init__(reason)
-        self.failure = Failure(reason, detail)
+        self.failure = RequestFailure(reason, detail)
         self.wait_s, self.throttled = wait_s, throttled
 
 
-class Client:
-    """`async with Client(endpoint) as client: await client.complete(payload)`. Counts requests and retries."""
+class ChatClient:
+    """`async with ChatClient(endpoint) as client: await client.complete(payload)`. Counts requests and retries."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    def __init__(self, endpoint: EndpointConfig) -> None:
         self.endpoint = endpoint
         self.requests = 0
         self.retries = 0
         self._url = endpoint.base_url.rstrip("/") + "/chat/completions"
         self._proxy = _proxy(self._url)
-        self._backoff = Backoff(endpoint.backoff_s, endpoint.seed)
+        self._backoff = RetryBackoff(endpoint.backoff_s, endpoint.seed)
         self._session: aiohttp.ClientSession | None = None
-        self._pace = Pace(endpoint.rpm)
+        self._pace = RequestRateLimiter(endpoint.rpm)
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> ChatClient:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if self.endpoint.api_key:
             headers["Authorization"] = f"Bearer {self.endpoint.api_key}"
@@ -126,7 +126,7 @@ class Client:
             "same command again: what came before is kept"
         )
 
-    async def complete(self, payload: Mapping[str, Any]) -> Reply | Failure:
+    async def complete(self, payload: Mapping[str, Any]) -> ChatReply | RequestFailure:
         """One completion of `payload` (the JSON body). Raises Ad2Error where no request can succeed."""
         body = encoded(payload)
         failed = throttled = 0
@@ -135,7 +135,7 @@ class Client:
             self.requests += 1
             try:
                 return await self._attempt(body)
-            except _Again as again:
+            except _RetryableError as again:
                 throttled, failed = throttled + again.throttled, failed + (not again.throttled)
                 limit = self.endpoint.max_retries
                 if failed > limit or throttled > limit * THROTTLE_FACTOR:
@@ -143,7 +143,7 @@ class Client:
                 await self._wait(again, failed + throttled - 1)
             self.retries += 1
 
-    async def _wait(self, again: _Again, attempt: int) -> None:
+    async def _wait(self, again: _RetryableError, attempt: int) -> None:
         delay = self._backoff.delay(attempt)
         if again.throttled:
             # All workers hold still; each then starts at a moment of its own, not all at once.
@@ -152,36 +152,36 @@ class Client:
             delay = quiet + self._backoff.delay(0)
         await asyncio.sleep(delay)
 
-    async def _attempt(self, body: bytes) -> Reply | Failure:
+    async def _attempt(self, body: bytes) -> ChatReply | RequestFailure:
         assert self._session is not None, "use the client in 'async with'"
         try:
             async with self._session.post(self._url, data=body, proxy=self._proxy, allow_redirects=False) as response:
                 raw, status, headers = await _bounded(response), response.status, response.headers
         except TimeoutError as exc:
-            raise _Again("timeout", f"no reply within {self.endpoint.timeout_s:g} s") from exc
+            raise _RetryableError("timeout", f"no reply within {self.endpoint.timeout_s:g} s") from exc
         except aiohttp.InvalidURL as exc:
             raise Ad2Error(f"base_url {self.endpoint.base_url!r} is not a URL") from exc
         except (aiohttp.ClientError, OSError) as exc:
-            raise _Again("connection", self._clean(f"{type(exc).__name__}: {exc}")) from exc
+            raise _RetryableError("connection", self._clean(f"{type(exc).__name__}: {exc}")) from exc
         if 200 <= status < 300:
             try:
                 return read_completion(raw)
             except NoCompletion as exc:
-                raise _Again(exc.reason, self._clean(exc.detail)) from exc
+                raise _RetryableError(exc.reason, self._clean(exc.detail)) from exc
         return self._turned_down(status, headers, raw)
 
-    def _turned_down(self, status: int, headers: Mapping[str, str], raw: bytes) -> Failure:
+    def _turned_down(self, status: int, headers: Mapping[str, str], raw: bytes) -> RequestFailure:
         code, message = read_error(raw)
         text = self._clean(f"HTTP {status}: {message}")
         if status < 400 or status in _FOR_ALL or code in _FOR_ALL_CODES:
             raise Ad2Error(f"{self.endpoint.base_url} refuses every request: {text}. {_hint(status)}".rstrip())
         if status == 429:
-            raise _Again("throttled", text, retry_after(headers), throttled=True)
+            raise _RetryableError("throttled", text, retry_after(headers), throttled=True)
         if status == 503 and (wait := retry_after(headers)) is not None:
-            raise _Again("http_503", text, wait, throttled=True)
+            raise _RetryableError("http_503", text, wait, throttled=True)
         if status >= 500 or status in (408, 409, 425):
-            raise _Again(f"http_{status}", text)
-        return Failure(f"http_{status}", text, refused=True)
+            raise _RetryableError(f"http_{status}", text)
+        return RequestFailure(f"http_{status}", text, refused=True)
 
     def _clean(self, text: str) -> str:
         """`text` on one line, short, and without the key, which some servers repeat in their messages."""
@@ -214,7 +214,7 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     async for part in response.content.iter_chunked(_CHUNK):
         size += len(part)
         if size > LONGEST_BODY:
-            raise _Again("too_long", f"a body of more than {LONGEST_BODY:,} bytes")
+            raise _RetryableError("too_long", f"a body of more than {LONGEST_BODY:,} bytes")
         parts.append(part)
     return b"".join(parts)
 
@@ -233,7 +233,7 @@ LONGEST_RETRY_AFTER_S = 120.0  # a server that asks for hours is answered with a
 
 
 @dataclass(slots=True)
-class Backoff:
+class RetryBackoff:
     """Exponential waiting with jitter, the same in every run with the same seed."""
 
     first_s: float = 0.5
@@ -264,7 +264,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     return max(0.0, when - time.time())
 
 
-class Pace:
+class RequestRateLimiter:
     """The common gate of all workers: at most `per_minute` starts, and none while the server asks for quiet."""
 
     def __init__(self, per_minute: float | None = None) -> None:

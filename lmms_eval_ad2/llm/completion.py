@@ -17,7 +17,7 @@ _UNREADABLE = (ValueError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ChatReply:
     """A completion. Token counts are None where the endpoint does not report them. cached: nobody was asked for it."""
 
     text: str
@@ -36,7 +36,7 @@ class NoCompletion(Exception):
         self.reason, self.detail = reason, detail
 
 
-def read_completion(raw: bytes) -> Reply:
+def read_completion(raw: bytes) -> ChatReply:
     """The Reply in a body with status 200; NoCompletion where it holds none."""
     try:
         data = json.loads(raw)
@@ -48,14 +48,14 @@ def read_completion(raw: bytes) -> Reply:
         raise NoCompletion("invalid_reply", f"not a chat completion: {start!r}") from exc
     finish, model = _word(choice.get("finish_reason")), _word(data.get("model"))
     if message.get("refusal"):
-        return Reply(_whole(str(message["refusal"])), "content_filter", model, *_tokens(data))
+        return ChatReply(_whole(str(message["refusal"])), "content_filter", model, *_tokens(data))
     if isinstance(content, list):  # content parts
         content = "".join(str(p.get("text") or "") for p in content if isinstance(p, dict))
     if content is not None and not isinstance(content, str):
         raise NoCompletion("invalid_reply", f"content is {type(content).__name__}, not text")
     if not (content or "").strip() and finish not in ("length", "content_filter"):
         raise NoCompletion("empty_reply", f"finish_reason {finish!r}")
-    return Reply(_whole(content or ""), finish, model, *_tokens(data))
+    return ChatReply(_whole(content or ""), finish, model, *_tokens(data))
 
 
 def read_error(raw: bytes) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Requests to one endpoint as they come up: the cache first, equal ones once, a bounded number in flight.
 
-`batch.ask` is for many requests that are known beforehand, `Session.ask` for those of which one follows from another's
+`batch.ask` is for many requests known in advance, `EndpointSession.ask` for those where one follows from another's
 reply. An endpoint that has stopped answering is noticed: once as many requests in a row as are in flight have failed,
 the rest is given up at once instead of after hours of time-outs.
 """
@@ -16,12 +16,12 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.client import Client, Endpoint, Failure, Reply
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
 
 T = TypeVar("T")
 Payload = Mapping[str, Any]
-Accept = Callable[[Reply], bool]
+Accept = Callable[[ChatReply], bool]
 
 _MIN_STREAK = 16  # failures in a row before an endpoint counts as down, whatever the concurrency
 _REFUSED_FIRST = 8  # so many refusals and no success yet: the request is wrong, not the items
@@ -32,7 +32,7 @@ _HINT = ". If it does not know `response_format`, write structured=json_object o
 
 
 @dataclass(slots=True)
-class Tally:
+class RequestUsage:
     """What the requests have cost so far."""
 
     requests: int = 0
@@ -43,9 +43,9 @@ class Tally:
     completion_tokens: int = 0
     unreported: int = 0  # replies whose endpoint named no token counts
 
-    def count(self, outcome: Reply | Failure) -> None:
+    def count(self, outcome: ChatReply | RequestFailure) -> None:
         """Book one reply or failure of the endpoint."""
-        if isinstance(outcome, Failure):
+        if isinstance(outcome, RequestFailure):
             self.failed += 1
             return
         self.prompt_tokens += outcome.prompt_tokens or 0
@@ -53,26 +53,28 @@ class Tally:
         self.unreported += outcome.prompt_tokens is None
 
 
-class Session:
-    """`async with Session(endpoint, cache) as session: await session.ask(payload, key=...)`; `down` once it has gone.
+class EndpointSession:
+    """`async with EndpointSession(endpoint, cache) as session: await session.ask(payload, key=...)`.
 
     Entering raises Ad2Error where nobody listens at the address.
     """
 
-    def __init__(self, endpoint: Endpoint, cache: Cache | None = None, tally: Tally | None = None) -> None:
+    def __init__(
+        self, endpoint: EndpointConfig, cache: ReplyCache | None = None, tally: RequestUsage | None = None
+    ) -> None:
         self.endpoint, self.cache = endpoint, cache
-        self.tally = tally if tally is not None else Tally()
-        self.down: Failure | None = None
-        self._client = Client(endpoint)
+        self.tally = tally if tally is not None else RequestUsage()
+        self.down: RequestFailure | None = None
+        self._client = ChatClient(endpoint)
         # The file has a thread of its own: a write that waits for the disk must not hold up all other replies.
         self._disk = ThreadPoolExecutor(1, "ad2-replies")
         self._slots = asyncio.Semaphore(endpoint.concurrency)
-        self._asked: dict[str, asyncio.Future[Reply | Failure]] = {}
+        self._asked: dict[str, asyncio.Future[ChatReply | RequestFailure]] = {}
         self._succeeded = False
         self._streak = self._refused = 0  # since the last success
         self._booked = (0, 0)
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> EndpointSession:
         await self._client.__aenter__()
         try:
             await self._client.reach()
@@ -90,7 +92,7 @@ class Session:
 
     async def ask(
         self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
-    ) -> Reply | Failure:
+    ) -> ChatReply | RequestFailure:
         """The reply to `payload`, from the cache where it has one that `accept` takes.
 
         key: `cache.key_of` of everything that can change the reply. A payload that is dear to build (images) may be
@@ -107,7 +109,9 @@ class Session:
         finally:
             self._asked.pop(key, None)
 
-    async def _find(self, payload: Payload | Callable[[], Payload], key: str, accept: Accept) -> Reply | Failure:
+    async def _find(
+        self, payload: Payload | Callable[[], Payload], key: str, accept: Accept
+    ) -> ChatReply | RequestFailure:
         """The cache's reply, or the endpoint's."""
         if self.cache is not None:
             found = (await self._on_disk(self.cache.get_many, [key])).get(key)
@@ -118,7 +122,7 @@ class Session:
 
     async def fetch(
         self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
-    ) -> Reply | Failure:
+    ) -> ChatReply | RequestFailure:
         """The endpoint's own reply, waited for until one of its places is free; kept where `accept` takes it."""
         async with self._slots:
             if self.down is None:
@@ -126,12 +130,12 @@ class Session:
                 outcome = await self._client.complete(body)
             else:
                 body, outcome = {}, self.down
-        if isinstance(outcome, Reply) and self.cache is not None and accept(outcome):
+        if isinstance(outcome, ChatReply) and self.cache is not None and accept(outcome):
             await self._on_disk(self.cache.put, key, outcome)
         self.tally.count(outcome)
         self._book()
         self._watch(outcome, _HINT if "response_format" in body else "")
-        if isinstance(outcome, Failure) and not self._succeeded:
+        if isinstance(outcome, RequestFailure) and not self._succeeded:
             return replace(outcome, refused=False)  # that says nothing of the item yet: any would be refused
         return outcome
 
@@ -146,9 +150,9 @@ class Session:
         self.tally.retries += now[1] - self._booked[1]
         self._booked = now
 
-    def _watch(self, outcome: Reply | Failure, hint: str) -> None:
+    def _watch(self, outcome: ChatReply | RequestFailure, hint: str) -> None:
         """Notice an endpoint that refuses everything (Ad2Error) or has gone (the rest fails at once)."""
-        if isinstance(outcome, Reply):
+        if isinstance(outcome, ChatReply):
             self._succeeded, self._streak, self._refused = True, 0, 0
         elif outcome.refused:
             self._refused += 1
@@ -165,12 +169,12 @@ class Session:
                 self._gone(f"after {self._streak} failures in a row: {outcome.reason}")
 
     def _gone(self, detail: str) -> None:
-        self.down = self.down or Failure("endpoint_down", detail)
+        self.down = self.down or RequestFailure("endpoint_down", detail)
 
 
-def _shared(outcome: Reply | Failure) -> Reply | Failure:
+def _shared(outcome: ChatReply | RequestFailure) -> ChatReply | RequestFailure:
     """The same for one who did not pay for it."""
-    return outcome if isinstance(outcome, Failure) else replace(outcome, cached=True)
+    return outcome if isinstance(outcome, RequestFailure) else replace(outcome, cached=True)
 
 
 async def together(workers: Iterable[Coroutine[Any, Any, None]]) -> None:

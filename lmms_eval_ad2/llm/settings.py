@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:  # the client brings aiohttp, which a lexical judge has no need of
-    from lmms_eval_ad2.llm.client import Endpoint
+    from lmms_eval_ad2.llm.client import EndpointConfig
 
 OPENAI_URL = "https://api.openai.com/v1"
 # What `endpoint`, `sampling` and `price` read.
@@ -28,7 +28,7 @@ PRICE_KEYS = ("price_prompt", "price_completion")
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class EndpointSampling:
     """What the endpoint is asked with. `extra` goes into the request as it stands (e.g. reasoning_effort)."""
 
     model: str
@@ -49,7 +49,7 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class TokenPrice:
     """Money for a million tokens, in the currency of the user's contract."""
 
     prompt: float
@@ -61,7 +61,7 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class CheckedSettings:
     """Values by key, read with a check. `owner` is whose they are in messages: "judge", "--llm"."""
 
     values: Mapping[str, Any]
@@ -107,12 +107,12 @@ class Settings:
         return Ad2Error(f"{self.owner} setting {key}: expected {expected}, found {found!r}")
 
 
-def endpoint(settings: Settings) -> Endpoint:
+def endpoint(settings: CheckedSettings) -> EndpointConfig:
     """Where and how to ask. Raises Ad2Error for a wrong value, address or missing key."""
-    from lmms_eval_ad2.llm.client import Endpoint
+    from lmms_eval_ad2.llm.client import EndpointConfig
 
     base_url = url(settings.text("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
-    return Endpoint(
+    return EndpointConfig(
         base_url=base_url,
         api_key=key_for(base_url, settings.text("api_key_env")),
         timeout_s=settings.number("timeout", 60.0, low=0.001) or 60.0,
@@ -124,10 +124,10 @@ def endpoint(settings: Settings) -> Endpoint:
     )
 
 
-def sampling(settings: Settings, *, max_tokens: int = 1024, seed: int = 0) -> Sampling:
+def sampling(settings: CheckedSettings, *, max_tokens: int = 1024, seed: int = 0) -> EndpointSampling:
     """What to ask with; `max_tokens` and `seed` where the settings do not say. A seed of null sends none."""
     said = settings.whole("seed", seed)
-    return Sampling(
+    return EndpointSampling(
         settings.text("model"),
         settings.number("temperature", 0.0, low=0.0),
         None if settings.values.get("seed", 0) is None else said,
@@ -141,10 +141,10 @@ def sampling(settings: Settings, *, max_tokens: int = 1024, seed: int = 0) -> Sa
     )
 
 
-def price(settings: Settings) -> Price | None:
+def price(settings: CheckedSettings) -> TokenPrice | None:
     """The price of tokens, where the user named one."""
     prices = [settings.number(key, None, low=0.0) for key in PRICE_KEYS]
-    return Price(prices[0] or 0.0, prices[1] or 0.0) if any(p is not None for p in prices) else None
+    return TokenPrice(prices[0] or 0.0, prices[1] or 0.0) if any(p is not None for p in prices) else None
 
 
 def url(text: str) -> str:

@@ -21,9 +21,9 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.settings import (
     ENDPOINT_KEYS,
     PRICE_KEYS,
-    Price,
-    Sampling,
-    Settings,
+    CheckedSettings,
+    EndpointSampling,
+    TokenPrice,
     check_keys,
     endpoint,
     one_of,
@@ -32,7 +32,7 @@ from lmms_eval_ad2.llm.settings import (
 )
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.llm.client import Endpoint
+    from lmms_eval_ad2.llm.client import EndpointConfig
 
 Structured = Literal["json_schema", "json_object", "none"]
 STRUCTURED: tuple[Structured, ...] = ("json_schema", "json_object", "none")
@@ -41,12 +41,12 @@ _TEXTS = ("model", "name", "base_url")  # a model may be called 4 or on
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class LanguageModel:
     """A language model behind an endpoint. `label` names it in tables and files."""
 
-    endpoint: Endpoint
-    sampling: Sampling
-    price: Price | None = None
+    endpoint: EndpointConfig
+    sampling: EndpointSampling
+    price: TokenPrice | None = None
     structured: Structured = "json_schema"
 
     @property
@@ -81,7 +81,7 @@ def read_model(
     max_tokens: int = 1024,
     seed: int = 0,
     also: Sequence[str] = (),
-) -> Model:
+) -> LanguageModel:
     """The model that `spec` names. `owner` is whose setting it is in messages; `max_tokens`, `seed`: defaults.
     `also`: what the caller takes besides models, for the message about a misspelling.
 
@@ -91,11 +91,13 @@ def read_model(
     if "api_key" in values:
         raise Ad2Error(f"{owner}: no key belongs here; set OPENAI_API_KEY, or name another variable with api_key_env")
     check_keys(values, (*ENDPOINT_KEYS, *PRICE_KEYS, "structured"), owner)
-    settings = Settings(values, owner)
+    settings = CheckedSettings(values, owner)
     if not settings.text("model"):
         raise Ad2Error(f"{owner}: which model? e.g. openai:model=NAME,base_url=http://host:port/v1")
     structured = one_of(values.get("structured", "json_schema"), STRUCTURED, f"value of {owner} structured")
-    return Model(endpoint(settings), sampling(settings, max_tokens=max_tokens, seed=seed), price(settings), structured)
+    return LanguageModel(
+        endpoint(settings), sampling(settings, max_tokens=max_tokens, seed=seed), price(settings), structured
+    )
 
 
 def _values(spec: str | Path | Mapping[str, Any], owner: str, also: Sequence[str]) -> dict[str, Any]:

@@ -10,25 +10,25 @@ from typing import TypeVar, cast
 from pydantic import BaseModel
 
 from lmms_eval_ad2.llm.cache import key_of
-from lmms_eval_ad2.llm.client import Failure, Reply
-from lmms_eval_ad2.llm.session import Session
-from lmms_eval_ad2.llm.spec import Model
-from lmms_eval_ad2.mcq.base import Exchange
-from lmms_eval_ad2.mcq.replies import LONGEST_REPLY, REFUSED, SCHEMA_NAMES, Fault, schema_of
-from lmms_eval_ad2.mcq.roles import Picture, Prompt, Roles
+from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
+from lmms_eval_ad2.llm.session import EndpointSession
+from lmms_eval_ad2.llm.spec import LanguageModel
+from lmms_eval_ad2.mcq.base import RoleExchange
+from lmms_eval_ad2.mcq.replies import LONGEST_REPLY, REFUSED, SCHEMA_NAMES, ReplyFault, schema_of
+from lmms_eval_ad2.mcq.roles import DataUrlImage, QuestionPrompts, RolePrompt
 
 T = TypeVar("T")
 
 
-class Lost(Exception):
+class NoEndpointReply(Exception):
     """The endpoint gave no reply."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: RequestFailure) -> None:
         super().__init__(failure.reason)
         self.failure = failure
 
 
-class Unusable(Exception):
+class NoUsableReply(Exception):
     """No reply of a role could be used. `code` is the last fault's, `detail` what was wrong."""
 
     def __init__(self, role: str, code: str, detail: str) -> None:
@@ -37,18 +37,18 @@ class Unusable(Exception):
 
 
 @dataclass(slots=True)
-class Asking:
+class RoleRequester:
     """The requests of one question. `exchanges` is its transcript; `notes` counts the faults of its replies."""
 
-    model: Model
-    session: Session
-    roles: Roles
-    images: Sequence[Picture]
+    model: LanguageModel
+    session: EndpointSession
+    roles: QuestionPrompts
+    images: Sequence[DataUrlImage]
     repairs: int
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[RoleExchange] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
 
-    async def ask(self, prompt: Prompt, shape: type[BaseModel], read: Callable[[Reply], T]) -> T:
+    async def ask(self, prompt: RolePrompt, shape: type[BaseModel], read: Callable[[ChatReply], T]) -> T:
         """What `read` makes of the first reply that it does not refuse (Fault).
 
         Raises Lost where the endpoint fails, and Unusable after `repairs` further tries.
@@ -56,27 +56,27 @@ class Asking:
         for left in range(self.repairs, -1, -1):
             outcome, value = await self._once(prompt, shape, read)
             self._note(prompt, outcome, value)
-            if isinstance(outcome, Failure):
-                raise Lost(outcome)
-            if not isinstance(value, Fault):
+            if isinstance(outcome, RequestFailure):
+                raise NoEndpointReply(outcome)
+            if not isinstance(value, ReplyFault):
                 return cast(T, value)
             self.notes[f"reply_{value.code}"] += 1
             if not left or value.code == REFUSED:
-                raise Unusable(prompt.role, value.code, value.message)
+                raise NoUsableReply(prompt.role, value.code, value.message)
             prompt = prompt.after(outcome.text, self.roles.complaint(value.message))
         raise AssertionError("unreachable")
 
     async def _once(
-        self, prompt: Prompt, shape: type[BaseModel], read: Callable[[Reply], T]
-    ) -> tuple[Reply | Failure, T | Fault | None]:
+        self, prompt: RolePrompt, shape: type[BaseModel], read: Callable[[ChatReply], T]
+    ) -> tuple[ChatReply | RequestFailure, T | ReplyFault | None]:
         """What came, and what `read` made of it (once: it is asked for the cache, and again here)."""
-        seen: dict[Reply, T | Fault] = {}
+        seen: dict[ChatReply, T | ReplyFault] = {}
 
-        def look(reply: Reply) -> T | Fault:
+        def look(reply: ChatReply) -> T | ReplyFault:
             if reply not in seen:
                 try:
                     seen[reply] = read(reply)
-                except Fault as fault:
+                except ReplyFault as fault:
                     seen[reply] = fault
             return seen[reply]
 
@@ -84,15 +84,15 @@ class Asking:
         key = key_of(self.model.payload(prompt.outline(self.images), schema))
         outcome = await self.session.ask(
             lambda: self.model.payload(prompt.messages(self.images), schema),
-            key=key, accept=lambda reply: not isinstance(look(reply), Fault),
+            key=key, accept=lambda reply: not isinstance(look(reply), ReplyFault),
         )  # fmt: skip
-        return outcome, look(outcome) if isinstance(outcome, Reply) else None
+        return outcome, look(outcome) if isinstance(outcome, ChatReply) else None
 
-    def _note(self, prompt: Prompt, outcome: Reply | Failure, value: object) -> None:
-        if isinstance(outcome, Failure):
-            self.exchanges.append(Exchange(prompt.role, prompt.latest, outcome.detail, fault=outcome.reason))
+    def _note(self, prompt: RolePrompt, outcome: ChatReply | RequestFailure, value: object) -> None:
+        if isinstance(outcome, RequestFailure):
+            self.exchanges.append(RoleExchange(prompt.role, prompt.latest, outcome.detail, fault=outcome.reason))
             return
-        fault = value.code if isinstance(value, Fault) else ""
+        fault = value.code if isinstance(value, ReplyFault) else ""
         tokens = (outcome.prompt_tokens, outcome.completion_tokens)
         said = outcome.text[:LONGEST_REPLY]  # none that is longer is read at all
-        self.exchanges.append(Exchange(prompt.role, prompt.latest, said, fault, outcome.cached, *tokens))
+        self.exchanges.append(RoleExchange(prompt.role, prompt.latest, said, fault, outcome.cached, *tokens))

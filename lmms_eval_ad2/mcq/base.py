@@ -26,7 +26,7 @@ KINDS: tuple[str, ...] = ("all", NAIVE, *ERRORS)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OpenQuestion:
     """One open question with its answer, placed in the paper's taxonomy (section 3.3).
 
     record: as its reader gave it; image paths are relative to `image_root`.
@@ -60,7 +60,7 @@ class Distractor:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RoleExchange:
     """One request to a language model and what came back, as the transcript keeps it.
 
     role: "propose:logical_inconsistencies", "review:...", "refine:...", "select", "evaluate", ...
@@ -77,42 +77,42 @@ class Exchange:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class AcceptedQuestion:
     """Three distractors. correctness: the evaluator's 1 to 5 (Table 8), None where nobody rated; rounds: refinements.
 
     pool: all candidates that were chosen from. notes: counts of what happened, by a short code ("equals_answer": 2).
     """
 
-    question: Question
+    question: OpenQuestion
     distractors: tuple[Distractor, ...]
     correctness: int | None = None
     rounds: int = 0
     pool: tuple[Distractor, ...] = ()
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: tuple[RoleExchange, ...] = ()
     notes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
+class RejectedQuestion:
     """No multiple-choice question. `reason` is a short stable code ("ambiguous", "too_few_distractors", "http_500").
 
     passing: a fault of the endpoint, not of the question: the same command asks it again. With the reason ENDPOINT_DOWN
     nothing else is asked in this start.
     """
 
-    question: Question
+    question: OpenQuestion
     reason: str
     detail: str = ""
     passing: bool = False
     rounds: int = 0
-    exchanges: tuple[Exchange, ...] = ()
+    exchanges: tuple[RoleExchange, ...] = ()
     notes: Mapping[str, int] = field(default_factory=dict)
 
 
-Outcome = Made | Rejected
+Outcome = AcceptedQuestion | RejectedQuestion
 
 
-class Maker(Protocol):
+class DistractorMaker(Protocol):
     """Turns questions into outcomes. `label` names it in tables: "rules", "openai:gpt-4o-2024-11-20"."""
 
     label: str
@@ -126,7 +126,7 @@ class Maker(Protocol):
         """What was spent so far: requests, retries, cached, failed, tokens, cost (where prices are known)."""
         ...
 
-    def make(self, questions: Iterable[Question], done: Callable[[Outcome], None]) -> None:
+    def make(self, questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> None:
         """Call `done` once for each question, as soon as it is finished, in any order.
 
         `done` may be called from another thread, never from two at once. Raises Ad2Error where no request can

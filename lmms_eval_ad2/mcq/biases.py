@@ -13,7 +13,7 @@ from typing import Any
 
 from scipy.stats import chisquare
 
-from lmms_eval_ad2.mcq.chance import Guess, against_chance
+from lmms_eval_ad2.mcq.chance import ChanceComparison, against_chance
 from lmms_eval_ad2.mcq.wording import normal
 from lmms_eval_ad2.records import Record
 
@@ -39,7 +39,7 @@ def chosen_best(scores: Sequence[float], right: int) -> float:
     return 1 / len(winners) if right in winners else 0.0
 
 
-def guess(records: Sequence[Record], hits: Sequence[float]) -> Guess | None:
+def guess(records: Sequence[Record], hits: Sequence[float]) -> ChanceComparison | None:
     """`hits` of the records against guessing among their options."""
     return against_chance(hits, [1 / len(r.options) for r in records], [r.cluster or r.id for r in records])
 
@@ -103,7 +103,7 @@ def prior(records: Sequence[Record], features: Features) -> dict[str, Any] | Non
         groups[record.cluster or record.id].append(record)
     if len(groups) < 2:
         return None
-    total, own = _Seen(), {name: _Seen() for name in groups}
+    total, own = _FeatureCounts(), {name: _FeatureCounts() for name in groups}
     for name, members in groups.items():
         for record in members:
             for seen in (total, own[name]):
@@ -129,7 +129,7 @@ def single_words(text: str) -> Iterable[str]:
     return {*words, f"#{len(words).bit_length()}"}
 
 
-class _Seen:
+class _FeatureCounts:
     """How often each feature stood in an option, and how often that was the right one."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class _Seen:
                 self.right[feature] += at == place
                 self.expected[feature] += 1 / len(record.options)
 
-    def score(self, text: str, options: int, without: _Seen, features: Features) -> float:
+    def score(self, text: str, options: int, without: _FeatureCounts, features: Features) -> float:
         logs = []
         for feature in features(text):
             right = self.right[feature] - without.right[feature]

@@ -12,27 +12,34 @@ from typing import Any
 from tqdm import tqdm
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.mcq.base import ENDPOINT_DOWN, Made, Maker, Outcome, Question, Rejected
-from lmms_eval_ad2.mcq.drawing import Drawing, chosen, key_of
-from lmms_eval_ad2.mcq.finish import Result, finish
-from lmms_eval_ad2.mcq.mix import Plan
+from lmms_eval_ad2.mcq.base import (
+    ENDPOINT_DOWN,
+    AcceptedQuestion,
+    DistractorMaker,
+    OpenQuestion,
+    Outcome,
+    RejectedQuestion,
+)
+from lmms_eval_ad2.mcq.drawing import QuestionScheduler, chosen, key_of
+from lmms_eval_ad2.mcq.finish import McqBuildResult, finish
+from lmms_eval_ad2.mcq.mix import QuestionPlan
 from lmms_eval_ad2.mcq.options import row_fault, row_of
-from lmms_eval_ad2.mcq.sources import Source
-from lmms_eval_ad2.mcq.store import Store
-from lmms_eval_ad2.mcq.survey import Survey, load
+from lmms_eval_ad2.mcq.sources import QuestionSource
+from lmms_eval_ad2.mcq.store import QuestionStore
+from lmms_eval_ad2.mcq.survey import SourceSurvey, load
 
 _ACCOUNT_S = 5.0  # between two account lines; kill -9 loses at most so much of the account
 _WITHOUT_IMAGES = 64  # questions of a source, from its first, until its image folder counts as the wrong one
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class McqBuildJob:
     """What is to be built. kind: what is asked of the maker. limit: ask at most so many questions in this start."""
 
-    sources: tuple[Source, ...]
-    survey: Survey
-    plan: Plan
-    maker: Maker
+    sources: tuple[QuestionSource, ...]
+    survey: SourceSurvey
+    plan: QuestionPlan
+    maker: DistractorMaker
     out: Path
     seed: int = 0
     kind: str = "all"
@@ -47,18 +54,18 @@ class Job:
         }  # fmt: skip
 
 
-def build(job: Job) -> Result:
+def build(job: McqBuildJob) -> McqBuildResult:
     """Make all that the plan asks for and is not made yet; files in job.out as store.py tells.
 
     On Ctrl-C, and where the endpoint refuses everything (Ad2Error), what was made until then is written as a set, too.
     """
-    with Store(job.out, job.settings()) as store:
+    with QuestionStore(job.out, job.settings()) as store:
         store.link_images({source.name: source.image_root for source in job.sources})
         there = sum(store.status(*key_of(e)) == "made" for s in job.plan.strata for e in chosen(s, store))
         with tqdm(
             total=job.plan.total, initial=there, desc="questions", unit="", disable=None if job.progress else True
         ) as bar:
-            work = _Work(job, store, bar)
+            work = _BuildRun(job, store, bar)
             try:
                 work.run()
             except (KeyboardInterrupt, Ad2Error):
@@ -70,12 +77,12 @@ def build(job: Job) -> Result:
                 work.stop()
 
 
-class _Work:
+class _BuildRun:
     """One start of a build."""
 
-    def __init__(self, job: Job, store: Store, bar: Any) -> None:
+    def __init__(self, job: McqBuildJob, store: QuestionStore, bar: Any) -> None:
         self.job, self.store, self.bar = job, store, bar
-        self.drawing = Drawing(job.plan, store, job.limit)
+        self.drawing = QuestionScheduler(job.plan, store, job.limit)
         self._splits = {source.name: source.split for source in job.sources}
         self._rejected = self._passing = 0
         self._down = False
@@ -115,7 +122,7 @@ class _Work:
 
     def _keep(self, outcome: Outcome) -> None:
         row = None
-        if isinstance(outcome, Made):
+        if isinstance(outcome, AcceptedQuestion):
             row = self._row(outcome)
             # Whatever a maker hands over, nothing gets into the set that its reader would refuse.
             if fault := row_fault(row, outcome.distractors):
@@ -130,7 +137,7 @@ class _Work:
             self.store.save_account(self.job.maker.account())
         self._show(line["status"] == "made")
 
-    def _row(self, made: Made) -> dict[str, Any]:
+    def _row(self, made: AcceptedQuestion) -> dict[str, Any]:
         split = self._splits[made.question.source]
         return row_of(made, seed=self.job.seed, maker=self.job.maker.label, kind=self.job.kind, split=split)
 
@@ -144,7 +151,7 @@ class _Work:
             self.bar.set_postfix({name: n for name, n in shown.items() if n}, refresh=False)
         self.bar.update(made)
 
-    def close(self) -> Result:
+    def close(self) -> McqBuildResult:
         self._drain()
         self.store.save_account(self.job.maker.account())
         return finish(self.job, self.store)
@@ -154,7 +161,7 @@ class _Work:
         self._writer.shutdown(wait=True)
 
 
-def askable(questions: Iterable[Question], done: Callable[[Outcome], None]) -> Iterator[Question]:
+def askable(questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> Iterator[OpenQuestion]:
     """The questions that can be asked at all; the others are rejected: "image_missing", and "visual_mark" (a box or
     point to be drawn on the image, for which the set's rows have no field).
 
@@ -162,11 +169,11 @@ def askable(questions: Iterable[Question], done: Callable[[Outcome], None]) -> I
     is kept of them.
     """
     seen: set[str] = set()
-    waiting: dict[str, list[Rejected]] = {}
+    waiting: dict[str, list[RejectedQuestion]] = {}
     for question in questions:
         source = question.source
         if question.record.mark.kind != "none":
-            done(Rejected(question, "visual_mark", question.record.mark.kind))
+            done(RejectedQuestion(question, "visual_mark", question.record.mark.kind))
             continue
         absent = next((name for name in question.record.images if not (question.image_root / name).is_file()), None)
         if absent is None:
@@ -175,7 +182,7 @@ def askable(questions: Iterable[Question], done: Callable[[Outcome], None]) -> I
                 done(held)
             yield question
             continue
-        held = Rejected(question, "image_missing", absent)
+        held = RejectedQuestion(question, "image_missing", absent)
         if source in seen:
             done(held)
             continue
@@ -186,7 +193,7 @@ def askable(questions: Iterable[Question], done: Callable[[Outcome], None]) -> I
         raise _no_images(lot[0], len(lot))
 
 
-def _no_images(first: Rejected, number: int) -> Ad2Error:
+def _no_images(first: RejectedQuestion, number: int) -> Ad2Error:
     question = first.question
     return Ad2Error(
         f"{question.source}: the images of its first {number} questions are not there, such as "
@@ -194,8 +201,8 @@ def _no_images(first: Rejected, number: int) -> Ad2Error:
     )
 
 
-def _refused(made: Made, fault: str) -> Rejected:
-    return Rejected(made.question, "not_importable", fault, False, made.rounds, made.exchanges, made.notes)
+def _refused(made: AcceptedQuestion, fault: str) -> RejectedQuestion:
+    return RejectedQuestion(made.question, "not_importable", fault, False, made.rounds, made.exchanges, made.notes)
 
 
 def _line(outcome: Outcome, row: dict[str, Any] | None) -> dict[str, Any]:
@@ -204,7 +211,7 @@ def _line(outcome: Outcome, row: dict[str, Any] | None) -> dict[str, Any]:
         "source": question.source, "id": question.id, "status": "made", "task": question.task,
         "subtask": question.subtask, "rounds": outcome.rounds, "notes": dict(sorted(outcome.notes.items())),
     }  # fmt: skip
-    if isinstance(outcome, Made):
+    if isinstance(outcome, AcceptedQuestion):
         return line | {"row": row}
     line["status"] = "passing" if outcome.passing else "rejected"
     said = {"question": question.text, "answer": question.answer}
@@ -217,7 +224,7 @@ def _transcript(line: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
         **{name: value for name, value in line.items() if name != "row"},
         "question": question.text, "answer": question.answer, "images": list(question.record.images),
     }  # fmt: skip
-    if isinstance(outcome, Made):
+    if isinstance(outcome, AcceptedQuestion):
         told["distractors"] = [asdict(distractor) for distractor in outcome.distractors]
         told["correctness"] = outcome.correctness
         told["pool"] = [asdict(distractor) for distractor in outcome.pool]

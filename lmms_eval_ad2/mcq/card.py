@@ -39,7 +39,7 @@ _OPTIONAL: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Tally:
+class CardCounts:
     """Counts over rows in the schema of `ad2 data schema autodrive_qa`, one at a time."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ def card(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {"schema": SCHEMA, "statement": STATEMENT, "version": __version__, **told, **more}
 
 
-__all__ = ["SCHEMA", "STATEMENT", "Tally", "card", "markdown"]
+__all__ = ["SCHEMA", "STATEMENT", "CardCounts", "card", "markdown"]
 
 
 # A card as Markdown that a person reads. Text of data sets and of models in it is escaped.

@@ -9,14 +9,14 @@ from typing import Any
 
 from scipy.stats import binomtest, norm
 
-from lmms_eval_ad2.metrics.intervals import FRACTION, Interval, mean_interval, wilson
+from lmms_eval_ad2.metrics.intervals import FRACTION, ConfidenceInterval, mean_interval, wilson
 
 ALPHA = 0.01  # a bias is called one below this p-value, where the interval leaves chance out as well
 FEW = 10  # clusters: with fewer, an interval over them is too wide to warn by
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class ChanceComparison:
     """Accuracy and chance as fractions.
 
     ci: 95 %; over clusters, or Wilson's over questions where there are fewer than ten clusters: `ci_of` is "clusters"
@@ -27,7 +27,7 @@ class Guess:
     n: int
     accuracy: float
     chance: float
-    ci: Interval
+    ci: ConfidenceInterval
     ci_of: str
     p_value: float
     test: str
@@ -45,7 +45,7 @@ class Guess:
         }  # fmt: skip
 
 
-def against_chance(hits: Sequence[float], chances: Sequence[float], clusters: Sequence[str]) -> Guess | None:
+def against_chance(hits: Sequence[float], chances: Sequence[float], clusters: Sequence[str]) -> ChanceComparison | None:
     """hits: 0 to 1 a question (1/2 where two options tie and one is right); chances: 1/k of k options. None of none."""
     if not hits:
         return None
@@ -54,8 +54,8 @@ def against_chance(hits: Sequence[float], chances: Sequence[float], clusters: Se
     ci, ci_of = (over, "clusters") if over else (wilson(accuracy, n), "questions")
     if all(hit in (0, 1) for hit in hits) and len(set(chances)) == 1:
         exact = binomtest(round(sum(hits)), n, chance)
-        return Guess(n, accuracy, chance, ci, ci_of, float(exact.pvalue), "binomial")
+        return ChanceComparison(n, accuracy, chance, ci, ci_of, float(exact.pvalue), "binomial")
     # Ties make the true variance smaller than this, so the p-value is on the careful side.
     spread = math.sqrt(sum(c * (1 - c) for c in chances)) / n
     p_value = float(2 * norm.sf(abs(accuracy - chance) / spread))
-    return Guess(n, accuracy, chance, ci, ci_of, p_value, "normal")
+    return ChanceComparison(n, accuracy, chance, ci, ci_of, p_value, "normal")

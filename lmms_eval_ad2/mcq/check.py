@@ -28,7 +28,7 @@ from lmms_eval_ad2.data.releases import find_release
 from lmms_eval_ad2.data.releases.base import BadRow, Item
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq import biases
-from lmms_eval_ad2.mcq.base import Question
+from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.chance import ALPHA
 from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal, ordered, same
 from lmms_eval_ad2.records import Record
@@ -39,7 +39,7 @@ SHOWN = 200  # rows of one list in the report; all are counted
 
 
 @dataclass(slots=True)
-class Questions:
+class QuestionSet:
     """What was read. Image paths are relative to `image_root`; `other` counts records without options."""
 
     name: str
@@ -65,7 +65,7 @@ class Questions:
                 self.other += 1
 
 
-def read(source: str, *, split: str | None = None, images: Path | None = None) -> Questions:
+def read(source: str, *, split: str | None = None, images: Path | None = None) -> QuestionSet:
     """The questions of a file in the schema of autodrive_qa, or of an imported dataset.
 
     Raises Ad2Error where there is neither, or nothing to check in it.
@@ -73,7 +73,7 @@ def read(source: str, *, split: str | None = None, images: Path | None = None) -
     path = Path(source)
     if path.is_file():
         opened = find_release("autodrive_qa").open(path, split=split, images=images, options={})
-        found = Questions(path.name, opened.split, opened.image_root)
+        found = QuestionSet(path.name, opened.split, opened.image_root)
         found.take(opened.records())
     else:
         found = _imported(source, split, images)
@@ -82,19 +82,19 @@ def read(source: str, *, split: str | None = None, images: Path | None = None) -
     return found
 
 
-def _imported(name: str, split: str | None, images: Path | None) -> Questions:
+def _imported(name: str, split: str | None, images: Path | None) -> QuestionSet:
     if "/" in name or Path(name).suffix:
         raise Ad2Error(f"no such file: {name}")
     splits = splits_of(name)
     if split is None and len(splits) > 1:
         raise Ad2Error(f"{name} has several splits: name one with --split ({', '.join(splits)})")
     dataset = open_dataset(name, split or (splits[0] if splits else "test"))
-    found = Questions(name, dataset.split, images or dataset.image_root, dataset.sha256)
+    found = QuestionSet(name, dataset.split, images or dataset.image_root, dataset.sha256)
     found.take(dataset.records())
     return found
 
 
-def check(questions: Questions, *, progress: bool = True) -> dict[str, Any]:
+def check(questions: QuestionSet, *, progress: bool = True) -> dict[str, Any]:
     """All that needs no model. `add` puts what models said into the report, and the warnings."""
     records = questions.records
     asked_twice, alike = duplicate_questions(records), duplicate_options(records)
@@ -129,12 +129,12 @@ def by_task(records: Iterable[Record]) -> dict[str, list[Record]]:
     return dict(found)
 
 
-def as_question(record: Record, image_root: Path) -> Question:
+def as_question(record: Record, image_root: Path) -> OpenQuestion:
     """The open question that a multiple-choice record was made of, with its other reference where it has one."""
     written = record.answer.get("en")
     meta = {**record.meta, "references": [written]} if written else dict(record.meta)
     source = str(record.meta.get("source", record.benchmark))
-    return Question(
+    return OpenQuestion(
         record.id, replace(record, meta=meta), source, record.task, record.subtask, _right(record), image_root
     )  # fmt: skip
 
@@ -170,7 +170,7 @@ def duplicate_options(records: Iterable[Record]) -> list[dict[str, Any]]:
     return found
 
 
-def find_faults(questions: Questions, *, progress: bool = True) -> dict[str, Any]:
+def find_faults(questions: QuestionSet, *, progress: bool = True) -> dict[str, Any]:
     """Wrong options that the gate of `ad2 mcq build` refuses (mcq/faults.py)."""
     rows, codes, kinds = [], Counter[str](), Counter[str]()
     for record in tqdm(questions.records, desc="options", unit="question", disable=None if progress else True):

@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from lmms_eval_ad2.data.drivelm_text import read_tags
-from lmms_eval_ad2.mcq.base import Question
-from lmms_eval_ad2.mcq.wording import LIMIT, Wording, normal, read, within
+from lmms_eval_ad2.mcq.base import OpenQuestion
+from lmms_eval_ad2.mcq.wording import LIMIT, NormalisedStatement, normal, read, within
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Answer
 
@@ -86,7 +86,7 @@ _GENERAL: dict[str, frozenset[str]] = {
 }
 
 
-def fault(text: str, question: Question, others: Sequence[str] = ()) -> str | None:
+def fault(text: str, question: OpenQuestion, others: Sequence[str] = ()) -> str | None:
     """A code of `FAULTS`, or None where nothing speaks against `text` as a distractor of `question`.
 
     others: the distractors that stand already. The answer, and every other reference of the source
@@ -103,20 +103,20 @@ def fault(text: str, question: Question, others: Sequence[str] = ()) -> str | No
     )
 
 
-def repeats(text: str, others: Sequence[str], question: Question) -> bool:
+def repeats(text: str, others: Sequence[str], question: OpenQuestion) -> bool:
     """Whether `text` says what one of `others` says."""
     in_order = ordered(question)
     return any(same(text, other, in_order) for other in others)
 
 
-def references(question: Question) -> tuple[str, ...]:
+def references(question: OpenQuestion) -> tuple[str, ...]:
     """The answer as an option prints it, and the source's other reference answers."""
     more = question.record.meta.get("references", ())
     listed = more if isinstance(more, (list, tuple)) else ()
     return (question.answer, *(text for text in listed if isinstance(text, str) and text != question.answer))
 
 
-def ordered(question: Question) -> bool:
+def ordered(question: OpenQuestion) -> bool:
     """Whether the order of the answer's parts is part of the answer: rankings, sequences, several questions in one."""
     said = f"{question.subtask}\n{question.text[:LIMIT]}\n{question.answer[:LIMIT]}"
     return bool(_ORDERED.search(said)) or question.text.count("?") > 1
@@ -142,7 +142,7 @@ def _form_fault(text: str, answer_length: int) -> str | None:
     return "none_of_above" if _ABOVE.search(bare) or _LETTERS.search(bare) else None
 
 
-def _scene_fault(text: str, question: Question) -> str | None:
+def _scene_fault(text: str, question: OpenQuestion) -> str | None:
     """An invented tag gives itself away; without the scene's records nobody can tell."""
     tags = set(read_tags(text))
     if not tags or not question.scene:
@@ -152,7 +152,7 @@ def _scene_fault(text: str, question: Question) -> str | None:
     return None if tags <= known else "tag_unknown"
 
 
-def _truth_fault(text: str, answer: str, question: Question) -> str | None:
+def _truth_fault(text: str, answer: str, question: OpenQuestion) -> str | None:
     said, truth = read(text), read(answer)
     if said.words == truth.words:
         return "equals_answer"
@@ -166,7 +166,7 @@ def _truth_fault(text: str, answer: str, question: Question) -> str | None:
     return "contains_answer" if _holds(said, truth, in_order) else None
 
 
-def _same_verdict(text: str, answer: str, question: Question) -> bool:
+def _same_verdict(text: str, answer: str, question: OpenQuestion) -> bool:
     """Yes or no is the whole question: another reason for the same verdict does not make it wrong."""
     asked = question.record.form == "yesno" or (question.text.count("?") <= 1 and _YESNO_QUESTION.match(question.text))
     if not asked or not re.match(r"\W{0,3}(?:yes|no)\b(?! (?:entry|parking|stopping))", answer, re.IGNORECASE):
@@ -175,7 +175,7 @@ def _same_verdict(text: str, answer: str, question: Question) -> bool:
     return isinstance(right, Answer) and isinstance(read_as, Answer) and right.value == read_as.value
 
 
-def _entails(truth: Wording, said: Wording, in_order: bool) -> bool:
+def _entails(truth: NormalisedStatement, said: NormalisedStatement, in_order: bool) -> bool:
     """Whether every part of `said` is a part of `truth`, or less than one: "1 truck" of "1 truck and 1 barrier"."""
     if in_order:
         # The head of a sequence, word for word; another choice or order of its parts is another answer.
@@ -198,7 +198,7 @@ def _less(part: Sequence[str], whole: Sequence[str]) -> bool:
     return kept and within(part, whole, _GENERAL)
 
 
-def _holds(said: Wording, truth: Wording, in_order: bool) -> bool:
+def _holds(said: NormalisedStatement, truth: NormalisedStatement, in_order: bool) -> bool:
     """Whether `said` holds all of `truth` and adds what does not turn it round, or leaves it open ("2 or 3")."""
     if "or" in said.words:
         return within(truth.words, said.words)
@@ -214,7 +214,7 @@ def _more(whole: Sequence[str], part: Sequence[str]) -> bool:
     return _turns(whole) == _turns(part) and _numbers(whole) == _numbers(part) and within(part, whole)
 
 
-def _holds_word(said: Wording, word: str) -> bool:
+def _holds_word(said: NormalisedStatement, word: str) -> bool:
     """The same for an answer of one word. Another statement may name it in passing: it must head or make up a part."""
     counted = not word[0].isdigit() and set(_numbers(said.words)) - {"1"}  # "two vehicles, a bus and a van"
     if counted or _turns(said.words) != _turns((word,)):

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmms_eval_ad2.data.releases.autodrive_qa import record_of
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.mcq.card import Tally, card, markdown
+from lmms_eval_ad2.mcq.card import CardCounts, card, markdown
 from lmms_eval_ad2.mcq.drawing import chosen, key_of
-from lmms_eval_ad2.mcq.store import Key, Store, write_lines
+from lmms_eval_ad2.mcq.store import Key, QuestionStore, write_lines
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.mcq.build import Job
+    from lmms_eval_ad2.mcq.build import McqBuildJob
 
 SPLIT = "test"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class McqBuildResult:
     """What a start of a build leaves.
 
     questions: the file. card: its card. left: questions of the plan that were not asked yet (--limit). short: strata
@@ -42,11 +42,11 @@ class Result:
         return sum(self.card["unfinished"].values())
 
 
-def finish(job: Job, store: Store) -> Result:
+def finish(job: McqBuildJob, store: QuestionStore) -> McqBuildResult:
     """Write the set as the journal has it, files in the order that store.py tells."""
     taken = [key_of(entry) for stratum in job.plan.strata for entry in chosen(stratum, store)]
     made = [key for key in taken if store.status(*key) == "made"]
-    tally, notes = Tally(), Counter[str]()
+    tally, notes = CardCounts(), Counter[str]()
     digest = write_lines(job.out / "questions.jsonl", _rows(store, made, tally, notes))
     reasons = {"rejected": Counter[str](), "passing": Counter[str]()}
     write_lines(job.out / "rejected.jsonl", _rejections(store, job, set(taken), reasons, notes))
@@ -65,7 +65,7 @@ def finish(job: Job, store: Store) -> Result:
     with atomic_write(job.out / "card.md", errors="backslashreplace") as handle:
         handle.write(markdown(told))
     left = sum(store.status(*key) is None for key in taken)
-    return Result(job.out / "questions.jsonl", told, left, short)
+    return McqBuildResult(job.out / "questions.jsonl", told, left, short)
 
 
 def dataset_name(kind: str) -> str:
@@ -73,11 +73,13 @@ def dataset_name(kind: str) -> str:
     return "autodrive_qa" if kind == "all" else f"autodrive_qa_{kind}"
 
 
-def _rows(store: Store, made: Iterable[Key], tally: Tally, notes: Counter[str]) -> Iterator[dict[str, Any]]:
+def _rows(
+    store: QuestionStore, made: Iterable[Key], tally: CardCounts, notes: Counter[str]
+) -> Iterator[dict[str, Any]]:
     """Raises DataError for a row that was changed by hand, so that it could not be imported."""
     for line in store.lines(made):
         try:
-            record_of(Row(line["row"], store.journal, line["id"]))
+            record_of(UntrustedRow(line["row"], store.journal, line["id"]))
         except DataError as exc:
             hint = "Remove the question's line, and the same command asks it again."
             raise DataError(exc.file, exc.row, exc.field, exc.expected, exc.found, hint) from exc
@@ -87,7 +89,7 @@ def _rows(store: Store, made: Iterable[Key], tally: Tally, notes: Counter[str]) 
 
 
 def _rejections(
-    store: Store, job: Job, taken: Set[Key], reasons: Mapping[str, Counter[str]], notes: Counter[str]
+    store: QuestionStore, job: McqBuildJob, taken: Set[Key], reasons: Mapping[str, Counter[str]], notes: Counter[str]
 ) -> Iterator[dict[str, Any]]:
     """In the order of the plan, so that two equal builds write equal files.
 
@@ -102,7 +104,7 @@ def _rejections(
             yield line
 
 
-def _short(job: Job, store: Store) -> list[dict[str, Any]]:
+def _short(job: McqBuildJob, store: QuestionStore) -> list[dict[str, Any]]:
     found = []
     for stratum in job.plan.strata:
         standing = len(chosen(stratum, store))

@@ -19,14 +19,14 @@ from typing import Any
 from tqdm import tqdm
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.session import Session, Tally, run, together
-from lmms_eval_ad2.llm.spec import Model
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together
+from lmms_eval_ad2.llm.spec import LanguageModel
 from lmms_eval_ad2.mcq import roles
-from lmms_eval_ad2.mcq.asking import Asking, Lost, Unusable
-from lmms_eval_ad2.mcq.base import Outcome, Question, Rejected
-from lmms_eval_ad2.mcq.roles import Texts
-from lmms_eval_ad2.mcq.stages import Plan, Stages
+from lmms_eval_ad2.mcq.asking import NoEndpointReply, NoUsableReply, RoleRequester
+from lmms_eval_ad2.mcq.base import OpenQuestion, Outcome, RejectedQuestion
+from lmms_eval_ad2.mcq.roles import McqPromptTexts
+from lmms_eval_ad2.mcq.stages import MakerSettings, QuestionPipeline
 from lmms_eval_ad2.prompts.views import Views
 
 REPAIRS = 2  # times that a role is asked again for a reply that can be used
@@ -37,14 +37,22 @@ class LLMMaker:
     """See base.Maker. `evaluator`: a model of its own for the correctness, by default the same."""
 
     def __init__(
-        self, model: Model, plan: Plan, texts: Texts, *, evaluator: Model | None = None, repairs: int = REPAIRS,
-        cache: Path | None = None, views: Views = "asked", progress: bool = True,
-    ) -> None:  # fmt: skip
+        self,
+        model: LanguageModel,
+        plan: MakerSettings,
+        texts: McqPromptTexts,
+        *,
+        evaluator: LanguageModel | None = None,
+        repairs: int = REPAIRS,
+        cache: Path | None = None,
+        views: Views = "asked",
+        progress: bool = True,
+    ) -> None:
         self.label = model.label
         self.model, self.plan, self.texts, self.evaluator = model, plan, texts, evaluator
         self.repairs, self.views, self.progress = repairs, views, progress
         self._cache_path = cache
-        self._tallies = {"maker": Tally(), **({"evaluator": Tally()} if evaluator else {})}
+        self._tallies = {"maker": RequestUsage(), **({"evaluator": RequestUsage()} if evaluator else {})}
 
     def describe(self) -> dict[str, Any]:
         """See Maker.describe."""
@@ -67,7 +75,7 @@ class LLMMaker:
         ]
         return total | ({"cost": round(sum(costs), 6)} if len(costs) == len(self._tallies) else {})
 
-    def make(self, questions: Iterable[Question], done: Callable[[Outcome], None]) -> None:
+    def make(self, questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> None:
         """See Maker.make. `done` is called in the thread that calls this (another one inside an event loop)."""
         with tqdm(total=operator.length_hint(questions) or None, unit="question", desc=f"mcq {self.label}",
                   disable=not self.progress) as bar:  # fmt: skip
@@ -85,20 +93,22 @@ class LLMMaker:
                  "tokens": account["prompt_tokens"] + account["completion_tokens"]}  # fmt: skip
         return shown | ({"cost": account["cost"]} if "cost" in account else {})
 
-    async def _make(self, questions: Iterator[Question], done: Callable[[Outcome], None]) -> None:
-        cache = Cache(self._cache_path) if self._cache_path else None
+    async def _make(self, questions: Iterator[OpenQuestion], done: Callable[[Outcome], None]) -> None:
+        cache = ReplyCache(self._cache_path) if self._cache_path else None
         # One thread of its own reads the questions: a source may read for long, and iterators stay with one thread.
         reader = ThreadPoolExecutor(1, "ad2-mcq-read")
         lock = asyncio.Lock()
         try:
             async with AsyncExitStack() as stack:
-                session = await stack.enter_async_context(Session(self.model.endpoint, cache, self._tallies["maker"]))
+                session = await stack.enter_async_context(
+                    EndpointSession(self.model.endpoint, cache, self._tallies["maker"])
+                )
                 rating = session
                 if self.evaluator is not None:
                     tally = self._tallies["evaluator"]
-                    rating = await stack.enter_async_context(Session(self.evaluator.endpoint, cache, tally))
+                    rating = await stack.enter_async_context(EndpointSession(self.evaluator.endpoint, cache, tally))
 
-                refusals = Refusals(done)
+                refusals = RefusalBuffer(done)
 
                 async def work() -> None:
                     while True:
@@ -118,43 +128,43 @@ class LLMMaker:
         concurrency = self.model.endpoint.concurrency
         return concurrency + max(4, concurrency // 4)
 
-    async def _one(self, question: Question, session: Session, rating: Session) -> Outcome:
+    async def _one(self, question: OpenQuestion, session: EndpointSession, rating: EndpointSession) -> Outcome:
         if (down := session.down or rating.down) is not None:
-            return Rejected(question, down.reason, down.detail, passing=True)
+            return RejectedQuestion(question, down.reason, down.detail, passing=True)
         try:
             images = await asyncio.to_thread(roles.pictures, question, self.views)
         except Ad2Error as exc:
-            return Rejected(question, "no_picture", str(exc))
-        own = roles.Roles.of(self.texts, question, images)
-        make = Asking(self.model, session, own, images, self.repairs)
-        rate = Asking(
+            return RejectedQuestion(question, "no_picture", str(exc))
+        own = roles.QuestionPrompts.of(self.texts, question, images)
+        make = RoleRequester(self.model, session, own, images, self.repairs)
+        rate = RoleRequester(
             self.evaluator or self.model, rating, own, images, self.repairs, make.exchanges, make.notes
         )  # one transcript
-        stages = Stages(question, self.plan, make, rate)
+        stages = QuestionPipeline(question, self.plan, make, rate)
         try:
             return await stages.run()
-        except Lost as lost:
+        except NoEndpointReply as lost:
             # A request that was turned down for what is in it would be turned down again.
             failure = lost.failure
             return stages.rejected(failure.reason, failure.detail, passing=not failure.refused)
-        except Unusable as unusable:
+        except NoUsableReply as unusable:
             return stages.rejected(f"{unusable.role}_unusable", f"{unusable.code}: {unusable.detail}")
 
 
 # Questions whose request the endpoint turned down (HTTP 4xx): their own fault, or has the endpoint changed?
-class Refusals:
+class RefusalBuffer:
     """Outcomes on their way to `done`. A question whose request was turned down waits until another one is finished: a
     server that turns down everything from some moment on (its model unloaded) has not judged the questions."""
 
     def __init__(self, done: Callable[[Outcome], None]) -> None:
         self._done = done
-        self._held: list[Rejected] = []
+        self._held: list[RejectedQuestion] = []
 
     def hand_over(self, outcome: Outcome) -> None:
-        if isinstance(outcome, Rejected) and not outcome.passing and outcome.reason.startswith("http_"):
+        if isinstance(outcome, RejectedQuestion) and not outcome.passing and outcome.reason.startswith("http_"):
             self._held.append(outcome)
             return
-        if not (isinstance(outcome, Rejected) and outcome.passing):
+        if not (isinstance(outcome, RejectedQuestion) and outcome.passing):
             self.end(passing=False)
         self._done(outcome)
 

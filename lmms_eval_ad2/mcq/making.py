@@ -7,8 +7,8 @@ from typing import get_args
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.settings import one_of
-from lmms_eval_ad2.llm.spec import Model, read_model
-from lmms_eval_ad2.mcq.base import KINDS, SELECTED, Maker
+from lmms_eval_ad2.llm.spec import LanguageModel, read_model
+from lmms_eval_ad2.mcq.base import KINDS, SELECTED, DistractorMaker
 from lmms_eval_ad2.prompts.views import Views
 
 RULES = "rules"
@@ -29,7 +29,7 @@ def make_maker(
     cache: Path | None = None,
     views: Views = "asked",
     progress: bool = True,
-) -> Maker:
+) -> DistractorMaker:
     """The maker that `spec` names: "rules", or a language model as llm/spec.py spells it.
 
     kind: all five error categories, one of them, or naive (proposals as they come: no review, no refinement, no
@@ -50,23 +50,28 @@ def make_maker(
     if spec.strip() == RULES:
         return _rules(kind, n, seed, prompts, evaluator)
     from lmms_eval_ad2.mcq.llm_maker import LLMMaker
-    from lmms_eval_ad2.mcq.roles import Texts
-    from lmms_eval_ad2.mcq.stages import Plan
+    from lmms_eval_ad2.mcq.roles import McqPromptTexts
+    from lmms_eval_ad2.mcq.stages import MakerSettings
 
     return LLMMaker(
-        _model(spec, "--llm", seed), Plan(kind, n, rounds, threshold), Texts.load(prompts), cache=cache, views=views,
-        progress=progress, evaluator=_model(evaluator, "--evaluator", seed) if evaluator else None,
-    )  # fmt: skip
+        _model(spec, "--llm", seed),
+        MakerSettings(kind, n, rounds, threshold),
+        McqPromptTexts.load(prompts),
+        cache=cache,
+        views=views,
+        progress=progress,
+        evaluator=_model(evaluator, "--evaluator", seed) if evaluator else None,
+    )
 
 
-def _model(spec: str, owner: str, seed: int) -> Model:
+def _model(spec: str, owner: str, seed: int) -> LanguageModel:
     if spec.strip() == RULES:
         raise Ad2Error(f"{owner}: rules cannot evaluate; name a model, e.g. openai:model=NAME,base_url=http://host/v1")
     also = (RULES,) if owner == "--llm" else ()
     return read_model(spec, owner=owner, max_tokens=MAX_TOKENS, seed=seed, also=also)
 
 
-def _rules(kind: str, n: int, seed: int, prompts: Path | None, evaluator: str | None) -> Maker:
+def _rules(kind: str, n: int, seed: int, prompts: Path | None, evaluator: str | None) -> DistractorMaker:
     from lmms_eval_ad2.mcq.rules.maker import RulesMaker
 
     if evaluator and evaluator.strip() != RULES:

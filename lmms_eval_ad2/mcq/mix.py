@@ -15,7 +15,7 @@ from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq.shares import Table, apportion, check_sum, fill, greatest_total, level, parse_shares, rough
-from lmms_eval_ad2.mcq.survey import Entry, Survey
+from lmms_eval_ad2.mcq.survey import SourceSurvey, SurveyEntry
 from lmms_eval_ad2.mcq.taxonomy import SUBTASKS, TASKS
 
 PAPER_MIX = {"drivelm": 0.6, "nuscenes_qa": 0.2, "lingoqa": 0.2}
@@ -31,11 +31,11 @@ class Stratum:
     task: str
     subtask: str
     quota: int
-    entries: tuple[Entry, ...]
+    entries: tuple[SurveyEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class QuestionPlan:
     """What is drawn. `available` and `table`: questions by source and task, there and drawn."""
 
     strata: tuple[Stratum, ...]
@@ -65,9 +65,9 @@ class Plan:
 
 
 def plan(
-    survey: Survey, *, mix: Mapping[str, float] | None = None, tasks: Mapping[str, float] | None = None,
+    survey: SourceSurvey, *, mix: Mapping[str, float] | None = None, tasks: Mapping[str, float] | None = None,
     total: int | None = None, seed: int = 0,
-) -> Plan:  # fmt: skip
+) -> QuestionPlan:  # fmt: skip
     """Draw `total` questions with these shares of sources (`mix`) and tasks; without a total, as many as there are.
 
     A margin without shares is free: it follows what is there. Raises Ad2Error where shares are no shares and where
@@ -89,7 +89,7 @@ def plan(
         for subtask, quota in _subtasks(strata, name, task, cell)
         if quota
     ]
-    return Plan(tuple(drawn), seed, mix, tasks, total, _named(names, available), _named(names, table))
+    return QuestionPlan(tuple(drawn), seed, mix, tasks, total, _named(names, available), _named(names, table))
 
 
 def _shares(
@@ -189,22 +189,22 @@ def _listed(names: Sequence[str], available: Table) -> str:
     return f"There are ({'; '.join(rows)})."
 
 
-def _grouped(entries: Iterable[Entry]) -> dict[tuple[str, str, str], list[Entry]]:
-    groups: dict[tuple[str, str, str], list[Entry]] = defaultdict(list)
+def _grouped(entries: Iterable[SurveyEntry]) -> dict[tuple[str, str, str], list[SurveyEntry]]:
+    groups: dict[tuple[str, str, str], list[SurveyEntry]] = defaultdict(list)
     for entry in entries:
         groups[entry.source, entry.task, entry.subtask].append(entry)
     return groups
 
 
 def _subtasks(
-    strata: Mapping[tuple[str, str, str], Sequence[Entry]], source: str, task: str, cell: int
+    strata: Mapping[tuple[str, str, str], Sequence[SurveyEntry]], source: str, task: str, cell: int
 ) -> list[tuple[str, int]]:
     """(sub-task, quota) of a cell, in the taxonomy's order."""
     there = [name for name in SUBTASKS[task] if (source, task, name) in strata]
     return list(zip(there, level(cell, [len(strata[source, task, name]) for name in there]), strict=True))
 
 
-def _order(entries: Sequence[Entry], seed: str) -> tuple[Entry, ...]:
+def _order(entries: Sequence[SurveyEntry], seed: str) -> tuple[SurveyEntry, ...]:
     """Shuffled, then one of each scene in turn, and inside a scene one of each frame in turn."""
     shuffled = list(entries)
     random.Random(seed).shuffle(shuffled)
@@ -232,4 +232,4 @@ def _named(names: Sequence[str], table: Table) -> dict[str, dict[str, int]]:
     return {name: dict(zip(TASKS, row, strict=True)) for name, row in zip(names, table, strict=True)}
 
 
-__all__ = ["PAPER_MIX", "PAPER_TASKS", "PAPER_TOTAL", "Plan", "Stratum", "parse_shares", "plan"]
+__all__ = ["PAPER_MIX", "PAPER_TASKS", "PAPER_TOTAL", "QuestionPlan", "Stratum", "parse_shares", "plan"]

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmms_eval_ad2.data.releases.autodrive_qa import record_of
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.mcq.base import SELECTED, Made, Question
+from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, OpenQuestion
 
 CORRECT = "correct"
 
 
-def row_of(made: Made, *, seed: int, maker: str, kind: str, split: str) -> dict[str, Any]:
+def row_of(made: AcceptedQuestion, *, seed: int, maker: str, kind: str, split: str) -> dict[str, Any]:
     """One row of questions.jsonl.
 
     The order of the options depends on `seed` and the question's id alone, so that a question keeps its letter in every
@@ -52,7 +52,7 @@ def row_id(source: str, name: str) -> str:
     return f"{source}:{name}"
 
 
-def reference(question: Question) -> str:
+def reference(question: OpenQuestion) -> str:
     """What an open answer is compared with: the source's own words; typed answers (yes/no, a number) as an option's."""
     record = question.record
     words = record.answer.get("en") if record.form in ("vqa", "mc") else ""
@@ -66,7 +66,7 @@ def row_fault(row: Mapping[str, Any], distractors: Sequence[Any]) -> str | None:
     try:
         # A text from a hostile JSON reply or file may hold half a surrogate pair, which no file can.
         json.dumps(row, ensure_ascii=False).encode()
-        record_of(Row(row, "questions.jsonl", None))
+        record_of(UntrustedRow(row, "questions.jsonl", None))
     except UnicodeEncodeError as exc:
         return f"text that is not Unicode: {exc.reason}"
     except DataError as exc:

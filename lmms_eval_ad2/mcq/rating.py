@@ -14,14 +14,14 @@ from typing import Any
 from tqdm import tqdm
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.session import Session, Tally, run, together
-from lmms_eval_ad2.llm.spec import Model
-from lmms_eval_ad2.mcq.asking import Asking, Lost, Unusable
-from lmms_eval_ad2.mcq.base import Distractor, Question
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together
+from lmms_eval_ad2.llm.spec import LanguageModel
+from lmms_eval_ad2.mcq.asking import NoEndpointReply, NoUsableReply, RoleRequester
+from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.check import as_question, by_task, spread
-from lmms_eval_ad2.mcq.replies import Evaluation, evaluation
-from lmms_eval_ad2.mcq.roles import Roles, Texts, pictures
+from lmms_eval_ad2.mcq.replies import EvaluationReply, evaluation
+from lmms_eval_ad2.mcq.roles import McqPromptTexts, QuestionPrompts, pictures
 from lmms_eval_ad2.mcq.text_only import usage
 from lmms_eval_ad2.prompts.views import Views
 from lmms_eval_ad2.records import Record
@@ -32,10 +32,10 @@ REPAIRS = 1  # further tries of a reply that cannot be used
 def rate(
     records: Sequence[Record],
     image_root: Path,
-    model: Model,
+    model: LanguageModel,
     *,
-    texts: Texts | None = None,
-    cache: Cache | None = None,
+    texts: McqPromptTexts | None = None,
+    cache: ReplyCache | None = None,
     views: Views = "asked",
     progress: bool = True,
 ) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def rate(
 
     Raises Ad2Error where no request can succeed; what came until then is in the cache.
     """  # fmt: skip
-    one = _Rater(image_root, model, texts or Texts.load(), cache, views)
+    one = _Rater(image_root, model, texts or McqPromptTexts.load(), cache, views)
     with tqdm(total=len(records), desc="correctness", unit="question", disable=not progress) as bar:
         run(lambda: one.run(records, bar))
     marked = {task: [one.marks[r.id] for r in part if r.id in one.marks] for task, part in by_task(records).items()}
@@ -56,9 +56,11 @@ def rate(
 
 
 class _Rater:
-    def __init__(self, image_root: Path, model: Model, texts: Texts, cache: Cache | None, views: Views) -> None:
+    def __init__(
+        self, image_root: Path, model: LanguageModel, texts: McqPromptTexts, cache: ReplyCache | None, views: Views
+    ) -> None:
         self.image_root, self.model, self.texts, self.cache, self.views = image_root, model, texts, cache, views
-        self.tally = Tally()
+        self.tally = RequestUsage()
         self.marks: dict[str, int] = {}
         self.comments: dict[str, list[str]] = {}
         self.reasons: Counter[str] = Counter()
@@ -66,30 +68,32 @@ class _Rater:
     async def run(self, records: Sequence[Record], bar: Any) -> None:
         """All workers to their end; the first Ad2Error stops the others and is raised."""
         queue = iter(records)
-        async with Session(self.model.endpoint, self.cache, self.tally) as session:
+        async with EndpointSession(self.model.endpoint, self.cache, self.tally) as session:
             many = min(self.model.endpoint.concurrency, len(records))
             await together(self._work(session, queue, bar) for _ in range(many))
 
-    async def _work(self, session: Session, queue: Iterator[Record], bar: Any) -> None:
+    async def _work(self, session: EndpointSession, queue: Iterator[Record], bar: Any) -> None:
         for record in queue:
             try:
                 found = await self._evaluate(session, as_question(record, self.image_root), _wrong(record))
             except DataError:
                 self.reasons["no_image"] += 1
-            except Lost as exc:
+            except NoEndpointReply as exc:
                 self.reasons[f"failed:{exc.failure.reason}"] += 1
-            except Unusable as exc:
+            except NoUsableReply as exc:
                 self.reasons[f"unusable:{exc.code}"] += 1
             else:
                 self.marks[record.id] = found.score
                 self.comments[record.id] = [problem.comment for problem in found.problems]
             bar.update()
 
-    async def _evaluate(self, session: Session, question: Question, wrong: Sequence[Distractor]) -> Evaluation:
+    async def _evaluate(
+        self, session: EndpointSession, question: OpenQuestion, wrong: Sequence[Distractor]
+    ) -> EvaluationReply:
         images = await asyncio.to_thread(pictures, question, self.views)
-        roles = Roles.of(self.texts, question, images)
-        asking = Asking(self.model, session, roles, images, REPAIRS)
-        return await asking.ask(roles.evaluate(wrong), Evaluation, lambda reply: evaluation(reply, len(wrong)))
+        roles = QuestionPrompts.of(self.texts, question, images)
+        asking = RoleRequester(self.model, session, roles, images, REPAIRS)
+        return await asking.ask(roles.evaluate(wrong), EvaluationReply, lambda reply: evaluation(reply, len(wrong)))
 
 
 def _wrong(record: Record) -> list[Distractor]:

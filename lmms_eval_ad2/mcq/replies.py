@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lmms_eval_ad2.llm.client import Reply
+from lmms_eval_ad2.llm.client import ChatReply
 from lmms_eval_ad2.llm.shield import neutralise
 
 REFUSED = "refused"  # a filter's or the model's own refusal: asking again does not help
@@ -31,7 +31,7 @@ ReasonText = Annotated[str, Field(max_length=LONGEST_REASON)]
 Number = Annotated[int, Field(ge=1, le=_MOST)]
 
 
-class Fault(Exception):
+class ReplyFault(Exception):
     """A reply that cannot be used. `code` is short and stable; `message` is what the model is told."""
 
     def __init__(self, code: str, message: str) -> None:
@@ -39,60 +39,60 @@ class Fault(Exception):
         self.code, self.message = code, message
 
 
-class _Part(BaseModel):
+class _ReplyModel(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
 
 
-class Proposal(_Part):
+class Proposal(_ReplyModel):
     option: OptionText
     reason: ReasonText
 
 
-class Numbered(_Part):
+class Numbered(_ReplyModel):
     number: Number
     option: OptionText
     reason: ReasonText
 
 
-class Review(_Part):
+class Review(_ReplyModel):
     number: Number
     verdict: Literal["keep", "revise"]
     comment: ReasonText
 
 
-class Problem(_Part):
+class Problem(_ReplyModel):
     number: Number
     comment: ReasonText
 
 
-class Proposals(_Part):
+class ProposalsReply(_ReplyModel):
     distractors: Annotated[list[Proposal], Field(min_length=1, max_length=_MOST)]
 
 
-class Rewritten(_Part):
+class RewrittenReply(_ReplyModel):
     distractors: Annotated[list[Numbered], Field(min_length=1, max_length=_MOST)]
 
 
-class Reviews(_Part):
+class ReviewsReply(_ReplyModel):
     reviews: Annotated[list[Review], Field(min_length=1, max_length=_MOST)]
 
 
-class Picks(_Part):
+class PicksReply(_ReplyModel):
     picks: Annotated[list[Numbered], Field(min_length=1, max_length=_MOST)]
 
 
-class Evaluation(_Part):
+class EvaluationReply(_ReplyModel):
     score: Annotated[int, Field(ge=1, le=5)]
     problems: Annotated[list[Problem], Field(max_length=_MOST)]
 
 
 # The names of the schemas as requests carry them; part of a request and of its cache key.
 SCHEMA_NAMES: dict[type[BaseModel], str] = {
-    Proposals: "proposals",
-    Rewritten: "rewritten",
-    Reviews: "reviews",
-    Picks: "picks",
-    Evaluation: "evaluation",
+    ProposalsReply: "proposals",
+    RewrittenReply: "rewritten",
+    ReviewsReply: "reviews",
+    PicksReply: "picks",
+    EvaluationReply: "evaluation",
 }
 
 
@@ -101,53 +101,53 @@ M = TypeVar("M", bound=BaseModel)
 Wrong = Callable[[str], str | None]
 
 
-def proposals(reply: Reply, n: int, wrong: Wrong) -> list[Proposal]:
+def proposals(reply: ChatReply, n: int, wrong: Wrong) -> list[Proposal]:
     """Exactly n proposals with options that are not `wrong`."""
-    found = _read(reply, Proposals).distractors
+    found = _read(reply, ProposalsReply).distractors
     if len(found) != n:
-        raise Fault("wrong_count", f"it has {len(found)} distractors; exactly {n} are needed")
+        raise ReplyFault("wrong_count", f"it has {len(found)} distractors; exactly {n} are needed")
     _check_options([(i, p.option) for i, p in enumerate(found, 1)], wrong)
     return found
 
 
-def reviews(reply: Reply, n: int) -> dict[int, Review]:
+def reviews(reply: ChatReply, n: int) -> dict[int, Review]:
     """One review for each number from 1 to n."""
-    found = _read(reply, Reviews).reviews
+    found = _read(reply, ReviewsReply).reviews
     _check_numbers([r.number for r in found], range(1, n + 1))
     return {r.number: r for r in found}
 
 
-def rewritten(reply: Reply, numbers: Sequence[int], wrong: Wrong) -> dict[int, Numbered]:
+def rewritten(reply: ChatReply, numbers: Sequence[int], wrong: Wrong) -> dict[int, Numbered]:
     """One option for each of `numbers`, not `wrong`."""
-    found = _read(reply, Rewritten).distractors
+    found = _read(reply, RewrittenReply).distractors
     _check_numbers([r.number for r in found], numbers)
     _check_options([(r.number, r.option) for r in found], wrong)
     return {r.number: r for r in found}
 
 
-def picks(reply: Reply, pool: Sequence[str], n: int) -> list[Numbered]:
+def picks(reply: ChatReply, pool: Sequence[str], n: int) -> list[Numbered]:
     """Exactly n different picks out of `pool` (numbers from 1), each with the text that stands there."""
-    found = _read(reply, Picks).picks
+    found = _read(reply, PicksReply).picks
     if len(found) != n:
-        raise Fault("wrong_count", f"it has {len(found)} picks; exactly {n} are needed")
+        raise ReplyFault("wrong_count", f"it has {len(found)} picks; exactly {n} are needed")
     if len({p.number for p in found}) < n:
-        raise Fault("repeated_pick", "it picks the same candidate more than once")
+        raise ReplyFault("repeated_pick", "it picks the same candidate more than once")
     for pick in found:
         if pick.number > len(pool):
-            raise Fault("unknown_number", f"there is no candidate {pick.number}; there are {len(pool)}")
+            raise ReplyFault("unknown_number", f"there is no candidate {pick.number}; there are {len(pool)}")
         if not _same_words(pick.option, pool[pick.number - 1]):
-            raise Fault("not_in_pool", f"the text given for candidate {pick.number} is not that candidate's text")
+            raise ReplyFault("not_in_pool", f"the text given for candidate {pick.number} is not that candidate's text")
     return found
 
 
-def evaluation(reply: Reply, n: int) -> Evaluation:
+def evaluation(reply: ChatReply, n: int) -> EvaluationReply:
     """A score of 1 to 5, and problems that name distractors from 1 to n, each at most once."""
-    found = _read(reply, Evaluation)
+    found = _read(reply, EvaluationReply)
     numbers = [p.number for p in found.problems]
     if any(number > n for number in numbers):
-        raise Fault("unknown_number", f"there is no distractor {max(numbers)}; there are {n}")
+        raise ReplyFault("unknown_number", f"there is no distractor {max(numbers)}; there are {n}")
     if len(set(numbers)) < len(numbers):
-        raise Fault("wrong_numbers", "it names a distractor more than once")
+        raise ReplyFault("wrong_numbers", "it names a distractor more than once")
     return found
 
 
@@ -157,7 +157,7 @@ def json_object(text: str) -> dict[str, Any]:
     Bounded: by the length of the text, the number of places tried, and the parser's own limit on nesting.
     """
     if len(text) > LONGEST_REPLY:
-        raise Fault("too_long", f"it has more than {LONGEST_REPLY} characters")
+        raise ReplyFault("too_long", f"it has more than {LONGEST_REPLY} characters")
     text = _THOUGHT.sub("", text)
     decoder, start, last = json.JSONDecoder(), text.find("{"), None
     for _ in range(_MOST):
@@ -170,7 +170,7 @@ def json_object(text: str) -> dict[str, Any]:
             end = start + 1
         start = text.find("{", end)
     if not isinstance(last, dict):
-        raise Fault("not_json", "there is no complete JSON object in it")
+        raise ReplyFault("not_json", "there is no complete JSON object in it")
     return last
 
 
@@ -196,30 +196,30 @@ def _strict(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str
     return kept
 
 
-def _read(reply: Reply, model: type[M]) -> M:
+def _read(reply: ChatReply, model: type[M]) -> M:
     if reply.finish_reason == "length":
-        raise Fault("truncated", "it was cut off before its end; be briefer")
+        raise ReplyFault("truncated", "it was cut off before its end; be briefer")
     if reply.finish_reason == "content_filter":
-        raise Fault(REFUSED, "it is a refusal")
+        raise ReplyFault(REFUSED, "it is a refusal")
     data = json_object(reply.text)
     try:
         return model.model_validate(data)
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise Fault("wrong_shape", neutralise(f"at '{place}': {first['msg']}"[:_SHOWN])) from exc
+        raise ReplyFault("wrong_shape", neutralise(f"at '{place}': {first['msg']}"[:_SHOWN])) from exc
 
 
 def _check_numbers(found: Sequence[int], wanted: Sequence[int]) -> None:
     if sorted(found) != sorted(wanted):
         names = ", ".join(map(str, wanted))
-        raise Fault("wrong_numbers", f"it needs exactly one entry for each of the numbers {names}")
+        raise ReplyFault("wrong_numbers", f"it needs exactly one entry for each of the numbers {names}")
 
 
 def _check_options(options: Sequence[tuple[int, str]], wrong: Wrong) -> None:
     for number, option in options:
         if (why := wrong(option)) is not None:
-            raise Fault(why, f"option {number} cannot stand ({why})")
+            raise ReplyFault(why, f"option {number} cannot stand ({why})")
 
 
 def _same_words(left: str, right: str) -> bool:

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
-from lmms_eval_ad2.llm.body import Plain
+from lmms_eval_ad2.llm.body import JsonSafeText
 from lmms_eval_ad2.llm.shield import fence, neutralise, nonce
-from lmms_eval_ad2.mcq.base import Distractor, Question
-from lmms_eval_ad2.prompts.flat import FlatTexts
+from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
+from lmms_eval_ad2.prompts.flat import PromptTable
 from lmms_eval_ad2.prompts.views import CAMERAS, Views, camera, shown
 from lmms_eval_ad2.prompts.visual import render
 
@@ -32,7 +32,7 @@ Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class DataUrlImage:
     """One camera's picture as a data URL. `view` is "" where it has no name; `sha256` is that of the JPEG."""
 
     view: str
@@ -40,7 +40,7 @@ class Picture:
     url: str
 
 
-def pictures(question: Question, views: Views) -> tuple[Picture, ...]:
+def pictures(question: OpenQuestion, views: Views) -> tuple[DataUrlImage, ...]:
     """The pictures of a question, with its mark drawn on the first. Slow (files, JPEG): call it in a thread.
 
     "front" keeps the front camera's of several cameras; frames of one camera (LingoQA) all stay. Raises DataError for
@@ -54,16 +54,16 @@ def pictures(question: Question, views: Views) -> tuple[Picture, ...]:
     return tuple(_encoded(view, image) for view, image in zip(names, images, strict=True))
 
 
-def _encoded(view: str, image: Any) -> Picture:
+def _encoded(view: str, image: Any) -> DataUrlImage:
     buffer = io.BytesIO()
     image.save(buffer, "JPEG", quality=JPEG_QUALITY)
     data = buffer.getvalue()
-    url = Plain("data:image/jpeg;base64," + base64.b64encode(data).decode("ascii"))
-    return Picture(view, hashlib.sha256(data).hexdigest(), url)
+    url = JsonSafeText("data:image/jpeg;base64," + base64.b64encode(data).decode("ascii"))
+    return DataUrlImage(view, hashlib.sha256(data).hexdigest(), url)
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class RolePrompt:
     """A request before its pictures are put in. turns: (refused reply, what was wrong with it) that came before."""
 
     role: str
@@ -72,15 +72,15 @@ class Prompt:
     labels: tuple[str, ...] = ()
     turns: tuple[tuple[str, str], ...] = ()
 
-    def after(self, reply: str, complaint: str) -> Prompt:
+    def after(self, reply: str, complaint: str) -> RolePrompt:
         """The same request after a reply that could not be used."""
         return replace(self, turns=(*self.turns, (neutralise(reply[:_REPEATED]), complaint)))
 
-    def messages(self, images: Sequence[Picture]) -> list[Message]:
+    def messages(self, images: Sequence[DataUrlImage]) -> list[Message]:
         """Chat messages with the pictures as data URLs."""
         return self._messages([{"type": "image_url", "image_url": {"url": p.url}} for p in images])
 
-    def outline(self, images: Sequence[Picture]) -> list[Message]:
+    def outline(self, images: Sequence[DataUrlImage]) -> list[Message]:
         """The same with each picture's hash in its place: what a cache key is made of."""
         return self._messages([{"type": "image", "sha256": p.sha256} for p in images])
 
@@ -101,46 +101,46 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Roles:
+class QuestionPrompts:
     """The prompts of all roles for one question."""
 
-    texts: Texts
-    question: Question
+    texts: McqPromptTexts
+    question: OpenQuestion
     labels: tuple[str, ...]
 
     @classmethod
-    def of(cls, texts: Texts, question: Question, images: Sequence[Picture]) -> Roles:
+    def of(cls, texts: McqPromptTexts, question: OpenQuestion, images: Sequence[DataUrlImage]) -> QuestionPrompts:
         """Roles for a question with these pictures."""
         return cls(texts, question, tuple(_label(texts, p.view, i, len(images)) for i, p in enumerate(images, 1)))
 
-    def propose(self, category: str, n: int) -> Prompt:
+    def propose(self, category: str, n: int) -> RolePrompt:
         """n wrong options of one error category, or naive ones."""
         key = NAIVE if category == NAIVE else "propose"
         return self._prompt(key, f"propose:{category}", (), n, category)
 
-    def review(self, category: str, candidates: Sequence[Distractor]) -> Prompt:
+    def review(self, category: str, candidates: Sequence[Distractor]) -> RolePrompt:
         """A verdict and a comment for each candidate of one category."""
         parts = [part for i, d in enumerate(candidates, 1) for part in _with_reason("distractor", i, d)]
         return self._prompt("review", f"review:{category}", parts, len(candidates), category)
 
-    def refine(self, category: str, candidates: Sequence[Distractor], comments: Mapping[int, str]) -> Prompt:
+    def refine(self, category: str, candidates: Sequence[Distractor], comments: Mapping[int, str]) -> RolePrompt:
         """The candidates of one category anew, after the reviewer's comments by number."""
         parts: list[tuple[str, str]] = []
         for i, d in enumerate(candidates, 1):
             parts += _commented(i, d, comments.get(i, ""), "reviewer")
         return self._prompt("refine", f"refine:{category}", parts, len(candidates), category)
 
-    def select(self, pool: Sequence[Distractor], n: int) -> Prompt:
+    def select(self, pool: Sequence[Distractor], n: int) -> RolePrompt:
         """The best n of the pool."""
         parts = [part for i, d in enumerate(pool, 1) for part in _with_reason("candidate", i, d)]
         return self._prompt("select", "select", parts, n)
 
-    def evaluate(self, distractors: Sequence[Distractor]) -> Prompt:
+    def evaluate(self, distractors: Sequence[Distractor]) -> RolePrompt:
         """Whether any distractor could be called right."""
         parts = [(f"distractor {i}", d.text) for i, d in enumerate(distractors, 1)]
         return self._prompt("evaluate", "evaluate", parts, len(distractors))
 
-    def mend(self, distractors: Sequence[Distractor], comments: Mapping[int, str]) -> Prompt:
+    def mend(self, distractors: Sequence[Distractor], comments: Mapping[int, str]) -> RolePrompt:
         """The commented distractors anew; the others are shown as they stand."""
         parts: list[tuple[str, str]] = []
         for i, d in enumerate(distractors, 1):
@@ -151,17 +151,17 @@ class Roles:
         """What a model is told about a reply that cannot be used."""
         return self.texts.fill("again", fault=fault)
 
-    def _prompt(self, key: str, role: str, parts: Sequence[tuple[str, str]], n: int, category: str = "") -> Prompt:
+    def _prompt(self, key: str, role: str, parts: Sequence[tuple[str, str]], n: int, category: str = "") -> RolePrompt:
         shown_parts = [("question", self.question.text), ("correct answer", self.question.answer), *parts]
         material = fence(shown_parts, nonce(role, {"parts": [list(part) for part in shown_parts]}))
         error = self.texts.fill(f"error_{category}") if category and category != NAIVE else ""
         text = self.texts.fill(
             key, material=material, n=n, error=error, category=_words(category), style=self.texts.fill("style")
         )
-        return Prompt(role, self.texts.fill("system"), text, self.labels)
+        return RolePrompt(role, self.texts.fill("system"), text, self.labels)
 
 
-def _label(texts: Texts, view: str, i: int, n: int) -> str:
+def _label(texts: McqPromptTexts, view: str, i: int, n: int) -> str:
     if view in CAMERAS:
         return texts.fill("view", view=f"CAM_{view.upper()}", i=i, n=n)  # as object tags spell the cameras
     # Any other name comes from the data, and no fence is round it: a name, or nothing.
@@ -202,10 +202,10 @@ SLOTS: dict[str, tuple[str, str]] = {
 }
 
 
-class Texts(FlatTexts):
+class McqPromptTexts(PromptTable):
     """The pipeline's texts by the keys of SLOTS."""
 
     @classmethod
-    def load(cls, path: Path | None = None) -> Texts:
-        """The packaged texts, overlaid by those of the YAML file `path`; DataError as FlatTexts.overlaid tells."""
+    def load(cls, path: Path | None = None) -> McqPromptTexts:
+        """The packaged texts, overlaid by those of the YAML file `path`; DataError as PromptTable.overlaid tells."""
         return cls.overlaid(resources.files(__package__).joinpath(PACKAGED), path, SLOTS)

@@ -20,7 +20,7 @@ from typing import Any
 from lmms_eval_ad2.data.home import open_dataset
 from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.data.home.store import splits_of
-from lmms_eval_ad2.data.releases import Item, LeftOut, find_release
+from lmms_eval_ad2.data.releases import Item, OmittedRow, find_release
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Record
 
@@ -36,7 +36,7 @@ _SPEC = re.compile(r"(?P<name>[a-z_]+)(?::(?P<split>[A-Za-z0-9][\w.-]{0,63}))?(?
 
 
 @dataclass(slots=True)
-class Source:
+class QuestionSource:
     """An opened source. Image paths of its records are relative to `image_root`.
 
     `sha256` is of the data: the dataset's own, or of the files that are read. `left_out` (by reason), `bad` and
@@ -60,7 +60,7 @@ class Source:
         for item in self.read():
             if isinstance(item, Record):
                 yield item
-            elif isinstance(item, LeftOut):
+            elif isinstance(item, OmittedRow):
                 self.left_out[item.reason] += 1
             else:
                 self._bad(item.error)
@@ -90,7 +90,9 @@ def check_names(names: Sequence[str]) -> None:
             raise Ad2Error(f"--source {name}: named more than once; a set takes one split of a source: {instead}")
 
 
-def open_source(spec: str, *, split: str | None = None, images: Path | None = None, skip_bad: bool = False) -> Source:
+def open_source(
+    spec: str, *, split: str | None = None, images: Path | None = None, skip_bad: bool = False
+) -> QuestionSource:
     """The source that `spec` names (forms: this module's docstring); `split` holds where the spec names none.
 
     Raises Ad2Error for an unknown name and for data that are not there, with the command that brings them.
@@ -102,14 +104,14 @@ def open_source(spec: str, *, split: str | None = None, images: Path | None = No
     if found["path"]:
         opened = find_release(name).open(Path(found["path"]).expanduser(), split=split, images=images, options={})
         digest = _sha256(opened.files)
-        return Source(name, spec, opened.split, opened.image_root, digest, opened.records, skip_bad)
+        return QuestionSource(name, spec, opened.split, opened.image_root, digest, opened.records, skip_bad)
     if name == RECORDS:
         raise Ad2Error("source 'records' is a file: records=FILE.jsonl (one Record a line)")
     dataset = open_dataset(name, split or _only_split(name))
     root = images or dataset.image_root
     if not root.is_dir():
         raise Ad2Error(f"--images: no such folder: {root}")
-    return Source(name, spec, dataset.split, root, dataset.sha256, dataset.records, skip_bad)
+    return QuestionSource(name, spec, dataset.split, root, dataset.sha256, dataset.records, skip_bad)
 
 
 def _only_split(name: str) -> str:

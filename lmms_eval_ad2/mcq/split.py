@@ -17,7 +17,7 @@ from lmms_eval_ad2.storage.files import atomic_write
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class SceneSplit:
     """Two files and how much is in each: (questions, scenes)."""
 
     train: Path
@@ -26,7 +26,7 @@ class Split:
     n_test: tuple[int, int]
 
 
-def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> Split:
+def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> SceneSplit:
     """Write FOLDER/train.jsonl and FOLDER/test.jsonl, lines as they are, in their order.
 
     test: share of the questions, met as nearly as whole scenes allow; the same seed takes the same scenes. Raises
@@ -52,7 +52,7 @@ def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> Split:
         with atomic_write(path) as file:
             file.writelines(f"{line}\n" for i, line in enumerate(lines) if line.strip() and (i in held) == wanted)
     counts = (total - len(held), len(scenes) - len(chosen)), (len(held), len(chosen))
-    return Split(*paths, *counts)
+    return SceneSplit(*paths, *counts)
 
 
 def _chosen(scenes: dict[str, list[int]], wanted: float, seed: int) -> set[str]:

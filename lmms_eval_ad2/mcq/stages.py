@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.mcq import replies
-from lmms_eval_ad2.mcq.asking import Asking, Unusable
-from lmms_eval_ad2.mcq.base import SELECTED, Distractor, Made, Outcome, Question, Rejected
+from lmms_eval_ad2.mcq.asking import NoUsableReply, RoleRequester
+from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.faults import fault, normal, references
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ TWICE = 2  # a single category's proposer makes so many times n: there are no ot
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class MakerSettings:
     """What is asked for: see making.make_maker."""
 
     kind: str = "all"
@@ -38,13 +38,13 @@ class Plan:
 
 
 @dataclass(slots=True)
-class Stages:
+class QuestionPipeline:
     """The stages for one question. `make` and `rate` ask the maker's and the evaluator's model."""
 
-    question: Question
-    plan: Plan
-    make: Asking
-    rate: Asking
+    question: OpenQuestion
+    plan: MakerSettings
+    make: RoleRequester
+    rate: RoleRequester
     pool: list[Distractor] = field(default_factory=list)
     rounds: int = 0
     _answers: frozenset[str] | None = None
@@ -83,10 +83,10 @@ class Stages:
         n = self.plan.proposals
         try:
             said = await self.make.ask(
-                self.make.roles.propose(category, n), replies.Proposals,
+                self.make.roles.propose(category, n), replies.ProposalsReply,
                 lambda reply: replies.proposals(reply, n, self._wrong),
             )  # fmt: skip
-        except Unusable:
+        except NoUsableReply:
             self.notes["proposer_failed"] += 1
             return []
         proposed = [Distractor(p.option.strip(), category, p.reason.strip()) for p in said]
@@ -94,18 +94,18 @@ class Stages:
             return proposed
         try:
             return await self._refined(category, proposed)
-        except Unusable as failed:
+        except NoUsableReply as failed:
             self.notes["reviewer_failed" if failed.role.startswith("review") else "refiner_failed"] += 1
             return proposed
 
     async def _refined(self, category: str, proposed: list[Distractor]) -> list[Distractor]:
         roles, n = self.make.roles, len(proposed)
         reviewed = await self.make.ask(
-            roles.review(category, proposed), replies.Reviews, lambda reply: replies.reviews(reply, n)
+            roles.review(category, proposed), replies.ReviewsReply, lambda reply: replies.reviews(reply, n)
         )
         comments = {i: f"{r.verdict}: {r.comment}" for i, r in reviewed.items()}
         said = await self.make.ask(
-            roles.refine(category, proposed, comments), replies.Rewritten,
+            roles.refine(category, proposed, comments), replies.RewrittenReply,
             lambda reply: replies.rewritten(reply, range(1, n + 1), self._wrong),
         )  # fmt: skip
         return [_rewritten(d, said[i]) for i, d in enumerate(proposed, 1)]
@@ -114,33 +114,33 @@ class Stages:
         texts = [d.text for d in self.pool]
         said = await self.make.ask(
             self.make.roles.select(self.pool, SELECTED),
-            replies.Picks,
+            replies.PicksReply,
             lambda reply: replies.picks(reply, texts, SELECTED),
         )
         return [self.pool[pick.number - 1] for pick in said]
 
-    async def _evaluate(self, chosen: Sequence[Distractor]) -> replies.Evaluation:
+    async def _evaluate(self, chosen: Sequence[Distractor]) -> replies.EvaluationReply:
         n = len(chosen)
         return await self.rate.ask(
-            self.rate.roles.evaluate(chosen), replies.Evaluation, lambda reply: replies.evaluation(reply, n)
+            self.rate.roles.evaluate(chosen), replies.EvaluationReply, lambda reply: replies.evaluation(reply, n)
         )
 
     async def _mend(self, chosen: list[Distractor], comments: dict[int, str]) -> list[Distractor]:
         """The commented ones anew. A new one that may not stand beside the others is a fault of the reply."""
         kept = [d.text for i, d in enumerate(chosen, 1) if i not in comments]
 
-        def read(reply: replies.Reply) -> dict[int, replies.Numbered]:
+        def read(reply: replies.ChatReply) -> dict[int, replies.Numbered]:
             said = replies.rewritten(reply, sorted(comments), self._wrong)
             texts = list(kept)
             for i, one in said.items():
                 text = one.option.strip()
                 why = "unchanged" if text == chosen[i - 1].text else fault(text, self.question, texts)
                 if why is not None:
-                    raise replies.Fault(why, f"option {i} cannot stand ({why})")
+                    raise replies.ReplyFault(why, f"option {i} cannot stand ({why})")
                 texts.append(text)
             return said
 
-        said = await self.make.ask(self.make.roles.mend(chosen, comments), replies.Rewritten, read)
+        said = await self.make.ask(self.make.roles.mend(chosen, comments), replies.RewrittenReply, read)
         return [_rewritten(d, said[i]) if i in said else d for i, d in enumerate(chosen, 1)]
 
     def _wrong(self, text: str) -> str | None:
@@ -164,15 +164,15 @@ class Stages:
                 self.notes[why] += 1
         return kept
 
-    def _made(self, chosen: Sequence[Distractor], correctness: int) -> Made:
-        return Made(
+    def _made(self, chosen: Sequence[Distractor], correctness: int) -> AcceptedQuestion:
+        return AcceptedQuestion(
             self.question, tuple(chosen), correctness, self.rounds, tuple(self.pool), tuple(self.make.exchanges),
             dict(self.notes),
         )  # fmt: skip
 
-    def rejected(self, reason: str, detail: str = "", passing: bool = False) -> Rejected:
+    def rejected(self, reason: str, detail: str = "", passing: bool = False) -> RejectedQuestion:
         """This question given up."""
-        return Rejected(
+        return RejectedQuestion(
             self.question, reason, detail, passing, self.rounds, tuple(self.make.exchanges), dict(self.notes)
         )
 

@@ -42,7 +42,7 @@ _MOST_STARTS = 10**6
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
-class Store:
+class QuestionStore:
     """OUT, opened for writing. Use as a context manager: it holds the folder's lock.
 
     Raises Ad2Error where the folder is another build's or in use, DataError for a spoilt journal.
@@ -129,7 +129,7 @@ class Store:
         self._lines.close()
         self._lock.close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self) -> QuestionStore:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -21,8 +21,8 @@ from typing import Any
 from tqdm import tqdm
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.mcq.base import Question
-from lmms_eval_ad2.mcq.sources import Source
+from lmms_eval_ad2.mcq.base import OpenQuestion
+from lmms_eval_ad2.mcq.sources import QuestionSource
 from lmms_eval_ad2.mcq.taxonomy import answer_text, classify
 from lmms_eval_ad2.records import Record
 
@@ -31,7 +31,7 @@ _CACHED = 8  # frames kept unpacked
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SurveyEntry:
     """One classified question of the source called `source`.
 
     `at` is the source's place among the sources, `number` the question's place among the source's records, both from 0.
@@ -49,7 +49,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SourceSurvey:
     """All questions that can be used, in the order of the sources; the others counted by source and reason.
 
     Reasons: those of taxonomy.classify; "duplicate" (question, answer and images of another one), "same_id",
@@ -57,7 +57,7 @@ class Survey:
     them is right, so none is asked).
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[SurveyEntry, ...]
     unclassified: Mapping[str, Mapping[str, int]]
     sources: tuple[Mapping[str, Any], ...] = ()
 
@@ -66,9 +66,9 @@ class Survey:
         return {"sources": [dict(source) for source in self.sources]}
 
 
-def survey(sources: Sequence[Source], *, progress: bool = True) -> Survey:
+def survey(sources: Sequence[QuestionSource], *, progress: bool = True) -> SourceSurvey:
     """Read all sources once. Raises Ad2Error where none has a usable question, DataError for a bad row."""
-    entries: list[Entry] = []
+    entries: list[SurveyEntry] = []
     unclassified: dict[str, Counter[str]] = {source.name: Counter() for source in sources}
     seen: set[int] = set()
     told = []
@@ -80,12 +80,14 @@ def survey(sources: Sequence[Source], *, progress: bool = True) -> Survey:
     if not entries:
         reasons = "; ".join(f"{name}: {dict(sorted(out.items()))}" for name, out in unclassified.items())
         raise Ad2Error(f"no source has a question that can be used ({reasons})")
-    return Survey(tuple(entries), {name: dict(sorted(out.items())) for name, out in unclassified.items()}, tuple(told))
+    return SourceSurvey(
+        tuple(entries), {name: dict(sorted(out.items())) for name, out in unclassified.items()}, tuple(told)
+    )
 
 
-def _usable(source: Source, at: int, seen: set[int], progress: bool) -> tuple[list[Entry], Counter[str]]:
+def _usable(source: QuestionSource, at: int, seen: set[int], progress: bool) -> tuple[list[SurveyEntry], Counter[str]]:
     """The source's entries, and the others counted by reason. `seen`: short hashes of ids and contents so far."""
-    asked: dict[int, Entry | None] = {}  # None: answered in two ways
+    asked: dict[int, SurveyEntry | None] = {}  # None: answered in two ways
     out = Counter[str]()
     with tqdm(desc=f"reading {source.spec}", unit=" questions", disable=None if progress else True) as bar:
         for number, record in enumerate(source.records()):
@@ -104,8 +106,8 @@ def _usable(source: Source, at: int, seen: set[int], progress: bool) -> tuple[li
 
 
 def load(
-    sources: Sequence[Source], entries: Iterable[Entry], *, scenes: bool = True, progress: bool = True
-) -> Iterator[Question]:
+    sources: Sequence[QuestionSource], entries: Iterable[SurveyEntry], *, scenes: bool = True, progress: bool = True
+) -> Iterator[OpenQuestion]:
     """The questions of `entries`, in that order; `scene` holds all records of the frame, or nothing without `scenes`.
 
     `sources` as given to `survey`. Raises Ad2Error where a source is no longer what was surveyed.
@@ -132,7 +134,7 @@ def frame_of(record: Record) -> str:
     return str(found or "\n".join(record.images) or record.id)
 
 
-def _entry(source: str, at: int, number: int, record: Record, seen: set[int]) -> Entry | str:
+def _entry(source: str, at: int, number: int, record: Record, seen: set[int]) -> SurveyEntry | str:
     """The record's entry, or why it has none. `seen`: short hashes of ids and of contents so far."""
     place = classify(record)
     if isinstance(place, str):
@@ -145,7 +147,7 @@ def _entry(source: str, at: int, number: int, record: Record, seen: set[int]) ->
         return DUPLICATE
     seen |= {name, content}
     frame, cluster = intern(frame_of(record)), intern(record.cluster or record.id)
-    return Entry(source, at, number, record.id, *place, frame, cluster)
+    return SurveyEntry(source, at, number, record.id, *place, frame, cluster)
 
 
 def _asks(record: Record) -> tuple[str, ...]:
@@ -167,7 +169,9 @@ def _short(*parts: str) -> int:
 _Packed = dict[tuple[int, str], list[bytes]]
 
 
-def _read_again(sources: Sequence[Source], wanted: Sequence[Entry], scenes: bool, progress: bool) -> _Packed:
+def _read_again(
+    sources: Sequence[QuestionSource], wanted: Sequence[SurveyEntry], scenes: bool, progress: bool
+) -> _Packed:
     """(place of the source, frame) -> its records, numbered JSON lines, compressed in pieces as they came."""
     packed: _Packed = {(entry.at, entry.frame): [] for entry in wanted}
     numbers = set() if scenes else {(entry.at, entry.number) for entry in wanted}
@@ -202,8 +206,8 @@ def _unpack(pieces: Iterable[bytes]) -> Iterator[tuple[int, Record]]:
             yield int(number), Record.from_json(text)
 
 
-def _question(entry: Entry, record: Record | None, scene: tuple[Record, ...], root: Path) -> Question:
+def _question(entry: SurveyEntry, record: Record | None, scene: tuple[Record, ...], root: Path) -> OpenQuestion:
     if record is None or record.id != entry.id:
         raise Ad2Error(f"question {entry.id} of {entry.source} is no longer where it was: the data changed meanwhile")
     answer = answer_text(record)
-    return Question(entry.id, record, entry.source, entry.task, entry.subtask, answer, root, scene)
+    return OpenQuestion(entry.id, record, entry.source, entry.task, entry.subtask, answer, root, scene)

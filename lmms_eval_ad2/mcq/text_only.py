@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmms_eval_ad2.llm.batch import Tally, ask
-from lmms_eval_ad2.llm.cache import Cache, key_of
-from lmms_eval_ad2.llm.client import Failure, Reply
+from lmms_eval_ad2.llm.batch import RequestUsage, ask
+from lmms_eval_ad2.llm.cache import ReplyCache, key_of
+from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
 from lmms_eval_ad2.llm.shield import neutralise
-from lmms_eval_ad2.llm.spec import Model
+from lmms_eval_ad2.llm.spec import LanguageModel
 from lmms_eval_ad2.mcq.biases import guess, right_place, texts_of
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Answer, Record
@@ -31,7 +31,7 @@ Answer with the letter of one option and nothing else: {letters}."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RotatedQuestion:
     """One request. order[i] is the place, as stored, of the option that is shown at place i."""
 
     record: Record
@@ -55,9 +55,9 @@ class _Asked:
 
 def text_only(
     records: Sequence[Record],
-    model: Model,
+    model: LanguageModel,
     *,
-    cache: Cache | None = None,
+    cache: ReplyCache | None = None,
     rotations: int = 1,
     progress: bool = True,
 ) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def text_only(
     """  # fmt: skip
     asked = [[(_key(one, model), one) for one in _turns(record, rotations)] for record in records]
     payloads = {key: model.payload(one.messages()) for ones in asked for key, one in ones}
-    tally, reasons = Tally(), Counter[str]()
+    tally, reasons = RequestUsage(), Counter[str]()
     replies = ask(payloads, model.endpoint, cache=cache, tally=tally, label="without the image", progress=progress)
     read = [
         (record, hits)
@@ -79,20 +79,21 @@ def text_only(
     return _result(read, len(records), rotations, reasons) | {"model": model.label, "usage": usage(tally, model)}
 
 
-def _turns(record: Record, rotations: int) -> list[_Asked]:
+def _turns(record: Record, rotations: int) -> list[_RotatedQuestion]:
     many = len(record.options)
     return [
-        _Asked(record, tuple((place + turn) % many for place in range(many))) for turn in range(min(rotations, many))
+        _RotatedQuestion(record, tuple((place + turn) % many for place in range(many)))
+        for turn in range(min(rotations, many))
     ]
 
 
-def _key(one: _Asked, model: Model) -> str:
+def _key(one: _RotatedQuestion, model: LanguageModel) -> str:
     return key_of({"what": "mcq text only", "model": model.describe(), "messages": one.messages()})
 
 
-def _hit(one: _Asked, reply: Reply | Failure, reasons: Counter[str]) -> bool | None:
+def _hit(one: _RotatedQuestion, reply: ChatReply | RequestFailure, reasons: Counter[str]) -> bool | None:
     """Whether the right option was chosen; None, counted, where nothing could be had or read."""
-    if isinstance(reply, Failure):
+    if isinstance(reply, RequestFailure):
         reasons[f"failed:{reply.reason}"] += 1
         return None
     answer = parse(reply.text, "mc", options=one.options())
@@ -114,7 +115,7 @@ def _result(read: Sequence[tuple[Record, list[bool]]], n: int, rotations: int, r
     }  # fmt: skip
 
 
-def usage(tally: Tally, model: Model) -> dict[str, Any]:
+def usage(tally: RequestUsage, model: LanguageModel) -> dict[str, Any]:
     """What the requests cost, JSON-able."""
     spent = {
         "requests": tally.requests, "cached": tally.cached, "failed": tally.failed,

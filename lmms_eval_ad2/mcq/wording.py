@@ -71,7 +71,7 @@ _KEEP = frozenset((
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
+class NormalisedStatement:
     """words: all that is said, in order, joints left out. items: the same cut at joints (an enumeration's parts)."""
 
     words: tuple[str, ...]
@@ -90,7 +90,7 @@ def normal(text: str) -> str:
 @lru_cache(
     maxsize=65_536
 )  # the options of the paper's 15,400 questions, which `ad2 mcq check` reads several times over
-def read(text: str) -> Wording:
+def read(text: str) -> NormalisedStatement:
     """The words of the first `LIMIT` characters. Never raises."""
     low = plain(text[:LIMIT]).casefold()
     for short, full in _NOT:
@@ -107,7 +107,7 @@ def read(text: str) -> Wording:
         elif token not in _ARTICLES:
             items[-1].append(_word(token))
     kept = tuple(tuple(item) for item in items if item)
-    return Wording(tuple(word for item in kept for word in item), kept)
+    return NormalisedStatement(tuple(word for item in kept for word in item), kept)
 
 
 def _direction(found: re.Match[str]) -> str:

@@ -37,7 +37,7 @@ _ROUNDING = 1e-18  # of a variance between bounds 0 and 1
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class ConfidenceInterval:
     """A two-sided interval."""
 
     low: float
@@ -45,7 +45,7 @@ class Interval:
 
 
 @dataclass(frozen=True, slots=True)
-class Jackknife:
+class ClusterJackknife:
     """A figure, how far it moves without each unit, and each unit's part in its variance (sum 1): shapes (units,).
 
     The squares of `moves` add up to the variance (unit_moves). `floor`: the variance if all values were independent.
@@ -57,7 +57,7 @@ class Jackknife:
     floor: float = 0.0
 
     @classmethod
-    def of_ratios(cls, sums: Floats, sizes: Floats, floor: float = 0.0) -> Jackknife | None:
+    def of_ratios(cls, sums: Floats, sizes: Floats, floor: float = 0.0) -> ClusterJackknife | None:
         """Of the unweighted mean over columns of (all sums / all sizes); both of shape (units, columns).
 
         None where there is no column, or one of them has values in fewer than two units: its spread is unknown.
@@ -70,7 +70,7 @@ class Jackknife:
         weights = _weights((by_column**2).sum(axis=0), sizes)
         return cls(float(figures.mean()), by_column.mean(axis=1), weights, floor)
 
-    def interval(self, bounds: Bounds = UNBOUNDED) -> Interval:
+    def interval(self, bounds: Bounds = UNBOUNDED) -> ConfidenceInterval:
         """Its 95 % interval. Bounds are those of the values."""
         variance = max(self.floor, float(self.moves @ self.moves))
         effective = 1 / float(self.weights @ self.weights)
@@ -78,18 +78,20 @@ class Jackknife:
         low, high = bounds
         if not math.isfinite(high - low):
             half = quantile * math.sqrt(variance)
-            return Interval(max(low, self.figure - half), min(high, self.figure + half))
+            return ConfidenceInterval(max(low, self.figure - half), min(high, self.figure + half))
         share, spread = (self.figure - low) / (high - low), variance / (high - low) ** 2
         if spread < _ROUNDING or not 0 < share < 1:
             others = wilson(0.0, effective).high
-            return Interval(self.figure - others * (self.figure - low), self.figure + others * (high - self.figure))
+            return ConfidenceInterval(
+                self.figure - others * (self.figure - low), self.figure + others * (high - self.figure)
+            )
         found = _score(share, share * (1 - share) / spread, quantile)
-        return Interval(low + found.low * (high - low), low + found.high * (high - low))
+        return ConfidenceInterval(low + found.low * (high - low), low + found.high * (high - low))
 
 
 def mean_interval(
     values: Sequence[float] | Floats, *, clusters: Sequence[Hashable] | None = None, bounds: Bounds = UNBOUNDED
-) -> Interval | None:
+) -> ConfidenceInterval | None:
     """Interval of the mean over all values; None with fewer than two units.
 
     Raises ValueError for values that are not finite.
@@ -102,7 +104,7 @@ def mean_of_means_interval(
     *,
     clusters: Sequence[Sequence[Hashable] | None] | None = None,
     bounds: Bounds = UNBOUNDED,
-) -> Interval | None:
+) -> ConfidenceInterval | None:
     """Interval of the unweighted mean of the columns' means (a benchmark's average over its columns).
 
     Columns that share a cluster name (an image asked about in several columns, a chain marked by several metrics)
@@ -113,7 +115,7 @@ def mean_of_means_interval(
     arrays = [finite(column) for column in columns]
     sums, sizes = _shared_units(arrays, groups)
     alone = sum(float(values.var(ddof=1)) / len(values) for values in arrays if len(values) > 1)
-    found = Jackknife.of_ratios(sums, sizes, alone / max(1, len(arrays)) ** 2)
+    found = ClusterJackknife.of_ratios(sums, sizes, alone / max(1, len(arrays)) ** 2)
     return None if found is None else found.interval(bounds)
 
 
@@ -124,7 +126,7 @@ def unit_moves(figure: float | Floats, without: Floats, units: int | NDArray[np.
     return found
 
 
-def wilson(share: float, n: float) -> Interval:
+def wilson(share: float, n: float) -> ConfidenceInterval:
     """Wilson's 95 % score interval of a share (0 to 1) of `n` > 0 values; scipy's takes whole numbers of hits only."""
     return _score(share, n, float(ndtri(_UPPER)))
 
@@ -137,11 +139,11 @@ def finite(values: Sequence[float] | Floats) -> Floats:
     return array
 
 
-def _score(share: float, n: float, quantile: float) -> Interval:
+def _score(share: float, n: float, quantile: float) -> ConfidenceInterval:
     scale = 1 + quantile**2 / n
     centre = (share + quantile**2 / (2 * n)) / scale
     half = quantile / scale * math.sqrt(share * (1 - share) / n + quantile**2 / (4 * n**2))
-    return Interval(max(0.0, centre - half), min(1.0, centre + half))
+    return ConfidenceInterval(max(0.0, centre - half), min(1.0, centre + half))
 
 
 def _weights(variances: Floats, sizes: Floats) -> Floats:

@@ -10,16 +10,16 @@ import numpy as np
 from lmms_eval_ad2.metrics.intervals import (
     FRACTION,
     NOT_NEGATIVE,
+    ClusterJackknife,
+    ConfidenceInterval,
     Floats,
-    Interval,
-    Jackknife,
     mean_interval,
     unit_moves,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Preference:
+class PositionBias:
     """Shares as fractions, by place from 0. `expected`: without preference, each offered place equally often.
 
     `distance`: total variation distance of the two, 0 (no preference) to 1. It cannot be below 0, so a model without
@@ -31,8 +31,8 @@ class Preference:
     shares: tuple[float, ...]
     expected: tuple[float, ...]
     distance: float
-    ci: Interval | None
-    share_ci: tuple[Interval | None, ...]
+    ci: ConfidenceInterval | None
+    share_ci: tuple[ConfidenceInterval | None, ...]
 
 
 def preference(
@@ -40,7 +40,7 @@ def preference(
     offered: Sequence[int],
     *,
     clusters: Sequence[Hashable] | None = None,
-) -> Preference | None:
+) -> PositionBias | None:
     """Preference of the chosen `places` (from 0), each out of `offered` many; None without any choice.
 
     Intervals (95 %) by leaving out clusters, None with fewer than two. Raises ValueError for a place that was not
@@ -54,7 +54,7 @@ def preference(
     chosen, even = _by_cluster(places, offered, names)
     shares, expected = _shares(chosen.sum(axis=0), even.sum(axis=0))
     hits = ([float(place == k) for place in places] for k in range(len(shares)))
-    return Preference(
+    return PositionBias(
         n=len(places),
         counts=tuple(int(c) for c in chosen.sum(axis=0)),
         shares=tuple(map(float, shares)),
@@ -87,7 +87,7 @@ def _distance(shares: Floats, expected: Floats) -> Floats:
     return distance
 
 
-def _span(chosen: Floats, even: Floats) -> Interval | None:
+def _span(chosen: Floats, even: Floats) -> ConfidenceInterval | None:
     """The interval of the distance, from what is left of it without each cluster; None with fewer than two clusters."""
     if len(chosen) < 2:
         return None
@@ -95,5 +95,5 @@ def _span(chosen: Floats, even: Floats) -> Interval | None:
     without = _distance(*_shares(all_chosen - chosen, all_even - even))
     weights = chosen.sum(axis=1) / chosen.sum()
     distance = float(_distance(*_shares(all_chosen, all_even)))
-    span = Jackknife(distance, unit_moves(distance, without, len(chosen)), weights).interval(NOT_NEGATIVE)
-    return Interval(span.low, min(1.0, span.high))
+    span = ClusterJackknife(distance, unit_moves(distance, without, len(chosen)), weights).interval(NOT_NEGATIVE)
+    return ConfidenceInterval(span.low, min(1.0, span.high))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lmms_eval_ad2.metrics.intervals import UNBOUNDED, Bounds, Floats, Interval, finite, mean_interval
+from lmms_eval_ad2.metrics.intervals import UNBOUNDED, Bounds, ConfidenceInterval, Floats, finite, mean_interval
 
 _CELLS = 2_000_000  # drawn at once: bounds the memory of the sign flips to some 50 MB
 _EXACT_UNITS = 14  # up to here all 2^n sign flips are tried
@@ -19,7 +19,7 @@ _FLIPS = 10_000  # random ones above: p-values down to 0.0001
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PairedComparison:
     """Two runs on the samples that both answered. `difference` is a minus b, `ci` its 95 % interval (intervals.py).
 
     `units`: clusters, and samples in none. `p_value` is two-sided and None where nothing can be tested; `test` is
@@ -31,7 +31,7 @@ class Paired:
     mean_a: float
     mean_b: float
     difference: float
-    ci: Interval | None
+    ci: ConfidenceInterval | None
     p_value: float | None
     test: str
 
@@ -43,7 +43,7 @@ def paired(
     clusters: Mapping[str, str] | None = None,
     bounds: Bounds = UNBOUNDED,
     seed: int = 0,
-) -> Paired:
+) -> PairedComparison:
     """Compare two runs over the ids that both have. Raises ValueError if there is none.
 
     McNemar's exact test where all values are 0 or 1 and every unit is a single sample; else a
@@ -68,7 +68,7 @@ def paired(
     width = bounds[1] - bounds[0]
     ci = mean_interval(left - right, clusters=groups, bounds=(-width, width))
     mean_a, mean_b, difference = float(left.mean()), float(right.mean()), float((left - right).mean())
-    return Paired(len(ids), len(sums), mean_a, mean_b, difference, ci, p_value, test)
+    return PairedComparison(len(ids), len(sums), mean_a, mean_b, difference, ci, p_value, test)
 
 
 def _summed(differences: Floats, groups: Sequence[Hashable]) -> Floats:

@@ -86,7 +86,7 @@ _NEGATION = re.compile(r"\b(?:not|no|never|neither|nor|if|whether|unless)\b|n't\
 @dataclass(frozen=True, slots=True)
 class _Verdict:
     letters: frozenset[str]
-    mention: Mention
+    mention: LetterMention
     open: bool = False  # "A or B", "maybe B"
     also: bool = False  # "C is also correct"
     alone: bool = False  # the whole line
@@ -128,7 +128,7 @@ def _checked(text: str, verdict: _Verdict, offered: set[str], texts: Mapping[str
     return Answer("mc", letter)
 
 
-def _verdicts(text: str, mentions: Sequence[Mention]) -> list[_Verdict]:
+def _verdicts(text: str, mentions: Sequence[LetterMention]) -> list[_Verdict]:
     found: list[_Verdict] = []
     negated_before = -1  # where the last negated mention stood: "not A but B"
     for group, either in groups(text, mentions):
@@ -154,7 +154,7 @@ def _verdicts(text: str, mentions: Sequence[Mention]) -> list[_Verdict]:
     return found
 
 
-def _split_off(text: str, group: Sequence[Mention], left: str) -> bool:
+def _split_off(text: str, group: Sequence[LetterMention], left: str) -> bool:
     """ "I choose C, A and B are wrong": the first of the group is chosen, and only the rest denied."""
     return text[group[0].end : group[1].start].startswith(",") and _marked(left, ",", group[0])
 
@@ -166,7 +166,7 @@ def _sentence_before(text: str, start: int) -> str:
     return left[cut + 1 :].lower()
 
 
-def _marked(left: str, right: str, mention: Mention) -> bool:
+def _marked(left: str, right: str, mention: LetterMention) -> bool:
     """Whether the words before say that this mention is the answer, and the mention can be one."""
     bare, ends = _UNDRESS.sub("", left), bool(_CLAUSE_END.match(right))
     if _STRONG.search(bare) or _STRONG.search(left):
@@ -176,7 +176,7 @@ def _marked(left: str, right: str, mention: Mention) -> bool:
     return mention.dressed and left[-1:] in tuple(OPENERS) and bool(_ANSWER_AHEAD.search(left))
 
 
-def _alone(text: str, first: Mention, last: Mention) -> bool:
+def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:
     """Whether the mention is all that the first or the last line says, or the text's last sentence."""
     before = text[max(0, first.start - 24) : first.start]
     after = text[last.end : last.end + 8]
@@ -203,12 +203,12 @@ def _last(text: str, verdicts: Sequence[_Verdict]) -> _Verdict | None:
     return last
 
 
-def _from_heads(text: str, mentions: Sequence[Mention], texts: Mapping[str, str]) -> _Verdict | None:
+def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str, str]) -> _Verdict | None:
     """ "B. The blue truck": the only letter at the head of a line, unless the line is one of a list of options."""
     enumerated = {mention.letter for mention in mentions if _ENUMERATED.match(text, mention.end)}
     if len(enumerated) > 1:
         return None
-    heads: list[Mention] = []
+    heads: list[LetterMention] = []
     for mention in mentions:
         line = text[max(0, mention.start - 16) : mention.start]
         at_head = re.search(r"(?:\A|\n)\s?[(\[{<\"'-]{0,3}(?:option |choice |选项)?[(\[\"']?\Z", line.lower())
@@ -222,7 +222,7 @@ def _from_heads(text: str, mentions: Sequence[Mention], texts: Mapping[str, str]
     return _Verdict(frozenset({heads[0].letter}), heads[0])
 
 
-def _from_brackets(text: str, mentions: Sequence[Mention]) -> _Verdict | None:
+def _from_brackets(text: str, mentions: Sequence[LetterMention]) -> _Verdict | None:
     """ "... is turning left (C).": one letter only is ever in brackets, and a clause of the text ends with it."""
     held = [m for m in mentions if m.dressed and text[m.start - 1 : m.start] == "(" and text[m.end : m.end + 1] == ")"]
     if len({mention.letter for mention in held}) != 1:
@@ -235,7 +235,7 @@ def _from_brackets(text: str, mentions: Sequence[Mention]) -> _Verdict | None:
     return _Verdict(frozenset({last.letter}), last)
 
 
-def _beside(text: str, mention: Mention) -> str:
+def _beside(text: str, mention: LetterMention) -> str:
     """What stands after a letter up to the end of its line, bare."""
     beside = _BESIDE.match(text, mention.end)
     return gist(beside["text"]) if beside else ""
@@ -263,7 +263,7 @@ _OR = re.compile(r"or|/|或|还是")
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class LetterMention:
     """One lone letter, in capitals, and where it stands."""
 
     letter: str
@@ -273,9 +273,9 @@ class Mention:
     dressed: bool  # in brackets or quotes, or after "option"
 
 
-def find_mentions(text: str) -> list[Mention]:
+def find_mentions(text: str) -> list[LetterMention]:
     """Every letter that stands alone, articles and pronouns left out."""
-    found: list[Mention] = []
+    found: list[LetterMention] = []
     for match in _MENTION.finditer(text):
         start, end = match.span()
         around = text[start - 1 : start] in tuple(OPENERS) and text[end : end + 1] in tuple(CLOSERS)
@@ -283,13 +283,13 @@ def find_mentions(text: str) -> list[Mention]:
         raw = match["letter"]
         if raw in "AaIi" and not dressed and _ARTICLE.match(text, end):
             continue
-        found.append(Mention(raw.upper(), start, end, raw.islower(), dressed))
+        found.append(LetterMention(raw.upper(), start, end, raw.islower(), dressed))
     return found[-_MOST:]
 
 
-def groups(text: str, mentions: Sequence[Mention]) -> Iterator[tuple[list[Mention], bool]]:
+def groups(text: str, mentions: Sequence[LetterMention]) -> Iterator[tuple[list[LetterMention], bool]]:
     """Runs of mentions that "and", "or", a comma join; the flag says that one of the joints is an "or"."""
-    group: list[Mention] = []
+    group: list[LetterMention] = []
     either = False
     for mention in mentions:
         joint = _JOIN.fullmatch(text[group[-1].end : mention.start][:24]) if group else None

@@ -19,7 +19,7 @@ from lmms_eval_ad2.prompts.views import Layout, Views, is_mosaic, shown
 from lmms_eval_ad2.records import Form, Lang, Record
 
 
-class Asking(Protocol):
+class PromptSettings(Protocol):
     """What a task's settings say of the asking; scoring.variant.Variant has it all."""
 
     @property
@@ -43,7 +43,7 @@ class Asking(Protocol):
     def asked_form(self, form: Form) -> Form: ...
 
 
-def can_ask(record: Record, how: Asking) -> bool:
+def can_ask(record: Record, how: PromptSettings) -> bool:
     """Has the record the form and the visual prompt that are asked for?"""
     if not text.can_ask(record, how.asked_form(record.form)) or (how.coords and not record.mark.coords):
         return False
@@ -53,7 +53,7 @@ def can_ask(record: Record, how: Asking) -> bool:
         return False
 
 
-def words(record: Record, how: Asking, prompts: text.PromptSet | None = None) -> str:
+def words(record: Record, how: PromptSettings, prompts: text.PromptSet | None = None) -> str:
     """The text of the first turn."""
     if how.rounds:
         return round_words(record, how, 0, (), prompts)
@@ -64,7 +64,7 @@ def words(record: Record, how: Asking, prompts: text.PromptSet | None = None) ->
 
 
 def round_words(
-    record: Record, how: Asking, step: int, said: Sequence[str], prompts: text.PromptSet | None = None
+    record: Record, how: PromptSettings, step: int, said: Sequence[str], prompts: text.PromptSet | None = None
 ) -> str:
     """The text of one turn when asked in rounds; `step` counts from 0, `said` are the answers to those before."""
     return text.build_round(
@@ -72,12 +72,12 @@ def round_words(
     )
 
 
-def pictures(record: Record, image_root: Path, how: Asking) -> list[Image.Image]:
+def pictures(record: Record, image_root: Path, how: PromptSettings) -> list[Image.Image]:
     """The images of every turn, as RGB (visual.render tells what it raises)."""
     return visual.render(record, image_root, mark=_drawn(how), layout=how.layout, views=how.views)
 
 
-def untouched(record: Record, how: Asking) -> tuple[str, ...] | None:
+def untouched(record: Record, how: PromptSettings) -> tuple[str, ...] | None:
     """The image paths where the pictures are the stored images and nothing else; None where something is drawn."""
     pairs = shown(record, how.views)
     if is_mosaic(pairs, how.layout) or effective_mark(record, _drawn(how)).kind in ("point", "box"):
@@ -85,5 +85,5 @@ def untouched(record: Record, how: Asking) -> tuple[str, ...] | None:
     return tuple(path for _, path in pairs)
 
 
-def _drawn(how: Asking) -> MarkChoice:
+def _drawn(how: PromptSettings) -> MarkChoice:
     return "none" if how.coords else how.mark

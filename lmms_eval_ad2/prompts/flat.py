@@ -22,7 +22,7 @@ Slots = Mapping[str, tuple[str, str]]  # key -> (placeholders it must have, plac
 
 
 @dataclass(frozen=True)
-class FlatTexts:
+class PromptTable:
     """Texts by key. `source` names the file; `sha256` is that of all texts as they are used."""
 
     texts: Mapping[str, str] = field(repr=False)

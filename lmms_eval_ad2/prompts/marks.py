@@ -6,12 +6,12 @@ import math
 from typing import Literal
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Mark, Record
+from lmms_eval_ad2.records import Record, VisualPrompt
 
 MarkChoice = Literal["native", "none", "text", "point", "box"]
 
 
-def effective_mark(record: Record, mark: MarkChoice = "native") -> Mark:
+def effective_mark(record: Record, mark: MarkChoice = "native") -> VisualPrompt:
     """The record's mark as `mark` asks for it.
 
     "native" keeps it. "none" drops it. "text" tells it in words: a text mark as it is, points and
@@ -21,22 +21,22 @@ def effective_mark(record: Record, mark: MarkChoice = "native") -> Mark:
     """
     own = record.mark
     if mark == "none":
-        return Mark()
+        return VisualPrompt()
     _check(record)
     if mark in ("native", own.kind) or own.kind == "none":
         return own
     if mark == "text":
-        return Mark("text", own.coords, own.text)
+        return VisualPrompt("text", own.coords, own.text)
     if not own.coords:
         return own
     sizes = {len(c) for c in own.coords}
     if mark == "point":
-        return Mark("point", tuple(_centre(c) for c in own.coords), own.text)
+        return VisualPrompt("point", tuple(_centre(c) for c in own.coords), own.text)
     if sizes != {4}:
         raise Ad2Error(
             f"{record.id}: its mark is a point, and a box cannot be made from it; ask for 'native' or 'point'"
         )
-    return Mark("box", own.coords, own.text)
+    return VisualPrompt("box", own.coords, own.text)
 
 
 def _centre(coords: tuple[float, ...]) -> tuple[float, ...]:
@@ -59,7 +59,7 @@ def _check(record: Record) -> None:
             raise DataError(record.benchmark, record.id, "mark.coords", "x_min <= x_max and y_min <= y_max", c)
 
 
-def unit_coords(record: Record, mark: Mark) -> list[tuple[float, ...]]:
+def unit_coords(record: Record, mark: VisualPrompt) -> list[tuple[float, ...]]:
     """The mark's coordinates as fractions of the image size, cut to 0..1; DataError where the size is unknown."""
     if record.image_size is None:
         raise DataError(

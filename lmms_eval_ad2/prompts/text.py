@@ -15,7 +15,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark, unit_coords
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.prompts.views import CAMERAS, GRID, Layout, Views, is_mosaic, shown
-from lmms_eval_ad2.records import Form, Lang, Mark, Record, Step
+from lmms_eval_ad2.records import Form, Lang, ReasoningStep, Record, VisualPrompt
 
 __all__ = ["PromptSet", "build", "build_round", "can_ask", "effective_mark"]
 
@@ -140,7 +140,7 @@ _FORMS = {
 }  # fmt: skip
 
 
-def _coda(record: Record, lang: Lang, mark: Mark, prompts: PromptSet) -> str:
+def _coda(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSet) -> str:
     """CODA-LM asks in English, also of the Chinese annotations, unless the data or the prompt file has Chinese."""
     question = _plain(record.question.get(lang)) or prompts.fill(f"coda_{record.task}_question", lang)
     if record.task != "region":
@@ -158,7 +158,7 @@ def _plain(text: str) -> str:
     return _IMAGE_TOKEN.sub("", text).strip()
 
 
-def _step(step: Step, number: int, lang: Lang) -> dict[str, object]:
+def _step(step: ReasoningStep, number: int, lang: Lang) -> dict[str, object]:
     return {"i": number, "name": step.name, "question": _plain(step.question.get(lang))}
 
 
@@ -168,16 +168,16 @@ def _letters(record: Record, lang: Lang) -> str:
     return last.join([comma.join(letters[:-1]), letters[-1]]) if len(letters) > 1 else letters[0]
 
 
-def _coords_of(record: Record, mark: Mark) -> dict[str, object]:
+def _coords_of(record: Record, mark: VisualPrompt) -> dict[str, object]:
     return {"coords": _coords(record, mark)} if mark.kind == "text" else {}
 
 
-def _coords(record: Record, mark: Mark) -> str:
+def _coords(record: Record, mark: VisualPrompt) -> str:
     rows = [", ".join(f"{v:.3f}" for v in c) for c in unit_coords(record, mark)]
     return ", ".join(f"[{r}]" if r.count(",") == 3 else f"<{r.replace(' ', '')}>" for r in rows)
 
 
-def _mark_note(record: Record, lang: Lang, mark: Mark, prompts: PromptSet) -> list[str]:
+def _mark_note(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSet) -> list[str]:
     if mark.kind == "none":
         return []
     if mark.kind == "text" and mark.text:

@@ -18,7 +18,7 @@ from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.pillow import strictly
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark
 from lmms_eval_ad2.prompts.views import GRID, Layout, Views, is_mosaic, shown
-from lmms_eval_ad2.records import Mark, Record
+from lmms_eval_ad2.records import Record, VisualPrompt
 
 __all__ = ["effective_mark", "load_image", "render"]
 
@@ -110,7 +110,7 @@ def _turned(path: Path) -> bool:
 _ORIENTATION_KEYS = ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif")
 
 
-def draw_mark(image: Image.Image, mark: Mark, coda: bool = False) -> None:
+def draw_mark(image: Image.Image, mark: VisualPrompt, coda: bool = False) -> None:
     """Draw points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels, on `image` itself."""
     draw = ImageDraw.Draw(image)
     if coda and mark.kind == "box":

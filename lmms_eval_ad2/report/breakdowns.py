@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow, settle
-from lmms_eval_ad2.report.lines import MULTI_VIEW, Line, data_sha, lines_of, reasons
-from lmms_eval_ad2.report.runs import Cell, Run, Task
+from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, settle
+from lmms_eval_ad2.report.lines import MULTI_VIEW, TaskGroup, data_sha, lines_of, reasons
+from lmms_eval_ad2.report.runs import RunSummary, ScoreCell, TaskSummary
 from lmms_eval_ad2.report.shapes import BENCHMARKS
 
 SUBTASK = "sub-task"
@@ -17,9 +17,9 @@ SUBTASK = "sub-task"
 SHOWN_ELSEWHERE = {("coda_lm", "region", "category")}
 
 
-def breakdown_grids(runs: Sequence[Run]) -> list[Grid]:
+def breakdown_grids(runs: Sequence[RunSummary]) -> list[ResultGrid]:
     """Every breakdown with at least two groups, weather and severity first, sub-tasks last."""
-    found: dict[tuple[str, str, str, str | None], list[tuple[Line, Task, Mapping[str, Cell]]]] = {}
+    found: dict[tuple[str, str, str, str | None], list[tuple[TaskGroup, TaskSummary, Mapping[str, ScoreCell]]]] = {}
     for benchmark in dict.fromkeys(t.benchmark for run in runs for t in run.tasks.values()):
         for line in lines_of(runs, benchmark):
             for task in line.tasks.values():
@@ -32,14 +32,14 @@ def breakdown_grids(runs: Sequence[Run]) -> list[Grid]:
 
 
 def _grid(
-    key: tuple[str, str, str, str | None], rows: Sequence[tuple[Line, Task, Mapping[str, Cell]]]
-) -> Grid:  # fmt: skip
+    key: tuple[str, str, str, str | None], rows: Sequence[tuple[TaskGroup, TaskSummary, Mapping[str, ScoreCell]]]
+) -> ResultGrid:  # fmt: skip
     benchmark, part, name, judge = key
     groups = list(dict.fromkeys(group for _, _, cells in rows for group in cells))
     title = f"{BENCHMARKS.get(benchmark, benchmark)}: {part.replace('_', ' ')} by {name}" + (
         f" [{judge}]" if judge else ""
     )
-    return settle(Grid(
+    return settle(ResultGrid(
         key=f"{benchmark}/{part}/{name}/{judge or ''}",
         title=title,
         source="",

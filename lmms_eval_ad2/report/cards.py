@@ -16,10 +16,10 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.prompts import visual
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.report import tables
-from lmms_eval_ad2.report.runs import Run, Task, sample_rows
+from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, sample_rows
 
 
-def cards(runs: Sequence[Run], count: int) -> list[dict[str, Any]]:
+def cards(runs: Sequence[RunSummary], count: int) -> list[dict[str, Any]]:
     """The worst samples of every task of the models; of floors and ceilings only where there is nothing else."""
     if not count:
         return []
@@ -35,7 +35,7 @@ def cards(runs: Sequence[Run], count: int) -> list[dict[str, Any]]:
     return found
 
 
-def _samples(task: Task, best: Worst) -> list[dict[str, Any]]:
+def _samples(task: TaskSummary, best: WorstSamples) -> list[dict[str, Any]]:
     samples = []
     for row in best.rows:
         shown = pictures(row, task)
@@ -121,14 +121,14 @@ FULL_MARKS = 100.0  # scores of samples are percentages
 
 
 @dataclass(frozen=True, slots=True)
-class Worst:
+class WorstSamples:
     """The worst rows of a task, worst first, and how many rows there were. Unscored rows are never among them."""
 
     rows: tuple[Mapping[str, Any], ...]
     n: int
 
 
-def worst(rows: Iterable[Mapping[str, Any]], count: int = 4) -> Worst:
+def worst(rows: Iterable[Mapping[str, Any]], count: int = 4) -> WorstSamples:
     """The `count` rows of lowest score below full marks. Among equals the choice is arbitrary, and the same every time.
 
     Memory does not grow with the number of rows.
@@ -146,7 +146,7 @@ def worst(rows: Iterable[Mapping[str, Any]], count: int = 4) -> Worst:
             heapq.heappush(heap, entry)
         elif count:
             heapq.heappushpop(heap, entry)
-    return Worst(tuple(row for *_, row in sorted(heap, key=lambda e: e[:3], reverse=True)), n)
+    return WorstSamples(tuple(row for *_, row in sorted(heap, key=lambda e: e[:3], reverse=True)), n)
 
 
 # The images of a sample as small JPEGs for the page, with the mark that the model was shown.
@@ -156,33 +156,33 @@ QUALITY = 78
 
 
 @dataclass(frozen=True, slots=True)
-class Pictures:
+class SampleImages:
     """`images` are data: addresses; `trouble` says why there are none."""
 
     images: tuple[str, ...] = ()
     trouble: str = ""
 
 
-def pictures(row: Mapping[str, Any], task: Task) -> Pictures:
+def pictures(row: Mapping[str, Any], task: TaskSummary) -> SampleImages:
     """Draw the images of a row of samples/<task>.jsonl. An absent or broken image is said, and never an error."""
     root = task.data.get("image_root")
     if not root:
-        return Pictures(trouble="the run does not say where its images are")
+        return SampleImages(trouble="the run does not say where its images are")
     try:
         record = Record.from_dict(row["record"])
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as exc:
-        return Pictures(trouble=f"the record cannot be read ({type(exc).__name__}: {exc})")
+        return SampleImages(trouble=f"the record cannot be read ({type(exc).__name__}: {exc})")
     if not all(_inside(image) for image in record.images):
-        return Pictures(trouble="an image lies outside the data set's folder; not shown")
+        return SampleImages(trouble="an image lies outside the data set's folder; not shown")
     try:
         drawn = visual.render(record, Path(str(root)), **_render_options(record, task))
     except (Ad2Error, TypeError, ValueError) as exc:
-        return Pictures(trouble=str(exc))
+        return SampleImages(trouble=str(exc))
     width = WIDTH if len(drawn) == 1 else WIDTH // 2
-    return Pictures(tuple(_jpeg(image, width) for image in drawn[:MOST]))
+    return SampleImages(tuple(_jpeg(image, width) for image in drawn[:MOST]))
 
 
-def _render_options(record: Record, task: Task) -> dict[str, Any]:
+def _render_options(record: Record, task: TaskSummary) -> dict[str, Any]:
     """As the model was shown it; several camera views become one picture, which is easier to look at."""
     variant = task.variant
     options: dict[str, Any] = {"views": variant.get("views", "all")}

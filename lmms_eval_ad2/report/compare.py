@@ -14,13 +14,13 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics import summary
 from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.report import tables
-from lmms_eval_ad2.report.runs import Run, Task, judge_sha, sample_rows
+from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
 
 _FORCE = "to compare them all the same: --force"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TaskComparison:
     """A task of both runs. Means are percentages over the `n` paired samples (not means of columns), difference a - b.
 
     `p_holm` is the p-value corrected for the number of tasks tested (Holm, 1979); None where nothing can be tested.
@@ -44,7 +44,7 @@ class Row:
     notes: tuple[str, ...] = ()
 
 
-def compare(run_a: Run, run_b: Run, *, force: bool = False, seed: int = 0) -> list[Row]:
+def compare(run_a: RunSummary, run_b: RunSummary, *, force: bool = False, seed: int = 0) -> list[TaskComparison]:
     """A row for every task that both runs have.
 
     Raises Ad2Error where there is none, and, unless `force`, where a task's data (sha256) or judge differ;
@@ -65,8 +65,8 @@ SAME_QUESTIONS = ("split", "maker")  # and where only the distractors may differ
 
 
 def compare_sets(
-    run_a: Run, run_b: Run, sets: tuple[str, str], *, force: bool = False, seed: int = 0
-) -> list[Row]:  # fmt: skip
+    run_a: RunSummary, run_b: RunSummary, sets: tuple[str, str], *, force: bool = False, seed: int = 0
+) -> list[TaskComparison]:  # fmt: skip
     """A row for every part that A asked with the first set of distractors and B, in the same way, with the second.
 
     Sets are named as by the data (naive, all, a category); A and B may be one run. Questions pair by their ids, which
@@ -90,7 +90,7 @@ def compare_sets(
     return _compared(run_a, run_b, pairs, SAME_QUESTIONS, force, seed)
 
 
-def _same_questions(run_a: Run, a: str, run_b: Run, b: str) -> None:
+def _same_questions(run_a: RunSummary, a: str, run_b: RunSummary, b: str) -> None:
     """Ids of other questions that happen to be alike would pair what has nothing in common."""
     asked = {str(row["id"]): _question(row) for row in sample_rows(run_a, a)}
     for row in sample_rows(run_b, b):
@@ -107,8 +107,13 @@ def _question(row: Mapping[str, Any]) -> str:
 
 
 def _compared(
-    run_a: Run, run_b: Run, pairs: Sequence[tuple[Task, Task]], alike: Sequence[str], force: bool, seed: int
-) -> list[Row]:  # fmt: skip
+    run_a: RunSummary,
+    run_b: RunSummary,
+    pairs: Sequence[tuple[TaskSummary, TaskSummary]],
+    alike: Sequence[str],
+    force: bool,
+    seed: int,
+) -> list[TaskComparison]:
     other = judge_sha(run_a.about) != judge_sha(run_b.about)
     clashes = [_clashes(a, b, other, alike) for a, b in pairs]
     found = [f"{a.name}: {clash}" for (a, _), of_pair in zip(pairs, clashes, strict=True) for clash in of_pair]
@@ -135,8 +140,13 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def render(
-    run_a: Run, run_b: Run, rows: Sequence[Row], *, markdown: bool = False, sets: tuple[str, str] | None = None
-) -> str:  # fmt: skip
+    run_a: RunSummary,
+    run_b: RunSummary,
+    rows: Sequence[TaskComparison],
+    *,
+    markdown: bool = False,
+    sets: tuple[str, str] | None = None,
+) -> str:
     """The comparison as a table, with what was left out and why; `sets`: as given to `compare_sets`."""
     headers = ["Task", "n paired", "clusters", "A", "B", "A - B [95 % interval]", "p", "p (Holm)", "test", "left out"]
     body = []
@@ -173,12 +183,12 @@ def _p(value: float | None) -> str:
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _left_out(row: Row) -> str:
+def _left_out(row: TaskComparison) -> str:
     counts = ((row.only_a, "only in A"), (row.only_b, "only in B"), (row.unscored, "unscored"))
     return ", ".join(f"{n} {word}" for n, word in counts if n) or "none"
 
 
-def _clashes(a: Task, b: Task, other_judge: bool, alike: Sequence[str]) -> list[str]:
+def _clashes(a: TaskSummary, b: TaskSummary, other_judge: bool, alike: Sequence[str]) -> list[str]:
     found = []
     for field in alike:
         if a.data.get(field) != b.data.get(field):
@@ -196,7 +206,9 @@ def _shown(value: Any) -> str:
     return str(value)[:12]
 
 
-def _row(run_a: Run, run_b: Run, pair: tuple[Task, Task], clashes: Sequence[str], seed: int) -> Row:
+def _row(
+    run_a: RunSummary, run_b: RunSummary, pair: tuple[TaskSummary, TaskSummary], clashes: Sequence[str], seed: int
+) -> TaskComparison:
     name = " / ".join(dict.fromkeys(task.name for task in pair))
     notes = [*clashes, *(f"distractors made by {maker}" for maker in dict.fromkeys(t.maker for t in pair) if maker)]
     a, clusters = _scores(run_a, pair[0])
@@ -207,19 +219,30 @@ def _row(run_a: Run, run_b: Run, pair: tuple[Task, Task], clashes: Sequence[str]
     counts = {"only_a": len(a) - len(shared), "only_b": len(b) - len(shared), "unscored": len(shared) - len(left)}
     if not left:
         said = "no sample that both runs scored"
-        return Row(name, 0, **counts, mean_a=None, mean_b=None, difference=None, ci=None, p_value=None, p_holm=None,
-                   test="none", notes=(*notes, said))  # fmt: skip
+        return TaskComparison(
+            name,
+            0,
+            **counts,
+            mean_a=None,
+            mean_b=None,
+            difference=None,
+            ci=None,
+            p_value=None,
+            p_holm=None,
+            test="none",
+            notes=(*notes, said),
+        )
     # As fractions: McNemar's test wants 0 and 1.
     result = summary.paired(left, right, clusters=more | clusters, bounds=FRACTION, seed=seed)
     ci = (100 * result.ci.low, 100 * result.ci.high) if result.ci else None
-    return Row(
+    return TaskComparison(
         name, result.n, **counts, mean_a=100 * result.mean_a, mean_b=100 * result.mean_b,
         difference=100 * result.difference, ci=ci, p_value=result.p_value, p_holm=None, test=result.test,
         clusters=result.units, notes=tuple(notes),
     )  # fmt: skip
 
 
-def _scores(run: Run, task: Task) -> tuple[dict[str, float | None], dict[str, str]]:
+def _scores(run: RunSummary, task: TaskSummary) -> tuple[dict[str, float | None], dict[str, str]]:
     """Score (percent, None where unscored) and cluster by id: of samples, or of questions where options rotate."""
     scores: dict[str, float | None] = {}
     clusters: dict[str, str] = {}

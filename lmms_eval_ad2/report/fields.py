@@ -23,7 +23,7 @@ def without_folders(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class ScoreCell:
     """A figure under both rules with its interval and counts. `partial`: a mean over fewer columns than the paper's.
 
     `clusters`: scenes or images that the interval is over; None where no summary says so.
@@ -43,22 +43,22 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class DistractorRates:
     """A kind of distractor. share: of the wrong answers (n: how many chose it); rate: of the n that were offered."""
 
-    share: Cell
-    rate: Cell
+    share: ScoreCell
+    rate: ScoreCell
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SummaryReader:
     """Reads fields of one file; a wrong one is a DataError that names it. `judge_mark` is added to labels of judges."""
 
     file: Path
     judge_mark: str = ""
     at: str = ""
 
-    def inside(self, name: str) -> Place:
+    def inside(self, name: str) -> SummaryReader:
         return replace(self, at=f"{self.at}.{name}" if self.at else name)
 
     def judge(self, data: Mapping[str, Any]) -> str | None:
@@ -110,9 +110,9 @@ class Place:
             raise self.wrong(name, "[low, high] or null", ci)
         return ci[0], ci[1]
 
-    def cell(self, data: Mapping[str, Any], name: str) -> Cell:
+    def cell(self, data: Mapping[str, Any], name: str) -> ScoreCell:
         raw, here = self.mapping(data, name), self.inside(name)
-        return Cell(
+        return ScoreCell(
             official=here.number(raw, "official"),
             strict=here.number(raw, "strict"),
             ci=here.interval(raw),
@@ -126,18 +126,18 @@ class Place:
             clusters=None if raw.get("clusters") is None else here.count(raw, "clusters"),
         )
 
-    def kinds(self, data: Mapping[str, Any], name: str) -> dict[str, Kind]:
+    def kinds(self, data: Mapping[str, Any], name: str) -> dict[str, DistractorRates]:
         inner, here = self.mapping(data, name, {}), self.inside(name)
         return {str(key): here.inside(str(key)).kind(here.mapping(inner, key)) for key in inner}
 
-    def kind(self, raw: Mapping[str, Any]) -> Kind:
+    def kind(self, raw: Mapping[str, Any]) -> DistractorRates:
         chosen, offered = self.count(raw, "chosen"), self.count(raw, "offered")
-        return Kind(
-            share=Cell(self.number(raw, "share"), None, self.interval(raw, "share_ci"), chosen, chosen, 0, 0),
-            rate=Cell(self.number(raw, "rate"), None, self.interval(raw, "rate_ci"), offered, chosen, 0, 0),
+        return DistractorRates(
+            share=ScoreCell(self.number(raw, "share"), None, self.interval(raw, "share_ci"), chosen, chosen, 0, 0),
+            rate=ScoreCell(self.number(raw, "rate"), None, self.interval(raw, "rate_ci"), offered, chosen, 0, 0),
         )
 
-    def position(self, data: Mapping[str, Any], name: str) -> Cell | None:
+    def position(self, data: Mapping[str, Any], name: str) -> ScoreCell | None:
         """How far the chosen letters are from an even choice; None where options were not rotated."""
         if data.get(name) is None:
             return None
@@ -145,17 +145,17 @@ class Place:
         n = here.count(raw, "n")
         left_out = here.count(raw, "incomplete")
         reason = f"{left_out} answers left out: not every rotation of their questions was asked" if left_out else None
-        return Cell(here.number(raw, "distance"), None, here.interval(raw), n, n, 0, 0, reason=reason)
+        return ScoreCell(here.number(raw, "distance"), None, here.interval(raw), n, n, 0, 0, reason=reason)
 
-    def correctness(self, data: Mapping[str, Any], name: str) -> Cell | None:
+    def correctness(self, data: Mapping[str, Any], name: str) -> ScoreCell | None:
         """The mean of 1 to 5 that an evaluator gave the questions; None where nobody rated, or nothing is said."""
         raw, here = self.mapping(data, name, {}), self.inside(name)
         if raw.get("mean") is None:
             return None
         n, unrated = here.count(raw, "n"), here.count(raw, "unrated")
         reason = f"{unrated} of {n + unrated} questions were not rated" if unrated else None
-        return Cell(here.number(raw, "mean"), None, None, n, n, 0, 0, reason=reason)
+        return ScoreCell(here.number(raw, "mean"), None, None, n, n, 0, 0, reason=reason)
 
-    def cells(self, data: Mapping[str, Any], name: str) -> dict[str, Cell]:
+    def cells(self, data: Mapping[str, Any], name: str) -> dict[str, ScoreCell]:
         inner = self.mapping(data, name, {})
         return {str(key): self.inside(name).cell(inner, key) for key in inner}

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lmms_eval_ad2.report.lines import Line
-from lmms_eval_ad2.report.runs import Cell, Task
-from lmms_eval_ad2.report.shapes import ALL, ERROR_KINDS, SETS, Column, Shape
+from lmms_eval_ad2.report.lines import TaskGroup
+from lmms_eval_ad2.report.runs import ScoreCell, TaskSummary
+from lmms_eval_ad2.report.shapes import ALL, ERROR_KINDS, SETS, TableColumn, TableLayout
 
 
-def with_extras(shape: Shape, lines: Sequence[Line]) -> Shape:
+def with_extras(shape: TableLayout, lines: Sequence[TaskGroup]) -> TableLayout:
     """The shape with the runs' further figures after the paper's columns: nothing that was scored is left out."""
     if not shape.extras:
         return shape
@@ -26,19 +26,19 @@ def with_extras(shape: Shape, lines: Sequence[Line]) -> Shape:
         if name not in known
     )
     outside = "outside the mean" if shape.extras == "columns" else "not in the paper"
-    added = (Column(n, f"{n.replace('_', ' ').capitalize()} ({outside})", part, (*place, n)) for n in names)
+    added = (TableColumn(n, f"{n.replace('_', ' ').capitalize()} ({outside})", part, (*place, n)) for n in names)
     return replace(shape, columns=(*shape.columns, *added))
 
 
-def cells_of(shape: Shape, line: Line) -> dict[str, Cell | None]:
+def cells_of(shape: TableLayout, line: TaskGroup) -> dict[str, ScoreCell | None]:
     """The figures of a line by column key."""
-    found: dict[str, Cell | None] = {}
+    found: dict[str, ScoreCell | None] = {}
     for column in shape.columns:
         found[column.key] = mean([found.get(k) for k in column.mean_of]) if column.mean_of else _pick(column, line)
     return found
 
 
-def _pick(column: Column, line: Line) -> Cell | None:
+def _pick(column: TableColumn, line: TaskGroup) -> ScoreCell | None:
     task = line.tasks.get((column.part, column.open_ended))
     if task is None and column.open_ended:  # n-gram metrics may also come with the canonical task
         task = line.tasks.get((column.part, False))
@@ -58,7 +58,7 @@ def _pick(column: Column, line: Line) -> Cell | None:
     raise ValueError(f"column {column.key}: unknown place {column.place}")
 
 
-def mean(cells: Sequence[Cell | None]) -> Cell | None:
+def mean(cells: Sequence[ScoreCell | None]) -> ScoreCell | None:
     """The unweighted mean of parts; None if one is absent. Its interval takes the parts as independent.
 
     `clusters`: of the part with the fewest.
@@ -76,7 +76,7 @@ def mean(cells: Sequence[Cell | None]) -> Cell | None:
         low = math.sqrt(sum((v - c[0]) ** 2 for v, c in intervals)) / len(have)
         high = math.sqrt(sum((c[1] - v) ** 2 for v, c in intervals)) / len(have)
         ci = (value - low, value + high)
-    return Cell(
+    return ScoreCell(
         official=value,
         strict=sum(strict) / len(have) if len(strict) == len(have) else None,
         ci=ci,
@@ -90,10 +90,10 @@ def mean(cells: Sequence[Cell | None]) -> Cell | None:
     )
 
 
-Rows = list[tuple[Line, str, dict[str, Cell | None]]]  # a line, what stands after its label, its figures
+Rows = list[tuple[TaskGroup, str, dict[str, ScoreCell | None]]]  # a line, what stands after its label, its figures
 
 
-def fits(shape: Shape, line: Line) -> bool:
+def fits(shape: TableLayout, line: TaskGroup) -> bool:
     """Whether a line belongs to a table at all: other orders of options, and other distractors, are other questions."""
     if shape.circular or line.circular:
         return shape.circular and line.circular
@@ -102,7 +102,7 @@ def fits(shape: Shape, line: Line) -> bool:
     return line.distractors == ALL or line.distractors not in SETS
 
 
-def rows_of(shape: Shape, lines: Sequence[Line]) -> Rows:
+def rows_of(shape: TableLayout, lines: Sequence[TaskGroup]) -> Rows:
     """The rows that some lines make in a table."""
     if shape.kinds:
         return _kind_rows(shape, lines)
@@ -111,7 +111,7 @@ def rows_of(shape: Shape, lines: Sequence[Line]) -> Rows:
     return [(line, "", cells_of(shape, line)) for line in lines]
 
 
-def _set_rows(shape: Shape, lines: Sequence[Line]) -> Rows:
+def _set_rows(shape: TableLayout, lines: Sequence[TaskGroup]) -> Rows:
     """AutoDrive-QA Table 8: a row a set of distractors, those of a run together, in the paper's order.
 
     No rows where there is but the benchmark itself and nobody rated it: then another table says all.
@@ -128,7 +128,7 @@ def _set_rows(shape: Shape, lines: Sequence[Line]) -> Rows:
     return [(line, kind_title(name), cells) for line, name, cells in placed]
 
 
-def _kind_rows(shape: Shape, lines: Sequence[Line]) -> Rows:
+def _kind_rows(shape: TableLayout, lines: Sequence[TaskGroup]) -> Rows:
     """A row a kind of distractor: its share of the wrong answers (AutoDrive-QA Table 7), or how often it was taken."""
     figure = _share if shape.kinds == "share" else _rate
     rows: Rows = []
@@ -147,7 +147,7 @@ def kind_title(kind: str) -> str:
     return "All kinds" if kind == ALL else ERROR_KINDS.get(kind, kind.replace("_", " ").capitalize())
 
 
-def _share(task: Task, kind: str) -> Cell | None:
+def _share(task: TaskSummary, kind: str) -> ScoreCell | None:
     """A summary of an earlier version has counts without intervals."""
     total = sum(task.error_kinds.values())
     if not total:
@@ -155,8 +155,8 @@ def _share(task: Task, kind: str) -> Cell | None:
     if kind in task.kinds:
         return task.kinds[kind].share
     n = task.error_kinds.get(kind, 0)
-    return Cell(100 * n / total, None, None, n=n, n_ok=n, n_unparsed=0, n_unscored=0)
+    return ScoreCell(100 * n / total, None, None, n=n, n_ok=n, n_unparsed=0, n_unscored=0)
 
 
-def _rate(task: Task, kind: str) -> Cell | None:
+def _rate(task: TaskSummary, kind: str) -> ScoreCell | None:
     return task.kinds[kind].rate if kind in task.kinds else None

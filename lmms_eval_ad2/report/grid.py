@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.figures import fits, kind_title, rows_of, with_extras
-from lmms_eval_ad2.report.lines import Line, data_sha, lines_of, reason_notes, reasons
-from lmms_eval_ad2.report.runs import Cell, Run
-from lmms_eval_ad2.report.shapes import CAPTIONS, SHAPES, Column, Shape, own_shape
+from lmms_eval_ad2.report.lines import TaskGroup, data_sha, lines_of, reason_notes, reasons
+from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
+from lmms_eval_ad2.report.shapes import CAPTIONS, SHAPES, TableColumn, TableLayout, own_shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class GridRow:
 
     kind: str
     label: str
-    cells: tuple[Cell | None, ...]
+    cells: tuple[ScoreCell | None, ...]
     views: str = ""
     data: str = ""
     note: str = ""
@@ -58,7 +58,7 @@ class GridRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Grid:
+class ResultGrid:
     """A table. `source` names the paper's table ("" for our own); `kinds`: percentages with the number of choices.
 
     `caption`: the data and the judge where all runs have the same; then they have no column of their own.
@@ -79,7 +79,7 @@ class Grid:
     judge_column: bool = True
 
 
-def grids(runs: Sequence[Run], *, with_published: bool = True) -> list[Grid]:
+def grids(runs: Sequence[RunSummary], *, with_published: bool = True) -> list[ResultGrid]:
     """All tables for which a run has a figure: the papers' in their order, then benchmarks without a paper's table."""
     benchmarks = list(dict.fromkeys(t.benchmark for run in runs for t in run.tasks.values()))
     shapes = list(SHAPES)
@@ -91,7 +91,7 @@ def grids(runs: Sequence[Run], *, with_published: bool = True) -> list[Grid]:
     return [grid for grid in built if grid is not None]
 
 
-def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | None:
+def _build(shape: TableLayout, lines: Sequence[TaskGroup], with_published: bool) -> ResultGrid | None:
     printed = published.table(shape.benchmark, shape.number) if shape.number else None
     wanted = [line for line in lines if line.used(shape.parts) and fits(shape, line)]
     shape = with_extras(shape, wanted)
@@ -106,7 +106,7 @@ def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | 
     rows = [_row(shape, line, extra, cells, columns, where) for line, extra, cells in ours]
     if shown:
         rows += _published_rows(shape, shown, columns, where)
-    return settle(Grid(
+    return settle(ResultGrid(
         key=f"{shape.benchmark}/{shape.number or shape.name}",
         title=shape.title,
         source=printed.source if printed else "",
@@ -120,7 +120,7 @@ def _build(shape: Shape, lines: Sequence[Line], with_published: bool) -> Grid | 
     ))  # fmt: skip
 
 
-def settle(grid: Grid) -> Grid:
+def settle(grid: ResultGrid) -> ResultGrid:
     """The table without empty columns, with what all runs share said once, and with other data of one name told apart.
 
     Data sets of one name and split whose sha256 differ get their short hash and a footnote.
@@ -161,7 +161,7 @@ PRINTED = "\0printed"
 
 
 def _split(
-    shape: Shape, rows: Sequence[Mapping[str, Cell | None]], printed: published.PublishedTable | None
+    shape: TableLayout, rows: Sequence[Mapping[str, ScoreCell | None]], printed: published.PublishedTable | None
 ) -> tuple[list[GridColumn], Where]:
     """One column a judge, and which figure goes where: a block of columns a judge, the paper's own block last."""
     judges = list(dict.fromkeys(c.judge for row in rows for c in row.values() if c is not None and c.judge))
@@ -188,7 +188,7 @@ def _split(
     return [column for _, column, _ in blocks], where
 
 
-def _column(column: Column, judge: str | None) -> GridColumn:
+def _column(column: TableColumn, judge: str | None) -> GridColumn:
     plotted = column.plotted and not (column.lower_is_better or column.place[-1] in CAPTIONS)
     return GridColumn(column.key, column.title, judge, column.headline, plotted, column.decimals, column.interval)
 
@@ -197,9 +197,14 @@ def _column(column: Column, judge: str | None) -> GridColumn:
 
 
 def _row(
-    shape: Shape, line: Line, extra: str, cells: Mapping[str, Cell | None], columns: Sequence[GridColumn], where: Where
-) -> GridRow:  # fmt: skip
-    placed: list[Cell | None] = [None] * len(columns)
+    shape: TableLayout,
+    line: TaskGroup,
+    extra: str,
+    cells: Mapping[str, ScoreCell | None],
+    columns: Sequence[GridColumn],
+    where: Where,
+) -> GridRow:
+    placed: list[ScoreCell | None] = [None] * len(columns)
     for key, cell in cells.items():
         if cell is not None:
             placed[where[key, cell.judge]] = cell
@@ -223,14 +228,14 @@ def _row(
 
 
 def _published_rows(
-    shape: Shape, printed: published.PublishedTable, columns: Sequence[GridColumn], where: Where
+    shape: TableLayout, printed: published.PublishedTable, columns: Sequence[GridColumn], where: Where
 ) -> list[GridRow]:  # fmt: skip
     rows = []
     for row in printed.rows:
-        placed: list[Cell | None] = [None] * len(columns)
+        placed: list[ScoreCell | None] = [None] * len(columns)
         for key, value in row.values.items():
             if value is not None and (key, PRINTED) in where:
-                placed[where[key, PRINTED]] = Cell(float(value), None, None, 0, 0, 0, 0)
+                placed[where[key, PRINTED]] = ScoreCell(float(value), None, None, 0, 0, 0, 0)
         labels = dict(row.labels)
         views, llm, kind = labels.pop("views", ""), labels.pop("llm", ""), labels.pop(shape.row_label, "")
         label = kind_title(kind) if kind else labels["model"] + (f" ({llm})" if llm else "")
@@ -242,7 +247,7 @@ def _published_rows(
 
 
 def _notes(
-    shape: Shape, rows: Sequence[GridRow], columns: Sequence[GridColumn], printed: published.PublishedTable | None
+    shape: TableLayout, rows: Sequence[GridRow], columns: Sequence[GridColumn], printed: published.PublishedTable | None
 ) -> list[str]:  # fmt: skip
     notes = reason_notes((row.line, row.reasons) for row in rows)
     for row in rows:

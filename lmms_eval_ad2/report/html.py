@@ -17,8 +17,8 @@ from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.report import plots, tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.cards import cards, plain
-from lmms_eval_ad2.report.grid import Grid, grids
-from lmms_eval_ad2.report.runs import Run, Task
+from lmms_eval_ad2.report.grid import ResultGrid, grids
+from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 from lmms_eval_ad2.storage.files import atomic_write
 
 WORST = 4
@@ -27,7 +27,7 @@ PLOTTED = frozenset({"weather", "severity"})
 
 
 def write(
-    runs: Sequence[Run], path: Path, *, published: bool = True, worst_samples: int = WORST,
+    runs: Sequence[RunSummary], path: Path, *, published: bool = True, worst_samples: int = WORST,
     unfinished: Sequence[Path] = (),
 ) -> None:  # fmt: skip
     """Write the page of `runs` to `path`, whole or not at all. `unfinished`: folders of runs that were left out.
@@ -44,7 +44,7 @@ def write(
 
 
 def page(
-    runs: Sequence[Run], *, published: bool = True, worst_samples: int = WORST, unfinished: Sequence[Path] = ()
+    runs: Sequence[RunSummary], *, published: bool = True, worst_samples: int = WORST, unfinished: Sequence[Path] = ()
 ) -> str:  # fmt: skip
     """The page as HTML text."""
     jinja2 = require("jinja2", "the report page")
@@ -77,7 +77,7 @@ def _left_out(folder: Path) -> str:
     return f"{'/'.join(folder.parts[-3:])}: unfinished run, left out; run the same command again to finish it"
 
 
-def _about(run: Run) -> dict[str, Any]:
+def _about(run: RunSummary) -> dict[str, Any]:
     about = run.about
     judge = about.get("judge") if isinstance(about.get("judge"), Mapping) else {}
     data = {(str(t.data.get("name")), str(t.data.get("split")), str(t.data.get("sha256"))) for t in run.tasks.values()}
@@ -101,7 +101,7 @@ def _about(run: Run) -> dict[str, Any]:
     }
 
 
-def _table(grid: Grid, plot: str | None) -> dict[str, Any]:
+def _table(grid: ResultGrid, plot: str | None) -> dict[str, Any]:
     """A grid as the template wants it. Figures keep their counts as a tool tip."""
     rows = []
     for row in grid.rows:
@@ -121,7 +121,7 @@ def _table(grid: Grid, plot: str | None) -> dict[str, Any]:
     return {"grid": grid, "rows": rows, "plot": plot}
 
 
-def _task(run: Run, task: Task) -> dict[str, Any]:
+def _task(run: RunSummary, task: TaskSummary) -> dict[str, Any]:
     return {
         "run": run.name,
         "name": task.name,

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmms_eval_ad2.report.runs import Run, Task
+from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 
 Signature = tuple[tuple[str, Any], ...]
 
@@ -20,15 +20,15 @@ MULTI_VIEW = frozenset({"autodrive_qa", "drivelm"})
 
 
 @dataclass(slots=True)
-class Line:
+class TaskGroup:
     """A row to be: tasks by (part, asked openly for n-gram metrics alone)."""
 
-    run: Run
+    run: RunSummary
     benchmark: str
     data: str
     split: str
     signature: Signature
-    tasks: dict[tuple[str, bool], Task] = field(default_factory=dict)
+    tasks: dict[tuple[str, bool], TaskSummary] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -57,7 +57,7 @@ class Line:
         """The set of distractors of its questions; None where the data do not say."""
         return _joined(t.distractors for t in self.tasks.values())
 
-    def used(self, parts: Iterable[str]) -> list[Task]:
+    def used(self, parts: Iterable[str]) -> list[TaskSummary]:
         """The tasks behind a table: those asked canonically, or where there are none the open ones."""
         wanted = set(parts)
         found = [t for (part, is_open), t in self.tasks.items() if part in wanted and not is_open]
@@ -82,9 +82,9 @@ def data_notes(name: str, limit: Any = None, maker: str | None = None) -> list[s
     return notes
 
 
-def lines_of(runs: Sequence[Run], benchmark: str) -> list[Line]:
+def lines_of(runs: Sequence[RunSummary], benchmark: str) -> list[TaskGroup]:
     """All rows of a benchmark, in the order of the runs."""
-    found: dict[tuple[Any, ...], Line] = {}
+    found: dict[tuple[Any, ...], TaskGroup] = {}
     for run in runs:
         for task in run.tasks.values():
             if task.benchmark != benchmark:
@@ -98,12 +98,14 @@ def lines_of(runs: Sequence[Run], benchmark: str) -> list[Line]:
             known = found.get((run.folder, data, split, signature))
             if known and place in known.tasks:  # a second task of the same kind: a row of its own, under its name
                 signature += (("task", task.name),)
-            line = found.setdefault((run.folder, data, split, signature), Line(run, benchmark, data, split, signature))
+            line = found.setdefault(
+                (run.folder, data, split, signature), TaskGroup(run, benchmark, data, split, signature)
+            )
             line.tasks[place] = task
     return list(found.values())
 
 
-def signature_of(task: Task) -> Signature:
+def signature_of(task: TaskSummary) -> Signature:
     """The way of asking that tells rows apart. A chain's style and a multiple-choice benchmark's form are its own."""
     own = {"judge"}
     if task.part == "cot":
@@ -140,7 +142,7 @@ WORDS = {
 }
 
 
-def reasons(tasks: Iterable[Task]) -> tuple[tuple[str, int], ...]:
+def reasons(tasks: Iterable[TaskSummary]) -> tuple[tuple[str, int], ...]:
     """Why answers could not be read or scored, commonest first: ("unparsed:hedged", 2), ..."""
     total: Counter[str] = Counter()
     for task in tasks:
@@ -166,6 +168,6 @@ def reason_notes(rows: Iterable[tuple[str, Sequence[tuple[str, int]]]]) -> list[
     return notes
 
 
-def data_sha(tasks: Iterable[Task]) -> str:
+def data_sha(tasks: Iterable[TaskSummary]) -> str:
     """The short hash of the data behind some tasks; of several data sets joined by "+"."""
     return "+".join(dict.fromkeys(str(t.data.get("sha256") or "")[:8] for t in tasks))

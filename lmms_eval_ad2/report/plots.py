@@ -14,8 +14,8 @@ from typing import Any
 
 from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.report.figures import kind_title
-from lmms_eval_ad2.report.grid import Grid, GridRow
-from lmms_eval_ad2.report.runs import Cell, Run
+from lmms_eval_ad2.report.grid import GridRow, ResultGrid
+from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8B7FD1", "#B8A800")
@@ -37,7 +37,7 @@ SETTINGS = {
 }
 
 
-def bars(grid: Grid, colours: Mapping[str, str], least: int = 0) -> str | None:
+def bars(grid: ResultGrid, colours: Mapping[str, str], least: int = 0) -> str | None:
     """A group of bars a column, a bar a run, with its 95 % interval; None where no run has a figure to plot.
 
     At most MOST runs, and no figure over fewer than `least` samples; a bar without an interval is hollow.
@@ -99,8 +99,13 @@ def _shade(before: Sequence[GridRow], row: GridRow) -> float:
 
 
 def _series(
-    axes: Any, name: str, values: Sequence[tuple[float, float, Cell | None]], width: float, colour: str, shade: float
-) -> bool:  # fmt: skip
+    axes: Any,
+    name: str,
+    values: Sequence[tuple[float, float, ScoreCell | None]],
+    width: float,
+    colour: str,
+    shade: float,
+) -> bool:
     """The bars of one row, (place, height, cell) each, with the intervals that are known; is one hollow?
 
     A figure from one cluster has no interval: its bar is an outline, lest it read as certain.
@@ -123,7 +128,7 @@ def _series(
     return bool(bare)
 
 
-def status(runs: Sequence[Run]) -> str | None:
+def status(runs: Sequence[RunSummary]) -> str | None:
     """A bar a task in which something was not read or not scored: shares of the three outcomes; None without any."""
     bars_ = [
         (f"{_short(run.name)} · {task.name}", task.score)
@@ -147,7 +152,7 @@ def status(runs: Sequence[Run]) -> str | None:
         return _svg(figure)
 
 
-def error_kinds(runs: Sequence[Run]) -> str | None:
+def error_kinds(runs: Sequence[RunSummary]) -> str | None:
     """A bar a task of each run: which kinds of distractor its wrong answers chose, in percent."""
     bars_ = [
         (f"{_short(run.name)} · {task.name}", task.error_kinds)
@@ -193,7 +198,7 @@ def _tick(title: str, judge: str | None, limit: int) -> str:
     return _short(title, limit) + (f"\n[{_short(name, limit)}]" if name else "")
 
 
-def palette(all_grids: Iterable[Grid]) -> dict[str, str]:
+def palette(all_grids: Iterable[ResultGrid]) -> dict[str, str]:
     """A colour for each row's label, the same in every plot: models in colours, floors and ceilings in muted ones."""
     kinds = {row.line: row.kind for grid in all_grids for row in grid.rows if row.kind != "published"}
     colours: dict[str, str] = {}

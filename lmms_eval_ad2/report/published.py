@@ -55,7 +55,7 @@ class PublishedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Inconsistency:
+class PaperInconsistency:
     """A place where a paper does not agree with itself: what it says, and what its own figures give."""
 
     where: str
@@ -73,18 +73,18 @@ def tables() -> list[PublishedTable]:
     return [t for by_number, _ in _read().values() for t in by_number.values()]
 
 
-def inconsistent(benchmark: str) -> tuple[Inconsistency, ...]:
+def inconsistent(benchmark: str) -> tuple[PaperInconsistency, ...]:
     """Where the paper of a benchmark does not agree with itself."""
     return _read()[benchmark][1]
 
 
 @functools.cache
-def _read() -> dict[str, tuple[dict[int, PublishedTable], tuple[Inconsistency, ...]]]:
+def _read() -> dict[str, tuple[dict[int, PublishedTable], tuple[PaperInconsistency, ...]]]:
     text = resources.files(__package__).joinpath("published.yaml").read_text("utf-8")
     papers = {}
     for benchmark, paper in yaml.safe_load(text).items():
         by_number = {t["number"]: _table(paper, t) for t in paper["tables"]}
-        papers[benchmark] = (by_number, tuple(Inconsistency(**i) for i in paper.get("inconsistent", ())))
+        papers[benchmark] = (by_number, tuple(PaperInconsistency(**i) for i in paper.get("inconsistent", ())))
     return papers
 
 

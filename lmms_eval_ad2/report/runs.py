@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.report.fields import AGAIN, Cell, Kind, Place
+from lmms_eval_ad2.report.fields import AGAIN, DistractorRates, ScoreCell, SummaryReader
 
 SCHEMA = "ad2-run/1"
 FLOORS = {"ad2_chance": "chance", "ad2_majority": "majority"}
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class TaskSummary:
     """The table of one task. `variant` holds what differs from the canonical way of asking."""
 
     name: str
@@ -39,16 +39,16 @@ class Task:
     part: str
     variant: Mapping[str, Any]
     data: Mapping[str, Any]
-    score: Cell
-    columns: Mapping[str, Cell]
-    subtasks: Mapping[str, Cell]
-    breakdowns: Mapping[str, Mapping[str, Cell]]
+    score: ScoreCell
+    columns: Mapping[str, ScoreCell]
+    subtasks: Mapping[str, ScoreCell]
+    breakdowns: Mapping[str, Mapping[str, ScoreCell]]
     error_kinds: Mapping[str, int]
     reasons: Mapping[str, int]
     judge: str | None
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
-    position: Cell | None = None
-    correctness: Cell | None = None
+    kinds: Mapping[str, DistractorRates] = field(default_factory=dict)
+    position: ScoreCell | None = None
+    correctness: ScoreCell | None = None
     interval_method: str | None = None  # None: an earlier version's bootstrap
 
     @property
@@ -73,13 +73,13 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class RunSummary:
     """A finished run: `about` is the "run" block of its summary, `name` is unique among the runs loaded together."""
 
     folder: Path
     name: str
     about: Mapping[str, Any]
-    tasks: Mapping[str, Task]
+    tasks: Mapping[str, TaskSummary]
 
     @property
     def role(self) -> str:
@@ -93,7 +93,7 @@ class Run:
         return judge.get("label") if isinstance(judge, Mapping) else None
 
 
-def load(paths: Sequence[Path]) -> list[Run]:
+def load(paths: Sequence[Path]) -> list[RunSummary]:
     """Every run at or below `paths`, models first, then floors and ceilings.
 
     A path is a summary.json, a run folder, or any folder above runs. A run that has answers but no summary
@@ -148,18 +148,18 @@ def _read(path: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     found = data.get("schema") if isinstance(data, dict) else type(data).__name__
     if found != SCHEMA:
         raise DataError(path, None, "schema", f"'{SCHEMA}'", found or "no schema", AGAIN)
-    place = Place(path)
+    place = SummaryReader(path)
     return place.mapping(data, "run"), place.mapping(data, "tasks")
 
 
-def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_mark: str) -> Run:
-    place = Place(path, judge_mark)
+def _run(path: Path, about: Mapping[str, Any], tasks: Mapping[str, Any], judge_mark: str) -> RunSummary:
+    place = SummaryReader(path, judge_mark)
     label = str(about.get("label") or about.get("model") or path.parent.name)
     read = {name: _task(place, name, table) for name, table in tasks.items()}
-    return Run(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
+    return RunSummary(path.parent, label, about, dict(sorted(read.items(), key=lambda item: _position(item[1]))))
 
 
-def _position(task: Task) -> tuple[int, str, int, str]:
+def _position(task: TaskSummary) -> tuple[int, str, int, str]:
     """Where a task stands: benchmarks, then parts in the papers' order, then by name."""
     benchmarks, parts = list(ORDER), ORDER.get(task.benchmark, ())
     benchmark = benchmarks.index(task.benchmark) if task.benchmark in ORDER else len(benchmarks)
@@ -195,7 +195,7 @@ def _not_finite(text: str) -> float:
     raise ValueError(f"{text} is no JSON number")
 
 
-def _distinct(runs: Sequence[Run]) -> list[Run]:
+def _distinct(runs: Sequence[RunSummary]) -> list[RunSummary]:
     """Give runs of the same model names of their own: by their judges where these differ, else by their folders."""
     same = Counter(run.name for run in runs)
     judged = Counter((run.name, run.judge) for run in runs)
@@ -226,14 +226,14 @@ def _shortest(folders: Sequence[Path]) -> dict[Path, str]:
     return marks
 
 
-def _task(place: Place, name: str, table: Any) -> Task:
+def _task(place: SummaryReader, name: str, table: Any) -> TaskSummary:
     here = place.inside("tasks").inside(name)
     if Path(name).name != name:  # it names files
         raise place.wrong("tasks", "names of tasks", name)
     if not isinstance(table, dict):
         raise place.inside("tasks").wrong(name, "a mapping", table)
     breakdowns = here.mapping(table, "breakdowns", {})
-    return Task(
+    return TaskSummary(
         name=name,
         benchmark=here.text(table, "benchmark"),
         part=here.text(table, "part"),
@@ -258,7 +258,7 @@ def _named(data: Mapping[str, Any], key: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def sample_rows(run: Run, task: str) -> Iterator[dict[str, Any]]:
+def sample_rows(run: RunSummary, task: str) -> Iterator[dict[str, Any]]:
     """The rows of samples/<task>.jsonl, one at a time; a last line that breaks off is left out with a warning."""
     path = run.folder / "samples" / f"{task}.jsonl"
     try:

@@ -12,7 +12,7 @@ from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of a table. `headline` figures carry their interval in text tables.
 
     `mean_of` names columns of the same table: then the figure is their mean, and there is no `part`.
@@ -34,7 +34,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class TableLayout:
     """A table: of the paper (`number`), or our own (None).
 
     `views`: with a column for the number of views; `kinds`: a row a kind of distractor, with its "share" of the wrong
@@ -47,7 +47,7 @@ class Shape:
     benchmark: str
     number: int | None
     title: str
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     views: bool = False
     kinds: Literal["", "share", "rate"] = ""
     extras: str = ""
@@ -66,16 +66,17 @@ class Shape:
         return frozenset(c.part for c in self.columns if c.part)
 
 
-def _columns(part: str, titles: dict[str, str], mean: str = "") -> tuple[Column, ...]:
+def _columns(part: str, titles: dict[str, str], mean: str = "") -> tuple[TableColumn, ...]:
     """Columns of one task, and its score last under the title `mean`."""
     inner = tuple(
-        Column(key, title, part, ("columns", key), lower_is_better=key == "ocr_cer") for key, title in titles.items()
+        TableColumn(key, title, part, ("columns", key), lower_is_better=key == "ocr_cer")
+        for key, title in titles.items()
     )
-    return (*inner, Column("score", mean, part, headline=True)) if mean else inner
+    return (*inner, TableColumn("score", mean, part, headline=True)) if mean else inner
 
 
-def _headline(key: str, title: str, part: str) -> Column:
-    return Column(key, title, part, headline=True)
+def _headline(key: str, title: str, part: str) -> TableColumn:
+    return TableColumn(key, title, part, headline=True)
 
 
 BENCHMARKS = {"ad2_bench": "AD2-Bench", "coda_lm": "CODA-LM", "autodrive_qa": "AutoDrive-QA", "drivelm": "DriveLM"}
@@ -112,124 +113,168 @@ ALL = "all"
 SETS = ("naive", *ERROR_KINDS, "computational_oversights", "question_ambiguity", ALL)
 
 
-def _beside(key: str, title: str, part: str, place: tuple[str, ...]) -> Column:
-    return Column(key, title, part, place, interval=True, plotted=False)
+def _beside(key: str, title: str, part: str, place: tuple[str, ...]) -> TableColumn:
+    return TableColumn(key, title, part, place, interval=True, plotted=False)
 
 
-def _mcq_columns() -> tuple[Column, ...]:
-    columns: list[Column] = []
+def _mcq_columns() -> tuple[TableColumn, ...]:
+    columns: list[TableColumn] = []
     for part, title in MCQ_PARTS.items():
         columns += [
             _headline(part, title, part),
-            Column(f"{part}_bleu", "BLEU", part, ("columns", "bleu_4"), open_ended=True),
-            Column(f"{part}_cider", "CIDEr", part, ("columns", "cider"), open_ended=True),
+            TableColumn(f"{part}_bleu", "BLEU", part, ("columns", "bleu_4"), open_ended=True),
+            TableColumn(f"{part}_cider", "CIDEr", part, ("columns", "cider"), open_ended=True),
         ]
     return tuple(columns)
 
 
-def _set_columns() -> tuple[Column, ...]:
-    columns: list[Column] = []
+def _set_columns() -> tuple[TableColumn, ...]:
+    columns: list[TableColumn] = []
     for part, title in MCQ_PARTS.items():
         columns += [
             _headline(part, title, part),
-            Column(f"{part}_correctness", "Correctness", part, ("correctness",), decimals=2, plotted=False),
+            TableColumn(f"{part}_correctness", "Correctness", part, ("correctness",), decimals=2, plotted=False),
         ]
     return tuple(columns)
 
 
-def _circular_columns() -> tuple[Column, ...]:
-    columns: list[Column] = []
+def _circular_columns() -> tuple[TableColumn, ...]:
+    columns: list[TableColumn] = []
     for part, title in MCQ_PARTS.items():
         columns += [
             _headline(part, title, part),
             # Their titles are the same for every part: as bars nobody could tell them apart.
             _beside(f"{part}_accuracy", "right on average", part, ("columns", "accuracy")),
             _beside(f"{part}_consistency", "same text in all", part, ("columns", "consistency")),
-            Column(f"{part}_position", "letter preference ↓", part, ("position",), interval=True, lower_is_better=True),
+            TableColumn(
+                f"{part}_position", "letter preference ↓", part, ("position",), interval=True, lower_is_better=True
+            ),
         ]
     return tuple(columns)
 
 
-SHAPES: tuple[Shape, ...] = (
-    Shape(
-        "ad2_bench", 2, "AD2-Bench: overall",
+SHAPES: tuple[TableLayout, ...] = (
+    TableLayout(
+        "ad2_bench",
+        2,
+        "AD2-Bench: overall",
         (
             *(_headline(part, title, part) for part, title in AD2_PARTS.items()),
-            Column("average", "Avg-S (w/ CoT)", headline=True, mean_of=tuple(AD2_PARTS)),
+            TableColumn("average", "Avg-S (w/ CoT)", headline=True, mean_of=tuple(AD2_PARTS)),
         ),
         notes=("Event Res. is the mean of the four chain-of-thought scores (Table 3), Avg-S of the four parts.",),
     ),
-    Shape(
-        "ad2_bench", 3, "AD2-Bench: reasoning without and with chain of thought",
+    TableLayout(
+        "ad2_bench",
+        3,
+        "AD2-Bench: reasoning without and with chain of thought",
         (
             _headline("reasoning", "w/o CoT", "reasoning"),
             _headline("cot", "w/ CoT", "cot"),
-            *(Column(key, title, "cot", ("columns", key)) for key, title in COT.items()),
+            *(TableColumn(key, title, "cot", ("columns", key)) for key, title in COT.items()),
         ),
     ),
-    Shape("ad2_bench", 5, "AD2-Bench: basic perception", _columns("perception_base", BASE, "Avg-S"), extras="columns"),
-    Shape(
-        "ad2_bench", 6, "AD2-Bench: advanced perception", _columns("perception_advanced", ADVANCED, "Avg-S"),
+    TableLayout(
+        "ad2_bench", 5, "AD2-Bench: basic perception", _columns("perception_base", BASE, "Avg-S"), extras="columns"
+    ),
+    TableLayout(
+        "ad2_bench",
+        6,
+        "AD2-Bench: advanced perception",
+        _columns("perception_advanced", ADVANCED, "Avg-S"),
         extras="columns",
         notes=("OCR-CER (lower is better, can pass 100) stands outside the mean.",),
     ),
-    Shape(
-        "ad2_bench", 7, "AD2-Bench: relation understanding", _columns("relation", RELATION, "Avg-S"), extras="columns",
+    TableLayout(
+        "ad2_bench",
+        7,
+        "AD2-Bench: relation understanding",
+        _columns("relation", RELATION, "Avg-S"),
+        extras="columns",
     ),
-    Shape(
-        "coda_lm", 2, "CODA-LM: general perception and driving suggestions",
+    TableLayout(
+        "coda_lm",
+        2,
+        "CODA-LM: general perception and driving suggestions",
         (
             _headline("general", "General", "general"),
             _headline("suggestion", "Suggestion", "suggestion"),
             _headline("region", "Regional", "region"),
-            Column("final", "Final", headline=True, mean_of=("general", "region", "suggestion")),
+            TableColumn("final", "Final", headline=True, mean_of=("general", "region", "suggestion")),
         ),
         notes=("Regional and Final (the mean of the three tasks) are not in the paper's table.",),
     ),
-    Shape(
-        "coda_lm", 3, "CODA-LM: regional perception by class",
+    TableLayout(
+        "coda_lm",
+        3,
+        "CODA-LM: regional perception by class",
         (
             _headline("all", "ALL", "region"),
-            *(Column(k, title, "region", ("breakdowns", "category", k)) for k, title in REGION_CLASSES.items()),
+            *(TableColumn(k, title, "region", ("breakdowns", "category", k)) for k, title in REGION_CLASSES.items()),
         ),
         extras="category",
         notes=("ALL is the mean over samples, not over classes.",),
     ),
-    Shape("coda_lm", 6, "CODA-LM: regional perception, n-gram metrics (x100)", _columns("region", CAPTIONS)),
-    Shape("autodrive_qa", 1, "AutoDrive-QA: accuracy", _mcq_columns(), views=True),
-    Shape(
-        "autodrive_qa", 7, "AutoDrive-QA: wrong answers by the kind of the chosen distractor",
-        tuple(Column(part, title, part) for part, title in MCQ_PARTS.items()), views=True,
+    TableLayout("coda_lm", 6, "CODA-LM: regional perception, n-gram metrics (x100)", _columns("region", CAPTIONS)),
+    TableLayout("autodrive_qa", 1, "AutoDrive-QA: accuracy", _mcq_columns(), views=True),
+    TableLayout(
+        "autodrive_qa",
+        7,
+        "AutoDrive-QA: wrong answers by the kind of the chosen distractor",
+        tuple(TableColumn(part, title, part) for part, title in MCQ_PARTS.items()),
+        views=True,
         kinds="share",
-        notes=("Percent of the wrong answers that chose an option of known kind [95 % interval], and their number. "
-               "The paper's three groups sum to 100; a run's other kinds are listed too.",),
+        notes=(
+            "Percent of the wrong answers that chose an option of known kind [95 % interval], and their number. "
+            "The paper's three groups sum to 100; a run's other kinds are listed too.",
+        ),
     ),
-    Shape(
-        "autodrive_qa", None, "AutoDrive-QA: how often an offered distractor was chosen, by its kind",
-        tuple(Column(part, title, part) for part, title in MCQ_PARTS.items()), views=True, kinds="rate", name="rates",
-        notes=("Percent of the offered options of a kind that were chosen [95 % interval], and both numbers, over all "
-               "questions of which a letter was read. Kinds are not offered equally often, so the shares of Table 7 "
-               "follow the offer too; these rates do not. Not in the paper.",),
+    TableLayout(
+        "autodrive_qa",
+        None,
+        "AutoDrive-QA: how often an offered distractor was chosen, by its kind",
+        tuple(TableColumn(part, title, part) for part, title in MCQ_PARTS.items()),
+        views=True,
+        kinds="rate",
+        name="rates",
+        notes=(
+            "Percent of the offered options of a kind that were chosen [95 % interval], and both numbers, over all "
+            "questions of which a letter was read. Kinds are not offered equally often, so the shares of Table 7 "
+            "follow the offer too; these rates do not. Not in the paper.",
+        ),
     ),
-    Shape(
-        "autodrive_qa", 8, "AutoDrive-QA: accuracy and correctness by the set of distractors", _set_columns(),
-        views=True, sets=True,
-        notes=("Correctness: an evaluator's 1 to 5 for whether just one option is right, the mean over the rated "
-               "questions. The paper's rows are Qwen2-VL-7B. Two sets, question by question: "
-               "ad2 report compare RUN --distractors naive all.",),
+    TableLayout(
+        "autodrive_qa",
+        8,
+        "AutoDrive-QA: accuracy and correctness by the set of distractors",
+        _set_columns(),
+        views=True,
+        sets=True,
+        notes=(
+            "Correctness: an evaluator's 1 to 5 for whether just one option is right, the mean over the rated "
+            "questions. The paper's rows are Qwen2-VL-7B. Two sets, question by question: "
+            "ad2 report compare RUN --distractors naive all.",
+        ),
     ),
-    Shape(
-        "autodrive_qa", None, "AutoDrive-QA: right in all orders of the options", _circular_columns(), views=True,
-        circular=True, name="order",
-        notes=("Every question is asked once for each rotation of its options; n counts questions, reasons count "
-               "answers. Right in all of them (circular accuracy) is by chance (1/k)^k with k options; on average: "
-               "over all answers. Letter preference: total variation distance in percent between the chosen letters "
-               "and an even choice; it is never below 0, so compare with ad2_chance. Not in the paper.",),
+    TableLayout(
+        "autodrive_qa",
+        None,
+        "AutoDrive-QA: right in all orders of the options",
+        _circular_columns(),
+        views=True,
+        circular=True,
+        name="order",
+        notes=(
+            "Every question is asked once for each rotation of its options; n counts questions, reasons count "
+            "answers. Right in all of them (circular accuracy) is by chance (1/k)^k with k options; on average: "
+            "over all answers. Letter preference: total variation distance in percent between the chosen letters "
+            "and an even choice; it is never below 0, so compare with ad2_chance. Not in the paper.",
+        ),
     ),
-)  # fmt: skip
+)
 
 
-def own_shape(benchmark: str, parts: tuple[str, ...]) -> Shape:
+def own_shape(benchmark: str, parts: tuple[str, ...]) -> TableLayout:
     """The table of a benchmark that has none in a paper of ours: one column a part."""
     columns = tuple(_headline(part, part.replace("_", " ").capitalize(), part) for part in parts)
-    return Shape(benchmark, None, f"{BENCHMARKS.get(benchmark, benchmark)}: score by part", columns, views=True)
+    return TableLayout(benchmark, None, f"{BENCHMARKS.get(benchmark, benchmark)}: score by part", columns, views=True)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.metrics.intervals import METHOD
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
-from lmms_eval_ad2.report.grid import Grid, GridColumn, GridRow, grids
+from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
 from lmms_eval_ad2.report.lines import data_notes
-from lmms_eval_ad2.report.runs import Cell, Run
+from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
 
 NONE = "–"
 WIDTH = 120  # of lines of prose in a terminal
@@ -42,7 +42,7 @@ NO_INTERVAL = "[no interval: 1 cluster]"
 
 
 def render(
-    runs: Sequence[Run], *, published: bool = True, markdown: bool = False, breakdowns: bool = False
+    runs: Sequence[RunSummary], *, published: bool = True, markdown: bool = False, breakdowns: bool = False
 ) -> str:  # fmt: skip
     """All tables of `runs` with the papers' figures beneath (`published`), and a list of every task with its counts.
 
@@ -59,7 +59,7 @@ def render(
     return printable("\n\n".join(blocks)) + "\n"
 
 
-def about_intervals(runs: Sequence[Run]) -> str:
+def about_intervals(runs: Sequence[RunSummary]) -> str:
     """How the intervals were made, and where to find over how many clusters."""
     other = [run.name for run in runs if any(task.interval_method != METHOD for task in run.tasks.values())]
     text = f"{INTERVALS} Their number stands in the table of all tasks."
@@ -80,7 +80,7 @@ def span(ci: tuple[float, float] | None, clusters: int | None, sign: str = "") -
     return f" {NO_INTERVAL}" if clusters == 1 else ""
 
 
-def interval(cell: Cell) -> str:
+def interval(cell: ScoreCell) -> str:
     """ "57.3 [55.1, 59.4]"; without an interval the figure alone (or why), without a figure a dash and why."""
     if cell.official is None:
         missing = [f"{n} {word}" for n, word in ((cell.n_unparsed, "unparsed"), (cell.n_unscored, "unscored")) if n]
@@ -89,7 +89,7 @@ def interval(cell: Cell) -> str:
     return f"{number(cell.official)}{mark}{span(cell.ci, cell.clusters)}"
 
 
-def official(cell: Cell | None, row: GridRow, column: GridColumn, grid: Grid) -> str:
+def official(cell: ScoreCell | None, row: GridRow, column: GridColumn, grid: ResultGrid) -> str:
     """The text of a figure under the benchmark's own rules."""
     if cell is None:
         return NONE if row.kind != "published" else ""
@@ -103,11 +103,11 @@ def official(cell: Cell | None, row: GridRow, column: GridColumn, grid: Grid) ->
     return number(cell.official, column.decimals) + ("†" if cell.partial else "")
 
 
-def clusters(cell: Cell) -> str:
+def clusters(cell: ScoreCell) -> str:
     return NONE if cell.clusters is None else str(cell.clusters)
 
 
-def tip(cell: Cell) -> str:
+def tip(cell: ScoreCell) -> str:
     """All that is known of a figure, in words."""
     text = f"n {cell.n}: {cell.n_ok} ok, {cell.n_unparsed} unparsed, {cell.n_unscored} unscored"
     if cell.ci:
@@ -122,7 +122,7 @@ def counts(row: GridRow) -> tuple[str, str]:
     return ("", "") if row.n is None else (str(row.n), f"{row.n_unparsed} / {row.n_unscored}")
 
 
-def _grid(grid: Grid, markdown: bool) -> str:
+def _grid(grid: ResultGrid, markdown: bool) -> str:
     headers = _leading(
         grid, "Model", "n (unparsed / unscored)" if markdown else "n (unparsed\n/ unscored)", "Views", "Data", "Judge"
     )
@@ -139,7 +139,7 @@ def _grid(grid: Grid, markdown: bool) -> str:
     return "\n".join(lines)
 
 
-def _leading(grid: Grid, label: str, n: str, views: str, data: str, judge: str) -> list[str]:
+def _leading(grid: ResultGrid, label: str, n: str, views: str, data: str, judge: str) -> list[str]:
     """The columns before the figures; data and judge stand in the caption where all rows share them."""
     optional = ((grid.views, views), (grid.data_column, data), (grid.judge_column, judge))
     return [label, *([] if grid.kinds else [n]), *(text for shown, text in optional if shown)]
@@ -150,7 +150,7 @@ def _stacked(column: GridColumn) -> str:
     return f"{column.title}\n[{judge}]" if judge else column.title
 
 
-def _text_row(row: GridRow, grid: Grid) -> list[str]:
+def _text_row(row: GridRow, grid: ResultGrid) -> list[str]:
     if row.kind == "published":
         return [*_leading(grid, f"published: {row.label}", "", row.views, row.data, ""), *_officials(row, grid)]
     data = f"{row.data}\n{row.note}" if row.note else row.data
@@ -162,7 +162,7 @@ def _text_row(row: GridRow, grid: Grid) -> list[str]:
     return [*_leading(grid, f"{row.label}\n· strict", f"{n}\n({bad})", row.views, data, row.judge or NONE), *cells]
 
 
-def _markdown_row(row: GridRow, grid: Grid) -> list[str]:
+def _markdown_row(row: GridRow, grid: ResultGrid) -> list[str]:
     if row.kind == "published":
         leading = _leading(grid, f"*published:* {row.label}", "", row.views, row.data, "")
         return [escape(c) for c in (*leading, *_officials(row, grid))]
@@ -176,11 +176,11 @@ def _markdown_row(row: GridRow, grid: Grid) -> list[str]:
     return [escape(c) for c in (*leading, *cells)]
 
 
-def _officials(row: GridRow, grid: Grid) -> list[str]:
+def _officials(row: GridRow, grid: ResultGrid) -> list[str]:
     return [official(c, row, column, grid) for c, column in zip(row.cells, grid.columns, strict=True)]
 
 
-def _overview(runs: Sequence[Run], markdown: bool) -> str:
+def _overview(runs: Sequence[RunSummary], markdown: bool) -> str:
     headers = [
         "Run",
         "Task",
@@ -214,7 +214,7 @@ def _overview(runs: Sequence[Run], markdown: bool) -> str:
     return text + (f"\n\n{notes}" if notes and markdown else f"\n{notes}" if notes else "")
 
 
-def warnings(runs: Iterable[Run]) -> list[str]:
+def warnings(runs: Iterable[RunSummary]) -> list[str]:
     """What must be known of the data before any figure is read, with the runs that it is true of."""
     found: dict[str, list[str]] = {}
     for run in runs:

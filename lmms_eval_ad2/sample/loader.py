@@ -16,7 +16,7 @@ from importlib import resources
 from pathlib import Path
 
 from lmms_eval_ad2.data import home as library
-from lmms_eval_ad2.data.home import Manifest
+from lmms_eval_ad2.data.home import DatasetManifest
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.lock import lock_in_turn
@@ -34,13 +34,13 @@ def image_root(home: Path | None = None) -> Path:
     return (home or library.home()) / "data" / "sample_images"
 
 
-def ensure_sample(home: Path | None = None) -> dict[str, Manifest]:
+def ensure_sample(home: Path | None = None) -> dict[str, DatasetManifest]:
     """The sample's manifests by dataset name; written first where absent or of another version."""
     found = _present(home)
     return found if found is not None else write_sample(home)
 
 
-def write_sample(home: Path | None = None) -> dict[str, Manifest]:
+def write_sample(home: Path | None = None) -> dict[str, DatasetManifest]:
     """Copy all pictures and store all records; manifests by dataset name."""
     root = image_root(home)
     root.mkdir(parents=True, exist_ok=True)
@@ -78,7 +78,7 @@ def _records(benchmark: str) -> Iterator[Record]:
         yield from map(Record.from_json, lines)
 
 
-def _present(home: Path | None) -> dict[str, Manifest] | None:
+def _present(home: Path | None) -> dict[str, DatasetManifest] | None:
     """The stored manifests, if pictures and all three datasets are there and of this package's version."""
     root, version = image_root(home), packaged_version()
     try:

@@ -9,30 +9,30 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lmms_eval_ad2.metrics.intervals import Interval
+from lmms_eval_ad2.metrics.intervals import ConfidenceInterval
 from lmms_eval_ad2.metrics.position import preference
-from lmms_eval_ad2.scoring.line import Line, Turn
+from lmms_eval_ad2.scoring.line import OptionRotation, SampleSummary
 
 CIRCULAR = "circular"  # right in every rotation: the headline
 CONSISTENCY = "consistency"  # the same text chosen in every rotation, right or wrong
 _WORST_FIRST = ("unscored", "unparsed", "ok")
 
 
-def whole_questions(lines: Sequence[Line]) -> list[list[Line]]:
+def whole_questions(lines: Sequence[SampleSummary]) -> list[list[SampleSummary]]:
     """The lines by question, each with all its rotations."""
-    groups: dict[str, list[Line]] = {}
+    groups: dict[str, list[SampleSummary]] = {}
     for line in lines:
         groups.setdefault(turn_of(line).question, []).append(line)
     return [group for group in groups.values() if len(group) == turn_of(group[0]).of]
 
 
-def turn_of(line: Line) -> Turn:
+def turn_of(line: SampleSummary) -> OptionRotation:
     if line.turn is None:
         raise ValueError(f"{line.id}: no rotation of a question")
     return line.turn
 
 
-def circular(group: Sequence[Line]) -> Line:
+def circular(group: Sequence[SampleSummary]) -> SampleSummary:
     """The question as one line: right only if every rotation is.
 
     Official: an answer that could not be read is wrong, a question with an answer that could not be had has no score.
@@ -44,7 +44,7 @@ def circular(group: Sequence[Line]) -> Line:
     return _question(group, CIRCULAR, official, float(min(strict for *_, strict in marks)))
 
 
-def consistency(group: Sequence[Line]) -> Line:
+def consistency(group: Sequence[SampleSummary]) -> SampleSummary:
     """The question as one line: 1 where every rotation chose the same text; an unread answer chose none."""
     chosen = {turn_of(line).chosen for line in group}
     same = float(len(chosen) == 1 and None not in chosen)
@@ -52,7 +52,7 @@ def consistency(group: Sequence[Line]) -> Line:
     return _question(group, CONSISTENCY, same if scored else None, same if scored else 0.0)
 
 
-def _question(group: Sequence[Line], column: str, official: float | None, strict: float) -> Line:
+def _question(group: Sequence[SampleSummary], column: str, official: float | None, strict: float) -> SampleSummary:
     worst = min(group, key=lambda line: _WORST_FIRST.index(line.status))
     return replace(
         worst, id=turn_of(worst).question, score=None if official is None else 100 * official, kind=None, offered=(),
@@ -60,7 +60,7 @@ def _question(group: Sequence[Line], column: str, official: float | None, strict
     )  # fmt: skip
 
 
-def position(groups: Sequence[Sequence[Line]], asked: int) -> dict[str, Any]:
+def position(groups: Sequence[Sequence[SampleSummary]], asked: int) -> dict[str, Any]:
     """Which letters were chosen over whole questions: every option stood at every letter, so none should be favoured.
 
     `asked`: lines in all, those of incomplete questions among them.
@@ -86,6 +86,6 @@ def percent(fraction: float) -> float:
     return round(100 * fraction, 6)
 
 
-def span(interval: Interval | None) -> list[float] | None:
+def span(interval: ConfidenceInterval | None) -> list[float] | None:
     """An interval of fractions, in percent, as JSON has it."""
     return None if interval is None else [percent(interval.low), percent(interval.high)]

@@ -9,17 +9,17 @@ from typing import Any
 from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.circular import percent, span
-from lmms_eval_ad2.scoring.line import Line
+from lmms_eval_ad2.scoring.line import SampleSummary
 
 UNSAID = "unsaid"  # of records that do not say by whom or how they were made
 
 
-def wrong(lines: Iterable[Line]) -> list[Line]:
+def wrong(lines: Iterable[SampleSummary]) -> list[SampleSummary]:
     """Answers that chose a wrong option; what could not be read chose none."""
     return [x for x in lines if x.kind and x.kind != "correct" and x.score == 0]
 
 
-def kind_table(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
+def kind_table(lines: Sequence[SampleSummary]) -> dict[str, dict[str, Any]]:
     """By kind of distractor: how often chosen and how often offered, over the questions of which a letter was read.
 
     share: percent of the wrong answers (AutoDrive-QA Table 7). rate: percent of the options of this kind that were
@@ -32,7 +32,7 @@ def kind_table(lines: Sequence[Line]) -> dict[str, dict[str, Any]]:
     return {kind: _kind(kind, read, errors) for kind in kinds}
 
 
-def _kind(kind: str, read: Sequence[Line], errors: Sequence[Line]) -> dict[str, Any]:
+def _kind(kind: str, read: Sequence[SampleSummary], errors: Sequence[SampleSummary]) -> dict[str, Any]:
     shares = [float(x.kind == kind) for x in errors]
     rates, clusters = [], []
     for line in read:

@@ -16,7 +16,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.caption import DEFAULT_METRICS, CorpusScore, TokenizerName, caption_scores
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Answer, Score, Unparsed, Unscored
-from lmms_eval_ad2.scoring.drivelm_walk import Question, Walk, match, points, walk
+from lmms_eval_ad2.scoring.drivelm_walk import ChallengeQuestion, PairedAnswers, match, points, walk
 
 ACCURACY, LLM, LANGUAGE, MATCH = 0, 1, 2, 3  # the challenge's tags
 WEIGHTS = {"llm": 0.4, "language": 0.2, "match": 0.2, "accuracy": 0.2}
@@ -25,7 +25,7 @@ NO_JUDGE = "no LLM judge was given; the challenge asks GPT-3.5-turbo for 0..100"
 
 
 @dataclass(frozen=True, slots=True)
-class Rated:
+class RatingRequest:
     """What an LLM judge is to rate 0..100: an answer against its reference. All texts are untrusted."""
 
     id: str
@@ -34,12 +34,12 @@ class Rated:
     truth: str
 
 
-LlmJudge = Callable[[Sequence[Rated]], Sequence[float | Unscored]]
+LlmJudge = Callable[[Sequence[RatingRequest]], Sequence[float | Unscored]]
 Part = Score | CorpusScore | Unscored
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ChallengeChoice:
     """What an answer to a closed question chose. `truth` is a letter (or "yes"/"no"); `correct` False where unread."""
 
     id: str
@@ -73,7 +73,7 @@ class ChallengeResult:
 
     parts: Mapping[str, Part]
     counts: Mapping[str, int]
-    choices: tuple[Choice, ...]
+    choices: tuple[ChallengeChoice, ...]
     missing: tuple[str, ...]
     unknown: tuple[str, ...]
     tokenizer: str
@@ -136,7 +136,7 @@ def score_challenge(
     return ChallengeResult(parts, counts, choices, found.missing, found.unknown, tokenizer)
 
 
-def _choice(question: Question) -> Choice | None:
+def _choice(question: ChallengeQuestion) -> ChallengeChoice | None:
     """What the answer to a closed question (lettered options, or a yes/no truth) says; None for other questions."""
     if question.answer is None:
         return None
@@ -150,10 +150,10 @@ def _choice(question: Question) -> Choice | None:
     else:
         return None
     correct = isinstance(read, Answer) and read.value == truth
-    return Choice(question.id, question.part, truth, read, correct, question.counts)
+    return ChallengeChoice(question.id, question.part, truth, read, correct, question.counts)
 
 
-def _truth_not_offered(question: Question) -> bool:
+def _truth_not_offered(question: ChallengeQuestion) -> bool:
     options = read_options(question.text)
     return bool(options) and question.truth.strip().rstrip(".") not in options
 
@@ -179,7 +179,7 @@ def _mean(name: str, values: Sequence[float]) -> Score | Unscored:
     return Score(name, math.fsum(values) / len(values))
 
 
-def _language(questions: Sequence[Question], tokenizer: TokenizerName) -> dict[str, Part]:
+def _language(questions: Sequence[ChallengeQuestion], tokenizer: TokenizerName) -> dict[str, Part]:
     """BLEU-1..4, ROUGE-L and CIDEr, and their mix "language" (0..1): a third each, BLEU averaged, CIDEr over 10."""
     scores = caption_scores(
         {q.id: [q.truth] for q in questions}, {q.id: q.answer or "" for q in questions}, tokenizer=tokenizer
@@ -195,13 +195,13 @@ def _language(questions: Sequence[Question], tokenizer: TokenizerName) -> dict[s
     return parts
 
 
-def _rate(name: str, questions: Sequence[Question], llm: LlmJudge | None) -> Score | Unscored:
+def _rate(name: str, questions: Sequence[ChallengeQuestion], llm: LlmJudge | None) -> Score | Unscored:
     """Mean LLM score 0..100 over `questions`; Unscored where one of them got none."""
     if not questions:
         return Unscored(name, "no_items", "no question of this kind is left to score")
     if llm is None:
         return Unscored(name, "no_judge", NO_JUDGE)
-    rated = llm([Rated(q.id, q.text, q.answer or "", q.truth) for q in questions])
+    rated = llm([RatingRequest(q.id, q.text, q.answer or "", q.truth) for q in questions])
     if len(rated) != len(questions):
         raise Ad2Error(f"the LLM judge gave {len(rated)} ratings for {len(questions)} pairs")
     values = [float(r) for r in rated if not isinstance(r, Unscored) and 0 <= r <= 100]
@@ -231,7 +231,7 @@ def _final(parts: Mapping[str, Part], left_out: int) -> Score | Unscored:
     return Score("final", sum(weight * values[name] / unit[name] for name, weight in WEIGHTS.items()))
 
 
-def _counts(found: Walk, said: Mapping[int, Sequence[Question]]) -> dict[str, int]:
+def _counts(found: PairedAnswers, said: Mapping[int, Sequence[ChallengeQuestion]]) -> dict[str, int]:
     return {
         "n_questions": len(found.questions),
         "n_answers": found.n_answers,

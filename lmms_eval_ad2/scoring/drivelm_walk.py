@@ -24,7 +24,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ChallengeQuestion:
     """One question of the truth with the answer given. `answer` is None where there is none to score."""
 
     id: str
@@ -37,10 +37,10 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
+class PairedAnswers:
     """The truth's questions in order, and what was wrong with the answers as a set."""
 
-    questions: tuple[Question, ...]
+    questions: tuple[ChallengeQuestion, ...]
     missing: tuple[str, ...]
     failed: tuple[str, ...]
     unknown: tuple[str, ...]
@@ -73,7 +73,7 @@ def match(answer: str, truth: str) -> tuple[list[Point], float]:
     return hits, 2 * len(hits) / (n_said + n_true) if hits else 0.0
 
 
-def walk(answers: Sequence[Any], truth: Any, *, answers_file: str, truth_file: str) -> Walk:
+def walk(answers: Sequence[Any], truth: Any, *, answers_file: str, truth_file: str) -> PairedAnswers:
     """Pair answers with the truth and decide for each question whether it counts.
 
     A frame's first question always counts; the true points its answer hits are the frame's graph. A later one
@@ -81,7 +81,7 @@ def walk(answers: Sequence[Any], truth: Any, *, answers_file: str, truth_file: s
     Raises DataError for a malformed file, a row without id or text, or two different answers to one id.
     """
     given, duplicates = _by_id(answers, answers_file)
-    questions: list[Question] = []
+    questions: list[ChallengeQuestion] = []
     failed: list[str] = []
     known: set[str] = set()
     empty = 0
@@ -101,10 +101,10 @@ def walk(answers: Sequence[Any], truth: Any, *, answers_file: str, truth_file: s
                 empty += 1
                 continue
             counts = number == 0 or graph.issuperset(points(text))
-            questions.append(Question(key, part, text, target, tags, answer, counts))
+            questions.append(ChallengeQuestion(key, part, text, target, tags, answer, counts))
     missing = tuple(q.id for q in questions if q.id not in given)
     unknown = tuple(key for key in given if key not in known)
-    return Walk(tuple(questions), missing, tuple(failed), unknown, len(answers), duplicates, empty)
+    return PairedAnswers(tuple(questions), missing, tuple(failed), unknown, len(answers), duplicates, empty)
 
 
 def _by_id(answers: Any, file: str) -> tuple[dict[str, str], int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lmms_eval_ad2.judge.base import Judge, JudgeItem, Rating
+from lmms_eval_ad2.judge.base import Judge, JudgeItem, JudgeRating
 from lmms_eval_ad2.records import Unscored
-from lmms_eval_ad2.scoring.sample import CHAIN_COLUMNS, JUDGE_WORST, Sample, settle
+from lmms_eval_ad2.scoring.sample import CHAIN_COLUMNS, JUDGE_WORST, ScoredSample, settle
 
-Verdict = Rating | Unscored
+Verdict = JudgeRating | Unscored
 
 
 def _silent(item: JudgeItem) -> bool:
@@ -21,23 +21,23 @@ def _silent(item: JudgeItem) -> bool:
     return not item.answer.strip()
 
 
-def apply(samples: Sequence[Sample], judge: Judge, *, progress: bool = True) -> None:
+def apply(samples: Sequence[ScoredSample], judge: Judge, *, progress: bool = True) -> None:
     """Rate all pending items of `samples` in one go and settle their columns."""
     asked = [item for s in samples for item in s.pending if not _silent(item)]
     verdicts = dict(zip((i.id for i in asked), judge.rate(asked, progress=progress), strict=True)) if asked else {}
     for sample in samples:
         if sample.pending:
-            _settle(sample, [(item, verdicts.get(item.id) or Rating(item.id, 1.0)) for item in sample.pending])
+            _settle(sample, [(item, verdicts.get(item.id) or JudgeRating(item.id, 1.0)) for item in sample.pending])
             sample.pending = []
 
 
-def _settle(sample: Sample, rated: list[tuple[JudgeItem, Verdict]]) -> None:
+def _settle(sample: ScoredSample, rated: list[tuple[JudgeItem, Verdict]]) -> None:
     sample.judge = [
         {
             "rubric": item.rubric,
             "part": item.id.rsplit(":", 1)[-1] if sample.form == "chain" else "0",
-            "score": v.score if isinstance(v, Rating) else None,
-            "reason": None if isinstance(v, Rating) else v.reason,
+            "score": v.score if isinstance(v, JudgeRating) else None,
+            "reason": None if isinstance(v, JudgeRating) else v.reason,
         }
         for item, v in rated
     ]
@@ -51,11 +51,11 @@ def _settle(sample: Sample, rated: list[tuple[JudgeItem, Verdict]]) -> None:
         sample.status, sample.reason = "unscored", reasons[0]
 
 
-def _column(sample: Sample, column: str, verdicts: Sequence[Verdict]) -> None:
+def _column(sample: ScoredSample, column: str, verdicts: Sequence[Verdict]) -> None:
     """Official: the mean of what was rated. Strict: what was not rated counts as the lowest mark."""
     if not verdicts:
         return
-    marks = [v.score / 10 if isinstance(v, Rating) else None for v in verdicts]
+    marks = [v.score / 10 if isinstance(v, JudgeRating) else None for v in verdicts]
     known = [m for m in marks if m is not None]
     official = sum(known) / len(known) if known else None
     strict = sum(JUDGE_WORST if m is None else m for m in marks) / len(marks)

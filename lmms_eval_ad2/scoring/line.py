@@ -8,8 +8,8 @@ from typing import Any
 
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.rotation import ROTATED
-from lmms_eval_ad2.scoring.sample import Sample, reference_text
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.sample import ScoredSample, reference_text
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 BREAKDOWNS = {"weather": "scene", "severity": "scene", "category": "meta", "source": "meta"}
 
@@ -24,7 +24,7 @@ def _share(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class OptionRotation:
     """One order of a question's options (scoring/rotation.py).
 
     place: where the chosen option stood, counted from 0; None where no letter was read.
@@ -39,7 +39,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SampleSummary:
     """What a table needs of a sample: a few hundred bytes, so that 70,000 of them stay small.
 
     marks: (column, official | None, strict) as fractions. groups: (breakdown, name).
@@ -59,10 +59,10 @@ class Line:
     groups: tuple[tuple[str, str], ...]
     offered: tuple[str, ...] = ()
     text: tuple[str, str] | None = None
-    turn: Turn | None = None
+    turn: OptionRotation | None = None
 
     @classmethod
-    def of(cls, s: Sample, variant: Variant) -> Line:
+    def of(cls, s: ScoredSample, variant: TaskVariant) -> SampleSummary:
         text = None
         if variant.captions and s.form == "vqa" and (s.answer is not None or s.status == "unparsed"):
             # What could not be read enters as the empty answer: corpus metrics know no other way to count it.
@@ -79,9 +79,9 @@ class Line:
         )  # fmt: skip
 
 
-def _turn(record: Record, answer: Any) -> Turn:
+def _turn(record: Record, answer: Any) -> OptionRotation:
     told = record.meta[ROTATED]
     letters = [option.letter for option in record.options]
     place = letters.index(answer) if answer in letters else None
     chosen = None if place is None else (place + told["by"]) % told["of"]
-    return Turn(str(told["id"]), int(told["by"]), int(told["of"]), place, chosen)
+    return OptionRotation(str(told["id"]), int(told["by"]), int(told["of"]), place, chosen)

@@ -15,30 +15,30 @@ from lmms_eval_ad2.metrics.intervals import (
     NOT_NEGATIVE,
     PERCENT,
     Bounds,
-    Interval,
+    ConfidenceInterval,
     mean_interval,
     mean_of_means_interval,
 )
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.scoring import circular, distractors, judged
 from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER, MADE, mean_columns
-from lmms_eval_ad2.scoring.line import BREAKDOWNS, Line
-from lmms_eval_ad2.scoring.sample import Sample
+from lmms_eval_ad2.scoring.line import BREAKDOWNS, SampleSummary
+from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.scoring.store import sample_writer
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 CHUNK = 4096  # samples judged together: far more than any endpoint has in flight, small in memory
 
 
 def score_task(
-    samples: Iterable[Sample], task: str, variant: Variant, judge: Callable[[], Judge], folder: Path | None,
+    samples: Iterable[ScoredSample], task: str, variant: TaskVariant, judge: Callable[[], Judge], folder: Path | None,
     *, progress: bool = True,
-) -> tuple[dict[str, Any], list[Line]]:  # fmt: skip
+) -> tuple[dict[str, Any], list[SampleSummary]]:  # fmt: skip
     """Judge what waits, write samples/<task>.jsonl below `folder` (None: nothing is kept), make the table.
 
     `judge` is called only if some sample waits for one.
     """
-    lines: list[Line] = []
+    lines: list[SampleSummary] = []
     label = None
     with sample_writer(folder, task) as write:
         for chunk in _chunks(samples):
@@ -47,11 +47,11 @@ def score_task(
                 label = judge().label
             for sample in chunk:
                 write(sample)
-                lines.append(Line.of(sample, variant))
+                lines.append(SampleSummary.of(sample, variant))
     return summarise(lines, variant, label), lines
 
 
-def _chunks(samples: Iterable[Sample]) -> Iterator[list[Sample]]:
+def _chunks(samples: Iterable[ScoredSample]) -> Iterator[list[ScoredSample]]:
     source = iter(samples)
     while chunk := list(islice(source, CHUNK)):
         yield chunk
@@ -64,7 +64,7 @@ Cell = dict[str, Any]
 JUDGED_FORMS = ("vqa", "chain")
 
 
-def summarise(asked: Sequence[Line], variant: Variant, judge: str | None) -> dict[str, Any]:
+def summarise(asked: Sequence[SampleSummary], variant: TaskVariant, judge: str | None) -> dict[str, Any]:
     """The table of one task, a line a question asked. `judge`: label of the one that rated its free text, if any did.
 
     Where options rotate, scores and groups are over questions (all rotations right or not), while counts at the top,
@@ -105,7 +105,7 @@ def summarise(asked: Sequence[Line], variant: Variant, judge: str | None) -> dic
     }
 
 
-def _wanted(lines: Sequence[Line], variant: Variant) -> tuple[str, ...]:
+def _wanted(lines: Sequence[SampleSummary], variant: TaskVariant) -> tuple[str, ...]:
     """The columns of the task's mean."""
     if variant.circular:
         return (circular.CIRCULAR,)
@@ -113,16 +113,16 @@ def _wanted(lines: Sequence[Line], variant: Variant) -> tuple[str, ...]:
     return mean_columns(variant.benchmark, "cot" if chained else variant.part)
 
 
-def _placed(lines: Sequence[Line], variant: Variant) -> tuple[dict[str, list[Line]], list[str]]:
+def _placed(lines: Sequence[SampleSummary], variant: TaskVariant) -> tuple[dict[str, list[SampleSummary]], list[str]]:
     """The lines of each column, and those of the columns that make the mean, in their order."""
-    by_column: dict[str, list[Line]] = defaultdict(list)
+    by_column: dict[str, list[SampleSummary]] = defaultdict(list)
     for line in lines:
         for column, _, _ in line.marks:
             by_column[column].append(line)
     return by_column, [c for c in _wanted(lines, variant) if c in by_column]
 
 
-def _beside(asked: Sequence[Line], groups: Sequence[Sequence[Line]]) -> dict[str, Cell]:
+def _beside(asked: Sequence[SampleSummary], groups: Sequence[Sequence[SampleSummary]]) -> dict[str, Cell]:
     """What stands beside the score where options rotate: the same text in all rotations; accuracy over all answers."""
     same = [circular.consistency(group) for group in groups]
     cells = {circular.CONSISTENCY: _column_cell(same, circular.CONSISTENCY, None)} if same else {}
@@ -130,31 +130,31 @@ def _beside(asked: Sequence[Line], groups: Sequence[Sequence[Line]]) -> dict[str
 
 
 # (official | None, strict) of a line, as percentages
-Mark = Callable[[Line], tuple[float | None, float]]
+Mark = Callable[[SampleSummary], tuple[float | None, float]]
 
 
 def _column(name: str) -> Mark:
     """A line's marks in one column."""
 
-    def mark(line: Line) -> tuple[float | None, float]:
+    def mark(line: SampleSummary) -> tuple[float | None, float]:
         official, strict = next((o, s) for c, o, s in line.marks if c == name)
         return (None if official is None else 100 * official), 100 * strict
 
     return mark
 
 
-def _own_score(line: Line) -> tuple[float | None, float]:
+def _own_score(line: SampleSummary) -> tuple[float | None, float]:
     """A line's own score: of several columns (a chain's four) the mean; what is better low stays out."""
     strict = [v for c, _, v in line.marks if c not in LOWER_IS_BETTER]
     return line.score, 100 * sum(strict) / len(strict)
 
 
-def _column_cell(lines: Sequence[Line], name: str, judge: str | None) -> Cell:
+def _column_cell(lines: Sequence[SampleSummary], name: str, judge: str | None) -> Cell:
     # An error rate may pass 100 %.
     return cell(lines, _column(name), judge, NOT_NEGATIVE if name in LOWER_IS_BETTER else PERCENT)
 
 
-def cell(lines: Sequence[Line], mark: Mark, judge: str | None, bounds: Bounds = PERCENT) -> Cell:
+def cell(lines: Sequence[SampleSummary], mark: Mark, judge: str | None, bounds: Bounds = PERCENT) -> Cell:
     """One cell over `lines`, in percent. `clusters`: how many hold what was scored; the interval leaves them out."""
     values, clusters = _official(lines, mark)
     strict = [mark(x)[1] for x in lines]
@@ -168,13 +168,13 @@ def cell(lines: Sequence[Line], mark: Mark, judge: str | None, bounds: Bounds = 
     }
 
 
-def _official(lines: Sequence[Line], mark: Mark) -> tuple[list[float], list[str]]:
+def _official(lines: Sequence[SampleSummary], mark: Mark) -> tuple[list[float], list[str]]:
     """What was scored, and the clusters it belongs to."""
     known = [x for x in lines if mark(x)[0] is not None]
     return [v for x in known if (v := mark(x)[0]) is not None], [x.cluster for x in known]
 
 
-def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[Line]]) -> Cell:
+def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[SampleSummary]]) -> Cell:
     """The part's score: the unweighted mean of its columns (AD2-Bench's averages are; checked against its tables)."""
     official = [c["official"] for c in cells.values() if c["official"] is not None]
     strict = [c["strict"] for c in cells.values() if c["strict"] is not None]
@@ -190,7 +190,7 @@ def _mean(cells: Mapping[str, Cell], by_column: Mapping[str, Sequence[Line]]) ->
     }
 
 
-def _span(interval: Interval | None) -> list[float] | None:
+def _span(interval: ConfidenceInterval | None) -> list[float] | None:
     return None if interval is None else [_round(interval.low), _round(interval.high)]
 
 
@@ -198,7 +198,7 @@ def _round(value: float) -> float:
     return round(value, 6)
 
 
-def _counts(lines: Sequence[Line]) -> dict[str, int]:
+def _counts(lines: Sequence[SampleSummary]) -> dict[str, int]:
     status = Counter(x.status for x in lines)
     return {
         "n": len(lines),
@@ -208,17 +208,19 @@ def _counts(lines: Sequence[Line]) -> dict[str, int]:
     }
 
 
-def _subtask(line: Line) -> str:
+def _subtask(line: SampleSummary) -> str:
     return line.subtask
 
 
-def _group(name: str) -> Callable[[Line], str | None]:
+def _group(name: str) -> Callable[[SampleSummary], str | None]:
     return lambda line: dict(line.groups).get(name)
 
 
-def _grouped(lines: Iterable[Line], key: Callable[[Line], str | None], judge: str | None) -> dict[str, Cell]:
+def _grouped(
+    lines: Iterable[SampleSummary], key: Callable[[SampleSummary], str | None], judge: str | None
+) -> dict[str, Cell]:
     """A cell a group, over each sample's own score (micro mean, as CODA-LM's region classes)."""
-    groups: dict[str, list[Line]] = defaultdict(list)
+    groups: dict[str, list[SampleSummary]] = defaultdict(list)
     for line in lines:
         name = key(line)
         if name and line.marks:
@@ -226,7 +228,7 @@ def _grouped(lines: Iterable[Line], key: Callable[[Line], str | None], judge: st
     return {name: cell(group, _own_score, judge) for name, group in sorted(groups.items())}
 
 
-def _captions(lines: Sequence[Line], variant: Variant) -> dict[str, Cell]:
+def _captions(lines: Sequence[SampleSummary], variant: TaskVariant) -> dict[str, Cell]:
     """Corpus n-gram metrics of the free-text answers (x100, CODA-LM Table 6, AutoDrive-QA Table 1): no interval."""
     free = [x for x in lines if x.form == "vqa"]
     pairs = {x.id: x.text for x in free if x.text is not None}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from lmms_eval_ad2.records import Option, Record
+from lmms_eval_ad2.records import AnswerOption, Record
 
 ROTATED = "rotated"  # in `meta`: {"id": of the question, "by": how far, "of": number of options}
 
@@ -23,7 +23,7 @@ def rotations(record: Record) -> Iterator[Record]:
     letters = [option.letter for option in record.options]
     for by in range(count):
         moved = [record.options[(place + by) % count] for place in range(count)]
-        options = tuple(Option(letter, o.text, o.kind) for letter, o in zip(letters, moved, strict=True))
+        options = tuple(AnswerOption(letter, o.text, o.kind) for letter, o in zip(letters, moved, strict=True))
         right = next((i for i, option in enumerate(moved) if option.letter == record.letter), None)
         yield replace(
             record,

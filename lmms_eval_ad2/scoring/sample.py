@@ -18,7 +18,7 @@ from lmms_eval_ad2.metrics import ocr, spatial
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
 from lmms_eval_ad2.scoring.layout import column_of
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 JUDGE_WORST = 0.1  # the judge's scale is 1..10; as a fraction, 1 is 0.1
 CHAIN_COLUMNS = ("sacs", "slps", "orcs", "djss")
@@ -27,7 +27,7 @@ BAD_REFERENCE = "bad_reference"
 
 
 @dataclass(slots=True)
-class Sample:
+class ScoredSample:
     """A row of samples/<task>.jsonl (docs/architecture.md). `pending` holds what a judge must still rate."""
 
     id: str
@@ -63,11 +63,13 @@ class Sample:
         return f'{head[:-1]}, "record": {self.record.to_json()}}}'
 
 
-def score_sample(record: Record, raw: str | Sequence[str], variant: Variant, task: str, prompt: str = "") -> Sample:
+def score_sample(
+    record: Record, raw: str | Sequence[str], variant: TaskVariant, task: str, prompt: str = ""
+) -> ScoredSample:
     """Read `raw` (a list of texts when asked in rounds) as an answer to `record` and score what needs no judge."""
     form = variant.asked_form(record.form)
     part = variant.part
-    sample = Sample(
+    sample = ScoredSample(
         id=record.id, task=task, benchmark=record.benchmark, part=part, subtask=record.subtask,
         column=column_of(record.benchmark, part, record.subtask, record.subtask_id),
         form=form, lang=variant.lang, cluster=record.cluster or record.id,
@@ -84,7 +86,7 @@ def score_sample(record: Record, raw: str | Sequence[str], variant: Variant, tas
     return sample
 
 
-def columns_touched(sample: Sample) -> tuple[str, ...]:
+def columns_touched(sample: ScoredSample) -> tuple[str, ...]:
     """The columns in which a sample stands."""
     if sample.form == "chain":
         return CHAIN_COLUMNS
@@ -93,14 +95,14 @@ def columns_touched(sample: Sample) -> tuple[str, ...]:
     return (sample.column,)
 
 
-def worst(sample: Sample, column: str) -> float:
+def worst(sample: ScoredSample, column: str) -> float:
     """The worst score of a column: 0, the judge's lowest mark, or for CER everything missed."""
     if column == "ocr_cer":
         return 1.0
     return JUDGE_WORST if sample.form in ("vqa", "chain") else 0.0
 
 
-def _not_scored(sample: Sample, status: str, reason: str) -> Sample:
+def _not_scored(sample: ScoredSample, status: str, reason: str) -> ScoredSample:
     """Unparsed is the model's fault: worst under both rules. Unscored is not: left out, and counted."""
     sample.status, sample.reason = status, reason
     for column in columns_touched(sample):
@@ -111,21 +113,21 @@ def _not_scored(sample: Sample, status: str, reason: str) -> Sample:
     return sample
 
 
-def _set_score(sample: Sample) -> None:
+def _set_score(sample: ScoredSample) -> None:
     """The percentage that enters the column mean (chains: the mean of the four CoT scores, Table 3)."""
     columns = [c for c in CHAIN_COLUMNS if c in sample.strict] if sample.form == "chain" else [sample.column]
     known = [v for c in columns if (v := sample.values.get(c)) is not None]
     sample.score = round(100 * sum(known) / len(known), 6) if known and len(known) == len(columns) else None
 
 
-def settle(sample: Sample, column: str, official: float | None, strict: float) -> None:
+def settle(sample: ScoredSample, column: str, official: float | None, strict: float) -> None:
     """Write a column's value under both rules."""
     sample.values[column] = official
     sample.strict[column] = strict
     _set_score(sample)
 
 
-def _read(record: Record, raw: str | Sequence[str], form: Form, variant: Variant) -> Answer | Unparsed:
+def _read(record: Record, raw: str | Sequence[str], form: Form, variant: TaskVariant) -> Answer | Unparsed:
     if not isinstance(raw, str):
         texts = tuple(t.strip() for t in raw)
         return Answer("chain", texts, "rounds") if any(texts) else Unparsed("chain", "empty")
@@ -145,7 +147,7 @@ def target_of(record: Record, form: Form, lang: Lang) -> Answer | Unparsed:
     return parse(text, form, image_size=record.image_size, frame="pixel", n_steps=len(record.steps))
 
 
-def _exact(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
+def _exact(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
     target = target_of(record, sample.form, variant.lang)
     if isinstance(target, Unparsed):
         _not_scored(sample, "unscored", BAD_REFERENCE)
@@ -160,7 +162,7 @@ def _exact(sample: Sample, record: Record, read: Answer, variant: Variant) -> No
     settle(sample, sample.column, value, value)
 
 
-def _ocr(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
+def _ocr(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
     reference = record.answer.get(variant.lang)
     if not reference:
         _not_scored(sample, "unscored", BAD_REFERENCE)
@@ -183,7 +185,7 @@ def reference_text(record: Record, lang: Lang) -> str:
     return next((o.text.get(lang) for o in record.options if o.letter == record.letter), text)
 
 
-def _free(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
+def _free(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
     reference = reference_text(record, variant.lang)
     if not reference:
         sample.answer = None  # nothing to compare with, for n-gram metrics neither
@@ -197,7 +199,7 @@ def _free(sample: Sample, record: Record, read: Answer, variant: Variant) -> Non
     ]
 
 
-def _chain(sample: Sample, record: Record, read: Answer, variant: Variant) -> None:
+def _chain(sample: ScoredSample, record: Record, read: Answer, variant: TaskVariant) -> None:
     """SACS a step, SLPS a neighbouring pair, ORCS and DJSS once a chain (AD2-Bench section 3.3)."""
     said = [str(s) for s in read.value] if isinstance(read.value, tuple) else [str(read.value)]
     steps, lang = record.steps, variant.lang

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.scoring.sample import Sample
+from lmms_eval_ad2.scoring.sample import ScoredSample
 from lmms_eval_ad2.storage.files import atomic_write
 
 SCHEMA = "ad2-run/1"
 
 
 @contextmanager
-def sample_writer(folder: Path | None, task: str) -> Iterator[Callable[[Sample], None]]:
+def sample_writer(folder: Path | None, task: str) -> Iterator[Callable[[ScoredSample], None]]:
     """A function that writes samples/<task>.jsonl line by line; the file appears when the block ends well."""
     if folder is None:
         yield lambda sample: None

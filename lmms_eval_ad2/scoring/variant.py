@@ -26,7 +26,7 @@ CHOICES: dict[str, tuple[Any, ...]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
+class TaskVariant:
     """One way of asking. The defaults are the canonical task.
 
     benchmark, part: which records and which columns (docs/architecture.md).
@@ -55,7 +55,7 @@ class Variant:
     circular: bool = False
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any], where: str) -> Variant:
+    def from_dict(cls, data: Mapping[str, Any], where: str) -> TaskVariant:
         """Check and build; `where` names the task in errors."""
         known = [f.name for f in fields(cls)]
         for key, value in data.items():
@@ -81,7 +81,7 @@ class Variant:
 
     def changes(self) -> dict[str, Any]:
         """What differs from the canonical task: the variant's name in tables."""
-        plain = asdict(Variant(self.benchmark, self.part))
+        plain = asdict(TaskVariant(self.benchmark, self.part))
         return {k: v for k, v in asdict(self).items() if v != plain[k] and k != "captions"}
 
 

@@ -35,7 +35,7 @@ FAILURES = (
 
 
 @dataclass(slots=True)
-class Behaviour:
+class EndpointBehaviour:
     """What the endpoint does.
 
     `reply` is a text, the name of a rule of `fake_replies`, or a function of the request body. `failures` are
@@ -67,10 +67,10 @@ class Behaviour:
 
 
 @dataclass(slots=True)
-class FakeServer:
+class FakeEndpointServer:
     """A running endpoint. `requests` counts what arrived, `replies` what was answered with a completion."""
 
-    behaviour: Behaviour
+    behaviour: EndpointBehaviour
     url: str = ""
     requests: int = 0
     replies: int = 0
@@ -171,7 +171,7 @@ def _json(data: Body, status: int = 200, headers: dict[str, str] | None = None) 
 
 _CUT_JSON = '{"choices": [{"message": {"content": "Rating: [[9]]"'
 _HTML = "<html><head><title>Rating: [[9]]</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-_NONSENSE: dict[str, Callable[[FakeServer, Body], web.Response]] = {
+_NONSENSE: dict[str, Callable[[FakeEndpointServer, Body], web.Response]] = {
     "invalid_json": lambda s, b: web.Response(text=_CUT_JSON, content_type="application/json"),
     "no_choices": lambda s, b: _json({"object": "chat.completion", "choices": []}),
     "empty": lambda s, b: _json(s._completion(b, "")),
@@ -184,12 +184,12 @@ _NONSENSE: dict[str, Callable[[FakeServer, Body], web.Response]] = {
 
 
 @contextmanager
-def serve(*, port: int = 0, **behaviour: Any) -> Iterator[FakeServer]:
+def serve(*, port: int = 0, **behaviour: Any) -> Iterator[FakeEndpointServer]:
     """An endpoint on the loopback interface, in a thread of this process, until the block ends.
 
-    `behaviour`: the fields of Behaviour. `url` ends in /v1, as clients expect of a base URL.
+    `behaviour`: the fields of EndpointBehaviour. `url` ends in /v1, as clients expect of a base URL.
     """
-    server = FakeServer(Behaviour(**behaviour))
+    server = FakeEndpointServer(EndpointBehaviour(**behaviour))
     loop = asyncio.new_event_loop()
     runner = web.AppRunner(server.application(), access_log=None, shutdown_timeout=0.05)
     thread = threading.Thread(target=loop.run_forever, name="ad2-fake-endpoint", daemon=True)
@@ -212,7 +212,7 @@ async def _start(runner: web.AppRunner, port: int) -> str:
     return f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
 
 
-async def _forever(server: FakeServer, port: int) -> None:
+async def _forever(server: FakeEndpointServer, port: int) -> None:
     runner = web.AppRunner(server.application(), access_log=None)
     print(await _start(runner, port), flush=True)
     await asyncio.Event().wait()
@@ -231,7 +231,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     p.add_argument("--per-second", type=float, default=None, help="throttle with 429 above this rate")
     args = p.parse_args(argv)
     try:
-        behaviour = Behaviour(
+        behaviour = EndpointBehaviour(
             args.reply,
             args.latency,
             tuple(filter(None, args.failures.split(","))),
@@ -241,7 +241,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as exc:
         p.error(str(exc))
     try:
-        asyncio.run(_forever(FakeServer(behaviour), args.port))
+        asyncio.run(_forever(FakeEndpointServer(behaviour), args.port))
     except KeyboardInterrupt:
         return 130
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from lmms_eval_ad2.judge.base import JudgeItem, Rating, new_usage
+from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating, new_usage
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.cache import key_of
 from lmms_eval_ad2.llm.settings import one_of
@@ -22,21 +22,21 @@ class FakeJudge:
         self.usage = new_usage()
         self.score, self.fail_every = score, fail_every
 
-    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[Rating | Unscored]:
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
         """See Judge.rate."""
         return [self._rate(number, item) for number, item in enumerate(items, 1)]
 
-    def _rate(self, number: int, item: JudgeItem) -> Rating | Unscored:
+    def _rate(self, number: int, item: JudgeItem) -> JudgeRating | Unscored:
         one_of(item.rubric, RUBRICS, "rubric")
         if self.fail_every and number % self.fail_every == 0:
             self.usage["failed"] += 1
             return Unscored(item.rubric, "fake_failure")
         if self.score is not None:
-            return Rating(item.id, self.score, "fixed")
+            return JudgeRating(item.id, self.score, "fixed")
         if item.reference and item.answer.strip() == item.reference.strip():
-            return Rating(item.id, 10.0, "equal")
+            return JudgeRating(item.id, 10.0, "equal")
         content = {k: v for k, v in asdict(item).items() if k != "id"}
-        return Rating(item.id, 1.0 + int(key_of(content)[:8], 16) % 10, "hash")
+        return JudgeRating(item.id, 1.0 + int(key_of(content)[:8], 16) % 10, "hash")
 
     def describe(self) -> dict[str, Any]:
         return {"backend": "fake", "model": None, "score": self.score, "seed": None, "temperature": None}

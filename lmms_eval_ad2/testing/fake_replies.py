@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# What the fake endpoint says to the roles of `ad2 mcq build`: replies in their forms, whose words mean nothing.
+# Replies to the roles of `ad2 mcq build`: in the requested form, with meaningless words.
 #
-# `reply` serves every role honestly; `mcq_lying` breaks its promises in every third reply, each time in another way (which
-# one follows from the request, so a repeated run meets the same). The role is read from the prompt as it stands: the
+# `mcq_reply` serves every role correctly; `mcq_lying` returns an unusable reply to every third request, of varying kind
+# (which kind follows from the request, so a repeated run gets the same). The role is recognised from the prompt: the
 # JSON form that it asks for, and the fenced texts.
 Body = dict[str, Any]
 Json = dict[str, Any]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from lmms_eval_ad2.records import Form, Mark, Option, Record, Step, Text
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Form, ReasoningStep, Record, VisualPrompt
 from scripts.sample.air import air_of
 from scripts.sample.camera import HEIGHT, WIDTH
 from scripts.sample.canvas import Seen
@@ -15,8 +15,8 @@ from scripts.sample.draw import Picture
 from scripts.sample.scene import Scene, Thing
 
 SIZE = (WIDTH, HEIGHT)
-NONE_FITS = Text("None of the options fits", "以上选项均不符合")
-NOT_THERE = Text("What is asked about is not in the image", "图像中没有所问的目标")
+NONE_FITS = BilingualText("None of the options fits", "以上选项均不符合")
+NOT_THERE = BilingualText("What is asked about is not in the image", "图像中没有所问的目标")
 
 MIN_PIXELS = 180  # smaller things are not asked about
 MIN_VISIBLE = 0.6  # of a thing's area
@@ -66,50 +66,80 @@ class Asker:
         assert seen is not None, thing.key
         return tuple(float(v) for v in seen.centre)
 
-    def boxed(self, *things: Thing) -> Mark:
-        return Mark("box", tuple(self.box(t) for t in things))
+    def boxed(self, *things: Thing) -> VisualPrompt:
+        return VisualPrompt("box", tuple(self.box(t) for t in things))
 
-    def dotted(self, *things: Thing) -> Mark:
-        return Mark("point", tuple(self.centre(t) for t in things))
+    def dotted(self, *things: Thing) -> VisualPrompt:
+        return VisualPrompt("point", tuple(self.centre(t) for t in things))
 
     def add(
-        self, task: str, subtask: str, form: Form, question: Text, answer: Text, *, mark: Mark | None = None,
-        options: tuple[Option, ...] = (), letter: str = "", steps: tuple[Step, ...] = (), **meta: Any,
-    ) -> None:  # fmt: skip
+        self,
+        task: str,
+        subtask: str,
+        form: Form,
+        question: BilingualText,
+        answer: BilingualText,
+        *,
+        mark: VisualPrompt | None = None,
+        options: tuple[AnswerOption, ...] = (),
+        letter: str = "",
+        steps: tuple[ReasoningStep, ...] = (),
+        **meta: Any,
+    ) -> None:
         """Append a record; ids count up within scene, task and subtask."""
         stem = f"{self.scene.id}/{task}/{subtask}"
         number = 1 + sum(r.id.startswith(f"{stem}/") for r in self.records)
         self.records.append(
             Record(
-                id=f"{stem}/{number}", benchmark=self.benchmark, task=task, subtask=subtask, form=form,
-                images=self.images, question=question, answer=answer, letter=letter, options=options,
-                mark=mark or Mark(), steps=steps, views=self.views, image_size=SIZE, cluster=self.scene.id,
-                scene={"weather": self.scene.weather, "severity": self.scene.severity}, meta=meta,
+                id=f"{stem}/{number}",
+                benchmark=self.benchmark,
+                task=task,
+                subtask=subtask,
+                form=form,
+                images=self.images,
+                question=question,
+                answer=answer,
+                letter=letter,
+                options=options,
+                mark=mark or VisualPrompt(),
+                steps=steps,
+                views=self.views,
+                image_size=SIZE,
+                cluster=self.scene.id,
+                scene={"weather": self.scene.weather, "severity": self.scene.severity},
+                meta=meta,
             )
-        )  # fmt: skip
+        )
 
     def choose(
-        self, task: str, subtask: str, question: Text, right: Text | Literal["E", "F"], wrong: Sequence[Text],
-        mark: Mark | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        task: str,
+        subtask: str,
+        question: BilingualText,
+        right: BilingualText | Literal["E", "F"],
+        wrong: Sequence[BilingualText],
+        mark: VisualPrompt | None = None,
+    ) -> None:
         """An AD2-Bench choice: A to D, E none of them fits, F the target is not there (section A.1).
 
         `right` is the text of the correct option among A to D; "E" or "F" where that is correct, with four wrong ones.
         """
-        texts = [*wrong[:3], right] if isinstance(right, Text) else [*wrong[:4]]
+        texts = [*wrong[:3], right] if isinstance(right, BilingualText) else [*wrong[:4]]
         assert len(texts) == 4, (question, texts)
         assert len({t.en for t in texts}) == 4, texts
         random.Random(f"{self.scene.id}:{subtask}:{len(self.records)}").shuffle(texts)
         options = tuple(
-            Option(letter, t, "correct" if t == right else "distractor")
+            AnswerOption(letter, t, "correct" if t == right else "distractor")
             for letter, t in zip("ABCD", texts, strict=True)
         )
-        options += (Option("E", NONE_FITS, "none_matches"), Option("F", NOT_THERE, "absent"))
+        options += (AnswerOption("E", NONE_FITS, "none_matches"), AnswerOption("F", NOT_THERE, "absent"))
         correct = next(o for o in options if right in (o.text, o.letter))
         self.add(task, subtask, "mc", question, correct.text, mark=mark, options=options, letter=correct.letter)
 
 
-def others(right: str, table: dict[str, Text], seed: str, count: int = 3, without: Sequence[str] = ()) -> list[Text]:
+def others(
+    right: str, table: dict[str, BilingualText], seed: str, count: int = 3, without: Sequence[str] = ()
+) -> list[BilingualText]:
     """`count` other entries of a table, in an order that depends on `seed` only."""
     names = [n for n in table if n != right and n not in without]
     random.Random(seed).shuffle(names)

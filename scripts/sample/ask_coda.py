@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmms_eval_ad2.records import Text
+from lmms_eval_ad2.records import BilingualText
 from scripts.sample.ask import Asker
 from scripts.sample.ask_reasoning import decision, key_thing
 from scripts.sample.scene import Thing
@@ -28,9 +28,9 @@ CATEGORIES: dict[str, tuple[str, str]] = {
     "dog": ("dog", "miscellaneous"),
     "carton": ("carton", "miscellaneous"),
 }
-GENERAL = Text("What in this scene matters for driving, and why?")
-REGION = Text("What is the object, and how does it affect the ego car?")
-SUGGESTION = Text("How should the ego car drive here?")
+GENERAL = BilingualText("What in this scene matters for driving, and why?")
+REGION = BilingualText("What is the object, and how does it affect the ego car?")
+SUGGESTION = BilingualText("How should the ego car drive here?")
 
 
 def ask_coda(a: Asker) -> None:
@@ -55,24 +55,26 @@ def ask_coda(a: Asker) -> None:
             )
 
 
-def _region(a: Asker, t: Thing) -> Text:
+def _region(a: Asker, t: Thing) -> BilingualText:
     d, e = describe(t, a.scene), EFFECTS[t.kind]
-    return Text(f"This is {d.en}. {e.en[0].upper() + e.en[1:]}.", f"{d.zh}。{e.zh}。")
+    return BilingualText(f"This is {d.en}. {e.en[0].upper() + e.en[1:]}.", f"{d.zh}。{e.zh}。")
 
 
-def _general(a: Asker) -> Text:
+def _general(a: Asker) -> BilingualText:
     c, h = conditions(a.scene), HAZARDS[a.scene.weather]
     en, zh = [f"The scene is set in {c.en}: {h.en}."], [f"场景为{c.zh}：{h.zh}。"]
     for t in a.asked():
         d, e = describe(t, a.scene), EFFECTS[t.kind]
         en.append(f"There is {d.en}; {e.en}.")
         zh.append(f"{d.zh}；{e.zh}。")
-    return Text(" ".join(en), "".join(zh))
+    return BilingualText(" ".join(en), "".join(zh))
 
 
-def _suggestion(a: Asker) -> Text:
+def _suggestion(a: Asker) -> BilingualText:
     said, t = decision(a), key_thing(a)
     if t is None:
         return said
     n = name(t)
-    return Text(f"{said.en} Keep an eye on the {n.en} until it is passed.", f"{said.zh}在通过之前持续留意{n.zh}。")
+    return BilingualText(
+        f"{said.en} Keep an eye on the {n.en} until it is passed.", f"{said.zh}在通过之前持续留意{n.zh}。"
+    )

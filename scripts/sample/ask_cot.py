@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmms_eval_ad2.records import Step, Text
+from lmms_eval_ad2.records import BilingualText, ReasoningStep
 from scripts.sample.ask import Asker
 from scripts.sample.ask_reasoning import decision
 from scripts.sample.scene import VEHICLES, VRU
@@ -12,48 +12,50 @@ from scripts.sample.words import EFFECTS, HAZARDS, STATES, conditions, listing
 def ask_cot(a: Asker) -> None:
     """One chain of five steps (appendix A.10) with a reference for each."""
     steps = (
-        Step(
+        ReasoningStep(
             "environment",
-            Text("What are the weather, the light and the road like?", "天气、光线和道路状况如何？"),
+            BilingualText("What are the weather, the light and the road like?", "天气、光线和道路状况如何？"),
             _environment(a),
         ),
-        Step(
+        ReasoningStep(
             "key vehicles",
-            Text("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？"),
+            BilingualText("Which vehicles matter for the ego car, and why?", "哪些车辆对自车重要？为什么？"),
             _things(a, VEHICLES, "vehicle", "车辆"),
         ),
-        Step(
+        ReasoningStep(
             "vulnerable road users",
-            Text("Which people on foot or on bicycles matter, and why?", "哪些行人或骑行者重要？为什么？"),
+            BilingualText("Which people on foot or on bicycles matter, and why?", "哪些行人或骑行者重要？为什么？"),
             _things(a, VRU, "vulnerable road user", "弱势交通参与者"),
         ),
-        Step(
+        ReasoningStep(
             "traffic rules",
-            Text("Which lights, signs and markings apply to the ego car?", "哪些信号灯、标志和标线适用于自车？"),
+            BilingualText(
+                "Which lights, signs and markings apply to the ego car?", "哪些信号灯、标志和标线适用于自车？"
+            ),
             _rules(a),
         ),
-        Step("decision", Text("What should the ego car do?", "自车应该怎么做？"), decision(a)),
+        ReasoningStep("decision", BilingualText("What should the ego car do?", "自车应该怎么做？"), decision(a)),
     )
-    q = Text("How should the ego car drive on from here?", "自车接下来应如何行驶？")
+    q = BilingualText("How should the ego car drive on from here?", "自车接下来应如何行驶？")
     a.add("cot", "holistic", "chain", q, decision(a), steps=steps)
 
 
-def _environment(a: Asker) -> Text:
+def _environment(a: Asker) -> BilingualText:
     c, h = conditions(a.scene), HAZARDS[a.scene.weather]
-    return Text(f"It is {c.en}: {h.en}.", f"当前为{c.zh}：{h.zh}。")
+    return BilingualText(f"It is {c.en}: {h.en}.", f"当前为{c.zh}：{h.zh}。")
 
 
-def _things(a: Asker, kinds: tuple[str, ...], en: str, zh: str) -> Text:
+def _things(a: Asker, kinds: tuple[str, ...], en: str, zh: str) -> BilingualText:
     things = a.asked(*kinds)
     if not things:
-        return Text(f"No {en} is in sight.", f"视野内没有{zh}。")
+        return BilingualText(f"No {en} is in sight.", f"视野内没有{zh}。")
     told, effect = listing(things, a.scene), EFFECTS[things[0].kind]
-    return Text(
+    return BilingualText(
         f"There are: {told.en}. The nearest matters most: {effect.en}.", f"有：{told.zh}。最近的最重要：{effect.zh}。"
     )
 
 
-def _rules(a: Asker) -> Text:
+def _rules(a: Asker) -> BilingualText:
     en, zh = [], []
     if a.scene.light:
         lamp = STATES[a.scene.light]
@@ -68,13 +70,13 @@ def _rules(a: Asker) -> Text:
                 en.append("a stop sign asks to stop at the junction")
                 zh.append("停车标志要求在路口停车")
             case _:
-                what = Text("road works", "施工") if t.text == "works" else Text("danger", "危险")
+                what = BilingualText("road works", "施工") if t.text == "works" else BilingualText("danger", "危险")
                 en.append(f"a sign warns of {what.en}")
                 zh.append(f"警告标志提示{what.zh}")
     if a.scene.crossing is not None:
         en.append("people on the zebra crossing go first")
         zh.append("人行横道上的行人优先")
-    line = Text("the dashed line on the left", "左侧虚线")
+    line = BilingualText("the dashed line on the left", "左侧虚线")
     en.append(f"{line.en} may be crossed only if the way is free")
     zh.append(f"只有在安全时才可越过{line.zh}")
-    return Text((text := "; ".join(en))[0].upper() + text[1:] + ".", "；".join(zh) + "。")
+    return BilingualText((text := "; ".join(en))[0].upper() + text[1:] + ".", "；".join(zh) + "。")

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.mcq.base import Made, Question
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion
 from lmms_eval_ad2.mcq.rules.maker import RulesMaker
-from lmms_eval_ad2.records import Option, Record, Text
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 from scripts.sample.ask import Asker
 from scripts.sample.draw import Picture
 from scripts.sample.scene import VEHICLES, VRU, Thing
@@ -140,25 +140,32 @@ def _make(a: Asker, said: list[Said], objects: list[dict[str, Any]] | None = Non
     """Add one multiple-choice record for each question. `objects`: what DriveLM's records tell of the tags' objects."""
     scene = tuple(
         Record(
-            id=f"{a.scene.id}/{number}", benchmark="drivelm", task=s.task, subtask=s.subtask, form="vqa",
-            images=a.images, question=Text(s.question), answer=Text(s.answer), meta={"objects": objects or []},
+            id=f"{a.scene.id}/{number}",
+            benchmark="drivelm",
+            task=s.task,
+            subtask=s.subtask,
+            form="vqa",
+            images=a.images,
+            question=BilingualText(s.question),
+            answer=BilingualText(s.answer),
+            meta={"objects": objects or []},
         )
         for number, s in enumerate(said)
-    )  # fmt: skip
+    )
     maker = RulesMaker()
     for s, record in zip(said, scene, strict=True):
-        made = maker.one(Question(record.id, record, "drivelm", s.task, s.subtask, s.answer, Path(), scene))
-        assert isinstance(made, Made), made
+        made = maker.one(OpenQuestion(record.id, record, "drivelm", s.task, s.subtask, s.answer, Path(), scene))
+        assert isinstance(made, AcceptedQuestion), made
         _add(a, s, made, maker.label)
 
 
-def _add(a: Asker, said: Said, made: Made, maker: str) -> None:
+def _add(a: Asker, said: Said, made: AcceptedQuestion, maker: str) -> None:
     rows = [(said.answer, "correct", ""), *((d.text, d.category, d.reason) for d in made.distractors)]
     random.Random(f"{a.scene.id}:{said.task}:{said.subtask}:{len(a.records)}").shuffle(rows)
     lettered = list(zip("ABCD", rows, strict=True))
     a.add(
-        said.task, said.subtask, "mc", Text(said.question), Text(said.answer),
-        options=tuple(Option(letter, Text(text), kind) for letter, (text, kind, _) in lettered),
+        said.task, said.subtask, "mc", BilingualText(said.question), BilingualText(said.answer),
+        options=tuple(AnswerOption(letter, BilingualText(text), kind) for letter, (text, kind, _) in lettered),
         letter=next(letter for letter, (_, kind, _) in lettered if kind == "correct"), source="sample", maker=maker,
         distractors="all", correctness=None, rounds=0, seed=0,
         reasons={letter: reason for letter, (_, _, reason) in lettered if reason},

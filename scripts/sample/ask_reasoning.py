@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lmms_eval_ad2.records import Mark, Text
+from lmms_eval_ad2.records import BilingualText, VisualPrompt
 from scripts.sample.ask import Asker
 from scripts.sample.scene import VEHICLES, VRU, WALKERS, Thing
 from scripts.sample.words import ADVICE, EFFECTS, HAZARDS, STATES, conditions, name, place, side
@@ -28,16 +28,22 @@ def _spatial(a: Asker) -> None:
         return
     near, far = things[0], things[-1]
     ahead = round(abs(far.z) - abs(near.z))
-    way = Text("left", "左侧") if far.x < near.x - 0.5 else Text("right", "右侧") if far.x > near.x + 0.5 else Text()
+    way = (
+        BilingualText("left", "左侧")
+        if far.x < near.x - 0.5
+        else BilingualText("right", "右侧")
+        if far.x > near.x + 0.5
+        else BilingualText()
+    )
     en = f"The {name(far).en} (2) is about {ahead} m farther away than the {name(near).en} (1)"
     zh = f"{name(far).zh}（2）比{name(near).zh}（1）远约{ahead}米"
-    q = Text("Where is target 2 in relation to target 1?", "目标2相对于目标1在什么位置？")
+    q = BilingualText("Where is target 2 in relation to target 1?", "目标2相对于目标1在什么位置？")
     a.add(
         RELATION,
         "spatial",
         "vqa",
         q,
-        Text(en + (f", to its {way.en}." if way else "."), zh + (f"，位于其{way.zh}。" if way else "。")),
+        BilingualText(en + (f", to its {way.en}." if way else "."), zh + (f"，位于其{way.zh}。" if way else "。")),
         mark=a.dotted(near, far),
     )
 
@@ -46,14 +52,14 @@ def _social(a: Asker) -> None:
     pair = a.asked("worker") if len(a.asked("worker")) > 1 else [*a.asked("pedestrian"), *a.asked("child")]
     if len(pair) < 2:
         return
-    q = Text("How do the two marked people belong together?", "标出的两个人之间是什么关系？")
+    q = BilingualText("How do the two marked people belong together?", "标出的两个人之间是什么关系？")
     if pair[0].kind == "worker":
-        answer = Text(
+        answer = BilingualText(
             "They are colleagues: both wear yellow safety vests and work behind the barrier.",
             "他们是同事：都穿着黄色安全背心，在护栏后施工。",
         )
     else:
-        answer = Text(
+        answer = BilingualText(
             "An adult and a child, probably a parent with their child, cross the road side by side.",
             "一名成人和一名儿童，很可能是家长带着孩子，并排横穿道路。",
         )
@@ -65,13 +71,13 @@ def _causal(a: Asker) -> None:
     light, walkers = a.scene.light, [t for t in a.asked(*WALKERS) if t.state == "crossing"]
     if lead and lead.state == "braking" and a.clear(lead):
         why = (
-            Text("the traffic light is red and people are crossing", "前方为红灯且有人正在过街")
+            BilingualText("the traffic light is red and people are crossing", "前方为红灯且有人正在过街")
             if light == "red"
-            else Text("the traffic light has turned yellow", "信号灯已变为黄灯")
+            else BilingualText("the traffic light has turned yellow", "信号灯已变为黄灯")
             if light == "yellow"
-            else Text("road works narrow the road and visibility is poor", "施工使道路变窄且能见度差")
+            else BilingualText("road works narrow the road and visibility is poor", "施工使道路变窄且能见度差")
         )
-        q = Text(
+        q = BilingualText(
             "Why is the vehicle ahead braking, and what follows for the ego car?",
             "前车为什么制动？这对自车意味着什么？",
         )
@@ -80,7 +86,7 @@ def _causal(a: Asker) -> None:
             "causal",
             "vqa",
             q,
-            Text(
+            BilingualText(
                 f"The {name(lead).en} brakes because {why.en}; the ego car must brake too and keep its distance.",
                 f"{name(lead).zh}因为{why.zh}而制动；自车也必须制动并保持车距。",
             ),
@@ -88,13 +94,13 @@ def _causal(a: Asker) -> None:
         )
     elif walkers:
         n = name(walkers[0])
-        q = Text("How does the marked person change what the ego car may do?", "标出的人如何影响自车的行为？")
+        q = BilingualText("How does the marked person change what the ego car may do?", "标出的人如何影响自车的行为？")
         a.add(
             RELATION,
             "causal",
             "vqa",
             q,
-            Text(
+            BilingualText(
                 f"The {n.en} is crossing the road, so the ego car must slow down and stop to give way.",
                 f"{n.zh}正在横穿道路，因此自车必须减速停车让行。",
             ),
@@ -112,13 +118,13 @@ def _occlusion(a: Asker) -> None:
         return
     t = hidden[0]
     front = _hider(a, t)
-    q = Text("Is the marked target hidden by something, and by what?", "标出的目标是否被遮挡？被什么遮挡？")
+    q = BilingualText("Is the marked target hidden by something, and by what?", "标出的目标是否被遮挡？被什么遮挡？")
     a.add(
         RELATION,
         "occlusion",
         "vqa",
         q,
-        Text(
+        BilingualText(
             f"Yes, the {name(t).en} is partly hidden by the {name(front).en} in front of it.",
             f"是的，{name(t).zh}被其前方的{name(front).zh}部分遮挡。",
         ),
@@ -157,15 +163,17 @@ def ask_reasoning(a: Asker, turn: int) -> None:
 
 def _weather(a: Asker) -> None:
     w, h, d = conditions(a.scene), HAZARDS[a.scene.weather], ADVICE[a.scene.weather]
-    answer = Text(f"It is {w.en}: {h.en}. The driver should {d.en}.", f"当前为{w.zh}：{h.zh}。驾驶员应{d.zh}。")
+    answer = BilingualText(
+        f"It is {w.en}: {h.en}. The driver should {d.en}.", f"当前为{w.zh}：{h.zh}。驾驶员应{d.zh}。"
+    )
     if a.scene.weather == "night":
-        q = Text(
+        q = BilingualText(
             "Which risks come from the darkness and the lights here, and how should the driver respond?",
             "这里的黑暗和灯光带来哪些风险？驾驶员应如何应对？",
         )
         a.add(REASONING, "night", "vqa", q, answer)
     else:
-        q = Text(
+        q = BilingualText(
             "How does the weather affect driving here, and how should the driver respond?",
             "这里的天气如何影响驾驶？驾驶员应如何应对？",
         )
@@ -173,11 +181,13 @@ def _weather(a: Asker) -> None:
 
 
 def _holistic(a: Asker) -> None:
-    q = Text("Taking everything into account, what should the ego car do now?", "综合所有因素，自车现在应该怎么做？")
+    q = BilingualText(
+        "Taking everything into account, what should the ego car do now?", "综合所有因素，自车现在应该怎么做？"
+    )
     a.add(REASONING, "holistic", "vqa", q, decision(a))
 
 
-def decision(a: Asker) -> Text:
+def decision(a: Asker) -> BilingualText:
     """What the ego car should do, and why: the nearest thing that matters, then the weather."""
     t, d = key_thing(a), ADVICE[a.scene.weather]
     if a.scene.light in ("red", "yellow"):
@@ -192,7 +202,7 @@ def decision(a: Asker) -> Text:
             f"Watch the {name(t).en} {place(t, a.scene).en}: {EFFECTS[t.kind].en}",
             f"注意{place(t, a.scene).zh}的{name(t).zh}：{EFFECTS[t.kind].zh}",
         )
-    return Text(f"{en}. Besides, {d.en}.", f"{zh}。此外，{d.zh}。")
+    return BilingualText(f"{en}. Besides, {d.en}.", f"{zh}。此外，{d.zh}。")
 
 
 def key_thing(a: Asker) -> Thing | None:
@@ -206,26 +216,26 @@ def key_thing(a: Asker) -> Thing | None:
 
 def _region(a: Asker) -> None:
     zone = a.asked("traffic_cone", "barrier", "worker")
-    q = Text(
+    q = BilingualText(
         "What is going on in the marked region, and what does it mean for the ego car?",
         "标出的区域内发生了什么？对自车意味着什么？",
     )
     if zone:
-        answer = Text(
+        answer = BilingualText(
             "Road works close the right edge of the road: cones lead past a barrier where people work. "
             "The ego car should slow down, keep left of the cones and watch the workers.",
             "右侧路边正在施工：交通锥引导车辆绕过护栏，护栏后有人作业。自车应减速，靠交通锥左侧通过，并留意施工人员。",
         )
     else:
         zone = [t for t in a.asked(*VRU) if t.state == "crossing"]
-        answer = Text(
+        answer = BilingualText(
             "People cross the road here. The ego car should stop and let them pass.",
             "有人正在此处横穿道路，自车应停车让行。",
         )
     if zone:
         boxes = [a.box(t) for t in zone]
         box = (min(b[0] for b in boxes), min(b[1] for b in boxes), max(b[2] for b in boxes), max(b[3] for b in boxes))
-        a.add(REASONING, "region", "vqa", q, answer, mark=Mark("box", (box,)))
+        a.add(REASONING, "region", "vqa", q, answer, mark=VisualPrompt("box", (box,)))
 
 
 def _occlusion_reasoning(a: Asker) -> None:
@@ -235,7 +245,7 @@ def _occlusion_reasoning(a: Asker) -> None:
     if t is None:
         return
     n, e = name(t), EFFECTS[t.kind]
-    q = Text(
+    q = BilingualText(
         "The marked target is only partly visible. What is it, and which risk comes from it?",
         "标出的目标只有部分可见。它是什么？会带来什么风险？",
     )
@@ -244,7 +254,7 @@ def _occlusion_reasoning(a: Asker) -> None:
         "occlusion_reasoning",
         "vqa",
         q,
-        Text(
+        BilingualText(
             f"It is a {n.en}, partly hidden, so it may be noticed late: {e.en}.",
             f"它是{n.zh}，部分被遮挡，可能较晚才被发现：{e.zh}。",
         ),
@@ -258,11 +268,11 @@ def _cross_role(a: Asker) -> None:
         return
     n = name(t)
     want = {
-        "crossing": Text("get to the other side of the road", "到达道路另一侧"),
-        "working": Text("get on with the works", "继续施工"),
-        "waiting": Text("wait for a gap and then cross", "等待间隙后过街"),
-    }.get(t.state, Text("follow the road without being disturbed", "不受干扰地沿路行驶"))
-    q = Text(
+        "crossing": BilingualText("get to the other side of the road", "到达道路另一侧"),
+        "working": BilingualText("get on with the works", "继续施工"),
+        "waiting": BilingualText("wait for a gap and then cross", "等待间隙后过街"),
+    }.get(t.state, BilingualText("follow the road without being disturbed", "不受干扰地沿路行驶"))
+    q = BilingualText(
         "Put yourself in the place of the marked road user: what is intended, and what should be done "
         "about the ego car?",
         "站在标出的交通参与者的角度：它的意图是什么？面对自车应该怎么做？",
@@ -272,7 +282,7 @@ def _cross_role(a: Asker) -> None:
         "cross_role",
         "vqa",
         q,
-        Text(
+        BilingualText(
             f"The {n.en} wants to {want.en}, and should make sure of being seen by the ego car and keep clear "
             "of its way.",
             f"{n.zh}想要{want.zh}；应确认自车已看到自己，并避开自车的行驶路线。",

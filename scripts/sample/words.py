@@ -6,13 +6,13 @@ from importlib import resources
 
 import yaml
 
-from lmms_eval_ad2.records import Text
+from lmms_eval_ad2.records import BilingualText
 from scripts.sample.scene import EGO_LEFT, EGO_RIGHT, VEHICLES, Scene, Thing
 
 
-def _tables() -> dict[str, dict[str, Text]]:
+def _tables() -> dict[str, dict[str, BilingualText]]:
     data = yaml.safe_load(resources.files(__package__).joinpath("words.yaml").read_text("utf-8"))
-    return {table: {key: Text(*pair) for key, pair in rows.items()} for table, rows in data.items()}
+    return {table: {key: BilingualText(*pair) for key, pair in rows.items()} for table, rows in data.items()}
 
 
 _WORDS = _tables()
@@ -23,13 +23,13 @@ EFFECTS = _WORDS["effects"]  # by kind of thing: what it means for the ego car
 STATES = _WORDS["states"]
 
 
-def name(t: Thing) -> Text:
+def name(t: Thing) -> BilingualText:
     """The thing by colour and kind: "red car", "pedestrian in green", "speed limit sign"."""
-    kind, color = KINDS[t.kind], COLORS.get(t.color, Text())
+    kind, color = KINDS[t.kind], COLORS.get(t.color, BilingualText())
     if t.kind in VEHICLES:
-        return Text(f"{color.en} {kind.en}", color.zh + kind.zh)
+        return BilingualText(f"{color.en} {kind.en}", color.zh + kind.zh)
     if t.kind in ("pedestrian", "child", "cyclist"):
-        return Text(f"{kind.en} in {color.en}", f"穿{color.zh}上衣的{kind.zh}")
+        return BilingualText(f"{kind.en} in {color.en}", f"穿{color.zh}上衣的{kind.zh}")
     return kind
 
 
@@ -38,27 +38,31 @@ def side(t: Thing) -> str:
     return "left" if t.x < EGO_LEFT else "right" if t.x > EGO_RIGHT else "ahead"
 
 
-def place(t: Thing, scene: Scene) -> Text:
+def place(t: Thing, scene: Scene) -> BilingualText:
     """Where it is, in words."""
     meters = round(abs(t.z))
     if t.kind == "traffic_light":
-        where = Text("above and beside the road", "道路上方和路侧")
+        where = BilingualText("above and beside the road", "道路上方和路侧")
     elif side(t) == "ahead":
-        where = Text("ahead in the ego lane", "自车道前方")
+        where = BilingualText("ahead in the ego lane", "自车道前方")
     elif side(t) == "left":
         lane = t.x > scene.road[0] and t.heading == 180
-        where = Text("in the oncoming lane on the left", "左侧对向车道") if lane else Text("on the left", "左侧")
+        where = (
+            BilingualText("in the oncoming lane on the left", "左侧对向车道")
+            if lane
+            else BilingualText("on the left", "左侧")
+        )
     else:
-        where = Text("on the right", "右侧")
-    return Text(f"{where.en}, about {meters} m away", f"{where.zh}约{meters}米处")
+        where = BilingualText("on the right", "右侧")
+    return BilingualText(f"{where.en}, about {meters} m away", f"{where.zh}约{meters}米处")
 
 
-def state(t: Thing) -> Text:
+def state(t: Thing) -> BilingualText:
     """What it does; empty for what only stands there."""
-    return STATES.get(t.state, Text())
+    return STATES.get(t.state, BilingualText())
 
 
-def describe(t: Thing, scene: Scene) -> Text:
+def describe(t: Thing, scene: Scene) -> BilingualText:
     """A sentence about one thing: what, where, what it does or says."""
     n, p, s = name(t), place(t, scene), state(t)
     en, zh = f"a {n.en} {p.en}" if n.en[0] not in "aeo" else f"an {n.en} {p.en}", f"{p.zh}有{n.zh}"
@@ -69,20 +73,20 @@ def describe(t: Thing, scene: Scene) -> Text:
     if t.kind in ("speed_sign", "direction_sign", "stop_sign"):
         words = t.text.replace("/", ", ")
         en, zh = en + f", reading {words}", zh + f"，内容为{words}"
-    return Text(en, zh)
+    return BilingualText(en, zh)
 
 
-def listing(things: list[Thing], scene: Scene) -> Text:
+def listing(things: list[Thing], scene: Scene) -> BilingualText:
     """Several things in one sentence; "nothing" where there is none."""
     if not things:
-        return Text("none", "没有")
+        return BilingualText("none", "没有")
     rows = [describe(t, scene) for t in things]
-    return Text("; ".join(r.en for r in rows), "；".join(r.zh for r in rows))
+    return BilingualText("; ".join(r.en for r in rows), "；".join(r.zh for r in rows))
 
 
-def conditions(scene: Scene) -> Text:
+def conditions(scene: Scene) -> BilingualText:
     """Weather and severity: "severe rain"."""
     w, level = WEATHERS[scene.weather], LEVELS[scene.severity]
     if scene.weather in ("rainy", "snowy", "fog"):
-        return Text(f"{level.en} {w.en}", level.zh + w.zh)
+        return BilingualText(f"{level.en} {w.en}", level.zh + w.zh)
     return w

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from support.closedloop.models import FakeModel, ask, privileged
 
-from closedloop_plugin.agents.asking import Said
+from closedloop_plugin.agents.asking import ModelReply
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
-from closedloop_plugin.agents.questions import Prompter
-from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.agents.questions import DrivingPrompts
+from closedloop_plugin.agents.talker import ModelAgent
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.prompts.texts import PromptTexts
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.integration
 RULES = profile("bench2advlm")
 
 
-def _talker(model: FakeModel, fine: str = "off") -> Talker:
+def _talker(model: FakeModel, fine: str = "off") -> ModelAgent:
     seen = cameras_of("front@80x45", RULES)
-    return Talker(model, Prompter(Texts.load(), RULES), seen, ("action", "threat"), fine)
+    return ModelAgent(model, DrivingPrompts(PromptTexts.load(), RULES), seen, ("action", "threat"), fine)
 
 
 @pytest.fixture(params=[*BUILT_IN, "talker", "talker with suffixes", "failing talker", "endpoint"])
@@ -40,7 +40,7 @@ def agent(request: pytest.FixtureRequest):
         with serve(reply="Slow down.") as server:
             yield make_agent(f"endpoint:m@{server.url}", cameras="front@80x45")
     else:
-        answer = Said(error="timeout") if name.startswith("failing") else "Slow down with speed = 0.5"
+        answer = ModelReply(error="timeout") if name.startswith("failing") else "Slow down with speed = 0.5"
         yield _talker(FakeModel(lambda q: answer), "question" if "suffixes" in name else "off")
 
 

@@ -8,36 +8,36 @@ import math
 import pytest
 from support.closedloop.models import FakeModel, ask, said
 
-from closedloop_plugin.agents.asking import Said
+from closedloop_plugin.agents.asking import ModelReply
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision
 from closedloop_plugin.interpreters.backend import cng, dcs
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.describe import OfflineDescriber
 from closedloop_plugin.interpreters.make import MODES, make_hybrid, make_interpreter
-from closedloop_plugin.interpreters.rules import Rules
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.interpreters.rules import RuleInterpreter
+from closedloop_plugin.prompts.texts import PromptTexts
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 pytestmark = pytest.mark.integration
 
-TEXTS, RULES = Texts.load(), profile("bench2advlm")
+TEXTS, RULES = PromptTexts.load(), profile("bench2advlm")
 GOOD = '{"throttle": 0.3, "steer": 0.2, "brake": 0}'
 
 
-def _model(answer: str | Said = GOOD) -> FakeModel:
+def _model(answer: str | ModelReply = GOOD) -> FakeModel:
     return FakeModel(lambda q: answer)
 
 
 MAKERS = {
-    "rules": lambda: Rules(RULES),
+    "rules": lambda: RuleInterpreter(RULES),
     "cng": lambda: cng(_model(), TEXTS, RULES),
     "dcs": lambda: dcs(_model(), TEXTS, RULES),
     "cng of an LLM": lambda: cng(_model(), TEXTS, RULES, OfflineDescriber()),
     "cng of nonsense": lambda: cng(_model("hello"), TEXTS, RULES),
     "dcs out of the set": lambda: dcs(_model('{"throttle": 0.31, "steer": 0, "brake": 0}'), TEXTS, RULES),
-    "cng that fails": lambda: cng(_model(Said(error="timeout: 1 s")), TEXTS, RULES),
-    "hybrid": lambda: make_hybrid(cng(_model(), TEXTS, RULES), Rules(RULES)),
+    "cng that fails": lambda: cng(_model(ModelReply(error="timeout: 1 s")), TEXTS, RULES),
+    "hybrid": lambda: make_hybrid(cng(_model(), TEXTS, RULES), RuleInterpreter(RULES)),
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from support.judging import ONE_OF_EACH, judge_for
 
-from lmms_eval_ad2.judge import Judge, Rating, make_judge
+from lmms_eval_ad2.judge import Judge, JudgeRating, make_judge
 from lmms_eval_ad2.judge.base import USAGE_KEYS
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -33,7 +33,7 @@ def test_contract(judge: Judge) -> None:
     found = judge.rate(ONE_OF_EACH, progress=False)
     assert len(found) == len(ONE_OF_EACH)
     for item, result in zip(ONE_OF_EACH, found, strict=True):
-        if isinstance(result, Rating):
+        if isinstance(result, JudgeRating):
             assert result.id == item.id and 1 <= result.score <= 10
         else:
             assert isinstance(result, Unscored) and result.metric == item.rubric and result.reason
@@ -47,6 +47,6 @@ def test_contract(judge: Judge) -> None:
 def test_the_fake_judge() -> None:
     found = make_judge("fake").rate(ONE_OF_EACH)
     assert found == make_judge("fake").rate(ONE_OF_EACH)
-    assert [r.score for r in found[:5] if isinstance(r, Rating)] == [10.0] * 5
+    assert [r.score for r in found[:5] if isinstance(r, JudgeRating)] == [10.0] * 5
     fixed = make_judge("fake:score=7,fail_every=4").rate(ONE_OF_EACH)
-    assert [r.score if isinstance(r, Rating) else r.reason for r in fixed] == [7.0, 7.0, 7.0, "fake_failure"] * 2
+    assert [r.score if isinstance(r, JudgeRating) else r.reason for r in fixed] == [7.0, 7.0, 7.0, "fake_failure"] * 2

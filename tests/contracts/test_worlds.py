@@ -17,10 +17,10 @@ from support.carla.fake_towns import town_of
 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route, Weather, read_routes
-from closedloop_plugin.core.state import FULL_BRAKE, Control, Truth
+from closedloop_plugin.core.state import FULL_BRAKE, Control, GroundTruth
 from closedloop_plugin.suites.lookup import DEMO
 from closedloop_plugin.testing.fake_world import FakeWorld
-from closedloop_plugin.worlds.base import Setup, World, WorldError
+from closedloop_plugin.worlds.base import EpisodeSetup, World, WorldError
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 pytestmark = pytest.mark.integration
@@ -61,13 +61,15 @@ WORLDS: list[tuple[str, Callable[[Path], AbstractContextManager[World]], Callabl
 
 
 @pytest.fixture(scope="module", params=WORLDS, ids=[w[0] for w in WORLDS])
-def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[World, Setup]]:
+def made(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[World, EpisodeSetup]]:
     _, make, route = request.param
     with make(tmp_path_factory.mktemp("world")) as world:
-        yield world, Setup(route(), seed=7, cameras=(CAMERA,), max_ticks=200)
+        yield world, EpisodeSetup(route(), seed=7, cameras=(CAMERA,), max_ticks=200)
 
 
-def drive(world: World, setup: Setup, controls: list[Control]) -> list[Truth]:
+def drive(world: World, setup: EpisodeSetup, controls: list[Control]) -> list[GroundTruth]:
     world.reset(setup)
     seen = [world.truth()]
     for control in controls:
@@ -76,13 +78,13 @@ def drive(world: World, setup: Setup, controls: list[Control]) -> list[Truth]:
     return seen
 
 
-def test_it_names_itself(made: tuple[World, Setup]) -> None:
+def test_it_names_itself(made: tuple[World, EpisodeSetup]) -> None:
     world, _ = made
     assert world.backend
     assert world.version
 
 
-def test_ticks_and_seconds_count_from_zero_in_the_timestep(made: tuple[World, Setup]) -> None:
+def test_ticks_and_seconds_count_from_zero_in_the_timestep(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     seen = world.reset(setup)
     for tick in range(4):
@@ -92,7 +94,7 @@ def test_ticks_and_seconds_count_from_zero_in_the_timestep(made: tuple[World, Se
         seen = world.step(GO)
 
 
-def test_the_ego_begins_at_the_start_of_the_route_and_looks_along_it(made: tuple[World, Setup]) -> None:
+def test_the_ego_begins_at_the_start_of_the_route_and_looks_along_it(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     world.reset(setup)
     ego, path = world.truth().ego, world.road.path
@@ -103,7 +105,7 @@ def test_the_ego_begins_at_the_start_of_the_route_and_looks_along_it(made: tuple
     assert ego.role == "ego"
 
 
-def test_throttle_drives_brake_stops_and_the_observation_tells_the_speed(made: tuple[World, Setup]) -> None:
+def test_throttle_drives_brake_stops_and_the_observation_tells_the_speed(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     moving = drive(world, setup, [GO] * 40)
     assert moving[-1].ego.speed > 2
@@ -114,7 +116,7 @@ def test_throttle_drives_brake_stops_and_the_observation_tells_the_speed(made: t
     assert seen.speed == pytest.approx(abs(world.truth().ego.speed), abs=1e-6)
 
 
-def test_steering_right_turns_right(made: tuple[World, Setup]) -> None:
+def test_steering_right_turns_right(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     yaw = [
         drive(world, replace(setup, traffic=False), [GO] * 20 + [Control(steer, 0.4)] * 20)[-1].ego.yaw
@@ -123,14 +125,14 @@ def test_steering_right_turns_right(made: tuple[World, Setup]) -> None:
     assert math.remainder(yaw[0] - yaw[1], math.tau) < -0.1  # right is clockwise: yaw falls
 
 
-def test_the_target_lies_ahead_in_the_ego_frame(made: tuple[World, Setup]) -> None:
+def test_the_target_lies_ahead_in_the_ego_frame(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     forward, left = world.reset(setup).target
     assert forward > 1
     assert abs(left) < forward
 
 
-def test_the_camera_gives_its_size_and_the_world_changes_it(made: tuple[World, Setup]) -> None:
+def test_the_camera_gives_its_size_and_the_world_changes_it(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     first = world.reset(setup).images("front")
     for _ in range(30):
@@ -141,11 +143,11 @@ def test_the_camera_gives_its_size_and_the_world_changes_it(made: tuple[World, S
     assert (first != later).any()
 
 
-def test_the_same_seed_gives_the_same_truth_and_pictures_after_other_episodes(made: tuple[World, Setup]) -> None:
+def test_the_same_seed_gives_the_same_truth_and_pictures_after_other_episodes(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     controls = [GO] * 30 + [Control(0.2, 0.3)] * 10
 
-    def whole() -> tuple[list[Truth], bytes]:
+    def whole() -> tuple[list[GroundTruth], bytes]:
         truths = drive(world, setup, controls)
         return truths, world.step(GO).images("front").tobytes()
 
@@ -154,7 +156,7 @@ def test_the_same_seed_gives_the_same_truth_and_pictures_after_other_episodes(ma
     assert whole() == first
 
 
-def test_the_tick_limit_ends_it_says_so_and_refuses_further_steps(made: tuple[World, Setup]) -> None:
+def test_the_tick_limit_ends_it_says_so_and_refuses_further_steps(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     world.reset(replace(setup, max_ticks=3))
     assert world.done is None
@@ -168,20 +170,20 @@ def test_the_tick_limit_ends_it_says_so_and_refuses_further_steps(made: tuple[Wo
     assert world.done is None
 
 
-def test_a_control_that_is_not_finite_is_refused(made: tuple[World, Setup]) -> None:
+def test_a_control_that_is_not_finite_is_refused(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     world.reset(setup)
     with pytest.raises(ValueError, match="not finite"):
         world.step(Control(steer=math.nan))
 
 
-def test_a_control_beyond_its_range_is_clamped(made: tuple[World, Setup]) -> None:
+def test_a_control_beyond_its_range_is_clamped(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     tame = drive(world, setup, [Control(1.0, 1.0)] * 10)[-1].ego
     assert drive(world, setup, [Control(9.0, 9.0)] * 10)[-1].ego == tame
 
 
-def test_every_step_after_close_or_before_reset_is_a_world_error(made: tuple[World, Setup]) -> None:
+def test_every_step_after_close_or_before_reset_is_a_world_error(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     world.reset(setup)
     world.close()
@@ -191,7 +193,7 @@ def test_every_step_after_close_or_before_reset_is_a_world_error(made: tuple[Wor
     assert world.reset(setup).tick == 0
 
 
-def test_the_road_says_where_it_comes_from(made: tuple[World, Setup]) -> None:
+def test_the_road_says_where_it_comes_from(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     world.reset(setup)
     road = world.road
@@ -203,14 +205,14 @@ def test_the_road_says_where_it_comes_from(made: tuple[World, Setup]) -> None:
 
 
 @pytest.fixture(scope="module")
-def free(made: tuple[World, Setup], tmp_path_factory: pytest.TempPathFactory) -> Setup:
+def free(made: tuple[World, EpisodeSetup], tmp_path_factory: pytest.TempPathFactory) -> EpisodeSetup:
     """The episode with a program that has one free parameter, `beside`. (The fake world has it without a program.)"""
     program = tmp_path_factory.mktemp("program") / "free.scenic"
     program.write_text(FREE)
     return replace(made[1], program=program, traffic=False)
 
 
-def test_the_weather_is_the_route_s_or_the_setup_s(made: tuple[World, Setup]) -> None:
+def test_the_weather_is_the_route_s_or_the_setup_s(made: tuple[World, EpisodeSetup]) -> None:
     world, setup = made
     assert setup.route is not None
     world.reset(setup)
@@ -220,7 +222,9 @@ def test_the_weather_is_the_route_s_or_the_setup_s(made: tuple[World, Setup]) ->
     assert world.weather == rain
 
 
-def test_a_free_parameter_is_drawn_by_the_seed_within_its_space(made: tuple[World, Setup], free: Setup) -> None:
+def test_a_free_parameter_is_drawn_by_the_seed_within_its_space(
+    made: tuple[World, EpisodeSetup], free: EpisodeSetup
+) -> None:
     world, _ = made
     domain = world.space(free)["beside"]
     drawn = []
@@ -232,7 +236,9 @@ def test_a_free_parameter_is_drawn_by_the_seed_within_its_space(made: tuple[Worl
     assert (domain.low, domain.high) == (3.2, 4.5)
 
 
-def test_a_value_from_outside_replaces_the_draw_and_moves_its_actor(made: tuple[World, Setup], free: Setup) -> None:
+def test_a_value_from_outside_replaces_the_draw_and_moves_its_actor(
+    made: tuple[World, EpisodeSetup], free: EpisodeSetup
+) -> None:
     world, _ = made
     beside = []
     for value in (3.3, 4.4):
@@ -243,7 +249,7 @@ def test_a_value_from_outside_replaces_the_draw_and_moves_its_actor(made: tuple[
     assert beside == pytest.approx([3.3, 4.4], abs=0.05)
 
 
-def test_values_do_not_last_nor_narrow_the_space(made: tuple[World, Setup], free: Setup) -> None:
+def test_values_do_not_last_nor_narrow_the_space(made: tuple[World, EpisodeSetup], free: EpisodeSetup) -> None:
     world, _ = made
     world.reset(free)
     before = dict(world.drawn)
@@ -254,7 +260,7 @@ def test_values_do_not_last_nor_narrow_the_space(made: tuple[World, Setup], free
     assert dict(world.drawn) == before
 
 
-def test_asking_for_the_space_ends_the_episode(made: tuple[World, Setup], free: Setup) -> None:
+def test_asking_for_the_space_ends_the_episode(made: tuple[World, EpisodeSetup], free: EpisodeSetup) -> None:
     world, setup = made
     world.reset(setup)
     world.space(free)

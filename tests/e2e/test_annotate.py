@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 from support.running import BIN, run
 
-from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -40,7 +40,7 @@ def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest
     assert "drafts: 2 new, 0 from before" in said
     assert call("export", notes, "--out", out) == 1  # nothing is finished
     assert "left out: 2 not begun" in capsys.readouterr().out
-    desk = Desk(open_folder(notes))
+    desk = AnnotationProject(open_folder(notes))
     for who in ("anna", "bo"):
         desk.save_verdict(who, 0, "answer", "keep", ("", "", ""))
         desk.save_score(who, 0, "answer", 9)

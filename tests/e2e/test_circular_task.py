@@ -15,11 +15,11 @@ from lmms_eval_ad2.data.home import write_dataset
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import data, hooks, judging
 from lmms_eval_ad2.harness.journal import request_key
-from lmms_eval_ad2.records import Record, Text
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.records import BilingualText, Record
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.harness.models.baselines import Baseline
+    from lmms_eval_ad2.harness.models.baselines import BaselineModel
 
 AD2 = {"benchmark": "autodrive_qa", "part": "planning", "circular": True}
 KINDS = ("driving_domain_misconceptions", "logical_inconsistencies", "misinterpreted_sensor_inputs")
@@ -43,10 +43,10 @@ def load(images: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch, *
     """The rows of a task "t" over `records`."""
     monkeypatch.setitem(data.TASKS, "t", None)  # type: ignore[arg-type]  # taken out again after the test
     write_dataset("autodrive_qa", "test", records, image_root=images, source={"n": len(records)})
-    return data.load("t", "autodrive_qa", "test", Variant.from_dict({**AD2, **ad2}, "t"))
+    return data.load("t", "autodrive_qa", "test", TaskVariant.from_dict({**AD2, **ad2}, "t"))
 
 
-def answers(model: Baseline, rows: Any) -> list[dict[str, Any]]:
+def answers(model: BaselineModel, rows: Any) -> list[dict[str, Any]]:
     from lmms_eval.api.instance import Instance
 
     model.task_dict = {"t": {"test": rows}}
@@ -79,7 +79,7 @@ def test_a_row_for_every_rotation_and_a_key_for_every_row(
 
 
 def test_only_multiple_choice_is_asked(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = replace(question("v"), options=(), letter="", form="vqa", answer=Text("Brake."))
+    plain = replace(question("v"), options=(), letter="", form="vqa", answer=BilingualText("Brake."))
     rows = load(images, [question("q"), plain], monkeypatch)
     assert len(rows) == 4
     assert data.TASKS["t"].data["left_out"] == 1

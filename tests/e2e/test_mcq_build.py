@@ -17,8 +17,8 @@ from support.running import ending, environment, nobody
 from support.tiers import count
 
 from lmms_eval_ad2.cli.main import main
-from lmms_eval_ad2.records import Record, Text
-from lmms_eval_ad2.testing.fake_endpoint import FakeServer, serve
+from lmms_eval_ad2.records import BilingualText, Record
+from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
 PLACES = (("perception", "motion state"), ("prediction", "signal meaning"), ("planning", "goal action"))
 FAST = "max_retries=2,backoff=0.01,timeout=60,concurrency=16"
@@ -35,15 +35,23 @@ def source(folder: Path, count: int = 9) -> str:
         task, subtask = PLACES[number % 3]
         lines.append(
             Record(
-                f"q{number}", "records", task, subtask, "vqa", ("a.jpg",), Text(f"What is thing {number} doing?"),
-                Text(f"It waits at gate {number} for a train."), image_size=(32, 18), cluster=f"s{number % 4}",
+                f"q{number}",
+                "records",
+                task,
+                subtask,
+                "vqa",
+                ("a.jpg",),
+                BilingualText(f"What is thing {number} doing?"),
+                BilingualText(f"It waits at gate {number} for a train."),
+                image_size=(32, 18),
+                cluster=f"s{number % 4}",
             ).to_json()
-        )  # fmt: skip
+        )
     (folder / "records.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
     return f"records={folder / 'records.jsonl'}"
 
 
-def spec(server: FakeServer, more: str = FAST) -> str:
+def spec(server: FakeEndpointServer, more: str = FAST) -> str:
     return f"endpoint:tiny@{server.url},{more}"
 
 
@@ -209,7 +217,7 @@ def test_a_limit_stops_and_the_same_command_goes_on(tmp_path: Path, capsys: pyte
     assert len(rows(tmp_path / "out")) == 9
 
 
-def _started(server: FakeServer, given: list[str], out: Path) -> subprocess.Popen[bytes]:
+def _started(server: FakeEndpointServer, given: list[str], out: Path) -> subprocess.Popen[bytes]:
     words = [sys.executable, "-m", "lmms_eval_ad2.cli.main", "mcq", "build", *given]
     return subprocess.Popen(
         [*words, "--llm", spec(server), "--out", str(out)],
@@ -217,7 +225,7 @@ def _started(server: FakeServer, given: list[str], out: Path) -> subprocess.Pope
     )  # fmt: skip
 
 
-def _until(process: subprocess.Popen[bytes], server: FakeServer, requests: int) -> None:
+def _until(process: subprocess.Popen[bytes], server: FakeEndpointServer, requests: int) -> None:
     """Wait until so many requests have come in all. Those after them hang, so that the process is still at work."""
     server.behaviour.failures = lambda number, body: "hang" if number >= requests else "ok"
     while server.requests < requests:

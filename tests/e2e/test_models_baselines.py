@@ -16,9 +16,9 @@ from support.builders import boxed, chain, record
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models import manifests
 from lmms_eval_ad2.parsing import failure_reason, parse
-from lmms_eval_ad2.records import Answer, Option, Record, Step, Text
+from lmms_eval_ad2.records import Answer, AnswerOption, BilingualText, ReasoningStep, Record
 from lmms_eval_ad2.scoring.sample import score_sample
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.scoring.written import written
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def ask(
 
 
 def texts(n: int, **changes: Any) -> list[Record]:
-    return [record(f"r{i}", "vqa", answer=Text(f"text {i}", f"文本 {i}"), **changes) for i in range(n)]
+    return [record(f"r{i}", "vqa", answer=BilingualText(f"text {i}", f"文本 {i}"), **changes) for i in range(n)]
 
 
 # --- chance ---
@@ -91,12 +91,15 @@ def test_chance_is_uniform_over_the_offered_letters(baselines: Any) -> None:
 def test_chance_knows_yes_no_and_counts_in_both_languages(baselines: Any) -> None:
     assert set(ask(baselines.Chance(), [record(f"y{i}", "yesno") for i in range(50)])) == {"yes", "no"}
     assert set(ask(baselines.Chance(), [record(f"y{i}", "yesno") for i in range(50)], lang="zh")) == {"是", "否"}
-    counts = ask(baselines.Chance(), [record(f"c{i}", "count", answer=Text("2")) for i in range(400)])
+    counts = ask(baselines.Chance(), [record(f"c{i}", "count", answer=BilingualText("2")) for i in range(400)])
     assert set(counts) == {str(n) for n in range(11)}
 
 
 def test_chance_never_gives_a_record_its_own_text(baselines: Any) -> None:
-    records = [*texts(6), *[replace(r, id=f"o{r.id}", subtask="other", answer=Text("foreign")) for r in texts(6)]]
+    records = [
+        *texts(6),
+        *[replace(r, id=f"o{r.id}", subtask="other", answer=BilingualText("foreign")) for r in texts(6)],
+    ]
     drawn: set[str] = set()
     for seed in range(40):
         answers = ask(baselines.Chance(seed=seed), records)[:6]
@@ -107,7 +110,7 @@ def test_chance_never_gives_a_record_its_own_text(baselines: Any) -> None:
 
 
 def test_chance_widens_a_sub_task_of_one_and_leaves_a_dataset_of_one_unscored(baselines: Any) -> None:
-    lonely = [*texts(3), record("x", "vqa", subtask="alone", answer=Text("mine"))]
+    lonely = [*texts(3), record("x", "vqa", subtask="alone", answer=BilingualText("mine"))]
     assert ask(baselines.Chance(), lonely)[3] in {"text 0", "text 1", "text 2"}
     (said,) = ask(baselines.Chance(), texts(1))
     assert failure_reason(said) == "request_failed"
@@ -115,7 +118,7 @@ def test_chance_widens_a_sub_task_of_one_and_leaves_a_dataset_of_one_unscored(ba
 
 
 def test_chance_draws_points_and_boxes_inside_the_image(baselines: Any) -> None:
-    points = [record(f"p{i}", "point", answer=Text("<7,7>")) for i in range(300)]
+    points = [record(f"p{i}", "point", answer=BilingualText("<7,7>")) for i in range(300)]
     read = [parse(a, "point", image_size=(100, 50)) for a in ask(baselines.Chance(), points)]
     assert all(isinstance(r, Answer) and r.note == "" for r in read)
     values = [r.value for r in read if isinstance(r, Answer)]
@@ -132,7 +135,7 @@ def test_chance_draws_points_and_boxes_inside_the_image(baselines: Any) -> None:
 
 
 def test_chance_takes_an_unknown_image_size_from_the_references(baselines: Any) -> None:
-    records = [record(f"p{i}", "point", image_size=None, answer=Text("<20,5>")) for i in range(100)]
+    records = [record(f"p{i}", "point", image_size=None, answer=BilingualText("<20,5>")) for i in range(100)]
     values = [parse(a, "point").value for a in ask(baselines.Chance(), records)]
     assert all(0 <= x <= 20 and 0 <= y <= 5 for x, y in values)
     assert len({x for x, _ in values}) > 10
@@ -141,7 +144,8 @@ def test_chance_takes_an_unknown_image_size_from_the_references(baselines: Any) 
 def test_chance_answers_each_step_from_another_chain(baselines: Any) -> None:
     records = [chain(f"c{i}", steps=2 + i % 2) for i in range(4)]
     records = [
-        replace(r, steps=tuple(Step(s.name, s.question, Text(f"{r.id} {s.name}")) for s in r.steps)) for r in records
+        replace(r, steps=tuple(ReasoningStep(s.name, s.question, BilingualText(f"{r.id} {s.name}")) for s in r.steps))
+        for r in records
     ]
     for r, answer in zip(records, ask(baselines.Chance(), records, part="cot"), strict=True):
         got = parse(answer, "chain", n_steps=len(r.steps))
@@ -169,7 +173,7 @@ def test_majority_takes_the_commonest_offered_letter(baselines: Any) -> None:
 
 def test_majority_counts_answers_as_the_parser_reads_them(baselines: Any) -> None:
     def typed(form: str, *answers: str) -> list[Record]:
-        return [record(f"t{i}", form, answer=Text(a)) for i, a in enumerate(answers)]
+        return [record(f"t{i}", form, answer=BilingualText(a)) for i, a in enumerate(answers)]
 
     assert ask(baselines.Majority(), typed("count", "10", "3", "3 cars", "10", "four?")) == ["3"] * 5
     assert ask(baselines.Majority(), typed("yesno", "Yes", "yes.", "no")) == ["yes"] * 3
@@ -178,16 +182,21 @@ def test_majority_counts_answers_as_the_parser_reads_them(baselines: Any) -> Non
 
 
 def test_majority_of_texts_and_of_each_step(baselines: Any) -> None:
-    said = [record(f"v{i}", "vqa", answer=Text(t)) for i, t in enumerate(("wet", "dry", "dry"))]
+    said = [record(f"v{i}", "vqa", answer=BilingualText(t)) for i, t in enumerate(("wet", "dry", "dry"))]
     assert ask(baselines.Majority(), said) == ["dry"] * 3
     chains = [chain(f"c{i}", steps=2) for i in range(2)]
-    chains.append(replace(chain("c2", steps=2), steps=(Step("s1", Text("q"), Text("aaa")), chains[0].steps[1])))
+    chains.append(
+        replace(
+            chain("c2", steps=2),
+            steps=(ReasoningStep("s1", BilingualText("q"), BilingualText("aaa")), chains[0].steps[1]),
+        )
+    )
     assert ask(baselines.Majority(), chains, part="cot") == ["<start1>truth 1<end>\n<start2>truth 2<end>"] * 3
 
 
 def test_majority_of_places_is_the_median_fraction_of_the_image(baselines: Any) -> None:
     places = (("<10,10>", (100, 50)), ("<20,20>", (100, 50)), ("<90,60>", (200, 100)))
-    records = [record(f"p{i}", "point", answer=Text(t), image_size=s) for i, (t, s) in enumerate(places)]
+    records = [record(f"p{i}", "point", answer=BilingualText(t), image_size=s) for i, (t, s) in enumerate(places)]
     # x: 0.10 0.20 0.45, y: 0.2 0.4 0.6
     assert ask(baselines.Majority(), records) == ["<20,20>", "<20,20>", "<40,40>"]
     unsized = [*records[:2], replace(records[2], image_size=None)]
@@ -197,18 +206,18 @@ def test_majority_of_places_is_the_median_fraction_of_the_image(baselines: Any) 
 
 def test_majority_without_a_readable_reference_says_so(baselines: Any) -> None:
     with pytest.raises(Ad2Error, match="t0: no record of the dataset has a readable count reference"):
-        ask(baselines.Majority(), [record("t0", "count", answer=Text("many"))])
+        ask(baselines.Majority(), [record("t0", "count", answer=BilingualText("many"))])
 
 
 # --- oracle ---
 
 TYPED = [
     record("mc", "mc"),
-    record("yn", "yesno", answer=Text("no", "否")),
-    record("ct", "count", answer=Text("3", "3")),
-    record("pt", "point", answer=Text("<12.5,30>")),
+    record("yn", "yesno", answer=BilingualText("no", "否")),
+    record("ct", "count", answer=BilingualText("3", "3")),
+    record("pt", "point", answer=BilingualText("<12.5,30>")),
     boxed("bx"),
-    record("oc", "ocr", subtask="ocr", answer=Text("STOP 让行", "STOP 让行")),
+    record("oc", "ocr", subtask="ocr", answer=BilingualText("STOP 让行", "STOP 让行")),
 ]
 
 
@@ -217,14 +226,14 @@ TYPED = [
 @pytest.mark.parametrize("asked", TYPED, ids=lambda r: r.form)
 def test_the_oracle_scores_full_marks(baselines: Any, asked: Record, frame: Any, lang: Any) -> None:
     (answer,) = ask(baselines.Oracle(), [asked], lang=lang, frame=frame)
-    sample = score_sample(asked, answer, Variant(**AD2, lang=lang, frame=frame), "t")
+    sample = score_sample(asked, answer, TaskVariant(**AD2, lang=lang, frame=frame), "t")
     assert sample.status == "ok"
     assert sample.score == pytest.approx(100, abs=1e-4)
 
 
 def test_the_oracle_writes_references_and_steps(baselines: Any) -> None:
     assert ask(baselines.Oracle(), texts(1), lang="zh") == ["文本 0"]
-    open_mc = record("m", answer=Text())
+    open_mc = record("m", answer=BilingualText())
     assert ask(baselines.Oracle(), [open_mc], form="vqa") == ["option A"]
     assert ask(baselines.Oracle(), [chain(steps=2)], part="cot") == ["<start1>truth 1<end>\n<start2>truth 2<end>"]
     stepped = replace(record("v", "vqa"), steps=chain(steps=2).steps)
@@ -302,7 +311,7 @@ def test_every_manifest_leads_to_a_model_class() -> None:
 
 def test_option_kinds_play_no_part(baselines: Any) -> None:
     """The kind of an option tells the right one: a baseline that used it would not be one."""
-    plain = tuple(Option(o.letter, o.text, "distractor") for o in record().options)
+    plain = tuple(AnswerOption(o.letter, o.text, "distractor") for o in record().options)
     records = [record(f"m{i}") for i in range(30)]
     bare = [replace(r, options=plain) for r in records]
     for kind in (baselines.Chance, baselines.Majority):

@@ -20,7 +20,7 @@ from support.robots.sshd import Sshd, sshd
 from support.robots.vehicle_end import jpeg
 from support.running import BIN, REPO, environment, run
 
-from closedloop_plugin.robots.vehicles.read import Robot, read_robot
+from closedloop_plugin.robots.vehicles.read import RobotConfig, read_robot
 
 pytest_plugins = ("support.robots.real_time",)
 RENEWED = {"robot": lambda folder, found: nullcontext(stationed(found["server"], folder))}
@@ -33,11 +33,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 
 @pytest.fixture
-def robot(server: Sshd, tmp_path: Path) -> Robot:
+def robot(server: Sshd, tmp_path: Path) -> RobotConfig:
     return stationed(server, tmp_path)
 
 
-def stationed(server: Sshd, tmp_path: Path) -> Robot:
+def stationed(server: Sshd, tmp_path: Path) -> RobotConfig:
     """Its file, with a backend that needs no ROS, which stands ready in its folder."""
     folder = tmp_path / "vehicle"
     folder.mkdir()
@@ -62,7 +62,7 @@ def process(*words: str | Path, cwd: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def planner(robot: Robot, *more: str) -> Iterator[subprocess.Popen[str]]:
+def planner(robot: RobotConfig, *more: str) -> Iterator[subprocess.Popen[str]]:
     words = ("robot", "plan", "--robot", str(robot.file), "--agent", "straight", *more)
     with process(BIN / "ad2", *words, cwd=robot.file.parent) as made:
         line = made.stdout.readline()  # type: ignore[union-attr]
@@ -70,38 +70,38 @@ def planner(robot: Robot, *more: str) -> Iterator[subprocess.Popen[str]]:
         yield made
 
 
-def client(robot: Robot) -> Any:
+def client(robot: RobotConfig) -> Any:
     """The deployed one, as it runs on the vehicle."""
     words = (sys.executable, "-m", "closedloop_plugin.robots.onboard.client", "settings.json")
     return process(*words, cwd=Path(robot.link.folder))
 
 
-def ad2(robot: Robot, *words: str, code: int | None = 0) -> str:
+def ad2(robot: RobotConfig, *words: str, code: int | None = 0) -> str:
     done = run(BIN / "ad2", "robot", *words, cwd=robot.file.parent, code=code)
     return done.stdout + done.stderr
 
 
-def driven(robot: Robot) -> int:
+def driven(robot: RobotConfig) -> int:
     """Orders to move that reached the wheels."""
     file = Path(robot.link.folder) / "wheels.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     return sum(json.loads(line)["twist"]["vx"] > 0 for line in lines if line.endswith("}"))
 
 
-def goes_on(robot: Robot) -> None:
+def goes_on(robot: RobotConfig) -> None:
     """It moves again, beyond what it had moved."""
     before = driven(robot)
     until(lambda: driven(robot) > before + 3)
 
 
-def stands(robot: Robot) -> None:
+def stands(robot: RobotConfig) -> None:
     """No order to move for three motions."""
     before = driven(robot)
     with pytest.raises(AssertionError, match="never came"):
         until(lambda: driven(robot) > before, 1.5)
 
 
-def test_deployed_driven_stopped_released_and_driven_again_after_a_kill(robot: Robot) -> None:
+def test_deployed_driven_stopped_released_and_driven_again_after_a_kill(robot: RobotConfig) -> None:
     said = ad2(robot, "deploy", str(robot.file), "host")
     assert "installed on 127.0.0.1" in said
     with client(robot):
@@ -127,7 +127,7 @@ def test_deployed_driven_stopped_released_and_driven_again_after_a_kill(robot: R
     assert list((robot.file.parent / "out/frames").glob("*.jpg"))
 
 
-def test_without_a_planner_the_stop_goes_to_the_vehicle_itself(robot: Robot) -> None:
+def test_without_a_planner_the_stop_goes_to_the_vehicle_itself(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "127.0.0.1")
     with client(robot):
         until(lambda: (Path(robot.link.folder) / "wheels.jsonl").exists())
@@ -141,12 +141,12 @@ def test_without_a_planner_the_stop_goes_to_the_vehicle_itself(robot: Robot) -> 
             goes_on(robot)
 
 
-def test_a_stop_that_nobody_confirms_is_code_1(robot: Robot) -> None:
+def test_a_stop_that_nobody_confirms_is_code_1(robot: RobotConfig) -> None:
     said = ad2(robot, "stop", "--robot", str(robot.file), code=1)
     assert "SWITCH THE VEHICLE OFF" in said
 
 
-def test_a_robots_file_that_is_broken_keeps_no_stop_from_the_planner(robot: Robot) -> None:
+def test_a_robots_file_that_is_broken_keeps_no_stop_from_the_planner(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
     with client(robot), planner(robot):
         goes_on(robot)
@@ -158,7 +158,7 @@ def test_a_robots_file_that_is_broken_keeps_no_stop_from_the_planner(robot: Robo
     assert "SWITCH THE VEHICLE OFF" in said and "no planner answers" in said and "valid YAML" in said
 
 
-def test_the_console_shows_and_its_space_bar_stops(robot: Robot) -> None:
+def test_the_console_shows_and_its_space_bar_stops(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
     with client(robot), planner(robot), terminal(robot) as (keys, screen):
         until(lambda: "driving" in screen() or "thinking" in screen())
@@ -173,7 +173,7 @@ def test_the_console_shows_and_its_space_bar_stops(robot: Robot) -> None:
 
 
 @contextmanager
-def terminal(robot: Robot) -> Iterator[tuple[int, Callable[[], str]]]:
+def terminal(robot: RobotConfig) -> Iterator[tuple[int, Callable[[], str]]]:
     """`ad2 robot console` on a terminal of its own: where to type, and what it shows so far."""
     pid, master = pty.fork()
     if pid == 0:
@@ -198,7 +198,7 @@ def terminal(robot: Robot) -> Iterator[tuple[int, Callable[[], str]]]:
         os.close(master)
 
 
-def test_a_dry_run_tells_everything_but_the_token_and_makes_nothing(robot: Robot, tmp_path: Path) -> None:
+def test_a_dry_run_tells_everything_but_the_token_and_makes_nothing(robot: RobotConfig, tmp_path: Path) -> None:
     said = ad2(robot, "deploy", str(robot.file), "--dry-run")
     assert "closedloop_plugin/robots/onboard/client.py" in said and '"token_file": "token"' in said and "ssh -T" in said
     assert "made then" in said and not list(tmp_path.rglob("*.token"))
@@ -226,7 +226,7 @@ def test_what_cannot_be_done_is_one_line(words: list[str], told: str, tmp_path: 
     assert told in error
 
 
-def test_an_agent_that_sees_everything_and_a_second_planner_are_refused(robot: Robot) -> None:
+def test_an_agent_that_sees_everything_and_a_second_planner_are_refused(robot: RobotConfig) -> None:
     ad2(robot, "deploy", str(robot.file), "host")
     words = ("plan", "--robot", str(robot.file), "--no-tunnel", "--agent")
     assert "privileged" in ad2(robot, *words, "expert", code=2)

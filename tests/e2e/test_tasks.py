@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE, TASKS
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 FOUND = {task.name: task for task in catalogue()}
 FOLDER = tasks_dir() / "autodrive_qa"
 
 
-def settings(name: str) -> Variant:
+def settings(name: str) -> TaskVariant:
     path = FOLDER / f"{name}.yaml"
-    return Variant.from_dict(load_yaml(path)["metadata"]["ad2"], name)
+    return TaskVariant.from_dict(load_yaml(path)["metadata"]["ad2"], name)
 
 
 def test_every_part_has_every_set_of_distractors_asked_as_the_canonical_task_is() -> None:

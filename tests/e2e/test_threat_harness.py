@@ -15,7 +15,7 @@ from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.site import site_of
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.write import program
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.errors import Ad2Error
@@ -41,7 +41,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "scenarios").mkdir(parents=True)
     spec = ThreatSpec.model_validate(SPEC)
     for route in suite("demo").routes[:3]:
-        world.reset(Setup(route, 1, traffic=False))
+        world.reset(EpisodeSetup(route, 1, traffic=False))
         assert world.road is not None
         (folder / "scenarios" / f"{route.id}.scenic").write_text(program(spec, site_of("demo", route, world.road)))
     world.close()

@@ -12,7 +12,7 @@ import pytest
 from closedloop_plugin.cli.threats.check import _under_carla
 from closedloop_plugin.suites.lookup import route_of
 from closedloop_plugin.suites.programs import INDEX
-from closedloop_plugin.threats.check import Program
+from closedloop_plugin.threats.check import ScenarioProgram
 from closedloop_plugin.threats.verdict_files import read_verdicts
 from lmms_eval_ad2.cli.main import main
 
@@ -158,7 +158,9 @@ def test_the_carla_model_says_what_it_cannot_compile(tmp_path: Path) -> None:
     )
     folder = write(tmp_path / "mine", fine=text, wrong=text + "new Car at plaice(3)\n")
     files = sorted(folder.glob("*.scenic"))
-    programs = [Program(f.stem, f, route_of(f)) for f in files] + [Program("lost", files[0], problem="no route")]
+    programs = [ScenarioProgram(f.stem, f, route_of(f)) for f in files] + [
+        ScenarioProgram("lost", files[0], problem="no route")
+    ]
     found = _under_carla(programs, {}, None, 0, True)
     assert found["fine"] == ""
     assert re.search(r"wrong\.scenic, line 5: NameError: name 'plaice' is not defined", found["wrong"])

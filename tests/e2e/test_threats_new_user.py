@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.threats.transcript import Transcript
+from closedloop_plugin.threats.transcript import ThreatTranscript
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked
@@ -46,8 +46,8 @@ def generate(url: str, out: Path, *more: str, retries: int = 0) -> int:
     ])  # fmt: skip
 
 
-def kept(out: Path, route: str) -> Transcript:
-    return Transcript.read(out / "transcripts" / f"{route}.json")
+def kept(out: Path, route: str) -> ThreatTranscript:
+    return ThreatTranscript.read(out / "transcripts" / f"{route}.json")
 
 
 def test_from_two_models_to_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

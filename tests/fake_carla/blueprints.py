@@ -11,7 +11,7 @@ from types import ModuleType
 
 import carla
 
-from closedloop_plugin.core.state import Kind
+from closedloop_plugin.core.state import ActorKind
 
 _T = carla.ActorAttributeType
 _BOOL, _INT, _FLOAT, _STRING, _COLOUR = _T.Bool, _T.Int, _T.Float, _T.String, _T.RGBColor
@@ -19,8 +19,8 @@ CAMERAS = ("sensor.camera.rgb", "sensor.camera.semantic_segmentation")
 EVENTS = ("sensor.other.collision", "sensor.other.lane_invasion")
 CONTROLLER = "controller.ai.walker"
 _KINDS = {
-    "carModels": Kind.CAR, "vanModels": Kind.VAN, "truckModels": Kind.TRUCK, "busModels": Kind.BUS,
-    "motorcycleModels": Kind.MOTORCYCLE, "bicycleModels": Kind.BICYCLE, "walkerModels": Kind.PEDESTRIAN,
+    "carModels": ActorKind.CAR, "vanModels": ActorKind.VAN, "truckModels": ActorKind.TRUCK, "busModels": ActorKind.BUS,
+    "motorcycleModels": ActorKind.MOTORCYCLE, "bicycleModels": ActorKind.BICYCLE, "walkerModels": ActorKind.PEDESTRIAN,
 }  # fmt: skip
 VERSION = "0.9.16"
 
@@ -39,7 +39,7 @@ def _data() -> ModuleType:
 
 ids: dict[str, list[str]] = _data()._IDS[VERSION]
 dims: dict[str, dict[str, float]] = _data()._DIMS[VERSION]
-_WHEELS = {Kind.MOTORCYCLE: 2, Kind.BICYCLE: 2}
+_WHEELS = {ActorKind.MOTORCYCLE: 2, ActorKind.BICYCLE: 2}
 _DEFAULT_DIMS = {"length": 1.0, "width": 1.0, "height": 1.0}
 
 
@@ -191,13 +191,17 @@ def blueprint(id: str) -> ActorBlueprint:
 
 
 @cache
-def kind_of(id: str) -> Kind:
+def kind_of(id: str) -> ActorKind:
     """Of a vehicle or walker, by Scenic's lists and its name; a prop is a blocker."""
     if id.startswith("vehicle."):
-        for word, kind in (("police", Kind.POLICE), ("ambulance", Kind.AMBULANCE), ("firetruck", Kind.FIRETRUCK)):
+        for word, kind in (
+            ("police", ActorKind.POLICE),
+            ("ambulance", ActorKind.AMBULANCE),
+            ("firetruck", ActorKind.FIRETRUCK),
+        ):
             if word in id:
                 return kind
-    return next((kind for name, kind in _KINDS.items() if id in ids[name]), Kind.BLOCKER)
+    return next((kind for name, kind in _KINDS.items() if id in ids[name]), ActorKind.BLOCKER)
 
 
 def half_size(id: str) -> tuple[float, float, float]:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import carla
 
 from closedloop_plugin.core.frames import from_carla
-from closedloop_plugin.core.state import Kind
-from closedloop_plugin.worlds.bodies.vehicle import SPECS, Motion, drive, mass_of, walk
+from closedloop_plugin.core.state import ActorKind
+from closedloop_plugin.worlds.bodies.vehicle import SPECS, MotionState, drive, mass_of, walk
 
 SOLID = frozenset({"vehicle", "walker", "prop"})
 
@@ -43,9 +43,9 @@ class Being:
     id: int
     type_id: str
     group: str
-    kind: Kind
+    kind: ActorKind
     half: tuple[float, float, float]
-    motion: Motion
+    motion: MotionState
     z: float = 0.0
     pitch: float = 0.0
     roll: float = 0.0

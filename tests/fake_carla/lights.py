@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import carla
 
-from closedloop_plugin.core.state import Kind
-from closedloop_plugin.worlds.bodies.vehicle import Motion
+from closedloop_plugin.core.state import ActorKind
+from closedloop_plugin.worlds.bodies.vehicle import MotionState
 from fake_carla.bodies import Being
 
 LIGHT, STOP, YIELD, LIMIT = "1000001", "206", "205", "274"
@@ -123,7 +123,7 @@ class Lights:
 
     def _being(self, type_id: str, group: str, mark: carla.Landmark) -> Being:
         self.last += 1
-        being = Being(self.last, type_id, group, Kind.WARNING_SIGN, (0.2, 0.2, 1.5), Motion(0.0, 0.0, 0.0))
+        being = Being(self.last, type_id, group, ActorKind.WARNING_SIGN, (0.2, 0.2, 1.5), MotionState(0.0, 0.0, 0.0))
         being.put(mark.transform)
         return being
 

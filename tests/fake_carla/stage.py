@@ -10,7 +10,7 @@ from typing import Any
 import carla
 
 from closedloop_plugin.core.frames import from_carla
-from closedloop_plugin.worlds.bodies.vehicle import Motion
+from closedloop_plugin.worlds.bodies.vehicle import MotionState
 from fake_carla import towns
 from fake_carla.blueprints import half_size, kind_of
 from fake_carla.bodies import SOLID, Being, Seen
@@ -60,7 +60,7 @@ class Stage:
         self.dice = random.Random(0)
         self._lights: Lights | None = None
         self._lines: list[tuple[float, float, float, Any]] | None = None
-        self.spectator = Being(1, "spectator", "spectator", kind_of("spectator"), (0.1, 0.1, 0.1), Motion(0, 0, 0))
+        self.spectator = Being(1, "spectator", "spectator", kind_of("spectator"), (0.1, 0.1, 0.1), MotionState(0, 0, 0))
         self.beings[1] = self.spectator
         for number, actor in hello["actors"].items():
             self.add(int(number), actor["type_id"], transform_at(actor["pose"]))
@@ -84,7 +84,7 @@ class Stage:
     # -- who is there ----------------------------------------------------------------------------------------------
     def add(self, number: int, type_id: str, transform: carla.Transform) -> Being:
         group = GROUPS[type_id.split(".")[0]]
-        being = Being(number, type_id, group, kind_of(type_id), half_size(type_id), Motion(0.0, 0.0, 0.0))
+        being = Being(number, type_id, group, kind_of(type_id), half_size(type_id), MotionState(0.0, 0.0, 0.0))
         being.put(transform)
         being.fresh = True
         if group == "vehicle":
@@ -98,7 +98,9 @@ class Stage:
         """Does the box of a new body touch another, or the road? (At z = -200 there is neither.)"""
         if GROUPS.get(type_id.split(".")[0], "") not in SOLID:
             return False
-        new = Being(0, type_id, GROUPS[type_id.split(".")[0]], kind_of(type_id), half_size(type_id), Motion(0, 0, 0))
+        new = Being(
+            0, type_id, GROUPS[type_id.split(".")[0]], kind_of(type_id), half_size(type_id), MotionState(0, 0, 0)
+        )
         new.put(transform)
         if new.group != "prop" and -GROUND_M < new.z - self.ground(new) < 0.02:
             return True

@@ -4,23 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.records import Mark, Option, Record, Step, Text
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
-BASE = Variant("ad2_bench", "perception_base")
+BASE = TaskVariant("ad2_bench", "perception_base")
 
 
 def record(id: str = "r1", form: str = "mc", **changes: Any) -> Record:
     """A record of AD2-Bench's basic perception; `changes` replace fields."""
     data: dict[str, Any] = {
-        "id": id, "benchmark": "ad2_bench", "task": "perception_base", "subtask": "existence", "form": form,
-        "images": ("a.jpg",), "question": Text("Is there a truck?", "有卡车吗？"), "answer": Text("yes", "是"),
-        "image_size": (100, 50), "cluster": "a",
-    }  # fmt: skip
+        "id": id,
+        "benchmark": "ad2_bench",
+        "task": "perception_base",
+        "subtask": "existence",
+        "form": form,
+        "images": ("a.jpg",),
+        "question": BilingualText("Is there a truck?", "有卡车吗？"),
+        "answer": BilingualText("yes", "是"),
+        "image_size": (100, 50),
+        "cluster": "a",
+    }
     if form == "mc":
         letters = ("correct", "distractor", "distractor", "distractor", "none_matches", "absent")
         data["options"] = tuple(
-            Option(letter, Text(f"option {letter}", f"选项{letter}"), kind)
+            AnswerOption(letter, BilingualText(f"option {letter}", f"选项{letter}"), kind)
             for letter, kind in zip("ABCDEF", letters, strict=True)
         )
         data["letter"] = "A"
@@ -28,11 +35,20 @@ def record(id: str = "r1", form: str = "mc", **changes: Any) -> Record:
 
 
 def chain(id: str = "c1", steps: int = 3, **changes: Any) -> Record:
-    parts = tuple(Step(f"s{i}", Text(f"question {i}?"), Text(f"truth {i}")) for i in range(1, steps + 1))
-    return record(id, "chain", task="cot", subtask="holistic", steps=parts, answer=Text("slow down"), **changes)
+    parts = tuple(
+        ReasoningStep(f"s{i}", BilingualText(f"question {i}?"), BilingualText(f"truth {i}"))
+        for i in range(1, steps + 1)
+    )
+    return record(
+        id, "chain", task="cot", subtask="holistic", steps=parts, answer=BilingualText("slow down"), **changes
+    )
 
 
 def boxed(id: str = "b1") -> Record:
     return record(
-        id, "box", subtask="detection", answer=Text("[10, 10, 30, 30]"), mark=Mark("box", ((10.0, 10.0, 30.0, 30.0),))
+        id,
+        "box",
+        subtask="detection",
+        answer=BilingualText("[10, 10, 30, 30]"),
+        mark=VisualPrompt("box", ((10.0, 10.0, 30.0, 30.0),)),
     )

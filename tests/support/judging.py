@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.judge import Judge, JudgeItem, make_judge
-from lmms_eval_ad2.testing.fake_endpoint import FakeServer
+from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer
 
 
-def judge_for(server: FakeServer, cache: Path | None = None, **settings: Any) -> Judge:
+def judge_for(server: FakeEndpointServer, cache: Path | None = None, **settings: Any) -> Judge:
     base = {
         "backend": "openai",
         "model": "fake-1",

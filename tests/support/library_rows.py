@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.home import write_dataset
-from lmms_eval_ad2.data.releases.base import BadRow, Item, LeftOut
+from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 
 SOURCE = {"release": "test", "files": []}
 
@@ -21,8 +21,8 @@ SOURCE = {"release": "test", "files": []}
 def row(number: int, **changes: Any) -> Record:
     data: dict[str, Any] = {
         "id": f"r{number}", "benchmark": "ad2_bench", "task": ("relation", "cot")[number % 2], "subtask": "social",
-        "form": "vqa", "images": ("a.jpg",), "question": Text(f"question {number}?"),
-        "answer": Text(f"answer {number}"),
+        "form": "vqa", "images": ("a.jpg",), "question": BilingualText(f"question {number}?"),
+        "answer": BilingualText(f"answer {number}"),
     }  # fmt: skip
     return Record(**{**data, **changes})
 
@@ -35,7 +35,7 @@ def items(n: int, wait_at: int | None = None) -> Iterator[Item]:
         if number % 10 == 3:
             yield BadRow(DataError("rows.jsonl", number, "answer", "a text", None))
         if number % 10 == 7:
-            yield LeftOut("empty question")
+            yield OmittedRow("empty question")
         yield row(number)
 
 

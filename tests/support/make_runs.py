@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.records import Mark, Record, Text
+from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 SHA = "ab" * 32
 
@@ -65,9 +65,17 @@ def sample(id: str, score: float | None, *, raw: str = "B", status: str = "ok", 
            box: tuple[float, ...] | None = None, cluster: str | None = None,
            **more: Any) -> dict[str, Any]:  # fmt: skip
     record = Record(
-        id=id, benchmark="ad2_bench", task="perception_base", subtask="existence", form="yesno", images=images,
-        question=Text(question), answer=Text("yes"), mark=Mark("box", (box,)) if box else Mark(), cluster=cluster or id,
-    )  # fmt: skip
+        id=id,
+        benchmark="ad2_bench",
+        task="perception_base",
+        subtask="existence",
+        form="yesno",
+        images=images,
+        question=BilingualText(question),
+        answer=BilingualText("yes"),
+        mark=VisualPrompt("box", (box,)) if box else VisualPrompt(),
+        cluster=cluster or id,
+    )
     return {
         "id": id, "task": "t", "benchmark": "ad2_bench", "part": "perception_base", "subtask": "existence",
         "column": "existence", "form": "yesno", "lang": "en", "cluster": cluster or id, "raw": raw,

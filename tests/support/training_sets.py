@@ -10,14 +10,16 @@ from PIL import Image
 
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
 from lmms_eval_ad2.data.home.store import Dataset
-from lmms_eval_ad2.export.source import Task
-from lmms_eval_ad2.records import Option, Record, Text
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.export.source import ExportTask
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 SIZE = (64, 36)
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_LEFT", "CAM_FRONT_RIGHT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
-MCQ = Task("ad2_mcq_planning", "autodrive_qa", "test", Variant("autodrive_qa", "planning", views="front"))
-MOSAIC = Task("ad2x_mcq_planning_mosaic", "autodrive_qa", "test", Variant("autodrive_qa", "planning", layout="mosaic"))
+MCQ = ExportTask("ad2_mcq_planning", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", views="front"))
+MOSAIC = ExportTask(
+    "ad2x_mcq_planning_mosaic", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", layout="mosaic")
+)
 TESTED = {"autodrive_qa": {"test"}}
 
 
@@ -33,11 +35,21 @@ def mcq(number: int, **changes: Any) -> Record:
     """A planning question about picture `<number>.png`, whose right option is B."""
     texts = {"A": "Turn left.", "B": f"Brake for car {number}.", "C": "Speed up.", "D": "Stop."}
     data: dict[str, Any] = {
-        "id": f"q{number}", "benchmark": "autodrive_qa", "task": "planning", "subtask": "goal_action", "form": "mc",
-        "images": (f"{number}.png",), "question": Text(f"What should car {number} do?"),
-        "answer": Text(texts["B"]), "letter": "B", "image_size": SIZE, "cluster": f"scene {number}",
-        "options": tuple(Option(k, Text(v), "correct" if k == "B" else "naive") for k, v in texts.items()),
-    }  # fmt: skip
+        "id": f"q{number}",
+        "benchmark": "autodrive_qa",
+        "task": "planning",
+        "subtask": "goal_action",
+        "form": "mc",
+        "images": (f"{number}.png",),
+        "question": BilingualText(f"What should car {number} do?"),
+        "answer": BilingualText(texts["B"]),
+        "letter": "B",
+        "image_size": SIZE,
+        "cluster": f"scene {number}",
+        "options": tuple(
+            AnswerOption(k, BilingualText(v), "correct" if k == "B" else "naive") for k, v in texts.items()
+        ),
+    }
     return Record(**{**data, **changes})
 
 

@@ -11,10 +11,10 @@ from support.annotate.browser import Tab, browser, served
 from support.annotate.folders import EVIL, chain_record, choice_record, make_desk, text_record
 
 from lmms_eval_ad2.annotate import look, preannotation
-from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Mark, Record, Text
+from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 
 def actions(notes: Path) -> list[dict[str, object]]:
@@ -72,7 +72,7 @@ def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
     assert [(a["field"], a["action"]) for a in before[:4]] == [
         ("answer", "keep"), ("score/answer", "score"), ("complete", "complete"), ("answer", "change"),
     ]  # fmt: skip
-    desk = Desk(open_folder(notes))
+    desk = AnnotationProject(open_folder(notes))
     assert desk.finished("anna") == {0, 1, 2}
     assert desk.sheet("anna", 0).line("answer").score == 8
 
@@ -80,9 +80,9 @@ def test_a_reviewers_work_survives_the_server(tmp_path: Path) -> None:
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
     """In the question, the answer, a model's name, a step, an option, an id and a scene."""
     records: list[Record] = [
-        text_record(id=f"a {EVIL}", question=Text(EVIL), answer=Text(EVIL), scene={"weather": EVIL}),
+        text_record(id=f"a {EVIL}", question=BilingualText(EVIL), answer=BilingualText(EVIL), scene={"weather": EVIL}),
         chain_record(steps=(*chain_record().steps[:1],)),
-        choice_record(question=Text(EVIL)),
+        choice_record(question=BilingualText(EVIL)),
     ]
     desk = make_desk(tmp_path, *records)
     draft = {"id": records[0].id, "model": EVIL[:150], "answer": EVIL, "steps": None, "objects": None}
@@ -110,7 +110,10 @@ def test_hostile_texts_stay_texts(tmp_path: Path) -> None:
         assert tab.page.title() == "Annotation"
         assert tab.troubles == []
         assert tab.page.locator("#facts script, #facts img, .head img, .own img").count() == 0
-    assert Desk(open_folder(desk.folder.path)).sheet("anna", 0).mark.coords == ((1, 2, 30, 40), (50, 60, 70, 80))
+    assert AnnotationProject(open_folder(desk.folder.path)).sheet("anna", 0).mark.coords == (
+        (1, 2, 30, 40),
+        (50, 60, 70, 80),
+    )
 
 
 def test_two_reviewers_and_steps(tmp_path: Path) -> None:
@@ -142,7 +145,7 @@ def test_two_reviewers_and_steps(tmp_path: Path) -> None:
         bo.finished()
         assert bo.page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
         assert anna.troubles == bo.troubles == []
-    desk = Desk(open_folder(desk.folder.path))
+    desk = AnnotationProject(open_folder(desk.folder.path))
     assert [line.now.name for line in desk.sheet("anna", 0).lines][1:] == ["weather", "vehicles", "hazards", "decision"]
     assert desk.sheet("anna", 0).lines[3].now.text == "Fog."
     assert desk.sheet("bo", 0).complete is False
@@ -151,7 +154,7 @@ def test_two_reviewers_and_steps(tmp_path: Path) -> None:
 
 def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
     """Dragging in any direction and over the edge, a click, a point beside boxes, a point alone."""
-    desk = make_desk(tmp_path, text_record(mark=Mark()), text_record(id="b", mark=Mark()))
+    desk = make_desk(tmp_path, text_record(mark=VisualPrompt()), text_record(id="b", mark=VisualPrompt()))
     width, height = desk.sheet("anna", 0).record.image_size or (0, 0)
     with browser() as chromium, served("made here", "--out", desk.folder.path, cwd=tmp_path) as server:
         tab = Tab(chromium, server.url)
@@ -172,7 +175,7 @@ def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
         tab.page.locator("#picture img").click(modifiers=["Shift"])  # in its middle
         tab.page.get_by_text("Boxes and points (1)").wait_for()
         assert tab.troubles == []
-    desk = Desk(open_folder(desk.folder.path))
+    desk = AnnotationProject(open_folder(desk.folder.path))
     first, second = desk.sheet("anna", 0).mark.coords
     assert first == pytest.approx((0.25 * width, 0.25 * height, 0.75 * width, 0.5 * height), abs=2)
     assert second == pytest.approx((0.5 * width, 0.5 * height, width, 0.75 * height), abs=2)
@@ -183,7 +186,9 @@ def test_boxes_drawn_with_the_mouse(tmp_path: Path) -> None:
 
 
 def test_html_is_escaped(tmp_path: Path) -> None:
-    sheet = make_desk(tmp_path, text_record(id=EVIL, question=Text(EVIL), answer=Text(EVIL))).sheet("anna", 0)
+    sheet = make_desk(tmp_path, text_record(id=EVIL, question=BilingualText(EVIL), answer=BilingualText(EVIL))).sheet(
+        "anna", 0
+    )
     parts = [look.facts(sheet), look.status(sheet), look.trouble(EVIL), *(look.head(line) for line in sheet.lines)]
     assert all("<script" not in part and "<img src=x" not in part for part in parts)
 
@@ -195,7 +200,7 @@ def test_a_picture_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
 
 
 def test_boxes_as_numbers() -> None:
-    mark = Mark("box", ((1.0, 2.5, 3.0, 4.0), (5.0, 6.0, 7.0, 8.0)))
+    mark = VisualPrompt("box", ((1.0, 2.5, 3.0, 4.0), (5.0, 6.0, 7.0, 8.0)))
     assert look.marks_text(mark) == "1 2.5 3 4\n5 6 7 8"
     assert look.read_marks(look.marks_text(mark)) == {"kind": "box", "coords": [[1, 2.5, 3, 4], [5, 6, 7, 8]]}
     assert look.read_marks(" 1, 2 \n\n") == {"kind": "point", "coords": [[1, 2]]}

@@ -45,12 +45,12 @@ def test_the_files_are_python_3_7_and_stand_alone(file: str) -> None:
 
 
 def test_the_shipped_configuration_is_the_default() -> None:
-    assert link.read_config(SHIPPED, {}) == link.Config()
+    assert link.read_config(SHIPPED, {}) == link.LeaderboardAgentConfig()
 
 
 def test_every_field_is_explained() -> None:
     page = (REPO / "docs" / "bench2drive.md").read_text("utf-8")
-    missing = [name for name in link.settings(link.Config()) if f"`{name}`" not in page]
+    missing = [name for name in link.settings(link.LeaderboardAgentConfig()) if f"`{name}`" not in page]
     assert not missing, f"docs/bench2drive.md does not name {missing}"
 
 
@@ -84,18 +84,18 @@ def test_a_wrong_configuration_is_one_clear_error(given_: Any, words: str, tmp_p
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(link.SetupError, match="base_url"):
-        link.Link(link.Config(base_url=url), {})
+        link.DriverHttpClient(link.LeaderboardAgentConfig(base_url=url), {})
 
 
 def test_a_key_that_is_not_set() -> None:
     with pytest.raises(link.SetupError, match="MY_KEY"):
-        link.Link(link.Config(api_key_env="MY_KEY"), {})
+        link.DriverHttpClient(link.LeaderboardAgentConfig(api_key_env="MY_KEY"), {})
 
 
 @pytest.mark.parametrize("key", ["two\nlines", "schl\u00fcssel"])
 def test_a_key_that_no_header_can_hold_is_named_and_not_shown(key: str) -> None:
     with pytest.raises(link.SetupError, match="MY_KEY") as told:
-        link.Link(link.Config(api_key_env="MY_KEY"), {"MY_KEY": key})
+        link.DriverHttpClient(link.LeaderboardAgentConfig(api_key_env="MY_KEY"), {"MY_KEY": key})
     assert key not in str(told.value)
 
 

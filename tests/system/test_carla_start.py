@@ -17,7 +17,7 @@ from closedloop_plugin.carla.world.spawning import body_of
 from closedloop_plugin.carla.world.weather import dark
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.core.state import FULL_BRAKE, Control, Kind, Surface
+from closedloop_plugin.core.state import FULL_BRAKE, ActorKind, Control, DrivingSurface
 from closedloop_plugin.worlds.base import InvalidScene
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -147,7 +147,7 @@ def test_a_box_that_is_no_size_is_the_program_s(rig: Rig) -> None:
         extent = carla.Vector3D(math.inf, 0.0, 0.7)
 
     obj, actor = type("Obj", (), {"length": 3.0, "width": 2.0, "height": 9.0})(), type("A", (), {"bounding_box": Box})()
-    body = body_of(obj, actor, Kind.CAR, 1, rig.simulation.bodies[0].motion)
+    body = body_of(obj, actor, ActorKind.CAR, 1, rig.simulation.bodies[0].motion)
     assert (body.length, body.width, body.height) == pytest.approx((3.0, 2.0, 1.4))
 
 
@@ -157,10 +157,10 @@ def test_what_is_under_the_ego_is_told_by_the_town(rig: Rig) -> None:
     path = rig.world.road.path
     for d in (4.0, -2.2, -30.0):
         found[d] = rig.world._ground.surface(*path.pose(30.0, d)[:2], path.pose(30.0)[2])
-    assert found[0.0] == Surface.LANE
-    assert found[4.0] == Surface.ONCOMING
-    assert found[-2.2] == Surface.SHOULDER
-    assert found[-30.0] == Surface.OFF
+    assert found[0.0] == DrivingSurface.LANE
+    assert found[4.0] == DrivingSurface.ONCOMING
+    assert found[-2.2] == DrivingSurface.SHOULDER
+    assert found[-30.0] == DrivingSurface.OFF
 
 
 def test_crossing_the_middle_line_is_told_with_its_marking(rig: Rig) -> None:

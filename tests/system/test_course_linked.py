@@ -15,14 +15,14 @@ from support.robots.vehicle_end import TOKEN, VehicleEnd
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.robots.course import linked
-from closedloop_plugin.robots.course.drive import Driven
-from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run
+from closedloop_plugin.robots.course.drive import CourseRunTrace
+from closedloop_plugin.robots.course.linked import LinkedRun, LinkedTransport, PlannerSetup
 from closedloop_plugin.robots.course.ros_transport import free_port
-from closedloop_plugin.robots.course.vehicle_transport import GO, Operator, VehicleTransport
-from closedloop_plugin.robots.course.watch import End, Watch
-from closedloop_plugin.robots.planner.planner import Planner
+from closedloop_plugin.robots.course.vehicle_transport import GO, OperatorKeyboard, VehicleTransport
+from closedloop_plugin.robots.course.watch import SegmentEndReason, SegmentReferee
+from closedloop_plugin.robots.planner.planner import PlannerServer
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
-from closedloop_plugin.robots.sandbox.track import Segment, sandbox
+from closedloop_plugin.robots.sandbox.track import TrackSegment, sandbox
 from closedloop_plugin.robots.vehicles.read import find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -39,7 +39,7 @@ class Keyboard:
         self._out = os.fdopen(write, "w", buffering=1)
         self.said: list[str] = []
         self.answer = GO
-        self.operator = Operator(os.fdopen(read), self._hear)
+        self.operator = OperatorKeyboard(os.fdopen(read), self._hear)
 
     def _hear(self, text: str) -> None:
         self.said.append(text)
@@ -60,12 +60,12 @@ def keyboard() -> Iterator[Keyboard]:
     made.leave()
 
 
-def link(agent: str = "straight") -> Link:
-    return Link(find_robot("sandbox"), make_agent(agent), None, profile("bench2advlm"), TOKEN, port=free_port())
+def link(agent: str = "straight") -> PlannerSetup:
+    return PlannerSetup(find_robot("sandbox"), make_agent(agent), None, profile("bench2advlm"), TOKEN, port=free_port())
 
 
-def watch(judges: bool = False) -> Watch:
-    return Watch(SEGMENT.path, TRACK, FOOTPRINTS["limo"], judges)
+def watch(judges: bool = False) -> SegmentReferee:
+    return SegmentReferee(SEGMENT.path, TRACK, FOOTPRINTS["limo"], judges)
 
 
 class Vehicle(threading.Thread):
@@ -109,7 +109,7 @@ def reached(port: int) -> VehicleEnd:
     raise AssertionError("no planner came")
 
 
-def drive(made: LinkedTransport, seen: Watch, segment: Segment = SEGMENT) -> Driven:
+def drive(made: LinkedTransport, seen: SegmentReferee, segment: TrackSegment = SEGMENT) -> CourseRunTrace:
     return made.drive(segment, seen, "route1_run1", 0)
 
 
@@ -118,14 +118,14 @@ def test_a_real_vehicle_s_way_is_read_off_its_odometry(keyboard: Keyboard) -> No
     vehicle = Vehicle(made.link.port)
     driven = drive(made, seen)
     vehicle.join(60)
-    assert seen.end is End.COMPLETED and len(driven.cycles) >= 5
+    assert seen.end is SegmentEndReason.COMPLETED and len(driven.cycles) >= 5
     assert all(v > 0 for v in vehicle.orders)
     assert "x 0.34 m" in keyboard.said[0] and "EMERGENCY STOP" in keyboard.said[1]
     assert driven.poses[0][1:4] == pytest.approx(SEGMENT.start) and driven.counts["connected"] == 1
 
 
-@pytest.mark.parametrize(("typed", "end"), (("l", End.LINE), ("h", End.HIT)))
-def test_the_operator_says_what_no_odometry_sees(keyboard: Keyboard, typed: str, end: End) -> None:
+@pytest.mark.parametrize(("typed", "end"), (("l", SegmentEndReason.LINE), ("h", SegmentEndReason.HIT)))
+def test_the_operator_says_what_no_odometry_sees(keyboard: Keyboard, typed: str, end: SegmentEndReason) -> None:
     made, seen = VehicleTransport(link(), keyboard.operator), watch()
 
     def steps() -> float:
@@ -167,7 +167,7 @@ def test_what_was_typed_before_does_not_answer_a_question(keyboard: Keyboard) ->
 
 def test_an_operator_who_leaves_ends_the_course() -> None:
     with pytest.raises(Ad2Error, match="keyboard"):
-        Operator(io.StringIO(""), lambda text: None).ask("ready?")
+        OperatorKeyboard(io.StringIO(""), lambda text: None).ask("ready?")
 
 
 def test_q_ends_the_course_before_anything_moves(keyboard: Keyboard) -> None:
@@ -202,18 +202,18 @@ class Still(LinkedTransport):
 
     name, judges = "test", False
 
-    def place(self, segment: Segment, seed: int) -> tuple[float, float, float]:
+    def place(self, segment: TrackSegment, seed: int) -> tuple[float, float, float]:
         return segment.start
 
-    def look(self, run: Run) -> None: ...
+    def look(self, run: LinkedRun) -> None: ...
 
 
 def test_a_stop_from_anywhere_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
     """`ad2 robot stop` and the console reach the planner through what `reachable` opens."""
-    found: list[Planner] = []
+    found: list[PlannerServer] = []
 
     class Reached:
-        def __init__(self, planner: Planner) -> None:
+        def __init__(self, planner: PlannerServer) -> None:
             found.append(planner)
 
         def __enter__(self) -> None:
@@ -249,7 +249,7 @@ def test_a_vehicle_that_is_there_and_sends_nothing_ends_it_too(monkeypatch: pyte
 
 def test_what_breaks_in_the_watcher_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     class Blind(Still):
-        def look(self, run: Run) -> None:
+        def look(self, run: LinkedRun) -> None:
             raise ZeroDivisionError("blind")
 
     with pytest.raises(ZeroDivisionError, match="blind"):
@@ -257,10 +257,10 @@ def test_what_breaks_in_the_watcher_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_interrupted_while_it_drives_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: Planner) -> None:
+    def interrupted(self: PlannerServer) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Planner, "work", interrupted)
+    monkeypatch.setattr(PlannerServer, "work", interrupted)
     with pytest.raises(KeyboardInterrupt):
         drive(Still(link()), watch())
     assert not [t for t in threading.enumerate() if t.name == "ad2-referee"]

@@ -15,16 +15,16 @@ from support.robots.sshd import sshd
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.interpreters.make import make_interpreter
-from closedloop_plugin.robots.course.drive import Plan, run_course, segments_of
-from closedloop_plugin.robots.course.linked import Link
-from closedloop_plugin.robots.course.records import Ledger, RunRecord
+from closedloop_plugin.robots.course.drive import CoursePlan, run_course, segments_of
+from closedloop_plugin.robots.course.linked import PlannerSetup
+from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
 from closedloop_plugin.robots.course.ros_transport import RosTransport, on_this_machine
-from closedloop_plugin.robots.planner.planner import Planner
+from closedloop_plugin.robots.planner.planner import PlannerServer
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
-from closedloop_plugin.robots.transport.tunnel import Tunnel
-from closedloop_plugin.robots.vehicles.read import Robot, find_robot
+from closedloop_plugin.robots.transport.tunnel import SshTunnel
+from closedloop_plugin.robots.vehicles.read import RobotConfig, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 pytest_plugins = ("support.robots.real_time",)
@@ -38,22 +38,22 @@ def with_ros() -> None:
     ros_path()
 
 
-def link(robot: Robot, **more: Any) -> Link:
+def link(robot: RobotConfig, **more: Any) -> PlannerSetup:
     slow = make_interpreter("rules", "rules", RULES)
-    return on_this_machine(Link(robot, TrackExpert(), slow, RULES, b"", **more))
+    return on_this_machine(PlannerSetup(robot, TrackExpert(), slow, RULES, b"", **more))
 
 
 def drive(
-    folder: File, robot: Robot, segments: str = "1", way: Callable[[int], Any] | None = None, **more: Any
-) -> list[RunRecord]:
+    folder: File, robot: RobotConfig, segments: str = "1", way: Callable[[int], Any] | None = None, **more: Any
+) -> list[SegmentRunRecord]:
     made = link(robot, **more)
-    plan = Plan(
+    plan = CoursePlan(
         TRACK, segments_of(TRACK, segments), 1, FOOTPRINTS[robot.vehicle.platform], 0, {"name": robot.name},
         made.agent.describe(), None, RULES.name,
     )  # fmt: skip
     transport = RosTransport(made, folder / "client.log", **({"way": way} if way else {}))
     with contextlib.closing(transport):
-        return run_course(plan, transport, Ledger(folder))
+        return run_course(plan, transport, SegmentRunStore(folder))
 
 
 def test_the_whole_loop_drives_one_segment_after_another(tmp_path: File) -> None:
@@ -73,7 +73,7 @@ def test_the_whole_loop_drives_one_segment_after_another(tmp_path: File) -> None
 def test_through_ssh_as_well(tmp_path: File) -> None:
     @contextlib.contextmanager
     def tunnel(port: int) -> Iterator[int]:
-        with Tunnel(robot, port) as way:
+        with SshTunnel(robot, port) as way:
             assert way.wait_up(60), way.reason
             yield robot.link.planner_port
 
@@ -87,7 +87,7 @@ def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) ->
     """As `ad2 robot stop` does it: through the planner, while the vehicle drives. Nothing is recorded."""
 
     @contextlib.contextmanager
-    def reached(planner: Planner) -> Iterator[None]:
+    def reached(planner: PlannerServer) -> Iterator[None]:
         def stop() -> None:
             until(lambda: planner.cycle.counts["decisions"] >= 3)
             planner.stop("a hand on the button")
@@ -99,7 +99,7 @@ def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) ->
 
     with pytest.raises(Ad2Error, match="a hand on the button"):
         drive(tmp_path, find_robot("sandbox"), reachable=reached)
-    assert Ledger(tmp_path).records == []
+    assert SegmentRunStore(tmp_path).records == []
     assert "planner's stop" in (tmp_path / "client.log").read_text()
     (record,) = drive(tmp_path, find_robot("sandbox"))
     assert record.completed
@@ -114,8 +114,8 @@ def test_a_node_that_dies_ends_the_course_and_says_which(
         monkeypatch.setattr(transport, "place", lambda segment, seed: segment.start)  # it was put down before
         transport._children[who].kill()
         transport._children[who].wait()
-        plan = Plan(
+        plan = CoursePlan(
             TRACK, segments_of(TRACK, "1"), 1, FOOTPRINTS["limo"], 0, {"name": "limo"}, made.agent.describe(), None, ""
         )
         with pytest.raises(Ad2Error, match=f"{who} ended by itself"):
-            run_course(plan, transport, Ledger(tmp_path))
+            run_course(plan, transport, SegmentRunStore(tmp_path))

@@ -14,7 +14,7 @@ from fake_carla import server as server_module
 from fake_carla.server import Server
 from support.carla.fleet import towns
 
-from closedloop_plugin.carla.world.link import KNOCK_S, TM_OFFSET, Link, free_port
+from closedloop_plugin.carla.world.link import KNOCK_S, TM_OFFSET, CarlaConnection, free_port
 from closedloop_plugin.worlds.base import WorldError
 
 
@@ -34,7 +34,7 @@ def test_a_server_that_waits_for_a_dead_client_s_ticks_is_freed_before_a_town_is
     load = server_module._CALLS["load"]
     watched = lambda here, **how: at_load.append(here.state.synchronous) or load(here, **how)  # noqa: E731
     monkeypatch.setitem(server_module._CALLS, "load", watched)
-    link = Link("127.0.0.1", server.port, 30.0, False)
+    link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     link.simulator("Demo101", None, 0.05)
     assert (at_load, server.state.synchronous, server.state.actors) == ([False], True, {})
     link.leave()
@@ -42,7 +42,7 @@ def test_a_server_that_waits_for_a_dead_client_s_ticks_is_freed_before_a_town_is
 
 
 def test_a_town_is_loaded_once_and_another_where_it_is_asked_for(server: Server) -> None:
-    link = Link("127.0.0.1", server.port, 30.0, False)
+    link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     first = link.simulator("Demo101", None, 0.05)
     assert link.simulator("Demo101", None, 0.05) is first
     assert link.simulator("Demo101", None, 0.1) is not first
@@ -62,19 +62,19 @@ def test_a_connection_that_is_cut_while_the_server_starts_is_made_anew(tmp_path:
         coming = threading.Thread(target=cut_and_come_back)
         coming.start()
         with fake_carla.installed(tmp_path):
-            assert Link("127.0.0.1", port, 60.0, False).versions == ("0.9.16", "0.9.16")
+            assert CarlaConnection("127.0.0.1", port, 60.0, False).versions == ("0.9.16", "0.9.16")
         coming.join()
 
 
 def test_a_server_that_dies_at_a_load_is_the_world_s_failure_and_names_it(server: Server) -> None:
-    link = Link("127.0.0.1", server.port, 30.0, False)
+    link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     server.kill()
     with pytest.raises(WorldError, match=f"127.0.0.1:{server.port}: loading Demo101: the connection"):
         link.simulator("Demo101", None, 0.05)
 
 
 def test_at_the_end_a_silent_server_is_not_waited_for(server: Server) -> None:
-    link = Link("127.0.0.1", server.port, 30.0, False)
+    link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     simulator = link.simulator("Demo101", None, 0.05)
     assert simulator.client._wire.timeout_s > KNOCK_S
     link.hurry()
@@ -92,6 +92,6 @@ def test_the_traffic_manager_takes_the_usual_port_or_a_free_one() -> None:
 
 
 def test_the_simulator_s_traffic_manager_has_such_a_port(server: Server) -> None:
-    simulator = Link("127.0.0.1", server.port, 30.0, False).simulator("Demo101", None, 0.05)
+    simulator = CarlaConnection("127.0.0.1", server.port, 30.0, False).simulator("Demo101", None, 0.05)
     usual = server.port + TM_OFFSET
     assert simulator.tm.get_port() == usual or usual > 65535

@@ -15,12 +15,12 @@ import yaml
 from support.running import BIN, REPO, host, run, run_folder
 from support.training_sets import MCQ, TESTED, mcq, store
 
-from lmms_eval_ad2.export.training import Settings, export
-from lmms_eval_ad2.harness.models.prompting import Prompt, Sampling
+from lmms_eval_ad2.export.training import ExportSettings, export
+from lmms_eval_ad2.harness.models.prompting import GenerationSettings, ModelPrompt
 from lmms_eval_ad2.prompts import asked
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 pytest_plugins = ("support.tiny_models",)  # the fixture tiny_llava
 
@@ -40,7 +40,7 @@ def trained(tiny_llava: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AD2_HOME", str(folder / "home"))
         store("autodrive_qa", "train", [mcq(n) for n in range(8)], folder / "images")
-        export([MCQ], TESTED, Settings(folder / "train.jsonl"))
+        export([MCQ], TESTED, ExportSettings(folder / "train.jsonl"))
     words = [w for name, value in CHANGED.items() for w in (f"--{name}", value)]
     done = run(
         BIN / "swift", "sft", CONFIG, "--model", tiny_llava, "--dataset", folder / "train.jsonl",
@@ -102,9 +102,9 @@ def test_lora_moved_in_the_language_model_only(trained: Path) -> None:
 @pytest.fixture(scope="module")
 def base(tiny_llava: Path) -> Any:
     """The engine of `ad2_swift` without an adapter."""
-    from lmms_eval_ad2.harness.models.swift import Swift
+    from lmms_eval_ad2.harness.models.swift import SwiftModel
 
-    return Swift.create_from_arg_string(f"model={tiny_llava},model_type=llava1_5_hf", {"device": "cpu"})._engine
+    return SwiftModel.create_from_arg_string(f"model={tiny_llava},model_type=llava1_5_hf", {"device": "cpu"})._engine
 
 
 def test_training_and_evaluation_encode_a_question_alike(trained: Path, base: Any) -> None:
@@ -126,8 +126,8 @@ def test_training_and_evaluation_encode_a_question_alike(trained: Path, base: An
     assert template.tokenizer.decode(answer) == "B</s>"
 
 
-def prompt_of(record: Record, images: Path, variant: Variant) -> Prompt:
-    return Prompt(asked.words(record, variant, PromptSet.load()), asked.pictures(record, images, variant))
+def prompt_of(record: Record, images: Path, variant: TaskVariant) -> ModelPrompt:
+    return ModelPrompt(asked.words(record, variant, PromptSet.load()), asked.pictures(record, images, variant))
 
 
 def test_the_adapter_is_evaluated_and_answers_otherwise(
@@ -142,8 +142,8 @@ def test_the_adapter_is_evaluated_and_answers_otherwise(
     assert (table["n"], table["n_unscored"]) == (4, 0)
     samples = folder / "samples" / "ad2demo_mcq_planning.jsonl"
     rows = [json.loads(line) for line in samples.read_text("utf-8").splitlines()]
-    variant = Variant("autodrive_qa", "planning")  # as the demo task's YAML has it: all views
+    variant = TaskVariant("autodrive_qa", "planning")  # as the demo task's YAML has it: all views
     root = Path(table["data"]["image_root"])
     prompts = [prompt_of(Record.from_dict(row["record"]), root, variant) for row in rows]
     assert [p.text for p in prompts] == [row["prompt"] for row in rows]
-    assert [row["raw"] for row in rows] != base.ask(prompts, Sampling(max_new_tokens=8))
+    assert [row["raw"] for row in rows] != base.ask(prompts, GenerationSettings(max_new_tokens=8))

@@ -14,8 +14,8 @@ from typing import Any
 from support.judging import items, judge_for
 from support.running import TESTS
 
-from lmms_eval_ad2.judge import Rating
-from lmms_eval_ad2.llm.cache import Cache
+from lmms_eval_ad2.judge import JudgeRating
+from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
@@ -47,14 +47,14 @@ def test_kill_9_and_again(tmp_path: Path) -> None:
         finally:
             child.wait()
         assert child.returncode == -signal.SIGKILL
-        kept = len(Cache(cache))
+        kept = len(ReplyCache(cache))
         assert N // 3 - CONCURRENCY <= kept <= server.replies <= N // 2
         server.behaviour.failures = ()
         judge = judge_for(server, cache)
         ratings = judge.rate(items(N), progress=False)
         assert judge.usage["requests"] == N - kept
         assert server.requests <= N + CONCURRENCY, "what was under way when it was killed"
-    assert all(isinstance(r, Rating) for r in ratings)
+    assert all(isinstance(r, JudgeRating) for r in ratings)
     times = Counter(fake_replies.asked(body) for body in server.bodies)
     assert len(times) == N
     assert max(times.values()) <= 2 and sum(n > 1 for n in times.values()) <= CONCURRENCY

@@ -16,7 +16,7 @@ import pytest
 from support import library_rows
 from support.library_rows import items, row, store
 
-from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset
+from lmms_eval_ad2.data.home import open_dataset, verify, write, write_dataset
 from lmms_eval_ad2.data.releases import Item
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record

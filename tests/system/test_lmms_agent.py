@@ -9,12 +9,12 @@ import pytest
 from support.closedloop.models import ask, picture
 
 from closedloop_plugin.agents.make import cameras_of, make_agent
-from closedloop_plugin.agents.questions import Prompter
-from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.agents.questions import DrivingPrompts
+from closedloop_plugin.agents.talker import ModelAgent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.harness import lmms_model
 from closedloop_plugin.harness.lmms_model import LmmsModel
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.prompts.texts import PromptTexts
 from lmms_eval_ad2.errors import Ad2Error
 
 RULES = profile("bench2advlm")
@@ -147,7 +147,7 @@ def test_a_loaded_model_can_be_handed_over(stubs) -> None:
     """The harness has its model already."""
     lm = LmmsModel.from_spec("cl_chat_stub,word=mine").lm
     seen = cameras_of("front", RULES)
-    agent = Talker(LmmsModel(lm, "cl_chat_stub"), Prompter(Texts.load(), RULES), seen)
+    agent = ModelAgent(LmmsModel(lm, "cl_chat_stub"), DrivingPrompts(PromptTexts.load(), RULES), seen)
     assert agent.decide([ask(speed=2.0)])[0].texts["action"].startswith("mine 2.0")
 
 

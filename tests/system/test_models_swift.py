@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra
-from lmms_eval_ad2.harness.models.prompting import Sampling, sampling_of
+from lmms_eval_ad2.harness.models.prompting import GenerationSettings, sampling_of
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -58,9 +58,9 @@ DOCS = [
 @pytest.fixture(scope="module")
 def swift_model() -> Any:
     """The class of `ad2_swift`. Imported by the first test: it loads lmms-eval."""
-    from lmms_eval_ad2.harness.models.swift import Swift
+    from lmms_eval_ad2.harness.models.swift import SwiftModel
 
-    return Swift
+    return SwiftModel
 
 
 @pytest.fixture(scope="module")
@@ -177,10 +177,10 @@ def test_missing_libraries_come_with_their_command(swift_model: Any, monkeypatch
 
 def test_model_arguments_win_over_the_tasks_settings() -> None:
     task = {"max_new_tokens": 512, "temperature": 0, "do_sample": False, "until": ["END", ""], "top_p": None}
-    assert sampling_of(task, {}) == Sampling(max_new_tokens=512, stop=("END",))
+    assert sampling_of(task, {}) == GenerationSettings(max_new_tokens=512, stop=("END",))
     fixed = {"max_new_tokens": 16, "temperature": 0.7, "seed": 3}
-    assert sampling_of(task, fixed) == Sampling(max_new_tokens=16, temperature=0.7, seed=3, stop=("END",))
-    assert sampling_of({"until": "\n", "top_k": 5}, {"seed": None}) == Sampling(top_k=5, stop=("\n",))
+    assert sampling_of(task, fixed) == GenerationSettings(max_new_tokens=16, temperature=0.7, seed=3, stop=("END",))
+    assert sampling_of({"until": "\n", "top_k": 5}, {"seed": None}) == GenerationSettings(top_k=5, stop=("\n",))
 
 
 # --- behind a server ---

@@ -16,7 +16,7 @@ from PIL import Image
 from support.robots import ros_master
 from support.robots.onboard import HERE, REPO, Listener, Peer, Process, client, listening, put, settings, until
 
-from closedloop_plugin.robots.transport.ros import Master
+from closedloop_plugin.robots.transport.ros import RosMaster
 
 pytest_plugins = ("support.robots.real_time",)
 RENEWED = {"planner": lambda folder, found: listening()}
@@ -25,7 +25,7 @@ STATUS = {"status": "/limo_status", "status_type": "limo_base/LimoStatus"}
 
 
 @pytest.fixture(scope="module")
-def master() -> Iterator[Master]:
+def master() -> Iterator[RosMaster]:
     with ros_master.master() as running:
         yield running
 
@@ -47,7 +47,7 @@ def moving(folder: Path) -> list[dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def base(master: Master, folder: Path, camera: str = "compressed", kind: str = "twist") -> Iterator[None]:
+def base(master: RosMaster, folder: Path, camera: str = "compressed", kind: str = "twist") -> Iterator[None]:
     put(folder / "mode", "1")
     env = master.env()
     env["PYTHONPATH"] = f"{REPO}:{env['PYTHONPATH']}"
@@ -60,7 +60,7 @@ def base(master: Master, folder: Path, camera: str = "compressed", kind: str = "
 
 @contextlib.contextmanager
 def driven(
-    master: Master, folder: Path, planner: Listener, vehicle: str = "limo-ackermann", **more: Any
+    master: RosMaster, folder: Path, planner: Listener, vehicle: str = "limo-ackermann", **more: Any
 ) -> Iterator[tuple[Process, Peer]]:
     topics = {**TOPICS, **(STATUS if vehicle.startswith("limo") else {}), **more.pop("topics", {})}
     mode = 1 if vehicle.startswith("limo") else None
@@ -70,7 +70,7 @@ def driven(
         yield running, planner.accept().greet()
 
 
-def test_a_motion_over_ros_by_the_relay(tmp_path: Path, master: Master, planner: Listener) -> None:
+def test_a_motion_over_ros_by_the_relay(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     with base(master, tmp_path), driven(master, tmp_path, planner) as (running, peer):
         _, obs, blob = peer.next("obs")
         assert (obs["width"], obs["height"]) == (16, 8) and blob.startswith(b"\xff\xd8")
@@ -87,7 +87,7 @@ def test_a_motion_over_ros_by_the_relay(tmp_path: Path, master: Master, planner:
     assert heard(tmp_path)[-1]["told"] == [0.0, 0.0, 0.0]
 
 
-def test_the_mode_of_the_status_is_checked(tmp_path: Path, master: Master, planner: Listener) -> None:
+def test_the_mode_of_the_status_is_checked(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     with base(master, tmp_path), driven(master, tmp_path, planner) as (_, peer):
         peer.next("obs")
         put(tmp_path / "mode", "0")
@@ -96,7 +96,7 @@ def test_the_mode_of_the_status_is_checked(tmp_path: Path, master: Master, plann
 
 
 def test_a_raw_camera_becomes_jpeg_and_words_go_out_as_strings(
-    tmp_path: Path, master: Master, planner: Listener
+    tmp_path: Path, master: RosMaster, planner: Listener
 ) -> None:
     more: dict[str, Any] = {"topics": {"camera_type": "raw"}}
     with (
@@ -111,7 +111,7 @@ def test_a_raw_camera_becomes_jpeg_and_words_go_out_as_strings(
         assert {h["told"] for h in moving(tmp_path)} == {"forward"}
 
 
-def test_a_base_that_does_not_listen_is_told(tmp_path: Path, master: Master, planner: Listener) -> None:
+def test_a_base_that_does_not_listen_is_told(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     more: dict[str, Any] = {"topics": {"cmd": "/cmd_typo"}}
     with base(master, tmp_path), driven(master, tmp_path, planner, **more) as (_, peer):
         until(lambda: "nobody listens to /cmd_typo" in peer.next("stop")[1]["reason"])
@@ -143,7 +143,7 @@ def test_without_a_master_the_wheels_stand_and_with_the_next_one_everything_goes
             until(lambda: len(heard(tmp_path)) > before)
 
 
-def test_a_node_that_ros_has_shut_down_ends_the_client(tmp_path: Path, master: Master, planner: Listener) -> None:
+def test_a_node_that_ros_has_shut_down_ends_the_client(tmp_path: Path, master: RosMaster, planner: Listener) -> None:
     with base(master, tmp_path), driven(master, tmp_path, planner) as (running, peer):
         peer.next("obs")
         ros_master.probe(

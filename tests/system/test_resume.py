@@ -16,7 +16,7 @@ from support.running import environment, host, run_folder, tables
 
 from lmms_eval_ad2.data.home import write_dataset
 from lmms_eval_ad2.sample import ensure_sample
-from lmms_eval_ad2.testing.fake_endpoint import FakeServer, serve
+from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
 IN_FLIGHT = 4
 TASKS = "ad2demo_perception_base,ad2demo_coda_suggestion,ad2demo_coda_general"
@@ -28,7 +28,7 @@ def answer(body: dict) -> str:
     return f"The answer is ({'ABCD'[len(text) % 4]})." if len(text) % 5 else "I cannot tell."
 
 
-def words(server: FakeServer, out: Path) -> list[str]:
+def words(server: FakeEndpointServer, out: Path) -> list[str]:
     args = f"model_version=fake,base_url={server.url},api_key=none,num_concurrent={IN_FLIGHT},max_retries=1"
     return ["--model", "openai", "--model_args", args, "--tasks", TASKS, "--output_path", str(out)]
 
@@ -150,13 +150,13 @@ def test_sent_images_are_jpeg_of_the_right_record(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "   ", "[LMMS_EVAL_REQUEST_FAILED after 5 retries] x"])
 def test_nothing_and_failures_stay_out_of_the_journal(text: str, tmp_path: Path) -> None:
-    from lmms_eval_ad2.harness.journal import Journal
+    from lmms_eval_ad2.harness.journal import AnswerJournal
 
-    journal = Journal(tmp_path, 0)
+    journal = AnswerJournal(tmp_path, 0)
     journal.put([("k1", text), ("k2", "B")])
     journal.close()
-    assert Journal(tmp_path, 1).get("k1") is None
-    assert Journal(tmp_path, 1).get("k2") == "B"
+    assert AnswerJournal(tmp_path, 1).get("k1") is None
+    assert AnswerJournal(tmp_path, 1).get("k2") == "B"
 
 
 def test_a_dead_endpoint_is_a_failed_run(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from support.robots import ros_master
 
 from closedloop_plugin.robots.transport import ros
-from closedloop_plugin.robots.transport.ros import Child, Master, find_rospy, master_pid
+from closedloop_plugin.robots.transport.ros import RosChildProcess, RosMaster, find_rospy, master_pid
 from lmms_eval_ad2.errors import Ad2Error
 
 ECHO = "import sys; print('up', flush=True); sys.stdin.read()"
@@ -81,7 +81,7 @@ def test_nobody_at_an_address_is_no_master() -> None:
 
 
 def test_a_child_ends_when_its_input_does() -> None:
-    child = Child("echo", [sys.executable, "-c", ECHO], dict(os.environ))
+    child = RosChildProcess("echo", [sys.executable, "-c", ECHO], dict(os.environ))
     assert child.said == "up" and child.alive
     child.close()
     assert child.process.returncode == 0
@@ -107,12 +107,14 @@ def test_a_child_goes_with_us_even_if_we_are_killed() -> None:
 
 def test_a_child_that_ends_at_once_is_named() -> None:
     with pytest.raises(Ad2Error, match="the thing ended while it started, code 3"):
-        Child("the thing", [sys.executable, "-c", "raise SystemExit(3)"], dict(os.environ))
+        RosChildProcess("the thing", [sys.executable, "-c", "raise SystemExit(3)"], dict(os.environ))
 
 
 def test_a_child_that_says_nothing_is_given_up_and_ended() -> None:
     with pytest.raises(Ad2Error, match="was not up after"):
-        Child("the thing", [sys.executable, "-c", "import sys; sys.stdin.read()"], dict(os.environ), timeout_s=0.3)
+        RosChildProcess(
+            "the thing", [sys.executable, "-c", "import sys; sys.stdin.read()"], dict(os.environ), timeout_s=0.3
+        )
 
 
 def test_a_master_answers_until_it_is_closed() -> None:
@@ -128,7 +130,7 @@ def test_a_master_answers_until_it_is_closed() -> None:
 
 def test_a_taken_port_is_an_error_and_no_hang() -> None:
     with ros_master.master() as running, pytest.raises(Ad2Error, match=f"port {running.port}"):
-        Master(running.port)
+        RosMaster(running.port)
 
 
 def test_a_master_comes_back_at_its_address() -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from support.robots import ros_master
 
-from closedloop_plugin.robots.sandbox.process import MODULE, SandboxNode
-from closedloop_plugin.robots.transport.ros import Master
-from closedloop_plugin.robots.vehicles.base import Topics
+from closedloop_plugin.robots.sandbox.process import MODULE, SandboxNodeProcess
+from closedloop_plugin.robots.transport.ros import RosMaster
+from closedloop_plugin.robots.vehicles.base import RosTopics
 from closedloop_plugin.robots.vehicles.read import VEHICLES
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -76,15 +76,15 @@ print("stopped")
 
 
 @pytest.fixture(scope="module")
-def running() -> Iterator[Master]:
+def running() -> Iterator[RosMaster]:
     with ros_master.master() as one:
         yield one
 
 
 @pytest.mark.parametrize("robot", ["sandbox", "jetbot-waveshare"])
-def test_it_is_placed_driven_and_stopped(running: Master, robot: str) -> None:
-    topics = Topics("", "", odom="/odom_raw") if "jetbot" in robot else VEHICLES["limo-ackermann"].topics
-    node = SandboxNode(running, robot)
+def test_it_is_placed_driven_and_stopped(running: RosMaster, robot: str) -> None:
+    topics = RosTopics("", "", odom="/odom_raw") if "jetbot" in robot else VEHICLES["limo-ackermann"].topics
+    node = SandboxNodeProcess(running, robot)
     try:
         told = json.loads(ros_master.probe(running, DRIVE, topics.odom))
     finally:
@@ -95,9 +95,9 @@ def test_it_is_placed_driven_and_stopped(running: Master, robot: str) -> None:
 
 
 @pytest.mark.parametrize("robot", ["sandbox", "jetbot-waveshare"])
-def test_it_films_until_its_camera_stalls(running: Master, robot: str) -> None:
+def test_it_films_until_its_camera_stalls(running: RosMaster, robot: str) -> None:
     topics = VEHICLES["limo-ackermann" if robot == "sandbox" else robot].topics
-    node = SandboxNode(running, robot)
+    node = SandboxNodeProcess(running, robot)
     try:
         seen = json.loads(ros_master.probe(running, SEE, topics.camera, topics.camera_type))
     finally:
@@ -110,25 +110,25 @@ def test_it_films_until_its_camera_stalls(running: Master, robot: str) -> None:
 
 
 @pytest.mark.parametrize(("mode", "shown"), [(None, 1), (2, 2)])
-def test_a_limo_shows_its_mode(running: Master, mode: int | None, shown: int) -> None:
-    node = SandboxNode(running, "sandbox", mode)
+def test_a_limo_shows_its_mode(running: RosMaster, mode: int | None, shown: int) -> None:
+    node = SandboxNodeProcess(running, "sandbox", mode)
     try:
         assert json.loads(ros_master.probe(running, STATUS)) == [shown, 1]
     finally:
         node.close()
 
 
-def test_a_base_of_words_obeys_words(running: Master) -> None:
-    node = SandboxNode(running, "jetbot-dusty-ros1")
+def test_a_base_of_words_obeys_words(running: RosMaster) -> None:
+    node = SandboxNodeProcess(running, "jetbot-dusty-ros1")
     try:
         assert ros_master.probe(running, SPEAK, VEHICLES["jetbot-dusty-ros1"].topics.cmd).strip() == "stopped"
     finally:
         node.close()
 
 
-def test_a_vehicle_of_ros_2_is_refused(running: Master, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_vehicle_of_ros_2_is_refused(running: RosMaster, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Ad2Error, match="ended while it started, code 2"):
-        SandboxNode(running, "jetbot-dusty-ros2")
+        SandboxNodeProcess(running, "jetbot-dusty-ros2")
     assert "speaks ROS 2" in capfd.readouterr().err
 
 

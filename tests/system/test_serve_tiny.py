@@ -10,7 +10,7 @@ from support.closedloop.serving import served
 
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.harness import lmms_model
-from closedloop_plugin.serve.words import Words
+from closedloop_plugin.serve.words import ModelService
 
 pytest_plugins = ("support.tiny_models",)
 
@@ -21,7 +21,7 @@ def test_a_served_model_says_what_it_says_in_process(tiny_qwen: Path) -> None:
     asks = [ask(f"e{i}", speed=float(i)) for i in range(3)]
     try:
         near = make_agent(spec, cameras="front@80x45")
-        with served([Words(near.backend)]) as server:  # type: ignore[attr-defined]
+        with served([ModelService(near.backend)]) as server:  # type: ignore[attr-defined]
             far = make_agent(f"endpoint:qwen2_5_vl@{server.url},max_tokens=4,format=png", cameras="front@80x45")
             told = far.decide(asks)
             longer = make_agent(f"endpoint:qwen2_5_vl@{server.url},max_tokens=9,format=png", cameras="front@80x45")

@@ -17,10 +17,10 @@ from support.carla.standin import binary, engine, free_ports, until
 from support.closedloop.patience import patiently
 
 from closedloop_plugin.carla.servers import containers, control, processes, state
-from closedloop_plugin.carla.servers.control import Standing
-from closedloop_plugin.carla.servers.order import Job, jobs
-from closedloop_plugin.carla.servers.probe import Kind
-from closedloop_plugin.carla.servers.state import Entry
+from closedloop_plugin.carla.servers.control import CarlaServerStatus
+from closedloop_plugin.carla.servers.order import CarlaServerSpec, jobs
+from closedloop_plugin.carla.servers.probe import ServerProbeOutcome
+from closedloop_plugin.carla.servers.state import CarlaServerRecord
 from lmms_eval_ad2.errors import Ad2Error
 
 BACKOFF_S = 0.2
@@ -40,15 +40,15 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     control.down(tmp_path / "home")
 
 
-def order(carla: Path, number: int = 1, **more: float) -> list[Job]:
+def order(carla: Path, number: int = 1, **more: float) -> list[CarlaServerSpec]:
     return jobs(free_ports(number), [], binary=str(carla / "CarlaUE4.sh"), backoff_s=BACKOFF_S, **more)
 
 
-def up(some: list[Job], folder: Path, wait_s: float = 60.0) -> list[Entry]:
+def up(some: list[CarlaServerSpec], folder: Path, wait_s: float = 60.0) -> list[CarlaServerRecord]:
     return control.up(some, folder, wait_s, lambda answering, seconds: None)
 
 
-def read(folder: Path, port: int) -> Entry:
+def read(folder: Path, port: int) -> CarlaServerRecord:
     found = state.read(folder, port)
     assert found
     return found
@@ -60,7 +60,7 @@ def starts(carla: Path) -> list[int]:
     return [int(line.split()[0]) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def kill_supervisor(entry: Entry) -> None:
+def kill_supervisor(entry: CarlaServerRecord) -> None:
     os.kill(entry.supervisor.pid, signal.SIGKILL)
     until(lambda: not processes.alive(entry.supervisor))
 
@@ -70,16 +70,16 @@ def runs(pid: int) -> bool:
     return found is not None and processes.alive(found)
 
 
-def stands(folder: Path, *others: str) -> dict[str, Standing]:
+def stands(folder: Path, *others: str) -> dict[str, CarlaServerStatus]:
     return {s.server: s for s in control.status(folder, others, 30.0)}
 
 
-def restarted(folder: Path, port: int, times: int) -> Entry | None:
+def restarted(folder: Path, port: int, times: int) -> CarlaServerRecord | None:
     entry = state.read(folder, port)
     return entry if entry and entry.restarts == times and entry.stage == "answers" else None
 
 
-def settled(folder: Path, port: int) -> Entry | None:
+def settled(folder: Path, port: int) -> CarlaServerRecord | None:
     entry = read(folder, port)
     return entry if entry.stage in ("answers", "failed") else None
 
@@ -107,7 +107,7 @@ def test_what_dies_comes_back_until_down(carla: Path, folder: Path) -> None:
 def test_what_hangs_is_ended_and_started_anew(mode: str, carla: Path, folder: Path) -> None:
     """version-only: the network thread answers, the simulation does not. Slow machines may restart it twice."""
 
-    def ended(hang_s: float) -> list[Entry]:
+    def ended(hang_s: float) -> list[CarlaServerRecord]:
         """As it was first and last; "failed" is one that this machine is too slow for: three starts took too long."""
         (job,) = order(carla, hang_s=hang_s)
         begun = len(starts(carla))
@@ -222,7 +222,7 @@ def test_a_record_with_a_pid_that_was_given_out_anew_touches_nobody(carla: Path,
         now = processes.mark_of(stranger.pid)
         assert now
         before = replace(now, start=now.start - 1)
-        entry = Entry(job.port, "0" * 32, "answers", before, "/carla/CarlaUE4.sh", server=before)
+        entry = CarlaServerRecord(job.port, "0" * 32, "answers", before, "/carla/CarlaUE4.sh", server=before)
         state.write(folder, entry)
         assert stands(folder)[entry.server_name].word == "gone"
         assert control.down(folder) == [f"localhost:{job.port}: nothing of it ran any more"]
@@ -278,7 +278,7 @@ def test_status_asks_those_of_others_and_down_does_not_touch_them(folder: Path) 
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
         (found,) = control.status(folder, (server,), 0.5)
-        assert (found.word, found.probe.kind, found.entry) == ("silent", Kind.SILENT, None)
+        assert (found.word, found.probe.kind, found.entry) == ("silent", ServerProbeOutcome.SILENT, None)
         assert control.down(folder) == []
 
 

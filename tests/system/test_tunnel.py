@@ -18,8 +18,8 @@ from support.robots.far_robot import far_robot, processes, until
 from support.robots.sshd import Sshd, sshd
 
 from closedloop_plugin.robots.transport import ssh
-from closedloop_plugin.robots.transport.tunnel import Tunnel
-from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
+from closedloop_plugin.robots.transport.tunnel import SshTunnel
+from closedloop_plugin.robots.vehicles.read import LinkSettings, RobotConfig, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 pytest_plugins = ("support.robots.real_time",)
@@ -55,7 +55,7 @@ def echoing() -> Iterator[int]:
         listener.shutdown(socket.SHUT_RDWR)
 
 
-def passes(robot: Robot) -> bool:
+def passes(robot: RobotConfig) -> bool:
     """Whether a word from the vehicle's port comes back."""
     try:
         with socket.create_connection(("127.0.0.1", robot.link.planner_port), timeout=60) as sock:
@@ -65,7 +65,7 @@ def passes(robot: Robot) -> bool:
         return False
 
 
-def ssh_of(robot: Robot) -> int:
+def ssh_of(robot: RobotConfig) -> int:
     """The pid of the tunnel's ssh."""
     (pid,) = processes(f"127.0.0.1:{robot.link.planner_port}:")
     return pid
@@ -74,7 +74,7 @@ def ssh_of(robot: Robot) -> int:
 def test_it_carries_and_comes_back_when_ssh_is_killed(server: Sshd, tmp_path: Path) -> None:
     robot = far_robot(server, tmp_path)
     changes: list[str] = []
-    with echoing() as port, Tunnel(robot, port, changes.append) as tunnel:
+    with echoing() as port, SshTunnel(robot, port, changes.append) as tunnel:
         assert tunnel.wait_up(60) and tunnel.state == "up" and passes(robot)
         os.kill(ssh_of(robot), signal.SIGKILL)
         until(lambda: "connecting" in changes[2:])
@@ -85,7 +85,7 @@ def test_it_carries_and_comes_back_when_ssh_is_killed(server: Sshd, tmp_path: Pa
 
 def test_a_frozen_one_is_renewed_though_its_port_was_still_held(server: Sshd, tmp_path: Path) -> None:
     robot = far_robot(server, tmp_path)
-    with echoing() as port, Tunnel(robot, port) as tunnel:
+    with echoing() as port, SshTunnel(robot, port) as tunnel:
         assert tunnel.wait_up(60)
         frozen = ssh_of(robot)
         os.kill(frozen, signal.SIGSTOP)
@@ -98,7 +98,7 @@ def test_a_frozen_one_is_renewed_though_its_port_was_still_held(server: Sshd, tm
 def test_the_far_end_gives_its_port_back_when_the_link_falls_silent(server: Sshd, tmp_path: Path) -> None:
     """As after the radio is gone: this end says nothing, not even that it has closed."""
     robot = far_robot(server, tmp_path)
-    with echoing() as port, Tunnel(robot, port) as tunnel:
+    with echoing() as port, SshTunnel(robot, port) as tunnel:
         assert tunnel.wait_up(60)
         frozen = ssh_of(robot)
         os.kill(frozen, signal.SIGSTOP)
@@ -120,7 +120,7 @@ def test_a_port_that_is_taken_on_the_vehicle_is_told(server: Sshd, tmp_path: Pat
     robot = far_robot(server, tmp_path)
     with (
         socket.create_server(("127.0.0.1", robot.link.planner_port)),
-        Tunnel(robot, 9) as tunnel,
+        SshTunnel(robot, 9) as tunnel,
     ):
         until(lambda: "forwarding failed" in tunnel.reason)
         assert not tunnel.wait_up(0)
@@ -142,14 +142,14 @@ def test_a_vehicle_that_cannot_be_trusted_or_reached_is_told(
     else:
         link["port"] = 9
     robot = far_robot(server, tmp_path, **link)
-    with Tunnel(robot, 9) as tunnel:
+    with SshTunnel(robot, 9) as tunnel:
         until(lambda: told in tunnel.reason)
         assert not tunnel.wait_up(0)
 
 
 def test_one_that_is_closed_is_renewed_no_more() -> None:
     """A session may be given up while everything ends; by then its pipe's number may be another file's."""
-    tunnel = Tunnel(find_robot("sandbox"), 1)
+    tunnel = SshTunnel(find_robot("sandbox"), 1)
     tunnel.close()
     pipes = [os.pipe() for _ in range(4)]
     tunnel.renew()

@@ -39,7 +39,7 @@ class DriverFailure(Exception):
     """No control came of this question: counted, the car coasts."""
 
 
-class _Again(DriverFailure):
+class _RetryableFailure(DriverFailure):
     """The same question may be put once more. `after_s`: as the server asks."""
 
     def __init__(self, why: str, after_s: float = 0.0) -> None:
@@ -48,7 +48,7 @@ class _Again(DriverFailure):
 
 
 @dataclass(frozen=True)
-class Config:
+class LeaderboardAgentConfig:
     """agent.json; every field is explained in docs/bench2drive.md."""
 
     base_url: str = "http://127.0.0.1:8100/v1"
@@ -121,7 +121,7 @@ def split_config(text: str) -> tuple[Path, str]:
     )
 
 
-def read_config(file: Path, environ: Mapping[str, str]) -> Config:
+def read_config(file: Path, environ: Mapping[str, str]) -> LeaderboardAgentConfig:
     """The checked configuration; AD2_BASE_URL goes before the file's base_url."""
     try:
         given = json.loads(file.read_text("utf-8"))
@@ -134,7 +134,7 @@ def read_config(file: Path, environ: Mapping[str, str]) -> Config:
         _check(f"{file}: cameras: {name}", camera, CAMERA)
     if environ.get("AD2_BASE_URL"):
         given = dict(given, base_url=environ["AD2_BASE_URL"])
-    config = Config(**given)
+    config = LeaderboardAgentConfig(**given)
     longest = (config.retries + 1) * config.timeout_s + config.retries * LONGEST_PAUSE_S
     if longest > WATCHDOG_S:
         raise SetupError(
@@ -156,7 +156,7 @@ def _check(where: str, given: Mapping[str, Any], expected: Mapping[str, tuple[Ca
 
 
 @dataclass(frozen=True)
-class Encoder:
+class CarlaImageEncoder:
     """Pictures for the wire: `encode` takes a CARLA image, (H, W, 4) uint8 BGRA."""
 
     label: str
@@ -164,7 +164,7 @@ class Encoder:
     encode: Callable[[Any], bytes]
 
 
-def choose_encoder(wanted: str, quality: int) -> Encoder:
+def choose_encoder(wanted: str, quality: int) -> CarlaImageEncoder:
     if wanted != "png":
         try:
             pillow = importlib.import_module("PIL.Image")
@@ -181,8 +181,8 @@ def choose_encoder(wanted: str, quality: int) -> Encoder:
                 pillow.fromarray(image[:, :, 2::-1].copy()).save(buffer, "JPEG", quality=quality)
                 return buffer.getvalue()
 
-            return Encoder(f"jpeg, quality {quality}, Pillow", "jpeg", jpeg)
-    return Encoder("png, zlib", "png", png)
+            return CarlaImageEncoder(f"jpeg, quality {quality}, Pillow", "jpeg", jpeg)
+    return CarlaImageEncoder("png, zlib", "png", png)
 
 
 def png(image: Any) -> bytes:
@@ -197,10 +197,10 @@ def png(image: Any) -> bytes:
     )
 
 
-class Link:
+class DriverHttpClient:
     """One driver behind one address. A request a connection: no state that a restarted server could spoil."""
 
-    def __init__(self, config: Config, environ: Mapping[str, str]) -> None:
+    def __init__(self, config: LeaderboardAgentConfig, environ: Mapping[str, str]) -> None:
         self.base_url = config.base_url.rstrip("/")
         self._config = config
         try:
@@ -227,7 +227,7 @@ class Link:
             try:
                 found = self._ask("GET", "/ad2/driver", None, min(self._config.timeout_s, 30.0))
                 break
-            except _Again as exc:
+            except _RetryableFailure as exc:
                 if time.monotonic() >= end:
                     raise SetupError(
                         f"no driver at {self.base_url} within {self._config.wait_s:g} s ({exc}); start "
@@ -257,7 +257,7 @@ class Link:
         for attempt in range(self._config.retries + 1):
             try:
                 return read_answer(self._ask("POST", "/chat/completions", body, self._config.timeout_s))
-            except _Again as exc:
+            except _RetryableFailure as exc:
                 if attempt == self._config.retries:
                     raise DriverFailure(f"{exc} (tried {attempt + 1}x)") from None
                 time.sleep(min(max(exc.after_s, PAUSE_S * 2**attempt), LONGEST_PAUSE_S))
@@ -276,13 +276,13 @@ class Link:
             response = connection.getresponse()
             data = _read(response, end)
         except (OSError, http.client.HTTPException) as exc:
-            raise _Again(f"{type(exc).__name__}: {line(exc)}") from None
+            raise _RetryableFailure(f"{type(exc).__name__}: {line(exc)}") from None
         finally:
             connection.close()
         if response.status != 200:
             why = f"HTTP {response.status}: {_message(data)}"
             if response.status in AGAIN:
-                raise _Again(why, _seconds(response.getheader("Retry-After")))
+                raise _RetryableFailure(why, _seconds(response.getheader("Retry-After")))
             raise DriverFailure(why)
         found = _object(data)
         if found is None:
@@ -362,6 +362,6 @@ def _control(value: Any) -> dict[str, float]:
     return {name: float(value[name]) for name, _ in CONTROL}
 
 
-def settings(config: Config) -> dict[str, Any]:
+def settings(config: LeaderboardAgentConfig) -> dict[str, Any]:
     """The configuration for run.json; it holds no key, only the name of one."""
     return {f.name: getattr(config, f.name) for f in fields(config)}

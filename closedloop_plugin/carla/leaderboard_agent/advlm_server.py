@@ -57,7 +57,7 @@ SETTINGS: dict[str, tuple[Any, Any, Any, str]] = {
 }
 
 
-class Refused(Exception):
+class AdvlmRequestRefused(Exception):
     """A request that gets an error instead of an answer. `wait_s`: after how long it may be tried again."""
 
     def __init__(self, status: int, message: str, wait_s: float | None = None) -> None:
@@ -65,7 +65,7 @@ class Refused(Exception):
         self.status, self.message, self.wait_s = status, message, wait_s
 
 
-class Picture:
+class AdvlmImage:
     """One image as it came: `bytes`, `media_type` (image/jpeg or png), `name` (its camera, or image0 ...), `index`."""
 
     def __init__(self, data: bytes, kind: str, name: str, index: int) -> None:
@@ -81,7 +81,7 @@ class Picture:
                 raise ValueError(f"{image.size[0]}x{image.size[1]} pixels; at most {MAX_PIXELS} are taken")
             return image.convert("RGB")
         except Exception as exc:  # Pillow raises many kinds for broken files
-            raise Refused(400, f"{self.name}: no readable image: {one_line(exc)}") from None
+            raise AdvlmRequestRefused(400, f"{self.name}: no readable image: {one_line(exc)}") from None
 
     def save(self, path: str) -> str:
         """Write the file as it came; gives the path."""
@@ -103,29 +103,33 @@ def fail(text: str) -> NoReturn:
     sys.exit(2)
 
 
-def read_question(body: bytes, settings: Any) -> tuple[list[Picture], str]:
+def read_question(body: bytes, settings: Any) -> tuple[list[AdvlmImage], str]:
     """What a chat request asks; Refused names the field that is wrong."""
     try:
         data = json.loads(body.decode("utf-8"), parse_int=float)  # int() takes minutes for a million digits
     except (ValueError, RecursionError) as exc:
-        raise Refused(400, f"the body is no JSON in UTF-8: {one_line(exc)}") from None
+        raise AdvlmRequestRefused(400, f"the body is no JSON in UTF-8: {one_line(exc)}") from None
     if not isinstance(data, dict):
-        raise Refused(400, "the body: expected a JSON object")
+        raise AdvlmRequestRefused(400, "the body: expected a JSON object")
     if data.get("model") != settings.name:
-        raise Refused(404, f'model: here is only "{settings.name}", found {json.dumps(data.get("model"))[:300]}')
+        raise AdvlmRequestRefused(
+            404, f'model: here is only "{settings.name}", found {json.dumps(data.get("model"))[:300]}'
+        )
     if data.get("stream") or data.get("n") not in (None, 1):
-        raise Refused(400, "stream, n: one answer in one piece is all there is; leave both out")
+        raise AdvlmRequestRefused(400, "stream, n: one answer in one piece is all there is; leave both out")
     messages = data.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise Refused(400, "messages: expected a list that ends with a user's message")
+        raise AdvlmRequestRefused(400, "messages: expected a list that ends with a user's message")
     images: list[tuple[bytes, str]] = []
     texts = _texts(messages, images)
     names = settings.cameras or [f"image{i}" for i in range(len(images))]
     if len(images) != len(names):
-        raise Refused(400, f"messages: expected {len(names)} images ({', '.join(names)}), found {len(images)}")
+        raise AdvlmRequestRefused(
+            400, f"messages: expected {len(names)} images ({', '.join(names)}), found {len(images)}"
+        )
     if len(images) > settings.max_images:
-        raise Refused(400, f"messages: expected at most {settings.max_images} images, found {len(images)}")
-    return [Picture(*image, name, i) for i, (image, name) in enumerate(zip(images, names))], "\n\n".join(texts)
+        raise AdvlmRequestRefused(400, f"messages: expected at most {settings.max_images} images, found {len(images)}")
+    return [AdvlmImage(*image, name, i) for i, (image, name) in enumerate(zip(images, names))], "\n\n".join(texts)
 
 
 def _texts(messages: list[Any], images: list[tuple[bytes, str]]) -> list[str]:
@@ -137,7 +141,7 @@ def _texts(messages: list[Any], images: list[tuple[bytes, str]]) -> list[str]:
     for i, message in enumerate(messages):
         role, said = message.get("role") if isinstance(message, dict) else None, []
         if role not in ("system", "developer", "user", "assistant"):
-            raise Refused(400, f"messages[{i}].role: expected system, user or assistant")
+            raise AdvlmRequestRefused(400, f"messages[{i}].role: expected system, user or assistant")
         content = message.get("content") if role != "assistant" else []
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for j, part in enumerate(parts if isinstance(parts, list) else [None]):
@@ -148,27 +152,29 @@ def _texts(messages: list[Any], images: list[tuple[bytes, str]]) -> list[str]:
                 images.append(_image(part["image_url"].get("url"), f"{where}.image_url.url"))
             else:
                 expected = '{"type": "text", "text": ...} or a user\'s {"type": "image_url", "image_url": {"url": ...}}'
-                raise Refused(400, f"{where}: expected {expected}")
+                raise AdvlmRequestRefused(400, f"{where}: expected {expected}")
         system += said if role != "user" else []
     if role != "user" or not "".join(said).strip():
-        raise Refused(400, f"messages[{i}]: expected a user's message with a text in it")
+        raise AdvlmRequestRefused(400, f"messages[{i}]: expected a user's message with a text in it")
     return [*system, "\n".join(said)]
 
 
 def _image(url: Any, where: str) -> tuple[bytes, str]:
     head = re.match("data:image/(jpeg|png);base64,", url) if isinstance(url, str) else None
     if not head:
-        raise Refused(400, f"{where}: expected data:image/jpeg;base64,... or image/png; addresses are not fetched")
+        raise AdvlmRequestRefused(
+            400, f"{where}: expected data:image/jpeg;base64,... or image/png; addresses are not fetched"
+        )
     try:
         data = base64.b64decode(url[head.end() :], validate=True)
     except ValueError:
-        raise Refused(400, f"{where}: no valid base64") from None
+        raise AdvlmRequestRefused(400, f"{where}: no valid base64") from None
     if not data.startswith(MAGIC[head.group(1)]):
-        raise Refused(400, f"{where}: the data are no {head.group(1)}")
+        raise AdvlmRequestRefused(400, f"{where}: the data are no {head.group(1)}")
     return data, head.group(1)
 
 
-class Model:
+class AdvlmModel:
     """The user's functions, the threads that call them, and the count of what happened."""
 
     def __init__(self, load: Callable | None, answer: Callable, settings: Any) -> None:
@@ -196,31 +202,31 @@ class Model:
         with self._lock:
             self.counts[what] += step
 
-    def call(self, images: list[Picture], question: str) -> str:
+    def call(self, images: list[AdvlmImage], question: str) -> str:
         """What the user's function says; Refused where it says nothing."""
         job, start = object(), time.monotonic()
         self._started[job] = start
         self.count("waiting", -1)
         try:
             text = self._answer(images, question, *self._state)
-        except Refused:
+        except AdvlmRequestRefused:
             self.count("refused")
             raise
         except BaseException as exc:
             traceback.print_exc()
             self.count("failed")
-            raise Refused(500, f"the model failed: {one_line(exc)}") from None
+            raise AdvlmRequestRefused(500, f"the model failed: {one_line(exc)}") from None
         finally:
             del self._started[job]
         if not isinstance(text, str) or not text.strip():
             self.count("failed")
             found = "an empty text" if isinstance(text, str) else f"no text but {type(text).__name__}"
-            raise Refused(500, f"answer() returned {found}")
+            raise AdvlmRequestRefused(500, f"answer() returned {found}")
         self._spent += time.monotonic() - start
         self.count("answered")
         return text
 
-    def ask(self, images: list[Picture], question: str, gone: Callable[[], bool]) -> str:
+    def ask(self, images: list[AdvlmImage], question: str, gone: Callable[[], bool]) -> str:
         """The same in its turn. Refused after the time-out, or as soon as `gone()` says that nobody waits any more."""
         self.count("waiting")
         job, deadline = self._pool.submit(self.call, images, question), time.monotonic() + self.settings.timeout
@@ -229,7 +235,7 @@ class Model:
                 self.count("given_up")
                 what = "its turn never came" if job.cancel() else "the model is still at work on it"
                 self.count("waiting", -1 if job.cancelled() else 0)
-                raise Refused(504, f"no answer within {self.settings.timeout:g} s: {what}")
+                raise AdvlmRequestRefused(504, f"no answer within {self.settings.timeout:g} s: {what}")
         return job.result()
 
     def mean_s(self) -> float:
@@ -244,16 +250,16 @@ class Model:
         return {**head, "running": len(started), **times, "overdue": busy_s > self.settings.timeout}
 
 
-class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+class AdvlmServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     daemon_threads, allow_reuse_address, request_queue_size = True, True, 128
-    model: Model
+    model: AdvlmModel
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exc_info()[1], OSError):  # clients that leave in mid-sentence
             super().handle_error(request, client_address)
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class AdvlmRequestHandler(http.server.BaseHTTPRequestHandler):
     protocol_version, server_version, sys_version = "HTTP/1.1", "advlm_server", ""
     timeout = 60  # seconds of silence after which a connection is closed
     server: Any
@@ -266,7 +272,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {"Content-Type": "application/json"}
         try:
             status, payload = self._get() if self.command == "GET" else self._post()
-        except Refused as exc:
+        except AdvlmRequestRefused as exc:
             status, kind = exc.status, "invalid_request_error" if exc.status < 500 else "server_error"
             payload = {"error": {"message": exc.message, "type": kind, "param": None, "code": None}}
             headers.update({"Retry-After": str(exc.wait_s)} if exc.wait_s else {})
@@ -285,7 +291,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/health":
             return 200 if self.server.model.status == "ok" else 503, self.server.model.health()
         if self.path != "/v1/models":
-            raise Refused(404, f"no GET {self.path[:300]}: {PATHS}")
+            raise AdvlmRequestRefused(404, f"no GET {self.path[:300]}: {PATHS}")
         self._authorise()
         card = {"id": self.server.model.settings.name, "object": "model", "created": 0, "owned_by": "advlm_server"}
         return 200, {"object": "list", "data": [card]}
@@ -306,7 +312,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def _authorise(self) -> None:
         key, sent = self.server.model.settings.key, self.headers.get("Authorization", "")
         if key and not hmac.compare_digest(sent.encode("utf-8", "replace"), f"Bearer {key}".encode()):
-            raise Refused(401, "a wrong key, or none: this server wants the header 'Authorization: Bearer KEY'")
+            raise AdvlmRequestRefused(
+                401, "a wrong key, or none: this server wants the header 'Authorization: Bearer KEY'"
+            )
 
     def _admit(self) -> int:
         """The length of the body, with a place for the question; where it is refused, its body is read to nowhere."""
@@ -315,22 +323,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         length = int(text) if re.fullmatch("[0-9]{1,15}", text) else 0
         try:
             if self.path != "/v1/chat/completions":
-                raise Refused(404, f"no POST {self.path[:300]}: {PATHS}")
+                raise AdvlmRequestRefused(404, f"no POST {self.path[:300]}: {PATHS}")
             self._authorise()
             if not length or "Transfer-Encoding" in self.headers:
-                raise Refused(411, "expected a Content-Length, and no Transfer-Encoding")
+                raise AdvlmRequestRefused(411, "expected a Content-Length, and no Transfer-Encoding")
             if length > most * 1e6:
-                raise Refused(413, f"the body has {text} bytes; --max-body-mb is {most:g}")
+                raise AdvlmRequestRefused(413, f"the body has {text} bytes; --max-body-mb is {most:g}")
             if told["status"] != "ok":
-                raise Refused(503, told["error"] or "the model is loading", None if told["error"] else 5)
+                raise AdvlmRequestRefused(503, told["error"] or "the model is loading", None if told["error"] else 5)
             if told["overdue"] and told["running"] >= model.settings.workers:
-                raise Refused(503, f"the model is at work on one question since {told['busy_s']:.0f} s (--timeout)", 5)
+                raise AdvlmRequestRefused(
+                    503, f"the model is at work on one question since {told['busy_s']:.0f} s (--timeout)", 5
+                )
             if not model.places.acquire(blocking=False):
                 model.count("refused")
                 wait_s = min(max(math.ceil(model.mean_s()), 1), 30)
-                raise Refused(429, f"{model.settings.queue} questions wait already (--queue)", wait_s)
+                raise AdvlmRequestRefused(429, f"{model.settings.queue} questions wait already (--queue)", wait_s)
             return length
-        except Refused:
+        except AdvlmRequestRefused:
             self.close_connection, until = True, time.monotonic() + 5
             while length > 0 and time.monotonic() < until:  # a client that is still sending would not hear why
                 length -= len(self.rfile.read1(min(length, 1 << 16))) or length
@@ -417,7 +427,7 @@ def _config(file: Path) -> dict[str, Any]:
     return {**data, **entry}
 
 
-def check(model: Model) -> int:
+def check(model: AdvlmModel) -> int:
     """Ask once about grey pictures of 1600 x 900, as the simulator's are."""
     head, rows = struct.pack(">IIBBBBB", 1600, 900, 8, 2, 0, 0, 0), zlib.compress((b"\0" + b"\x80" * 4800) * 900)
     chunks = [b"IHDR" + head, b"IDAT" + rows, b"IEND"]
@@ -428,19 +438,19 @@ def check(model: Model) -> int:
     try:
         print(
             model.call(
-                [Picture(MAGIC["png"] + grey, "png", c, i) for i, c in enumerate(names)], model.settings.question
+                [AdvlmImage(MAGIC["png"] + grey, "png", c, i) for i, c in enumerate(names)], model.settings.question
             )
         )
-    except Refused as exc:
+    except AdvlmRequestRefused as exc:
         fail(exc.message)
     say(f"asked about {len(names)} grey image(s): {model.mean_s():.1f} s")
     return 0
 
 
-def serve(model: Model) -> int:
+def serve(model: AdvlmModel) -> int:
     host, port, stop = model.settings.host, model.settings.port, threading.Event()
     try:
-        server = Server((host, port), Handler)
+        server = AdvlmServer((host, port), AdvlmRequestHandler)
     except OSError as exc:
         fail(f"cannot listen at {host}:{port}: {exc.strerror}; take another --port")
     server.model = model
@@ -460,7 +470,7 @@ def main(argv: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):  # what the model prints is seen at once in a log, whatever the locale
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     settings = settings_of(argv)
-    return (check if settings.check else serve)(Model(*functions(settings.entry), settings))
+    return (check if settings.check else serve)(AdvlmModel(*functions(settings.entry), settings))
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def get_entry_point() -> str:
     return "Ad2Agent"
 
 
-class Projection:
+class GnssProjection:
     """GNSS to the map. The leaderboard and the sensor use x = A lon, y = -A merc(lat), each with an offset of the map;
     A and the offsets come from the plan, which holds the same points in both."""
 
@@ -93,7 +93,7 @@ def _mercator(lat: float, lon: float) -> tuple[float, float]:
     return math.radians(lon), -math.asinh(math.tan(math.radians(lat)))
 
 
-class Route:
+class LeaderboardRoute:
     """The dense plan as a line with a RoadOption value at each point; `s`: metres from its start."""
 
     def __init__(self, points: Sequence[tuple[float, float]], options: Sequence[int]) -> None:
@@ -141,10 +141,10 @@ class Route:
         return math.atan2(by - ay, bx - ax)
 
 
-class Place:
+class EgoLocalizer:
     """The car on the map, from its sensors: dead reckoning by compass and speed, drawn to each GNSS fix."""
 
-    def __init__(self, projection: Projection, yaw: float) -> None:
+    def __init__(self, projection: GnssProjection, yaw: float) -> None:
         self.yaw, self.speed = yaw, 0.0
         self._projection = projection
         self._rear: tuple[float, float] | None = None
@@ -182,7 +182,7 @@ class Place:
         return [round(dx * c + dy * s, 3), round(dx * s - dy * c, 3)]
 
 
-class Journal:
+class LeaderboardJournal:
     """The files of one route. `folder` None (no SAVE_PATH): nothing is written."""
 
     def __init__(self, folder: Path | None, about: Mapping[str, Any]) -> None:
@@ -226,7 +226,7 @@ class Journal:
 class Ad2Agent(AutonomousAgent):
     """The contract: setup, sensors, run_step at 20 Hz, destroy. The world stands still while the driver thinks."""
 
-    _journal: Journal | None = None  # destroy is called even where setup failed
+    _journal: LeaderboardJournal | None = None  # destroy is called even where setup failed
 
     def setup(self, path_to_conf_file: str) -> None:
         """`path_to_conf_file`: FILE+SAVE_NAME, as the leaderboard of Bench2Drive makes it."""
@@ -235,14 +235,14 @@ class Ad2Agent(AutonomousAgent):
         self._name = Path(name or time.strftime("ad2_%m_%d_%H_%M_%S")).name
         self._config = read_config(file, os.environ)
         self._encoder: Encoder = choose_encoder(self._config.image_format, self._config.jpeg_quality)
-        projection = Projection(
+        projection = GnssProjection(
             [p for p, _ in self._global_plan or ()],
             [(t.location.x, t.location.y) for t, _ in self._global_plan_world_coord or ()],
         )
         # The plan of a point a metre; the base class keeps it under this name beside its own, of a point each 50 m.
         dense = [(projection.to_map(p["lat"], p["lon"]), int(option.value)) for p, option in self._plan_gps_HACK]
-        self._route = Route([point for point, _ in dense], [option for _, option in dense])
-        self._place = Place(projection, self._route.heading())
+        self._route = LeaderboardRoute([point for point, _ in dense], [option for _, option in dense])
+        self._place = EgoLocalizer(projection, self._route.heading())
         self._link = Link(self._config, os.environ)
         driver = self._link.driver()
         self._cameras = cameras_of(driver, self._config)
@@ -262,7 +262,7 @@ class Ad2Agent(AutonomousAgent):
             "driver": driver,
             "sensors": self.sensors(),
         }
-        self._journal = Journal(Path(root) / self._name if root else None, about)
+        self._journal = LeaderboardJournal(Path(root) / self._name if root else None, about)
         print(f"[ad2] {self._name}: driven by {self._link.base_url}, every {self._period:g} ticks", flush=True)
 
     def sensors(self) -> list[dict[str, Any]]:

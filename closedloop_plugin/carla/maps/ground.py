@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.frames import from_carla, to_carla
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Surface
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import DrivingSurface
 from closedloop_plugin.maps.base import RoadMap
 from lmms_eval_ad2.errors import require
 
@@ -28,16 +28,16 @@ class CarlaGround:
         self._beside = (kinds.Shoulder, kinds.Parking, kinds.Biking)
         self._any = kinds.Any
 
-    def surface(self, x: float, y: float, way: float, near: float = 0.0) -> Surface:
+    def surface(self, x: float, y: float, way: float, near: float = 0.0) -> DrivingSurface:
         """`way`: the direction in which traffic should go here, radians."""
         place = self._at(x, y, near)
         lane = self._map.get_waypoint(place, project_to_road=False, lane_type=self._driving)
         if lane is not None:
             if lane.is_junction or lane.lane_type == self._bidirectional:
-                return Surface.LANE
+                return DrivingSurface.LANE
             yaw = from_carla(0.0, 0.0, lane.transform.rotation.yaw)[2]
-            return Surface.LANE if math.cos(yaw - way) > 0 else Surface.ONCOMING
-        return Surface.SHOULDER if self._is_beside(place) else Surface.OFF
+            return DrivingSurface.LANE if math.cos(yaw - way) > 0 else DrivingSurface.ONCOMING
+        return DrivingSurface.SHOULDER if self._is_beside(place) else DrivingSurface.OFF
 
     def _is_beside(self, place: Any) -> bool:
         """On a shoulder, parking or bicycle lane. CARLA gives the lane whose middle is nearest: in a wide lane beside a
@@ -54,7 +54,7 @@ class CarlaGround:
         """Height of the road at the nearest lane of any kind, m."""
         return float(self._map.get_waypoint(self._at(x, y, near), lane_type=self._any).transform.location.z)
 
-    def heights(self, path: Path, start: float) -> np.ndarray:
+    def heights(self, path: RoutePath, start: float) -> np.ndarray:
         """The road's height at every point of `path.xy`, from a height near its start: each is looked for near the
         last, so that a route stays on its own deck."""
         out, z = [], start
@@ -72,14 +72,14 @@ class CarlaGround:
 REACH = 1.5  # m before and behind, for the slope
 
 
-class Ground:
+class CarlaRouteGround:
     """`heights`: z of the route's own road along its path, so that what is near it stands on the right deck of two."""
 
     def __init__(self, town: CarlaGround, road: RoadMap) -> None:
         self._town, self._path = town, road.path
         self._heights = town.heights(road.path, float(road.facts.get("start_z", 0.0)))
 
-    def surface(self, x: float, y: float, way: float) -> Surface:
+    def surface(self, x: float, y: float, way: float) -> DrivingSurface:
         return self._town.surface(x, y, way, self._near(x, y))
 
     def height(self, x: float, y: float) -> float:

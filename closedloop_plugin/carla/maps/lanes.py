@@ -20,7 +20,7 @@ LEFT, RIGHT = 2, 1  # carla.LaneChange
 
 
 @dataclass
-class Sampled:
+class SampledLane:
     """A lane, and at each of its points the height (m) and what its marks permit (carla.LaneChange)."""
 
     lane: TownLane
@@ -55,7 +55,7 @@ class CarlaLanes:
         self.after: dict[Key, list[Key]] = defaultdict(list)
         self.before: dict[Key, list[Key]] = defaultdict(list)
         self.ways: dict[int, list[Key]] = defaultdict(list)  # by junction
-        self._sampled: dict[Key, Sampled] = {}
+        self._sampled: dict[Key, SampledLane] = {}
         pairs = town_map.get_topology()
         for waypoint in (*(a for a, _ in pairs), *(b for _, b in pairs)):  # a lane that ends comes only as what follows
             self._enter(waypoint)
@@ -102,12 +102,12 @@ class CarlaLanes:
         place = self.map.get_waypoint_xodr(waypoint.road_id, waypoint.lane_id, s) if s >= 0.0 else None
         return place if place is not None and key_of(place) == key_of(waypoint) else None
 
-    def __getitem__(self, key: Key) -> Sampled:
+    def __getitem__(self, key: Key) -> SampledLane:
         if key not in self._sampled:
             self._sampled[key] = self._sample(key)
         return self._sampled[key]
 
-    def _sample(self, key: Key) -> Sampled:
+    def _sample(self, key: Key) -> SampledLane:
         entry = self.entries[key]
         end = self._edge(entry, ahead=True)
         at = np.linspace(entry.s, end.s, max(2, round(abs(end.s - entry.s) / STEP) + 1))
@@ -130,7 +130,7 @@ class CarlaLanes:
             after=self.after[key],
             before=self.before[key],
         )
-        return Sampled(lane, xyaz[:, 3], np.array([int(p.lane_change) for p in points]))
+        return SampledLane(lane, xyaz[:, 3], np.array([int(p.lane_change) for p in points]))
 
     def beside(self, key: Key, left: bool) -> Key | None:
         """The neighbour of the same direction, whatever the marks say."""

@@ -12,10 +12,10 @@ import numpy as np
 from closedloop_plugin.carla.maps.lanes import CarlaLanes, key_of
 from closedloop_plugin.carla.maps.trace import line, trace
 from closedloop_plugin.core.frames import from_carla
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import LOCATIONS, Route
 from closedloop_plugin.core.state import StopLine
-from closedloop_plugin.maps.base import Piece, RoadMap
+from closedloop_plugin.maps.base import RoadMap, RouteSection
 from closedloop_plugin.maps.crossings import SIGN_NEAR, crossings, yaw_at
 from closedloop_plugin.maps.cutout import cut_out
 from closedloop_plugin.maps.lanes import CONTROLS, Key, TownLane, read_town
@@ -33,7 +33,7 @@ def carla_road(route: Route, town_map: Any, folder: File) -> RoadMap:
     lanes = CarlaLanes(town_map)
     ways = trace(route, lanes)
     driving = line(lanes, ways)
-    path = Path(driving.points)
+    path = RoutePath(driving.points)
     driven = list(dict.fromkeys(x.lane for way in ways for x in way.stretches))
     places = [route.trigger[:2], *(route.params[name][:2] for name in LOCATIONS if name in route.params)]
     part = cut_out(data, np.vstack([path.xy, places]))
@@ -48,7 +48,7 @@ def carla_road(route: Route, town_map: Any, folder: File) -> RoadMap:
         town=route.town,
         sha256=hashlib.sha256(data).hexdigest(),
         path=path,
-        pieces=(Piece(0.0, round(path.length, 2), "measured"),),
+        pieces=(RouteSection(0.0, round(path.length, 2), "measured"),),
         junctions=tuple(span for _, span in spans),
         changes=tuple(
             (path.locate(*map(float, a[:2]))[0], path.locate(*map(float, b[:2]))[0], side)
@@ -69,7 +69,7 @@ POST = 100.0  # m from a light's post, beyond the junction perhaps, to where it 
 Held = dict[Key, tuple[float, set[Key]]]  # an arriving lane -> metres along it where it stops, and whither it holds
 
 
-def stop_lines(lanes: CarlaLanes, path: Path, driven: list[Key], within: float) -> tuple[StopLine, ...]:
+def stop_lines(lanes: CarlaLanes, path: RoutePath, driven: list[Key], within: float) -> tuple[StopLine, ...]:
     """One for each light or sign and road that it holds, across all lanes of that road that obey it.
 
     The id is the signal's in the OpenDRIVE file: CARLA finds its light by it.

@@ -16,18 +16,20 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.lanes import Key
 from closedloop_plugin.maps.plan import eased
-from closedloop_plugin.maps.trace import ASKEW, CHANGE_COST, Spot, foot
+from closedloop_plugin.maps.trace import ASKEW, CHANGE_COST, LanePosition, foot
 from lmms_eval_ad2.errors import Ad2Error
 
 DENSE = 10.0  # m: points nearer than this say the lane's direction, and where lanes change, whatever the marks say
 CHANGE_M = 20.0  # m along the road in which a lane change happens, where there is room
 
 
-def trace(route: Route, lanes: CarlaLanes) -> list[Way]:
+def trace(route: Route, lanes: CarlaLanes) -> list[CarlaLanePath]:
     """One Way between each two points, the cheapest in sum (dynamic programming over the lanes at each point)."""
     p = np.array(route.points)
     options = [_spots(p, k, lanes, route) for k in range(len(p))]
-    best: list[dict[int, tuple[float, int, Way | None]]] = [{i: (o.off**2, -1, None) for i, o in enumerate(options[0])}]
+    best: list[dict[int, tuple[float, int, CarlaLanePath | None]]] = [
+        {i: (o.off**2, -1, None) for i, o in enumerate(options[0])}
+    ]
     for k in range(1, len(p)):
         chord = float(np.hypot(*(p[k] - p[k - 1])))
         here = {}
@@ -49,15 +51,15 @@ def trace(route: Route, lanes: CarlaLanes) -> list[Way]:
 
 def _reached(
     lanes: CarlaLanes,
-    before: dict[int, tuple[float, int, Way | None]],
-    options: list[list[Spot]],
+    before: dict[int, tuple[float, int, CarlaLanePath | None]],
+    options: list[list[LanePosition]],
     chord: float,
     limit: float,
-) -> dict[int, tuple[float, int, Way | None]]:
+) -> dict[int, tuple[float, int, CarlaLanePath | None]]:
     """For each spot of a point its cheapest way: (cost from the route's start, spot of the point before, way)."""
-    here: dict[int, tuple[float, int, Way | None]] = {}
+    here: dict[int, tuple[float, int, CarlaLanePath | None]] = {}
     for j, spot in enumerate(options[1]):
-        search = Search(lanes, (spot.lane, spot.s), strict=chord > DENSE)
+        search = CarlaLaneSearch(lanes, (spot.lane, spot.s), strict=chord > DENSE)
         for i, (cost, _, _) in before.items():
             way = search.way((options[0][i].lane, options[0][i].s), limit)
             if way is None:
@@ -68,7 +70,7 @@ def _reached(
     return here
 
 
-def _spots(p: np.ndarray, k: int, lanes: CarlaLanes, route: Route) -> list[Spot]:
+def _spots(p: np.ndarray, k: int, lanes: CarlaLanes, route: Route) -> list[LanePosition]:
     steps = [p[i + 1] - p[i] for i in (k - 1, k) if 0 <= i < len(p) - 1]
     step = min(steps, key=lambda v: float(np.hypot(*v)))
     said = float(np.hypot(*step)) <= DENSE  # else the direction between points is no lane's
@@ -78,7 +80,7 @@ def _spots(p: np.ndarray, k: int, lanes: CarlaLanes, route: Route) -> list[Spot]
     for key in lanes.near(x, y):
         s, off, heading = foot(lanes[key].lane, p[k])
         if not said or abs(wrap(heading - yaw)) < ASKEW:
-            spots.append(Spot(key, s, off))
+            spots.append(LanePosition(key, s, off))
     if not spots:
         raise Ad2Error(
             f"{lanes.name}: route {route.id}: its point {k} ({x:.1f}, {y:.1f}) lies on no lane; "
@@ -88,14 +90,14 @@ def _spots(p: np.ndarray, k: int, lanes: CarlaLanes, route: Route) -> list[Spot]
 
 
 @dataclass(frozen=True)
-class Line:
+class CarlaRouteLine:
     """What is driven: its points with their heights (N, 3), and (from, to, side) of its lane changes, also points."""
 
     points: np.ndarray
     changes: tuple[tuple[np.ndarray, np.ndarray, int], ...]
 
 
-def line(lanes: CarlaLanes, ways: list[Way]) -> Line:
+def line(lanes: CarlaLanes, ways: list[CarlaLanePath]) -> CarlaRouteLine:
     """The middle of the lanes; a lane change goes across within CHANGE_M, or up to the route's next point."""
     out: list[np.ndarray] = []
     changes: list[tuple[np.ndarray, np.ndarray, int]] = []
@@ -106,12 +108,12 @@ def line(lanes: CarlaLanes, ways: list[Way]) -> Line:
                 across = _bent(points, out[-1][-1])
                 changes.append((out[-1][-1], points[across], side))
             out.append(points)
-    return Line(np.vstack(out), tuple(changes))
+    return CarlaRouteLine(np.vstack(out), tuple(changes))
 
 
-def _runs(way: Way) -> list[tuple[int, list[Stretch]]]:
+def _runs(way: CarlaLanePath) -> list[tuple[int, list[CarlaLaneSegment]]]:
     """The stretches between lane changes, each run with the side of the change that it begins with."""
-    runs: list[tuple[int, list[Stretch]]] = []
+    runs: list[tuple[int, list[CarlaLaneSegment]]] = []
     for stretch in way.stretches:
         if stretch.change or not runs:
             runs.append((stretch.change, []))
@@ -137,7 +139,7 @@ Place = tuple[Key, float]  # metres along a lane
 
 
 @dataclass(frozen=True)
-class Stretch:
+class CarlaLaneSegment:
     """A part of a lane that is driven; `change`: +1 or -1 where it is come to from the lane at its right or left."""
 
     lane: Key
@@ -147,10 +149,10 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Way:
+class CarlaLanePath:
     """From one point of the route to the next. `extra`: what its lane changes cost beyond its length, m."""
 
-    stretches: tuple[Stretch, ...]
+    stretches: tuple[CarlaLaneSegment, ...]
     length: float
     extra: float = 0.0
 
@@ -183,7 +185,7 @@ def a_star(
     return None
 
 
-class Search:
+class CarlaLaneSearch:
     """Ways over the lanes to one place. `strict`: lanes change only where the marks permit it."""
 
     def __init__(self, lanes: CarlaLanes, goal: Place, strict: bool) -> None:
@@ -230,26 +232,26 @@ class Search:
         x, y = (np.interp(place[1], lane.s, lane.centre[:, i]) for i in (0, 1))
         return float(x), float(y)
 
-    def way(self, start: Place, limit: float = math.inf) -> Way | None:
+    def way(self, start: Place, limit: float = math.inf) -> CarlaLanePath | None:
         if start[0] == self.goal[0] and self.goal[1] >= start[1] - SLIP:
-            return Way((Stretch(start[0], start[1], self.goal[1]),), self.goal[1] - start[1])
+            return CarlaLanePath((CarlaLaneSegment(start[0], start[1], self.goal[1]),), self.goal[1] - start[1])
         found = a_star(start, self.goal, self.edges, self.ahead, limit)
         return None if found is None else self._told(*found)
 
-    def _told(self, cost: float, places: list[Place]) -> Way:
+    def _told(self, cost: float, places: list[Place]) -> CarlaLanePath:
         """The places on the way as stretches of lanes."""
-        out: list[Stretch] = []
+        out: list[CarlaLaneSegment] = []
         change = 0
         for (key, s), (following, t) in itertools.pairwise(places):
             if following == key:
-                out.append(Stretch(key, s, t, change))
+                out.append(CarlaLaneSegment(key, s, t, change))
                 continue
             side = 0
             end = self.lanes[key].lane.length
             if following not in self.lanes.after[key]:
                 side = 1 if self.lanes.beside(key, True) == following else -1
                 end = foot(self.lanes[key].lane, np.array(self.xy((following, t))))[0]
-            out.append(Stretch(key, s, max(end, s), change))
+            out.append(CarlaLaneSegment(key, s, max(end, s), change))
             change = side
         length = sum(x.end - x.start for x in out)
-        return Way(tuple(out), length, max(0.0, cost - length))
+        return CarlaLanePath(tuple(out), length, max(0.0, cost - length))

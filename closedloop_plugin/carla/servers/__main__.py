@@ -4,11 +4,11 @@ import json
 import sys
 from pathlib import Path
 
-from closedloop_plugin.carla.servers.keeper import Keeper
-from closedloop_plugin.carla.servers.order import Job
+from closedloop_plugin.carla.servers.keeper import CarlaServerSupervisor
+from closedloop_plugin.carla.servers.order import CarlaServerSpec
 from lmms_eval_ad2.errors import Ad2Error
 
 try:
-    Keeper(Job.from_json(json.loads(sys.argv[2])), Path(sys.argv[1])).run()
+    CarlaServerSupervisor(CarlaServerSpec.from_json(json.loads(sys.argv[2])), Path(sys.argv[1])).run()
 except Ad2Error as exc:
     raise SystemExit(f"[ad2] {exc}") from None

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from closedloop_plugin.carla.servers import containers, processes, state
 from closedloop_plugin.carla.servers.keeper import GRACE_S
-from closedloop_plugin.carla.servers.order import Job, taken
-from closedloop_plugin.carla.servers.probe import Probe, Question, client_version
-from closedloop_plugin.carla.servers.state import Entry
+from closedloop_plugin.carla.servers.order import CarlaServerSpec, taken
+from closedloop_plugin.carla.servers.probe import ServerProbe, ServerProbeResult, client_version
+from closedloop_plugin.carla.servers.state import CarlaServerRecord
 from lmms_eval_ad2.errors import Ad2Error
 
 POLL_S = 0.2
@@ -24,20 +24,22 @@ TAIL_LINES = 8
 
 
 @dataclass(frozen=True)
-class Standing:
+class CarlaServerStatus:
     """How a server stands. `entry`: what is known of it, if it is ours."""
 
     server: str
     word: str  # one word or two for the table
-    probe: Probe
-    entry: Entry | None = None
+    probe: ServerProbeResult
+    entry: CarlaServerRecord | None = None
 
     @property
     def good(self) -> bool:
         return self.word == "answers" and self.probe.fits
 
 
-def up(jobs: Sequence[Job], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]) -> list[Entry]:
+def up(
+    jobs: Sequence[CarlaServerSpec], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
+) -> list[CarlaServerRecord]:
     """Start a supervisor for each, and wait until all answer, one is given up, or the time is over.
 
     `on_wait`: how many answer, after how many seconds. What was started here is ended again if this is interrupted.
@@ -62,7 +64,7 @@ def up(jobs: Sequence[Job], folder: Path, wait_s: float, on_wait: Callable[[int,
         raise
 
 
-def _check_free(job: Job, folder: Path) -> None:
+def _check_free(job: CarlaServerSpec, folder: Path) -> None:
     entry = state.read(folder, job.port)
     if entry and processes.alive(entry.supervisor) and entry.stage != "failed":
         raise Ad2Error(
@@ -78,7 +80,7 @@ def _check_free(job: Job, folder: Path) -> None:
         raise Ad2Error(f"{reason}; choose another with --ports, or end that one (ss -ltnp shows it)")
 
 
-def supervise(job: Job, folder: Path) -> subprocess.Popen[bytes]:
+def supervise(job: CarlaServerSpec, folder: Path) -> subprocess.Popen[bytes]:
     """What stands in the folder is the supervisor's to change, once it holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
     with _fault_file(folder, job.port).open("wb") as out:
@@ -101,10 +103,10 @@ def supervise(job: Job, folder: Path) -> subprocess.Popen[bytes]:
 
 def _wait(
     started: dict[int, subprocess.Popen[bytes]], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
-) -> list[Entry]:
+) -> list[CarlaServerRecord]:
     begun = time.monotonic()
     while True:
-        found: list[Entry] = []
+        found: list[CarlaServerRecord] = []
         for port, process in started.items():
             gone = process.poll() is not None  # before the look: what it wrote last is there then
             entry = state.read(folder, port)
@@ -120,23 +122,23 @@ def _wait(
         time.sleep(POLL_S)
 
 
-def status(folder: Path, others: Sequence[str], timeout_s: float) -> list[Standing]:
+def status(folder: Path, others: Sequence[str], timeout_s: float) -> list[CarlaServerStatus]:
     """Ours, and those at `others` (host:port); all are asked at the same time."""
     from closedloop_plugin.carla.maps.from_server import address
 
     entries = {entry.server_name: entry for entry in state.read_all(folder)}
     addresses = {server: address(server, "--servers") for server in (*entries, *others)}
-    questions = {server: Question(*where, timeout_s, simulation=True) for server, where in addresses.items()}
-    found: list[Standing] = []
+    questions = {server: ServerProbe(*where, timeout_s, simulation=True) for server, where in addresses.items()}
+    found: list[CarlaServerStatus] = []
     for server, question in questions.items():
         while (answer := question.answer(wait_s=1.0)) is None:
             pass
         entry = entries.get(server)
-        found.append(Standing(server, _word(entry, answer), answer, entry))
+        found.append(CarlaServerStatus(server, _word(entry, answer), answer, entry))
     return found
 
 
-def _word(entry: Entry | None, answer: Probe) -> str:
+def _word(entry: CarlaServerRecord | None, answer: ServerProbeResult) -> str:
     """The table's word."""
     if entry is None:
         return answer.kind.value
@@ -169,7 +171,7 @@ def down(folder: Path, ports: Collection[int] | None = None) -> list[str]:
     return lines
 
 
-def _down(folder: Path, entry: Entry, watched: bool) -> str:
+def _down(folder: Path, entry: CarlaServerRecord, watched: bool) -> str:
     processes.wait_for(entry.supervisor, GRACE_S + 2 * containers.ANSWER_S)
     rest = state.read(folder, entry.port)  # it may have started anew since
     what = f"{entry.server_name}: "
@@ -181,13 +183,13 @@ def _down(folder: Path, entry: Entry, watched: bool) -> str:
     return what + (f"ended {', '.join(ended)}" if ended else "nothing of it ran any more")
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: CarlaServerRecord) -> str:
     if entry.container:
         return f"container {entry.container}"
     return f"process {entry.server.pid} ({entry.what})" if entry.server else f"its supervisor ({entry.what})"
 
 
-def _living(entry: Entry) -> bool:
+def _living(entry: CarlaServerRecord) -> bool:
     if processes.ours(entry.server, entry.token):
         return True
     return bool(entry.container) and containers.there(entry.engine, entry.container)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.carla.servers import containers, processes, state
-from closedloop_plugin.carla.servers.order import Job, taken
-from closedloop_plugin.carla.servers.probe import Probe, Question
-from closedloop_plugin.carla.servers.state import Entry
+from closedloop_plugin.carla.servers.order import CarlaServerSpec, taken
+from closedloop_plugin.carla.servers.probe import ServerProbe, ServerProbeResult
+from closedloop_plugin.carla.servers.state import CarlaServerRecord
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.lock import try_lock
 
@@ -32,12 +32,12 @@ LOG_BYTES = 50_000_000
 
 
 @dataclass
-class Keeper:
+class CarlaServerSupervisor:
     """One server's supervisor. `run` returns when the server has been ended, or is given up."""
 
-    job: Job
+    job: CarlaServerSpec
     folder: Path
-    entry: Entry = field(init=False)
+    entry: CarlaServerRecord = field(init=False)
     _child: subprocess.Popen[bytes] | None = None
     _answered: float | None = None  # monotonic time of the last answer of this life
     _failures: int = 0  # probes in a row without one
@@ -50,7 +50,7 @@ class Keeper:
         engine = self.job.engine if self.job.image else ""
         token = secrets.token_hex(16)
         name = state.container_name(self.job.port, token) if engine else ""
-        self.entry = Entry(
+        self.entry = CarlaServerRecord(
             self.job.port, token, "starting", mark, self.job.what, gpu=self.job.gpu, engine=engine, container=name
         )
 
@@ -94,14 +94,14 @@ class Keeper:
             self._start()
         except OSError as exc:
             return f"does not start: {exc}"
-        question: Question | None = None
+        question: ServerProbe | None = None
         begun = ask_at = time.monotonic()
         try:
             while not self._pause(TICK_S):
                 if died := self._how_it_died():
                     return died
                 if question is None and time.monotonic() >= ask_at:
-                    question = Question("127.0.0.1", self.job.port, min(20.0, self.job.hang_s / 3), simulation=True)
+                    question = ServerProbe("127.0.0.1", self.job.port, min(20.0, self.job.hang_s / 3), simulation=True)
                 elif question and (found := question.answer()):
                     question = None
                     ask_at = time.monotonic() + (min(10.0, self.job.hang_s / 10) if self._answered else 1.0)
@@ -143,7 +143,7 @@ class Keeper:
             return f"died (exit code {found.si_status})"
         return f"died ({signal.Signals(found.si_status).name})"
 
-    def _judge(self, found: Probe, begun: float) -> str:
+    def _judge(self, found: ServerProbeResult, begun: float) -> str:
         """What an answer, or its absence, means: why it is to be restarted, or empty."""
         now = time.monotonic()
         self._bound_log()

@@ -21,7 +21,7 @@ HANG_S = 300.0  # a large town loads for minutes, and the server is silent meanw
 
 
 @dataclass(frozen=True)
-class Job:
+class CarlaServerSpec:
     """One server."""
 
     port: int
@@ -65,16 +65,16 @@ class Job:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Job:
+    def from_json(cls, data: dict[str, Any]) -> CarlaServerSpec:
         return cls(**{**data, "extra": tuple(data["extra"])})
 
 
-def jobs(ports: Sequence[int], gpus: Sequence[int], **what: Any) -> list[Job]:
+def jobs(ports: Sequence[int], gpus: Sequence[int], **what: Any) -> list[CarlaServerSpec]:
     """One for each port; `gpus`: none, one for all, or one for each."""
     if len(gpus) > 1 and len(gpus) != len(ports):
         raise Ad2Error(f"--gpus names {len(gpus)} GPUs, --ports {len(ports)} servers; give one GPU, or one for each")
     wanted = list(gpus) if len(gpus) > 1 else [gpus[0] if gpus else None] * len(ports)
-    made = [Job(port, gpu, **what) for port, gpu in zip(ports, wanted, strict=True)]
+    made = [CarlaServerSpec(port, gpu, **what) for port, gpu in zip(ports, wanted, strict=True)]
     _check_ports(ports)
     _check_program(made[0])
     return made
@@ -94,7 +94,7 @@ def _check_ports(ports: Sequence[int]) -> None:
                 )
 
 
-def _check_program(job: Job) -> None:
+def _check_program(job: CarlaServerSpec) -> None:
     if bool(job.binary) == bool(job.image):
         raise Ad2Error("say what to start: --binary PATH/CarlaUE4.sh, or --image IMAGE (one of them)")
     if job.image:

@@ -49,7 +49,7 @@ end()
 """
 
 
-class Kind(Enum):
+class ServerProbeOutcome(Enum):
     ANSWERS = "answers"
     NOBODY = "nobody listens"
     SILENT = "silent"  # connects, and says nothing in time
@@ -57,16 +57,16 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True)
-class Probe:
+class ServerProbeResult:
     server: str  # host:port
-    kind: Kind
+    kind: ServerProbeOutcome
     server_version: str = ""
     client_version: str = ""
     reason: str = ""
 
     @property
     def answers(self) -> bool:
-        return self.kind is Kind.ANSWERS
+        return self.kind is ServerProbeOutcome.ANSWERS
 
     @property
     def fits(self) -> bool:
@@ -75,7 +75,7 @@ class Probe:
         return self.answers and ours is not None and release(self.server_version) == ours
 
 
-class Question:
+class ServerProbe:
     """A probe on its way. `simulation`: the simulation must answer too, not only the network thread."""
 
     def __init__(self, host: str, port: int, timeout_s: float = TIMEOUT_S, *, simulation: bool = False) -> None:
@@ -88,7 +88,7 @@ class Question:
             stderr=subprocess.PIPE,
         )
 
-    def answer(self, wait_s: float = 0.0) -> Probe | None:
+    def answer(self, wait_s: float = 0.0) -> ServerProbeResult | None:
         """What came of it; None: nothing yet, even after `wait_s`."""
         try:
             self._process.wait(wait_s)  # what it prints fits into a pipe: nobody need read meanwhile
@@ -96,31 +96,35 @@ class Question:
             if time.monotonic() < self._deadline:
                 return None
             self.end()
-            return self._probe(Kind.SILENT, reason="the client did not come back")
+            return self._probe(ServerProbeOutcome.SILENT, reason="the client did not come back")
         out, err = self._process.communicate()
         code = self._process.returncode
         if code < 0:
             name = signal.Signals(-code).name
-            return self._probe(Kind.FOREIGN, reason=f"what answers there is no CARLA server: the client died of {name}")
+            return self._probe(
+                ServerProbeOutcome.FOREIGN, reason=f"what answers there is no CARLA server: the client died of {name}"
+            )
         said = _said(out)
         if code or not said:
             last = _printable(err.decode(errors="replace").strip().rpartition("\n")[2])
-            return self._probe(Kind.SILENT, reason=f"the CARLA client failed: {last or f'exit code {code}'}")
-        return self._probe(Kind(said["kind"]), said.get("server", ""), said.get("reason", ""))
+            return self._probe(
+                ServerProbeOutcome.SILENT, reason=f"the CARLA client failed: {last or f'exit code {code}'}"
+            )
+        return self._probe(ServerProbeOutcome(said["kind"]), said.get("server", ""), said.get("reason", ""))
 
     def end(self) -> None:
         """Without an answer."""
         self._process.kill()
         self._process.communicate()
 
-    def _probe(self, kind: Kind, version: str = "", reason: str = "") -> Probe:
+    def _probe(self, kind: ServerProbeOutcome, version: str = "", reason: str = "") -> ServerProbeResult:
         plain = _printable(version).encode("ascii", "replace").decode()[:40]
-        return Probe(self.server, kind, plain, self.client_version, _printable(reason))
+        return ServerProbeResult(self.server, kind, plain, self.client_version, _printable(reason))
 
 
-def probe(host: str, port: int, timeout_s: float = TIMEOUT_S, *, simulation: bool = False) -> Probe:
+def probe(host: str, port: int, timeout_s: float = TIMEOUT_S, *, simulation: bool = False) -> ServerProbeResult:
     """Ask once, and wait for what comes of it."""
-    question = Question(host, port, timeout_s, simulation=simulation)
+    question = ServerProbe(host, port, timeout_s, simulation=simulation)
     while True:
         if found := question.answer(wait_s=1.0):
             return found
@@ -134,19 +138,19 @@ def client_version() -> str:
     return metadata.version("carla")
 
 
-def advice(found: Probe) -> str:
+def advice(found: ServerProbeResult) -> str:
     """What to do about it; empty where nothing is to be done."""
     port = found.server.rpartition(":")[2]
-    if found.kind is Kind.NOBODY:
+    if found.kind is ServerProbeOutcome.NOBODY:
         return (
             f"nothing listens at {found.server}; start a server: ad2 carla up --binary .../CarlaUE4.sh --ports {port}"
         )
-    if found.kind is Kind.SILENT:
+    if found.kind is ServerProbeOutcome.SILENT:
         return (
             f"{found.server} says nothing ({found.reason}): it still starts, loads a town, or hangs. Wait, or restart "
             "it; those of ad2 carla up are restarted by themselves"
         )
-    if found.kind is Kind.FOREIGN:
+    if found.kind is ServerProbeOutcome.FOREIGN:
         return (
             f"{found.server}: {found.reason}. Give the port of -carla-rpc-port (2000 by default), not the streaming "
             "port after it"
@@ -154,7 +158,7 @@ def advice(found: Probe) -> str:
     return "" if found.fits else _mismatch(found)
 
 
-def _mismatch(found: Probe) -> str:
+def _mismatch(found: ServerProbeResult) -> str:
     text = (
         f"{found.server} is CARLA {found.server_version or 'of no known version'}, the client installed here is "
         f"{found.client_version}: they must be of one release. "

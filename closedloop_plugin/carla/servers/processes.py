@@ -21,7 +21,7 @@ POLL_S = 0.05
 
 
 @dataclass(frozen=True)
-class Mark:
+class ProcessIdentity:
     """A process, and no other that ever had its number."""
 
     pid: int
@@ -29,22 +29,22 @@ class Mark:
     boot: str  # of the machine; tells another machine, and the time before a reboot
 
 
-def mark_of(pid: int) -> Mark | None:
+def mark_of(pid: int) -> ProcessIdentity | None:
     """None: no such process. A zombie still holds its pid and has a mark."""
     stat = _stat(pid)
-    return Mark(pid, int(stat[19]), boot()) if stat else None
+    return ProcessIdentity(pid, int(stat[19]), boot()) if stat else None
 
 
 def boot() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
-def alive(mark: Mark) -> bool:
+def alive(mark: ProcessIdentity) -> bool:
     stat = _stat(mark.pid)
     return bool(stat) and stat[0] not in "ZX" and mark_of(mark.pid) == mark
 
 
-def ours(leader: Mark | None, token: str) -> list[int]:
+def ours(leader: ProcessIdentity | None, token: str) -> list[int]:
     """The living processes of a server: the session of its leader, and whoever carries its token."""
     leads = leader is not None and mark_of(leader.pid) == leader
     carried = f"{TOKEN}={token}".encode()
@@ -60,7 +60,7 @@ def ours(leader: Mark | None, token: str) -> list[int]:
     return found
 
 
-def end(leader: Mark | None, token: str, grace_s: float) -> list[int]:
+def end(leader: ProcessIdentity | None, token: str, grace_s: float) -> list[int]:
     """SIGTERM to all of a server, SIGKILL to what is left after `grace_s`; the pids that were signalled.
 
     Between the look into /proc and the signal a pid cannot come round: the kernel hands all others out first.
@@ -80,13 +80,13 @@ def end(leader: Mark | None, token: str, grace_s: float) -> list[int]:
     return sorted(signalled)
 
 
-def terminate(mark: Mark) -> None:
+def terminate(mark: ProcessIdentity) -> None:
     """SIGTERM to this process, if it lives."""
     if alive(mark):
         _signal(mark.pid, signal.SIGTERM)
 
 
-def wait_for(mark: Mark, grace_s: float) -> None:
+def wait_for(mark: ProcessIdentity, grace_s: float) -> None:
     """Until this process has ended; SIGKILL after `grace_s`."""
     deadline = time.monotonic() + grace_s
     while alive(mark):

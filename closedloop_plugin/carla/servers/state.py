@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from closedloop_plugin.carla.servers.order import ENGINES
-from closedloop_plugin.carla.servers.processes import Mark
+from closedloop_plugin.carla.servers.processes import ProcessIdentity
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 
@@ -26,13 +26,13 @@ STAGES = ("starting", "answers", "silent", "restarting", "failed")
 
 
 @dataclass(frozen=True)
-class Entry:
+class CarlaServerRecord:
     port: int
     token: str  # in the environment of every process of the server; new at each start
     stage: str  # one of STAGES
-    supervisor: Mark
+    supervisor: ProcessIdentity
     what: str  # the binary, or the image
-    server: Mark | None = None  # None: about to start, or between two starts
+    server: ProcessIdentity | None = None  # None: about to start, or between two starts
     gpu: int | None = None
     engine: str = ""  # of the container; empty: a local binary
     container: str = ""
@@ -54,7 +54,7 @@ def log_file(folder: Path, port: int) -> Path:
     return folder / f"{port}.log"
 
 
-def write(folder: Path, entry: Entry) -> None:
+def write(folder: Path, entry: CarlaServerRecord) -> None:
     with atomic_write(folder / f"{entry.port}.json") as out:
         json.dump(asdict(entry), out, indent=1)
 
@@ -63,13 +63,13 @@ def remove(folder: Path, port: int) -> None:
     (folder / f"{port}.json").unlink(missing_ok=True)
 
 
-def read_all(folder: Path) -> list[Entry]:
+def read_all(folder: Path) -> list[CarlaServerRecord]:
     """By port."""
     ports = sorted(int(f.stem) for f in folder.glob("*.json") if re.fullmatch(r"[0-9]{1,5}", f.stem))
     return [entry for port in ports if (entry := read(folder, port))]
 
 
-def read(folder: Path, port: int) -> Entry | None:
+def read(folder: Path, port: int) -> CarlaServerRecord | None:
     """None: no server of ours was started on this port, or it has been ended."""
     file = folder / f"{port}.json"
     try:
@@ -86,7 +86,7 @@ def read(folder: Path, port: int) -> Entry | None:
     return _entry(file, port, data)
 
 
-def _entry(file: Path, port: int, data: dict[str, Any]) -> Entry:
+def _entry(file: Path, port: int, data: dict[str, Any]) -> CarlaServerRecord:
     def text(name: str, pattern: str) -> str:
         value = data.get(name)
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
@@ -108,7 +108,7 @@ def _entry(file: Path, port: int, data: dict[str, Any]) -> Entry:
         _broken(file, f"port: {port}")
     if data.get("container") != (container_name(port, token) if engine else ""):
         _broken(file, "container: of this port and token")
-    return Entry(
+    return CarlaServerRecord(
         port,
         token,
         text("stage", "|".join(STAGES)),
@@ -125,7 +125,7 @@ def _entry(file: Path, port: int, data: dict[str, Any]) -> Entry:
     )
 
 
-def _mark(file: Path, data: Any) -> Mark:
+def _mark(file: Path, data: Any) -> ProcessIdentity:
     """pid 1 and below are never ours: kill takes them for "everybody"."""
     if (
         not isinstance(data, dict)
@@ -137,7 +137,7 @@ def _mark(file: Path, data: Any) -> Mark:
         or not re.fullmatch("[0-9a-f-]{1,64}", data["boot"])
     ):
         _broken(file, "supervisor and server: a pid above 1, its start and boot")
-    return Mark(data["pid"], data["start"], data["boot"])
+    return ProcessIdentity(data["pid"], data["start"], data["boot"])
 
 
 def _broken(file: Path, expected: str) -> NoReturn:

@@ -8,25 +8,25 @@ from typing import Any
 
 import carla
 
-from closedloop_plugin.core.state import Signal
-from closedloop_plugin.worlds.bodies.lights import Lights
+from closedloop_plugin.core.state import SignalState
+from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
 
 STATES = {
-    Signal.RED: carla.TrafficLightState.Red,
-    Signal.YELLOW: carla.TrafficLightState.Yellow,
-    Signal.GREEN: carla.TrafficLightState.Green,
+    SignalState.RED: carla.TrafficLightState.Red,
+    SignalState.YELLOW: carla.TrafficLightState.Yellow,
+    SignalState.GREEN: carla.TrafficLightState.Green,
 }
 LOOK_AGAIN = 20  # ticks until a light is looked for anew: those of a large map's far tiles come later
 
 
-class LightShow:
+class CarlaTrafficLights:
     """The lights of one episode's stop lines (a line's id is its light's OpenDRIVE signal); the town's others stand
     still meanwhile, as they are after a reset."""
 
-    def __init__(self, world: Any, lights: Lights) -> None:
+    def __init__(self, world: Any, lights: TrafficLightCycle) -> None:
         self._world, self._lights = world, lights
         self._actors: dict[str, Any] = {}
-        self._shown: dict[str, Signal] = {}
+        self._shown: dict[str, SignalState] = {}
         self._calls = 0
         world.reset_all_traffic_lights()
         world.freeze_all_traffic_lights(True)
@@ -51,7 +51,7 @@ class LightShow:
                 actor.set_state(STATES[state])
                 self._shown[name] = state
 
-    def hold(self, light: Any, state: Any, held: MutableMapping[str, Signal]) -> None:
+    def hold(self, light: Any, state: Any, held: MutableMapping[str, SignalState]) -> None:
         """A program sets a light by Scenic's own functions: one of ours is held, so that the referee knows of it. Dark
         and broken ones (`Off`, `Unknown`) only look so."""
         name = str(light.get_opendrive_id())

@@ -19,7 +19,7 @@ TM_OFFSET = 6000  # the traffic manager's port on this machine, from the server'
 STREAM_M = 650.0  # of a large map that is kept loaded around the ego
 
 
-class Link:
+class CarlaConnection:
     """Calls that fail are WorldErrors: another process, or the same server after its restart, tries again."""
 
     def __init__(self, host: str, port: int, wait_s: float, any_version: bool) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import carla
 
-from closedloop_plugin.core.state import Kind
+from closedloop_plugin.core.state import ActorKind
 
 _L = carla.VehicleLightState
 LAMPS = {
@@ -29,13 +29,13 @@ def light_state(lamps: frozenset[str]) -> Any:
     return _L(bits)
 
 
-def kind_of(actor: Any) -> Kind:
+def kind_of(actor: Any) -> ActorKind:
     """Of an actor that is none of the scene's: the town's, or the traffic's."""
     name = str(actor.type_id)
     if name.startswith("walker."):
-        return Kind.PEDESTRIAN
+        return ActorKind.PEDESTRIAN
     if not name.startswith("vehicle."):
-        return Kind.BLOCKER
+        return ActorKind.BLOCKER
     known = {"car", "van", "truck", "bus", "motorcycle", "bicycle"}
     base = str(actor.attributes.get("base_type", "")).lower()
-    return Kind(base) if base in known else Kind.CAR
+    return ActorKind(base) if base in known else ActorKind.CAR

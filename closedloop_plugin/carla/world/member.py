@@ -13,7 +13,7 @@ from closedloop_plugin.carla.world.looks import DOORS, light_state
 from closedloop_plugin.carla.world.places import ABYSS, read, transform, vector
 from closedloop_plugin.core.frames import scenic_heading
 from closedloop_plugin.core.state import STATIC
-from closedloop_plugin.worlds.bodies.body import WALKERS, Body
+from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import place
 
 AIM_M = 1.0  # a walker heads for a point so far beyond that of its rail
@@ -21,12 +21,12 @@ HURRY = 1.5  # m/s beyond the rail's speed, at most, to catch up
 NEAR_M = 0.1  # it need not walk to be nearer
 
 
-class Member:
+class SceneActor:
     """A vehicle with a rail is put where the rail says at every tick, its own physics off, as CARLA's co-simulation
     with SUMO does; without one its behaviour's pedals drive it. A walker with a rail walks after it on its own legs:
     the server moves nobody's legs whose physics is off."""
 
-    def __init__(self, body: Body, obj: Any, actor: Any, physics: bool) -> None:
+    def __init__(self, body: SimulatedBody, obj: Any, actor: Any, physics: bool) -> None:
         self.body, self.obj, self.actor = body, obj, actor
         self.offset = float(actor.bounding_box.location.x)
         self.lifted = False  # no room was found on the ground: it hangs above its place

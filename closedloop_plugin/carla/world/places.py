@@ -8,7 +8,7 @@ from typing import Any
 import carla
 
 from closedloop_plugin.core.frames import from_carla, to_carla
-from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.body import SimulatedBody
 
 ABYSS = -200.0  # m: where actors wait that are not on the stage
 
@@ -25,7 +25,7 @@ def vector(x: float, y: float) -> Any:
     return carla.Vector3D(cx, cy, 0.0)
 
 
-def read(body: Body, seen: Any, offset: float) -> None:
+def read(body: SimulatedBody, seen: Any, offset: float) -> None:
     """The body's motion from an actor's snapshot. `offset`: its box's middle before the actor's origin, m."""
     m = body.motion
     where, speed, gain, turn = (

@@ -14,14 +14,14 @@ import numpy as np
 
 from closedloop_plugin.carla.world.looks import kind_of
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Contact
+from closedloop_plugin.core.state import EgoContact
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
-from closedloop_plugin.worlds.bodies.body import WALKERS, Body
+from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 
 PATIENCE_S = 30.0  # for a picture: the first ones of a large town take long
 
 
-class Eye:
+class CarlaCamera:
     """One camera. Only the latest picture is kept; it is decoded when asked for."""
 
     def __init__(self, world: Any, ego: Any, camera: Camera) -> None:
@@ -51,7 +51,7 @@ class Eye:
         return np.ascontiguousarray(pixels[:, :, 2::-1])
 
 
-class Hung:
+class ProgramSensor:
     """A sensor that a program hangs on an object (`with sensors {"front": RGBSensor(...)}`). `sensor` is Scenic's."""
 
     def __init__(self, world: Any, name: str, sensor: Any, parent: Any) -> None:
@@ -94,7 +94,7 @@ def _converter(name: str, wanted: str) -> Any:
     return known[wanted]
 
 
-class Feelers:
+class EgoEventSensors:
     """Collision and lane-invasion sensors. Events come after their tick at the latest with the next one."""
 
     def __init__(self, world: Any, ego: Any) -> None:
@@ -137,23 +137,25 @@ KERB = "sidewalk"  # not a collision there
 APART_M = 5.0  # a wall hit so far from where one was hit before is another
 
 
-class Contacts:
+class ContactResolver:
     """What stands in a town has no id of its own (CARLA gives all of it 0): it is told apart by the place."""
 
     def __init__(self) -> None:
         self._walls: list[tuple[str, float, float]] = []  # type, and where the ego was then
 
-    def of(self, hits: Iterable[tuple[Any, float]], known: Mapping[int, Body], ego: Body) -> tuple[Contact, ...]:
+    def of(
+        self, hits: Iterable[tuple[Any, float]], known: Mapping[int, SimulatedBody], ego: SimulatedBody
+    ) -> tuple[EgoContact, ...]:
         """hits: (actor, impulse in kg m/s). Whoever is hit does not ride on."""
         found = []
         for other, impulse in hits:
             body = known.get(other.id)
             if body is not None:
                 body.stunned = body.stunned or body.rail is not None or body.kind in WALKERS
-                found.append(Contact(body.id, body.kind, body.motion.x, body.motion.y, impulse))
+                found.append(EgoContact(body.id, body.kind, body.motion.x, body.motion.y, impulse))
             elif str(other.type_id).startswith(COUNTED) and KERB not in str(other.type_id):
                 m = ego.motion
-                found.append(Contact(self._name(other, m.x, m.y), kind_of(other), m.x, m.y, impulse))
+                found.append(EgoContact(self._name(other, m.x, m.y), kind_of(other), m.x, m.y, impulse))
         return tuple(found)
 
     def _name(self, other: Any, x: float, y: float) -> str:

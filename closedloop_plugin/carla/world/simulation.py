@@ -13,23 +13,23 @@ from typing import Any
 import carla
 from scenic.simulators.carla.simulator import CarlaSimulation, CarlaSimulator
 
-from closedloop_plugin.carla.world.lights import LightShow
-from closedloop_plugin.carla.world.member import Member
+from closedloop_plugin.carla.world.lights import CarlaTrafficLights
+from closedloop_plugin.carla.world.member import SceneActor
 from closedloop_plugin.carla.world.places import transform, vector
-from closedloop_plugin.carla.world.sensors import Contacts, Eye, Feelers, Hung
+from closedloop_plugin.carla.world.sensors import CarlaCamera, ContactResolver, EgoEventSensors, ProgramSensor
 from closedloop_plugin.carla.world.spawning import blueprint_for, body_of, kind_said, spawn
-from closedloop_plugin.carla.world.traffic import Traffic, prepare
+from closedloop_plugin.carla.world.traffic import CarlaTraffic, prepare
 from closedloop_plugin.carla.world.weather import dark, parameters
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import yaw_of_heading
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.core.state import STATIC, Contact
+from closedloop_plugin.core.state import STATIC, EgoContact
 from closedloop_plugin.worlds.base import WorldError
 from closedloop_plugin.worlds.bodies import follow
-from closedloop_plugin.worlds.bodies.body import WALKERS, Body
-from closedloop_plugin.worlds.bodies.lights import Lights
-from closedloop_plugin.worlds.bodies.vehicle import Motion
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
+from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
+from closedloop_plugin.worlds.bodies.vehicle import MotionState
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 SETTLE_TICKS, SETTLE_MOST = 12, 80  # until who was spawned above the ground stands on it; sensors miss the first ticks
 STILL = 0.03  # m/s
@@ -38,11 +38,11 @@ TICK_S = 60.0  # a tick that takes longer is a server that hangs
 
 
 @dataclass
-class Around:
+class CarlaSimulationContext:
     """What the world gives one simulation beside the scene."""
 
-    stage: Stage
-    lights: Lights
+    stage: ScenarioStage
+    lights: TrafficLightCycle
     ground: Any  # carla_parts.ground.Ground
     weather: Weather
     cameras: tuple[Camera, ...] = ()
@@ -52,7 +52,7 @@ class Around:
 class StagedSimulator(CarlaSimulator):
     """Makes StagedSimulations; `around` is set before each."""
 
-    around: Around
+    around: CarlaSimulationContext
 
     def createSimulation(self, scene: Any, *, timestep: Any, **kwargs: Any) -> StagedSimulation:
         self.scenario_number += 1
@@ -62,16 +62,16 @@ class StagedSimulator(CarlaSimulator):
 class StagedSimulation(CarlaSimulation):
     """One run. `bodies`: the ego first, the other Scenic objects, the traffic. `contacts`: of the last tick."""
 
-    def __init__(self, scene: Any, simulator: StagedSimulator, around: Around, **kwargs: Any) -> None:
-        self.around, self.crew = around, Crew()
-        self.contacts: tuple[Contact, ...] = ()
+    def __init__(self, scene: Any, simulator: StagedSimulator, around: CarlaSimulationContext, **kwargs: Any) -> None:
+        self.around, self.crew = around, EpisodeActors()
+        self.contacts: tuple[EgoContact, ...] = ()
         self.crossed: tuple[str, ...] = ()
-        self._touched = Contacts()
+        self._touched = ContactResolver()
         self._refused: list[tuple[Any, str]] = []  # commands of this tick that the server did not carry out, and why
         super().__init__(scene, simulator.client, simulator.tm, False, "", simulator.scenario_number, **kwargs)
 
     @property
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[SimulatedBody]:
         traffic = self.crew.traffic
         return [m.body for m in self.crew.members] + (traffic.bodies if traffic else [])
 
@@ -82,17 +82,17 @@ class StagedSimulation(CarlaSimulation):
         prepare(self.tm, around.seed)
         super(CarlaSimulation, self).setup()  # Scenic's own: every object, through createObjectInSimulator
         ego = crew.members[0].actor
-        crew.show = LightShow(self.world, around.lights)
-        crew.feelers = Feelers(self.world, ego)
+        crew.show = CarlaTrafficLights(self.world, around.lights)
+        crew.feelers = EgoEventSensors(self.world, ego)
         for camera in around.cameras:
-            crew.eyes[camera.name] = Eye(self.world, ego, camera)
+            crew.eyes[camera.name] = CarlaCamera(self.world, ego, camera)
         for member in crew.members:
             member.dark = dark(around.weather)
             for name, sensor in (member.obj.sensors or {}).items():
-                crew.hung.append(Hung(self.world, name, sensor, member.actor))
+                crew.hung.append(ProgramSensor(self.world, name, sensor, member.actor))
         if around.stage.traffic:
             taken = [(m.body.motion.x, m.body.motion.y) for m in crew.members]
-            crew.traffic = Traffic(around.seed)
+            crew.traffic = CarlaTraffic(around.seed)
             crew.traffic.fill(self.world, self.tm, around.stage.road, taken)
         self._count_rails()
         self._settle()
@@ -109,8 +109,8 @@ class StagedSimulation(CarlaSimulation):
         moved = not is_ego and (rides or getattr(obj, "gone", False))
         actor, lifted = spawn(self.world, blueprint, x, y, z, yaw, must_fit=is_ego)
         obj.carlaActor = actor
-        body = body_of(obj, actor, kind, len(crew.members), Motion(x, y, yaw))
-        member = Member(body, obj, actor, physics=bool(obj.physics) and not moved and kind not in STATIC)
+        body = body_of(obj, actor, kind, len(crew.members), MotionState(x, y, yaw))
+        member = SceneActor(body, obj, actor, physics=bool(obj.physics) and not moved and kind not in STATIC)
         member.lifted = lifted
         crew.members.append(member)
         actor.set_simulate_physics(member.physics)
@@ -213,9 +213,9 @@ class StagedSimulation(CarlaSimulation):
             if rolls:
                 member.actor.set_target_velocity(vector(float(speed[0]), float(speed[1])))
         self._see()
-        self.contacts, self.crossed, self._touched = (), (), Contacts()  # of the fall
+        self.contacts, self.crossed, self._touched = (), (), ContactResolver()  # of the fall
 
-    def _at_rest(self, members: list[Member]) -> bool:
+    def _at_rest(self, members: list[SceneActor]) -> bool:
         snapshot = self.world.get_snapshot()
         seen = [snapshot.find(member.actor.id) for member in members]
         return all(one is None or one.get_velocity().length() < STILL for one in seen)
@@ -231,7 +231,7 @@ class StagedSimulation(CarlaSimulation):
             member.look()
             self._count(member.body)
 
-    def _count(self, body: Body) -> None:
+    def _count(self, body: SimulatedBody) -> None:
         """Where no other car is about, those that the scenario sends along are the surrounding traffic."""
         lonely = self.around.stage.traffic and not (self.crew.traffic and self.crew.traffic.bodies)
         if lonely:
@@ -240,25 +240,25 @@ class StagedSimulation(CarlaSimulation):
 
 # All actors of one simulation, and how they are taken away.
 @dataclass
-class Crew:
+class EpisodeActors:
     """The ego is the first of `members`."""
 
-    members: list[Member] = field(default_factory=list)
+    members: list[SceneActor] = field(default_factory=list)
     controllers: list[Any] = field(default_factory=list)  # of walkers whose behaviours are CARLA's own
-    eyes: dict[str, Eye] = field(default_factory=dict)
-    hung: list[Hung] = field(default_factory=list)  # the program's own sensors
-    feelers: Feelers | None = None
-    traffic: Traffic | None = None
-    show: LightShow | None = None
+    eyes: dict[str, CarlaCamera] = field(default_factory=dict)
+    hung: list[ProgramSensor] = field(default_factory=list)  # the program's own sensors
+    feelers: EgoEventSensors | None = None
+    traffic: CarlaTraffic | None = None
+    show: CarlaTrafficLights | None = None
 
-    def of(self, actor: Any) -> Member:
+    def of(self, actor: Any) -> SceneActor:
         return next(m for m in self.members if m.actor.id == actor.id)
 
     def sensors(self) -> list[Any]:
         eyes = [eye.actor for eye in self.eyes.values()]
         return eyes + [one.actor for one in self.hung] + (self.feelers.actors if self.feelers else [])
 
-    def known(self) -> dict[int, Body]:
+    def known(self) -> dict[int, SimulatedBody]:
         """Bodies by their actor's id."""
         found = {m.actor.id: m.body for m in self.members}
         if self.traffic:

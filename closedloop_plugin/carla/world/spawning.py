@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from closedloop_plugin.carla.world.places import transform
-from closedloop_plugin.core.state import Kind
+from closedloop_plugin.core.state import ActorKind
 from closedloop_plugin.worlds.base import InvalidScene
-from closedloop_plugin.worlds.bodies.body import Body
-from closedloop_plugin.worlds.bodies.vehicle import Motion
+from closedloop_plugin.worlds.bodies.body import SimulatedBody
+from closedloop_plugin.worlds.bodies.vehicle import MotionState
 
 LIFTS = (0.2, 0.5, 1.0, 2.0)  # m above the ground, tried in turn: who touches the ground cannot be spawned
 WALKER_LIFTS = (1.1, 1.5, 2.0)  # a walker's origin is its middle
@@ -50,15 +50,15 @@ def spawn(world: Any, blueprint: Any, x: float, y: float, z: float, yaw: float, 
     raise InvalidScene(f"CARLA finds no room for {blueprint.id} at ({x:.1f}, {y:.1f})")
 
 
-def kind_said(obj: Any) -> Kind:
+def kind_said(obj: Any) -> ActorKind:
     """What the program says that the object is."""
     try:
-        return Kind(str(getattr(obj, "kind", "car")))
+        return ActorKind(str(getattr(obj, "kind", "car")))
     except ValueError as exc:
-        raise InvalidScene(f"kind {obj.kind!r}: no such kind; known: {', '.join(Kind)}") from exc
+        raise InvalidScene(f"kind {obj.kind!r}: no such kind; known: {', '.join(ActorKind)}") from exc
 
 
-def body_of(obj: Any, actor: Any, kind: Kind, index: int, motion: Motion) -> Body:
+def body_of(obj: Any, actor: Any, kind: ActorKind, index: int, motion: MotionState) -> SimulatedBody:
     """The object's body, of the size that CARLA says; that is not always a size (CARLA issue 5841)."""
     extent = actor.bounding_box.extent
     given = (obj.length, obj.width, obj.height)
@@ -68,5 +68,5 @@ def body_of(obj: Any, actor: Any, kind: Kind, index: int, motion: Motion) -> Bod
     )
     obj.length, obj.width, obj.height = length, width, height
     if index == 0:
-        return Body("ego", kind, motion, length, width, height, "ego")
-    return Body(f"s{index}", kind, motion, length, width, height, str(getattr(obj, "role", "scenario")))
+        return SimulatedBody("ego", kind, motion, length, width, height, "ego")
+    return SimulatedBody(f"s{index}", kind, motion, length, width, height, str(getattr(obj, "role", "scenario")))

@@ -15,8 +15,8 @@ from closedloop_plugin.carla.world.looks import kind_of
 from closedloop_plugin.carla.world.places import read
 from closedloop_plugin.core.frames import from_carla
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.worlds.bodies.body import Body
-from closedloop_plugin.worlds.bodies.vehicle import Motion
+from closedloop_plugin.worlds.bodies.body import SimulatedBody
+from closedloop_plugin.worlds.bodies.vehicle import MotionState
 
 MOST_CARS = 8
 GRID_M = 12.0  # between two places where a car may start
@@ -37,13 +37,13 @@ def prepare(manager: Any, seed: int) -> None:
     manager.global_percentage_speed_difference(SLOWER)
 
 
-class Traffic:
+class CarlaTraffic:
     """`bodies` are read anew by `see`; the cars drive themselves."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng([seed, 0x7AF])
         self.actors: list[Any] = []
-        self.bodies: list[Body] = []
+        self.bodies: list[SimulatedBody] = []
 
     def fill(self, world: Any, manager: Any, road: RoadMap, taken: list[tuple[float, float]]) -> None:
         """taken: where the scene's objects stand, the ego first (map frame, m)."""
@@ -85,7 +85,7 @@ class Traffic:
         box = actor.bounding_box
         x, y, yaw = from_carla(where.location.x, where.location.y, where.rotation.yaw)
         size = (2 * box.extent.x, 2 * box.extent.y, 2 * box.extent.z)
-        body = Body(f"b{len(self.bodies)}", kind_of(actor), Motion(x, y, yaw), *size, role="background")
+        body = SimulatedBody(f"b{len(self.bodies)}", kind_of(actor), MotionState(x, y, yaw), *size, role="background")
         self.actors.append(actor)
         self.bodies.append(body)
 

@@ -15,11 +15,11 @@ import numpy as np
 
 from closedloop_plugin.carla.maps.from_server import address
 from closedloop_plugin.core.routes import Route, Weather
-from closedloop_plugin.core.state import Contact
-from closedloop_plugin.maps.base import Layout, RoadMap
+from closedloop_plugin.core.state import EgoContact
+from closedloop_plugin.maps.base import RoadLayout, RoadMap
 from closedloop_plugin.worlds.base import InvalidScene
-from closedloop_plugin.worlds.bridge.compile import Compiled
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.compile import CompiledScene
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.world import ScenicWorld
 from lmms_eval_ad2.errors import Ad2Error, require
 
@@ -36,20 +36,20 @@ class CarlaWorld(ScenicWorld):
         self, folder: File, server: str = "127.0.0.1:2000", wait_s: float = 60.0, any_version: bool = False
     ) -> None:
         require("carla", "for --world carla")
-        from closedloop_plugin.carla.world.link import Link
+        from closedloop_plugin.carla.world.link import CarlaConnection
 
-        self._link = Link(*address(server), wait_s, any_version)
+        self._link = CarlaConnection(*address(server), wait_s, any_version)
         client, running = self._link.versions
         same = f"CARLA {running}" if client == running else f"CARLA {running}, client {client}"
         super().__init__(folder, f"{same} (scenic {version('scenic')})")
         self._simulator: Any = None  # Scenic's, of the episode's town
         self._town: Any = None  # its carla.Map
 
-    def _road_for(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
+    def _road_for(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
         self._load(route.town, town)
         return self._traced(route)
 
-    def _road_of(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
+    def _road_of(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
         self._load(route.town, town)  # a town that is not there ends the run
         try:
             return self._traced(route)
@@ -71,17 +71,17 @@ class CarlaWorld(ScenicWorld):
         self._weather = stated(scene.params.get("weather"), self._weather)
         return super()._weather_of(scene)
 
-    def _begin(self, compiled: Compiled, stage: Stage) -> None:
-        from closedloop_plugin.carla.maps.ground import CarlaGround, Ground
-        from closedloop_plugin.carla.world.simulation import Around
+    def _begin(self, compiled: CompiledScene, stage: ScenarioStage) -> None:
+        from closedloop_plugin.carla.maps.ground import CarlaGround, CarlaRouteGround
+        from closedloop_plugin.carla.world.simulation import CarlaSimulationContext
 
         setup, road = self._setup, self.road
-        self._ground = Ground(CarlaGround(self._town), road)
-        around = Around(stage, self._lights, self._ground, self._weather, setup.cameras, setup.seed)
+        self._ground = CarlaRouteGround(CarlaGround(self._town), road)
+        around = CarlaSimulationContext(stage, self._lights, self._ground, self._weather, setup.cameras, setup.seed)
         self._simulator.around = around
         self._play(compiled, self._simulator)
 
-    def _contacts(self) -> tuple[Contact, ...]:
+    def _contacts(self) -> tuple[EgoContact, ...]:
         return self._simulation.contacts
 
     def _crossed(self) -> tuple[str, ...]:

@@ -34,14 +34,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _routes(args: argparse.Namespace) -> int:
     from closedloop_plugin.core.routes import read_routes, select
-    from closedloop_plugin.maps.base import Layout
+    from closedloop_plugin.maps.base import RoadLayout
     from closedloop_plugin.maps.build import road_for, waypoint_errors
     from closedloop_plugin.maps.draw import draw
     from closedloop_plugin.maps.layouts import LAYOUTS
 
     routes = read_routes(args.routes)
     for route in select(routes, args.route) if args.route else routes:
-        road = road_for(route, LAYOUTS.get(route.scenario, Layout()), town=args.town, folder=args.out)
+        road = road_for(route, LAYOUTS.get(route.scenario, RoadLayout()), town=args.town, folder=args.out)
         error = waypoint_errors(route, road)
         line = (
             f"{route.id}: {road.file} ({road.source}, {road.facts['topology']}, {road.path.length:.0f} m, "

@@ -16,44 +16,44 @@ from closedloop_plugin.core.profiles import Profile, profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
-from closedloop_plugin.runner.assemble import Driver, Wish, assemble, remote, standing
+from closedloop_plugin.runner.assemble import DriverSetup, RunConfig, assemble, remote, standing
 from closedloop_plugin.runner.latency import read_latency
-from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.run import Run
+from closedloop_plugin.runner.pilot import DecisionRules
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.task import shard
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import check_folder
 
 # Options that speak of a driver in words; None where the user said nothing.
 WORDED = ("interpreter", "interpreter2", "mode", "describer", "tasks", "fine_grained", "prompts")
-TRACK = Recipe("closedloop_plugin.show.track:TrackLog")
-FRAMES = "closedloop_plugin.runner.pictures:Frames"
-FILM = "closedloop_plugin.show.video:Film"
+TRACK = FactoryRecipe("closedloop_plugin.show.track:TrackLog")
+FRAMES = "closedloop_plugin.runner.pictures:FrameRecorder"
+FILM = "closedloop_plugin.show.video:VideoRecorder"
 
 
 @dataclass(frozen=True)
-class Order:
+class PreparedRun:
     """`agent`, `interpreter`: those that live in this process; None: each world has its own (or there is none)."""
 
-    run: Run
+    run: DriveRun
     routes: tuple[Route, ...]  # that were asked for; empty for a program
     agent: Agent | None
     interpreter: Interpreter | None
     notes: tuple[str, ...] = ()  # what a reader of the scores must know of the suite
 
 
-def ordered(args: argparse.Namespace) -> Order:
+def ordered(args: argparse.Namespace) -> PreparedRun:
     """Everything checked, models loaded; nothing driven yet."""
     _check(args)
     rules = profile(args.profile)
     subject, notes = program_subject(args) if args.scenario else suite_subject(args)
     world, workers = world_of(args)
-    wish = Wish(
+    wish = RunConfig(
         args.out,
         world,
         rules,
-        Rules(args.policy, args.decision_hz, read_latency(args.latency)),
+        DecisionRules(args.policy, args.decision_hz, read_latency(args.latency)),
         args.seed,
         not args.no_traffic,
         TRACK,
@@ -63,7 +63,7 @@ def ordered(args: argparse.Namespace) -> Order:
     check_folder(args.out, standing(wish, subject))  # before minutes go into loading a model
     driver = driver_of(args, rules)
     wish = replace(wish, recorders=_recorders(args, driver.cameras))
-    return Order(assemble(wish, subject, driver), subject.routes, *remote(driver), notes)
+    return PreparedRun(assemble(wish, subject, driver), subject.routes, *remote(driver), notes)
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -101,15 +101,15 @@ def check_driver(args: argparse.Namespace) -> None:
         raise Ad2Error("--describer speaks to a model as slow system, and there is none: give --interpreter too")
 
 
-def driver_of(args: argparse.Namespace, rules: Profile) -> Driver:
+def driver_of(args: argparse.Namespace, rules: Profile) -> DriverSetup:
     """A driver of its own controls gets no interpreter: a result that names one would mislead."""
     interpreter = _interpreter(args, rules)
     agent = _agent(args, rules, interpreter)
     if agent.local:
-        recipe = Recipe("closedloop_plugin.agents.make:make_agent", {"spec": args.agent})
-        return Driver(agent, agent_recipe=recipe, cameras=_cameras(args, rules, agent))
+        recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": args.agent})
+        return DriverSetup(agent, agent_recipe=recipe, cameras=_cameras(args, rules, agent))
     near = interpreter.local and interpreter.mode != "hybrid"
-    return Driver(agent, interpreter, None, _rules_recipe(rules) if near else None, _cameras(args, rules, agent))
+    return DriverSetup(agent, interpreter, None, _rules_recipe(rules) if near else None, _cameras(args, rules, agent))
 
 
 def _interpreter(args: argparse.Namespace, rules: Profile) -> Interpreter:
@@ -124,9 +124,9 @@ def _interpreter(args: argparse.Namespace, rules: Profile) -> Interpreter:
     return make_hybrid(first, second)
 
 
-def _rules_recipe(rules: Profile) -> Recipe:
+def _rules_recipe(rules: Profile) -> FactoryRecipe:
     where = "closedloop_plugin.interpreters.make:make_interpreter"
-    return Recipe(where, {"spec": "rules", "mode": "rules", "profile": rules})
+    return FactoryRecipe(where, {"spec": "rules", "mode": "rules", "profile": rules})
 
 
 def _agent(args: argparse.Namespace, rules: Profile, interpreter: Interpreter) -> Agent:
@@ -148,8 +148,8 @@ def _cameras(args: argparse.Namespace, rules: Profile, agent: Agent) -> tuple[Ca
     return cameras_of(_view(args), rules if rules.cameras else profile("bench2drive"))
 
 
-def _recorders(args: argparse.Namespace, cameras: Sequence[Camera]) -> tuple[Recipe, ...]:
+def _recorders(args: argparse.Namespace, cameras: Sequence[Camera]) -> tuple[FactoryRecipe, ...]:
     names = [c.name for c in cameras]
-    frames = [Recipe(FRAMES, {"folder": args.out / "frames", "cameras": names})] if args.frames else []
-    films = [Recipe(FILM, {"folder": args.out / "frames", "camera": names[0]})] if args.video else []
+    frames = [FactoryRecipe(FRAMES, {"folder": args.out / "frames", "cameras": names})] if args.frames else []
+    films = [FactoryRecipe(FILM, {"folder": args.out / "frames", "camera": names[0]})] if args.video else []
     return (*frames, *films)

@@ -73,7 +73,7 @@ def _register_what(what: Any) -> None:
     what.add_argument("--no-traffic", action="store_true", help="no background vehicles and pedestrians")
 
 
-class Without:
+class ArgumentFilter:
     """A group of arguments that leaves some out."""
 
     def __init__(self, group: Any, names: Any) -> None:

@@ -13,8 +13,8 @@ from lmms_eval_ad2.plugins import RunKind
 from lmms_eval_ad2.report import tables
 
 if TYPE_CHECKING:
-    from closedloop_plugin.scoring.compare import Comparison, Row, Side, Span
-    from closedloop_plugin.scoring.published import Published
+    from closedloop_plugin.scoring.compare import ComparedRun, DrivingComparison, DrivingComparisonRow, Span
+    from closedloop_plugin.scoring.published import PublishedThreatTables
 
 # Parts of a run's identity that say who drives, and those that may differ between any two runs.
 DRIVER = ("agent", "interpreter", "cameras")
@@ -90,11 +90,11 @@ def _names(identities: list[dict[str, Any]], one_suite: bool) -> tuple[str, str]
     return (one, two) if one != two else (f"A: {one}", f"B: {two}")
 
 
-def _side(folder: Path, run: Mapping[str, Any], name: str) -> Side:
+def _side(folder: Path, run: Mapping[str, Any], name: str) -> ComparedRun:
     """The run with the routes that it was asked for at any of its starts."""
     from closedloop_plugin.runner.episode import PROGRAM
     from closedloop_plugin.runner.store import read_records
-    from closedloop_plugin.scoring.compare import Side
+    from closedloop_plugin.scoring.compare import ComparedRun
     from lmms_eval_ad2.errors import Ad2Error
 
     records = read_records(folder)
@@ -105,10 +105,10 @@ def _side(folder: Path, run: Mapping[str, Any], name: str) -> Side:
     selection = run["selection"]
     wanted = {*selection.get("asked", selection["routes"]), *(r.route_id for r in records)}
     routes = [route for route in selection["routes"] if route in wanted]
-    return Side(name, routes, records)
+    return ComparedRun(name, routes, records)
 
 
-def _about(folder: Path, run: Mapping[str, Any], side: Side) -> dict[str, Any]:
+def _about(folder: Path, run: Mapping[str, Any], side: ComparedRun) -> dict[str, Any]:
     identity = run["identity"]
     record = side.records[0]
     return {
@@ -158,10 +158,10 @@ METHOD_TEXT = (
 
 
 def render(
-    found: Comparison,
+    found: DrivingComparison,
     about: Sequence[Mapping[str, Any]],
     attention: Sequence[str],
-    paper: Published | None,
+    paper: PublishedThreatTables | None,
     *,
     markdown: bool = False,
 ) -> str:
@@ -196,7 +196,7 @@ def _heading(about: Sequence[Mapping[str, Any]], markdown: bool) -> str:
     return "\n".join(_filled(f"- {line}", markdown) for line in lines)
 
 
-def _ours(found: Comparison, about: Sequence[Mapping[str, Any]], markdown: bool) -> str:
+def _ours(found: DrivingComparison, about: Sequence[Mapping[str, Any]], markdown: bool) -> str:
     drop = "drop" if about[0]["name"] != "A" else "A - B"
     names = [textwrap.fill(str(side["name"]), HEAD) for side in about]
     headers = ["score", "n", *names, drop, f"{drop} in %", "p", "p (Holm)"]
@@ -206,7 +206,7 @@ def _ours(found: Comparison, about: Sequence[Mapping[str, Any]], markdown: bool)
     return tables.table(headers, body, markdown)
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: DrivingComparisonRow) -> list[str]:
     return [
         row.title + ("" if row.higher_is_better else " v"),
         str(row.n),
@@ -232,7 +232,7 @@ def _p(value: float | None) -> str:
     return "< 0.0001" if value < 0.0001 else f"{value:.4f}"
 
 
-def _spread(found: Comparison, about: Sequence[Mapping[str, Any]]) -> str:
+def _spread(found: DrivingComparison, about: Sequence[Mapping[str, Any]]) -> str:
     """Standard deviation over the repetitions of each run that has several."""
     lines = []
     for side, key, n in zip(about, ("a", "b"), found.repetitions, strict=True):
@@ -247,7 +247,7 @@ def _spread(found: Comparison, about: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _left_out(found: Comparison) -> list[str]:
+def _left_out(found: DrivingComparison) -> list[str]:
     lines = [f"- {len(found.routes)} route(s) paired"]
     for why, routes in found.left_out.items():
         names = ", ".join(routes[:FEW]) + (f" and {len(routes) - FEW} more" if len(routes) > FEW else "")
@@ -255,7 +255,7 @@ def _left_out(found: Comparison) -> list[str]:
     return lines
 
 
-def _published(paper: Published, about: Sequence[Mapping[str, Any]], markdown: bool) -> list[str]:
+def _published(paper: PublishedThreatTables, about: Sequence[Mapping[str, Any]], markdown: bool) -> list[str]:
     """Tables 1, 2 and the drop. Never in one table with ours: another world, other models."""
     worlds = " and ".join(dict.fromkeys(str(side["backend"] or "unnamed") for side in about))
     label = f"driven in {paper.world}, means of {paper.repetitions} repetitions; ours above: {worlds} world"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.scoring.official import Results
+    from closedloop_plugin.scoring.official import OfficialResults
     from closedloop_plugin.suites.lookup import Suite
 
 NONE = "–"
@@ -188,5 +188,5 @@ def _number(value: float | None, decimals: int) -> str:
     return NONE if value is None else f"{value:.{decimals}f}"
 
 
-def _lost(results: Results) -> list[str]:
+def _lost(results: OfficialResults) -> list[str]:
     return [f"{file} is cut off: {n} record(s) lost, every whole one before is scored" for file, n in results.lost]

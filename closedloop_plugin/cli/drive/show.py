@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.show.episode import Track
+    from closedloop_plugin.show.episode import EpisodeTrack
     from closedloop_plugin.show.strip import Shot
     from closedloop_plugin.show.top_view import Ground
 
@@ -32,7 +32,7 @@ def register(subparsers: Any) -> None:
 
 
 @dataclass(frozen=True)
-class Episode:
+class EpisodeFiles:
     """Where an episode's files are: <run>/tracks/<key>.json, <run>/frames/<key>/."""
 
     run: Path
@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def find(text: str) -> Episode:
+def find(text: str) -> EpisodeFiles:
     """The episode that the user names; one line about what there is, where it is not."""
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -78,14 +78,14 @@ def find(text: str) -> Episode:
     if file.suffix == ".json":
         if not file.is_file():
             raise Ad2Error(f"{file}: no such track file")
-        return Episode(file.resolve().parent.parent, file.stem)
+        return EpisodeFiles(file.resolve().parent.parent, file.stem)
     folder, _, name = text.rpartition(":")
     repetition = "0"
     if name.isdigit() and ":" in folder and not Path(folder).is_dir():
         folder, _, name, repetition = *folder.rpartition(":"), name
     if not folder or not name:
         raise Ad2Error(f"{text}: expected RUN_DIR:ROUTE, RUN_DIR:ROUTE:REPETITION or a file of RUN_DIR/tracks")
-    episode = Episode(Path(folder), f"{name}_rep{repetition}")
+    episode = EpisodeFiles(Path(folder), f"{name}_rep{repetition}")
     if not episode.track.is_file():
         there = sorted(f.stem for f in episode.track.parent.glob("*.json"))
         known = f"; there are {', '.join(there[:8])}{', ...' if len(there) > 8 else ''}" if there else ""
@@ -93,7 +93,7 @@ def find(text: str) -> Episode:
     return episode
 
 
-def _with_record(track: Track, episode: Episode) -> Track:
+def _with_record(track: EpisodeTrack, episode: EpisodeFiles) -> EpisodeTrack:
     """Infractions and scores from episodes.jsonl, which is the truth, where the run's folder has it."""
     from closedloop_plugin.runner.store import read_records
     from closedloop_plugin.show.episode import place_of
@@ -123,7 +123,7 @@ def _seen(kind: str) -> bool:
     return kind not in ("none", "restricted", "border", "median", "special1", "special2", "special3")
 
 
-def pick(episode: Episode, track: Track, camera: str | None, most: int) -> list[Shot]:
+def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: int) -> list[Shot]:
     """Frames that were kept, spread over the episode and at its infractions, each with the words of its moment."""
     import numpy as np
     from PIL import Image
@@ -148,7 +148,7 @@ def pick(episode: Episode, track: Track, camera: str | None, most: int) -> list[
     return shots
 
 
-def _frames(episode: Episode, camera: str | None) -> list[tuple[int, Path]]:
+def _frames(episode: EpisodeFiles, camera: str | None) -> list[tuple[int, Path]]:
     """(tick, file) of one camera, in order; of the front one if none is named."""
     from lmms_eval_ad2.errors import Ad2Error
 

@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.routes import Route, select, sha256
-from closedloop_plugin.runner.assemble import Subject
+from closedloop_plugin.runner.assemble import RouteSelection
 from closedloop_plugin.suites.lookup import Suite, route_of, suite
 from closedloop_plugin.suites.programs import route_named, sha_of
 from lmms_eval_ad2.errors import Ad2Error
 
 
-def suite_subject(args: argparse.Namespace) -> tuple[Subject, tuple[str, ...]]:
+def suite_subject(args: argparse.Namespace) -> tuple[RouteSelection, tuple[str, ...]]:
     found = suite(args.suite, args.world)
     routes = asked_for(found, args)
     if args.world in ("embedded", "carla") and not found.programs:
         _check_types(args.suite, routes)
     towns = towns_of(args.towns, found.routes, routes)
-    subject = Subject(
+    subject = RouteSelection(
         found.name, found.sha256, found.ids, routes, programs=found.programs, towns=towns,
         repetitions=args.repetitions, shard=args.shard,
     )  # fmt: skip
@@ -55,7 +55,7 @@ def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:
     return (f"left out, {len(found.left_out)} of {total} scenarios: {', '.join(named)}{more}",)
 
 
-def program_subject(args: argparse.Namespace) -> tuple[Subject, tuple[str, ...]]:
+def program_subject(args: argparse.Namespace) -> tuple[RouteSelection, tuple[str, ...]]:
     """A program of the user's: on a route of a suite, or on its map from its ego straight on."""
     file: Path = args.scenario
     for option, path in (("--scenario", file), ("--map", args.map)):
@@ -73,13 +73,13 @@ def program_subject(args: argparse.Namespace) -> tuple[Subject, tuple[str, ...]]
     }  # fmt: skip
     if route is None:
         own_map = args.map.absolute() if args.map else None
-        return Subject(label, sha256(file), [name], program=file.absolute(), map=own_map, **rest), ()
+        return RouteSelection(label, sha256(file), [name], program=file.absolute(), map=own_map, **rest), ()
     named = args.route or ":".join(route_named(file) or ())
     if args.map:
         raise Ad2Error(f"--map {args.map}: {file} is played on route {named}, which has a map of its own; leave it out")
     routes = (replace(route, id=name),)
     towns = towns_of(args.towns, routes, routes)
-    subject = Subject(
+    subject = RouteSelection(
         label, sha_of(file, route), [name], routes, programs={name: file.absolute()}, towns=towns, **rest
     )  # fmt: skip
     return subject, (f"a program of your own on route {named}: no benchmark",)

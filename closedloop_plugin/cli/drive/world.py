@@ -6,8 +6,8 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.runner.pool import Limits
-    from closedloop_plugin.runner.recipe import Recipe
+    from closedloop_plugin.runner.pool import PoolLimits
+    from closedloop_plugin.runner.recipe import FactoryRecipe
 
 
 def register_world(what: Any) -> None:
@@ -29,7 +29,7 @@ def register_world(what: Any) -> None:
     what.add_argument("--any-version", action="store_true", help="take a CARLA server of another version too")
 
 
-def world_of(args: argparse.Namespace) -> tuple[Recipe, int]:
+def world_of(args: argparse.Namespace) -> tuple[FactoryRecipe, int]:
     """The world's recipe and how many workers drive in it."""
     from closedloop_plugin.worlds.recipes import workers_for, world_recipe
 
@@ -37,8 +37,8 @@ def world_of(args: argparse.Namespace) -> tuple[Recipe, int]:
     return recipe, workers_for(recipe, args.workers)
 
 
-def limits_of(args: argparse.Namespace, world: Recipe, workers: int) -> Limits:
+def limits_of(args: argparse.Namespace, world: FactoryRecipe, workers: int) -> PoolLimits:
     """Loading a large town in CARLA may take five minutes, in which nothing is heard of it."""
-    from closedloop_plugin.runner.pool import Limits
+    from closedloop_plugin.runner.pool import PoolLimits
 
-    return Limits(workers, args.retries, args.world_timeout or (360.0 if world.each else 180.0))
+    return PoolLimits(workers, args.retries, args.world_timeout or (360.0 if world.each else 180.0))

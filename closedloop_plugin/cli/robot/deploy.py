@@ -10,7 +10,7 @@ from closedloop_plugin.cli.robot.vehicle import robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.vehicles.read import Robot
+    from closedloop_plugin.robots.vehicles.read import RobotConfig
 
 EPILOG = """examples:
   ad2 robot deploy limo-ackermann --dry-run           what would be copied and run; nothing is
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(robot: Robot) -> None:
+def _show(robot: RobotConfig) -> None:
     from closedloop_plugin.robots import deploy
     from closedloop_plugin.robots.transport import ssh
 

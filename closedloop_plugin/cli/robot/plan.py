@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.run import Without, register_driver
+from closedloop_plugin.cli.drive.run import ArgumentFilter, register_driver
 from closedloop_plugin.cli.robot.vehicle import add_robot, hotline_of, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.planner.planner import Planner
-    from closedloop_plugin.robots.vehicles.read import Robot
+    from closedloop_plugin.robots.planner.planner import PlannerServer
+    from closedloop_plugin.robots.vehicles.read import RobotConfig
 
 # Of `ad2 drive run`'s options: a vehicle has one camera of its own, and its pace is that of its motions.
 ELSEWHERE = {"camera": None, "size": None, "latency": "waits", "decision_hz": None, "video": False}
@@ -45,7 +45,7 @@ def register(parts: Any) -> None:
     where.add_argument("--port", type=int, default=0, help="default 0: any free one, the tunnel knows")
     where.add_argument("--no-tunnel", action="store_true", help="somebody else brings the vehicle here")
     where.add_argument("--token-file", type=Path, metavar="FILE", help="default: the one that ad2 robot deploy made")
-    register_driver(Without(cmd.add_argument_group("who drives (as in ad2 drive run)"), ELSEWHERE))
+    register_driver(ArgumentFilter(cmd.add_argument_group("who drives (as in ad2 drive run)"), ELSEWHERE))
     how = cmd.add_argument_group("what is kept")
     how.add_argument("--out", type=Path, metavar="DIR", help="a line of JSON for every cycle, in DIR/planner.jsonl")
     how.add_argument("--frames", action="store_true", help="the pictures too, in DIR/frames")
@@ -77,17 +77,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _planner(args: argparse.Namespace, robot: Robot, token: bytes) -> Planner:
+def _planner(args: argparse.Namespace, robot: RobotConfig, token: bytes) -> PlannerServer:
     from closedloop_plugin.cli.drive.order import driver_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.robots.planner.journal import Journal
-    from closedloop_plugin.robots.planner.planner import Planner
+    from closedloop_plugin.robots.planner.journal import PlannerJournal
+    from closedloop_plugin.robots.planner.planner import PlannerServer
 
     rules = profile(args.profile)
     driver = driver_of(args, rules)
     if driver.agent.privileged:
         raise Ad2Error(f"--agent {args.agent} sees everything (privileged), and of a vehicle only its camera is seen")
-    return Planner(
+    return PlannerServer(
         driver.agent,
         driver.interpreter,
         rules,
@@ -96,14 +96,14 @@ def _planner(args: argparse.Namespace, robot: Robot, token: bytes) -> Planner:
         seed=args.seed,
         strict=args.policy == "strict",
         motion_s=robot.onboard.motion_s,
-        journal=Journal(args.out, args.frames, lambda line: print(line, file=sys.stderr, flush=True)),
+        journal=PlannerJournal(args.out, args.frames, lambda line: print(line, file=sys.stderr, flush=True)),
     )
 
 
 @contextlib.contextmanager
-def _tunnel(args: argparse.Namespace, robot: Robot, planner: Planner, port: int) -> Iterator[None]:
+def _tunnel(args: argparse.Namespace, robot: RobotConfig, planner: PlannerServer, port: int) -> Iterator[None]:
     """The tunnel, made anew where the vehicle was lost though ssh sees nothing wrong."""
-    from closedloop_plugin.robots.transport.tunnel import Tunnel
+    from closedloop_plugin.robots.transport.tunnel import SshTunnel
 
     if args.no_tunnel:
         yield
@@ -113,6 +113,6 @@ def _tunnel(args: argparse.Namespace, robot: Robot, planner: Planner, port: int)
         state, _, reason = line.partition(": ")
         planner.journal.event("tunnel", state, detail=reason)
 
-    with Tunnel(robot, port, tell) as tunnel:
+    with SshTunnel(robot, port, tell) as tunnel:
         planner.on_lost.append(lambda why: tunnel.renew() if why.startswith("silent") else None)
         yield

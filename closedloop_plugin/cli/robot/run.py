@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.run import Without, register_driver
+from closedloop_plugin.cli.drive.run import ArgumentFilter, register_driver
 from closedloop_plugin.cli.robot.plan import ELSEWHERE
 from closedloop_plugin.cli.robot.vehicle import hotline_of, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from closedloop_plugin.agents.base import Agent
     from closedloop_plugin.core.profiles import Profile
     from closedloop_plugin.interpreters.base import Interpreter
-    from closedloop_plugin.robots.course.drive import Plan, Transport
-    from closedloop_plugin.robots.course.linked import Link
-    from closedloop_plugin.robots.planner.planner import Planner
-    from closedloop_plugin.robots.vehicles.read import Robot
+    from closedloop_plugin.robots.course.drive import CoursePlan, CourseTransport
+    from closedloop_plugin.robots.course.linked import PlannerSetup
+    from closedloop_plugin.robots.planner.planner import PlannerServer
+    from closedloop_plugin.robots.vehicles.read import RobotConfig
 
 EXPERT = "track-expert"
 TRANSPORTS = ("local", "ros", "vehicle")
@@ -64,7 +64,7 @@ def register(parts: Any) -> None:
     what.add_argument("--runs", type=int, default=3, metavar="N", help="of every segment (default 3, as in the paper)")
     what.add_argument("--robot", default="sandbox", metavar="NAME|FILE", help="which vehicle (default: sandbox)")
     what.add_argument("--seed", type=int, default=0, metavar="S", help="of placing, random, and sampled replies")
-    register_driver(Without(cmd.add_argument_group("who drives (as in ad2 drive run)"), HERE))
+    register_driver(ArgumentFilter(cmd.add_argument_group("who drives (as in ad2 drive run)"), HERE))
     how = cmd.add_argument_group("how it runs")
     how.add_argument("--transport", choices=TRANSPORTS, default="local", help="how words come to wheels; see below")
     how.add_argument(
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.robots.course.bag import available
     from closedloop_plugin.robots.course.drive import names, run_course
     from closedloop_plugin.robots.course.published import published
-    from closedloop_plugin.robots.course.records import Ledger, by_course
+    from closedloop_plugin.robots.course.records import SegmentRunStore, by_course
     from closedloop_plugin.robots.course.text import render
     from lmms_eval_ad2.storage.identity import check_folder, check_identity, write_run
     from lmms_eval_ad2.storage.lock import lock_folder
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     identity = _identity(args, plan)
     with contextlib.closing(lock_folder(args.out)):
         check_identity(args.out, identity)
-        ledger = Ledger(args.out)
+        ledger = SegmentRunStore(args.out)
         write_run(args.out, identity, {"segments": args.segments, "runs": args.runs})
         with _transport(args, robot, driver) as transport:
             records = run_course(plan, transport, ledger, retry_failed=args.retry_failed, told=_tell)
@@ -142,15 +142,17 @@ def _driver(args: argparse.Namespace) -> tuple[Agent, Interpreter | None, Profil
     return driver.agent, driver.interpreter, rules
 
 
-def _plan(args: argparse.Namespace, robot: Robot, driver: tuple[Agent, Interpreter | None, Profile]) -> Plan:
-    from closedloop_plugin.robots.course.drive import Plan, segments_of
+def _plan(
+    args: argparse.Namespace, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
+) -> CoursePlan:
+    from closedloop_plugin.robots.course.drive import CoursePlan, segments_of
     from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
     from closedloop_plugin.robots.sandbox.track import sandbox
     from lmms_eval_ad2 import __version__
 
     agent, interpreter, rules = driver
     track = sandbox()
-    return Plan(
+    return CoursePlan(
         track, segments_of(track, args.segments), args.runs, FOOTPRINTS[robot.vehicle.platform], args.seed,
         _about(robot),
         agent.describe(), interpreter.describe() if interpreter else None, rules.name,
@@ -158,7 +160,7 @@ def _plan(args: argparse.Namespace, robot: Robot, driver: tuple[Agent, Interpret
     )  # fmt: skip
 
 
-def _about(robot: Robot) -> dict[str, Any]:
+def _about(robot: RobotConfig) -> dict[str, Any]:
     """All of a robot that its driving depends on."""
     vehicle = robot.vehicle
     return {
@@ -167,7 +169,7 @@ def _about(robot: Robot) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _identity(args: argparse.Namespace, plan: Plan) -> dict[str, Any]:
+def _identity(args: argparse.Namespace, plan: CoursePlan) -> dict[str, Any]:
     """What two runs into one folder must share. Segments and runs may grow."""
     return {
         "course": args.course, "transport": args.transport, "tunnel": args.tunnel, "seed": args.seed,
@@ -183,32 +185,32 @@ def _tell(record: Any) -> None:
 
 @contextlib.contextmanager
 def _transport(
-    args: argparse.Namespace, robot: Robot, driver: tuple[Agent, Interpreter | None, Profile]
-) -> Iterator[Transport]:
+    args: argparse.Namespace, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
+) -> Iterator[CourseTransport]:
     agent, interpreter, rules = driver
     if args.transport == "local":
         from closedloop_plugin.robots.course.local import LocalTransport
-        from closedloop_plugin.robots.planner.cycle import Cycle
+        from closedloop_plugin.robots.planner.cycle import DecisionCycle
         from closedloop_plugin.robots.sandbox.track import sandbox
 
-        cycle = Cycle(agent, interpreter, rules, robot.vehicle, seed=args.seed)
+        cycle = DecisionCycle(agent, interpreter, rules, robot.vehicle, seed=args.seed)
         yield LocalTransport(cycle, sandbox(), robot.onboard.motion_s)
         return
-    from closedloop_plugin.robots.course.linked import Link
+    from closedloop_plugin.robots.course.linked import PlannerSetup
 
-    def reachable(planner: Planner) -> contextlib.AbstractContextManager[None]:
+    def reachable(planner: PlannerServer) -> contextlib.AbstractContextManager[None]:
         from closedloop_plugin.robots.planner.control_socket import answering
 
         return answering(planner, hotline_of(robot))
 
-    link = Link(robot, agent, interpreter, rules, token=b"", reachable=reachable)  # each way brings its token
+    link = PlannerSetup(robot, agent, interpreter, rules, token=b"", reachable=reachable)  # each way brings its token
     made = _through_ros(args, link) if args.transport == "ros" else _to_vehicle(link)
     with made as transport:
         yield transport
 
 
 @contextlib.contextmanager
-def _through_ros(args: argparse.Namespace, link: Link) -> Iterator[Transport]:
+def _through_ros(args: argparse.Namespace, link: PlannerSetup) -> Iterator[CourseTransport]:
     from closedloop_plugin.robots.course.ros_transport import RosTransport, on_this_machine
 
     @contextlib.contextmanager
@@ -222,24 +224,24 @@ def _through_ros(args: argparse.Namespace, link: Link) -> Iterator[Transport]:
 
 
 @contextlib.contextmanager
-def _to_vehicle(link: Link) -> Iterator[Transport]:
+def _to_vehicle(link: PlannerSetup) -> Iterator[CourseTransport]:
     from closedloop_plugin.robots.course.ros_transport import free_port
-    from closedloop_plugin.robots.course.vehicle_transport import Operator, VehicleTransport
+    from closedloop_plugin.robots.course.vehicle_transport import OperatorKeyboard, VehicleTransport
     from closedloop_plugin.robots.deploy import read_token
 
     if not sys.stdin.isatty():
         raise Ad2Error("--transport vehicle needs somebody at a terminal, beside the vehicle")
     link = replace(link, token=read_token(token_file(link.robot)), port=free_port())
     with _tunnelled(link.robot, link.port):
-        yield VehicleTransport(link, Operator())
+        yield VehicleTransport(link, OperatorKeyboard())
 
 
 @contextlib.contextmanager
-def _tunnelled(robot: Robot, port: int) -> Iterator[None]:
+def _tunnelled(robot: RobotConfig, port: int) -> Iterator[None]:
     """An ssh tunnel for the whole course; a run's planner comes and goes behind it."""
-    from closedloop_plugin.robots.transport.tunnel import READY_S, Tunnel
+    from closedloop_plugin.robots.transport.tunnel import READY_S, SshTunnel
 
-    with Tunnel(robot, port, lambda line: print(f"tunnel {line}", file=sys.stderr)) as way:
+    with SshTunnel(robot, port, lambda line: print(f"tunnel {line}", file=sys.stderr)) as way:
         if not way.wait_up(READY_S):
             raise Ad2Error(
                 f"no tunnel to {robot.link.host} port {robot.link.port}: {way.reason}. `ssh` there must work without a "

@@ -33,11 +33,11 @@ def run(args: argparse.Namespace) -> int:
 
         print(f"written: {sheet(robot.vehicle, args.picture)}")
         return 0
-    from closedloop_plugin.robots.sandbox.process import SandboxNode
-    from closedloop_plugin.robots.transport.ros import Master
+    from closedloop_plugin.robots.sandbox.process import SandboxNodeProcess
+    from closedloop_plugin.robots.transport.ros import RosMaster
 
-    with Master(args.port) as master:
-        node = SandboxNode(master, robot.file, args.mode)
+    with RosMaster(args.port) as master:
+        node = SandboxNodeProcess(master, robot.file, args.mode)
         try:
             _say(robot, master)
             _watch(node, master)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from closedloop_plugin.robots.vehicles.read import Robot
+    from closedloop_plugin.robots.vehicles.read import RobotConfig
 
 
 def add_robot(parser: Any) -> None:
@@ -16,7 +16,7 @@ def add_robot(parser: Any) -> None:
     )
 
 
-def robot_of(text: str) -> Robot:
+def robot_of(text: str) -> RobotConfig:
     from closedloop_plugin.robots.vehicles.read import find_robot
 
     return find_robot(text)
@@ -33,11 +33,11 @@ def home() -> Path:
     return folder
 
 
-def token_file(robot: Robot) -> Path:
+def token_file(robot: RobotConfig) -> Path:
     return home() / f"{robot.name}.token"
 
 
-def hotline_of(robot: Robot) -> Path:
+def hotline_of(robot: RobotConfig) -> Path:
     from closedloop_plugin.robots.planner.control_socket import place
 
     return place(home(), robot.name)

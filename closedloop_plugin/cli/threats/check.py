@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.cli.drive.world import register_world
 
 if TYPE_CHECKING:
-    from closedloop_plugin.threats.check import Program
-    from closedloop_plugin.threats.transcript import Verdict
+    from closedloop_plugin.threats.check import ScenarioProgram
+    from closedloop_plugin.threats.transcript import ScenarioVerdict
 
 EXAMPLES = """examples:
   ad2 threats check threats/ --workers 4            every scenario of a folder
@@ -140,19 +140,19 @@ def _asked(folder: Path | None, index: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _of_folder(folder: Path, args: argparse.Namespace) -> list[Program]:
+def _of_folder(folder: Path, args: argparse.Namespace) -> list[ScenarioProgram]:
     from closedloop_plugin.suites.lookup import routes_of
     from closedloop_plugin.threats.check import programs_of
 
     return programs_of(folder, routes_of)
 
 
-def _of_files(args: argparse.Namespace) -> list[Program]:
+def _of_files(args: argparse.Namespace) -> list[ScenarioProgram]:
     from closedloop_plugin.suites.lookup import route_of
-    from closedloop_plugin.threats.check import Program
+    from closedloop_plugin.threats.check import ScenarioProgram
     from lmms_eval_ad2.errors import Ad2Error
 
-    found: dict[str, Program] = {}
+    found: dict[str, ScenarioProgram] = {}
     for file in args.paths:
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem)[:80]
         if name in found:
@@ -162,11 +162,11 @@ def _of_files(args: argparse.Namespace) -> list[Program]:
         except Ad2Error as exc:
             if args.route:  # not the program's fault
                 raise
-            found[name] = Program(name, file, problem=str(exc))
+            found[name] = ScenarioProgram(name, file, problem=str(exc))
             continue
         if route is not None and args.map:
             raise Ad2Error(f"--map {args.map}: {file} names its route, which has a map of its own; leave --map out")
-        found[name] = Program(name, file, replace(route, id=name) if route else None)
+        found[name] = ScenarioProgram(name, file, replace(route, id=name) if route else None)
     return list(found.values())
 
 
@@ -183,7 +183,7 @@ def _home(args: argparse.Namespace) -> Path:
 
 
 def _under_carla(
-    programs: Sequence[Program], towns: Mapping[str, Path], own_map: Path | None, seed: int, quiet: bool
+    programs: Sequence[ScenarioProgram], towns: Mapping[str, Path], own_map: Path | None, seed: int, quiet: bool
 ) -> dict[str, str]:
     """ "" or what is wrong, by name: compiled and sampled without a server."""
     from tqdm import tqdm
@@ -203,10 +203,10 @@ def _under_carla(
 
 
 def _compile_for_carla(
-    program: Program, towns: Mapping[str, Path], own_map: Path | None, seed: int, maps: Path
+    program: ScenarioProgram, towns: Mapping[str, Path], own_map: Path | None, seed: int, maps: Path
 ) -> None:
     from closedloop_plugin.maps.build import road_for
-    from closedloop_plugin.worlds.base import Setup
+    from closedloop_plugin.worlds.base import EpisodeSetup
     from closedloop_plugin.worlds.bridge.compile import scene_for
     from closedloop_plugin.worlds.bridge.session import close_running
     from closedloop_plugin.worlds.bridge.setting import params_for, program_of, stage_for
@@ -215,7 +215,7 @@ def _compile_for_carla(
     if program.problem:
         raise Ad2Error(program.problem)
     route = program.route
-    setup = Setup(route, seed, program=program.file, town=towns.get(route.town) if route else own_map)
+    setup = EpisodeSetup(route, seed, program=program.file, town=towns.get(route.town) if route else own_map)
     layout, file = program_of(setup)
     road = road_for(route, layout, town=setup.town, folder=maps) if route else None
     params = params_for(setup, road, stage_for(setup, road))
@@ -226,7 +226,7 @@ def _compile_for_carla(
 # -- what is printed -------------------------------------------------------------------------------------------------
 
 
-def _json(verdicts: Mapping[str, Verdict], under_carla: Mapping[str, str] | None) -> str:
+def _json(verdicts: Mapping[str, ScenarioVerdict], under_carla: Mapping[str, str] | None) -> str:
     more = (
         {}
         if under_carla is None
@@ -236,7 +236,10 @@ def _json(verdicts: Mapping[str, Verdict], under_carla: Mapping[str, str] | None
 
 
 def _report(
-    programs: Sequence[Program], verdicts: Mapping[str, Verdict], under_carla: Mapping[str, str] | None, out: Path
+    programs: Sequence[ScenarioProgram],
+    verdicts: Mapping[str, ScenarioVerdict],
+    under_carla: Mapping[str, str] | None,
+    out: Path,
 ) -> str:
     """Table, reasons, counts."""
     head = ["scenario", "behaviour", "compiles", "runs", "acts", "survived", "verdict"]

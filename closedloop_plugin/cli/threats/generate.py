@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.cli.drive.world import register_world
 
 if TYPE_CHECKING:
-    from closedloop_plugin.threats.generate import Job, Made
+    from closedloop_plugin.threats.generate import GeneratedThreats, ThreatGenerationConfig
 
 EXAMPLES = """examples:
   ad2 threats generate --suite demo --agent steer-only --fuser rules --out threats/demo
@@ -98,14 +98,14 @@ def run(args: argparse.Namespace) -> int:
     return 1 if made.failed or made.unsound else 0
 
 
-def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
+def _job(args: argparse.Namespace, prompts_sha256: str) -> ThreatGenerationConfig:
     from closedloop_plugin.agents.make import cameras_of
     from closedloop_plugin.cli.drive.subject import asked_for, towns_of
     from closedloop_plugin.cli.drive.world import world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.routes import sha256
     from closedloop_plugin.suites.lookup import suite
-    from closedloop_plugin.threats.generate import Job
+    from closedloop_plugin.threats.generate import ThreatGenerationConfig
     from lmms_eval_ad2.errors import Ad2Error
 
     found = suite(args.suite, args.world)
@@ -115,7 +115,7 @@ def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
     rules = profile(args.profile)
     file = Path(args.suite)
     world, workers = world_of(args)
-    return Job(
+    return ThreatGenerationConfig(
         args.out, found, routes, world, rules,
         cameras_of(args.camera + (f"@{args.size}" if args.size else ""), rules),
         base_file=file if file.is_file() and sha256(file) == found.sha256 else None,  # not a file called "demo"
@@ -125,7 +125,7 @@ def _job(args: argparse.Namespace, prompts_sha256: str) -> Job:
     )  # fmt: skip
 
 
-def summary(made: Made, job: Job) -> str:
+def summary(made: GeneratedThreats, job: ThreatGenerationConfig) -> str:
     """Counts that a reader of the suite must know."""
     scenarios = [t.last for t in made.transcripts.values() if t.last and t.last.spec]
     passed = sum(bool(a.verdict and a.verdict.passed) for a in scenarios)

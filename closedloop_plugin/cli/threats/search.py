@@ -13,9 +13,9 @@ from closedloop_plugin.cli.drive.run import register_driver
 from closedloop_plugin.cli.drive.world import register_world
 
 if TYPE_CHECKING:
-    from closedloop_plugin.runner.assemble import Subject, Wish
-    from closedloop_plugin.threats.search.search import Quest
-    from closedloop_plugin.threats.search.trial import Trial
+    from closedloop_plugin.runner.assemble import RouteSelection, RunConfig
+    from closedloop_plugin.threats.search.search import ThreatSearchConfig
+    from closedloop_plugin.threats.search.trial import SearchTrial
 
 EXAMPLES = """examples:
   ad2 threats search my.scenic --agent steer-only --budget 50 --out out/search
@@ -110,20 +110,20 @@ def _check(args: argparse.Namespace) -> None:
         raise Ad2Error(f"--decision-hz {args.decision_hz:g}: above 0, and at most the simulation's rate")
 
 
-def _wish(args: argparse.Namespace) -> Wish:
+def _wish(args: argparse.Namespace) -> RunConfig:
     from closedloop_plugin.cli.drive.order import TRACK
     from closedloop_plugin.cli.drive.world import limits_of, world_of
     from closedloop_plugin.core.profiles import profile
-    from closedloop_plugin.runner.assemble import Wish
+    from closedloop_plugin.runner.assemble import RunConfig
     from closedloop_plugin.runner.latency import read_latency
-    from closedloop_plugin.runner.pilot import Rules
+    from closedloop_plugin.runner.pilot import DecisionRules
 
     world, workers = world_of(args)
-    return Wish(
+    return RunConfig(
         args.out,
         world,
         profile(args.profile),
-        Rules(args.policy, args.decision_hz, read_latency(args.latency)),
+        DecisionRules(args.policy, args.decision_hz, read_latency(args.latency)),
         args.seed,
         not args.no_traffic,
         TRACK,
@@ -132,7 +132,7 @@ def _wish(args: argparse.Namespace) -> Wish:
     )
 
 
-def _subject(args: argparse.Namespace) -> Subject:
+def _subject(args: argparse.Namespace) -> RouteSelection:
     """The program as `ad2 drive run --scenario` takes it; DIR:NAME is a file of that folder."""
     from closedloop_plugin.cli.drive.subject import program_subject
     from closedloop_plugin.suites.programs import programs_in
@@ -154,14 +154,14 @@ def _subject(args: argparse.Namespace) -> Subject:
     return program_subject(args)[0]
 
 
-def _space(args: argparse.Namespace, wish: Wish, subject: Subject) -> dict[str, Any]:
+def _space(args: argparse.Namespace, wish: RunConfig, subject: RouteSelection) -> dict[str, Any]:
     """The free parameters that are not fixed with --set; Ad2Error where none is left."""
     from closedloop_plugin.agents.make import make_agent
-    from closedloop_plugin.runner.assemble import Driver, assemble
+    from closedloop_plugin.runner.assemble import DriverSetup, assemble
     from lmms_eval_ad2.errors import Ad2Error
 
     # The setup of an episode, without loading the driver: a mistake in the program is told before that.
-    setup = assemble(wish, subject, Driver(make_agent("still"))).tasks[0].setup
+    setup = assemble(wish, subject, DriverSetup(make_agent("still"))).tasks[0].setup
     world = wish.world.of(0).make()
     try:
         space = world.space(setup)
@@ -177,29 +177,37 @@ def _space(args: argparse.Namespace, wish: Wish, subject: Subject) -> dict[str, 
     return free
 
 
-def _quest(args: argparse.Namespace, made: Any, space: dict[str, Any]) -> Quest:
-    from closedloop_plugin.threats.search.search import Quest
+def _quest(args: argparse.Namespace, made: Any, space: dict[str, Any]) -> ThreatSearchConfig:
+    from closedloop_plugin.threats.search.search import ThreatSearchConfig
 
-    return Quest(made, space, args.sampler, args.objective, args.seed, args.budget)
+    return ThreatSearchConfig(made, space, args.sampler, args.objective, args.seed, args.budget)
 
 
-def _checked(args: argparse.Namespace, wish: Wish, subject: Subject, quest: Quest, trials: list[Trial]) -> list[Trial]:
+def _checked(
+    args: argparse.Namespace,
+    wish: RunConfig,
+    subject: RouteSelection,
+    quest: ThreatSearchConfig,
+    trials: list[SearchTrial],
+) -> list[SearchTrial]:
     """The failures, each with the expert's episode on the same values."""
     from closedloop_plugin.agents.make import make_agent
-    from closedloop_plugin.runner.assemble import Driver, assemble
-    from closedloop_plugin.runner.pilot import Rules
-    from closedloop_plugin.runner.recipe import Recipe
+    from closedloop_plugin.runner.assemble import DriverSetup, assemble
+    from closedloop_plugin.runner.pilot import DecisionRules
+    from closedloop_plugin.runner.recipe import FactoryRecipe
     from closedloop_plugin.threats.search.search import with_expert
 
     if args.agent.strip() == "expert" or not any(t.failed for t in trials):
         return trials
     print(f"the expert drives the {sum(t.failed for t in trials)} failures again", file=sys.stderr)
-    expert = Driver(make_agent("expert"), None, Recipe("closedloop_plugin.agents.make:make_agent", {"spec": "expert"}))
-    made = assemble(replace(wish, folder=args.out / "expert", rules=Rules()), subject, expert)
+    expert = DriverSetup(
+        make_agent("expert"), None, FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": "expert"})
+    )
+    made = assemble(replace(wish, folder=args.out / "expert", rules=DecisionRules()), subject, expert)
     return with_expert(made, quest, trials)
 
 
-def _written(out: Path, quest: Quest, trials: list[Trial]) -> dict[str, Any]:
+def _written(out: Path, quest: ThreatSearchConfig, trials: list[SearchTrial]) -> dict[str, Any]:
     """report.json and search.svg."""
     from closedloop_plugin.threats.search.picture import svg
     from closedloop_plugin.threats.search.report import findings

@@ -33,7 +33,7 @@ def write_bag(drive: Mapping[str, Any], out: File) -> File:
     from rosbags.typesys import Stores, get_typestore
 
     store = get_typestore(Stores.ROS1_NOETIC)
-    messages = sorted(_messages(drive, _Makers(store)), key=lambda m: m[0])
+    messages = sorted(_messages(drive, _RosMessageFactory(store)), key=lambda m: m[0])
     with atomic_path(out) as temporary, Writer(temporary) as writer:
         topics: dict[str, Any] = {}
         for t, topic, kind, message in messages:
@@ -43,7 +43,7 @@ def write_bag(drive: Mapping[str, Any], out: File) -> File:
     return out
 
 
-def _messages(drive: Mapping[str, Any], make: _Makers) -> list[tuple[float, str, str, Any]]:
+def _messages(drive: Mapping[str, Any], make: _RosMessageFactory) -> list[tuple[float, str, str, Any]]:
     found = [(p[0], "/odom", "nav_msgs/msg/Odometry", make.odometry(*p)) for p in drive["poses"]]
     for cycle in drive["cycles"]:
         t, sent = cycle["t"], cycle.get("sent") or {}
@@ -56,7 +56,7 @@ def _messages(drive: Mapping[str, Any], make: _Makers) -> list[tuple[float, str,
     return found
 
 
-class _Makers:
+class _RosMessageFactory:
     """Messages of a type store."""
 
     def __init__(self, store: Any) -> None:

@@ -15,9 +15,9 @@ import numpy as np
 
 from closedloop_plugin.robots.course.bag import available, write_bag
 from closedloop_plugin.robots.course.hint import Pose
-from closedloop_plugin.robots.course.records import Ledger, RunRecord
-from closedloop_plugin.robots.course.watch import Watch
-from closedloop_plugin.robots.sandbox.track import Footprint, Segment, Track
+from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
+from closedloop_plugin.robots.course.watch import SegmentReferee
+from closedloop_plugin.robots.sandbox.track import Footprint, SandboxTrack, TrackSegment
 from closedloop_plugin.show.robot_view import robot_view
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
@@ -28,7 +28,7 @@ _SEED_STEP = 7919  # apart, so that two runs of one course never share a seed
 
 
 @dataclass
-class Driven:
+class CourseRunTrace:
     """What one run was: poses (t, x, y, yaw, speed) on the track, and a line for each cycle, t from the run's start."""
 
     poses: list[tuple[float, float, float, float, float]] = field(default_factory=list)
@@ -36,13 +36,13 @@ class Driven:
     counts: dict[str, int] = field(default_factory=dict)
 
 
-class Transport(Protocol):
+class CourseTransport(Protocol):
     """How words come to wheels: inside this process, through ROS, or to a real vehicle."""
 
     name: str
     judges: bool  # the poses are true, so that lines and obstacles can be judged by them
 
-    def drive(self, segment: Segment, watch: Watch, episode: str, seed: int) -> Driven:
+    def drive(self, segment: TrackSegment, watch: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
         """Place the vehicle at the segment's start, and drive until `watch` has an end."""
         ...
 
@@ -50,11 +50,11 @@ class Transport(Protocol):
 
 
 @dataclass(frozen=True)
-class Plan:
+class CoursePlan:
     """What is driven, and what every record of it says."""
 
-    track: Track
-    segments: tuple[Segment, ...]
+    track: SandboxTrack
+    segments: tuple[TrackSegment, ...]
     runs: int
     footprint: Footprint
     seed: int
@@ -64,22 +64,22 @@ class Plan:
     profile: str
     versions: Mapping[str, str] = field(default_factory=dict)
 
-    def tasks(self) -> Iterator[tuple[Segment, int]]:
+    def tasks(self) -> Iterator[tuple[TrackSegment, int]]:
         """One run of every segment, then the next: a course that is broken off has driven all of them alike."""
         for run in range(1, self.runs + 1):
             yield from ((segment, run) for segment in self.segments)
 
 
-def segments_of(track: Track, wanted: str) -> tuple[Segment, ...]:
+def segments_of(track: SandboxTrack, wanted: str) -> tuple[TrackSegment, ...]:
     """`all`, `lap` (the whole lap in one), or names and numbers with commas between: `1,3,route7`."""
     known = {s.name: s for s in track.segments}
     if wanted.strip() == "all":
         return track.segments
-    found: dict[str, Segment] = {}
+    found: dict[str, TrackSegment] = {}
     for name in (w.strip() for w in wanted.split(",") if w.strip()):
         full = f"route{name}" if name.isdecimal() else name
         if full == LAP:
-            found[LAP] = Segment(LAP, "the whole lap", track.lap, track.lap.pose(0.0))
+            found[LAP] = TrackSegment(LAP, "the whole lap", track.lap, track.lap.pose(0.0))
         elif full in known:
             found[full] = known[full]
         else:
@@ -90,13 +90,13 @@ def segments_of(track: Track, wanted: str) -> tuple[Segment, ...]:
 
 
 def run_course(
-    plan: Plan,
-    transport: Transport,
-    ledger: Ledger,
+    plan: CoursePlan,
+    transport: CourseTransport,
+    ledger: SegmentRunStore,
     *,
     retry_failed: bool = False,
-    told: Callable[[RunRecord], None] = lambda record: None,
-) -> list[RunRecord]:
+    told: Callable[[SegmentRunRecord], None] = lambda record: None,
+) -> list[SegmentRunRecord]:
     """Drive what is missing. Returns the records of everything that was asked for, old and new."""
     found = []
     for segment, run in plan.tasks():
@@ -108,8 +108,10 @@ def run_course(
     return found
 
 
-def _one(plan: Plan, transport: Transport, ledger: Ledger, segment: Segment, run: int) -> RunRecord:
-    watch = Watch(segment.path, plan.track, plan.footprint, transport.judges)
+def _one(
+    plan: CoursePlan, transport: CourseTransport, ledger: SegmentRunStore, segment: TrackSegment, run: int
+) -> SegmentRunRecord:
+    watch = SegmentReferee(segment.path, plan.track, plan.footprint, transport.judges)
     seed = plan.seed + _SEED_STEP * run
     driven = transport.drive(segment, watch, f"{segment.name}_run{run}", seed)
     record = _record(plan, transport.name, segment, run, seed, watch, driven)
@@ -119,12 +121,18 @@ def _one(plan: Plan, transport: Transport, ledger: Ledger, segment: Segment, run
 
 
 def _record(
-    plan: Plan, transport: str, segment: Segment, run: int, seed: int, watch: Watch, driven: Driven
-) -> RunRecord:
+    plan: CoursePlan,
+    transport: str,
+    segment: TrackSegment,
+    run: int,
+    seed: int,
+    watch: SegmentReferee,
+    driven: CourseRunTrace,
+) -> SegmentRunRecord:
     assert watch.end is not None, "a run without an end"
     poses = driven.poses or [(0.0, *segment.start, 0.0)]
     thinking = [c["thinking_s"] for c in driven.cycles]
-    return RunRecord(
+    return SegmentRunRecord(
         segment.name, run, segment.geometry, watch.end, watch.what,
         completion=watch.completion, length_m=segment.path.length,
         driven_m=sum(math.dist(a[1:3], b[1:3]) for a, b in pairwise(poses)), time_s=poses[-1][0],
@@ -136,7 +144,9 @@ def _record(
     )  # fmt: skip
 
 
-def drive_of(plan: Plan, segment: Segment, record: RunRecord, driven: Driven) -> dict[str, Any]:
+def drive_of(
+    plan: CoursePlan, segment: TrackSegment, record: SegmentRunRecord, driven: CourseRunTrace
+) -> dict[str, Any]:
     """What tracks/ keeps of a run; the picture and the bag are made of it."""
     track, foot = plan.track, plan.footprint
     return {
@@ -157,7 +167,7 @@ def _short(points: Any, step: int = _PLANNED_STEP) -> list[list[float]]:
     return [[round(float(x), 4), round(float(y), 4)] for x, y in kept]
 
 
-def _write(folder: File, drive: Mapping[str, Any], record: RunRecord) -> None:
+def _write(folder: File, drive: Mapping[str, Any], record: SegmentRunRecord) -> None:
     with atomic_write(folder / "tracks" / f"{record.name}.json") as out:
         json.dump(drive, out, ensure_ascii=False, allow_nan=False)
     with atomic_write(folder / "logs" / f"{record.name}.jsonl") as out:
@@ -167,7 +177,7 @@ def _write(folder: File, drive: Mapping[str, Any], record: RunRecord) -> None:
         write_bag(drive, folder / "bags" / f"{record.name}.bag")
 
 
-def names(segments: Sequence[Segment]) -> list[str]:
+def names(segments: Sequence[TrackSegment]) -> list[str]:
     return [segment.name for segment in segments]
 
 
@@ -177,7 +187,7 @@ HAND_M = 0.01
 HAND_RAD = math.radians(1.5)
 
 
-def placed(segment: Segment, seed: int) -> Pose:
+def placed(segment: TrackSegment, seed: int) -> Pose:
     """The segment's start, off by up to HAND_M along and aside and by up to HAND_RAD; the same for the same seed."""
     dice = np.random.default_rng([seed, 0x9A7])
     along, aside, turned = (float(v) for v in dice.uniform(-1.0, 1.0, 3))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.frames import to_ego, wrap
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Command
-from closedloop_plugin.robots.sandbox.track import STEP, Segment, Track
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import RouteCommand
+from closedloop_plugin.robots.sandbox.track import STEP, SandboxTrack, TrackSegment
 
 Pose = tuple[float, float, float]  # x, y in metres, yaw in radians counter-clockwise
 
@@ -22,11 +22,11 @@ BEYOND_M = 1.0  # of the lap behind a segment's end
 REACH_M = 0.6  # of looking for the vehicle's place along the path, so that a loop's other side is never taken for it
 
 
-def guide(track: Track, segment: Segment) -> Path:
+def guide(track: SandboxTrack, segment: TrackSegment) -> RoutePath:
     """The segment's path and what follows it on the lap: who nears the end must see the bend behind it."""
     begin, _ = track.lap.locate(*segment.start[:2])
     along = begin + np.arange(0.0, segment.path.length + BEYOND_M, STEP)
-    return Path([track.lap.pose(float(s) % track.lap.length)[:2] for s in along], STEP)
+    return RoutePath([track.lap.pose(float(s) % track.lap.length)[:2] for s in along], STEP)
 
 
 class PathHint:
@@ -36,7 +36,7 @@ class PathHint:
     ones relative to it; what odometry drifts by, the hint is wrong by, as with any navigator.
     """
 
-    def __init__(self, path: Path, start: Pose, scale: float) -> None:
+    def __init__(self, path: RoutePath, start: Pose, scale: float) -> None:
         self.path, self.start = path, start
         self.ahead = AHEAD_M / scale
         self.here: Pose | None = None  # by the newest odometry, in the path's frame
@@ -44,15 +44,15 @@ class PathHint:
         self._first: Pose | None = None
         self._s = 0.0
 
-    def command(self, odometry: Mapping[str, Any] | None) -> tuple[Command, tuple[float, float]]:
+    def command(self, odometry: Mapping[str, Any] | None) -> tuple[RouteCommand, tuple[float, float]]:
         """The command, and a point of the path in metres forward and to the LEFT of the vehicle."""
         if odometry is None:
-            return Command.FOLLOW, (self.ahead, 0.0)
+            return RouteCommand.FOLLOW, (self.ahead, 0.0)
         x, y, yaw = self.here = self.pose(odometry)
         self.speed = float(odometry.get("v", 0.0))
         self._s, _ = self.path.locate(x, y, near=self._s, reach=REACH_M)
         goal_x, goal_y, _ = self.path.pose(self._s + self.ahead)
-        return Command.FOLLOW, to_ego(goal_x, goal_y, x, y, yaw)
+        return RouteCommand.FOLLOW, to_ego(goal_x, goal_y, x, y, yaw)
 
     def pose(self, odometry: Mapping[str, Any]) -> Pose:
         """Odometry in the path's frame."""

@@ -16,15 +16,15 @@ from typing import Any
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.robots.course.drive import Driven
+from closedloop_plugin.robots.course.drive import CourseRunTrace
 from closedloop_plugin.robots.course.hint import PathHint, Pose, guide
 from closedloop_plugin.robots.course.local import line
-from closedloop_plugin.robots.course.watch import End, Watch
-from closedloop_plugin.robots.planner.cycle import PATIENCE, Turn
-from closedloop_plugin.robots.planner.planner import Planner
-from closedloop_plugin.robots.sandbox.track import Segment
+from closedloop_plugin.robots.course.watch import SegmentEndReason, SegmentReferee
+from closedloop_plugin.robots.planner.cycle import PATIENCE, CycleResult
+from closedloop_plugin.robots.planner.planner import PlannerServer
+from closedloop_plugin.robots.sandbox.track import TrackSegment
 from closedloop_plugin.robots.track_expert import TrackExpert
-from closedloop_plugin.robots.vehicles.read import Robot
+from closedloop_plugin.robots.vehicles.read import RobotConfig
 from lmms_eval_ad2.errors import Ad2Error
 
 LOOK_S = 0.01  # between two looks at the vehicle
@@ -33,24 +33,24 @@ Truth = tuple[float, float, float, float, float]  # s since the run's start, x, 
 
 
 @dataclass(frozen=True)
-class Link:
+class PlannerSetup:
     """Who drives which robot, and where its client finds the planner. `reachable`: what else hears of each planner."""
 
-    robot: Robot
+    robot: RobotConfig
     agent: Agent
     interpreter: Interpreter | None
     profile: Profile
     token: bytes
     host: str = "127.0.0.1"
     port: int = 0
-    reachable: Callable[[Planner], AbstractContextManager[None]] = lambda planner: nullcontext()
+    reachable: Callable[[PlannerServer], AbstractContextManager[None]] = lambda planner: nullcontext()
 
 
-class Run:
+class LinkedRun:
     """What the watcher sees and the planner says, of one run."""
 
-    def __init__(self, watch: Watch, hint: PathHint, start: Pose) -> None:
-        self.watch, self.hint, self.driven = watch, hint, Driven()
+    def __init__(self, watch: SegmentReferee, hint: PathHint, start: Pose) -> None:
+        self.watch, self.hint, self.driven = watch, hint, CourseRunTrace()
         self.here, self.t = start, 0.0
 
     def see(self, truth: Truth) -> None:
@@ -66,18 +66,18 @@ class LinkedTransport:
     name = ""
     judges = True
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: PlannerSetup) -> None:
         self.link = link
 
-    def place(self, segment: Segment, seed: int) -> Pose:
+    def place(self, segment: TrackSegment, seed: int) -> Pose:
         """The vehicle stands at the segment's start; where exactly."""
         raise NotImplementedError
 
-    def look(self, run: Run) -> None:
+    def look(self, run: LinkedRun) -> None:
         """Tell the run what has been seen since the last look. Called from a thread of its own."""
         raise NotImplementedError
 
-    def hear(self, run: Run, turn: Turn) -> None:
+    def hear(self, run: LinkedRun, turn: CycleResult) -> None:
         """A decision was made. Called from the thread that drives."""
         run.driven.cycles.append(line(turn, run.t, run.here))
         run.watch.decided()
@@ -85,14 +85,14 @@ class LinkedTransport:
     def close(self) -> None:
         raise NotImplementedError
 
-    def drive(self, segment: Segment, watch: Watch, episode: str, seed: int) -> Driven:
+    def drive(self, segment: TrackSegment, watch: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
         """See Transport.drive. Ad2Error: the vehicle did not come, or somebody stopped it; nothing is recorded then."""
         link = self.link
         start = self.place(segment, seed)
         path = guide(watch.track, segment)
         hint = PathHint(path, start, link.robot.vehicle.scale)
-        run = Run(watch, hint, start)
-        planner = Planner(
+        run = LinkedRun(watch, hint, start)
+        planner = PlannerServer(
             link.agent, link.interpreter, link.profile, link.robot.vehicle, link.token, hint,
             seed=seed, motion_s=link.robot.onboard.motion_s,
             patience=None,  # the referee's: a stop for good would keep the vehicle from the next run
@@ -107,7 +107,7 @@ class LinkedTransport:
         return run.driven
 
     @contextmanager
-    def _watched(self, planner: Planner, run: Run) -> Iterator[None]:
+    def _watched(self, planner: PlannerServer, run: LinkedRun) -> Iterator[None]:
         """Until the block ends the vehicle is looked at, and the planner closed when the run is over."""
         over, broken = threading.Event(), []
 
@@ -129,13 +129,13 @@ class LinkedTransport:
         if broken:
             raise broken[0]
 
-    def _until_over(self, planner: Planner, run: Run, over: threading.Event) -> None:
+    def _until_over(self, planner: PlannerServer, run: LinkedRun, over: threading.Event) -> None:
         asked, heard = 0, time.monotonic()
         while run.watch.end is None and not over.wait(LOOK_S):
             self.look(run)
             state = planner.state()
             if planner.cycle.failures >= PATIENCE:
-                run.watch.stop(End.AGENT, f"{PATIENCE} failures in a row, the last: {state['words']}")
+                run.watch.stop(SegmentEndReason.AGENT, f"{PATIENCE} failures in a row, the last: {state['words']}")
             elif state["latched"] is not None:
                 raise Ad2Error(f"stopped: {state['latched']}. The same command goes on with this run")
             now = time.monotonic()

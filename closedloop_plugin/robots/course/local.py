@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.robots.course.drive import Driven, placed
+from closedloop_plugin.robots.course.drive import CourseRunTrace, placed
 from closedloop_plugin.robots.course.hint import PathHint, Pose, guide
-from closedloop_plugin.robots.course.watch import End, Watch
+from closedloop_plugin.robots.course.watch import SegmentEndReason, SegmentReferee
 from closedloop_plugin.robots.onboard import clamp
-from closedloop_plugin.robots.planner.cycle import PATIENCE, Cycle, Sight, Turn
+from closedloop_plugin.robots.planner.cycle import PATIENCE, CycleResult, DecisionCycle, VehicleObservation
 from closedloop_plugin.robots.planner.planner import MOTION_S
-from closedloop_plugin.robots.sandbox.scene import Scene
-from closedloop_plugin.robots.sandbox.track import Segment, Track
+from closedloop_plugin.robots.sandbox.scene import SandboxScene
+from closedloop_plugin.robots.sandbox.track import SandboxTrack, TrackSegment
 from closedloop_plugin.robots.track_expert import TrackExpert
-from closedloop_plugin.robots.vehicles.base import Actuation, Twist, Word
+from closedloop_plugin.robots.vehicles.base import Actuation, Twist, WordCommand
 
 STEP_S = 0.01  # of the body
 REPEAT_STEPS = 5  # a command goes out at 20 Hz, as the client on board repeats it
@@ -33,12 +33,12 @@ class LocalTransport:
     name = "local"
     judges = True
 
-    def __init__(self, cycle: Cycle, track: Track, motion_s: float = MOTION_S) -> None:
+    def __init__(self, cycle: DecisionCycle, track: SandboxTrack, motion_s: float = MOTION_S) -> None:
         self.cycle, self._motion_s = cycle, motion_s
-        self._scene = Scene(cycle.vehicle, track)
+        self._scene = SandboxScene(cycle.vehicle, track)
         self._onboard = cycle.vehicle.to_onboard()
 
-    def drive(self, segment: Segment, watch: Watch, episode: str, seed: int) -> Driven:
+    def drive(self, segment: TrackSegment, watch: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
         """See Transport.drive."""
         cycle, scene = self.cycle, self._scene
         start = placed(segment, seed)
@@ -53,14 +53,14 @@ class LocalTransport:
         run.look()
         while watch.end is None:
             odometry = scene.body.odometry() if cycle.vehicle.topics.odom else None
-            sight = Sight(len(run.driven.cycles), run.t, scene.jpeg(), odometry)
+            sight = VehicleObservation(len(run.driven.cycles), run.t, scene.jpeg(), odometry)
             turn = cycle.decide(sight)
             run.driven.cycles.append(line(turn, run.t, scene.body.pose))
             watch.decided()
             run.move(turn.actuation, cycle.vehicle.motion_s(turn.actuation, self._motion_s))
             run.stand(FRAME_S)
             if cycle.failures >= PATIENCE:
-                watch.stop(End.AGENT, f"{cycle.failures} failures in a row, the last: {turn.error}")
+                watch.stop(SegmentEndReason.AGENT, f"{cycle.failures} failures in a row, the last: {turn.error}")
         cycle.finish()
         run.driven.counts = dict(cycle.counts - before)
         return run.driven
@@ -76,8 +76,8 @@ class LocalTransport:
 class _Run:
     """Simulated time of one run; nothing moves any more once the referee has ended it."""
 
-    def __init__(self, scene: Scene, onboard: dict[str, Any], watch: Watch) -> None:
-        self.scene, self.watch, self.driven = scene, watch, Driven()
+    def __init__(self, scene: SandboxScene, onboard: dict[str, Any], watch: SegmentReferee) -> None:
+        self.scene, self.watch, self.driven = scene, watch, CourseRunTrace()
         self.t = 0.0
         self._onboard = onboard
         self._steps = 0
@@ -106,7 +106,7 @@ class _Run:
                 self.look()
 
 
-def line(turn: Turn, t: float, pose: Pose) -> dict[str, Any]:
+def line(turn: CycleResult, t: float, pose: Pose) -> dict[str, Any]:
     """One cycle for tracks/ and logs/: the Turn, when it was asked, where the vehicle was, and what was sent."""
     logged = turn.log()
     sent = {"word": logged["word"]} if "word" in logged else dict(logged["twist"])
@@ -114,4 +114,4 @@ def line(turn: Turn, t: float, pose: Pose) -> dict[str, Any]:
 
 
 def _actuation(onboard: dict[str, Any]) -> Actuation:
-    return Word(onboard["word"]) if "word" in onboard else Twist(**onboard["twist"])
+    return WordCommand(onboard["word"]) if "word" in onboard else Twist(**onboard["twist"])

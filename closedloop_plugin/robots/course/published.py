@@ -14,7 +14,7 @@ import yaml
 
 @dataclass(frozen=True)
 class PublishedVehicle:
-    """One model on one vehicle: `routes` in `Published.of`ths, `average` in percent as it is printed."""
+    """One model on one vehicle: `routes` in `PublishedVehicleTable.of`ths, `average` in percent as it is printed."""
 
     vehicle: str
     agent: str
@@ -23,7 +23,7 @@ class PublishedVehicle:
 
 
 @dataclass(frozen=True)
-class Claim:
+class VehicleTableClaim:
     """A sentence of the paper's text about the table, and what the printed figures give."""
 
     where: str
@@ -33,7 +33,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedVehicleTable:
     paper: str
     table: str
     world: str
@@ -41,18 +41,18 @@ class Published:
     vehicles: tuple[str, ...]
     routes: tuple[str, ...]
     rows: tuple[PublishedVehicle, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[VehicleTableClaim, ...]
 
     @property
-    def contradictions(self) -> list[Claim]:
+    def contradictions(self) -> list[VehicleTableClaim]:
         return [claim for claim in self.claims if not claim.agrees]
 
 
 @functools.cache
-def published() -> Published:
+def published() -> PublishedVehicleTable:
     """The table as it is printed."""
     raw = yaml.safe_load(resources.files(__package__).joinpath("published.yaml").read_text("utf-8"))
-    return Published(
+    return PublishedVehicleTable(
         raw["paper"],
         raw["table"],
         raw["world"],
@@ -60,5 +60,5 @@ def published() -> Published:
         tuple(raw["vehicles"]),
         tuple(raw["routes"]),
         tuple(PublishedVehicle(row[0], row[1], tuple(row[2:-1]), row[-1]) for row in raw["rows"]),
-        tuple(Claim(**claim) for claim in raw["claims"]),
+        tuple(VehicleTableClaim(**claim) for claim in raw["claims"]),
     )

@@ -2,7 +2,7 @@
 
     DIR/run.json                          identity (compared at every start) and selection (what was asked for last)
     DIR/lock                              held by the one process that drives into DIR
-    DIR/episodes.jsonl                    one RunRecord a line; the only truth; of two for one run the later counts
+    DIR/episodes.jsonl                    one SegmentRunRecord per line; the later of two for one run counts
     DIR/tracks/<segment>_run<k>.json      what was planned and driven, for the picture
     DIR/logs/<segment>_run<k>.jsonl       one line a cycle: what was seen, said, read and sent
     DIR/bags/<segment>_run<k>.bag         the same as a rosbag, where the library is installed
@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.robots.course.watch import AGAIN, End
+from closedloop_plugin.robots.course.watch import AGAIN, SegmentEndReason
 from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
 
@@ -30,7 +30,7 @@ _NUMBERS = ("completion", "length_m", "driven_m", "time_s")
 
 
 @dataclass(frozen=True)
-class RunRecord:
+class SegmentRunRecord:
     """One run of one segment."""
 
     segment: str
@@ -64,7 +64,7 @@ class RunRecord:
 
     @property
     def completed(self) -> bool:
-        return self.end == End.COMPLETED
+        return self.end == SegmentEndReason.COMPLETED
 
     @property
     def again(self) -> bool:
@@ -75,7 +75,7 @@ class RunRecord:
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, allow_nan=False)
 
     @classmethod
-    def from_json(cls, line: str) -> RunRecord:
+    def from_json(cls, line: str) -> SegmentRunRecord:
         """ValueError or TypeError where the line is none."""
         raw = json.loads(line)
         if not isinstance(raw, dict):
@@ -85,7 +85,7 @@ class RunRecord:
             raise ValueError(f"unknown field {min(strange)}")
         raw["ended"] = tuple(raw.get("ended") or ())
         record = cls(**raw)
-        End(record.end)
+        SegmentEndReason(record.end)
         for name in _NUMBERS:
             value = getattr(record, name)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -97,7 +97,7 @@ class RunRecord:
         return record
 
 
-class Ledger:
+class SegmentRunStore:
     """The lines of one folder, which the caller holds the lock of."""
 
     def __init__(self, folder: File) -> None:
@@ -106,29 +106,29 @@ class Ledger:
         self._records = {r.key: r for r in read_records(folder)}
 
     @property
-    def records(self) -> list[RunRecord]:
+    def records(self) -> list[SegmentRunRecord]:
         return list(self._records.values())
 
-    def has(self, segment: str, run: int) -> RunRecord | None:
+    def has(self, segment: str, run: int) -> SegmentRunRecord | None:
         return self._records.get((segment, run))
 
-    def add(self, record: RunRecord) -> None:
+    def add(self, record: SegmentRunRecord) -> None:
         """One whole line, synced; what a failed write left of it is taken back."""
         with JournalFile(self.file) as journal:
             journal.append(record.to_json().encode())
         self._records[record.key] = record
 
 
-def read_records(folder: File) -> list[RunRecord]:
+def read_records(folder: File) -> list[SegmentRunRecord]:
     """All completed lines in their order. DataError names a broken one."""
     hint = "Remove the line, and the same command drives that run again"
     found = read(
-        folder / RESULTS, lambda line: RunRecord.from_json(line.decode()), expected="a run's record", hint=hint
+        folder / RESULTS, lambda line: SegmentRunRecord.from_json(line.decode()), expected="a run's record", hint=hint
     )
     return [line.value for line in found]
 
 
-def by_course(records: Sequence[RunRecord], order: Sequence[str]) -> list[RunRecord]:
+def by_course(records: Sequence[SegmentRunRecord], order: Sequence[str]) -> list[SegmentRunRecord]:
     """In the course's order of segments, runs of a segment together."""
     place = {name: i for i, name in enumerate(order)}
     return sorted(records, key=lambda r: (place.get(r.segment, len(place)), r.segment, r.run))

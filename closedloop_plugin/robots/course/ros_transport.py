@@ -25,10 +25,10 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.robots import deploy
 from closedloop_plugin.robots.course.drive import placed
 from closedloop_plugin.robots.course.hint import Pose
-from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run, Truth
-from closedloop_plugin.robots.sandbox.process import READY, SandboxNode
-from closedloop_plugin.robots.sandbox.track import Segment
-from closedloop_plugin.robots.transport.ros import Child, Master
+from closedloop_plugin.robots.course.linked import LinkedRun, LinkedTransport, PlannerSetup, Truth
+from closedloop_plugin.robots.sandbox.process import READY, SandboxNodeProcess
+from closedloop_plugin.robots.sandbox.track import TrackSegment
+from closedloop_plugin.robots.transport.ros import RosChildProcess, RosMaster
 from lmms_eval_ad2.errors import Ad2Error
 
 WITNESS = "closedloop_plugin.robots.course.witness"
@@ -39,10 +39,10 @@ STANDS = 0.005  # m/s
 GRACE_S = 5.0
 
 
-class Witness(Child):
+class GroundTruthProcess(RosChildProcess):
     """The witness's process; `truths` in their order, `latest` the newest."""
 
-    def __init__(self, master: Master) -> None:
+    def __init__(self, master: RosMaster) -> None:
         super().__init__("the witness", [sys.executable, "-m", WITNESS], master.env())
         if self.said != READY:
             self.close()
@@ -80,10 +80,10 @@ class Witness(Child):
                 self.truths.put((t, x, y, yaw, speed))
 
 
-class Client:
+class OnboardClientProcess:
     """The on-board client, as `ad2 robot deploy` would set it up, in a folder of its own."""
 
-    def __init__(self, link: Link, master: Master, folder: File, port: int, log: File) -> None:
+    def __init__(self, link: PlannerSetup, master: RosMaster, folder: File, port: int, log: File) -> None:
         """`port`: of this machine's loopback, where the planner is found."""
         settings = deploy.settings(link.robot)
         settings["planner"]["port"] = port
@@ -111,19 +111,22 @@ class RosTransport(LinkedTransport):
     name = "ros"
 
     def __init__(
-        self, link: Link, log: File, way: Callable[[int], AbstractContextManager[int]] = lambda port: nullcontext(port)
+        self,
+        link: PlannerSetup,
+        log: File,
+        way: Callable[[int], AbstractContextManager[int]] = lambda port: nullcontext(port),
     ) -> None:
         """`link`: as on_this_machine has it. `log`: of the client. `way`: to the planner's port; gives the port where
         the client finds it, a tunnel's end say."""
         super().__init__(link)
         with ExitStack() as undo:
             folder = File(undo.enter_context(tempfile.TemporaryDirectory(prefix="ad2_onboard_")))
-            master = undo.enter_context(Master())
-            node = SandboxNode(master, link.robot.file)
+            master = undo.enter_context(RosMaster())
+            node = SandboxNodeProcess(master, link.robot.file)
             undo.callback(node.close)
-            self._witness = Witness(master)
+            self._witness = GroundTruthProcess(master)
             undo.callback(self._witness.close)
-            client = Client(link, master, folder, undo.enter_context(way(link.port)), log)
+            client = OnboardClientProcess(link, master, folder, undo.enter_context(way(link.port)), log)
             undo.callback(client.close)
             self._children = {
                 "the sandbox's node": node.process,
@@ -133,12 +136,12 @@ class RosTransport(LinkedTransport):
             self._began = 0.0
             self._undo = undo.pop_all()
 
-    def place(self, segment: Segment, seed: int) -> Pose:
+    def place(self, segment: TrackSegment, seed: int) -> Pose:
         pose = placed(segment, seed)
         self._began = self._witness.place(pose)
         return pose
 
-    def look(self, run: Run) -> None:
+    def look(self, run: LinkedRun) -> None:
         dead = next((name for name, process in self._children.items() if process.poll() is not None), None)
         if dead:
             raise Ad2Error(f"{dead} ended by itself: see its log. The same command goes on with this run")
@@ -157,6 +160,6 @@ def free_port() -> int:
         return int(server.getsockname()[1])
 
 
-def on_this_machine(link: Link) -> Link:
+def on_this_machine(link: PlannerSetup) -> PlannerSetup:
     """With a token of its own and a port that client and planner agree on."""
     return replace(link, token=secrets.token_bytes(32), port=link.port or free_port())

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from closedloop_plugin.robots.course.published import Published
-from closedloop_plugin.robots.course.records import RunRecord
+from closedloop_plugin.robots.course.published import PublishedVehicleTable
+from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.report import tables
 
 METHOD = (
@@ -24,7 +24,11 @@ BESIDE = (
 
 
 def render(
-    records: Sequence[RunRecord], segments: Sequence[str], paper: Published | None, *, markdown: bool = False
+    records: Sequence[SegmentRunRecord],
+    segments: Sequence[str],
+    paper: PublishedVehicleTable | None,
+    *,
+    markdown: bool = False,
 ) -> str:
     """Who drove what, ours, how the runs ended, the paper's."""
     asked = [r for r in records if r.segment in segments]
@@ -35,7 +39,7 @@ def render(
     return tables.printable("\n\n".join(block for block in blocks if block)) + "\n"
 
 
-def _heading(records: Sequence[RunRecord]) -> str:
+def _heading(records: Sequence[SegmentRunRecord]) -> str:
     if not records:
         return "nothing driven yet"
     r = records[0]
@@ -44,7 +48,7 @@ def _heading(records: Sequence[RunRecord]) -> str:
     return f"{r.robot.get('name')}, {who}, profile {r.profile}, transport {r.transport}"
 
 
-def _ours(found: Course, markdown: bool) -> str:
+def _ours(found: CourseResult, markdown: bool) -> str:
     counts = [f"{c.completed}/{c.runs}" if c.runs else tables.NONE for c in found.cells]
     means = [tables.number(c.completion) for c in found.cells]
     done, runs = found.completed
@@ -55,7 +59,7 @@ def _ours(found: Course, markdown: bool) -> str:
     return tables.table(["", *(c.segment for c in found.cells), "Average"], rows, markdown)
 
 
-def _ends(records: Sequence[RunRecord], markdown: bool) -> str:
+def _ends(records: Sequence[SegmentRunRecord], markdown: bool) -> str:
     """Why runs ended before their time, the commonest first, and what was unread."""
     lines = [METHOD]
     early = Counter((r.segment, r.end, r.what) for r in records if not r.completed)
@@ -70,11 +74,11 @@ def _ends(records: Sequence[RunRecord], markdown: bool) -> str:
     return "\n".join(_line(text, markdown) for text in lines)
 
 
-def _again(records: Sequence[RunRecord], segment: str, end: str) -> bool:
+def _again(records: Sequence[SegmentRunRecord], segment: str, end: str) -> bool:
     return any(r.again for r in records if (r.segment, r.end) == (segment, end))
 
 
-def _published(paper: Published, markdown: bool) -> str:
+def _published(paper: PublishedVehicleTable, markdown: bool) -> str:
     rows = [[r.vehicle, r.agent, *(f"{n}/{paper.of}" for n in r.routes), f"{r.average:g} %"] for r in paper.rows]
     grid = tables.table(["vehicle", "model", *paper.routes, "Average"], rows, markdown)
     title = f"{paper.paper}, {paper.table} ({paper.world})"
@@ -88,7 +92,7 @@ def _line(text: str, markdown: bool) -> str:
 
 # Route completion in the form of the paper's Table 3: a column a segment, counts and means, averages.
 @dataclass(frozen=True)
-class Cell:
+class SegmentResult:
     """One segment: runs, those that came to the end, and the mean share of the planned path in percent."""
 
     segment: str
@@ -98,13 +102,13 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Course:
+class CourseResult:
     """All segments that were asked for, in their order."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[SegmentResult, ...]
 
     @property
-    def driven(self) -> list[Cell]:
+    def driven(self) -> list[SegmentResult]:
         return [cell for cell in self.cells if cell.completion is not None]
 
     @property
@@ -117,13 +121,13 @@ class Course:
         return sum(c.completed for c in self.cells), sum(c.runs for c in self.cells)
 
 
-def course(records: Sequence[RunRecord], segments: Sequence[str]) -> Course:
+def course(records: Sequence[SegmentRunRecord], segments: Sequence[str]) -> CourseResult:
     """Runs in which the agent failed say nothing about its driving and are not counted. (A run that was stopped, or
     whose link was lost, has no record.)"""
     counted = [r for r in records if not r.again]
-    return Course(tuple(_cell(name, [r for r in counted if r.segment == name]) for name in segments))
+    return CourseResult(tuple(_cell(name, [r for r in counted if r.segment == name]) for name in segments))
 
 
-def _cell(name: str, runs: list[RunRecord]) -> Cell:
+def _cell(name: str, runs: list[SegmentRunRecord]) -> SegmentResult:
     mean = fmean(r.completion for r in runs) if runs else None
-    return Cell(name, len(runs), sum(r.completed for r in runs), mean)
+    return SegmentResult(name, len(runs), sum(r.completed for r in runs), mean)

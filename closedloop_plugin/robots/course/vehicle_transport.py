@@ -15,18 +15,18 @@ from collections.abc import Callable
 from typing import TextIO
 
 from closedloop_plugin.robots.course.hint import Pose
-from closedloop_plugin.robots.course.linked import Link, LinkedTransport, Run
-from closedloop_plugin.robots.course.watch import End
-from closedloop_plugin.robots.planner.cycle import Turn
-from closedloop_plugin.robots.sandbox.track import Segment
+from closedloop_plugin.robots.course.linked import LinkedRun, LinkedTransport, PlannerSetup
+from closedloop_plugin.robots.course.watch import SegmentEndReason
+from closedloop_plugin.robots.planner.cycle import CycleResult
+from closedloop_plugin.robots.sandbox.track import TrackSegment
 from lmms_eval_ad2.errors import Ad2Error
 
 GO = "d"  # not the bare return: that is the stop, and one pressed as a run ends must not begin the next
 KEYS = "return: EMERGENCY STOP    l return: it crossed a line    h return: it hit something"
-_SAID = {"l": (End.LINE, "seen by the operator"), "h": (End.HIT, "seen by the operator")}
+_SAID = {"l": (SegmentEndReason.LINE, "seen by the operator"), "h": (SegmentEndReason.HIT, "seen by the operator")}
 
 
-class Operator:
+class OperatorKeyboard:
     """Lines that a person types, from one thread for the whole course. `ask` waits for one, `heard` never does."""
 
     def __init__(self, typed: TextIO = sys.stdin, say: Callable[[str], None] = print) -> None:
@@ -66,7 +66,7 @@ class VehicleTransport(LinkedTransport):
     name = "vehicle"
     judges = False
 
-    def __init__(self, link: Link, operator: Operator) -> None:
+    def __init__(self, link: PlannerSetup, operator: OperatorKeyboard) -> None:
         super().__init__(link)
         if not link.robot.vehicle.topics.odom:
             raise Ad2Error(
@@ -76,7 +76,7 @@ class VehicleTransport(LinkedTransport):
         self._operator = operator
         self._began = 0.0
 
-    def place(self, segment: Segment, seed: int) -> Pose:
+    def place(self, segment: TrackSegment, seed: int) -> Pose:
         x, y, yaw = segment.start
         answer = ""
         while answer != GO:
@@ -90,14 +90,14 @@ class VehicleTransport(LinkedTransport):
         self._began = time.monotonic()
         return segment.start
 
-    def look(self, run: Run) -> None:
+    def look(self, run: LinkedRun) -> None:
         heard = self._operator.heard()
         if heard in _SAID:
             run.watch.stop(*_SAID[heard])
         elif heard is not None:
             raise Ad2Error("emergency stop by the operator; the same command goes on with this run")
 
-    def hear(self, run: Run, turn: Turn) -> None:
+    def hear(self, run: LinkedRun, turn: CycleResult) -> None:
         if run.hint.here is not None:
             run.see((time.monotonic() - self._began, *run.hint.here, run.hint.speed))
         super().hear(run, turn)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from enum import StrEnum
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.robots.course.hint import REACH_M
-from closedloop_plugin.robots.sandbox.track import Footprint, Track
+from closedloop_plugin.robots.sandbox.track import Footprint, SandboxTrack
 
 END_M = 0.02  # so near its end a path counts as driven: the vehicle itself is ten times as long
 # Who needs more decisions than at so little way each, and GRACE on top, has failed to drive: half a second at
@@ -16,7 +16,7 @@ LEAST_M = 0.025
 GRACE = 20
 
 
-class End(StrEnum):
+class SegmentEndReason(StrEnum):
     """Every way in which a run ends."""
 
     COMPLETED = "completed"
@@ -28,7 +28,7 @@ class End(StrEnum):
 
 # Says nothing about the driver's skill: not counted, and driven again with --retry-failed. (A run that somebody stops,
 # or whose vehicle is lost, has no end and no record: the same command drives it again.)
-AGAIN = (End.AGENT,)
+AGAIN = (SegmentEndReason.AGENT,)
 
 
 def most_decisions(length: float) -> int:
@@ -36,15 +36,15 @@ def most_decisions(length: float) -> int:
     return GRACE + math.ceil(length / LEAST_M)
 
 
-class Watch:
+class SegmentReferee:
     """Sees every pose of the vehicle in order; `end` is set once and for all.
 
     `judges` False: lines and obstacles are a person's to see, the poses (of a vehicle's odometry) only count the way.
     """
 
-    def __init__(self, path: Path, track: Track, footprint: Footprint, judges: bool = True) -> None:
+    def __init__(self, path: RoutePath, track: SandboxTrack, footprint: Footprint, judges: bool = True) -> None:
         self.path, self.track, self.footprint, self.judges = path, track, footprint, judges
-        self.end: End | None = None
+        self.end: SegmentEndReason | None = None
         self.what = ""
         self._furthest = 0.0
         self._s = 0.0
@@ -53,29 +53,31 @@ class Watch:
     @property
     def completion(self) -> float:
         """Percent of the planned path."""
-        return 100.0 if self.end is End.COMPLETED else 100.0 * self._furthest / self.path.length
+        return 100.0 if self.end is SegmentEndReason.COMPLETED else 100.0 * self._furthest / self.path.length
 
-    def see(self, x: float, y: float, yaw: float) -> End | None:
+    def see(self, x: float, y: float, yaw: float) -> SegmentEndReason | None:
         """What is hit or crossed at this pose comes before the way that it gained."""
         if self.end is not None:
             return self.end
         verdict = self.track.contains(x, y, yaw, self.footprint) if self.judges else "inside"
         if verdict != "inside":
-            self.stop(End.HIT if verdict.startswith(End.HIT) else End.LINE, verdict)
+            self.stop(
+                SegmentEndReason.HIT if verdict.startswith(SegmentEndReason.HIT) else SegmentEndReason.LINE, verdict
+            )
             return self.end
         self._s, _ = self.path.locate(x, y, near=self._s, reach=REACH_M)
         self._furthest = min(max(self._furthest, self._s), self.path.length)
         if self._s >= self.path.length - END_M:
-            self.stop(End.COMPLETED)
+            self.stop(SegmentEndReason.COMPLETED)
         return self.end
 
     def decided(self) -> None:
         """One more decision, and its motion, has begun."""
         self._left -= 1
         if self._left < 0:
-            self.stop(End.SLOW, f"not there after {most_decisions(self.path.length)} decisions")
+            self.stop(SegmentEndReason.SLOW, f"not there after {most_decisions(self.path.length)} decisions")
 
-    def stop(self, end: End, what: str = "") -> None:
+    def stop(self, end: SegmentEndReason, what: str = "") -> None:
         """The first end counts."""
         if self.end is None:
             self.end, self.what = end, what

@@ -12,25 +12,25 @@ from pathlib import Path
 from typing import Any, List, Optional, Union
 
 from closedloop_plugin.robots.onboard import wire
-from closedloop_plugin.robots.onboard.gate import Gate
-from closedloop_plugin.robots.onboard.io import NotReady, open_io
-from closedloop_plugin.robots.onboard.journal import Journal
-from closedloop_plugin.robots.onboard.latch import Latch
-from closedloop_plugin.robots.onboard.link import LinkLost, Wake, open_link
-from closedloop_plugin.robots.onboard.motion import Motion
+from closedloop_plugin.robots.onboard.gate import ActuationGate
+from closedloop_plugin.robots.onboard.io import VehicleNotReady, open_io
+from closedloop_plugin.robots.onboard.journal import OnboardJournal
+from closedloop_plugin.robots.onboard.latch import EmergencyStopLatch
+from closedloop_plugin.robots.onboard.link import LinkLost, WakePipe, open_link
+from closedloop_plugin.robots.onboard.motion import MotionExecutor
 from closedloop_plugin.robots.onboard.relay import lock
 from closedloop_plugin.robots.onboard.relay_link import RelayLink
-from closedloop_plugin.robots.onboard.session import Car, Session
+from closedloop_plugin.robots.onboard.session import OnboardContext, OnboardSession
 from closedloop_plugin.robots.onboard.settings import SettingsError, read_settings, read_token
 
 USAGE = "usage: client SETTINGS.json"
 _TICK_S = 0.1
 
 
-class Client:
-    """`run` returns once `ending` is set and the wake called. NotReady: the vehicle is lost for good."""
+class OnboardClient:
+    """`run` returns once `ending` is set and the wake called. VehicleNotReady: the vehicle is lost for good."""
 
-    def __init__(self, car: Car, token: bytes, wake: Wake) -> None:
+    def __init__(self, car: OnboardContext, token: bytes, wake: WakePipe) -> None:
         self._car, self._token, self._wake = car, token, wake
         self.ending = False
 
@@ -47,18 +47,18 @@ class Client:
 
     def _look_after(self) -> None:
         self._car.outlet.mend()
-        self._car.io.fault()  # NotReady comes from here
+        self._car.io.fault()  # VehicleNotReady comes from here
 
     def _connection(self) -> bool:
         """One connection, to its end. True: it was welcome, so that the next try may come at once."""
         planner, journal = self._car.settings["planner"], self._car.journal
-        session: Optional[Session] = None
+        session: Optional[OnboardSession] = None
         try:
             link, name = open_link(
                 planner["host"], planner["port"], self._token, self._car.settings["vehicle"]["name"], self._wake
             )
             journal.say("connected", session=name)
-            session = Session(self._car, link, name)
+            session = OnboardSession(self._car, link, name)
             while not self.ending:
                 self._look_after()
                 session.turn()
@@ -71,15 +71,15 @@ class Client:
         return session is not None
 
 
-def drive(settings_file: Path, journal: Journal) -> int:
+def drive(settings_file: Path, journal: OnboardJournal) -> int:
     settings = read_settings(settings_file)
     token = read_token(settings["planner"]["token_file"])
     kept = lock(settings["folder"] / "client.lock", 0.5)  # `relay --stop` may be trying it just now
     io = open_io(settings, "ad2_onboard", sees=True)
-    wake, latch = Wake(), Latch(settings["folder"])
+    wake, latch = WakePipe(), EmergencyStopLatch(settings["folder"])
     io.wake = wake
-    own = Gate(io, settings["vehicle"], latch, journal)
-    outlet: Union[Gate, RelayLink] = RelayLink(settings_file, own, journal) if settings["relay"] else own
+    own = ActuationGate(io, settings["vehicle"], latch, journal)
+    outlet: Union[ActuationGate, RelayLink] = RelayLink(settings_file, own, journal) if settings["relay"] else own
 
     def ended() -> None:
         journal.say("stands", reason=motion.state.reason, seq=motion.state.seq)
@@ -88,8 +88,8 @@ def drive(settings_file: Path, journal: Journal) -> int:
     def failed(exc: Exception) -> None:
         journal.count("publishing failed", str(exc))
 
-    motion = Motion(outlet.publish, own.zero, settings["rate_hz"], failed, ended)
-    client = Client(Car(settings, io, outlet, motion, latch, journal), token, wake)
+    motion = MotionExecutor(outlet.publish, own.zero, settings["rate_hz"], failed, ended)
+    client = OnboardClient(OnboardContext(settings, io, outlet, motion, latch, journal), token, wake)
 
     def end(*_: Any) -> None:
         client.ending = True
@@ -114,10 +114,10 @@ def main(argv: Optional[List[str]] = None) -> int:
     if len(words) != 1:
         print(USAGE, file=sys.stderr)
         return 2
-    journal = Journal("client")
+    journal = OnboardJournal("client")
     try:
         return drive(Path(words[0]), journal)
-    except (SettingsError, NotReady) as exc:
+    except (SettingsError, VehicleNotReady) as exc:
         journal.say("cannot drive", why=str(exc))
         return 2
     finally:

@@ -5,14 +5,16 @@ from typing import Any, Dict, Optional
 
 from closedloop_plugin.robots.onboard import clamp
 from closedloop_plugin.robots.onboard.io import VehicleIO
-from closedloop_plugin.robots.onboard.journal import Journal
-from closedloop_plugin.robots.onboard.latch import Latch
+from closedloop_plugin.robots.onboard.journal import OnboardJournal
+from closedloop_plugin.robots.onboard.latch import EmergencyStopLatch
 
 
-class Gate:
+class ActuationGate:
     """Held by the relay; by the client where there is none, and for zeros where the relay was lost."""
 
-    def __init__(self, io: VehicleIO, vehicle: Dict[str, Any], latch: Latch, journal: Journal) -> None:
+    def __init__(
+        self, io: VehicleIO, vehicle: Dict[str, Any], latch: EmergencyStopLatch, journal: OnboardJournal
+    ) -> None:
         self._io, self._vehicle, self._latch, self._journal = io, vehicle, latch, journal
         self.zero = clamp.stop(vehicle)
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 LATEST_S = 1.0  # odometry and status that are older are not handed out
 
 
-class NotReady(Exception):
+class VehicleNotReady(Exception):
     """The vehicle cannot be used: what is missing, where, and what to do."""
 
 
@@ -42,7 +42,7 @@ class VehicleIO:
         raise NotImplementedError
 
     def fault(self) -> Optional[str]:
-        """Why nothing of this can be trusted at the moment, or None. NotReady: for good, this process must end."""
+        """Why no value can be trusted at the moment, or None. VehicleNotReady: permanently, the process must end."""
         return None
 
     def now(self) -> float:
@@ -53,7 +53,7 @@ class VehicleIO:
 
 
 def open_io(settings: Dict[str, Any], node: str, sees: bool) -> VehicleIO:
-    """The backend that the settings name. NotReady: it cannot be had, or its vehicle cannot be reached."""
+    """The backend that the settings name. VehicleNotReady: it cannot be had, or its vehicle cannot be reached."""
     backend = settings["backend"]
     module, _, name = {"ros1": f"{__package__}.ros1:Ros1IO", "ros2": f"{__package__}.ros2:Ros2IO"}.get(
         backend, backend
@@ -61,7 +61,7 @@ def open_io(settings: Dict[str, Any], node: str, sees: bool) -> VehicleIO:
     try:
         kind = getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError) as exc:
-        raise NotReady(f"backend {backend}: {exc}. {_ADVICE.get(backend, '')}".strip()) from None
+        raise VehicleNotReady(f"backend {backend}: {exc}. {_ADVICE.get(backend, '')}".strip()) from None
     return kind(settings, node, sees)
 
 

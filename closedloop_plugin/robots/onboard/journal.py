@@ -15,7 +15,7 @@ AGAIN_S = 1.0  # the same refusal is counted each time and written at most this 
 _WAITING = 1000  # lines; more are dropped, and their number is told
 
 
-class Journal:
+class OnboardJournal:
     """`counts`: how often each thing was refused or failed, since the start."""
 
     def __init__(self, who: str, write: Callable[[str], object] = lambda line: os.write(2, line.encode())) -> None:

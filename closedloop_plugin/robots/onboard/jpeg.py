@@ -19,14 +19,14 @@ _ENCODINGS: Dict[str, Tuple[int, str, str, Optional[str]]] = {
 Packer = Callable[[int, int, int, str, bytes, int], bytes]
 
 
-class BadPicture(ValueError):
+class InvalidCameraImage(ValueError):
     """This is no picture that can be sent; the message says why."""
 
 
 def size(data: bytes) -> Tuple[int, int]:
-    """(width, height) of a JPEG, from its frame header; BadPicture where it is none."""
+    """(width, height) of a JPEG, from its frame header; InvalidCameraImage where it is none."""
     if data[:2] != b"\xff\xd8":
-        raise BadPicture("the camera's compressed frames are no JPEG")
+        raise InvalidCameraImage("the camera's compressed frames are no JPEG")
     at = 2
     while at + 9 <= len(data):
         if data[at] != 0xFF:
@@ -37,11 +37,11 @@ def size(data: bytes) -> Tuple[int, int]:
         elif 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC):
             height, width = int.from_bytes(data[at + 5 : at + 7], "big"), int.from_bytes(data[at + 7 : at + 9], "big")
             if not 0 < width * height <= PIXELS_MAX:
-                raise BadPicture(f"a JPEG of {width} x {height}")
+                raise InvalidCameraImage(f"a JPEG of {width} x {height}")
             return width, height
         else:
             at += 2 + length
-    raise BadPicture("a JPEG without a size, or cut short")
+    raise InvalidCameraImage("a JPEG without a size, or cut short")
 
 
 def packer() -> Optional[Packer]:
@@ -60,9 +60,9 @@ def packer() -> Optional[Packer]:
 
 
 def check(width: int, height: int, row: int, encoding: str, size_bytes: int) -> None:
-    """BadPicture where the numbers of a raw image do not fit together, or are not known here."""
+    """InvalidCameraImage where the numbers of a raw image do not fit together, or are not known here."""
     if encoding not in _ENCODINGS:
-        raise BadPicture(f"the camera's encoding is {encoding!r:.40}; known are {', '.join(_ENCODINGS)}")
+        raise InvalidCameraImage(f"the camera's encoding is {encoding!r:.40}; known are {', '.join(_ENCODINGS)}")
     fits = (
         width > 0
         and 0 < width * height <= PIXELS_MAX
@@ -70,7 +70,7 @@ def check(width: int, height: int, row: int, encoding: str, size_bytes: int) -> 
         and size_bytes >= row * height
     )
     if not fits:
-        raise BadPicture(f"a raw image of {width} x {height}, {row} bytes a row, {size_bytes} bytes")
+        raise InvalidCameraImage(f"a raw image of {width} x {height}, {row} bytes a row, {size_bytes} bytes")
 
 
 def _with_pillow(width: int, height: int, row: int, encoding: str, pixels: bytes, quality: int) -> bytes:
@@ -96,5 +96,5 @@ def _with_opencv(width: int, height: int, row: int, encoding: str, pixels: bytes
         image = cv2.cvtColor(image, getattr(cv2, conversion))
     done, data = cv2.imencode(".jpg", image, [cv2.IMWRITE_JPEG_QUALITY, quality])
     if not done:
-        raise BadPicture("OpenCV cannot pack the camera's frames")
+        raise InvalidCameraImage("OpenCV cannot pack the camera's frames")
     return bytes(data.tobytes())

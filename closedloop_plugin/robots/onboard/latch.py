@@ -15,7 +15,7 @@ VEHICLE, PLANNER = "vehicle", "planner"  # who has set it; the planner cannot un
 _SIZE_MAX = 4096
 
 
-class Latch:
+class EmergencyStopLatch:
     """`held()` is cheap: one stat. What cannot be read, or written, counts as held."""
 
     def __init__(self, folder: Path) -> None:

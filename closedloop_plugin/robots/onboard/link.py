@@ -23,7 +23,7 @@ class LinkLost(Exception):
         self.reason = reason
 
 
-class Wake:
+class WakePipe:
     """Ends a wait from another thread, or from a signal's handler."""
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class Wake:
             self.clear()
 
 
-class Link:
+class PlannerLink:
     """`heard_at`: when the last byte came, on the monotonic clock."""
 
-    def __init__(self, sock: socket.socket, wake: Wake) -> None:
+    def __init__(self, sock: socket.socket, wake: WakePipe) -> None:
         self._sock, self._wake = sock, wake
-        self._reader = wire.Reader(blob_max=0)  # a planner has no pictures for us
+        self._reader = wire.FrameReader(blob_max=0)  # a planner has no pictures for us
         self._early: List[wire.Frame] = []
         self._out = bytearray()
         self.heard_at = time.monotonic()
@@ -114,7 +114,7 @@ class Link:
             raise LinkLost("link lost", str(exc)) from None
 
 
-def open_link(host: str, port: int, token: bytes, vehicle: str, wake: Wake) -> Tuple[Link, str]:
+def open_link(host: str, port: int, token: bytes, vehicle: str, wake: WakePipe) -> Tuple[PlannerLink, str]:
     """A connection to our own planner, and its session. LinkLost, BadFrame, BadToken: there is none."""
     try:
         sock = socket.create_connection((host, port), CONNECT_S)
@@ -122,7 +122,7 @@ def open_link(host: str, port: int, token: bytes, vehicle: str, wake: Wake) -> T
         raise LinkLost("no connection", f"{host} port {port}: {exc}") from None
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        link, end = Link(sock, wake), time.monotonic() + GREETING_S
+        link, end = PlannerLink(sock, wake), time.monotonic() + GREETING_S
         hello = _expect(link, "hello", end)
         auth = wire.client_auth(token, hello, vehicle)
         link.send("auth", **auth)
@@ -132,7 +132,7 @@ def open_link(host: str, port: int, token: bytes, vehicle: str, wake: Wake) -> T
         raise
 
 
-def _expect(link: Link, kind: str, end: float) -> wire.Header:
+def _expect(link: PlannerLink, kind: str, end: float) -> wire.Header:
     """The one frame that must come next."""
     while time.monotonic() < end:
         frames = link.wait(end - time.monotonic())

@@ -9,7 +9,7 @@ Actuation = Dict[str, Any]  # as clamp.py has it
 DEADLINE = "deadline"
 
 
-class State(NamedTuple):
+class MotionExecutorState(NamedTuple):
     """`ended`: when zeros were asked for, s on the monotonic clock; None while it moves, and before the first."""
 
     seq: int = -1
@@ -18,7 +18,7 @@ class State(NamedTuple):
     reason: str = "not begun"
 
 
-class Motion:
+class MotionExecutor:
     """`publish(actuation, until)`: `until` is the moment after which this must not be obeyed any more.
 
     The thread publishes `rate_hz` times a second, always: a base that lost a zero gets another. It dies of nothing that
@@ -34,7 +34,7 @@ class Motion:
     ) -> None:
         self._publish, self._zero, self._period = publish, zero, 1.0 / rate_hz
         self._failed, self._changed = failed, changed
-        self._state = State()
+        self._state = MotionExecutorState()
         self._actuation, self._deadline = zero, 0.0
         self._awake = threading.Condition()
         self._news, self._closing = False, False
@@ -42,7 +42,7 @@ class Motion:
         self._thread.start()
 
     @property
-    def state(self) -> State:
+    def state(self) -> MotionExecutorState:
         return self._state
 
     def start(self, actuation: Actuation, duration_s: float, seq: int = 0) -> None:
@@ -51,7 +51,7 @@ class Motion:
             if self._closing:
                 return
             self._actuation, self._deadline = actuation, time.monotonic() + duration_s
-            self._state = State(seq, True, None, "")
+            self._state = MotionExecutorState(seq, True, None, "")
             self._news = True
             self._awake.notify()
 

@@ -21,10 +21,10 @@ import time
 from pathlib import Path
 from typing import Any, Dict, List, Optional, TextIO
 
-from closedloop_plugin.robots.onboard.gate import Gate
-from closedloop_plugin.robots.onboard.io import NotReady, VehicleIO, open_io
-from closedloop_plugin.robots.onboard.journal import Journal
-from closedloop_plugin.robots.onboard.latch import VEHICLE, Latch
+from closedloop_plugin.robots.onboard.gate import ActuationGate
+from closedloop_plugin.robots.onboard.io import VehicleIO, VehicleNotReady, open_io
+from closedloop_plugin.robots.onboard.journal import OnboardJournal
+from closedloop_plugin.robots.onboard.latch import VEHICLE, EmergencyStopLatch
 from closedloop_plugin.robots.onboard.settings import SettingsError, read_settings
 
 FRESH_S = 0.12  # 2.4 messages at 20 Hz; 3.6 cm at 0.3 m/s
@@ -33,11 +33,13 @@ MESSAGE_MAX = 4096  # bytes
 USAGE = "usage: relay [--stop | --release] SETTINGS.json"
 
 
-class Relay:
+class ActuationRelay:
     """`run` returns when the client has ended, and raises what the backend raises: then this process is of no use, and
     the client, which sees it end, takes its place."""
 
-    def __init__(self, channel: socket.socket, gate: Gate, io: VehicleIO, rate_hz: float, journal: Journal) -> None:
+    def __init__(
+        self, channel: socket.socket, gate: ActuationGate, io: VehicleIO, rate_hz: float, journal: OnboardJournal
+    ) -> None:
         self._channel, self._gate, self._io, self._journal = channel, gate, io, journal
         self._period = 1.0 / rate_hz
         self._actuation, self._until = gate.zero, 0.0
@@ -97,7 +99,7 @@ class Relay:
 
 
 def lock(file: Path, patience_s: float) -> TextIO:
-    """The file, locked for the life of this process. NotReady: another process holds it."""
+    """The file, locked for the life of this process. VehicleNotReady: another process holds it."""
     end = time.monotonic() + patience_s
     stream = file.open("a")
     while True:
@@ -106,30 +108,32 @@ def lock(file: Path, patience_s: float) -> TextIO:
             return stream
         except OSError:
             if time.monotonic() >= end:
-                raise NotReady(f"another process holds {file}: end that one first") from None
+                raise VehicleNotReady(f"another process holds {file}: end that one first") from None
         time.sleep(0.02)
 
 
 def is_held(file: Path) -> bool:
     try:
         lock(file, 0.0).close()
-    except NotReady:
+    except VehicleNotReady:
         return True
     return False
 
 
 def serve(settings: Dict[str, Any], channel: socket.socket) -> int:
     """As the client's child: until the client ends."""
-    journal = Journal("relay")
+    journal = OnboardJournal("relay")
     channel.setblocking(False)
     try:
         kept = lock(settings["folder"] / "relay.lock", ORPHAN_S + 3.0)
         io = open_io(settings, "ad2_relay", sees=False)
-    except NotReady as exc:
+    except VehicleNotReady as exc:
         channel.send(json.dumps({"failed": str(exc)[:1000]}).encode("ascii"))
         return 2
-    latch = Latch(settings["folder"])
-    relay = Relay(channel, Gate(io, settings["vehicle"], latch, journal), io, settings["rate_hz"], journal)
+    latch = EmergencyStopLatch(settings["folder"])
+    relay = ActuationRelay(
+        channel, ActuationGate(io, settings["vehicle"], latch, journal), io, settings["rate_hz"], journal
+    )
 
     def end(*_: Any) -> None:
         relay.ending = True
@@ -152,7 +156,7 @@ def serve(settings: Dict[str, Any], channel: socket.socket) -> int:
 
 def stop(settings: Dict[str, Any]) -> int:
     """Set the emergency stop, and see that whoever publishes to the wheels has seen it."""
-    folder, latch = settings["folder"], Latch(settings["folder"])
+    folder, latch = settings["folder"], EmergencyStopLatch(settings["folder"])
     run = latch.set(VEHICLE, "relay --stop")
     end = time.monotonic() + 1.0
     while not latch.confirmed(run):
@@ -185,7 +189,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         return serve(settings, channel)
     if words[0] == "--stop":
         return stop(settings)
-    Latch(settings["folder"]).release(VEHICLE)
+    EmergencyStopLatch(settings["folder"]).release(VEHICLE)
     print("released")
     return 0
 

@@ -16,8 +16,8 @@ import time
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-from closedloop_plugin.robots.onboard.gate import Gate
-from closedloop_plugin.robots.onboard.journal import Journal
+from closedloop_plugin.robots.onboard.gate import ActuationGate
+from closedloop_plugin.robots.onboard.journal import OnboardJournal
 from closedloop_plugin.robots.onboard.relay import MESSAGE_MAX, ORPHAN_S
 
 SILENT_S = 0.2
@@ -30,7 +30,7 @@ _ROOT = Path(__file__).resolve().parents[3]  # the folder that holds closedloop_
 class RelayLink:
     """Used like a Gate. `publish` is the motion thread's and never blocks; `mend` and `close` are the main thread's."""
 
-    def __init__(self, settings_file: Path, own: Gate, journal: Journal) -> None:
+    def __init__(self, settings_file: Path, own: ActuationGate, journal: OnboardJournal) -> None:
         self._file, self._own, self._journal = settings_file, own, journal
         self.zero = own.zero
         self._lock = threading.Lock()

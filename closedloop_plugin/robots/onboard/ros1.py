@@ -13,8 +13,8 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import String
 
 from closedloop_plugin.robots.onboard import ros_messages
-from closedloop_plugin.robots.onboard.io import NotReady, VehicleIO
-from closedloop_plugin.robots.onboard.ros1_master import MasterWatch, ask
+from closedloop_plugin.robots.onboard.io import VehicleIO, VehicleNotReady
+from closedloop_plugin.robots.onboard.ros1_master import RosMasterMonitor, ask
 
 _FRAME_AGE_MAX_S = 1.0  # a header's stamp is believed up to here; beyond, its clock is another
 # agilexrobotics/limo_ros, limo_base/msg/LimoStatus.msg; its workspace need not be sourced for us
@@ -43,8 +43,8 @@ class Ros1IO(VehicleIO):
 
     def __init__(self, settings: Dict[str, Any], node: str, sees: bool) -> None:
         topics = settings["vehicle"]["topics"]
-        self._pictures = ros_messages.Pictures(settings) if sees else None
-        self._odometry, self._status = ros_messages.Latest(), ros_messages.Latest()
+        self._pictures = ros_messages.LatestCameraFrame(settings) if sees else None
+        self._odometry, self._status = ros_messages.LatestMessage(), ros_messages.LatestMessage()
         uri = _reached_master()
         self._subscribers: List[rospy.Subscriber] = []
         rospy.init_node(node, disable_signals=True, disable_rosout=True)
@@ -53,7 +53,7 @@ class Ros1IO(VehicleIO):
         self._wheels = rospy.Publisher(topics["cmd"], String if self._words else Twist, queue_size=1)
         if self._pictures:
             self._subscribe(topics, self._pictures)
-        self._watch = MasterWatch(uri, rospy.get_name(), self._register, lambda: self.wake())
+        self._watch = RosMasterMonitor(uri, rospy.get_name(), self._register, lambda: self.wake())
 
     def publish(self, actuation: Dict[str, Any]) -> None:
         if self._words:
@@ -76,7 +76,7 @@ class Ros1IO(VehicleIO):
 
     def fault(self) -> Optional[str]:
         if rospy.is_shutdown():
-            raise NotReady("ROS has shut this node down (rosnode kill, or another node of its name)")
+            raise VehicleNotReady("ROS has shut this node down (rosnode kill, or another node of its name)")
         fault = self._watch.fault or (self._pictures and self._pictures.fault)
         if fault:
             return fault
@@ -86,7 +86,7 @@ class Ros1IO(VehicleIO):
         self._watch.close()
         rospy.signal_shutdown("closed")
 
-    def _subscribe(self, topics: Dict[str, Any], pictures: ros_messages.Pictures) -> None:
+    def _subscribe(self, topics: Dict[str, Any], pictures: ros_messages.LatestCameraFrame) -> None:
         def on_frame(message: Any) -> None:
             age_s = rospy.get_time() - message.header.stamp.to_sec()
             pictures.put(time.monotonic() - (age_s if 0 <= age_s < _FRAME_AGE_MAX_S else 0.0), message)
@@ -100,7 +100,9 @@ class Ros1IO(VehicleIO):
             if kind is None and topics["status_type"] == LIMO_STATUS:
                 kind = limo_status()
             if kind is None:
-                raise NotReady(f"status type {topics['status_type']}: unknown here; source the workspace that has it")
+                raise VehicleNotReady(
+                    f"status type {topics['status_type']}: unknown here; source the workspace that has it"
+                )
             self._listen(topics["status"], kind, self._status.put)
 
     def _listen(self, topic: str, kind: Any, callback: Any) -> None:
@@ -123,9 +125,9 @@ def _reached_master() -> str:
     """The master's address; rospy.init_node would wait for a missing one for ever."""
     uri = os.environ.get("ROS_MASTER_URI", "")
     if not uri:
-        raise NotReady("ROS_MASTER_URI is not set: source the vehicle's workspace first")
+        raise VehicleNotReady("ROS_MASTER_URI is not set: source the vehicle's workspace first")
     try:
         ask(uri, "getPid", "/ad2_onboard")
     except OSError as exc:
-        raise NotReady(f"no ROS master at {uri} ({exc}): start the vehicle's bringup first") from None
+        raise VehicleNotReady(f"no ROS master at {uri} ({exc}): start the vehicle's bringup first") from None
     return uri

@@ -33,7 +33,7 @@ def ask(uri: str, method: str, *arguments: str) -> Tuple[int, object]:
         raise OSError(f"no ROS master: {exc}") from None
 
 
-class MasterWatch:
+class RosMasterMonitor:
     """`fault`: why there is no master at the moment, or None. `register` is called after a restart of it."""
 
     def __init__(self, uri: str, node: str, register: Callable[[], None], changed: Callable[[], None]) -> None:

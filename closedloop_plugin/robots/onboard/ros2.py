@@ -17,14 +17,14 @@ from sensor_msgs.msg import CompressedImage, Image
 from std_msgs.msg import String
 
 from closedloop_plugin.robots.onboard import ros_messages
-from closedloop_plugin.robots.onboard.io import NotReady, VehicleIO
+from closedloop_plugin.robots.onboard.io import VehicleIO, VehicleNotReady
 
 
 class Ros2IO(VehicleIO):
     def __init__(self, settings: Dict[str, Any], node: str, sees: bool) -> None:
         topics = settings["vehicle"]["topics"]
-        self._pictures = ros_messages.Pictures(settings) if sees else None
-        self._odometry, self._status = ros_messages.Latest(), ros_messages.Latest()
+        self._pictures = ros_messages.LatestCameraFrame(settings) if sees else None
+        self._odometry, self._status = ros_messages.LatestMessage(), ros_messages.LatestMessage()
         rclpy.init(args=[])
         self._node = rclpy.create_node(node)
         self._words = settings["vehicle"]["kind"] == "word"
@@ -56,7 +56,7 @@ class Ros2IO(VehicleIO):
 
     def fault(self) -> Optional[str]:
         if not rclpy.ok():
-            raise NotReady("ROS has shut this node down")
+            raise VehicleNotReady("ROS has shut this node down")
         if self._pictures and self._pictures.fault:
             return self._pictures.fault
         return None if self._wheels.get_subscription_count() else f"nobody listens to {self._wheels.topic_name}"
@@ -66,7 +66,7 @@ class Ros2IO(VehicleIO):
         self._node.destroy_node()
         rclpy.shutdown()
 
-    def _subscribe(self, topics: Dict[str, Any], pictures: ros_messages.Pictures) -> None:
+    def _subscribe(self, topics: Dict[str, Any], pictures: ros_messages.LatestCameraFrame) -> None:
         def on_frame(message: Any) -> None:
             pictures.put(time.monotonic(), message)
             self.wake()

@@ -5,10 +5,10 @@ import time
 from typing import Any, Dict, Iterable, Optional, Tuple
 
 from closedloop_plugin.robots.onboard import jpeg
-from closedloop_plugin.robots.onboard.io import LATEST_S, NotReady
+from closedloop_plugin.robots.onboard.io import LATEST_S, VehicleNotReady
 
 
-class Latest:
+class LatestMessage:
     """The newest message of a topic; nothing where it is older than a second."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Latest:
         return held[1] if held is not None and time.monotonic() - held[0] < LATEST_S else None
 
 
-class Pictures:
+class LatestCameraFrame:
     """The camera's newest message as a JPEG, made when it is asked for, once. `fault`: why there is none."""
 
     def __init__(self, settings: Dict[str, Any]) -> None:
@@ -34,7 +34,9 @@ class Pictures:
         self.heard_at: Optional[float] = None
         self._made: Optional[Tuple[float, bytes, int, int]] = None
         if self.raw and self._pack is None:
-            raise NotReady("the camera is raw, and neither Pillow nor OpenCV is here: apt-get install python3-pil")
+            raise VehicleNotReady(
+                "the camera is raw, and neither Pillow nor OpenCV is here: apt-get install python3-pil"
+            )
 
     def put(self, taken: float, message: Any) -> None:
         self._held, self.heard_at = (taken, message), time.monotonic()
@@ -45,7 +47,7 @@ class Pictures:
             return self._made
         try:
             self._made, self.fault = (held[0], *self._as_jpeg(held[1])), None
-        except jpeg.BadPicture as exc:
+        except jpeg.InvalidCameraImage as exc:
             self._made, self.fault = None, f"camera: {exc}"
         return self._made
 
@@ -57,7 +59,7 @@ class Pictures:
         else:
             width, height = jpeg.size(data)
         if len(data) > self._most:
-            raise jpeg.BadPicture(f"a frame of {len(data)} bytes; frame_max_bytes is {self._most}")
+            raise jpeg.InvalidCameraImage(f"a frame of {len(data)} bytes; frame_max_bytes is {self._most}")
         return data, width, height
 
 

@@ -7,33 +7,33 @@ import time
 from typing import Any, Dict, NamedTuple, Optional, Tuple, Union
 
 from closedloop_plugin.robots.onboard import clamp, wire
-from closedloop_plugin.robots.onboard.gate import Gate
+from closedloop_plugin.robots.onboard.gate import ActuationGate
 from closedloop_plugin.robots.onboard.io import LATEST_S, VehicleIO
-from closedloop_plugin.robots.onboard.journal import Journal
-from closedloop_plugin.robots.onboard.latch import PLANNER, Latch
-from closedloop_plugin.robots.onboard.link import Link, LinkLost
-from closedloop_plugin.robots.onboard.motion import Motion
+from closedloop_plugin.robots.onboard.journal import OnboardJournal
+from closedloop_plugin.robots.onboard.latch import PLANNER, EmergencyStopLatch
+from closedloop_plugin.robots.onboard.link import LinkLost, PlannerLink
+from closedloop_plugin.robots.onboard.motion import MotionExecutor
 from closedloop_plugin.robots.onboard.relay_link import RelayLink
 
 DEAD_S = 5.0  # without a byte: a frozen tunnel does not hang up
 UNANSWERED_S = 30.0  # then the frame is given up; a planner that thinks longer than max_age_s answers in vain anyway
 
 
-class Car(NamedTuple):
+class OnboardContext(NamedTuple):
     """What outlives a connection."""
 
     settings: Dict[str, Any]
     io: VehicleIO
-    outlet: Union[Gate, RelayLink]
-    motion: Motion
-    latch: Latch
-    journal: Journal
+    outlet: Union[ActuationGate, RelayLink]
+    motion: MotionExecutor
+    latch: EmergencyStopLatch
+    journal: OnboardJournal
 
 
-class Session:
+class OnboardSession:
     """`turn` again and again, until it raises LinkLost (or wire.BadFrame: the stream is lost too)."""
 
-    def __init__(self, car: Car, link: Link, name: str) -> None:
+    def __init__(self, car: OnboardContext, link: PlannerLink, name: str) -> None:
         self._car, self._link, self._name = car, link, name
         self._period = 1.0 / car.settings["heartbeat_hz"]
         self._beats, self._beat_at = 0, 0.0

@@ -142,7 +142,7 @@ def pack(kind: str, header: Header, blob: bytes = b"") -> bytes:
     return _PREFIX.pack(MAGIC, VERSION, len(text), len(blob)) + text + blob
 
 
-class Reader:
+class FrameReader:
     """Bytes in, whole frames out. After a BadFrame the stream is lost: close the connection.
 
     Lengths are judged before anything is kept, so that a peer cannot make it hold more than one frame of the sizes

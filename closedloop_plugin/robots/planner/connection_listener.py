@@ -9,31 +9,33 @@ from contextlib import suppress
 from typing import Protocol
 
 from closedloop_plugin.robots.onboard import wire
-from closedloop_plugin.robots.planner.journal import Journal
-from closedloop_plugin.robots.planner.session import Greeting, Lost, Refused, Session
+from closedloop_plugin.robots.planner.journal import PlannerJournal
+from closedloop_plugin.robots.planner.session import PlannerHandshake, SessionLost, VehicleRefused, VehicleSession
 
 AGAIN_S = 0.1
 STRANGERS = 8  # connections that may be in their handshake at once
 
 
-class Host(Protocol):
+class ConnectionHandler(Protocol):
     """The planner. Called from the threads of connections."""
 
-    def admit(self, make: Callable[[], Session]) -> Session:
+    def admit(self, make: Callable[[], VehicleSession]) -> VehicleSession:
         """The session that `make` opens for somebody who knows the token; Refused where there is no room."""
         ...
 
-    def hear(self, session: Session, kind: str, header: wire.Header, blob: bytes) -> None:
+    def hear(self, session: VehicleSession, kind: str, header: wire.Header, blob: bytes) -> None:
         """A frame of its kind's form, of this session."""
         ...
 
-    def gone(self, session: Session, why: str) -> None: ...
+    def gone(self, session: VehicleSession, why: str) -> None: ...
 
 
-class Door:
+class ConnectionListener:
     """Open until `close`. A thread accepts, and each connection has one of its own."""
 
-    def __init__(self, server: socket.socket, token: bytes, vehicle: str, host: Host, journal: Journal) -> None:
+    def __init__(
+        self, server: socket.socket, token: bytes, vehicle: str, host: ConnectionHandler, journal: PlannerJournal
+    ) -> None:
         """`vehicle`: the name that its client must give."""
         self._server, self._token, self._vehicle, self._host, self._journal = server, token, vehicle, host, journal
         self._strangers = threading.Semaphore(STRANGERS)
@@ -67,7 +69,7 @@ class Door:
         session = None
         try:
             session = self._greet(sock)
-        except Refused as exc:
+        except VehicleRefused as exc:
             self._journal.event("refused", exc.reason, detail=str(exc)[:300], peer=peer)
         except OSError as exc:  # gone with the welcome on its way
             self._journal.event("refused", "no handshake", detail=str(exc), peer=peer)
@@ -78,27 +80,27 @@ class Door:
         if session is not None:
             self._attend(session)
 
-    def _greet(self, sock: socket.socket) -> Session:
-        greeting = Greeting(sock)
+    def _greet(self, sock: socket.socket) -> VehicleSession:
+        greeting = PlannerHandshake(sock)
         try:
             welcome = greeting.welcome(self._token, self._vehicle)
-            return self._host.admit(lambda: Session(sock, welcome))
-        except Refused as exc:
+            return self._host.admit(lambda: VehicleSession(sock, welcome))
+        except VehicleRefused as exc:
             if exc.told:
                 greeting.refuse(exc.told)
             raise
 
-    def _attend(self, session: Session) -> None:
+    def _attend(self, session: VehicleSession) -> None:
         why = "an error of ours"
         try:
             for kind, header, blob in session.frames():
                 wire.check(kind, header)
                 if header.get("session") != session.id:
-                    raise Refused("other session", kind)
+                    raise VehicleRefused("other session", kind)
                 self._host.hear(session, kind, header, blob)
-        except Lost as exc:
+        except SessionLost as exc:
             why = str(exc)
-        except (wire.BadFrame, Refused) as exc:
+        except (wire.BadFrame, VehicleRefused) as exc:
             why = f"refused: {exc.reason}"
             self._journal.event("refused", exc.reason, detail=str(exc)[:300], session=session.id)
         finally:

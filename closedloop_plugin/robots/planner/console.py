@@ -14,7 +14,7 @@ from pathlib import Path as File
 from typing import Any, TextIO
 
 from closedloop_plugin.robots.planner import control_socket, emergency
-from closedloop_plugin.robots.vehicles.read import Robot
+from closedloop_plugin.robots.vehicles.read import RobotConfig
 from lmms_eval_ad2.errors import Ad2Error
 
 PERIOD_S = 0.1
@@ -25,11 +25,11 @@ _HOME, _CLEAR, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 _WIDTH = 78
 
 
-class Console:
+class PlannerConsole:
     """Shows until `q`. Stops, releases and looks at the planner have threads of their own: a screen that waits for a
     planner that hangs, or for ssh, would take no key."""
 
-    def __init__(self, robot: Robot, file: File, out: TextIO) -> None:
+    def __init__(self, robot: RobotConfig, file: File, out: TextIO) -> None:
         self.robot, self.file, self.out = robot, file, out
         self.note = ""
         self.sure: bool | None = None  # whether the last stop was confirmed
@@ -72,7 +72,7 @@ class Console:
                 self._releasing = self._do(lambda: emergency.release(self.robot, self.file), "releasing ...")
         return b"q" not in typed and typed != b""
 
-    def _stop(self) -> emergency.Outcome:
+    def _stop(self) -> emergency.EmergencyStopOutcome:
         """A release that was pressed before it, and is still on its way, must not have the last word."""
         releasing = self._releasing
         overlap = releasing.is_alive()
@@ -83,7 +83,7 @@ class Console:
         self.sure = done.sure
         return done
 
-    def _do(self, action: Callable[[], emergency.Outcome], note: str) -> threading.Thread:
+    def _do(self, action: Callable[[], emergency.EmergencyStopOutcome], note: str) -> threading.Thread:
         def act() -> None:
             try:
                 self.note = action().told
@@ -144,8 +144,8 @@ def _wheels(wheels: Any) -> str:
     return plain(str(wheels)) if wheels else "-"
 
 
-def show(robot: Robot, file: File) -> bool:
+def show(robot: RobotConfig, file: File) -> bool:
     """On this terminal."""
     if not sys.stdin.isatty():
         raise Ad2Error("the console needs a terminal; without one: ad2 robot stop")
-    return Console(robot, file, sys.stdout).run(sys.stdin.fileno())
+    return PlannerConsole(robot, file, sys.stdout).run(sys.stdin.fileno())

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.robots.planner.planner import Planner
+from closedloop_plugin.robots.planner.planner import PlannerServer
 from lmms_eval_ad2.errors import Ad2Error
 
 LINE_MAX = 65536
@@ -51,7 +51,7 @@ def ask(file: File, do: str, reason: str = "") -> dict[str, Any]:
 
 
 @contextmanager
-def answering(planner: Planner, file: File) -> Iterator[None]:
+def answering(planner: PlannerServer, file: File) -> Iterator[None]:
     """Until the block ends. Ad2Error: a planner of this robot is running already."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if _listens(file):
@@ -97,7 +97,7 @@ def _reached(file: File) -> Iterator[str]:
 
 class _Server(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
-    planner: Planner
+    planner: PlannerServer
 
 
 class _Handler(socketserver.StreamRequestHandler):

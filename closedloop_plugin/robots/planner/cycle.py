@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import COAST, Command, Control, Decision, Observation, Reading
+from closedloop_plugin.core.state import COAST, Control, Decision, InterpretedControl, Observation, RouteCommand
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.verdict import verdict
 from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
@@ -34,7 +34,7 @@ _REASONS = 20  # different reasons counted by name
 
 
 @dataclass(frozen=True)
-class Sight:
+class VehicleObservation:
     """What the vehicle sent: an `obs` frame (onboard/wire.py). Robot's own metres and seconds."""
 
     seq: int
@@ -46,7 +46,7 @@ class Sight:
 
 
 @dataclass(frozen=True)
-class Turn:
+class CycleResult:
     """What came of it. `error`: no answer, or none that can be driven; `unparsed`: words that could not be read."""
 
     seq: int
@@ -54,7 +54,7 @@ class Turn:
     time_s: float
     observation: Observation
     decision: Decision
-    reading: Reading | None
+    reading: InterpretedControl | None
     control: Control
     actuation: Actuation
     error: str | None = None
@@ -79,13 +79,13 @@ class Turn:
 class RouteHint(Protocol):
     """What a navigator on the vehicle says; a course has one from its planned path."""
 
-    def command(self, odometry: Mapping[str, float] | None) -> tuple[Command, tuple[float, float]]:
+    def command(self, odometry: Mapping[str, float] | None) -> tuple[RouteCommand, tuple[float, float]]:
         """The command, and a point of the route: metres forward and to the LEFT of the vehicle, in ITS metres."""
         ...
 
 
 @dataclass
-class Cycle:
+class DecisionCycle:
     """An agent that drives one vehicle. One thread; an episode is one drive, whatever becomes of the link meanwhile."""
 
     agent: Agent
@@ -117,11 +117,11 @@ class Cycle:
             self.agent.end(self._episode)
             self._episode = None
 
-    def decide(self, sight: Sight) -> Turn:
+    def decide(self, sight: VehicleObservation) -> CycleResult:
         """Never raises for what an agent, a model or a picture did: then the vehicle stands, and the counts say why."""
         if self._episode is None:
             self.begin("drive")
-        ask = Ask(self._episode or "", self._observation(sight))
+        ask = DecisionRequest(self._episode or "", self._observation(sight))
         started = time.perf_counter()
         decision, reading = self._asked(ask)
         spent = time.perf_counter() - started
@@ -129,12 +129,12 @@ class Cycle:
         self._count(error, unparsed, reading)
         tick = ask.observation.tick
         actuation = self.vehicle.actuation(control or COAST)
-        return Turn(
+        return CycleResult(
             sight.seq, tick, self._time, ask.observation, decision, reading, control or COAST, actuation, error,
             unparsed, spent,
         )  # fmt: skip
 
-    def _observation(self, sight: Sight) -> Observation:
+    def _observation(self, sight: VehicleObservation) -> Observation:
         """At a car's size. The vehicle's clock may start anew (its client was restarted): ours goes on."""
         scale, tick = self.vehicle.scale, self._tick
         if self._stamp is not None:
@@ -142,15 +142,15 @@ class Cycle:
         self._stamp, self._tick = sight.stamp, tick + 1
         if sight.odom is None and self.vehicle.topics.odom:
             self.counts["without odometry"] += 1  # speed and route hint are wrong then
-        ahead = Command.FOLLOW, (AHEAD_M / scale, 0.0)
+        ahead = RouteCommand.FOLLOW, (AHEAD_M / scale, 0.0)
         command, (forward, left) = self.hint.command(sight.odom) if self.hint else ahead
         speed = sight.odom["v"] * scale if sight.odom else 0.0  # without odometry: it stands between two motions
         return Observation(
-            tick, self._time, speed, command, (forward * scale, left * scale), Pictures(sight.jpeg),
+            tick, self._time, speed, command, (forward * scale, left * scale), LazyCameraImages(sight.jpeg),
             self.vehicle.limits.speed * scale,
         )  # fmt: skip
 
-    def _asked(self, ask: Ask) -> tuple[Decision, Reading | None]:
+    def _asked(self, ask: DecisionRequest) -> tuple[Decision, InterpretedControl | None]:
         try:
             (decision,) = self.agent.decide([ask])
             if decision.error is not None or decision.control is not None or self.interpreter is None:
@@ -160,7 +160,7 @@ class Cycle:
         except Exception as exc:  # a wheel is turning meanwhile: whatever it was, the vehicle must be told to stand
             return Decision(error=f"{type(exc).__name__}: {' '.join(str(exc).split())[:200]}"), None
 
-    def _count(self, error: str | None, unparsed: str | None, reading: Reading | None) -> None:
+    def _count(self, error: str | None, unparsed: str | None, reading: InterpretedControl | None) -> None:
         self.counts["decisions"] += 1
         self.failures = self.failures + 1 if error else 0
         if reading is not None and reading.mode:
@@ -174,7 +174,7 @@ class Cycle:
             self.counts[name if name in known or len(known) < _REASONS else "unparsed: other"] += 1
 
 
-class Pictures:
+class LazyCameraImages:
     """Observation.images of a vehicle: its one camera's JPEG, unpacked when it is looked at. Not to be trusted."""
 
     def __init__(self, jpeg: bytes) -> None:

@@ -18,7 +18,7 @@ FILE = "planner.jsonl"
 _MOST = 200  # lines of one reason; then every thousandth: who knocks at the door all day shall not fill the disk
 
 
-class Journal:
+class PlannerJournal:
     """`folder` None: nothing is written, things are counted all the same. Any thread."""
 
     def __init__(

@@ -20,10 +20,10 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import COAST
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.robots.onboard import wire
-from closedloop_plugin.robots.planner.connection_listener import Door
-from closedloop_plugin.robots.planner.cycle import PATIENCE, Cycle, RouteHint, Sight, Turn
-from closedloop_plugin.robots.planner.journal import Journal
-from closedloop_plugin.robots.planner.session import Lost, Refused, Session
+from closedloop_plugin.robots.planner.connection_listener import ConnectionListener
+from closedloop_plugin.robots.planner.cycle import PATIENCE, CycleResult, DecisionCycle, RouteHint, VehicleObservation
+from closedloop_plugin.robots.planner.journal import PlannerJournal
+from closedloop_plugin.robots.planner.session import SessionLost, VehicleRefused, VehicleSession
 from closedloop_plugin.robots.vehicles.base import Vehicle
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -32,8 +32,8 @@ MOTION_S = 0.5  # the paper's: each order moves the vehicle for so long
 _WORDS = 600  # characters of an answer that the state shows
 
 
-class Planner:
-    """`on_cycle` hears every Turn, `on_lost` why a session ended (both from the planner's threads)."""
+class PlannerServer:
+    """`on_cycle` hears every CycleResult, `on_lost` why a session ended (both from the planner's threads)."""
 
     def __init__(
         self,
@@ -47,28 +47,30 @@ class Planner:
         seed: int = 0,
         strict: bool = False,
         motion_s: float = MOTION_S,
-        journal: Journal | None = None,
+        journal: PlannerJournal | None = None,
         patience: int | None = PATIENCE,
     ) -> None:
         """`strict`: words that cannot be read stop the vehicle for good, instead of letting it stand for one motion.
         `patience`: so many failures in a row do, too; None: somebody else counts them."""
         self.motion_s, self._patience = motion_s, patience
-        self.cycle = Cycle(agent, interpreter, profile, vehicle, course, seed)
-        self.vehicle, self.journal, self.strict = vehicle, journal or Journal(), strict
-        self.on_cycle: list[Callable[[Turn], None]] = []
+        self.cycle = DecisionCycle(agent, interpreter, profile, vehicle, course, seed)
+        self.vehicle, self.journal, self.strict = vehicle, journal or PlannerJournal(), strict
+        self.on_cycle: list[Callable[[CycleResult], None]] = []
         self.on_lost: list[Callable[[str], None]] = []
         self._token = token
         self._lock = threading.RLock()  # of everything below, and around every order, stop and release that is sent
         self._changed = threading.Condition(self._lock)
-        self._session: Session | None = None
-        self._waiting: tuple[Session, Sight, float] | None = None  # the newest obs, and when it came
+        self._session: VehicleSession | None = None
+        self._waiting: tuple[VehicleSession, VehicleObservation, float] | None = (
+            None  # the newest obs, and when it came
+        )
         self._last_seq = -1
         self._open: int | None = None  # seq of the picture whose order is not sent yet; no other order may leave
         self._stop: str | None = None  # the latch: why
         self._stands = False  # the vehicle said so, since the stop
         self._said = ""
         self._seen_at: float | None = None
-        self._turn: Turn | None = None
+        self._turn: CycleResult | None = None
         self._thinking = self._closed = False
         self._driving = threading.Lock()  # of the cycle: it has one thread at a time
 
@@ -115,7 +117,7 @@ class Planner:
         except OSError as exc:
             why = exc.strerror or str(exc)
             raise Ad2Error(f"cannot listen on {host} port {port} ({why}); choose another port, or 0 for any") from None
-        door = Door(server, self._token, self.vehicle.name, self, self.journal)
+        door = ConnectionListener(server, self._token, self.vehicle.name, self, self.journal)
         try:
             yield server.getsockname()[:2]
         finally:
@@ -189,10 +191,10 @@ class Planner:
                 return False
             self._session.send(kind, **header)
             return True
-        except Lost:
+        except SessionLost:
             return False
 
-    def _asks(self, session: Session, seq: int) -> bool:
+    def _asks(self, session: VehicleSession, seq: int) -> bool:
         """Whether the vehicle still waits for the order to this picture."""
         with self._lock:
             return session is self._session and seq == self._open
@@ -206,7 +208,7 @@ class Planner:
                 self._send("cmd", obs=self._open, duration_s=self.motion_s, **asdict(COAST), **still)
             self._open = self._waiting = None
 
-    def _take(self) -> tuple[Session, Sight, float] | None:
+    def _take(self) -> tuple[VehicleSession, VehicleObservation, float] | None:
         with self._changed:
             self._thinking = False
             self._changed.wait_for(lambda: self._closed or (self._waiting is not None))
@@ -214,7 +216,7 @@ class Planner:
             self._thinking = True
             return None if self._closed else taken
 
-    def _answer(self, session: Session, turn: Turn, came: float) -> None:
+    def _answer(self, session: VehicleSession, turn: CycleResult, came: float) -> None:
         with self._lock:
             self._turn = turn
             why = self._order(session, turn)
@@ -228,7 +230,7 @@ class Planner:
         overhead = max(spent - turn.thinking_s, 0.0)
         self.journal.write({"event": "cycle", "session": session.id, **turn.log(), "overhead_s": round(overhead, 5)})
 
-    def _order(self, session: Session, turn: Turn) -> str:
+    def _order(self, session: VehicleSession, turn: CycleResult) -> str:
         """Send it, if the vehicle still waits for it; else why not."""
         if session is not self._session:
             return "session is over"
@@ -243,13 +245,13 @@ class Planner:
 
     # What the door and the sessions behind it say, each from a thread of its own.
 
-    def admit(self, make: Callable[[], Session]) -> Session:
+    def admit(self, make: Callable[[], VehicleSession]) -> VehicleSession:
         """See Host.admit."""
         with self._lock:
             if self._closed:
-                raise Refused("the planner ends")
+                raise VehicleRefused("the planner ends")
             if self._session is not None:
-                raise Refused("second client", told="another vehicle is connected")
+                raise VehicleRefused("second client", told="another vehicle is connected")
             self._session = session = make()
             self._waiting, self._last_seq, self._open, self._said = None, -1, None, ""
             self.journal.event("connected", session=session.id)
@@ -258,7 +260,7 @@ class Planner:
                 self._send("stop", reason=self._stop, latch=True)
             return session
 
-    def hear(self, session: Session, kind: str, header: wire.Header, blob: bytes) -> None:
+    def hear(self, session: VehicleSession, kind: str, header: wire.Header, blob: bytes) -> None:
         """See Host.hear."""
         if kind == "obs":
             self._see(session, header, blob)
@@ -273,9 +275,9 @@ class Planner:
                 self._said = header["reason"]
             self.journal.event("vehicle ends", detail=header["reason"])
         elif kind != "heartbeat":
-            raise Refused("malformed", f"{kind} from a vehicle")
+            raise VehicleRefused("malformed", f"{kind} from a vehicle")
 
-    def gone(self, session: Session, why: str) -> None:
+    def gone(self, session: VehicleSession, why: str) -> None:
         """See Host.gone."""
         with self._lock:
             self.journal.event("lost", why.split(":")[0], detail=why, session=session.id)
@@ -285,7 +287,7 @@ class Planner:
         for heard in self.on_lost:
             heard(why)
 
-    def _see(self, session: Session, header: wire.Header, blob: bytes) -> None:
+    def _see(self, session: VehicleSession, header: wire.Header, blob: bytes) -> None:
         with self._changed:
             if header["seq"] <= self._last_seq:  # one that was answered, or overtaken
                 self.journal.event("refused", "replayed", seq=header["seq"], session=session.id)
@@ -296,5 +298,5 @@ class Planner:
                 self._void()
                 return
             seen = {name: header.get(name) for name in ("odom", "status", "motion")}
-            self._waiting = session, Sight(header["seq"], header["stamp"], blob, **seen), self._seen_at
+            self._waiting = session, VehicleObservation(header["seq"], header["stamp"], blob, **seen), self._seen_at
             self._changed.notify_all()

@@ -19,7 +19,7 @@ HEARTBEAT_S = 0.02
 LATE_S = 0.05  # a wait that ends so much too late is no silence of the vehicle, but this machine's: it waits anew
 
 
-class Refused(Exception):
+class VehicleRefused(Exception):
     """`reason`: a few words, to count by; `told`: what the other side may know of it ("" for nothing)."""
 
     def __init__(self, reason: str, detail: str = "", told: str = "") -> None:
@@ -27,17 +27,17 @@ class Refused(Exception):
         self.reason, self.told = reason, told
 
 
-class Lost(Exception):
+class SessionLost(Exception):
     """The connection is gone, or nothing comes through it."""
 
 
-class Greeting:
+class PlannerHandshake:
     """A connection before its welcome. A planner may still refuse who has proved to know the token."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._until = time.monotonic() + GREETING_S
-        self._reader = wire.Reader(wire.GREETING_MAX, 0)
+        self._reader = wire.FrameReader(wire.GREETING_MAX, 0)
         self.hello = wire.server_hello()
         self.auth: wire.Header = {}
         sock.settimeout(GREETING_S)
@@ -49,17 +49,19 @@ class Greeting:
             self._sock.sendall(wire.pack("hello", self.hello))
             kind, self.auth, _ = self._first()
             if kind != "auth":
-                raise Refused("malformed", f"{kind} before auth")
+                raise VehicleRefused("malformed", f"{kind} before auth")
             welcome = wire.server_welcome(token, self.hello, self.auth)
         except wire.BadFrame as exc:
-            raise Refused(exc.reason, str(exc)) from None
+            raise VehicleRefused(exc.reason, str(exc)) from None
         except wire.BadToken as exc:
-            raise Refused(exc.reason, told="wrong token") from None
+            raise VehicleRefused(exc.reason, told="wrong token") from None
         except OSError as exc:
-            raise Refused("no handshake", str(exc) or type(exc).__name__) from None
+            raise VehicleRefused("no handshake", str(exc) or type(exc).__name__) from None
         if self.auth["vehicle"] != vehicle:
             found = self.auth["vehicle"][:80]
-            raise Refused("another vehicle", found, f"this planner drives {vehicle}, and you are set up as {found}")
+            raise VehicleRefused(
+                "another vehicle", found, f"this planner drives {vehicle}, and you are set up as {found}"
+            )
         return welcome
 
     def refuse(self, told: str) -> None:
@@ -71,18 +73,18 @@ class Greeting:
         while True:
             left = self._until - time.monotonic()
             if left <= 0:
-                raise Refused("no handshake", f"nothing within {GREETING_S:g} s")
+                raise VehicleRefused("no handshake", f"nothing within {GREETING_S:g} s")
             self._sock.settimeout(left)
             data = self._sock.recv(4096)
             if not data:
-                raise Refused("no handshake", "it went away")
+                raise VehicleRefused("no handshake", "it went away")
             if frames := self._reader.feed(data):
                 if len(frames) > 1:
-                    raise Refused("malformed", "frames before the welcome")
+                    raise VehicleRefused("malformed", "frames before the welcome")
                 return frames[0]
 
 
-class Session:
+class VehicleSession:
     """One vehicle, welcome. `send` from any thread; `frames` in one; the heartbeat has its own."""
 
     def __init__(self, sock: socket.socket, welcome: wire.Header, silence_s: float = SILENCE_S) -> None:
@@ -103,11 +105,11 @@ class Session:
                 self._sock.sendall(data)
         except OSError as exc:
             self.close()
-            raise Lost(f"cannot send: {exc or type(exc).__name__}") from None
+            raise SessionLost(f"cannot send: {exc or type(exc).__name__}") from None
 
     def frames(self) -> Iterator[wire.Frame]:
         """As they come, until the end; Lost, or wire.BadFrame, says which."""
-        reader, anew = wire.Reader(), False
+        reader, anew = wire.FrameReader(), False
         while True:
             asked = time.monotonic()
             try:
@@ -116,11 +118,11 @@ class Session:
                 if not anew and time.monotonic() - asked > self.silence_s + LATE_S:
                     anew = True  # once: a machine that is always late would never give anybody up
                     continue
-                raise Lost(f"silent for {self.silence_s:g} s") from None
+                raise SessionLost(f"silent for {self.silence_s:g} s") from None
             except OSError as exc:
-                raise Lost(f"closed: {exc}") from None
+                raise SessionLost(f"closed: {exc}") from None
             if not data:
-                raise Lost("closed by the vehicle")
+                raise SessionLost("closed by the vehicle")
             anew = False
             yield from reader.feed(data)
 
@@ -141,6 +143,6 @@ class Session:
         while not self._ended.wait(HEARTBEAT_S):
             try:
                 self.send("heartbeat", n=n)
-            except Lost:
+            except SessionLost:
                 return
             n += 1

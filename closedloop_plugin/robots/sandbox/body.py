@@ -33,7 +33,7 @@ BRAKE = 2.0
 BEND_RATE = 13.0  # 1/(m s)
 
 
-class Body:
+class SandboxBody:
     """One vehicle. `step` moves it; a command holds until the next one or the base's watchdog, as on the vehicle."""
 
     def __init__(self, vehicle: Vehicle) -> None:

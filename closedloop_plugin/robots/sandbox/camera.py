@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from closedloop_plugin.robots.sandbox.track import LINE_WIDTH, Box, Track
+from closedloop_plugin.robots.sandbox.track import LINE_WIDTH, SandboxTrack, TrackObstacle
 
 PER_M = 400  # pixels of the floor's picture
 COARSE = 4  # the far part is drawn from a picture so many times coarser, or its lines would flicker
@@ -27,7 +27,7 @@ LIGHT = (0.45, 0.35, 0.82)  # from where light falls, a unit vector
 
 
 @dataclass(frozen=True)
-class View:
+class FloorCameraMount:
     """A camera on a vehicle: metres ahead of its middle and above the floor, degrees of field and of downward pitch."""
 
     ahead: float
@@ -46,7 +46,7 @@ class View:
 class FloorCamera:
     """Pictures of one track. RGB in and out; OpenCV's order of colours stays inside."""
 
-    def __init__(self, track: Track, view: View) -> None:
+    def __init__(self, track: SandboxTrack, view: FloorCameraMount) -> None:
         self.track, self.view = track, view
         fine = floor_picture(track)[..., ::-1]
         size = fine.shape[1] // COARSE, fine.shape[0] // COARSE
@@ -67,7 +67,7 @@ class FloorCamera:
 
     def _draw(self, x: float, y: float, yaw: float) -> np.ndarray:
         view = self.view
-        lens = Lens(view, x, y, yaw)
+        lens = FloorCameraPose(view, x, y, yaw)
         image = np.full((view.height, view.width, 3), ROOM[::-1], np.uint8)
         horizon = view.height / 2 - view.focal * math.tan(math.radians(view.pitch))
         middle = horizon + lens.row_of(COARSE_M)
@@ -79,7 +79,7 @@ class FloorCamera:
             _draw_box(image, lens, box)
         return image
 
-    def _floor(self, image: np.ndarray, lens: Lens, top: int, bottom: int, level: int) -> None:
+    def _floor(self, image: np.ndarray, lens: FloorCameraPose, top: int, bottom: int, level: int) -> None:
         """Rows top..bottom, all of them below the horizon."""
         top, bottom = max(0, top), min(self.view.height, bottom)
         if top >= bottom:
@@ -106,10 +106,10 @@ class FloorCamera:
         ]
 
 
-class Lens:
+class FloorCameraPose:
     """The camera at one moment: its place and its axes."""
 
-    def __init__(self, view: View, x: float, y: float, yaw: float) -> None:
+    def __init__(self, view: FloorCameraMount, x: float, y: float, yaw: float) -> None:
         self.view = view
         c, s = math.cos(yaw), math.sin(yaw)
         cp, sp = math.cos(math.radians(view.pitch)), math.sin(math.radians(view.pitch))
@@ -157,7 +157,7 @@ def _clipped(local: np.ndarray) -> np.ndarray:
     return np.array(kept).reshape(-1, 3)
 
 
-def _draw_box(image: np.ndarray, lens: Lens, box: Box) -> None:
+def _draw_box(image: np.ndarray, lens: FloorCameraPose, box: TrackObstacle) -> None:
     """The faces that look at the camera; of a box they never hide one another."""
     foot = np.column_stack([box.corners, np.zeros(4)])
     head = np.column_stack([box.corners, np.full(4, box.height)])
@@ -174,7 +174,7 @@ def _draw_box(image: np.ndarray, lens: Lens, box: Box) -> None:
             lens.fill(image, corners, (r, g, b))
 
 
-def floor_picture(track: Track, per_m: int = PER_M) -> np.ndarray:
+def floor_picture(track: SandboxTrack, per_m: int = PER_M) -> np.ndarray:
     """The floor from above, y up: (rows, columns, 3) uint8 RGB."""
     w, h = (round(side * per_m) for side in track.size)
     image = np.empty((h, w, 3), np.uint8)
@@ -189,7 +189,7 @@ def floor_picture(track: Track, per_m: int = PER_M) -> np.ndarray:
     return np.clip(image + wide, 0, 255).astype(np.uint8)
 
 
-def _fixed(line: np.ndarray, track: Track, per_m: int) -> np.ndarray:
+def _fixed(line: np.ndarray, track: SandboxTrack, per_m: int) -> np.ndarray:
     """Metres -> the picture's pixels, as OpenCV's fixed point with 4 bits."""
     xy = np.column_stack([line[:, 0], track.size[1] - line[:, 1]]) * per_m - 0.5
     return np.rint(xy * 16).astype(np.int32)

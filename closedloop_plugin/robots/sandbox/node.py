@@ -19,9 +19,9 @@ from functools import cache
 from typing import Any
 
 from closedloop_plugin.robots.sandbox.process import READY
-from closedloop_plugin.robots.sandbox.scene import Scene
+from closedloop_plugin.robots.sandbox.scene import SandboxScene
 from closedloop_plugin.robots.transport.ros import master_pid
-from closedloop_plugin.robots.vehicles.base import Twist, Vehicle, Word
+from closedloop_plugin.robots.vehicles.base import Twist, Vehicle, WordCommand
 from closedloop_plugin.robots.vehicles.read import find_robot
 from lmms_eval_ad2.errors import Ad2Error, require
 
@@ -37,13 +37,13 @@ STATUS_TEXT = (
 )
 
 
-class Node:
+class SandboxRosNode:
     """One vehicle on the ROS graph. `run` is the clock; rospy's own threads bring commands."""
 
     def __init__(self, vehicle: Vehicle, mode: int | None) -> None:
         self.rospy: Any = require("rospy", "the sandbox's node")
         self.vehicle, self.mode = vehicle, mode
-        self.scene = Scene(vehicle)
+        self.scene = SandboxScene(vehicle)
         self._lock = threading.Lock()
         self._camera_on = True
         self._ended = threading.Event()
@@ -65,7 +65,7 @@ class Node:
         image = CompressedImage if topics.camera_type == "compressed" else Image
         self._image = publisher(topics.camera, image, queue_size=1)
         if self.vehicle.kind == "word":
-            subscriber(topics.cmd, String, lambda m: self._obey(Word(m.data)), queue_size=5)
+            subscriber(topics.cmd, String, lambda m: self._obey(WordCommand(m.data)), queue_size=5)
         else:
             subscriber(topics.cmd, TwistMessage, lambda m: self._obey(_twist(m)), queue_size=5)
         subscriber("/ad2/place", Pose2D, lambda m: self._place(m.x, m.y, m.theta), queue_size=5)
@@ -97,7 +97,7 @@ class Node:
     def end(self) -> None:
         self._ended.set()
 
-    def _obey(self, actuation: Twist | Word) -> None:
+    def _obey(self, actuation: Twist | WordCommand) -> None:
         with self._lock:
             self.scene.command(actuation)
 
@@ -189,7 +189,7 @@ def _status_type() -> Any:
     return made
 
 
-def _end_with_stdin(node: Node) -> None:
+def _end_with_stdin(node: SandboxRosNode) -> None:
     """Whoever started this holds the other end, and lets go of it however they end."""
     sys.stdin.buffer.read()
     node.end()
@@ -216,7 +216,7 @@ def _main(args: argparse.Namespace) -> int:
         raise Ad2Error(f"no ROS master answers at {uri or 'ROS_MASTER_URI (not set)'}: `ad2 robot sandbox` starts one")
     rospy: Any = require("rospy", "the sandbox's node")
     rospy.init_node("ad2_sandbox", disable_signals=True, disable_rosout=True)
-    node = Node(vehicle, vehicle.mode if args.mode is None else args.mode)
+    node = SandboxRosNode(vehicle, vehicle.mode if args.mode is None else args.mode)
     threading.Thread(target=_end_with_stdin, args=(node,), daemon=True).start()
     print(READY, flush=True)
     node.run()

@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from closedloop_plugin.robots.sandbox.camera import floor_picture
-from closedloop_plugin.robots.sandbox.scene import Scene
-from closedloop_plugin.robots.sandbox.track import Track
+from closedloop_plugin.robots.sandbox.scene import SandboxScene
+from closedloop_plugin.robots.sandbox.track import SandboxTrack
 from closedloop_plugin.robots.vehicles.base import Vehicle
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
@@ -24,7 +24,7 @@ COLOURS = ((102, 204, 238), (238, 102, 119), (204, 187, 255), (255, 255, 255), (
 
 def sheet(vehicle: Vehicle, file: Path) -> Path:
     """Writes a PNG."""
-    scene = Scene(vehicle)
+    scene = SandboxScene(vehicle)
     floor = _floor(scene)
     rows = -(-len(scene.track.segments) // COLUMNS)
     whole = Image.new("RGB", (COLUMNS * THUMB[0], floor.height + rows * THUMB[1]), (255, 255, 255))
@@ -40,7 +40,7 @@ def sheet(vehicle: Vehicle, file: Path) -> Path:
     return file
 
 
-def _floor(scene: Scene) -> Image.Image:
+def _floor(scene: SandboxScene) -> Image.Image:
     track, body = scene.track, scene.body
     image = Image.fromarray(floor_picture(track, PER_M))
     draw = ImageDraw.Draw(image)
@@ -61,7 +61,7 @@ def _floor(scene: Scene) -> Image.Image:
     return image
 
 
-def _pixels(track: Track, points: np.ndarray) -> list[tuple[float, float]]:
+def _pixels(track: SandboxTrack, points: np.ndarray) -> list[tuple[float, float]]:
     return [(float(x) * PER_M, (track.size[1] - float(y)) * PER_M) for x, y in points]
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from closedloop_plugin.robots.transport.ros import START_S, Child, Master
+from closedloop_plugin.robots.transport.ros import START_S, RosChildProcess, RosMaster
 from lmms_eval_ad2.errors import Ad2Error
 
 MODULE = "closedloop_plugin.robots.sandbox.node"
 READY = "ready"
 
 
-class SandboxNode(Child):
+class SandboxNodeProcess(RosChildProcess):
     """`robot`: a file, or a name in configs/robots. `mode`: what its status shows, instead of the robot's own."""
 
-    def __init__(self, master: Master, robot: str | Path, mode: int | None = None, timeout_s: float = START_S) -> None:
+    def __init__(
+        self, master: RosMaster, robot: str | Path, mode: int | None = None, timeout_s: float = START_S
+    ) -> None:
         words = [sys.executable, "-m", MODULE, "--robot", str(robot)]
         words += [] if mode is None else ["--mode", str(mode)]
         super().__init__("the sandbox's node", words, master.env(), timeout_s)

@@ -7,23 +7,23 @@ from functools import cached_property
 
 import numpy as np
 
-from closedloop_plugin.robots.sandbox.body import Body, Pose
-from closedloop_plugin.robots.sandbox.camera import FloorCamera, View
-from closedloop_plugin.robots.sandbox.track import Track, sandbox
+from closedloop_plugin.robots.sandbox.body import Pose, SandboxBody
+from closedloop_plugin.robots.sandbox.camera import FloorCamera, FloorCameraMount
+from closedloop_plugin.robots.sandbox.track import SandboxTrack, sandbox
 from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
 
 # By platform, all estimated. JetBot's lens has 160 degrees with much distortion: here it is a pinhole with less.
 VIEWS = {
-    "limo": View(ahead=0.10, up=0.18, fov=68.0),
-    "jetbot_pro": View(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
-    "jetbot_words": View(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
-    "jetbot_wheels": View(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
+    "limo": FloorCameraMount(ahead=0.10, up=0.18, fov=68.0),
+    "jetbot_pro": FloorCameraMount(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
+    "jetbot_words": FloorCameraMount(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
+    "jetbot_wheels": FloorCameraMount(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
 }
 PLACED, WALL = "placed", "hit wall"
 
 
 @dataclass(frozen=True)
-class Event:
+class SandboxEvent:
     """`what`: placed, or how the vehicle stands from now on: inside, crossed line, hit obstacle:NAME, hit wall."""
 
     t: float  # s of the scene
@@ -33,17 +33,17 @@ class Event:
     yaw: float
 
 
-class Scene:
+class SandboxScene:
     """`step` moves the vehicle and says what has changed. Obstacles and walls stop it; lines are only noticed."""
 
-    def __init__(self, vehicle: Vehicle, track: Track | None = None) -> None:
+    def __init__(self, vehicle: Vehicle, track: SandboxTrack | None = None) -> None:
         self.track = track or sandbox()
-        self.body = Body(vehicle)
+        self.body = SandboxBody(vehicle)
         self.t = 0.0
         self.verdict = ""
         self.body.place(*self.track.segments[0].start)
 
-    def place(self, x: float, y: float, yaw: float) -> list[Event]:
+    def place(self, x: float, y: float, yaw: float) -> list[SandboxEvent]:
         self.body.place(x, y, yaw)
         self.verdict = ""
         return [self._event(PLACED), *self._judged(self._verdict())]
@@ -51,7 +51,7 @@ class Scene:
     def command(self, actuation: Actuation) -> None:
         self.body.command(actuation)
 
-    def step(self, dt: float) -> list[Event]:
+    def step(self, dt: float) -> list[SandboxEvent]:
         before = self.body.pose
         self.body.step(dt)
         self.t += dt
@@ -78,11 +78,11 @@ class Scene:
             return WALL
         return self.track.contains(*pose, footprint)
 
-    def _judged(self, verdict: str) -> list[Event]:
+    def _judged(self, verdict: str) -> list[SandboxEvent]:
         if verdict == self.verdict:
             return []
         self.verdict = verdict
         return [self._event(verdict)]
 
-    def _event(self, what: str) -> Event:
-        return Event(self.t, what, *self.body.pose)
+    def _event(self, what: str) -> SandboxEvent:
+        return SandboxEvent(self.t, what, *self.body.pose)

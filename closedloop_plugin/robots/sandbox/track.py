@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 
 from closedloop_plugin.core.frames import wrap
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 
 SIZE = (4.0, 3.0)  # m
 HALF_WIDTH = 0.22  # m, from the middle of the lane to the middle of a yellow line
@@ -43,7 +43,7 @@ class Footprint:
 
 
 @dataclass(frozen=True)
-class Box:
+class TrackObstacle:
     """An obstacle: (x, y) is the middle of its foot, metres; colour RGB."""
 
     name: str
@@ -61,22 +61,22 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Segment:
+class TrackSegment:
     """A piece of the lap that is driven and scored by itself. `start`: where the vehicle is placed, x, y, yaw."""
 
     name: str
     geometry: str
-    path: Path
+    path: RoutePath
     start: tuple[float, float, float]
 
 
-class Track:
+class SandboxTrack:
     """One floor. `lap`: the middle of the lane, once round; `left`, `right`: its yellow lines, closed (n, 2)."""
 
     size = SIZE
     half_width = HALF_WIDTH
 
-    def __init__(self, lap: Path, cuts: list[tuple[float, str]], obstacles: tuple[Box, ...]) -> None:
+    def __init__(self, lap: RoutePath, cuts: list[tuple[float, str]], obstacles: tuple[TrackObstacle, ...]) -> None:
         """`cuts`: where each segment ends, metres along the lap, and its geometry in words."""
         self.lap, self.obstacles = lap, obstacles
         side = HALF_WIDTH * np.column_stack([-np.sin(lap.yaw), np.cos(lap.yaw)])
@@ -87,7 +87,7 @@ class Track:
             for i, (a, (b, geometry)) in enumerate(zip(starts, cuts, strict=True), 1)
         )
 
-    def segment(self, name: str) -> Segment:
+    def segment(self, name: str) -> TrackSegment:
         """KeyError where there is none of that name."""
         return {s.name: s for s in self.segments}[name]
 
@@ -111,10 +111,10 @@ class Track:
 
 
 @cache
-def sandbox() -> Track:
+def sandbox() -> SandboxTrack:
     """The track that `--course sandbox` means."""
     lap, arcs = _rounded(_OUTLINE)
-    return Track(lap, _cuts(arcs), _obstacles(lap, arcs))
+    return SandboxTrack(lap, _cuts(arcs), _obstacles(lap, arcs))
 
 
 # Corners of the lane's middle and the radius that rounds each, m. The lap begins where the last arc ends.
@@ -148,18 +148,18 @@ def _cuts(arcs: list[tuple[float, float]]) -> list[tuple[float, str]]:
     ]
 
 
-def _obstacles(lap: Path, arcs: list[tuple[float, float]]) -> tuple[Box, ...]:
+def _obstacles(lap: RoutePath, arcs: list[tuple[float, float]]) -> tuple[TrackObstacle, ...]:
     """Two cones stand on the lines and leave 0.34 m; a box stands 2 cm outside the line; a house in the middle."""
     narrow, bend = (arcs[3][1] + arcs[4][0]) / 2, sum(arcs[4]) / 2
     return (
-        Box("left cone", *lap.pose(narrow, HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
-        Box("right cone", *lap.pose(narrow, -HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
-        Box("box", *lap.pose(bend, -HALF_WIDTH - 0.13), 0.26, 0.22, 0.20, (176, 58, 60)),
-        Box("house", 1.35, 1.25, 0.2, 0.60, 0.40, 0.30, (92, 122, 158)),
+        TrackObstacle("left cone", *lap.pose(narrow, HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
+        TrackObstacle("right cone", *lap.pose(narrow, -HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
+        TrackObstacle("box", *lap.pose(bend, -HALF_WIDTH - 0.13), 0.26, 0.22, 0.20, (176, 58, 60)),
+        TrackObstacle("house", 1.35, 1.25, 0.2, 0.60, 0.40, 0.30, (92, 122, 158)),
     )
 
 
-def _rounded(outline: tuple[tuple[float, float, float], ...]) -> tuple[Path, list[tuple[float, float]]]:
+def _rounded(outline: tuple[tuple[float, float, float], ...]) -> tuple[RoutePath, list[tuple[float, float]]]:
     """The closed line through rounded corners, from the end of the last arc on, and each arc's begin and end in m."""
     points: list[np.ndarray] = []
     arcs: list[tuple[float, float]] = []
@@ -172,7 +172,7 @@ def _rounded(outline: tuple[tuple[float, float, float], ...]) -> tuple[Path, lis
         arcs.append((begin, s))
         points += list(arc)
         at = arc[-1]
-    return Path(np.array(points), STEP), arcs
+    return RoutePath(np.array(points), STEP), arcs
 
 
 def _arc(outline: tuple[tuple[float, float, float], ...], i: int) -> np.ndarray:
@@ -187,10 +187,10 @@ def _arc(outline: tuple[tuple[float, float, float], ...], i: int) -> np.ndarray:
     return np.column_stack([x + side * (np.sin(yaw) - math.sin(start)), y - side * (np.cos(yaw) - math.cos(start))])
 
 
-def _segment(name: str, geometry: str, lap: Path, begin: float, end: float) -> Segment:
+def _segment(name: str, geometry: str, lap: RoutePath, begin: float, end: float) -> TrackSegment:
     count = max(2, math.ceil((end - begin) / STEP))
-    path = Path([lap.pose(float(s))[:2] for s in np.linspace(begin, end, count)], STEP)
-    return Segment(name, geometry, path, path.pose(0.0))
+    path = RoutePath([lap.pose(float(s))[:2] for s in np.linspace(begin, end, count)], STEP)
+    return TrackSegment(name, geometry, path, path.pose(0.0))
 
 
 def _box(x: float, y: float, yaw: float, length: float, width: float) -> Corners:

@@ -110,7 +110,7 @@ class _Transport(xmlrpc.client.Transport):
         return HTTPConnection(str(host), timeout=self._timeout_s)
 
 
-class Child:
+class RosChildProcess:
     """A process of ours that says one line when it is up, and ends when its standard input does: so it never outlives
     us, however we end."""
 
@@ -166,7 +166,7 @@ def _shut(pipe: IO[bytes] | None) -> None:
         pipe.close()
 
 
-class Master:
+class RosMaster:
     """A ROS master of our own. `env()` is the environment of whoever shall know it. Port 0: any free one."""
 
     def __init__(self, port: int = 0, timeout_s: float = START_S) -> None:
@@ -182,8 +182,8 @@ class Master:
             raise
         self.port = int(self.uri.rstrip("/").rpartition(":")[2])
 
-    def _start(self, port: int) -> Child:
-        child = Child("rosmaster", [sys.executable, "-c", _MASTER, str(port)], self.env(), self._timeout_s)
+    def _start(self, port: int) -> RosChildProcess:
+        child = RosChildProcess("rosmaster", [sys.executable, "-c", _MASTER, str(port)], self.env(), self._timeout_s)
         if not child.said.startswith("http://"):
             child.close()
             raise Ad2Error(f"rosmaster did not start on port {port}: {child.said}")
@@ -220,7 +220,7 @@ class Master:
         self._child.close()
         self._home.cleanup()
 
-    def __enter__(self) -> Master:
+    def __enter__(self) -> RosMaster:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:

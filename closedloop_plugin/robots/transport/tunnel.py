@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from closedloop_plugin.robots.transport import ssh
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.vehicles.read import Robot
+    from closedloop_plugin.robots.vehicles.read import RobotConfig
 
 BEAT_S = 1.0
 READY_S = 20.0  # from the start of ssh to the first word of the command at the other end
@@ -41,10 +41,10 @@ while select.select([0], [], [], 3.0)[0] and os.read(0, 64): pass
 if os.getppid() == parent > 1: os.kill(parent, signal.SIGTERM)"""
 
 
-class Tunnel:
+class SshTunnel:
     """Up from `start` (or `with`) to `close`; a lost one is made again. `state` and `reason` may be read anytime."""
 
-    def __init__(self, robot: Robot, local_port: int, on_change: Callable[[str], None] | None = None) -> None:
+    def __init__(self, robot: RobotConfig, local_port: int, on_change: Callable[[str], None] | None = None) -> None:
         """`local_port`: where the planner listens. `on_change` hears "state: reason", from the tunnel's thread."""
         forward = f"127.0.0.1:{robot.link.planner_port}:127.0.0.1:{local_port}"
         guard = f"exec {shlex.join([robot.onboard.python, '-c', GUARD])}"
@@ -57,11 +57,11 @@ class Tunnel:
         self._up = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="ad2-tunnel", daemon=True)
 
-    def start(self) -> Tunnel:
+    def start(self) -> SshTunnel:
         self._thread.start()
         return self
 
-    def __enter__(self) -> Tunnel:
+    def __enter__(self) -> SshTunnel:
         return self.start()
 
     def __exit__(self, *exc: object) -> None:

@@ -29,7 +29,7 @@ class Twist:
 
 
 @dataclass(frozen=True)
-class Word:
+class WordCommand:
     """What a base obeys that knows no speeds: forward, left, right, backward, stop."""
 
     text: str
@@ -38,11 +38,11 @@ class Word:
         return {"word": self.text}
 
 
-Actuation = Twist | Word
+Actuation = Twist | WordCommand
 
 
 @dataclass(frozen=True)
-class Limits:
+class VehicleLimits:
     """What is never exceeded. `speed` is also what full throttle means."""
 
     speed: float  # m/s
@@ -54,7 +54,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class VehicleCalibration:
     """Measured on one vehicle, written into its YAML (docs/robots-vehicles.md says how)."""
 
     speed_gain: float = 1.0  # commanded / driven
@@ -67,7 +67,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Topics:
+class RosTopics:
     """ROS names; "" where the vehicle has none."""
 
     cmd: str
@@ -84,11 +84,11 @@ class Vehicle:
 
     name: str
     platform: str  # whose driver listens: drivers.py knows what it does with an actuation
-    limits: Limits
-    ceiling: Limits
-    calibration: Calibration
-    convert: Callable[[Control, Limits, Calibration], Actuation]
-    topics: Topics
+    limits: VehicleLimits
+    ceiling: VehicleLimits
+    calibration: VehicleCalibration
+    convert: Callable[[Control, VehicleLimits, VehicleCalibration], Actuation]
+    topics: RosTopics
     mode: int | None  # that the vehicle's status must show before it is driven
     watchdog_s: float | None  # after which the base stops by itself; None: it never does, so a relay is mandatory
     wheelbase: float  # m; a vehicle with one axle has that of the bicycle which a steer is meant for
@@ -102,11 +102,11 @@ class Vehicle:
         """What to send for `control`, within the limits. ValueError where the control is not finite."""
         wanted = self.convert(control.checked(), self.limits, self.calibration)
         sent = clamp(wanted.to_onboard(), self.to_onboard())
-        return Word(sent["word"]) if self.kind == "word" else Twist(**sent["twist"])
+        return WordCommand(sent["word"]) if self.kind == "word" else Twist(**sent["twist"])
 
     def motion_s(self, actuation: Actuation, longest: float = 0.5) -> float:
         """How long it may act. A base without speeds spins too fast for the whole of a motion."""
-        turns = isinstance(actuation, Word) and actuation.text in ("left", "right")
+        turns = isinstance(actuation, WordCommand) and actuation.text in ("left", "right")
         return min(longest, self.calibration.turn_s) if turns else longest
 
     def to_onboard(self) -> dict[str, Any]:

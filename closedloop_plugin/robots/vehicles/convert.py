@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 
 from closedloop_plugin.core.state import Control
-from closedloop_plugin.robots.vehicles.base import Calibration, Limits, Twist, Word
+from closedloop_plugin.robots.vehicles.base import Twist, VehicleCalibration, VehicleLimits, WordCommand
 
 # m. LIMO's (agilexrobotics/limo_ros, limo_driver.h: wheelbase_), and that of the bicycle which a steer means on the
 # other robots of its size. At scale 14 it is a car of 2.8 m, that of the embedded world.
@@ -29,18 +29,18 @@ BRAKE = 0.05  # a lighter brake is none: the published post-processing (profile 
 HALF_LOCK = 0.5  # steer from which on a turning word is nearer to what is meant than going straight
 
 
-def speed(control: Control, limits: Limits) -> float:
+def speed(control: Control, limits: VehicleLimits) -> float:
     """m/s, forward; see the head of this file."""
     return 0.0 if control.brake >= BRAKE else control.throttle * limits.speed
 
 
-def curvature(steer: float, calibration: Calibration, wheelbase: float = WHEELBASE) -> float:
+def curvature(steer: float, calibration: VehicleCalibration, wheelbase: float = WHEELBASE) -> float:
     """1/m, left > 0, of the path that `steer` (right > 0) means."""
     wheel = min(max(steer + calibration.steer_offset, -1.0), 1.0) * math.radians(calibration.steer_limit_deg)
     return -math.tan(wheel) / wheelbase
 
 
-def differential(control: Control, limits: Limits, calibration: Calibration) -> Twist:
+def differential(control: Control, limits: VehicleLimits, calibration: VehicleCalibration) -> Twist:
     """For a base that takes speed and yaw rate apart: differential, tracked, and Mecanum, of which a car's control
     never uses the third freedom. The gains are independent of each other."""
     v = speed(control, limits)
@@ -48,7 +48,7 @@ def differential(control: Control, limits: Limits, calibration: Calibration) -> 
     return Twist(v * calibration.speed_gain, 0.0, turn * calibration.yaw_gain)
 
 
-def ackermann(control: Control, limits: Limits, calibration: Calibration) -> Twist:
+def ackermann(control: Control, limits: VehicleLimits, calibration: VehicleCalibration) -> Twist:
     """For a base that steers by the quotient of a Twist, as LIMO's driver does: wz = vx tan(wheel) / wheelbase.
 
     A steer beyond the turning radius gives the tightest arc there is. yaw_gain corrects the quotient and so the
@@ -60,12 +60,12 @@ def ackermann(control: Control, limits: Limits, calibration: Calibration) -> Twi
     return Twist(v, 0.0, v * min(max(bend, -tightest), tightest))
 
 
-def words(control: Control, limits: Limits, calibration: Calibration) -> Word:
+def words(control: Control, limits: VehicleLimits, calibration: VehicleCalibration) -> WordCommand:
     """For a base that knows full speed or nothing (dusty-nv, ROS 1): the nearest of straight on and full lock.
 
     It keeps no curvature: left and right turn on the spot, for calibration.turn_s, and the next motion goes on.
     """
     if speed(control, limits) <= 0.0:
-        return Word("stop")
+        return WordCommand("stop")
     steer = control.steer + calibration.steer_offset
-    return Word("forward" if abs(steer) < HALF_LOCK else "right" if steer > 0 else "left")
+    return WordCommand("forward" if abs(steer) < HALF_LOCK else "right" if steer > 0 else "left")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from closedloop_plugin.robots.vehicles import limo_driver
-from closedloop_plugin.robots.vehicles.base import Actuation, Twist, Vehicle, Word
+from closedloop_plugin.robots.vehicles.base import Actuation, Twist, Vehicle, WordCommand
 from closedloop_plugin.robots.vehicles.jetbot import TOP_SPEED, WHEELS_APART, WORD_SPEED, WORD_YAW_RATE
 
 _STILL = Twist(0.0)
@@ -18,7 +18,7 @@ _WORDS = {
 
 def driven(vehicle: Vehicle, actuation: Actuation) -> Twist:
     """Velocity in the robot frame, once at speed. A message of the wrong kind never reaches a driver's topic."""
-    if isinstance(actuation, Word):
+    if isinstance(actuation, WordCommand):
         return _WORDS.get(actuation.text.lower(), _STILL)
     if vehicle.platform == "limo":
         mode = vehicle.mode or 0

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from closedloop_plugin.robots.vehicles.base import Calibration, Limits, Topics, Vehicle
+from closedloop_plugin.robots.vehicles.base import RosTopics, Vehicle, VehicleCalibration, VehicleLimits
 from closedloop_plugin.robots.vehicles.convert import WHEELBASE, differential, words
 from closedloop_plugin.robots.vehicles.limo import SCALE
 
@@ -23,13 +23,13 @@ TOP_SPEED = 200 / 60 * math.pi * 0.060325  # m/s at 200 rpm, without load: 0.632
 WORD_SPEED = TOP_SPEED * 115 / 255  # m/s. The speed at that PWM is estimated, nobody publishes one
 WORD_YAW_RATE = 2 * WORD_SPEED / WHEELS_APART  # rad/s, one wheel forward and one back: 5.6
 
-_PRO = Limits(speed=0.7, yaw_rate=2.5, accel=1.2)
-_ROS2 = Limits(speed=TOP_SPEED, yaw_rate=2.5, accel=1.2)
-_ROS1 = Limits(speed=WORD_SPEED, yaw_rate=WORD_YAW_RATE, accel=1.2)
+_PRO = VehicleLimits(speed=0.7, yaw_rate=2.5, accel=1.2)
+_ROS2 = VehicleLimits(speed=TOP_SPEED, yaw_rate=2.5, accel=1.2)
+_ROS1 = VehicleLimits(speed=WORD_SPEED, yaw_rate=WORD_YAW_RATE, accel=1.2)
 _CRUISE = 0.4  # m/s, as LIMO's
 _WAVESHARE = Vehicle(
-    "jetbot-waveshare", "jetbot_pro", replace(_PRO, speed=_CRUISE), _PRO, Calibration(), differential,
-    Topics("/cmd_vel", "/csi_cam_0/image_raw", "raw", "/odom_raw"), None, 1.0,
+    "jetbot-waveshare", "jetbot_pro", replace(_PRO, speed=_CRUISE), _PRO, VehicleCalibration(), differential,
+    RosTopics("/cmd_vel", "/csi_cam_0/image_raw", "raw", "/odom_raw"), None, 1.0,
     WHEELBASE, WHEELS_APART, 0.12, SCALE, ros=1,
 )  # fmt: skip
 JETBOTS = (
@@ -42,7 +42,7 @@ JETBOTS = (
         convert=words,
         limits=_ROS1,
         ceiling=_ROS1,
-        topics=Topics("/jetbot_motors/cmd_str", "/jetbot_camera/raw"),
+        topics=RosTopics("/jetbot_motors/cmd_str", "/jetbot_camera/raw"),
         watchdog_s=None,
     ),
     replace(
@@ -51,7 +51,7 @@ JETBOTS = (
         platform="jetbot_wheels",
         limits=replace(_ROS2, speed=_CRUISE),
         ceiling=_ROS2,
-        topics=Topics("/jetbot/cmd_vel", "/jetbot/camera/image_raw"),
+        topics=RosTopics("/jetbot/cmd_vel", "/jetbot/camera/image_raw"),
         watchdog_s=None,
         ros=2,
     ),

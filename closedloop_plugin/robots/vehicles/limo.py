@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from closedloop_plugin.robots.vehicles.base import Calibration, Limits, Topics, Vehicle
+from closedloop_plugin.robots.vehicles.base import RosTopics, Vehicle, VehicleCalibration, VehicleLimits
 from closedloop_plugin.robots.vehicles.convert import WHEELBASE, ackermann, differential
 
 TRACK = 0.172  # m
@@ -21,14 +21,14 @@ TURNING_RADIUS = WHEELBASE / math.tan(INNER) + TRACK / 2
 DIFFERENTIAL, ACKERMANN, MECANUM = 0, 1, 2
 SCALE = 14.0  # wheelbase 0.2 m -> 2.8 m
 
-_CEILING = Limits(speed=1.0, yaw_rate=1.0, accel=2.5)
+_CEILING = VehicleLimits(speed=1.0, yaw_rate=1.0, accel=2.5)
 # 0.4 m/s is 20 km/h of a car. With the profile's throttle ceiling of 0.75 it is 0.3 m/s, or 4.2 m/s of a car, which
 # stays under the profile's 5 m/s.
 _LIMITS = replace(_CEILING, speed=0.4)
-_TOPICS = Topics("/cmd_vel", "/camera/rgb/image_raw/compressed", "compressed", "/odom", "/limo_status",
+_TOPICS = RosTopics("/cmd_vel", "/camera/rgb/image_raw/compressed", "compressed", "/odom", "/limo_status",
                  "limo_base/LimoStatus")  # fmt: skip
 _DIFFERENTIAL = Vehicle(
-    "limo-differential", "limo", _LIMITS, _CEILING, Calibration(), differential, _TOPICS, DIFFERENTIAL, None,
+    "limo-differential", "limo", _LIMITS, _CEILING, VehicleCalibration(), differential, _TOPICS, DIFFERENTIAL, None,
     WHEELBASE, TRACK, math.hypot(0.322, 0.220) / 2, SCALE, ros=1,
 )  # fmt: skip
 LIMOS = (

@@ -23,7 +23,7 @@ from closedloop_plugin.robots.vehicles.limo import ACKERMANN, INNER, MECANUM, TR
 
 
 @dataclass(frozen=True)
-class Release:
+class LimoDriverRelease:
     """One state of the driver. `stop`: what it compares the inner wheel's radians with."""
 
     stop: float
@@ -33,15 +33,15 @@ class Release:
 
 
 RELEASES = {
-    "2021-09": Release(28.0, 2.47, 1.64, radius_floor=False),
-    "2021-12": Release(0.48869, 1.64, 1.64, radius_floor=True),
-    "2025-01": Release(28.0, 1.64, 1.64, radius_floor=True),
+    "2021-09": LimoDriverRelease(28.0, 2.47, 1.64, radius_floor=False),
+    "2021-12": LimoDriverRelease(0.48869, 1.64, 1.64, radius_floor=True),
+    "2025-01": LimoDriverRelease(28.0, 1.64, 1.64, radius_floor=True),
 }
 NEWEST = RELEASES["2025-01"]
 
 
 @dataclass(frozen=True)
-class Frame:
+class LimoSerialFrame:
     """What goes over the serial line to the base."""
 
     speed: int  # mm/s
@@ -50,7 +50,7 @@ class Frame:
     steering: int  # mrad over the scale, left > 0
 
 
-def driver_angle(twist: Twist, release: Release = NEWEST) -> float:
+def driver_angle(twist: Twist, release: LimoDriverRelease = NEWEST) -> float:
     """The angle that the driver asks of the inner front wheel, rad, left > 0; NaN for a standing Twist."""
     if twist.wz == 0.0:
         return math.nan if twist.vx == 0.0 else 0.0
@@ -64,16 +64,18 @@ def driver_angle(twist: Twist, release: Release = NEWEST) -> float:
     return min(max(math.copysign(inner, inner * central), -release.stop), release.stop)
 
 
-def frame(twist: Twist, mode: int, release: Release = NEWEST) -> Frame:
+def frame(twist: Twist, mode: int, release: LimoDriverRelease = NEWEST) -> LimoSerialFrame:
     """What the driver sends to the base in this mode."""
     if mode == ACKERMANN:
         angle = driver_angle(twist, release)
-        return Frame(int16(twist.vx * 1000), 0, 0, int16(angle / (release.left if angle > 0 else release.right) * 1000))
+        return LimoSerialFrame(
+            int16(twist.vx * 1000), 0, 0, int16(angle / (release.left if angle > 0 else release.right) * 1000)
+        )
     lateral = twist.vy if mode == MECANUM else 0.0
-    return Frame(int16(twist.vx * 1000), int16(twist.wz * 1000), int16(lateral * 1000), 0)
+    return LimoSerialFrame(int16(twist.vx * 1000), int16(twist.wz * 1000), int16(lateral * 1000), 0)
 
 
-def driven(sent: Frame, mode: int, base: Release = NEWEST) -> Twist:
+def driven(sent: LimoSerialFrame, mode: int, base: LimoDriverRelease = NEWEST) -> Twist:
     """How a LIMO moves then, once at speed. `base`: whose steering scale its firmware has; the wheel ends at its stop.
 
     The pose that this moves is that of the middle of the rear axle, or of the vehicle where no wheel steers.

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import yaml
 
-from closedloop_plugin.robots.vehicles.base import Calibration, Limits, Topics, Vehicle
+from closedloop_plugin.robots.vehicles.base import RosTopics, Vehicle, VehicleCalibration, VehicleLimits
 from closedloop_plugin.robots.vehicles.jetbot import JETBOTS
 from closedloop_plugin.robots.vehicles.limo import LIMOS
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "robots"
-T = TypeVar("T", Limits, Calibration, Topics, "LinkSettings", "CameraSettings", "OnboardSettings")
+T = TypeVar("T", VehicleLimits, VehicleCalibration, RosTopics, "LinkSettings", "CameraSettings", "OnboardSettings")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class OnboardSettings:
 
 
 @dataclass(frozen=True)
-class Robot:
+class RobotConfig:
     """`name`: that of its file."""
 
     name: str
@@ -95,7 +95,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 _SECTIONS = ("vehicle", "topics", "limits", "calibration", "link", "camera", "onboard")
 
 
-def find_robot(text: str) -> Robot:
+def find_robot(text: str) -> RobotConfig:
     """By a file, or by the name of one in configs/robots."""
     file = Path(text).expanduser()
     if file.suffix in (".yaml", ".yml") or file.is_file():
@@ -107,7 +107,7 @@ def find_robot(text: str) -> Robot:
     raise Ad2Error(f"no robot {text!r}: name a YAML file; {hint}")
 
 
-def read_robot(file: Path) -> Robot:
+def read_robot(file: Path) -> RobotConfig:
     """DataError says where the file is wrong and what is expected."""
     data = _yaml(file)
     for key in data:
@@ -130,7 +130,7 @@ def read_robot(file: Path) -> Robot:
         link = replace(link, key=str(file.parent / Path(link.key).expanduser()))
     onboard = _section(file, data, "onboard", OnboardSettings())
     _consistent(file, vehicle, onboard)
-    return Robot(file.stem, file, vehicle, link, _section(file, data, "camera", CameraSettings()), onboard)
+    return RobotConfig(file.stem, file, vehicle, link, _section(file, data, "camera", CameraSettings()), onboard)
 
 
 class _Once(yaml.SafeLoader):
@@ -189,7 +189,7 @@ def _value(file: Path, field: str, value: Any, like: Any) -> Any:
     return type(like)(value)
 
 
-def _within_ceiling(file: Path, limits: Limits, kind: Vehicle) -> None:
+def _within_ceiling(file: Path, limits: VehicleLimits, kind: Vehicle) -> None:
     ceiling = kind.ceiling
     for name in ("speed", "yaw_rate", "accel", "lateral"):
         most, found = getattr(ceiling, name), getattr(limits, name)

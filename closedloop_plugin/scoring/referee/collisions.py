@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import PEDESTRIANS, VEHICLES, Contact, Kind, Truth
-from closedloop_plugin.scoring.referee.finding import Finding, at
-from closedloop_plugin.scoring.referee.progress import Progress
+from closedloop_plugin.core.state import PEDESTRIANS, VEHICLES, ActorKind, EgoContact, GroundTruth
+from closedloop_plugin.scoring.referee.finding import InfractionEvent, at
+from closedloop_plugin.scoring.referee.progress import RouteProgress
 
 STANDS = 0.1  # m/s: below it a contact is not the ego's
 EPS = 1e-9  # times are sums of 0.05 s
@@ -23,20 +23,20 @@ EPS = 1e-9  # times are sums of 0.05 s
 Moment = tuple[float, float, float]  # time_s, and the ego's x, y
 
 
-class Collisions:
+class CollisionCriterion:
     def __init__(self, profile: Profile) -> None:
         self._same_s, self._same_m = profile.same_actor_s, profile.same_actor_m
         self._counted: dict[str, Moment] = {}  # by actor: its last collision
         self._excused: dict[str, Moment] = {}  # by actor: when it hit the standing ego
         self._speed: float | None = None
 
-    def tick(self, truth: Truth, progress: Progress) -> list[Finding]:
+    def tick(self, truth: GroundTruth, progress: RouteProgress) -> list[InfractionEvent]:
         # The crash itself has already slowed the ego of this tick: the speed before it is what tells.
         speed = abs(truth.ego.speed) if self._speed is None else self._speed
         self._speed = abs(truth.ego.speed)
         return [_finding(truth, contact) for contact in truth.contacts if self._is_new(truth, contact.actor, speed)]
 
-    def _is_new(self, truth: Truth, actor: str, speed: float) -> bool:
+    def _is_new(self, truth: GroundTruth, actor: str, speed: float) -> bool:
         now = truth.time_s, truth.ego.x, truth.ego.y
         counted, excused = self._counted.get(actor), self._excused.get(actor)
         if counted and (self._soon(counted, now) or self._near(counted, now)):
@@ -56,15 +56,15 @@ class Collisions:
         return math.dist(then[1:], now[1:]) <= self._same_m
 
 
-def _finding(truth: Truth, contact: Contact) -> Finding:
+def _finding(truth: GroundTruth, contact: EgoContact) -> InfractionEvent:
     kind, name = _sort(contact.kind)
     text = f"Agent collided against object with type={name} and id={contact.actor} at {at(truth.ego)}"
-    return Finding(kind, truth.time_s, contact.x, contact.y, text)
+    return InfractionEvent(kind, truth.time_s, contact.x, contact.y, text)
 
 
-def _sort(kind: Kind) -> tuple[str, str]:
+def _sort(kind: ActorKind) -> tuple[str, str]:
     """(list of the record, type name in CARLA's manner)."""
     name = kind.value.replace(" ", "_")
-    if kind in PEDESTRIANS or kind is Kind.ANIMAL:
+    if kind in PEDESTRIANS or kind is ActorKind.ANIMAL:
         return "collisions_pedestrian", f"walker.{name}"
     return ("collisions_vehicle", f"vehicle.{name}") if kind in VEHICLES else ("collisions_layout", f"static.{name}")

@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from closedloop_plugin.core.frames import to_carla
-from closedloop_plugin.core.state import Actor, Truth
-from closedloop_plugin.scoring.referee.progress import Progress
+from closedloop_plugin.core.state import Actor, GroundTruth
+from closedloop_plugin.scoring.referee.progress import RouteProgress
 
 
 @dataclass(frozen=True)
-class Finding:
+class InfractionEvent:
     """`kind`: a name of record.INFRACTIONS. (x, y): where to draw it, map frame. `text`: the official message."""
 
     kind: str
@@ -26,10 +26,10 @@ class Finding:
         return {**asdict(self), "time_s": round(self.time_s, 3), "x": round(self.x, 2), "y": round(self.y, 2)}
 
 
-class Rule(Protocol):
+class RefereeCriterion(Protocol):
     """Looks at every tick once, in order; returns what it found in this one."""
 
-    def tick(self, truth: Truth, progress: Progress) -> Sequence[Finding]: ...
+    def tick(self, truth: GroundTruth, progress: RouteProgress) -> Sequence[InfractionEvent]: ...
 
 
 def at(ego: Actor) -> str:

@@ -11,16 +11,16 @@ Tolerances, in the manner of CARLA's own check:
 
 from __future__ import annotations
 
-from closedloop_plugin.core.state import Surface, Truth
-from closedloop_plugin.scoring.referee.finding import Finding
-from closedloop_plugin.scoring.referee.progress import Progress
+from closedloop_plugin.core.state import DrivingSurface, GroundTruth
+from closedloop_plugin.scoring.referee.finding import InfractionEvent
+from closedloop_plugin.scoring.referee.progress import RouteProgress
 
 EDGE_M = 0.5
 LEAST_M = 1.0
 START_M = 20.0
 
 
-class OutsideLanes:
+class OutsideLanesCriterion:
     """Collects; its findings come with `findings`, at the end: their message needs the whole way."""
 
     def __init__(self, lane_width: float) -> None:
@@ -29,7 +29,7 @@ class OutsideLanes:
         self._open: list[float] | None = None  # the excursion under way: metres, time_s, x, y
         self._past: list[list[float]] = []
 
-    def tick(self, truth: Truth, progress: Progress) -> tuple[Finding, ...]:
+    def tick(self, truth: GroundTruth, progress: RouteProgress) -> tuple[InfractionEvent, ...]:
         outside = self._outside(truth, progress.d)
         self._entered = self._entered or not outside or progress.done_m > START_M
         if self._open is not None:
@@ -42,7 +42,7 @@ class OutsideLanes:
             self._open = [0.0, truth.time_s, truth.ego.x, truth.ego.y]
         return ()
 
-    def findings(self, done_m: float) -> list[Finding]:
+    def findings(self, done_m: float) -> list[InfractionEvent]:
         """One for each excursion that counts, all with the one message. `done_m`: metres of the route driven."""
         whole = [e for e in [*self._past, *([self._open] if self._open else [])] if e[0] >= LEAST_M]
         metres = sum(e[0] for e in whole)
@@ -53,9 +53,11 @@ class OutsideLanes:
             f"Agent went outside its route lanes for about {round(metres, 3)} meters "
             f"({round(percent, 2)}% of the completed route)"
         )
-        return [Finding("outside_route_lanes", time_s, x, y, text) for _, time_s, x, y in whole]
+        return [InfractionEvent("outside_route_lanes", time_s, x, y, text) for _, time_s, x, y in whole]
 
-    def _outside(self, truth: Truth, d: float) -> bool:
-        if truth.surface == Surface.LANE or (truth.surface == Surface.ONCOMING and truth.oncoming_allowed):
+    def _outside(self, truth: GroundTruth, d: float) -> bool:
+        if truth.surface == DrivingSurface.LANE or (
+            truth.surface == DrivingSurface.ONCOMING and truth.oncoming_allowed
+        ):
             return False
-        return abs(d) > self._half + (0.0 if truth.surface == Surface.ONCOMING else EDGE_M)
+        return abs(d) > self._half + (0.0 if truth.surface == DrivingSurface.ONCOMING else EDGE_M)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import math
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 
 CLOSE_M = 10.0  # beside the path: two lanes over still count (overtaking), the next road does not
 REACH_M = 15.0  # along the path, each way, from the last place: enough for any speed, too little to jump a loop
 
 
-class Progress:
+class RouteProgress:
     """Renewed every tick. s, d: where the ego is (path.py); done_m: how far it has come; gained: of that in this tick.
 
     The place is searched only near the last one, so that a route which crosses itself is driven in its order.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: RoutePath) -> None:
         self.path = path
         self.s = self.d = 0.0
         self.done_m = self.gained = 0.0

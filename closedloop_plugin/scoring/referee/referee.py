@@ -13,15 +13,15 @@ from typing import Any
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import STATUS, EndReason, Truth
+from closedloop_plugin.core.state import STATUS, EndReason, GroundTruth
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.scoring.driving import composed, penalty_of
-from closedloop_plugin.scoring.referee.collisions import Collisions
-from closedloop_plugin.scoring.referee.finding import Finding, Rule, at
-from closedloop_plugin.scoring.referee.lanes import OutsideLanes
-from closedloop_plugin.scoring.referee.progress import Progress
-from closedloop_plugin.scoring.referee.signals import StopLines
-from closedloop_plugin.scoring.referee.speed import TrafficSpeed
+from closedloop_plugin.scoring.referee.collisions import CollisionCriterion
+from closedloop_plugin.scoring.referee.finding import InfractionEvent, RefereeCriterion, at
+from closedloop_plugin.scoring.referee.lanes import OutsideLanesCriterion
+from closedloop_plugin.scoring.referee.progress import RouteProgress
+from closedloop_plugin.scoring.referee.signals import StopLineCriterion
+from closedloop_plugin.scoring.referee.speed import TrafficSpeedCriterion
 
 EPS = 1e-9  # times are sums of 0.05 s
 
@@ -29,7 +29,7 @@ _YIELD = re.compile(r"yield failed(?: (\d+(?:\.\d+)?) ?%)?")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RefereeOutcome:
     """The verdict so far; the names of EpisodeRecord's fields."""
 
     infractions: dict[str, list[str]]  # every list of record.INFRACTIONS, official messages
@@ -51,18 +51,18 @@ class Referee:
 
     def __init__(self, profile: Profile, road: RoadMap, route: Route | None) -> None:
         self._profile, self._road, self._route = profile, road, route
-        self._progress = Progress(road.path)
-        self._lanes = OutsideLanes(road.lane_width)
-        self._speed = TrafficSpeed()
-        self._rules: tuple[Rule, ...] = (
-            Collisions(profile),
-            StopLines(road.stop_lines, profile),
+        self._progress = RouteProgress(road.path)
+        self._lanes = OutsideLanesCriterion(road.lane_width)
+        self._speed = TrafficSpeedCriterion()
+        self._rules: tuple[RefereeCriterion, ...] = (
+            CollisionCriterion(profile),
+            StopLineCriterion(road.stop_lines, profile),
             self._lanes,
             self._speed,
         )
-        self._found: list[Finding] = []
+        self._found: list[InfractionEvent] = []
         self._events = 0  # of the scenario, seen so far
-        self._truth: Truth | None = None
+        self._truth: GroundTruth | None = None
         self._moved_s = 0.0  # when the ego last moved
         limit = max(road.speed_limit, 0.1) * profile.timeout_limit_share
         self._timeout_s = profile.timeout_base_s + road.path.length / limit
@@ -72,7 +72,7 @@ class Referee:
     def progress_m(self) -> float:
         return self._progress.done_m
 
-    def tick(self, truth: Truth) -> EndReason | None:
+    def tick(self, truth: GroundTruth) -> EndReason | None:
         """Look at one tick. After the end it says the end again and counts nothing more."""
         if self._end is not None:
             return self._end
@@ -87,7 +87,7 @@ class Referee:
         self._end = self._ending(truth)
         return self._end
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> RefereeOutcome:
         """Infractions, scores and places of what was seen so far."""
         found, progress = list(self._found), self._progress
         if self._truth is not None:
@@ -99,7 +99,7 @@ class Referee:
         drawn = [f for f in (*found, *outside) if f.kind != "min_speed_infractions"]
         score = 100.0 if self._end is EndReason.COMPLETED else round(100.0 * progress.share, 6)
         factor = penalty_of(infractions, self._profile.penalties)
-        return Outcome(
+        return RefereeOutcome(
             infractions,
             score,
             round(factor, 6),
@@ -111,7 +111,7 @@ class Referee:
             None if self._end is None else STATUS[self._end],
         )
 
-    def _hear(self, truth: Truth) -> None:
+    def _hear(self, truth: GroundTruth) -> None:
         """What the scenario itself judges: "scenario timeout", "yield failed", "yield failed 42%"."""
         for time_s, name in truth.events[self._events :]:
             failed = _YIELD.fullmatch(name)
@@ -123,7 +123,7 @@ class Referee:
                 self._report("scenario_timeouts", truth, "Agent timed out a scenario", time_s)
         self._events = len(truth.events)
 
-    def _ending(self, truth: Truth) -> EndReason | None:
+    def _ending(self, truth: GroundTruth) -> EndReason | None:
         """Why the episode ends here; what ended the driving is reported, too."""
         p, progress = self._profile, self._progress
         if 100.0 * progress.share >= p.complete_percent - EPS and progress.to_end_m <= p.complete_m:
@@ -139,8 +139,10 @@ class Referee:
             return EndReason.ROUTE_TIMEOUT
         return EndReason.TICK_LIMIT if truth.tick >= p.max_ticks else None
 
-    def _report(self, kind: str, truth: Truth, text: str, time_s: float | None = None) -> None:
-        self._found.append(Finding(kind, truth.time_s if time_s is None else time_s, truth.ego.x, truth.ego.y, text))
+    def _report(self, kind: str, truth: GroundTruth, text: str, time_s: float | None = None) -> None:
+        self._found.append(
+            InfractionEvent(kind, truth.time_s if time_s is None else time_s, truth.ego.x, truth.ego.y, text)
+        )
 
     def _junctions(self) -> int | None:
         """Junctions of the route that lie behind the ego."""

@@ -11,9 +11,9 @@ import math
 from collections.abc import Sequence
 
 from closedloop_plugin.core.profiles import Profile
-from closedloop_plugin.core.state import Signal, StopLine, Truth
-from closedloop_plugin.scoring.referee.finding import Finding, at
-from closedloop_plugin.scoring.referee.progress import Progress
+from closedloop_plugin.core.state import GroundTruth, SignalState, StopLine
+from closedloop_plugin.scoring.referee.finding import InfractionEvent, at
+from closedloop_plugin.scoring.referee.progress import RouteProgress
 
 NEAR_M = 40.0  # lines about the ego that are looked at; the list is renewed after RENEW_M
 RENEW_M = 15.0
@@ -22,7 +22,7 @@ BESIDE_M = 0.5  # a car waits at a line although its centre is so far beside it
 Point = tuple[float, float]
 
 
-class StopLines:
+class StopLineCriterion:
     def __init__(self, lines: Sequence[StopLine], profile: Profile) -> None:
         self._profile = profile
         # With each line: unit vector along its traffic.
@@ -33,7 +33,7 @@ class StopLines:
         self._stopped: set[str] = set()  # stop lines at which the ego has stopped and which it has not left since
         self._counted: list[tuple[str, Point]] = []
 
-    def tick(self, truth: Truth, progress: Progress) -> list[Finding]:
+    def tick(self, truth: GroundTruth, progress: RouteProgress) -> list[InfractionEvent]:
         here = truth.ego.x, truth.ego.y
         before, self._before = self._before or here, here
         found = []
@@ -54,7 +54,7 @@ class StopLines:
             self._near = [x for x in self._lines if math.dist(here, (x[0].x, x[0].y)) <= NEAR_M + x[0].width]
         return self._near
 
-    def _wait(self, truth: Truth, line: StopLine, ahead: float, left: float) -> None:
+    def _wait(self, truth: GroundTruth, line: StopLine, ahead: float, left: float) -> None:
         """Note that the ego has stopped for this line, or that it went away again."""
         front = -ahead - 0.5 * truth.ego.length  # m from the front to the line; negative once over it
         if ahead < 0 and front > self._profile.stop_reach_m:
@@ -62,10 +62,10 @@ class StopLines:
         elif ahead < 0 and abs(left) <= line.width / 2 + BESIDE_M and abs(truth.ego.speed) < self._profile.stop_speed:
             self._stopped.add(line.id)
 
-    def _judge(self, truth: Truth, line: StopLine) -> Finding | None:
+    def _judge(self, truth: GroundTruth, line: StopLine) -> InfractionEvent | None:
         ego = truth.ego
         if line.control == "signal":
-            if truth.signals.get(line.id) != Signal.RED:
+            if truth.signals.get(line.id) != SignalState.RED:
                 return None
             kind, text = "red_light", f"Agent ran a red light {line.id} at {at(ego)}"
         else:
@@ -78,7 +78,7 @@ class StopLines:
         if any(known == kind and math.dist(place, here) <= near for known, place in self._counted):
             return None
         self._counted.append((kind, here))
-        return Finding(kind, truth.time_s, ego.x, ego.y, text)
+        return InfractionEvent(kind, truth.time_s, ego.x, ego.y, text)
 
 
 def _in_line(line: StopLine, cos: float, sin: float, point: Point) -> tuple[float, float]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from closedloop_plugin.core.state import VEHICLES, Kind, Truth
+from closedloop_plugin.core.state import VEHICLES, ActorKind, GroundTruth
 from closedloop_plugin.scoring.efficiency import message, percent
-from closedloop_plugin.scoring.referee.finding import Finding
-from closedloop_plugin.scoring.referee.progress import Progress
+from closedloop_plugin.scoring.referee.finding import InfractionEvent
+from closedloop_plugin.scoring.referee.progress import RouteProgress
 
 SEGMENTS = 20  # of 5 %
-MOTOR = VEHICLES - {Kind.BICYCLE}  # a cyclist is no measure of the traffic's speed
+MOTOR = VEHICLES - {ActorKind.BICYCLE}  # a cyclist is no measure of the traffic's speed
 STILL = 1e-3  # m/s: a parked car's numerical rest is no speed
 
 
-class TrafficSpeed:
+class TrafficSpeedCriterion:
     """Means over the ticks of a segment that had background vehicles; 100 % where none had."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class TrafficSpeed:
         self._ego = self._traffic = 0.0
         self._ticks = 0
 
-    def tick(self, truth: Truth, progress: Progress) -> list[Finding]:
+    def tick(self, truth: GroundTruth, progress: RouteProgress) -> list[InfractionEvent]:
         speeds = [abs(a.speed) for a in truth.actors if a.role == "background" and a.kind in MOTOR]
         if speeds:
             self._ego += abs(truth.ego.speed)
@@ -35,10 +35,10 @@ class TrafficSpeed:
         self._ticks = 0
         return [finding]
 
-    def last(self, truth: Truth, progress: Progress) -> list[Finding]:
+    def last(self, truth: GroundTruth, progress: RouteProgress) -> list[InfractionEvent]:
         """The last segment's, once more than 95 % are driven. Changes nothing."""
         return [self._finding(truth)] if progress.share * SEGMENTS > SEGMENTS - 1 else []
 
-    def _finding(self, truth: Truth) -> Finding:
+    def _finding(self, truth: GroundTruth) -> InfractionEvent:
         value = percent(self._ego / self._ticks, self._traffic / self._ticks) if self._ticks else 100.0
-        return Finding("min_speed_infractions", truth.time_s, truth.ego.x, truth.ego.y, message(value))
+        return InfractionEvent("min_speed_infractions", truth.time_s, truth.ego.x, truth.ego.y, message(value))

@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from closedloop_plugin.agents.asking import Backend, Question, Said, fenced
-from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.threats.base import Wish
-from closedloop_plugin.threats.fuser.slots import Slot, slots
+from closedloop_plugin.agents.asking import ModelBackend, ModelQuestion, ModelReply, fenced
+from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.threats.base import ThreatRequest
+from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
 from closedloop_plugin.threats.reading import kept, read_spec, short
-from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     RULES,
-    Behaviour,
-    Conditions,
-    Lane,
-    Light,
+    AdversaryBehaviour,
+    AdversaryLane,
+    EgoLight,
     RoadKind,
+    TargetWeakness,
+    ThreatConditions,
     ThreatSpec,
-    Weakness,
 )
-from closedloop_plugin.threats.transcript import Attempt, Exchange
+from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
 from closedloop_plugin.threats.words import ACTS, sentence
 
 DESCRIBED = 2000  # characters of a description that are kept and used
@@ -35,12 +35,12 @@ TOLD = 5  # earlier attempts that are told of
 
 
 @dataclass
-class _Work:
+class _FusionState:
     """One wish under way."""
 
-    wish: Wish
+    wish: ThreatRequest
     description: str = ""
-    exchanges: list[Exchange] = field(default_factory=list)
+    exchanges: list[FuserExchange] = field(default_factory=list)
     problems: tuple[str, ...] = ()
     reply: str = ""
     spec: ThreatSpec | None = None
@@ -54,7 +54,7 @@ class _Work:
 class ModelFuser:
     """Batched over wishes: one call of the backend for each step of all of them."""
 
-    def __init__(self, backend: Backend, texts: Texts, repairs: int = 3) -> None:
+    def __init__(self, backend: ModelBackend, texts: PromptTexts, repairs: int = 3) -> None:
         self.backend, self.texts, self.repairs = backend, texts, repairs
         self.name = backend.name
 
@@ -63,9 +63,9 @@ class ModelFuser:
         known = {k: v for k, v in self.backend.describe().items() if k != "served_as"}
         return {"name": self.name, **known, "repairs": self.repairs, "prompts_sha256": self.texts.sha256}
 
-    def make(self, wishes: Sequence[Wish]) -> list[Attempt]:
+    def make(self, wishes: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
         """See Fuser.make."""
-        works = [_Work(wish) for wish in wishes]
+        works = [_FusionState(wish) for wish in wishes]
         for work in works:
             if work.wish.transcript.interview.error:
                 work.refused = f"no interview: {work.wish.transcript.interview.error}"
@@ -75,7 +75,7 @@ class ModelFuser:
             self._repair(works)
         return [self._attempt(work) for work in works]
 
-    def _fuse(self, works: Sequence[_Work]) -> None:
+    def _fuse(self, works: Sequence[_FusionState]) -> None:
         """Three answers -> a description in prose."""
         asked = [work for work in works if work.open]
         prompts = [self._fuse_prompt(work.wish) for work in asked]
@@ -85,12 +85,12 @@ class ModelFuser:
             if said.error is None and not work.description:
                 work.refused = "fuse: the reply has no description"
 
-    def _construct(self, works: Sequence[_Work]) -> None:
+    def _construct(self, works: Sequence[_FusionState]) -> None:
         asked = [work for work in works if work.open]
         for work, prompt, said in self._ask("construct", asked, [self._construct_prompt(w) for w in asked]):
             self._read(work, "construct", prompt, said)
 
-    def _repair(self, works: Sequence[_Work]) -> None:
+    def _repair(self, works: Sequence[_FusionState]) -> None:
         asked = [work for work in works if work.open]
         prompts = [
             self.texts.fill(
@@ -104,12 +104,14 @@ class ModelFuser:
         for work, prompt, said in self._ask("repair", asked, prompts):
             self._read(work, "repair", prompt, said)
 
-    def _ask(self, purpose: str, works: Sequence[_Work], prompts: Sequence[str]) -> list[tuple[_Work, str, Said]]:
+    def _ask(
+        self, purpose: str, works: Sequence[_FusionState], prompts: Sequence[str]
+    ) -> list[tuple[_FusionState, str, ModelReply]]:
         """A reply that failed ends its work, with the error as the reason."""
         if not works:
             return []
         questions = [
-            Question(f"{w.wish.transcript.route}|{w.wish.number}|{purpose}|{len(w.exchanges)}", p, w.wish.images)
+            ModelQuestion(f"{w.wish.transcript.route}|{w.wish.number}|{purpose}|{len(w.exchanges)}", p, w.wish.images)
             for w, p in zip(works, prompts, strict=True)
         ]
         answers = self.backend.ask(questions)
@@ -118,7 +120,7 @@ class ModelFuser:
                 work.refused = kept(f"{purpose}: no reply: {said.error}", 500)
         return list(zip(works, prompts, answers, strict=True))
 
-    def _read(self, work: _Work, purpose: Literal["construct", "repair"], prompt: str, said: Said) -> None:
+    def _read(self, work: _FusionState, purpose: Literal["construct", "repair"], prompt: str, said: ModelReply) -> None:
         exchange = _exchange(purpose, prompt, said)
         if said.error is None:
             read = read_spec(said.text, work.wish.transcript.site, work.description)
@@ -128,11 +130,11 @@ class ModelFuser:
             exchange = exchange.model_copy(update={"problems": list(work.problems)})
         work.exchanges.append(exchange)
 
-    def _attempt(self, work: _Work) -> Attempt:
+    def _attempt(self, work: _FusionState) -> ThreatAttempt:
         if work.open:
             tries = sum(e.purpose != "fuse" for e in work.exchanges)
             work.refused = short(f"no valid spec in {tries} replies; the last: {'; '.join(work.problems)}", 1000)
-        return Attempt(
+        return ThreatAttempt(
             number=work.wish.number,
             seed=work.wish.seed,
             fuser={**self.describe(), **self.backend.describe()},
@@ -144,7 +146,7 @@ class ModelFuser:
 
     # Prompts
 
-    def _fuse_prompt(self, wish: Wish) -> str:
+    def _fuse_prompt(self, wish: ThreatRequest) -> str:
         answers = {a.stage: fenced(f"the driver's {a.stage}", a.text) for a in wish.transcript.interview.answers}
         for stage in ("perception", "prediction", "planning"):
             answers.setdefault(stage, fenced(f"the driver's {stage}", ""))
@@ -152,7 +154,7 @@ class ModelFuser:
         facts = facts_of(wish.transcript.site)
         return self.texts.fill("fuse", **answers, facts=facts, pictures=shown, earlier=self._earlier(wish))
 
-    def _construct_prompt(self, work: _Work) -> str:
+    def _construct_prompt(self, work: _FusionState) -> str:
         site = work.wish.transcript.site
         return self.texts.fill(
             "construct",
@@ -163,7 +165,7 @@ class ModelFuser:
             earlier=self._earlier(work.wish),
         )
 
-    def _earlier(self, wish: Wish) -> str:
+    def _earlier(self, wish: ThreatRequest) -> str:
         """What was tried before for this route, and why it did not do."""
         told = []
         for attempt in wish.transcript.attempts[-TOLD:]:
@@ -178,8 +180,8 @@ def _lines(items: Sequence[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-def _exchange(purpose: Literal["fuse", "construct", "repair"], prompt: str, said: Said) -> Exchange:
-    return Exchange(
+def _exchange(purpose: Literal["fuse", "construct", "repair"], prompt: str, said: ModelReply) -> FuserExchange:
+    return FuserExchange(
         purpose=purpose,
         prompt=kept(prompt),
         reply=kept(said.text),
@@ -189,7 +191,7 @@ def _exchange(purpose: Literal["fuse", "construct", "repair"], prompt: str, said
 
 
 # What a fusing model is told of a route: its facts in words, the behaviours that it has room for, the JSON schema.
-def facts_of(site: Site) -> str:
+def facts_of(site: ThreatSite) -> str:
     """The site in plain sentences."""
     lanes = [f"{n} more lane{'s' * (n > 1)} of its direction on the {side}"
              for n, side in ((site.left, "left"), (site.right, "right")) if n]  # fmt: skip
@@ -206,7 +208,7 @@ def facts_of(site: Site) -> str:
     return "\n".join(told)
 
 
-def _junction(site: Site) -> str:
+def _junction(site: ThreatSite) -> str:
     if site.crossing is None:
         return "It crosses no junction."
     control = {"signal": "with traffic lights", "stop": "with a stop sign", "yield": "where the ego must give way"}
@@ -214,12 +216,12 @@ def _junction(site: Site) -> str:
     return f"It crosses a junction {start:.0f} m on, {control.get(site.control, 'without signs')}."
 
 
-def vocabulary_of(site: Site) -> str:
+def vocabulary_of(site: ThreatSite) -> str:
     """One line a behaviour: what it means, and the words that go with it on this route."""
     return "\n".join(_line(behaviour, group) for behaviour, group in _by_behaviour(site).items())
 
 
-def _line(behaviour: Behaviour, group: Sequence[Slot]) -> str:
+def _line(behaviour: AdversaryBehaviour, group: Sequence[ThreatSlot]) -> str:
     first = group[0]
     act = ACTS[behaviour].format(side="side", from_side="a side", occluder="vehicle")
     needs = ", ".join(RULES[behaviour].numbers)
@@ -230,28 +232,28 @@ def _line(behaviour: Behaviour, group: Sequence[Slot]) -> str:
     )
 
 
-def _place(slot: Slot) -> str:
+def _place(slot: ThreatSlot) -> str:
     where = f"side {slot.side.value} with lane {slot.lane.value} on road {slot.road.value}"
-    if slot.road is RoadKind.JUNCTION and slot.lane is Lane.CROSSING_ROAD:
+    if slot.road is RoadKind.JUNCTION and slot.lane is AdversaryLane.CROSSING_ROAD:
         return f"{where}, ahead_m [5, 5]"
     rooms = " or ".join(f"{low:.1f} to {high:.1f}" for low, high in ((a + 0.05, b - 0.05) for a, b in slot.rooms))
     return f"{where}, ahead_m within {rooms}"
 
 
-def schema_of(site: Site) -> str:
+def schema_of(site: ThreatSite) -> str:
     """A JSON schema of ThreatSpec on one line: enums narrowed to what this route has room for, intervals as pairs."""
     found = [slot for group in _by_behaviour(site).values() for slot in group]
     pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 
     weather = {k: {**pair, "description": "degrees, -60 to 90" if k.startswith("sun") else "percent"}
-               for k in Conditions.model_fields}  # fmt: skip
+               for k in ThreatConditions.model_fields}  # fmt: skip
     trigger = {**pair, "description": "seconds (0.5 to 8) or metres (4 to 60) from the ego to the meeting place"}
     place = {
         "side": _enum(s.side for s in found),
         "lane": _enum(s.lane for s in found),
         "ahead_m": {**pair, "description": "metres, 5 to 80, from the route's trigger, or from the junction's exit"},
     }
-    lights = list(Light) if site.control == "signal" else [Light.CYCLE]
+    lights = list(EgoLight) if site.control == "signal" else [EgoLight.CYCLE]
     properties = {
         "behaviour": _enum(s.behaviour for s in found),
         "adversary": _enum(a for s in found for a in s.adversaries),
@@ -263,7 +265,7 @@ def schema_of(site: Site) -> str:
         "occluder": _enum(o for s in found for o in s.occluders),
         "ego_light": _enum(lights),
         "conditions": _object(weather, []),
-        "weakness": _enum(Weakness),
+        "weakness": _enum(TargetWeakness),
         "description": {"type": "string", "maxLength": 600},
         "why": {"type": "string", "maxLength": 600},
     }
@@ -284,8 +286,8 @@ def _words(words: Iterable[StrEnum]) -> str:
     return ", ".join(word.value for word in words)
 
 
-def _by_behaviour(site: Site) -> dict[Behaviour, list[Slot]]:
-    found: dict[Behaviour, list[Slot]] = {}
+def _by_behaviour(site: ThreatSite) -> dict[AdversaryBehaviour, list[ThreatSlot]]:
+    found: dict[AdversaryBehaviour, list[ThreatSlot]] = {}
     for slot in slots(site):
         found.setdefault(slot.behaviour, []).append(slot)
     return found

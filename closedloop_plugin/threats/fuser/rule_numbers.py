@@ -8,18 +8,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from closedloop_plugin.threats.fuser.slots import IN_JUNCTION, Slot
-from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.fuser.slots import IN_JUNCTION, ThreatSlot
+from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     RULES,
     Adversary,
-    Behaviour,
-    Conditions,
-    Interval,
-    Lane,
+    AdversaryBehaviour,
+    AdversaryLane,
+    AdversarySide,
     Occluder,
+    ParameterRange,
     RoadKind,
-    Side,
+    ThreatConditions,
 )
 from closedloop_plugin.threats.templates.crossing import waits_off
 
@@ -30,25 +30,25 @@ BY_METRES = 0.25  # share of triggers by distance, on routes without a junction
 SPAN = 18.0  # m: length of the interval of `ahead_m`, where there is room
 
 # Seconds from the ego to the meeting place when the adversary acts; who crosses: see _meeting.
-DUE: Mapping[Behaviour, Pair] = {
-    Behaviour.CUT_IN: (1.4, 2.6),
-    Behaviour.BRAKE_HARD: (1.5, 3.5),
-    Behaviour.SLOW_AHEAD: (2.0, 4.5),
-    Behaviour.RUN_LIGHT: (1.6, 3.6),
-    Behaviour.TURN_ACROSS: (1.8, 3.8),
-    Behaviour.ONCOMING: (2.5, 5.0),
-    Behaviour.OPEN_DOOR: (1.2, 2.8),
-    Behaviour.BLOCK: (2.0, 4.5),
-    Behaviour.TAILGATE: (2.0, 4.0),
-    Behaviour.HIDDEN_STOP: (1.6, 3.2),
-    Behaviour.EMERGENCY_PASS: (2.0, 4.5),
+DUE: Mapping[AdversaryBehaviour, Pair] = {
+    AdversaryBehaviour.CUT_IN: (1.4, 2.6),
+    AdversaryBehaviour.BRAKE_HARD: (1.5, 3.5),
+    AdversaryBehaviour.SLOW_AHEAD: (2.0, 4.5),
+    AdversaryBehaviour.RUN_LIGHT: (1.6, 3.6),
+    AdversaryBehaviour.TURN_ACROSS: (1.8, 3.8),
+    AdversaryBehaviour.ONCOMING: (2.5, 5.0),
+    AdversaryBehaviour.OPEN_DOOR: (1.2, 2.8),
+    AdversaryBehaviour.BLOCK: (2.0, 4.5),
+    AdversaryBehaviour.TAILGATE: (2.0, 4.0),
+    AdversaryBehaviour.HIDDEN_STOP: (1.6, 3.2),
+    AdversaryBehaviour.EMERGENCY_PASS: (2.0, 4.5),
 }
-STAYS: Mapping[Behaviour, Pair] = {
-    Behaviour.BRAKE_HARD: (3.0, 7.0),
-    Behaviour.SLOW_AHEAD: (5.0, 11.0),
-    Behaviour.OPEN_DOOR: (4.0, 10.0),
-    Behaviour.BLOCK: (6.0, 14.0),
-    Behaviour.HIDDEN_STOP: (5.0, 12.0),
+STAYS: Mapping[AdversaryBehaviour, Pair] = {
+    AdversaryBehaviour.BRAKE_HARD: (3.0, 7.0),
+    AdversaryBehaviour.SLOW_AHEAD: (5.0, 11.0),
+    AdversaryBehaviour.OPEN_DOOR: (4.0, 10.0),
+    AdversaryBehaviour.BLOCK: (6.0, 14.0),
+    AdversaryBehaviour.HIDDEN_STOP: (5.0, 12.0),
 }
 # m/s of those whose speed is their own; the others' is a share of the limit.
 OWN_SPEED: Mapping[Adversary, Pair] = {
@@ -57,14 +57,14 @@ OWN_SPEED: Mapping[Adversary, Pair] = {
     Adversary.ANIMAL: (2.0, 4.5),
     Adversary.BICYCLE: (2.5, 5.0),
 }
-SHARE: Mapping[Behaviour, Pair] = {
-    Behaviour.CUT_IN: (0.28, 0.45),
-    Behaviour.SLOW_AHEAD: (0.12, 0.3),
-    Behaviour.RUN_LIGHT: (0.45, 0.75),
-    Behaviour.TURN_ACROSS: (0.3, 0.55),
-    Behaviour.ONCOMING: (0.35, 0.6),
-    Behaviour.HIDDEN_STOP: (0.4, 0.6),
-    Behaviour.EMERGENCY_PASS: (0.95, 1.15),
+SHARE: Mapping[AdversaryBehaviour, Pair] = {
+    AdversaryBehaviour.CUT_IN: (0.28, 0.45),
+    AdversaryBehaviour.SLOW_AHEAD: (0.12, 0.3),
+    AdversaryBehaviour.RUN_LIGHT: (0.45, 0.75),
+    AdversaryBehaviour.TURN_ACROSS: (0.3, 0.55),
+    AdversaryBehaviour.ONCOMING: (0.35, 0.6),
+    AdversaryBehaviour.HIDDEN_STOP: (0.4, 0.6),
+    AdversaryBehaviour.EMERGENCY_PASS: (0.95, 1.15),
 }
 FROM_STANDSTILL: Pair = (3.0, 5.0)  # a cut in out of a parking place
 SKIES: Mapping[str, Mapping[str, Pair]] = {
@@ -78,7 +78,7 @@ SKIES: Mapping[str, Mapping[str, Pair]] = {
 
 
 @dataclass(frozen=True)
-class Mood:
+class ThreatAdjustment:
     """What earlier attempts taught: `milder` steps after one that nobody could survive, `sooner` after one that never
     acted."""
 
@@ -87,7 +87,7 @@ class Mood:
 
 
 def numbers(
-    slot: Slot, adversary: Adversary, occluder: Occluder, site: Site, mood: Mood, dice: Random
+    slot: ThreatSlot, adversary: Adversary, occluder: Occluder, site: ThreatSite, mood: ThreatAdjustment, dice: Random
 ) -> dict[str, Any]:
     """`place.ahead_m`, `trigger` and what else the behaviour needs, as ThreatSpec takes them."""
     expected = 0.6 * site.speed_limit  # m/s of a careful ego
@@ -96,10 +96,10 @@ def numbers(
     needs = RULES[slot.behaviour].numbers
     if "speed_mps" in needs:
         found["speed_mps"] = _speed(slot, adversary, site.speed_limit, mood)
-        if slot.behaviour is Behaviour.CROSS:
+        if slot.behaviour is AdversaryBehaviour.CROSS:
             found["speed_mps"], due = _meeting(found["speed_mps"], _way_across(slot, occluder, site), dice)
     # By metres only where the ego's speed is known: not of who turns or gives way, nor to who crosses within a second.
-    by_metres = dice.random() < BY_METRES and site.crossing is None and slot.behaviour is not Behaviour.CROSS
+    by_metres = dice.random() < BY_METRES and site.crossing is None and slot.behaviour is not AdversaryBehaviour.CROSS
     found["trigger"] = _trigger(due, expected if by_metres else None, mood)
     if "stays_s" in needs:
         low, high = STAYS[slot.behaviour]
@@ -107,16 +107,16 @@ def numbers(
     return found
 
 
-def sky(dice: Random) -> Conditions:
+def sky(dice: Random) -> ThreatConditions:
     """One moderate change of weather or light."""
     chosen = SKIES[dice.choice(sorted(SKIES))]
-    return Conditions(**{name: Interval(low=low, high=high) for name, (low, high) in chosen.items()})
+    return ThreatConditions(**{name: ParameterRange(low=low, high=high) for name, (low, high) in chosen.items()})
 
 
-def _ahead(slot: Slot, expected: float, mood: Mood, dice: Random) -> Interval:
+def _ahead(slot: ThreatSlot, expected: float, mood: ThreatAdjustment, dice: Random) -> ParameterRange:
     """A stretch of a room. The ego should have got going before it, and a highway needs more way than a street."""
-    if slot.road is RoadKind.JUNCTION and slot.lane is Lane.CROSSING_ROAD:
-        return Interval(low=IN_JUNCTION[0], high=IN_JUNCTION[1])
+    if slot.road is RoadKind.JUNCTION and slot.lane is AdversaryLane.CROSSING_ROAD:
+        return ParameterRange(low=IN_JUNCTION[0], high=IN_JUNCTION[1])
     low, high = max(slot.rooms, key=lambda room: (min(room[1] - room[0], SPAN), room[1]))
     wanted = 0.0 if slot.road is RoadKind.JUNCTION else min(2.2 * expected, 45.0) * (0.7 if mood.sooner else 1.0)
     start = max(low, min(wanted, high - SPAN))
@@ -125,13 +125,13 @@ def _ahead(slot: Slot, expected: float, mood: Mood, dice: Random) -> Interval:
     return _interval(start + 0.05, min(start + SPAN, high) - 0.05, low, high, 1)
 
 
-def _way_across(slot: Slot, occluder: Occluder, site: Site) -> float:
+def _way_across(slot: ThreatSlot, occluder: Occluder, site: ThreatSite) -> float:
     """Metres from where who crosses stands to the middle of the ego's lane: it and the ego should be there together."""
-    between = site.right if slot.side is Side.RIGHT else site.left + site.oncoming
+    between = site.right if slot.side is AdversarySide.RIGHT else site.left + site.oncoming
     return site.lane_width * (0.5 + between) + waits_off(slot.lane, occluder)
 
 
-def _meeting(usual: Interval, way: float, dice: Random) -> tuple[Interval, Pair]:
+def _meeting(usual: ParameterRange, way: float, dice: Random) -> tuple[ParameterRange, Pair]:
     """(speed, seconds before the ego) of who crosses `way` metres at a usual speed. Both are drawn for themselves, and
     any two of them should make a near miss at least: so neither may vary by more than APART seconds of the way."""
     fast_enough = min(max(usual.low, way / LONGEST_S), usual.high)
@@ -142,7 +142,7 @@ def _meeting(usual: Interval, way: float, dice: Random) -> tuple[Interval, Pair]
     return _interval(low, high, 0.3, 18.0), (seconds - APART, seconds + APART)
 
 
-def _trigger(due: Pair, expected: float | None, mood: Mood) -> dict[str, Any]:
+def _trigger(due: Pair, expected: float | None, mood: ThreatAdjustment) -> dict[str, Any]:
     """By time; with an `expected` speed by distance: the same moments for an ego that has it."""
     low, high = due
     shift = 0.8 * mood.milder + 0.8 * mood.sooner
@@ -152,26 +152,26 @@ def _trigger(due: Pair, expected: float | None, mood: Mood) -> dict[str, Any]:
     return {"kind": "time", "value": _interval(low, high, 0.5, 8.0)}
 
 
-def _speed(slot: Slot, adversary: Adversary, speed_limit: float, mood: Mood) -> Interval:
+def _speed(slot: ThreatSlot, adversary: Adversary, speed_limit: float, mood: ThreatAdjustment) -> ParameterRange:
     gentle = 0.85**mood.milder
-    if slot.behaviour is Behaviour.CUT_IN and slot.lane is Lane.ROADSIDE:
+    if slot.behaviour is AdversaryBehaviour.CUT_IN and slot.lane is AdversaryLane.ROADSIDE:
         low, high = FROM_STANDSTILL
-    elif adversary in OWN_SPEED and slot.behaviour is not Behaviour.HIDDEN_STOP:
+    elif adversary in OWN_SPEED and slot.behaviour is not AdversaryBehaviour.HIDDEN_STOP:
         low, high = OWN_SPEED[adversary]
         if adversary is Adversary.BICYCLE and speed_limit > FAST:
             high += 1.5
     else:
         low, high = (share * speed_limit for share in SHARE[slot.behaviour])
-    if slot.behaviour in (Behaviour.CUT_IN, Behaviour.SLOW_AHEAD, Behaviour.HIDDEN_STOP):
+    if slot.behaviour in (AdversaryBehaviour.CUT_IN, AdversaryBehaviour.SLOW_AHEAD, AdversaryBehaviour.HIDDEN_STOP):
         gentle = 1 / gentle  # who drives ahead is the milder the faster
     return _interval(low * gentle, high * gentle, 0.3, 18.0)
 
 
-def _interval(low: float, high: float, least: float, most: float, digits: int = 2) -> Interval:
+def _interval(low: float, high: float, least: float, most: float, digits: int = 2) -> ParameterRange:
     """Inside [least, most], with low below high where there is room for both."""
     low, high = min(max(low, least), most), min(max(high, least), most)
     if high < low:
         low = high = (low + high) / 2
     if high - low < 1e-6 and most - least > 1.0:
         low = max(least, high - 1.0)
-    return Interval(low=round(low, digits), high=round(high, digits))
+    return ParameterRange(low=round(low, digits), high=round(high, digits))

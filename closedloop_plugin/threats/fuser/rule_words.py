@@ -13,7 +13,7 @@ from closedloop_plugin.threats.reading import short
 QUOTE = 140  # characters of an answer that a reason quotes
 
 
-class Topic(StrEnum):
+class AnswerTopic(StrEnum):
     """Its value finishes the sentence "the answer says nothing of ..."."""
 
     VEHICLES = "vehicles"
@@ -38,7 +38,7 @@ class Topic(StrEnum):
     STANDING = "somebody standing in its lane"
 
 
-class Intent(StrEnum):
+class DrivingIntent(StrEnum):
     """Its value finishes the sentence "it means to ..."."""
 
     KEEP = "keep its speed"
@@ -51,44 +51,51 @@ class Intent(StrEnum):
     RIGHT = "turn right"
 
 
-_TOPICS: Mapping[Topic, str] = {
-    Topic.VEHICLES: r"cars?|vehicles?|trucks?|lorr(?:y|ies)|vans?|bus(?:es)?|suvs?|sedans?|tax(?:i|is)"
+_TOPICS: Mapping[AnswerTopic, str] = {
+    AnswerTopic.VEHICLES: r"cars?|vehicles?|trucks?|lorr(?:y|ies)|vans?|bus(?:es)?|suvs?|sedans?|tax(?:i|is)"
     r"|traffic(?! (?:light|sign))",
-    Topic.TWO_WHEELERS: r"cycl\w+|bicycl\w*|bikes?|bikers?|motorcycl\w*|motorbikes?|scooters?|mopeds?|two-wheelers?",
-    Topic.WALKERS: r"pedestrians?|walkers?|people|persons?|child(?:ren)?|kids?|jaywalk\w*|(?:wo)?m[ae]n",
-    Topic.ANIMALS: r"animals?|dogs?|deer|cats?",
-    Topic.THINGS: r"debris|obstacles?|objects?|cones?|barriers?|construction|roadworks?|boxes|tyres?|tires?|things?",
-    Topic.SERVICES: r"emergency|ambulances?|police|fire ?(?:trucks?|engines?)|sirens?",
-    Topic.LIGHTS: r"(?:traffic|red|green|yellow|amber)[- ](?:lights?|signals?)|signals?|lights? (?:is|are|turns?)",
-    Topic.SKY: r"weather|rain\w*|fog\w*|mist\w*|wet|snow\w*|sun\w*|cloud\w*|night|dark\w*|dusk|glare|visibility"
+    AnswerTopic.TWO_WHEELERS: r"cycl\w+|bicycl\w*|bikes?|bikers?|motorcycl\w*|motorbikes?|scooters?|mopeds?|"
+    r"two-wheelers?",
+    AnswerTopic.WALKERS: r"pedestrians?|walkers?|people|persons?|child(?:ren)?|kids?|jaywalk\w*|(?:wo)?m[ae]n",
+    AnswerTopic.ANIMALS: r"animals?|dogs?|deer|cats?",
+    AnswerTopic.THINGS: r"debris|obstacles?|objects?|cones?|barriers?|construction|roadworks?|boxes|tyres?|"
+    r"tires?|things?",
+    AnswerTopic.SERVICES: r"emergency|ambulances?|police|fire ?(?:trucks?|engines?)|sirens?",
+    AnswerTopic.LIGHTS: r"(?:traffic|red|green|yellow|amber)[- ](?:lights?|signals?)|signals?|lights? (?:is|are|"
+    r"turns?)",
+    AnswerTopic.SKY: r"weather|rain\w*|fog\w*|mist\w*|wet|snow\w*|sun\w*|cloud\w*|night|dark\w*|dusk|glare|visibility"
     r"|overcast",
-    Topic.HIDDEN: r"occlu\w+|hidden|hid(?:es?|ing)|blind spots?|out of sight|obscur\w+|behind (?:the |a |an )?"
+    AnswerTopic.HIDDEN: r"occlu\w+|hidden|hid(?:es?|ing)|blind spots?|out of sight|obscur\w+|behind (?:the |a |an )?"
     r"(?:parked|van|truck|bus|car|corner)|cannot see|can't see|blocked view",
-    Topic.PARKED: r"parked|parking|kerb|curb|roadside",
-    Topic.ONCOMING: r"oncoming|opposite (?:lane|direction|side)|head-on|towards (?:us|me|the car)|opposing",
-    Topic.BEHIND: r"behind (?:us|me|my|the (?:ego|car))|rear\b|mirrors?|tailgat\w+|follow(?:s|ing) (?:us|me|closely)"
+    AnswerTopic.PARKED: r"parked|parking|kerb|curb|roadside",
+    AnswerTopic.ONCOMING: r"oncoming|opposite (?:lane|direction|side)|head-on|towards (?:us|me|the car)|opposing",
+    AnswerTopic.BEHIND: r"behind (?:us|me|my|the (?:ego|car))|rear\b|mirrors?|tailgat\w+|follow(?:s|ing) (?:us|"
+    r"me|closely)"
     r"|(?:from|close) behind",
-    Topic.JUNCTION: r"junctions?|intersections?|crossroads?|cross(?:ing)? traffic|side roads?|right of way",
-    Topic.CUT_IN: r"cut(?:s|ting)?[- ]in|merg\w+|lane changes?|chang(?:e|es|ing) lanes?|pull(?:s|ing)? out|swerv\w+"
+    AnswerTopic.JUNCTION: r"junctions?|intersections?|crossroads?|cross(?:ing)? traffic|side roads?|right of way",
+    AnswerTopic.CUT_IN: r"cut(?:s|ting)?[- ]in|merg\w+|lane changes?|chang(?:e|es|ing) lanes?|pull(?:s|"
+    r"ing)? out|swerv\w+"
     r"|mov(?:es?|ing) (?:over|into)|into (?:our|my|its|the ego's|the car's) lane",
-    Topic.BRAKE: r"brak\w+|decelerat\w+|(?:sudden|hard|emergency) stops?|stops? suddenly",
-    Topic.SLOW: r"slow(?:er|ly|s)?\b|crawl\w*|slow-moving",
-    Topic.CROSS: r"cross(?:es|ing)?\b(?! traffic)|step(?:s|ping)? (?:out|into|onto|off)|runs? (?:out|into|onto)"
+    AnswerTopic.BRAKE: r"brak\w+|decelerat\w+|(?:sudden|hard|emergency) stops?|stops? suddenly",
+    AnswerTopic.SLOW: r"slow(?:er|ly|s)?\b|crawl\w*|slow-moving",
+    AnswerTopic.CROSS: r"cross(?:es|ing)?\b(?! traffic)|step(?:s|ping)? (?:out|into|onto|off)|runs? (?:out|into|onto)"
     r"|enter(?:s|ing)? the road|walks? into",
-    Topic.DOOR: r"doors?",
-    Topic.TURN: r"turn(?:s|ing)? (?:across|left in front|in front)|left[- ]turning|turning (?:cars?|vehicles?|traffic)",
-    Topic.STANDING: r"stationary|standing|stopped|stalled|broken[- ]down|stands|block(?:s|ed|ing)?",
+    AnswerTopic.DOOR: r"doors?",
+    AnswerTopic.TURN: r"turn(?:s|ing)? (?:across|left in front|in front)|left[- ]turning|turning (?:cars?|"
+    r"vehicles?|traffic)",
+    AnswerTopic.STANDING: r"stationary|standing|stopped|stalled|broken[- ]down|stands|block(?:s|ed|ing)?",
 }
-_INTENTS: Mapping[Intent, str] = {
-    Intent.KEEP: r"(?:keep|maintain|hold)\w*\b[^.;]{0,30}\b(?:speed|pace|going|straight)|continu\w+|carr(?:y|ies) on"
+_INTENTS: Mapping[DrivingIntent, str] = {
+    DrivingIntent.KEEP: r"(?:keep|maintain|hold)\w*\b[^.;]{0,30}\b(?:speed|pace|going|straight)|continu\w+|"
+    r"carr(?:y|ies) on"
     r"|proceed\w*|(?:drive|go|goes|move)s? (?:on|straight|forward)|same speed|steady speed|constant speed",
-    Intent.ACCELERATE: r"accelerat\w+|speed(?:s|ing)? up|faster|increase\w* (?:the |my |its )?speed",
-    Intent.SLOW: r"slow(?:s|ing)?(?: down)?|decelerat\w+|reduce\w* (?:the |my |its )?speed|brak\w+",
-    Intent.STOP: r"stop(?:s|ping)?\b|halt\w*|wait\w*|yield\w*|stand still|stays? where",
-    Intent.OVERTAKE: r"overtak\w+|pass(?:es|ing)? (?:it|him|them|the|a)|go(?:es)? (?:a)?round",
-    Intent.CHANGE: r"(?:chang\w+|switch\w*) (?:the )?lanes?|lane change|move (?:in)?to the (?:left|right) lane",
-    Intent.LEFT: r"turn(?:s|ing)? left|left turn",
-    Intent.RIGHT: r"turn(?:s|ing)? right|right turn",
+    DrivingIntent.ACCELERATE: r"accelerat\w+|speed(?:s|ing)? up|faster|increase\w* (?:the |my |its )?speed",
+    DrivingIntent.SLOW: r"slow(?:s|ing)?(?: down)?|decelerat\w+|reduce\w* (?:the |my |its )?speed|brak\w+",
+    DrivingIntent.STOP: r"stop(?:s|ping)?\b|halt\w*|wait\w*|yield\w*|stand still|stays? where",
+    DrivingIntent.OVERTAKE: r"overtak\w+|pass(?:es|ing)? (?:it|him|them|the|a)|go(?:es)? (?:a)?round",
+    DrivingIntent.CHANGE: r"(?:chang\w+|switch\w*) (?:the )?lanes?|lane change|move (?:in)?to the (?:left|right) lane",
+    DrivingIntent.LEFT: r"turn(?:s|ing)? left|left turn",
+    DrivingIntent.RIGHT: r"turn(?:s|ing)? right|right turn",
 }
 _FOUND = {topic: re.compile(rf"(?i)\b(?:{words})\b") for topic, words in _TOPICS.items()}
 _MEANT = {intent: re.compile(rf"(?i)\b(?:{words})\b") for intent, words in _INTENTS.items()}
@@ -103,15 +110,15 @@ _DENIES_AFTER = re.compile(
 
 
 @dataclass(frozen=True)
-class Heard:
+class AnswerKeywords:
     """One answer. `said`, `denied`: topic -> the clause that says it; a topic in neither is not mentioned."""
 
     text: str
-    said: Mapping[Topic, str]
-    denied: Mapping[Topic, str]
-    meant: Mapping[Intent, str]
+    said: Mapping[AnswerTopic, str]
+    denied: Mapping[AnswerTopic, str]
+    meant: Mapping[DrivingIntent, str]
 
-    def quote(self, topic: Topic | Intent | None = None) -> str:
+    def quote(self, topic: AnswerTopic | DrivingIntent | None = None) -> str:
         """The clause that speaks of it, else the answer's beginning; one clean line."""
         for found in (self.denied, self.said, self.meant):
             if topic in found:
@@ -119,12 +126,12 @@ class Heard:
         return short(self.text, QUOTE)
 
 
-def heard(text: str) -> Heard:
+def heard(text: str) -> AnswerKeywords:
     """Read an answer clause by clause. A topic that one clause has and another denies counts as said."""
     text = harmless(text)
-    said: dict[Topic, str] = {}
-    denied: dict[Topic, str] = {}
-    meant: dict[Intent, str] = {}
+    said: dict[AnswerTopic, str] = {}
+    denied: dict[AnswerTopic, str] = {}
+    meant: dict[DrivingIntent, str] = {}
     for clause in filter(None, (part.strip() for part in _CLAUSES.split(text))):
         for topic, pattern in _FOUND.items():
             match = pattern.search(clause)
@@ -134,7 +141,7 @@ def heard(text: str) -> Heard:
             match = pattern.search(clause)
             if match and not _is_denied(clause, match):
                 meant.setdefault(intent, clause)
-    return Heard(text, said, {t: c for t, c in denied.items() if t not in said}, meant)
+    return AnswerKeywords(text, said, {t: c for t, c in denied.items() if t not in said}, meant)
 
 
 def _is_denied(clause: str, match: re.Match[str]) -> bool:

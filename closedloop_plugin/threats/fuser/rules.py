@@ -14,14 +14,21 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from closedloop_plugin.threats.base import Wish
-from closedloop_plugin.threats.fuser.rule_numbers import Mood, numbers, sky
-from closedloop_plugin.threats.fuser.rule_points import Candidate, candidates
-from closedloop_plugin.threats.fuser.rule_words import Heard, Topic, heard
-from closedloop_plugin.threats.fuser.slots import Slot, slots
-from closedloop_plugin.threats.site import Site, fit
-from closedloop_plugin.threats.spec import Behaviour, Conditions, Light, RoadKind, ThreatSpec, Weakness
-from closedloop_plugin.threats.transcript import Attempt, Exchange
+from closedloop_plugin.threats.base import ThreatRequest
+from closedloop_plugin.threats.fuser.rule_numbers import ThreatAdjustment, numbers, sky
+from closedloop_plugin.threats.fuser.rule_points import ThreatCandidate, candidates
+from closedloop_plugin.threats.fuser.rule_words import AnswerKeywords, AnswerTopic, heard
+from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
+from closedloop_plugin.threats.site import ThreatSite, fit
+from closedloop_plugin.threats.spec import (
+    AdversaryBehaviour,
+    EgoLight,
+    RoadKind,
+    TargetWeakness,
+    ThreatConditions,
+    ThreatSpec,
+)
+from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
 from closedloop_plugin.threats.words import sentence
 
 NEAR_BEST = 3.5  # behaviours whose best threat has at most so many points less may be chosen
@@ -37,14 +44,14 @@ class RulesFuser:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "version": 2}
 
-    def make(self, wishes: Sequence[Wish]) -> list[Attempt]:
+    def make(self, wishes: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
         """See Fuser.make."""
         return [self._one(wish) for wish in wishes]
 
-    def _one(self, wish: Wish) -> Attempt:
+    def _one(self, wish: ThreatRequest) -> ThreatAttempt:
         site, dice = wish.transcript.site, Random(wish.seed)
-        attempt = Attempt(number=wish.number, seed=wish.seed, fuser=self.describe())
-        answers = {Weakness(a.stage): heard(a.text) for a in wish.transcript.interview.answers}
+        attempt = ThreatAttempt(number=wish.number, seed=wish.seed, fuser=self.describe())
+        answers = {TargetWeakness(a.stage): heard(a.text) for a in wish.transcript.interview.answers}
         found = [c for slot in slots(site) for c in candidates(slot, answers, site)]
         if not found:
             return attempt.model_copy(update={"refused": "the route has no room for any threat of the vocabulary"})
@@ -53,15 +60,15 @@ class RulesFuser:
         if again.same:
             kept = [c for c in kept if _like(c, again.same)] or kept
         spec = spec_of(choose(kept, dice), site, mood, answers, dice)
-        exchange = Exchange(
+        exchange = FuserExchange(
             purpose="fuse", prompt=f"{len(found)} threats that fit, {len(kept)} to choose from", reply=spec.why
         )
         return attempt.model_copy(update={"spec": spec, "description": spec.description, "exchanges": [exchange]})
 
 
-def choose(found: Sequence[Candidate], dice: Random) -> Candidate:
+def choose(found: Sequence[ThreatCandidate], dice: Random) -> ThreatCandidate:
     """A behaviour among those near the best, the better the likelier; then one of its threats near its own best."""
-    by_behaviour: dict[Behaviour, list[Candidate]] = {}
+    by_behaviour: dict[AdversaryBehaviour, list[ThreatCandidate]] = {}
     for candidate in found:
         by_behaviour.setdefault(candidate.slot.behaviour, []).append(candidate)
     best = {behaviour: max(c.points for c in group) for behaviour, group in by_behaviour.items()}
@@ -75,32 +82,32 @@ def choose(found: Sequence[Candidate], dice: Random) -> Candidate:
 
 
 @dataclass(frozen=True)
-class Again:
+class RetryPlan:
     """Of earlier attempts: what is worn out, and what is tried once more with other numbers."""
 
-    worn: frozenset[Behaviour] = frozenset()
+    worn: frozenset[AdversaryBehaviour] = frozenset()
     same: ThreatSpec | None = None
 
 
-def lesson(wish: Wish) -> tuple[Again, Mood]:
+def lesson(wish: ThreatRequest) -> tuple[RetryPlan, ThreatAdjustment]:
     """A threat that ran but did not act, or that nobody survived, gets one more try with other numbers; then another
     behaviour comes. What does not run is not tried again."""
     failed = [a for a in wish.transcript.attempts if a.spec and a.verdict and not a.verdict.passed]
     if not failed:
-        return Again(), Mood()
+        return RetryPlan(), ThreatAdjustment()
     last = failed[-1]
     assert last.spec and last.verdict
     tried = [a for a in failed if a.spec and a.spec.behaviour is last.spec.behaviour]
-    mood = Mood(
+    mood = ThreatAdjustment(
         milder=sum(bool(a.verdict and a.verdict.acts and not a.verdict.survivable) for a in failed),
         sooner=sum(bool(a.verdict and a.verdict.runs and not a.verdict.acts) for a in failed),
     )
     once_more = last.verdict.compiles and last.verdict.runs and len(tried) == 1
     worn = {a.spec.behaviour for a in failed if a.spec and not (once_more and a is last)}
-    return Again(frozenset(worn), last.spec if once_more else None), mood
+    return RetryPlan(frozenset(worn), last.spec if once_more else None), mood
 
 
-def _like(candidate: Candidate, spec: ThreatSpec) -> bool:
+def _like(candidate: ThreatCandidate, spec: ThreatSpec) -> bool:
     slot = candidate.slot
     return (slot.behaviour, slot.side, slot.lane, slot.road, candidate.adversary, candidate.occluder) == (
         spec.behaviour, spec.place.side, spec.place.lane, spec.road, spec.adversary, spec.occluder,
@@ -108,7 +115,11 @@ def _like(candidate: Candidate, spec: ThreatSpec) -> bool:
 
 
 def spec_of(
-    candidate: Candidate, site: Site, mood: Mood, answers: Mapping[Weakness, Heard], dice: Random
+    candidate: ThreatCandidate,
+    site: ThreatSite,
+    mood: ThreatAdjustment,
+    answers: Mapping[TargetWeakness, AnswerKeywords],
+    dice: Random,
 ) -> ThreatSpec:
     """The whole spec; it fits the site by construction, and that is checked."""
     slot = candidate.slot
@@ -134,16 +145,18 @@ def spec_of(
     return spec
 
 
-def _light(slot: Slot, site: Site, dice: Random) -> Light:
+def _light(slot: ThreatSlot, site: ThreatSite, dice: Random) -> EgoLight:
     """Where somebody crosses against the rules the ego has green: at red it would only stand there."""
     if slot.road is not RoadKind.JUNCTION or site.control != "signal":
-        return Light.CYCLE
-    crossing = slot.behaviour in (Behaviour.RUN_LIGHT, Behaviour.TURN_ACROSS)
-    return Light.GREEN if crossing else dice.choice([Light.CYCLE, Light.GREEN])
+        return EgoLight.CYCLE
+    crossing = slot.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS)
+    return EgoLight.GREEN if crossing else dice.choice([EgoLight.CYCLE, EgoLight.GREEN])
 
 
-def _conditions(answers: Mapping[Weakness, Heard], mood: Mood, dice: Random) -> Conditions:
+def _conditions(
+    answers: Mapping[TargetWeakness, AnswerKeywords], mood: ThreatAdjustment, dice: Random
+) -> ThreatConditions:
     """About a third, and rather where the target says nothing of weather; none once a threat was too hard."""
-    looks = any(Topic.SKY in answer.said for answer in answers.values())
+    looks = any(AnswerTopic.SKY in answer.said for answer in answers.values())
     wanted = dice.random() < (0.25 if looks else 0.4)
-    return sky(dice) if wanted and not mood.milder else Conditions()
+    return sky(dice) if wanted and not mood.milder else ThreatConditions()

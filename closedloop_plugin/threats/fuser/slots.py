@@ -7,32 +7,32 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from closedloop_plugin.threats.site import Site, fit
+from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import (
     RULES,
     Adversary,
-    Behaviour,
-    Interval,
-    Lane,
+    AdversaryBehaviour,
+    AdversaryLane,
+    AdversarySide,
     Occluder,
-    Place,
+    ParameterRange,
     RoadKind,
-    Side,
+    TargetWeakness,
+    ThreatPlace,
     ThreatSpec,
-    Trigger,
-    Weakness,
+    ThreatTrigger,
 )
 
 IN_JUNCTION = (5.0, 5.0)  # ahead_m of who crosses within the junction: it has no meaning there
 
 
 @dataclass(frozen=True)
-class Slot:
+class ThreatSlot:
     """One place of one behaviour. `rooms`: where its `ahead_m` may lie, metres."""
 
-    behaviour: Behaviour
-    side: Side
-    lane: Lane
+    behaviour: AdversaryBehaviour
+    side: AdversarySide
+    lane: AdversaryLane
     road: RoadKind
     rooms: tuple[tuple[float, float], ...]
 
@@ -45,13 +45,13 @@ class Slot:
         return sorted(RULES[self.behaviour].occluders)
 
 
-def slots(site: Site) -> list[Slot]:
+def slots(site: ThreatSite) -> list[ThreatSlot]:
     """All that `site.fit` lets through, in a fixed order."""
     found = []
     for behaviour, rule in RULES.items():
         for side, lane, road in itertools.product(sorted(rule.sides), sorted(rule.lanes), sorted(rule.roads)):
-            rooms = [IN_JUNCTION] if lane is Lane.CROSSING_ROAD else site.rooms(behaviour, lane, road)
-            slot = Slot(
+            rooms = [IN_JUNCTION] if lane is AdversaryLane.CROSSING_ROAD else site.rooms(behaviour, lane, road)
+            slot = ThreatSlot(
                 behaviour, side, lane, road, tuple(r for r in rooms if _fits(behaviour, side, lane, road, r, site))
             )
             if slot.rooms:
@@ -59,20 +59,27 @@ def slots(site: Site) -> list[Slot]:
     return found
 
 
-def _fits(behaviour: Behaviour, side: Side, lane: Lane, road: RoadKind, room: tuple[float, float], site: Site) -> bool:
+def _fits(
+    behaviour: AdversaryBehaviour,
+    side: AdversarySide,
+    lane: AdversaryLane,
+    road: RoadKind,
+    room: tuple[float, float],
+    site: ThreatSite,
+) -> bool:
     """Asked of the two checks themselves, with a spec that has nothing else in it."""
     rule = RULES[behaviour]
     low, high = room
-    some = Interval(low=5.0, high=5.0)
+    some = ParameterRange(low=5.0, high=5.0)
     try:
         spec = ThreatSpec(
             adversary=min(rule.adversaries),
             behaviour=behaviour,
-            place=Place(side=side, lane=lane, ahead_m=Interval(low=low, high=min(high, 80.0))),
-            trigger=Trigger(value=Interval(low=2.0, high=2.0)),
+            place=ThreatPlace(side=side, lane=lane, ahead_m=ParameterRange(low=low, high=min(high, 80.0))),
+            trigger=ThreatTrigger(value=ParameterRange(low=2.0, high=2.0)),
             road=road,
             occluder=min(rule.occluders),
-            weakness=Weakness.PLANNING,
+            weakness=TargetWeakness.PLANNING,
             description="-",
             speed_mps=some if "speed_mps" in rule.numbers else None,
             stays_s=some if "stays_s" in rule.numbers else None,

@@ -19,16 +19,16 @@ from typing import Any
 from closedloop_plugin.threats.gallery import read as gallery_read
 from closedloop_plugin.threats.gallery import runs as gallery_runs
 from closedloop_plugin.threats.gallery.pictures import marks_of, moment_file, range_bar, thumbnail, top_view
-from closedloop_plugin.threats.gallery.read import Gallery, Parameter, Scenario, State
-from closedloop_plugin.threats.gallery.runs import Driven, Fate, label_of
-from closedloop_plugin.threats.transcript import Attempt
+from closedloop_plugin.threats.gallery.read import GalleryScenario, ProgramParameter, ScenarioCheckState, ThreatGallery
+from closedloop_plugin.threats.gallery.runs import GalleryRun, SurvivalStatus, label_of
+from closedloop_plugin.threats.transcript import ThreatAttempt
 from closedloop_plugin.threats.words import sentence
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.storage.files import atomic_write
 
 
-def write(folder: File, out: File, runs: Sequence[File] = ()) -> Gallery:
+def write(folder: File, out: File, runs: Sequence[File] = ()) -> ThreatGallery:
     """Write the page of `folder` to `out`, whole or not at all; what it shows. `runs`: see gallery_runs.
 
     Raises MissingExtra without Jinja2, Ad2Error for a folder without scenarios, a foreign run, an unwritable place.
@@ -43,7 +43,7 @@ def write(folder: File, out: File, runs: Sequence[File] = ()) -> Gallery:
     return gallery
 
 
-def page(gallery: Gallery, driven: Sequence[Driven] = ()) -> str:
+def page(gallery: ThreatGallery, driven: Sequence[GalleryRun] = ()) -> str:
     """The page as HTML text."""
     jinja2 = require("jinja2", "the gallery")
     environment = jinja2.Environment(
@@ -56,7 +56,7 @@ def page(gallery: Gallery, driven: Sequence[Driven] = ()) -> str:
         name=gallery.name, facts=_facts(gallery.about), tiles=_tiles(gallery), cards=cards,
         runs=[_run(d, gallery) for d in driven], behaviours=_behaviours(gallery, driven), not_driven=_apart(gallery),
         filters={key: sorted({c[key] for c in cards if c[key]}) for key in ("behaviour", "adversary", "weakness")},
-        states=[s for s in State if any(c["state"] == s for c in cards)],
+        states=[s for s in ScenarioCheckState if any(c["state"] == s for c in cards)],
     )  # fmt: skip
     return rendered
 
@@ -87,61 +87,61 @@ def _facts(about: Mapping[str, Any]) -> dict[str, str]:
     return {k: clip(str(v), 200) for k, v in found.items() if v not in (None, "")}
 
 
-def _tiles(gallery: Gallery) -> list[tuple[str, str, str]]:
+def _tiles(gallery: ThreatGallery) -> list[tuple[str, str, str]]:
     """(figure, what, looks) of the head's counts."""
     states = Counter(s.state for s in gallery.scenarios)
-    made = len(gallery.scenarios) - states[State.NOT_MADE]
-    checked = states[State.PASSED] + states[State.FAILED]
-    share = f" ({100 * states[State.PASSED] / checked:.1f} % of {checked} checked)" if checked else ""
-    left_out = sum(bool(s.left_out) for s in gallery.scenarios if s.state is not State.NOT_MADE)
+    made = len(gallery.scenarios) - states[ScenarioCheckState.NOT_MADE]
+    checked = states[ScenarioCheckState.PASSED] + states[ScenarioCheckState.FAILED]
+    share = f" ({100 * states[ScenarioCheckState.PASSED] / checked:.1f} % of {checked} checked)" if checked else ""
+    left_out = sum(bool(s.left_out) for s in gallery.scenarios if s.state is not ScenarioCheckState.NOT_MADE)
     refused = sum(a.spec is None for s in gallery.scenarios if s.transcript for a in s.transcript.attempts)
     tiles = [
         (str(made), f"scenarios made, of {len(gallery.scenarios)}", ""),
-        (str(states[State.PASSED]), f"pass the check{share}", "good"),
+        (str(states[ScenarioCheckState.PASSED]), f"pass the check{share}", "good"),
         (str(left_out), "left out of the suite", "warn" if left_out else ""),
-        (str(states[State.NOT_MADE]), "not made", "warn" if states[State.NOT_MADE] else ""),
+        (str(states[ScenarioCheckState.NOT_MADE]), "not made", "warn" if states[ScenarioCheckState.NOT_MADE] else ""),
         (str(refused), "attempts refused", ""),
     ]
-    pending = states[State.UNCHECKED] + states[State.CHANGED]
+    pending = states[ScenarioCheckState.UNCHECKED] + states[ScenarioCheckState.CHANGED]
     return [*tiles, (str(pending), "not checked, or changed since", "warn")] if pending else tiles
 
 
-def _apart(gallery: Gallery) -> list[tuple[str, str, str]]:
+def _apart(gallery: ThreatGallery) -> list[tuple[str, str, str]]:
     """(scenario, why it is not driven, kind) of all that the suite does not drive."""
     found = []
     for s in gallery.scenarios:
-        if s.state is State.NOT_MADE:
+        if s.state is ScenarioCheckState.NOT_MADE:
             found.append((s.name, clip(s.reason, 400) or "no reason is kept", "not made"))
         elif s.left_out:
             found.append((s.name, clip(s.left_out, 400), "left out"))
     return found
 
 
-def _run(driven: Driven, gallery: Gallery) -> dict[str, Any]:
+def _run(driven: GalleryRun, gallery: ThreatGallery) -> dict[str, Any]:
     """A line of the head's table: counts by fate over the scenarios that the suite drives."""
     asked = _asked(gallery)
     outcomes = [driven.of(s.name) for s in asked]
     counts = Counter(o.fate for o in outcomes)
     scores = [o.score for o in outcomes if o.score is not None]
     edge, bars = 0.0, []
-    for fate in Fate:
+    for fate in SurvivalStatus:
         wide = 100 * counts[fate] / max(len(asked), 1)
         bars.append((round(edge, 2), round(wide, 2), FATES[fate]))
         edge += wide
     return {
         "label": clip(driven.label, 80), "setting": clip(driven.setting, 200), "bars": bars,
-        "counts": [(fate.value, counts[fate], FATES[fate]) for fate in Fate], "n": len(scores),
+        "counts": [(fate.value, counts[fate], FATES[fate]) for fate in SurvivalStatus], "n": len(scores),
         "score": f"{sum(scores) / len(scores):.1f}" if scores else "–",
     }  # fmt: skip
 
 
-def _asked(gallery: Gallery) -> list[Scenario]:
+def _asked(gallery: ThreatGallery) -> list[GalleryScenario]:
     return [s for s in gallery.scenarios if s.program and not s.left_out]
 
 
-def _behaviours(gallery: Gallery, driven: Sequence[Driven]) -> list[dict[str, Any]]:
+def _behaviours(gallery: ThreatGallery, driven: Sequence[GalleryRun]) -> list[dict[str, Any]]:
     """How often each driver failed, by behaviour; `heat` is the share in tenths, None where nothing was scored."""
-    groups: dict[str, list[Scenario]] = {}
+    groups: dict[str, list[GalleryScenario]] = {}
     for s in _asked(gallery):
         groups.setdefault(word(s.spec.behaviour.value) if s.spec else "of one's own", []).append(s)
     rows = []
@@ -150,7 +150,7 @@ def _behaviours(gallery: Gallery, driven: Sequence[Driven]) -> list[dict[str, An
         cells = []
         for d in driven:
             scored = [o for o in (d.of(s.name) for s in members) if o.scored]
-            failed = sum(o.fate is Fate.FAILED for o in scored)
+            failed = sum(o.fate is SurvivalStatus.FAILED for o in scored)
             cells.append((failed, len(scored), round(10 * failed / len(scored)) if scored else None))
         share = round(100 * len(members) / most, 1)
         rows.append({"name": name, "n": len(members), "share": share, "cells": cells})
@@ -166,12 +166,21 @@ _HIDDEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
 )
 LOOKS = {
-    State.PASSED: "good", State.FAILED: "bad", State.CHANGED: "warn", State.UNCHECKED: "quiet", State.NOT_MADE: "quiet",
-}  # fmt: skip
-FATES = {Fate.SURVIVED: "good", Fate.FAILED: "bad", Fate.NOT_SCORED: "warn", Fate.NOT_DRIVEN: "quiet"}
+    ScenarioCheckState.PASSED: "good",
+    ScenarioCheckState.FAILED: "bad",
+    ScenarioCheckState.CHANGED: "warn",
+    ScenarioCheckState.UNCHECKED: "quiet",
+    ScenarioCheckState.NOT_MADE: "quiet",
+}
+FATES = {
+    SurvivalStatus.SURVIVED: "good",
+    SurvivalStatus.FAILED: "bad",
+    SurvivalStatus.NOT_SCORED: "warn",
+    SurvivalStatus.NOT_DRIVEN: "quiet",
+}
 
 
-def card(s: Scenario, gallery: Gallery, driven: Sequence[Driven]) -> dict[str, Any]:
+def card(s: GalleryScenario, gallery: ThreatGallery, driven: Sequence[GalleryRun]) -> dict[str, Any]:
     """All that the template shows of a scenario; every text in it is escaped there."""
     spec, site = s.spec, s.transcript.site if s.transcript else None
     fates = [_fate(d, s) for d in driven]
@@ -189,19 +198,19 @@ def card(s: Scenario, gallery: Gallery, driven: Sequence[Driven]) -> dict[str, A
         "weakness": spec.weakness.value if spec else "",
         "occluder": word(spec.occluder.value) if spec and spec.occluder.value != "none" else "",
         "words": _words(s), "parameters": [_parameter(p, s, driven) for p in s.parameters], "fates": fates,
-        "failed": " ".join(str(i) for i, f in enumerate(fates) if f["fate"] is Fate.FAILED),
-        "driven": any(f["fate"] in (Fate.FAILED, Fate.SURVIVED) for f in fates),
+        "failed": " ".join(str(i) for i, f in enumerate(fates) if f["fate"] is SurvivalStatus.FAILED),
+        "driven": any(f["fate"] in (SurvivalStatus.FAILED, SurvivalStatus.SURVIVED) for f in fates),
         "scores": " ".join(f["sort"] for f in fates), "program": clip(s.program, PROGRAM), "details": _details(s),
     }  # fmt: skip
 
 
-def _survived(s: Scenario) -> str:
+def _survived(s: GalleryScenario) -> str:
     if s.verdict is None or not s.verdict.tries:
         return ""
     return f"{clip(s.judge, 60)} survived {s.verdict.survived} of {s.verdict.tries} draws"
 
 
-def _words(s: Scenario) -> dict[str, str] | None:
+def _words(s: GalleryScenario) -> dict[str, str] | None:
     """What the fuser wrote, and who that is."""
     last = s.transcript.last if s.transcript else None
     if last is None:
@@ -216,7 +225,7 @@ def _words(s: Scenario) -> dict[str, str] | None:
     return {"by": by, "text": clip(text, 600), "why": clip(why, 600)} if text or why else None
 
 
-def _fate(driven: Driven, s: Scenario) -> dict[str, Any]:
+def _fate(driven: GalleryRun, s: GalleryScenario) -> dict[str, Any]:
     outcome = driven.of(s.name)
     several = f" {outcome.failures} of {outcome.scored}" if outcome.scored > 1 and outcome.failures else ""
     return {
@@ -227,7 +236,7 @@ def _fate(driven: Driven, s: Scenario) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _parameter(p: Parameter, s: Scenario, driven: Sequence[Driven]) -> dict[str, str]:
+def _parameter(p: ProgramParameter, s: GalleryScenario, driven: Sequence[GalleryRun]) -> dict[str, str]:
     marks = marks_of(p.name, s.verdict.drawn if s.verdict else {}, "expert")
     drawn = [(d.label, draw, survived) for d in driven for draw, survived in d.of(s.name).draws]
     tips = [f"{s.judge} survived with {mark.value:.4g}" for mark in marks]
@@ -250,7 +259,7 @@ def _parameter(p: Parameter, s: Scenario, driven: Sequence[Driven]) -> dict[str,
 # -- what opens below it -------------------------------------------------------------------------------------------
 
 
-def _details(s: Scenario) -> dict[str, Any] | None:
+def _details(s: GalleryScenario) -> dict[str, Any] | None:
     t = s.transcript
     if t is None:
         return None
@@ -267,7 +276,7 @@ def _details(s: Scenario) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _attempt(a: Attempt) -> dict[str, Any]:
+def _attempt(a: ThreatAttempt) -> dict[str, Any]:
     came = f"refused: {a.refused or 'no reason is kept'}" if a.spec is None else "made"
     if a.spec is not None and a.verdict is not None:
         came = "made, passes the check" if a.verdict.passed else f"made, fails the check: {a.verdict.reason}"

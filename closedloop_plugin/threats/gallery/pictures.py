@@ -16,7 +16,7 @@ from typing import Any
 
 from PIL import Image
 
-from closedloop_plugin.core.state import PEDESTRIANS, STATIC, Kind
+from closedloop_plugin.core.state import PEDESTRIANS, STATIC, ActorKind
 
 SIZE = (400, 225)  # px
 MOST_BYTES = 13_000
@@ -25,19 +25,19 @@ WIDE, TALL = 124.0, 200.0  # units of the top view
 LEAST_M, MOST_M = 42.0, 110.0  # of the ego's road that it shows, upward
 LANE_M = 3.5
 NEAR_M = 70.0  # of the ego: who may widen the view
-_SMALL = PEDESTRIANS | {Kind.ANIMAL}
+_SMALL = PEDESTRIANS | {ActorKind.ANIMAL}
 _BAD = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, OverflowError)
 
 
 @dataclass(frozen=True)
-class Picture:
+class GalleryPicture:
     """`image`: a data: address, "" where there is none; `caption` says what it is, or why there is none."""
 
     image: str
     caption: str
 
 
-def thumbnail(folder: File, name: str, moment: bool) -> Picture:
+def thumbnail(folder: File, name: str, moment: bool) -> GalleryPicture:
     """Of the act, as the check saw it (`moment`: of this very program); else what the interviewed model saw."""
     said = []
     if moment:
@@ -47,10 +47,10 @@ def thumbnail(folder: File, name: str, moment: bool) -> Picture:
     for file, caption in said:
         if file.is_file():
             try:
-                return Picture(_jpeg(file), caption)
+                return GalleryPicture(_jpeg(file), caption)
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
                 trouble = f"{file.name} cannot be read as a picture"
-    return Picture("", trouble)
+    return GalleryPicture("", trouble)
 
 
 def moment_file(folder: File, name: str) -> File:
@@ -175,7 +175,7 @@ def _road(line: Sequence[tuple[float, float]], scale: float, middle: float) -> s
 
 def _shape(body: _Body, scale: float, middle: float, looks: str) -> str:
     x, y = WIDE / 2 + body.right * scale, (middle - body.ahead) * scale
-    what = "ego" if looks == "ego" else body.kind if body.kind in set(Kind) else "body"
+    what = "ego" if looks == "ego" else body.kind if body.kind in set(ActorKind) else "body"
     title = f"<title>{what}, {body.ahead:.0f} m ahead, {body.right:.0f} m to the right</title>"
     if body.kind in _SMALL:  # a person would be two pixels wide
         return f'<circle class="{looks}" cx="{x:.1f}" cy="{y:.1f}" r="{max(0.5 * scale, 4.0):.1f}">{title}</circle>'
@@ -201,14 +201,14 @@ def _bar(scale: float) -> str:
 
 
 @dataclass(frozen=True)
-class Mark:
+class RangeMark:
     """A drawn value: `looks` one of expert, survived, failed; `who` for its tool tip, escaped by the template."""
 
     value: float
     looks: str
 
 
-def range_bar(low: float, high: float, marks: Sequence[Mark]) -> str:
+def range_bar(low: float, high: float, marks: Sequence[RangeMark]) -> str:
     """A line from low to high with what was drawn; values outside stand at its ends."""
     span = high - low
     if not (math.isfinite(low) and math.isfinite(high)) or span <= 0:
@@ -226,9 +226,9 @@ def range_bar(low: float, high: float, marks: Sequence[Mark]) -> str:
     return f'<svg class="range" viewBox="0 0 140 16" aria-hidden="true">{axis}{"".join(dots)}</svg>'
 
 
-def marks_of(name: str, drawn: Mapping[str, Any], looks: str) -> list[Mark]:
+def marks_of(name: str, drawn: Mapping[str, Any], looks: str) -> list[RangeMark]:
     """The mark of parameter `name` in a record's `drawn`; none where it was not drawn, or is no number."""
     value = drawn.get(name)
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return []
-    return [Mark(float(value), looks)]
+    return [RangeMark(float(value), looks)]

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from closedloop_plugin.suites.programs import index_of, programs_in, route_named
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.transcript import Attempt, Transcript, Verdict
+from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import read_verdicts
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
@@ -29,7 +29,7 @@ _DOC = re.compile(r"\A(?:[ \t]*#[^\n]*\n|\s)*(?P<quote>\"\"\"|''')(?P<text>.*?)(
 _NOT_FREE = ("route", "map", "carla_map", "model", "time_step")
 
 
-class State(StrEnum):
+class ScenarioCheckState(StrEnum):
     """What `ad2 threats check` says of the program as it is now."""
 
     PASSED = "passed"
@@ -40,7 +40,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ProgramParameter:
     """A line `param name = value  # note`; `low`, `high` where the value is a Range(low, high)."""
 
     name: str
@@ -51,18 +51,18 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class GalleryScenario:
     """One card. `program` is its text, "" where none was made; `troubles`: what could not be read or does not agree."""
 
     name: str
-    state: State
+    state: ScenarioCheckState
     reason: str = ""  # of the state
     left_out: str = ""  # why the suite does not drive it
     program: str = ""
     sha256: str = ""
     route: tuple[str, str] | None = None  # suite, id
-    transcript: Transcript | None = None
-    verdict: Verdict | None = None
+    transcript: ThreatTranscript | None = None
+    verdict: ScenarioVerdict | None = None
     judge: str = "expert"  # who drove for the verdict
     troubles: tuple[str, ...] = ()
 
@@ -72,7 +72,7 @@ class Scenario:
         return last.spec if last else None
 
     @property
-    def parameters(self) -> list[Parameter]:
+    def parameters(self) -> list[ProgramParameter]:
         return parameters(self.program)
 
     @property
@@ -83,16 +83,16 @@ class Scenario:
 
 
 @dataclass(frozen=True)
-class Gallery:
+class ThreatGallery:
     """A whole folder. `about`: suite.json's facts, flat."""
 
     folder: File
     name: str
     about: Mapping[str, Any] = field(default_factory=dict)
-    scenarios: tuple[Scenario, ...] = ()
+    scenarios: tuple[GalleryScenario, ...] = ()
 
 
-def read(folder: File) -> Gallery:
+def read(folder: File) -> ThreatGallery:
     """Every scenario of the folder, also those that were refused or are left out. Ad2Error where there is none."""
     if not folder.is_dir():
         raise Ad2Error(f"{folder}: no such folder; expected what `ad2 threats generate --out` wrote, or *.scenic files")
@@ -111,10 +111,10 @@ def read(folder: File) -> Gallery:
     )
     asked = index.get("asked")
     about = {**(asked if isinstance(asked, dict) else {}), **index}
-    return Gallery(folder, str(index.get("name") or folder.absolute().name), about, scenarios)
+    return ThreatGallery(folder, str(index.get("name") or folder.absolute().name), about, scenarios)
 
 
-def parameters(program: str) -> list[Parameter]:
+def parameters(program: str) -> list[ProgramParameter]:
     """The program's parameters in their order, without its route and map."""
     found = []
     for line in _PARAM.finditer(program):
@@ -125,7 +125,7 @@ def parameters(program: str) -> list[Parameter]:
         except ValueError:  # "1.2.3": Scenic will say so
             low = high = None
         if line["name"] not in _NOT_FREE:
-            found.append(Parameter(line["name"], value, (line["note"] or "").strip(), low, high))
+            found.append(ProgramParameter(line["name"], value, (line["note"] or "").strip(), low, high))
     return found
 
 
@@ -143,12 +143,12 @@ def _reasons(folder: File, index: Mapping[str, Any], field_name: str) -> dict[st
 def _scenario(
     name: str, program: File | None, transcript: File | None, checked: Mapping[str, Any] | None, left_out: str,
     failed: str,
-) -> Scenario:  # fmt: skip
+) -> GalleryScenario:  # fmt: skip
     troubles: list[str] = []
     kept = _transcript(transcript, troubles) if transcript else None
     if program is None:
-        return Scenario(
-            name, State.NOT_MADE, failed or left_out or _refusal(kept), left_out, transcript=kept,
+        return GalleryScenario(
+            name, ScenarioCheckState.NOT_MADE, failed or left_out or _refusal(kept), left_out, transcript=kept,
             troubles=tuple(troubles),
         )  # fmt: skip
     content = program.read_bytes()
@@ -158,7 +158,7 @@ def _scenario(
         troubles.append("the program is not the one of the last attempt: it was changed by hand, or is being made anew")
     state, verdict = _judged(digest, _entry(checked, troubles), last)
     reason = verdict.reason if verdict and not verdict.passed else ""
-    return Scenario(
+    return GalleryScenario(
         name, state, reason, left_out, content.decode("utf-8", errors="replace"), digest, _route(program, troubles),
         kept, verdict, _judge(checked, digest), tuple(troubles),
     )  # fmt: skip
@@ -178,17 +178,19 @@ def _route(program: File, troubles: list[str]) -> tuple[str, str] | None:
         return None
 
 
-def _judged(digest: str, checked: tuple[str, Verdict | None], last: Attempt | None) -> tuple[State, Verdict | None]:
+def _judged(
+    digest: str, checked: tuple[str, ScenarioVerdict | None], last: ThreatAttempt | None
+) -> tuple[ScenarioCheckState, ScenarioVerdict | None]:
     """The verdict of this very program: from check.json, else from its last attempt; one of another text is none."""
     known = [checked, (last.program_sha256, last.verdict) if last else ("", None)]
     verdicts = [(of, verdict) for of, verdict in known if verdict is not None]
     for of, verdict in verdicts:
         if of in ("", digest):
-            return (State.PASSED if verdict.passed else State.FAILED), verdict
-    return (State.CHANGED if verdicts else State.UNCHECKED), None
+            return (ScenarioCheckState.PASSED if verdict.passed else ScenarioCheckState.FAILED), verdict
+    return (ScenarioCheckState.CHANGED if verdicts else ScenarioCheckState.UNCHECKED), None
 
 
-def _refusal(kept: Transcript | None) -> str:
+def _refusal(kept: ThreatTranscript | None) -> str:
     if kept is None:
         return ""
     if kept.interview.error:
@@ -196,23 +198,23 @@ def _refusal(kept: Transcript | None) -> str:
     return kept.last.refused if kept.last else "no attempt yet"
 
 
-def _transcript(file: File, troubles: list[str]) -> Transcript | None:
+def _transcript(file: File, troubles: list[str]) -> ThreatTranscript | None:
     try:
         if file.stat().st_size > _LONGEST:
             raise Ad2Error(f"{file.name}: {file.stat().st_size} bytes; a transcript has {_LONGEST} at most")
-        return Transcript.read(file)
+        return ThreatTranscript.read(file)
     except (Ad2Error, OSError) as exc:
         troubles.append(f"its transcript cannot be read: {str(exc).replace(str(file.parent), 'transcripts')}")
         return None
 
 
-def _entry(checked: Any, troubles: list[str]) -> tuple[str, Verdict | None]:
+def _entry(checked: Any, troubles: list[str]) -> tuple[str, ScenarioVerdict | None]:
     """(sha256 of the program that was checked, its verdict) of an entry of check.json."""
     if checked is None:
         return "", None
     try:
-        fields = {k: v for k, v in dict(checked).items() if k in Verdict.model_fields}
-        return str(checked.get("program_sha256", "")), Verdict.model_validate(fields)
+        fields = {k: v for k, v in dict(checked).items() if k in ScenarioVerdict.model_fields}
+        return str(checked.get("program_sha256", "")), ScenarioVerdict.model_validate(fields)
     except (ValidationError, TypeError, ValueError, AttributeError) as exc:
         troubles.append(f"its verdict in check.json cannot be read ({type(exc).__name__})")
         return "", None

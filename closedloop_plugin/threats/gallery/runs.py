@@ -18,7 +18,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import read_run
 
 
-class Fate(StrEnum):
+class SurvivalStatus(StrEnum):
     """Of one driver in one scenario."""
 
     SURVIVED = "survived"  # in every repetition
@@ -28,11 +28,11 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ScenarioOutcome:
     """`score`: mean driving score in percent over `scored` repetitions, None where there is none. `first`: the first
     infraction, or why there is no score. `draws`: (free parameters, survived) of each scored repetition."""
 
-    fate: Fate
+    fate: SurvivalStatus
     score: float | None = None
     failures: int = 0
     scored: int = 0
@@ -40,22 +40,22 @@ class Outcome:
     draws: tuple[tuple[Mapping[str, Any], bool], ...] = ()
 
 
-NOT_DRIVEN = Outcome(Fate.NOT_DRIVEN)
+NOT_DRIVEN = ScenarioOutcome(SurvivalStatus.NOT_DRIVEN)
 
 
 @dataclass(frozen=True)
-class Driven:
+class GalleryRun:
     """One run. `setting`: world, profile and version, which belong to every figure."""
 
     label: str
     setting: str
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, ScenarioOutcome]
 
-    def of(self, scenario: str) -> Outcome:
+    def of(self, scenario: str) -> ScenarioOutcome:
         return self.outcomes.get(scenario, NOT_DRIVEN)
 
 
-def read(folder: File, runs: Sequence[File]) -> list[Driven]:
+def read(folder: File, runs: Sequence[File]) -> list[GalleryRun]:
     """The runs of this folder's scenarios; Ad2Error for one of another suite, or of other programs."""
     if not runs:
         return []
@@ -69,18 +69,18 @@ def read(folder: File, runs: Sequence[File]) -> list[Driven]:
         for record in records.values():
             by_scenario.setdefault(record.route_id, []).append(record)
         outcomes = {name: outcome(several) for name, several in by_scenario.items()}
-        found.append(Driven(label_of(identity.get("agent")), _setting(identity, list(records.values())), outcomes))
+        found.append(GalleryRun(label_of(identity.get("agent")), _setting(identity, list(records.values())), outcomes))
     return _told_apart(found, runs)
 
 
-def outcome(records: Sequence[EpisodeRecord]) -> Outcome:
+def outcome(records: Sequence[EpisodeRecord]) -> ScenarioOutcome:
     """Of the repetitions of one scenario, one or more. What could not be scored is no failure, and no score."""
     scored = sorted((r for r in records if r.end not in BROKEN), key=lambda r: r.repetition)
     if not scored:
-        return Outcome(Fate.NOT_SCORED, first=f"{records[0].end}: {records[0].reason}".rstrip(": "))
+        return ScenarioOutcome(SurvivalStatus.NOT_SCORED, first=f"{records[0].end}: {records[0].reason}".rstrip(": "))
     bad = [r for r in scored if not r.success]
-    return Outcome(
-        Fate.FAILED if bad else Fate.SURVIVED,
+    return ScenarioOutcome(
+        SurvivalStatus.FAILED if bad else SurvivalStatus.SURVIVED,
         sum(r.score_composed for r in scored) / len(scored),
         len(bad),
         len(scored),
@@ -125,11 +125,11 @@ def _setting(identity: Mapping[str, Any], records: Sequence[EpisodeRecord]) -> s
     return f"{world}, profile {identity.get('profile')}, seed {identity.get('seed')}, {identity.get('version')}"
 
 
-def _told_apart(found: list[Driven], runs: Sequence[File]) -> list[Driven]:
+def _told_apart(found: list[GalleryRun], runs: Sequence[File]) -> list[GalleryRun]:
     """Two runs of one agent get their folder's name too; never its whole path, which tells of its writer's machine."""
     counts = Counter(d.label for d in found)
     labels = [
         f"{d.label} ({run.absolute().name})" if counts[d.label] > 1 else d.label
         for d, run in zip(found, runs, strict=True)
     ]
-    return [Driven(label, d.setting, d.outcomes) for label, d in zip(labels, found, strict=True)]
+    return [GalleryRun(label, d.setting, d.outcomes) for label, d in zip(labels, found, strict=True)]

@@ -21,7 +21,7 @@ SPREAD = 0.08  # of the latter, in units of the box
 NOISE = 1e-3  # variance of a result, in units of the results' own: rounding, and jumps where it fails
 
 
-class Surrogate:
+class GaussianProcessSurrogate:
     """What is known of the box [0, 1]^dimension."""
 
     def __init__(self, dimension: int) -> None:

@@ -7,15 +7,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from closedloop_plugin.threats.search.trial import Trial
-from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.threats.search.trial import SearchTrial
+from closedloop_plugin.worlds.base import ParameterDomain
 
 WIDE, HIGH, GAP = 260, 170, 46  # of a panel, px; room between panels for words
 COLOURS = {"failed": "#c0392b", "passed": "#7f8c8d"}
 STYLE = "font-family:sans-serif;font-size:11px;fill:#222"
 
 
-def svg(title: str, space: dict[str, Domain], trials: Sequence[Trial]) -> str:
+def svg(title: str, space: dict[str, ParameterDomain], trials: Sequence[SearchTrial]) -> str:
     """The picture's text. A filled red circle failed, a hollow one failed where the expert fails too."""
     known = [t for t in trials if t.rho is not None]
     panels = [_found(known)] + [_parameter(name, domain, known) for name, domain in space.items()]
@@ -35,7 +35,7 @@ def svg(title: str, space: dict[str, Domain], trials: Sequence[Trial]) -> str:
     ]) + "\n"  # fmt: skip
 
 
-def _found(trials: Sequence[Trial]) -> str:
+def _found(trials: Sequence[SearchTrial]) -> str:
     """Failures found so far, against the run's number."""
     total = sum(t.failed for t in trials)
     last = max((t.number for t in trials), default=0) + 1
@@ -49,7 +49,7 @@ def _found(trials: Sequence[Trial]) -> str:
     return _frame() + line + "".join(words)
 
 
-def _parameter(name: str, domain: Domain, trials: Sequence[Trial]) -> str:
+def _parameter(name: str, domain: ParameterDomain, trials: Sequence[SearchTrial]) -> str:
     dots = []
     for trial in sorted(trials, key=lambda t: t.failed):
         x = WIDE * _share(trial.values[name], domain)
@@ -64,7 +64,7 @@ def _parameter(name: str, domain: Domain, trials: Sequence[Trial]) -> str:
     return _frame() + border + "".join(dots) + _word(0, -5, f"{name}, and the run's robustness") + "".join(ends + scale)
 
 
-def _share(value: object, domain: Domain) -> float:
+def _share(value: object, domain: ParameterDomain) -> float:
     """Place in the range, 0 to 1."""
     if domain.options:
         return domain.options.index(value) / max(len(domain.options) - 1, 1)

@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from closedloop_plugin.threats.search.search import Quest
-from closedloop_plugin.threats.search.trial import Trial
-from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.threats.search.search import ThreatSearchConfig
+from closedloop_plugin.threats.search.trial import SearchTrial
+from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.metrics.intervals import wilson
 
 WORST = 10  # runs that are listed
@@ -16,7 +16,7 @@ _NAMES = {"collisions_layout": "collision with the layout", "collisions_pedestri
           "collisions_vehicle": "collision with a vehicle"}  # fmt: skip
 
 
-def findings(quest: Quest, trials: Sequence[Trial]) -> dict[str, Any]:
+def findings(quest: ThreatSearchConfig, trials: Sequence[SearchTrial]) -> dict[str, Any]:
     """Everything counted; JSON. `fair`: failures that the expert survived; `unfair`: that it did not."""
     known = [t for t in trials if t.rho is not None]
     failures = [t for t in known if t.failed]
@@ -53,12 +53,12 @@ def _interval(hits: int, runs: int) -> list[float] | None:
     return [round(found.low, 4), round(found.high, 4)]
 
 
-def worst(trials: Sequence[Trial]) -> list[Trial]:
+def worst(trials: Sequence[SearchTrial]) -> list[SearchTrial]:
     """Nearest to failing first; of equal ones the earlier."""
     return sorted((t for t in trials if t.rho is not None), key=lambda t: (t.rho, t.number))[:WORST]
 
 
-def parts(name: str, domain: Domain, trials: Sequence[Trial]) -> list[dict[str, Any]]:
+def parts(name: str, domain: ParameterDomain, trials: Sequence[SearchTrial]) -> list[dict[str, Any]]:
     """Failures and runs of each third of a parameter's range, or of each option: where failures cluster."""
     found = []
     for label, holds in _bins(domain):
@@ -67,7 +67,7 @@ def parts(name: str, domain: Domain, trials: Sequence[Trial]) -> list[dict[str, 
     return found
 
 
-def _bins(domain: Domain) -> list[tuple[str, Any]]:
+def _bins(domain: ParameterDomain) -> list[tuple[str, Any]]:
     if domain.options:
         return [(str(option), lambda v, o=option: v == o) for option in domain.options]
     step = (domain.high - domain.low) / 3
@@ -78,7 +78,7 @@ def _bins(domain: Domain) -> list[tuple[str, Any]]:
     ]
 
 
-def _row(trial: Trial) -> dict[str, Any]:
+def _row(trial: SearchTrial) -> dict[str, Any]:
     return {
         "number": trial.number,
         "rho": None if trial.rho is None else round(trial.rho, 4),

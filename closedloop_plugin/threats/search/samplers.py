@@ -25,8 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.threats.search.bayes import Surrogate
-from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.threats.search.bayes import GaussianProcessSurrogate
+from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error, require
 
 SAMPLERS = ("random", "halton", "ce", "bo")
@@ -46,14 +46,14 @@ class _Drawn:
     info: Any
 
 
-class Sampler:
+class ParameterSampler:
     """Draws values and hears how near to failing they were.
 
     Results come in the order of the draws; as many draws as one likes may be open. Ad2Error: no such sampler, nothing
     to search, or VerifAI is not installed.
     """
 
-    def __init__(self, kind: str, space: Mapping[str, Domain], seed: int) -> None:
+    def __init__(self, kind: str, space: Mapping[str, ParameterDomain], seed: int) -> None:
         if kind not in SAMPLERS:
             raise Ad2Error(f"--sampler {kind}: expected one of {', '.join(SAMPLERS)}")
         if not space:
@@ -61,7 +61,7 @@ class Sampler:
         self.kind, self.space = kind, dict(space)
         self._states: tuple[Any, Any] = _seeded(seed)
         self._open: deque[_Drawn] = deque()
-        self._lessons = _Lessons()
+        self._lessons = _EliteRuns()
         with self._own_dice():
             self._scenic, self._parameters = _sampler(kind, self.space, seed)
 
@@ -104,7 +104,7 @@ class Sampler:
             np.random.set_state(before[1])
 
 
-class _Lessons:
+class _EliteRuns:
     """Which results the cross-entropy sampler learns from. Before WARM_UP there are none: the first run would be the
     best so far, whatever it is. Those of the warm-up are made up for at its end."""
 
@@ -127,7 +127,7 @@ def _seeded(seed: int) -> tuple[Any, Any]:
     return random.Random(seed).getstate(), np.random.RandomState(seed % 2**32).get_state()
 
 
-def _sampler(kind: str, space: Mapping[str, Domain], seed: int) -> tuple[Any, list[Any]]:
+def _sampler(kind: str, space: Mapping[str, ParameterDomain], seed: int) -> tuple[Any, list[Any]]:
     """(Scenic's VerifaiSampler, Scenic's parameters in the order of the space)."""
     require("verifai", "searching a scenario's parameters")
     from scenic.core.external_params import VerifaiSampler
@@ -140,7 +140,7 @@ def _sampler(kind: str, space: Mapping[str, Domain], seed: int) -> tuple[Any, li
     return scenic, parameters
 
 
-def _parameter(domain: Domain) -> Any:
+def _parameter(domain: ParameterDomain) -> Any:
     """Scenic's object of this domain; of options (a VerifaiOptions is that inside) the number of the chosen one."""
     from scenic.core.external_params import VerifaiDiscreteRange, VerifaiRange
 
@@ -173,7 +173,7 @@ def _bayesian(space: Any) -> Any:
 
         def __init__(self, domain: Any) -> None:
             super().__init__(domain)
-            self.surrogate = Surrogate(self.dimension)
+            self.surrogate = GaussianProcessSurrogate(self.dimension)
 
         def getVector(self) -> tuple[tuple[float, ...], int]:
             return self.surrogate.propose(np.random.randint(2**31))

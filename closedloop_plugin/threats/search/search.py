@@ -28,28 +28,28 @@ from tqdm import tqdm
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.runner.episode import Result
-from closedloop_plugin.runner.pool import Pool
-from closedloop_plugin.runner.run import Run, mute
+from closedloop_plugin.runner.episode import EpisodeResult
+from closedloop_plugin.runner.pool import WorldPool
+from closedloop_plugin.runner.run import DriveRun, mute
 from closedloop_plugin.runner.run import run as drive
-from closedloop_plugin.runner.store import Store, disk_full
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.store import EpisodeStore, disk_full
+from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.threats.search.objective import robustness
-from closedloop_plugin.threats.search.samplers import LEARNS, Sampler
-from closedloop_plugin.threats.search.trial import Trial
-from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.threats.search.samplers import LEARNS, ParameterSampler
+from closedloop_plugin.threats.search.trial import SearchTrial
+from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import JournalFile
 
 
 @dataclass(frozen=True)
-class Quest:
+class ThreatSearchConfig:
     """What is searched. `run` as runner.assemble makes it: its first task is the episode whose values are varied; the
     scene's seed is the same in all runs, so that nothing differs but the parameters."""
 
-    run: Run
-    space: Mapping[str, Domain]
+    run: DriveRun
+    space: Mapping[str, ParameterDomain]
     sampler: str = "ce"
     objective: str = "all"
     seed: int = 0
@@ -61,24 +61,24 @@ class Quest:
         space = {name: _bounds(domain) for name, domain in self.space.items()}
         return {"sampler": self.sampler, "objective": self.objective, "seed": self.seed, "space": space}
 
-    def task(self, number: int, values: Mapping[str, Any]) -> Task:
+    def task(self, number: int, values: Mapping[str, Any]) -> EpisodeTask:
         base = self.run.tasks[0]
         return replace(base, repetition=number, setup=replace(base.setup, values={**base.setup.values, **values}))
 
 
-def search(quest: Quest, agent: Agent | None = None, interpreter: Any = None) -> list[Trial]:
+def search(quest: ThreatSearchConfig, agent: Agent | None = None, interpreter: Any = None) -> list[SearchTrial]:
     """Drive what is lacking of `budget` runs; all of them, in order. `agent`, `interpreter`: those of this process.
 
     Ad2Error: the folder holds another search, or the agent answers nothing.
     """
     run = quest.run
     selection = {**run.selection, "repetitions": quest.budget}
-    with Store(run.folder, {**run.identity, "search": quest.asked}, selection) as store:
-        hunt = _Hunt(quest, store, _lag(quest, store))
+    with EpisodeStore(run.folder, {**run.identity, "search": quest.asked}, selection) as store:
+        hunt = _SearchState(quest, store, _lag(quest, store))
         first = hunt.advance()
         with hunt:
             if first:
-                hunt.pool = Pool(
+                hunt.pool = WorldPool(
                     run.plan, run.limits, agent, interpreter, hunt.finished, hunt.restarted, run.folder / "logs",
                     more=hunt.draws_left,
                 )  # fmt: skip
@@ -87,7 +87,7 @@ def search(quest: Quest, agent: Agent | None = None, interpreter: Any = None) ->
         return hunt.trials
 
 
-def with_expert(expert: Run, quest: Quest, trials: list[Trial]) -> list[Trial]:
+def with_expert(expert: DriveRun, quest: ThreatSearchConfig, trials: list[SearchTrial]) -> list[SearchTrial]:
     """The trials, each failure with the record of the expert on the same values. `expert`: a Run of its own folder."""
     failures = [t for t in trials if t.failed]
     if not failures:
@@ -103,22 +103,22 @@ def with_expert(expert: Run, quest: Quest, trials: list[Trial]) -> list[Trial]:
 
 
 @dataclass
-class _Hunt:
+class _SearchState:
     """A search under way: what was drawn, what came back, and what the sampler has heard of it."""
 
-    quest: Quest
-    store: Store
+    quest: ThreatSearchConfig
+    store: EpisodeStore
     lag: int
-    pool: Pool | None = None
+    pool: WorldPool | None = None
     drawn: list[dict[str, Any]] = field(default_factory=list)
     results: dict[int, EpisodeRecord] = field(default_factory=dict)
     told: int = 0
-    held: Result | None = None
+    held: EpisodeResult | None = None
     seen: Counter[str] = field(default_factory=Counter)  # verdicts
 
     def __post_init__(self) -> None:
         quest = self.quest
-        self.sampler = Sampler(quest.sampler, quest.space, quest.seed)
+        self.sampler = ParameterSampler(quest.sampler, quest.space, quest.seed)
         self.name = quest.run.tasks[0].route_id
         self.bar = tqdm(total=quest.budget, desc="runs", unit="run", disable=quest.run.quiet)
 
@@ -127,12 +127,12 @@ class _Hunt:
         return len(self.drawn) < self.quest.budget
 
     @property
-    def trials(self) -> list[Trial]:
+    def trials(self) -> list[SearchTrial]:
         return [self._trial(n, self.results[n]) for n in sorted(self.results)]
 
-    def advance(self) -> list[Task]:
+    def advance(self) -> list[EpisodeTask]:
         """The runs that may be drawn now and are not there yet; each draw hears exactly what it is to know."""
-        tasks: list[Task] = []
+        tasks: list[EpisodeTask] = []
         while self.draws_left:
             number = len(self.drawn)
             while self.told < number - self.lag + 1:
@@ -150,7 +150,7 @@ class _Hunt:
                 self.results[number] = record
         return tasks
 
-    def finished(self, result: Result) -> None:
+    def finished(self, result: EpisodeResult) -> None:
         """One run more. One without any answer of the agent is held back, as in runner.run, until another one tells
         whether that was this run's fault: a server that went away must not become the result of a search."""
         assert self.pool is not None
@@ -181,7 +181,7 @@ class _Hunt:
         if held:
             self._keep(held)
 
-    def _keep(self, result: Result) -> None:
+    def _keep(self, result: EpisodeResult) -> None:
         number = result.record.repetition
         trial = self._trial(number, result.record)
         self.store.save(result if trial.failed else replace(result, metric_info=None, track=None))
@@ -195,14 +195,14 @@ class _Hunt:
             f"{self.store.count} runs are safe, those without an answer were not kept"
         )
 
-    def _trial(self, number: int, record: EpisodeRecord) -> Trial:
-        return Trial(number, self.drawn[number], record, robustness(record, self.quest.objective))
+    def _trial(self, number: int, record: EpisodeRecord) -> SearchTrial:
+        return SearchTrial(number, self.drawn[number], record, robustness(record, self.quest.objective))
 
     @property
     def _lines(self) -> Path:
         return self.store.folder / "runs.jsonl"
 
-    def _show(self, new: Sequence[Trial]) -> None:
+    def _show(self, new: Sequence[SearchTrial]) -> None:
         for trial in new:
             self.seen[trial.verdict] += 1
         text = f"failures {self.seen['failed']}"
@@ -211,7 +211,7 @@ class _Hunt:
         self.bar.set_postfix_str(text, refresh=False)
         self.bar.update(len(new))
 
-    def __enter__(self) -> _Hunt:
+    def __enter__(self) -> _SearchState:
         with atomic_write(self._lines) as out:
             out.writelines(f"{_line(t)}\n" for t in self.trials)
         self._show(self.trials)
@@ -221,7 +221,7 @@ class _Hunt:
         self.bar.close()
 
 
-def _lag(quest: Quest, store: Store) -> int:
+def _lag(quest: ThreatSearchConfig, store: EpisodeStore) -> int:
     """Of the folder where the search has begun there; written down for the next start."""
     file = store.folder / "search.json"
     lag = quest.run.limits.workers if quest.sampler in LEARNS else quest.budget
@@ -253,11 +253,11 @@ def _same_values(folder: Path, record: EpisodeRecord, values: Mapping[str, Any])
             )
 
 
-def _bounds(domain: Domain) -> dict[str, Any]:
+def _bounds(domain: ParameterDomain) -> dict[str, Any]:
     if domain.options:
         return {"options": list(domain.options)}
     return {"low": domain.low, "high": domain.high, "whole": domain.whole}
 
 
-def _line(trial: Trial) -> str:
+def _line(trial: SearchTrial) -> str:
     return json.dumps(trial.to_json(), ensure_ascii=False, sort_keys=True)

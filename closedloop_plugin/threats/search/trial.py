@@ -10,7 +10,7 @@ from closedloop_plugin.threats.search.objective import failed, scored
 
 
 @dataclass(frozen=True)
-class Trial:
+class SearchTrial:
     """`rho`: robustness, None where it could not be scored. `expert`: its episode on the same values, of a failure."""
 
     number: int

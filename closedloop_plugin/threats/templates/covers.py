@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from closedloop_plugin.scenarios.looks import body_size, cover_size
-from closedloop_plugin.threats.draft import Draft
-from closedloop_plugin.threats.spec import Adversary, Interval, Occluder, RoadKind
+from closedloop_plugin.threats.draft import ProgramDraft
+from closedloop_plugin.threats.spec import Adversary, Occluder, ParameterRange, RoadKind
 
 SERVICES = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUCK})
 PROPS = {Occluder.CONTAINER: "static.prop.container", Occluder.ADVERTISEMENT: "static.prop.advertisement"}
@@ -14,9 +14,9 @@ ROW = ((-17.5, "car"), (-10.5, "car"), (-3.4, "van"), (4.2, "car"))  # parked ca
 FREE_M = 1.0  # between a cover's end and who steps out before it
 
 
-def given(values: Any) -> Interval:
+def given(values: Any) -> ParameterRange:
     """A spec's numbers, where its behaviour needs them: clashes() refuses a spec without."""
-    assert isinstance(values, Interval)
+    assert isinstance(values, ParameterRange)
     return values
 
 
@@ -27,7 +27,7 @@ def breadth(cover: Occluder) -> float:
     return body_size("van" if cover is Occluder.PARKED_CARS else cover.value)[1]
 
 
-def at_edge(draft: Draft, side: str) -> None:
+def at_edge(draft: ProgramDraft, side: str) -> None:
     """Lines for the spec's occluder at that edge of the road, such that it hides who stands at `where`."""
     cover = draft.spec.occluder
     if cover is Occluder.NONE:
@@ -44,13 +44,13 @@ def at_edge(draft: Draft, side: str) -> None:
     )
 
 
-def beside(draft: Draft) -> None:
+def beside(draft: ProgramDraft) -> None:
     """The same, right of the ego's own lane."""
     if draft.spec.occluder is not Occluder.NONE:
         _one(draft, f'alongside("{draft.spec.occluder.value}")')
 
 
-def _one(draft: Draft, d: str) -> None:
+def _one(draft: ProgramDraft, d: str) -> None:
     cover = draft.spec.occluder
     long, wide = body_size(cover.value)
     draft.add("", f"cover = where - {FREE_M + long / 2:g}")
@@ -64,7 +64,7 @@ def _one(draft: Draft, d: str) -> None:
     )
 
 
-def in_junction(draft: Draft, gap: float, long: float) -> bool:
+def in_junction(draft: ProgramDraft, gap: float, long: float) -> bool:
     """Whether a body of that length, `gap` metres from the meeting place, could stand in the junction's mouth."""
     site, ahead = draft.site, given(draft.spec.place.ahead_m)
     if site.crossing is None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from closedloop_plugin.threats.draft import Draft
-from closedloop_plugin.threats.spec import Adversary, Behaviour, Interval, Lane, Occluder
+from closedloop_plugin.threats.draft import ProgramDraft
+from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, AdversaryLane, Occluder, ParameterRange
 from closedloop_plugin.threats.templates import covers
 from closedloop_plugin.threats.templates.standing import block, open_door
 
-OFF = {Lane.ROADSIDE: 1.4, Lane.PAVEMENT: 3.4}  # m outside the last lane where they wait
+OFF = {AdversaryLane.ROADSIDE: 1.4, AdversaryLane.PAVEMENT: 3.4}  # m outside the last lane where they wait
 LEAST_MPS = 2.0  # over the junction: who crawls is not through before the episode's end
 BEYOND_COVER = 0.9  # m between who waits on the pavement and what hides it
 
 
-def cross(draft: Draft) -> None:
+def cross(draft: ProgramDraft) -> None:
     """On foot or on a bicycle over the road, from its edge or from the pavement behind."""
     spec = draft.spec
     side, kind = spec.place.side.value, spec.adversary.value
@@ -32,28 +32,28 @@ def cross(draft: Draft) -> None:
     covers.at_edge(draft, side)
 
 
-def waits_off(lane: Lane, cover: Occluder) -> float:
+def waits_off(lane: AdversaryLane, cover: Occluder) -> float:
     """Metres outside the last lane where who crosses waits: on the pavement, beyond what hides them."""
-    return OFF[lane] if lane is Lane.ROADSIDE else max(OFF[lane], 0.4 + covers.breadth(cover) + BEYOND_COVER)
+    return OFF[lane] if lane is AdversaryLane.ROADSIDE else max(OFF[lane], 0.4 + covers.breadth(cover) + BEYOND_COVER)
 
 
-def run_light(draft: Draft) -> None:
+def run_light(draft: ProgramDraft) -> None:
     """Who has no right to comes straight over the junction."""
     draft.add(f'line, meet = line_over("{draft.spec.place.side.value}")')
     _through_junction(draft)
 
 
-def turn_across(draft: Draft) -> None:
+def turn_across(draft: ProgramDraft) -> None:
     """From the far arm, over the ego's way."""
     draft.add("line, meet = line_across()")
     _through_junction(draft)
 
 
-def _through_junction(draft: Draft) -> None:
+def _through_junction(draft: ProgramDraft) -> None:
     spec = draft.spec
     due, by = draft.due()
     given = covers.given(spec.speed_mps)
-    fast_enough = Interval(low=max(given.low, LEAST_MPS), high=max(given.high, LEAST_MPS))
+    fast_enough = ParameterRange(low=max(given.low, LEAST_MPS), high=max(given.high, LEAST_MPS))
     pace = draft.free("pace", fast_enough, "m/s", "over the junction, less in bends")
     siren = ', with lamps {"siren"}' if spec.adversary in covers.SERVICES else ""
     draft.add(
@@ -63,10 +63,10 @@ def _through_junction(draft: Draft) -> None:
     )
 
 
-TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {
-    Behaviour.CROSS: cross,
-    Behaviour.RUN_LIGHT: run_light,
-    Behaviour.TURN_ACROSS: turn_across,
-    Behaviour.OPEN_DOOR: open_door,
-    Behaviour.BLOCK: block,
+TEMPLATES: Mapping[AdversaryBehaviour, Callable[[ProgramDraft], None]] = {
+    AdversaryBehaviour.CROSS: cross,
+    AdversaryBehaviour.RUN_LIGHT: run_light,
+    AdversaryBehaviour.TURN_ACROSS: turn_across,
+    AdversaryBehaviour.OPEN_DOOR: open_door,
+    AdversaryBehaviour.BLOCK: block,
 }

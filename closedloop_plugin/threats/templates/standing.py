@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from closedloop_plugin.scenarios.looks import body_size
-from closedloop_plugin.threats.draft import Draft
+from closedloop_plugin.threats.draft import ProgramDraft
 from closedloop_plugin.threats.spec import Adversary, Occluder, RoadKind
 from closedloop_plugin.threats.templates import covers
 
@@ -18,7 +18,7 @@ PIECES = {
 }
 
 
-def open_door(draft: Draft) -> None:
+def open_door(draft: ProgramDraft) -> None:
     """Parked at the right edge, its side a little in the lane; cars before and behind, where they find room."""
     kind = draft.spec.adversary.value
     where = draft.where()
@@ -36,7 +36,7 @@ def open_door(draft: Draft) -> None:
     lend(draft, "where + 12")
 
 
-def block(draft: Draft) -> None:
+def block(draft: ProgramDraft) -> None:
     """Something or somebody in the lane, until the ego has waited for it."""
     spec = draft.spec
     where = draft.where()
@@ -50,7 +50,7 @@ def block(draft: Draft) -> None:
     lend(draft, "where + 24")
 
 
-def _vehicle(draft: Draft, moment: str) -> None:
+def _vehicle(draft: ProgramDraft, moment: str) -> None:
     """Its rear end is at the meeting place. With a cover it is beside the lane, right before that, and moves over."""
     spec, kind = draft.spec, draft.spec.adversary.value
     lamps = '{"siren", "hazard"}' if spec.adversary in covers.SERVICES else '{"hazard"}'
@@ -65,7 +65,7 @@ def _vehicle(draft: Draft, moment: str) -> None:
     covers.beside(draft)
 
 
-def _scattered(draft: Draft, moment: str) -> None:
+def _scattered(draft: ProgramDraft, moment: str) -> None:
     """Things, or an animal: in the lane from the start; with a cover they come out from behind it."""
     spec = draft.spec
     kind, pieces = PIECES[spec.adversary]
@@ -85,7 +85,7 @@ def _scattered(draft: Draft, moment: str) -> None:
     covers.beside(draft)
 
 
-def lend(draft: Draft, last: str) -> None:
+def lend(draft: ProgramDraft, last: str) -> None:
     """Where only the oncoming lane leads past, it may be used; only where the road goes on for long enough behind."""
     site, spec = draft.site, draft.spec
     open_road = site.junction is None and spec.road is RoadKind.OPEN

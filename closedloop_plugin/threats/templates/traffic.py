@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from closedloop_plugin.threats.draft import Draft
-from closedloop_plugin.threats.site import Site
-from closedloop_plugin.threats.spec import Adversary, Behaviour, Interval, Lane, Occluder, Side
+from closedloop_plugin.threats.draft import ProgramDraft
+from closedloop_plugin.threats.site import ThreatSite
+from closedloop_plugin.threats.spec import (
+    Adversary,
+    AdversaryBehaviour,
+    AdversaryLane,
+    AdversarySide,
+    Occluder,
+    ParameterRange,
+)
 
 CRUISE = 0.65  # share of the speed limit at which a careful driver goes
 BICYCLE_TOP = 6.0  # m/s
@@ -18,7 +25,7 @@ COVER_STARTS = {Occluder.VAN: 9.0, Occluder.TRUCK: 10.5, Occluder.BUS: 12.5}  # 
 THINGS = {Adversary.DEBRIS: "debris", Adversary.BARRIER: "barrier", Adversary.CONES: "cone"}
 
 
-def brake_hard(draft: Draft) -> None:
+def brake_hard(draft: ProgramDraft) -> None:
     _where(draft)
     due, kind = draft.due()
     rest = draft.free("rest", _given(draft.spec.stays_s), "s", "at a standstill")
@@ -26,7 +33,7 @@ def brake_hard(draft: Draft) -> None:
     _vehicle(draft, "lead", f"BrakeHard(where, {due}, {kind}, {rest})")
 
 
-def slow_ahead(draft: Draft) -> None:
+def slow_ahead(draft: ProgramDraft) -> None:
     _where(draft)
     due, kind = draft.due()
     pace = _pace(draft, 0.5, 0.6 * _cruise(draft.site), "as slowly as it goes")
@@ -36,12 +43,12 @@ def slow_ahead(draft: Draft) -> None:
     _vehicle(draft, "slow", f"SlowAhead(where, {due}, {kind}, {pace}, {stays})")
 
 
-def cut_in(draft: Draft) -> None:
+def cut_in(draft: ProgramDraft) -> None:
     _where(draft)
     due, kind = draft.due()
     pace = _pace(draft, 3.0, 0.7 * _cruise(draft.site), "of who cuts in, for the first seconds")
-    side = 1 if draft.spec.place.side is Side.LEFT else -1
-    if draft.spec.place.lane is Lane.ROADSIDE:
+    side = 1 if draft.spec.place.side is AdversarySide.LEFT else -1
+    if draft.spec.place.lane is AdversaryLane.ROADSIDE:
         place = f"where + 3, roadside({side})"
     else:
         place = f"short_of(where, 1.5 * {pace}), stage.lane({side})"
@@ -49,14 +56,14 @@ def cut_in(draft: Draft) -> None:
     _vehicle(draft, "cutter", f"CutIn(where, {due}, {kind}, {pace}, {side})")
 
 
-def oncoming(draft: Draft) -> None:
+def oncoming(draft: ProgramDraft) -> None:
     _where(draft)
     due, kind = draft.due()
     pace = _pace(draft, 4.0, 16.0, "of who comes")
     seconds = due if kind == '"time"' else f"{due} / {_cruise(draft.site):.1f}"
     draft.add(f"start = further(where, {pace} * ({seconds} + 2))")
-    if draft.spec.place.lane is Lane.ONCOMING:
-        over = draft.free("over", Interval(low=0.8, high=1.4), "m", "of its middle to the left of the ego lane's")
+    if draft.spec.place.lane is AdversaryLane.ONCOMING:
+        over = draft.free("over", ParameterRange(low=0.8, high=1.4), "m", "of its middle to the left of the ego lane's")
         draft.add("against = rail_at(start, oncoming_lane(), direction=-1, accel=4.0, sideways=3.0)")
     else:
         over = "0"
@@ -64,19 +71,19 @@ def oncoming(draft: Draft) -> None:
     _vehicle(draft, "against", f"Oncoming(where, {due}, {kind}, {pace}, {over})")
 
 
-def tailgate(draft: Draft) -> None:
+def tailgate(draft: ProgramDraft) -> None:
     _where(draft)
     due, kind = draft.due()
-    gap = draft.free("gap", Interval(low=2.5, high=4.5), "m", "between the follower and the ego")
-    late = draft.free("late", Interval(low=0.35, high=0.6), "s", "the follower's reaction time")
-    slow = draft.free("slow", Interval(low=2.5, high=4.5), "m/s", "to which the car ahead slows gently")
+    gap = draft.free("gap", ParameterRange(low=2.5, high=4.5), "m", "between the follower and the ego")
+    late = draft.free("late", ParameterRange(low=0.35, high=0.6), "s", "the follower's reaction time")
+    slow = draft.free("slow", ParameterRange(low=2.5, high=4.5), "m/s", "to which the car ahead slows gently")
     draft.add("follower = rail_at(-13, accel=4.0)")
     _vehicle(draft, "follower", f"Tailgate(where, {due}, {kind}, {gap}, {late})")
     draft.add("", "lead = rail_at(22, accel=3.0)")
     _vehicle(draft, "lead", f"SlowDown(where, {due}, {kind}, {slow})", kind="car")
 
 
-def hidden_stop(draft: Draft) -> None:
+def hidden_stop(draft: ProgramDraft) -> None:
     spec = draft.spec
     draft.add(f"where = at_least({draft.where()}, 32)")
     due, kind = draft.due()
@@ -97,40 +104,40 @@ def hidden_stop(draft: Draft) -> None:
         _vehicle(draft, "hidden", f"StandHidden(where, {stays})", lamps='{"hazard"}')
 
 
-def emergency_pass(draft: Draft) -> None:
+def emergency_pass(draft: ProgramDraft) -> None:
     _where(draft)
     due, kind = draft.due()
     cruise = _cruise(draft.site)
     pace = _pace(draft, 1.4 * cruise, 1.8 * cruise, "of the emergency vehicle")
-    back = draft.free("back", Interval(low=18, high=26), "m", "from its middle to the ego's before that")
+    back = draft.free("back", ParameterRange(low=18, high=26), "m", "from its middle to the ego's before that")
     draft.add(f"siren = rail_at(-{back}, accel=4.0, brake=7.0, sideways=2.0)")
     _vehicle(draft, "siren", f"PassWithSiren(where, {due}, {kind}, {pace}, {back})")
 
 
-def _where(draft: Draft) -> None:
+def _where(draft: ProgramDraft) -> None:
     draft.add(f"where = {draft.where()}")
 
 
-def _cruise(site: Site) -> float:
+def _cruise(site: ThreatSite) -> float:
     return CRUISE * site.speed_limit
 
 
-def _given(values: Interval | None) -> Interval:
+def _given(values: ParameterRange | None) -> ParameterRange:
     """A number that the spec must have for this behaviour: ThreatSpec has seen to it."""
     assert values is not None
     return values
 
 
-def _pace(draft: Draft, least: float, most: float, what: str) -> str:
+def _pace(draft: ProgramDraft, least: float, most: float, what: str) -> str:
     """Declares `pace`, the spec's speed within [least, most]."""
     if draft.spec.adversary is Adversary.BICYCLE:
         most = min(most, BICYCLE_TOP)
     given = _given(draft.spec.speed_mps)
     low, high = (min(max(value, least), most) for value in (given.low, given.high))
-    return draft.free("pace", Interval(low=low, high=high), "m/s", what)
+    return draft.free("pace", ParameterRange(low=low, high=high), "m/s", what)
 
 
-def _vehicle(draft: Draft, rail: str, behaviour: str, kind: str = "", lamps: str = "") -> None:
+def _vehicle(draft: ProgramDraft, rail: str, behaviour: str, kind: str = "", lamps: str = "") -> None:
     """The lines of a vehicle on a rail, the adversary unless `kind` says what it is."""
     kind = kind or draft.spec.adversary.value
     lit = f", with lamps {lamps}" if lamps else ""
@@ -140,12 +147,12 @@ def _vehicle(draft: Draft, rail: str, behaviour: str, kind: str = "", lamps: str
     )
 
 
-TEMPLATES: Mapping[Behaviour, Callable[[Draft], None]] = {
-    Behaviour.BRAKE_HARD: brake_hard,
-    Behaviour.SLOW_AHEAD: slow_ahead,
-    Behaviour.CUT_IN: cut_in,
-    Behaviour.ONCOMING: oncoming,
-    Behaviour.TAILGATE: tailgate,
-    Behaviour.HIDDEN_STOP: hidden_stop,
-    Behaviour.EMERGENCY_PASS: emergency_pass,
+TEMPLATES: Mapping[AdversaryBehaviour, Callable[[ProgramDraft], None]] = {
+    AdversaryBehaviour.BRAKE_HARD: brake_hard,
+    AdversaryBehaviour.SLOW_AHEAD: slow_ahead,
+    AdversaryBehaviour.CUT_IN: cut_in,
+    AdversaryBehaviour.ONCOMING: oncoming,
+    AdversaryBehaviour.TAILGATE: tailgate,
+    AdversaryBehaviour.HIDDEN_STOP: hidden_stop,
+    AdversaryBehaviour.EMERGENCY_PASS: emergency_pass,
 }

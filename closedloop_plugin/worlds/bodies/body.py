@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from closedloop_plugin.core.state import PEDESTRIANS, VEHICLES, Actor, Kind
-from closedloop_plugin.worlds.bodies.vehicle import SPECS, Motion, Spec, mass_of
+from closedloop_plugin.core.state import PEDESTRIANS, VEHICLES, Actor, ActorKind
+from closedloop_plugin.worlds.bodies.vehicle import SPECS, MotionState, VehicleSpec, mass_of
 from closedloop_plugin.worlds.bridge.rail import Rail
 
-WALKERS = PEDESTRIANS | {Kind.ANIMAL}
-MOTOR = VEHICLES - {Kind.BICYCLE}
+WALKERS = PEDESTRIANS | {ActorKind.ANIMAL}
+MOTOR = VEHICLES - {ActorKind.BICYCLE}
 
 
 @dataclass(eq=False)
-class Body:
+class SimulatedBody:
     """Metres, kg, radians, map frame; (motion.x, motion.y) is the centre of the box."""
 
     id: str
-    kind: Kind
-    motion: Motion
+    kind: ActorKind
+    motion: MotionState
     length: float
     width: float
     height: float
@@ -37,7 +37,7 @@ class Body:
     gone: bool = False
     parked: bool = False  # began at a standstill: while nobody drives it, its parking brake is on
     stunned: bool = False  # was hit: a walker lies, a driver brakes
-    spec: Spec | None = field(init=False)
+    spec: VehicleSpec | None = field(init=False)
     mass: float = field(init=False)
     radius: float = field(init=False)
 

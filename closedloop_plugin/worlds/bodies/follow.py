@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from closedloop_plugin.core.state import PEDESTRIANS, Kind, Signal, StopLine
-from closedloop_plugin.worlds.bodies.body import Body
-from closedloop_plugin.worlds.bodies.lights import Lights
-from closedloop_plugin.worlds.bridge.rail import Rail, Track
+from closedloop_plugin.core.state import PEDESTRIANS, ActorKind, SignalState, StopLine
+from closedloop_plugin.worlds.bodies.body import SimulatedBody
+from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
+from closedloop_plugin.worlds.bridge.rail import PathInterpolator, Rail
 
 HEADWAY_S = 1.4
 LOOK_M = 60.0
@@ -22,12 +22,12 @@ def idm(speed: float, wanted: float, gap: float, lead: float, accel: float, brak
     return max(accel * (free - (want / max(gap, 0.1)) ** 2), -9.0)
 
 
-def closed(lights: Lights) -> list[StopLine]:
+def closed(lights: TrafficLightCycle) -> list[StopLine]:
     """The signal lines that are not green now."""
-    return [line for line in lights.lines if lights.state[line.id] is not Signal.GREEN]
+    return [line for line in lights.lines if lights.state[line.id] is not SignalState.GREEN]
 
 
-def allowed(body: Body, others: Sequence[Body], lines: Sequence[StopLine]) -> float:
+def allowed(body: SimulatedBody, others: Sequence[SimulatedBody], lines: Sequence[StopLine]) -> float:
     """Highest acceleration that what is ahead on the body's rail permits; inf where nothing is."""
     rail = body.rail
     if rail is None:
@@ -43,12 +43,12 @@ def allowed(body: Body, others: Sequence[Body], lines: Sequence[StopLine]) -> fl
     return best
 
 
-def nearest(body: Body, rail: Rail, others: Sequence[Body]) -> tuple[float, float] | None:
+def nearest(body: SimulatedBody, rail: Rail, others: Sequence[SimulatedBody]) -> tuple[float, float] | None:
     """(free metres, speed along the line) of the closest body in the rail's own corridor ahead."""
     m = body.motion
     c, s = math.cos(m.yaw), math.sin(m.yaw)
     best: tuple[float, float] | None = None
-    track = Track.of(rail.path)
+    track = PathInterpolator.of(rail.path)
     for other in others:
         if other is body or other.gone:
             continue
@@ -61,7 +61,7 @@ def nearest(body: Body, rail: Rail, others: Sequence[Body]) -> tuple[float, floa
         along = (at - rail.s) * rail.direction
         turned = o.yaw - m.yaw
         wide = 0.5 * (abs(other.width * math.cos(turned)) + abs(other.length * math.sin(turned)))
-        margin = 0.9 if other.kind in PEDESTRIANS or other.kind is Kind.BICYCLE else 0.3
+        margin = 0.9 if other.kind in PEDESTRIANS or other.kind is ActorKind.BICYCLE else 0.3
         if along <= 0.0 or abs(side - rail.d) > 0.5 * body.width + wide + margin:
             continue
         long = 0.5 * (abs(other.length * math.cos(turned)) + abs(other.width * math.sin(turned)))
@@ -71,7 +71,7 @@ def nearest(body: Body, rail: Rail, others: Sequence[Body]) -> tuple[float, floa
     return best
 
 
-def _for_lights(body: Body, rail: Rail, lines: Sequence[StopLine]) -> float:
+def _for_lights(body: SimulatedBody, rail: Rail, lines: Sequence[StopLine]) -> float:
     """Brake for a closed line ahead, unless it takes more than the driver's own brake (too late: go)."""
     m = body.motion
     c, s = math.cos(m.yaw), math.sin(m.yaw)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from closedloop_plugin.core.state import Signal, StopLine
+from closedloop_plugin.core.state import SignalState, StopLine
 
 GREEN_S, YELLOW_S, CLEAR_S = 10.0, 3.0, 2.0
 PHASE_S = GREEN_S + YELLOW_S + CLEAR_S
@@ -19,7 +19,7 @@ CYCLE_S = 2 * PHASE_S
 JUNCTION_M = 45.0  # lines nearer than this to one another belong to one junction
 
 
-class Lights:
+class TrafficLightCycle:
     """States of all signal lines, moved on by `step`; `state` is by StopLine.id."""
 
     def __init__(self, lines: Sequence[StopLine], seed: int) -> None:
@@ -35,36 +35,36 @@ class Lights:
                 self._group[line.id] = 0 if abs(math.cos(line.yaw - axis)) > math.sqrt(0.5) else 1
                 self._offset[line.id] = offset
                 self._mates[line.id] = [other.id for other in junction]
-        self.state: dict[str, Signal] = {}
+        self.state: dict[str, SignalState] = {}
         self._yellow_until: dict[str, float] = {}
         self.step(0.0, {})
 
-    def step(self, time_s: float, held: Mapping[str, Signal]) -> None:
+    def step(self, time_s: float, held: Mapping[str, SignalState]) -> None:
         """To this moment. A green that is held to red shows yellow first, as a real one must."""
         for line in self.lines:
             wanted = self._wanted(line.id, time_s, held)
-            if wanted is Signal.RED and self.state.get(line.id) is Signal.GREEN and time_s > 0:
+            if wanted is SignalState.RED and self.state.get(line.id) is SignalState.GREEN and time_s > 0:
                 self._yellow_until[line.id] = time_s + YELLOW_S
-            if wanted is Signal.RED and time_s < self._yellow_until.get(line.id, 0.0) - 1e-9:
-                wanted = Signal.YELLOW
+            if wanted is SignalState.RED and time_s < self._yellow_until.get(line.id, 0.0) - 1e-9:
+                wanted = SignalState.YELLOW
             self.state[line.id] = wanted
 
-    def _wanted(self, line: str, time_s: float, held: Mapping[str, Signal]) -> Signal:
+    def _wanted(self, line: str, time_s: float, held: Mapping[str, SignalState]) -> SignalState:
         if line in held:
             return held[line]
         mine = self._group[line]
         for mate in self._mates[line]:  # nobody gets green across a held green
-            if mate in held and self._group[mate] != mine and held[mate] is not Signal.RED:
-                return Signal.RED
+            if mate in held and self._group[mate] != mine and held[mate] is not SignalState.RED:
+                return SignalState.RED
         return phase(time_s + self._offset[line] - mine * PHASE_S)
 
 
-def phase(time_s: float) -> Signal:
+def phase(time_s: float) -> SignalState:
     """The light of the first group at a time of the cycle, s."""
     at = time_s % CYCLE_S
     if at < GREEN_S:
-        return Signal.GREEN
-    return Signal.YELLOW if at < GREEN_S + YELLOW_S else Signal.RED
+        return SignalState.GREEN
+    return SignalState.YELLOW if at < GREEN_S + YELLOW_S else SignalState.RED
 
 
 def _junctions(lines: Sequence[StopLine]) -> list[list[StopLine]]:

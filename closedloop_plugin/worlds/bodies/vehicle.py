@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from closedloop_plugin.core.state import Kind
+from closedloop_plugin.core.state import ActorKind
 
 G = 9.81
 
 
 @dataclass(frozen=True)
-class Spec:
+class VehicleSpec:
     """One kind of vehicle. Metres, kg, watts, m/s, radians."""
 
     length: float
@@ -36,45 +36,47 @@ class Spec:
     coast: float = 0.35  # m/s2, engine braking with no pedal
 
 
-SPECS: dict[Kind, Spec] = {
-    Kind.CAR: Spec(4.6, 1.9, 1.5, 1600, 2.8, 85e3, 4.0, 55.0),
-    Kind.POLICE: Spec(4.8, 1.9, 1.55, 1800, 2.85, 140e3, 4.6, 60.0),
-    Kind.VAN: Spec(5.4, 2.0, 2.4, 2400, 3.3, 95e3, 3.2, 45.0, drag_area=1.4),
-    Kind.AMBULANCE: Spec(5.9, 2.1, 2.7, 3500, 3.6, 120e3, 3.0, 42.0, drag_area=1.8),
-    Kind.TRUCK: Spec(8.0, 2.5, 3.4, 11000, 4.6, 210e3, 1.8, 27.0, mu=0.7, drag_area=4.5),
-    Kind.FIRETRUCK: Spec(8.5, 2.5, 3.4, 14000, 4.6, 240e3, 1.8, 30.0, mu=0.7, drag_area=4.5),
-    Kind.BUS: Spec(12.0, 2.55, 3.1, 13000, 6.0, 220e3, 1.5, 25.0, math.radians(45), mu=0.7, drag_area=5.0),
-    Kind.MOTORCYCLE: Spec(2.1, 0.8, 1.5, 280, 1.4, 55e3, 5.0, 50.0, drag_area=0.45),
-    Kind.BICYCLE: Spec(1.8, 0.6, 1.7, 90, 1.1, 400.0, 1.2, 12.0, mu=0.6, brake=5.0, drag_area=0.5, coast=0.05),
+SPECS: dict[ActorKind, VehicleSpec] = {
+    ActorKind.CAR: VehicleSpec(4.6, 1.9, 1.5, 1600, 2.8, 85e3, 4.0, 55.0),
+    ActorKind.POLICE: VehicleSpec(4.8, 1.9, 1.55, 1800, 2.85, 140e3, 4.6, 60.0),
+    ActorKind.VAN: VehicleSpec(5.4, 2.0, 2.4, 2400, 3.3, 95e3, 3.2, 45.0, drag_area=1.4),
+    ActorKind.AMBULANCE: VehicleSpec(5.9, 2.1, 2.7, 3500, 3.6, 120e3, 3.0, 42.0, drag_area=1.8),
+    ActorKind.TRUCK: VehicleSpec(8.0, 2.5, 3.4, 11000, 4.6, 210e3, 1.8, 27.0, mu=0.7, drag_area=4.5),
+    ActorKind.FIRETRUCK: VehicleSpec(8.5, 2.5, 3.4, 14000, 4.6, 240e3, 1.8, 30.0, mu=0.7, drag_area=4.5),
+    ActorKind.BUS: VehicleSpec(12.0, 2.55, 3.1, 13000, 6.0, 220e3, 1.5, 25.0, math.radians(45), mu=0.7, drag_area=5.0),
+    ActorKind.MOTORCYCLE: VehicleSpec(2.1, 0.8, 1.5, 280, 1.4, 55e3, 5.0, 50.0, drag_area=0.45),
+    ActorKind.BICYCLE: VehicleSpec(
+        1.8, 0.6, 1.7, 90, 1.1, 400.0, 1.2, 12.0, mu=0.6, brake=5.0, drag_area=0.5, coast=0.05
+    ),
 }
 
 # Length, width, height (m) and mass (kg) of what has no engine.
-_OTHERS: dict[Kind, tuple[float, float, float, float]] = {
-    Kind.PEDESTRIAN: (0.5, 0.6, 1.75, 75),
-    Kind.CHILD: (0.4, 0.45, 1.2, 35),
-    Kind.ANIMAL: (1.1, 0.4, 0.8, 35),
-    Kind.CONE: (0.35, 0.35, 0.75, 4),
-    Kind.BARRIER: (0.5, 2.0, 1.0, 80),
-    Kind.DEBRIS: (0.7, 0.7, 0.4, 15),
-    Kind.WARNING_SIGN: (0.3, 0.9, 1.2, 12),
-    Kind.BLOCKER: (1.2, 1.8, 2.2, 600),
+_OTHERS: dict[ActorKind, tuple[float, float, float, float]] = {
+    ActorKind.PEDESTRIAN: (0.5, 0.6, 1.75, 75),
+    ActorKind.CHILD: (0.4, 0.45, 1.2, 35),
+    ActorKind.ANIMAL: (1.1, 0.4, 0.8, 35),
+    ActorKind.CONE: (0.35, 0.35, 0.75, 4),
+    ActorKind.BARRIER: (0.5, 2.0, 1.0, 80),
+    ActorKind.DEBRIS: (0.7, 0.7, 0.4, 15),
+    ActorKind.WARNING_SIGN: (0.3, 0.9, 1.2, 12),
+    ActorKind.BLOCKER: (1.2, 1.8, 2.2, 600),
 }
 
 
 def size_of(kind: str) -> tuple[float, float, float]:
     """Length, width, height of a kind by its name, m; an unknown name is a ValueError of Kind."""
-    known = Kind(kind)
+    known = ActorKind(kind)
     spec = SPECS.get(known)
     return (spec.length, spec.width, spec.height) if spec else _OTHERS[known][:3]
 
 
-def mass_of(kind: Kind) -> float:
+def mass_of(kind: ActorKind) -> float:
     """kg."""
     spec = SPECS.get(kind)
     return spec.mass if spec else _OTHERS[kind][3]
 
 
-class Motion:
+class MotionState:
     """State of one moving body, changed in place: centre, yaw, speed along the yaw, wheel angle, and what it felt.
 
     `knock_*` is what a collision added: a velocity beside the wheels' own, that tyre friction eats up.
@@ -90,7 +92,16 @@ class Motion:
         self.vx, self.vy = v * math.cos(yaw), v * math.sin(yaw)
 
 
-def drive(m: Motion, spec: Spec, steer: float, throttle: float, brake: float, reverse: bool, grip: float, dt: float):
+def drive(
+    m: MotionState,
+    spec: VehicleSpec,
+    steer: float,
+    throttle: float,
+    brake: float,
+    reverse: bool,
+    grip: float,
+    dt: float,
+):
     """One step under pedals and wheel (steer in [-1, 1], right > 0; throttle, brake in [0, 1]; grip 1 = dry)."""
     wanted = -min(max(steer, -1.0), 1.0) * spec.steer_limit
     turn = spec.steer_rate * dt
@@ -115,7 +126,7 @@ def drive(m: Motion, spec: Spec, steer: float, throttle: float, brake: float, re
     _settle(m, x + rear * math.cos(yaw), y + rear * math.sin(yaw), yaw, rate, limit, dt)
 
 
-def _along(v: float, spec: Spec, throttle: float, brake: float, reverse: bool, tyre: float, dt: float) -> float:
+def _along(v: float, spec: VehicleSpec, throttle: float, brake: float, reverse: bool, tyre: float, dt: float) -> float:
     """The new speed: engine, then what resists (never through zero)."""
     speed = abs(v)
     air = 0.6 * spec.drag_area * v * v / spec.mass
@@ -133,14 +144,14 @@ def _along(v: float, spec: Spec, throttle: float, brake: float, reverse: bool, t
     return v - math.copysign(min(abs(v), resist * dt), v)
 
 
-def walk(m: Motion, speed: float, yaw: float, dt: float) -> None:
+def walk(m: MotionState, speed: float, yaw: float, dt: float) -> None:
     """A person or animal: turns and goes at once, up to 10 m/s."""
     m.v = min(max(speed, 0.0), 10.0)
     rate = math.remainder(yaw - m.yaw, math.tau) / dt
     _settle(m, m.x + m.v * math.cos(yaw) * dt, m.y + m.v * math.sin(yaw) * dt, yaw, rate, 0.6 * G, dt)
 
 
-def place(m: Motion, x: float, y: float, yaw: float, v: float, dt: float) -> None:
+def place(m: MotionState, x: float, y: float, yaw: float, v: float, dt: float) -> None:
     """A body that is moved for it (a rail): speeds and accelerations follow from the places."""
     rate = math.remainder(yaw - m.yaw, math.tau) / dt
     m.v = v
@@ -148,14 +159,14 @@ def place(m: Motion, x: float, y: float, yaw: float, v: float, dt: float) -> Non
     _settle(m, x, y, m.yaw + rate * dt, rate, 1.0, dt)
 
 
-def slide(m: Motion, mu: float, dt: float) -> None:
+def slide(m: MotionState, mu: float, dt: float) -> None:
     """A body without a will: it keeps what it was given until friction has it."""
     m.v -= math.copysign(min(abs(m.v), mu * G * dt), m.v)
     x, y = m.x + m.v * math.cos(m.yaw) * dt, m.y + m.v * math.sin(m.yaw) * dt
     _settle(m, x, y, m.yaw, 0.0, mu * G, dt)
 
 
-def _settle(m: Motion, x: float, y: float, yaw: float, rate: float, friction: float, dt: float) -> None:
+def _settle(m: MotionState, x: float, y: float, yaw: float, rate: float, friction: float, dt: float) -> None:
     """Take the new pose, with the knock on it; note velocity and acceleration."""
     if m.knock_x or m.knock_y or m.knock_w:
         x, y, yaw = x + m.knock_x * dt, y + m.knock_y * dt, yaw + m.knock_w * dt

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.worlds.base import Domain, InvalidScene
+from closedloop_plugin.worlds.base import InvalidScene, ParameterDomain
 from closedloop_plugin.worlds.bridge.params import check_names, check_values, drawn_of, space_of, stated
 from lmms_eval_ad2.errors import Ad2Error, require
 
@@ -27,7 +27,7 @@ LIBGL = (
 
 
 @dataclass(frozen=True)
-class Compiled:
+class CompiledScene:
     """A scene ready to run, and how to get the simulator that its model names."""
 
     scenario: Any
@@ -125,7 +125,7 @@ def scene_for(
     seed: int,
     values: Mapping[str, Any] | None = None,
     tries: int = 2000,
-) -> Compiled:
+) -> CompiledScene:
     """Compile and sample. The same program, params, values and seed give the same scene.
 
     values: for the program's own params, instead of what it says.
@@ -145,10 +145,10 @@ def scene_for(
                 raise
         check_values(given, said, program)
         scene, _ = scenario.generate(maxIterations=tries, verbosity=0)
-        return Compiled(scenario, scene, File(program), drawn_of(scenario, scene, given))
+        return CompiledScene(scenario, scene, File(program), drawn_of(scenario, scene, given))
 
 
-def space_for(program: File, model: str, params: dict[str, Any]) -> dict[str, Domain]:
+def space_for(program: File, model: str, params: dict[str, Any]) -> dict[str, ParameterDomain]:
     """The program's free parameters; compiled, and not sampled. Raises Ad2Error as scene_for."""
     with _told(program, 0):
         return space_of(_compiled(program, model, params, 0))

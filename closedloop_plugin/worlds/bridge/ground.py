@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import shapely
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Surface
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import DrivingSurface
 
 OWN_WAY_M = 12.0  # farther from the route than this, the ego's own heading says which way is right
 
 
-class Ground:
+class NetworkGround:
     """Surfaces of one road network (Scenic's), indexed once."""
 
     def __init__(self, network: Any) -> None:
@@ -23,46 +23,50 @@ class Ground:
         beside = [e for e in (*network.shoulders, *_bicycle(network)) if e is not None]
         self._beside_tree = shapely.STRtree([_shape(e) for e in beside])
         self._junction_tree = shapely.STRtree([_shape(e) for e in network.intersections])
-        self._ways: dict[int, Path] = {}
+        self._ways: dict[int, RoutePath] = {}
 
-    def surface(self, x: float, y: float, way: float) -> Surface:
+    def surface(self, x: float, y: float, way: float) -> DrivingSurface:
         """`way`: the direction in which traffic should go here, radians."""
         point = shapely.Point(x, y)
         lanes = self._lane_tree.query(point, predicate="intersects")
         if len(self._junction_tree.query(point, predicate="intersects")):
-            return Surface.LANE
+            return DrivingSurface.LANE
         if len(lanes):
             along = any(math.cos(self.direction(int(i), x, y) - way) > 0 for i in lanes)
-            return Surface.LANE if along else Surface.ONCOMING
-        return Surface.SHOULDER if len(self._beside_tree.query(point, predicate="intersects")) else Surface.OFF
+            return DrivingSurface.LANE if along else DrivingSurface.ONCOMING
+        return (
+            DrivingSurface.SHOULDER
+            if len(self._beside_tree.query(point, predicate="intersects"))
+            else DrivingSurface.OFF
+        )
 
     def direction(self, lane: int, x: float, y: float) -> float:
         """Yaw of a lane's traffic near a point."""
         if lane not in self._ways:
-            self._ways[lane] = Path(_line(self._lanes[lane]), step=2.0)
+            self._ways[lane] = RoutePath(_line(self._lanes[lane]), step=2.0)
         way = self._ways[lane]
         return way.pose(way.locate(x, y)[0])[2]
 
 
-def way_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> Path:
+def way_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> RoutePath:
     """Straight on from a place along its lane, through junctions by the least turn; off the road: the bare heading."""
     tree = shapely.STRtree([_shape(lane) for lane in network.lanes])
     near = [network.lanes[int(i)] for i in tree.query(shapely.Point(x, y), predicate="intersects")]
     best = max(near, key=lambda lane: _agrees(lane, x, y, yaw), default=None)
     if best is None:
-        return Path([(x, y), (x + metres * math.cos(yaw), y + metres * math.sin(yaw))])
-    line = Path(_line(best))
+        return RoutePath([(x, y), (x + metres * math.cos(yaw), y + metres * math.sin(yaw))])
+    line = RoutePath(_line(best))
     start = line.locate(x, y)[0]
     points = [line.pose(s)[:2] for s in np.arange(start, line.length, 1.0)] + [line.pose(line.length)[:2]]
     lane, length = best, line.length - start
     while length < metres and (following := _next(lane)) is not None:
         lane = following
-        piece = Path(_line(lane))
+        piece = RoutePath(_line(lane))
         points += [tuple(p) for p in piece.xy[1:]]
         length += piece.length
-    path = Path(points)
+    path = RoutePath(points)
     keep = np.array([path.pose(s)[:2] for s in np.arange(0.0, min(path.length, metres) + 0.1, 0.5)])
-    return Path(keep) if len(keep) > 1 else path
+    return RoutePath(keep) if len(keep) > 1 else path
 
 
 def _next(lane: Any) -> Any:
@@ -73,12 +77,12 @@ def _next(lane: Any) -> Any:
 
 
 def _turn(lane: Any) -> float:
-    yaw = Path(_line(lane), step=2.0).yaw
+    yaw = RoutePath(_line(lane), step=2.0).yaw
     return abs(float(yaw[-1] - yaw[0]))
 
 
 def _agrees(lane: Any, x: float, y: float, yaw: float) -> float:
-    line = Path(_line(lane))
+    line = RoutePath(_line(lane))
     return math.cos(line.pose(line.locate(x, y)[0])[2] - yaw)
 
 

@@ -13,7 +13,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error
 
 WEATHER = tuple(f.name for f in fields(Weather))
@@ -25,12 +25,12 @@ RESERVED = frozenset({
 })  # fmt: skip
 
 
-def space_of(scenario: Any) -> dict[str, Domain]:
+def space_of(scenario: Any) -> dict[str, ParameterDomain]:
     """Name -> domain of every param of a compiled scenario that is a distribution of constants."""
     return _domains(scenario.params)
 
 
-def _domains(params: Mapping[str, Any]) -> dict[str, Domain]:
+def _domains(params: Mapping[str, Any]) -> dict[str, ParameterDomain]:
     from scenic.core.distributions import Distribution
 
     found = {}
@@ -43,7 +43,7 @@ def _domains(params: Mapping[str, Any]) -> dict[str, Domain]:
     return found
 
 
-def _domain(value: Any) -> Domain | None:
+def _domain(value: Any) -> ParameterDomain | None:
     """None for one that has no bounds or depends on others (it is drawn, but nothing can search it)."""
     from scenic.core.distributions import DiscreteRange, Options, Range, TruncatedNormal
     from scenic.core.external_params import VerifaiDiscreteRange, VerifaiRange
@@ -56,7 +56,7 @@ def _domain(value: Any) -> Domain | None:
         return _between(low, high, whole=True)
     if isinstance(value, Options):
         plain = all(isinstance(o, str | int | float | bool) for o in value.options)
-        return Domain(options=tuple(value.options)) if plain else None
+        return ParameterDomain(options=tuple(value.options)) if plain else None
     if isinstance(value, DiscreteRange):
         return _between(value.low, value.high, whole=True)
     if isinstance(value, Range | TruncatedNormal):
@@ -64,8 +64,8 @@ def _domain(value: Any) -> Domain | None:
     return None
 
 
-def _between(low: Any, high: Any, whole: bool = False) -> Domain | None:
-    return Domain(float(low), float(high), whole) if _finite(low) and _finite(high) else None
+def _between(low: Any, high: Any, whole: bool = False) -> ParameterDomain | None:
+    return ParameterDomain(float(low), float(high), whole) if _finite(low) and _finite(high) else None
 
 
 def drawn_of(scenario: Any, scene: Any, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,7 +131,7 @@ def check_values(values: Mapping[str, Any], said: Mapping[str, Any], program: An
             raise Ad2Error(f"{program}: param {name} is {wrong}, found {value!r}")
 
 
-def _mismatch(value: Any, domain: Domain) -> str:
+def _mismatch(value: Any, domain: ParameterDomain) -> str:
     """What was expected where a value is none such; numbers beyond the program's own bounds are the user's choice."""
     if domain.options:
         return "" if value in domain.options else f"one of {', '.join(map(str, domain.options))}"

@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from closedloop_plugin.core.frames import wrap
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 
-_TRACKS: WeakKeyDictionary[Path, Track] = WeakKeyDictionary()
+_TRACKS: WeakKeyDictionary[RoutePath, PathInterpolator] = WeakKeyDictionary()
 
 
-class Track:
+class PathInterpolator:
     """A Path for one point at a time: the same answers as Path.pose and, near by, Path.locate, without arrays."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: RoutePath) -> None:
         self.length = path.length
         self._step = path.length / (len(path.s) - 1)
         self._rows = list(zip(*(column.tolist() for column in (path.xy[:, 0], path.xy[:, 1], path.yaw)), strict=True))
 
     @classmethod
-    def of(cls, path: Path) -> Track:
+    def of(cls, path: RoutePath) -> PathInterpolator:
         """One for each path, kept as long as it lives."""
         if path not in _TRACKS:
             _TRACKS[path] = cls(path)
@@ -65,7 +65,7 @@ class Rail:
     lights: stop for red and yellow signals on the line. stop_s: stand there, whatever `speed` says.
     """
 
-    path: Path
+    path: RoutePath
     s: float
     d: float = 0.0
     speed: float = 0.0
@@ -95,7 +95,7 @@ class Rail:
 
     def pose(self) -> tuple[float, float, float]:
         """(x, y, yaw) in the map frame."""
-        x, y, yaw = Track.of(self.path).pose(self.s, self.d)
+        x, y, yaw = PathInterpolator.of(self.path).pose(self.s, self.d)
         return (x, y, yaw) if self.direction > 0 else (x, y, wrap(yaw + math.pi))
 
 

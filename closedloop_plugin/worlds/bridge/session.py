@@ -12,11 +12,11 @@ from typing import Any
 
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
-from closedloop_plugin.worlds.bridge.compile import Compiled, place_of
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.compile import CompiledScene, place_of
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error, require
 
-_RUNNING: list[Session] = []  # one at most: Scenic keeps the running simulation in a global of its own
+_RUNNING: list[ScenicSession] = []  # one at most: Scenic keeps the running simulation in a global of its own
 
 
 def close_running() -> None:
@@ -25,10 +25,10 @@ def close_running() -> None:
         session.close()
 
 
-class Session:
+class ScenicSession:
     """One simulation of one scene. `start()`, then `advance(control)` until `done`; `close()` in any case."""
 
-    def __init__(self, compiled: Compiled, simulator: Any, stage: Stage, max_ticks: int) -> None:
+    def __init__(self, compiled: CompiledScene, simulator: Any, stage: ScenarioStage, max_ticks: int) -> None:
         self.stage = stage
         self.simulation: Any = None
         self.done: str | None = None
@@ -92,7 +92,7 @@ class Session:
         return self._caller.switch(simulation)
 
 
-def _driven(session: Session) -> Any:
+def _driven(session: ScenicSession) -> Any:
     """A Scenic behaviour, written in Python: it takes its actions from outside."""
     from scenic.core.dynamics.behaviors import Behavior
     from scenic.domains.driving.actions import SetBrakeAction, SetSteerAction, SetThrottleAction

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
-from closedloop_plugin.core.state import Control, Signal
+from closedloop_plugin.core.state import Control, SignalState
 from closedloop_plugin.maps.base import RoadMap
 
 
 @dataclass
-class Stage:
+class ScenarioStage:
     """One episode's. Programs use it by these names only; the world reads what they left."""
 
     road: RoadMap
@@ -40,7 +40,7 @@ class Stage:
     events: list[tuple[float, str]] = field(default_factory=list)
     oncoming_allowed: bool = False
     noise: tuple[float, float] = (0.0, 0.0)  # standard deviation on the ego's steer and throttle (ControlLoss)
-    signals: dict[str, Signal] = field(default_factory=dict)  # StopLine.id -> held state; the rest cycles
+    signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the rest cycles
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng([self.seed, 0xAD2])
@@ -83,12 +83,12 @@ class Stage:
     def happened(self, name: str) -> bool:
         return any(name == known for _, known in self.events)
 
-    def hold_signals(self, route: Signal | str | None = None, cross: Signal | str | None = None) -> None:
+    def hold_signals(self, route: SignalState | str | None = None, cross: SignalState | str | None = None) -> None:
         """Hold the lights on the ego's route, and those of all other approaches; None leaves them as they are."""
         for line in self.road.stop_lines:
             wanted = route if line.on_route else cross
             if line.control == "signal" and wanted is not None:
-                self.signals[line.id] = Signal(wanted)
+                self.signals[line.id] = SignalState(wanted)
 
     def free_signals(self) -> None:
         """Let the lights cycle again."""

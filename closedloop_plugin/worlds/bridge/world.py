@@ -11,17 +11,17 @@ import numpy as np
 from closedloop_plugin.core.frames import to_ego
 from closedloop_plugin.core.path import commands
 from closedloop_plugin.core.routes import Route, Weather
-from closedloop_plugin.core.state import Contact, Control, Observation, Surface, Truth
-from closedloop_plugin.maps.base import Layout, RoadMap
-from closedloop_plugin.worlds.base import Domain, InvalidScene, Setup, WorldError
-from closedloop_plugin.worlds.bodies.body import Body
-from closedloop_plugin.worlds.bodies.lights import Lights
-from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for, space_for
+from closedloop_plugin.core.state import Control, DrivingSurface, EgoContact, GroundTruth, Observation
+from closedloop_plugin.maps.base import RoadLayout, RoadMap
+from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, ParameterDomain, WorldError
+from closedloop_plugin.worlds.bodies.body import SimulatedBody
+from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
+from closedloop_plugin.worlds.bridge.compile import CompiledScene, scene_for, space_for
 from closedloop_plugin.worlds.bridge.ground import OWN_WAY_M
 from closedloop_plugin.worlds.bridge.params import weather_of
-from closedloop_plugin.worlds.bridge.session import Session, close_running
+from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.setting import params_for, program_of, stage_for, straight_on
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 
 AHEAD_M = 8.0  # Observation.target lies so far along the route
@@ -40,18 +40,18 @@ class ScenicWorld:
     def __init__(self, folder: File, version: str) -> None:
         self.version = version
         self._folder = File(folder)
-        self._session: Session | None = None
+        self._session: ScenicSession | None = None
         self._road: RoadMap | None = None
         self._simulation: Any = None  # Scenic's, with our bodies in it
-        self._lights = Lights((), 0)
+        self._lights = TrafficLightCycle((), 0)
         self._ground: Any = None  # has surface(x, y, way) -> Surface
-        self._truth: Truth | None = None
+        self._truth: GroundTruth | None = None
         self._pictures: dict[str, np.ndarray] = {}
         self._tick = 0
         self._drawn: Mapping[str, Any] = {}
 
     # -- the interface ---------------------------------------------------------------------------------------------
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         self._end()
         close_running()  # another world's, that was dropped without a word
         self._setup = setup
@@ -67,8 +67,8 @@ class ScenicWorld:
         if road is None:
             stage.road = road = straight_on(compiled, self._network, self._road_for)
         self._road, self._stage, self._tick = road, stage, 0
-        self._under: tuple[float, float, Surface] | None = None
-        self._lights = Lights(road.stop_lines, setup.seed)
+        self._under: tuple[float, float, DrivingSurface] | None = None
+        self._lights = TrafficLightCycle(road.stop_lines, setup.seed)
         self._command = commands(road.path, road.junctions, road.changes)
         self._begin(compiled, stage)
         return self._observe()
@@ -86,7 +86,7 @@ class ScenicWorld:
             self._stage.ego_s, self._stage.ego_d = self.road.path.locate(m.x, m.y, self._stage.ego_s)
         return self._observe()
 
-    def truth(self) -> Truth:
+    def truth(self) -> GroundTruth:
         if self._session is None:
             raise WorldError("no truth before reset")
         if self._truth is None:
@@ -112,7 +112,7 @@ class ScenicWorld:
         """As it is in this episode, with what the program says of it."""
         return self._weather
 
-    def space(self, setup: Setup) -> Mapping[str, Domain]:
+    def space(self, setup: EpisodeSetup) -> Mapping[str, ParameterDomain]:
         self._end()
         close_running()
         self._setup = setup
@@ -123,17 +123,17 @@ class ScenicWorld:
         self._end()
 
     # -- what a simulator fills in ---------------------------------------------------------------------------------
-    def _road_for(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
+    def _road_for(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
         raise NotImplementedError
 
-    def _road_of(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
+    def _road_of(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
         """Of a suite's route; `_road_for` makes that of a user's program too."""
         return self._road_for(route, layout, town)
 
-    def _begin(self, compiled: Compiled, stage: Stage) -> None:
+    def _begin(self, compiled: CompiledScene, stage: ScenarioStage) -> None:
         raise NotImplementedError
 
-    def _contacts(self) -> tuple[Contact, ...]:
+    def _contacts(self) -> tuple[EgoContact, ...]:
         """The ego's, in this tick."""
         raise NotImplementedError
 
@@ -153,20 +153,20 @@ class ScenicWorld:
             self._session.close()
         self._session = self._road = None
 
-    def _plan(self, setup: Setup) -> tuple[RoadMap | None, File]:
+    def _plan(self, setup: EpisodeSetup) -> tuple[RoadMap | None, File]:
         """The map and the program of an episode; no map yet for a user's program on a town or on its own map."""
         layout, program = program_of(setup)
         return (self._road_of(setup.route, layout, setup.town) if setup.route else None), program
 
-    def _play(self, compiled: Compiled, simulator: Any) -> None:
+    def _play(self, compiled: CompiledScene, simulator: Any) -> None:
         """Start the simulation; it waits for the first control."""
-        self._session = Session(compiled, simulator, self._stage, self._setup.max_ticks)
+        self._session = ScenicSession(compiled, simulator, self._stage, self._setup.max_ticks)
         self._simulation = self._session.start()
         if self._session.done:
             raise InvalidScene(f"the scenario ended before it began: {self._session.done}")
 
     @property
-    def _ego(self) -> Body:
+    def _ego(self) -> SimulatedBody:
         return self._simulation.bodies[0]
 
     def _observe(self) -> Observation:
@@ -183,10 +183,10 @@ class ScenicWorld:
             self.road.speed_limit,
         )
 
-    def _look(self) -> Truth:
+    def _look(self) -> GroundTruth:
         stage = self._stage
         ego, *others = self._simulation.bodies
-        return Truth(
+        return GroundTruth(
             self._tick,
             self._tick * self._setup.timestep,
             ego.actor(),
@@ -199,7 +199,7 @@ class ScenicWorld:
             self._crossed(),
         )
 
-    def _surface(self) -> Surface:
+    def _surface(self) -> DrivingSurface:
         """Under the ego's centre; looked up again once it has moved 5 cm."""
         m = self._ego.motion
         if self._under is None or abs(m.x - self._under[0]) + abs(m.y - self._under[1]) > 0.05:

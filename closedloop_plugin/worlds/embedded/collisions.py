@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from closedloop_plugin.worlds.bodies.body import WALKERS, Body
+from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 
 BOUNCE = 0.1  # coefficient of restitution of a crash
 SCRAPE = 0.4  # friction between the two
@@ -16,11 +16,11 @@ Box = tuple[float, float, float, float, float, float]  # x, y, cos, sin, half le
 
 
 @dataclass(frozen=True)
-class Touch:
+class BodyContact:
     """Two bodies met: where, along which unit normal (from a to b), how deep (m), how hard (kg m/s)."""
 
-    a: Body
-    b: Body
+    a: SimulatedBody
+    b: SimulatedBody
     x: float
     y: float
     nx: float
@@ -29,12 +29,12 @@ class Touch:
     impulse: float
 
 
-def box_of(body: Body) -> Box:
+def box_of(body: SimulatedBody) -> Box:
     m = body.motion
     return m.x, m.y, math.cos(m.yaw), math.sin(m.yaw), 0.5 * body.length, 0.5 * body.width
 
 
-def boxes(body: Body) -> list[Box]:
+def boxes(body: SimulatedBody) -> list[Box]:
     """The body's box, and its open doors: hinged in front of the middle, standing out square."""
     first = box_of(body)
     if not body.doors:
@@ -67,7 +67,7 @@ def _reach(box: Box, ux: float, uy: float) -> float:
     return box[4] * abs(box[2] * ux + box[3] * uy) + box[5] * abs(box[2] * uy - box[3] * ux)
 
 
-def settle(bodies: Sequence[Body]) -> list[Touch]:
+def settle(bodies: Sequence[SimulatedBody]) -> list[BodyContact]:
     """Find every touching pair with a moving partner, exchange momentum, and part them. Changes the bodies."""
     live = [b for b in bodies if not b.gone and not (b.stunned and b.kind in WALKERS)]  # who lies is hit once
     touches = []
@@ -87,7 +87,7 @@ def settle(bodies: Sequence[Body]) -> list[Touch]:
     return touches
 
 
-def _meet(a: Body, b: Body) -> Touch | None:
+def _meet(a: SimulatedBody, b: SimulatedBody) -> BodyContact | None:
     hits = [(hit, p, q) for p in boxes(a) for q in boxes(b) if (hit := overlap(p, q)) is not None]
     if not hits:
         return None
@@ -98,7 +98,7 @@ def _meet(a: Body, b: Body) -> Touch | None:
     for body, other in ((a, b), (b, a)):
         if impulse > 0 and (body.kind in WALKERS or body.rail is not None) and body.mass < 20 * other.mass:
             body.stunned, body.rail = True, None
-    return Touch(a, b, x, y, nx, ny, depth, impulse)
+    return BodyContact(a, b, x, y, nx, ny, depth, impulse)
 
 
 def _where(p: Box, q: Box) -> tuple[float, float]:
@@ -119,7 +119,7 @@ def _contains(box: Box, point: tuple[float, float]) -> bool:
     return abs(dx * box[2] + dy * box[3]) <= box[4] + 1e-9 and abs(dy * box[2] - dx * box[3]) <= box[5] + 1e-9
 
 
-def _push(a: Body, b: Body, nx: float, ny: float, x: float, y: float) -> float:
+def _push(a: SimulatedBody, b: SimulatedBody, nx: float, ny: float, x: float, y: float) -> float:
     """The impulse along the normal, and friction across it; 0 where they part already."""
     p, q = a.motion, b.motion
     vx, vy = q.vx - p.vx, q.vy - p.vy
@@ -139,11 +139,11 @@ def _push(a: Body, b: Body, nx: float, ny: float, x: float, y: float) -> float:
     return impulse
 
 
-def _inverse(body: Body) -> float:
+def _inverse(body: SimulatedBody) -> float:
     return 0.0 if body.fixed else 1.0 / body.mass
 
 
-def _kick(body: Body, jx: float, jy: float, x: float, y: float) -> None:
+def _kick(body: SimulatedBody, jx: float, jy: float, x: float, y: float) -> None:
     """Momentum into one body: along its wheels into its speed, the rest beside them, and a spin."""
     if body.fixed:
         return
@@ -160,7 +160,7 @@ def _kick(body: Body, jx: float, jy: float, x: float, y: float) -> None:
     m.vx, m.vy = m.v * c + m.knock_x, m.v * s + m.knock_y
 
 
-def _part(a: Body, b: Body, nx: float, ny: float, depth: float) -> None:
+def _part(a: SimulatedBody, b: SimulatedBody, nx: float, ny: float, depth: float) -> None:
     """Move them apart, the lighter one more."""
     wa, wb = _inverse(a), _inverse(b)
     if wa + wb == 0.0:

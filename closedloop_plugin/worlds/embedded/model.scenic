@@ -4,7 +4,7 @@ A program that uses the generic driving model (`model scenic.domains.driving.mod
 under CARLA's; the classes below carry the names that CARLA's model has. What an object may carry beside Scenic's own
 properties, all plain attributes that a behaviour may change at any tick:
 
-    kind    str, a value of closedloop_plugin.core.state.Kind: what it looks like, how heavy it is, how it drives.
+    kind    str, a value of closedloop_plugin.core.state.ActorKind: what it looks like, how heavy it is, how it drives.
             `new Car with kind "police"`. Its size defaults to the kind's (give `with width`, `with length` otherwise).
     lamps   set of: brake, left, right, hazard, siren, headlights, reverse. `self.lamps.add("hazard")`.
             Brake lamps come on by themselves.

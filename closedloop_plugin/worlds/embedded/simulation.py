@@ -15,33 +15,33 @@ from scenic.core.vectors import Orientation, Vector
 from scenic.simulators.newtonian.simulator import NewtonianSimulation, NewtonianSimulator
 
 from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
-from closedloop_plugin.core.state import Kind, StopLine
+from closedloop_plugin.core.state import ActorKind, StopLine
 from closedloop_plugin.worlds.bodies import follow
-from closedloop_plugin.worlds.bodies.body import WALKERS, Body
-from closedloop_plugin.worlds.bodies.lights import Lights
-from closedloop_plugin.worlds.bodies.vehicle import Motion, drive, place, slide, walk
-from closedloop_plugin.worlds.bridge.stage import Stage
-from closedloop_plugin.worlds.embedded.collisions import Touch, settle
-from closedloop_plugin.worlds.embedded.walls import Walls
+from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
+from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
+from closedloop_plugin.worlds.bodies.vehicle import MotionState, drive, place, slide, walk
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
+from closedloop_plugin.worlds.embedded.collisions import BodyContact, settle
+from closedloop_plugin.worlds.embedded.walls import BuildingObstacles
 
 
-class Traffic(Protocol):
+class TrafficModel(Protocol):
     """What moves beside the scenario."""
 
-    bodies: list[Body]
+    bodies: list[SimulatedBody]
 
-    def step(self, bodies: Sequence[Body], lines: Sequence[StopLine], dt: float) -> None: ...
+    def step(self, bodies: Sequence[SimulatedBody], lines: Sequence[StopLine], dt: float) -> None: ...
 
 
 @dataclass
-class Surroundings:
+class EmbeddedSimulationContext:
     """What the world gives the simulation beside the scene."""
 
-    stage: Stage | None = None
+    stage: ScenarioStage | None = None
     grip: float = 1.0
-    lights: Lights = field(default_factory=lambda: Lights((), 0))
-    traffic: Traffic | None = None
-    walls: Walls | None = None
+    lights: TrafficLightCycle = field(default_factory=lambda: TrafficLightCycle((), 0))
+    traffic: TrafficModel | None = None
+    walls: BuildingObstacles | None = None
 
     @property
     def lonely(self) -> bool:
@@ -52,9 +52,9 @@ class Surroundings:
 class EmbeddedSimulator(NewtonianSimulator):
     """Makes EmbeddedSimulations; never opens a window."""
 
-    def __init__(self, network: Any = None, surroundings: Surroundings | None = None) -> None:
+    def __init__(self, network: Any = None, surroundings: EmbeddedSimulationContext | None = None) -> None:
         super().__init__(network, render=False)
-        self.surroundings = surroundings or Surroundings()
+        self.surroundings = surroundings or EmbeddedSimulationContext()
 
     def createSimulation(self, scene: Any, **kwargs: Any) -> EmbeddedSimulation:
         return EmbeddedSimulation(scene, self.network, self.surroundings, **kwargs)
@@ -63,15 +63,17 @@ class EmbeddedSimulator(NewtonianSimulator):
 class EmbeddedSimulation(NewtonianSimulation):
     """One run. `bodies`: the ego first, then the other Scenic objects, then the background traffic."""
 
-    def __init__(self, scene: Any, network: Any, surroundings: Surroundings, *, timestep: Any, **kwargs: Any) -> None:
+    def __init__(
+        self, scene: Any, network: Any, surroundings: EmbeddedSimulationContext, *, timestep: Any, **kwargs: Any
+    ) -> None:
         self.surroundings = surroundings
-        self.touches: list[Touch] = []
-        self._mirrors: list[tuple[Body, dict[str, Any]]] = []
+        self.touches: list[BodyContact] = []
+        self._mirrors: list[tuple[SimulatedBody, dict[str, Any]]] = []
         self._lonely = surroundings.lonely
         super().__init__(scene, network, False, False, False, 0.05 if timestep is None else timestep, **kwargs)
 
     @property
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[SimulatedBody]:
         traffic = self.surroundings.traffic
         return [body for body, _ in self._mirrors] + (traffic.bodies if traffic else [])
 
@@ -102,12 +104,12 @@ class EmbeddedSimulation(NewtonianSimulation):
             around.traffic.step(everyone, closed, dt)
         self.touches = settle([*everyone, *self._walls()])
 
-    def _walls(self) -> list[Body]:
+    def _walls(self) -> list[SimulatedBody]:
         """What the ego may run into beside the road."""
         around, m = self.surroundings, self._mirrors[0][0].motion
         return around.walls.near(m.x, m.y, around.stage.ego_d) if around.walls and around.stage else []
 
-    def _count(self, body: Body, on_rail: bool) -> None:
+    def _count(self, body: SimulatedBody, on_rail: bool) -> None:
         """See Surroundings.lonely."""
         if self._lonely:
             body.stand_in(on_rail)
@@ -124,14 +126,21 @@ class EmbeddedSimulation(NewtonianSimulation):
         return ()  # our own records hold the tracks; Scenic's would grow with the episode
 
     # -- physics ---------------------------------------------------------------------------------------------------
-    def _move(self, body: Body, own: dict[str, Any], others: Sequence[Body], lines: Sequence[StopLine], dt: float):
+    def _move(
+        self,
+        body: SimulatedBody,
+        own: dict[str, Any],
+        others: Sequence[SimulatedBody],
+        lines: Sequence[StopLine],
+        dt: float,
+    ):
         m = body.motion
         if body.gone:
             return
         if own.get("pose") is not None:
             x, y, heading, speed = own["pose"]
             own["pose"] = None
-            body.motion = Motion(float(x), float(y), yaw_of_heading(float(heading)), float(speed))
+            body.motion = MotionState(float(x), float(y), yaw_of_heading(float(heading)), float(speed))
         elif body.rail is not None:
             was = m.v
             body.rail.advance(dt, follow.allowed(body, others, lines))
@@ -151,9 +160,9 @@ class EmbeddedSimulation(NewtonianSimulation):
             slide(m, 0.6, dt)
 
 
-def _mirror(own: dict[str, Any], index: int) -> Body:
+def _mirror(own: dict[str, Any], index: int) -> SimulatedBody:
     """The Body of a Scenic object, from its properties."""
-    kind = Kind(str(own.get("kind", "car")))
+    kind = ActorKind(str(own.get("kind", "car")))
     x, y = float(own["position"][0]), float(own["position"][1])
     yaw = yaw_of_heading(float(own["heading"]))
     vx, vy = float(own["velocity"][0]), float(own["velocity"][1])
@@ -162,10 +171,10 @@ def _mirror(own: dict[str, Any], index: int) -> Body:
         speed = -speed
     colour = own.get("color")
     ego = index == 0
-    return Body(
+    return SimulatedBody(
         "ego" if ego else f"s{index}",
         kind,
-        Motion(x, y, yaw, speed),
+        MotionState(x, y, yaw, speed),
         float(own["length"]),
         float(own["width"]),
         float(own["height"]),
@@ -176,7 +185,7 @@ def _mirror(own: dict[str, Any], index: int) -> Body:
     )
 
 
-def _read(body: Body, own: dict[str, Any]) -> None:
+def _read(body: SimulatedBody, own: dict[str, Any]) -> None:
     """Take what the object's behaviour did to it: pedals, attributes, or a jump (SetPosition, SetVelocity)."""
     get = own.get
     body.throttle, body.brake = float(get("throttle", 0.0)), float(get("brake", 0.0))
@@ -204,7 +213,7 @@ def _read(body: Body, own: dict[str, Any]) -> None:
         m.v = vx * math.cos(m.yaw) + vy * math.sin(m.yaw)
 
 
-def _write(body: Body, own: dict[str, Any]) -> None:
+def _write(body: SimulatedBody, own: dict[str, Any]) -> None:
     """The body's state into the Scenic object. What has not moved is left: most props never do."""
     m = body.motion
     heading = scenic_heading(m.yaw)

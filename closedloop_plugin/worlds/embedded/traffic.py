@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Kind, StopLine, Surface
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import ActorKind, DrivingSurface, StopLine
 from closedloop_plugin.worlds.bodies import follow
-from closedloop_plugin.worlds.bodies.body import WALKERS, Body
-from closedloop_plugin.worlds.bodies.vehicle import Motion, place, size_of, slide
-from closedloop_plugin.worlds.bridge.ground import Ground
+from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
+from closedloop_plugin.worlds.bodies.vehicle import MotionState, place, size_of, slide
+from closedloop_plugin.worlds.bridge.ground import NetworkGround
 from closedloop_plugin.worlds.bridge.rail import Rail
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 CLEAR_M = 25.0  # of the ego at the start
 SPACING_M = 16.0  # between two of them
@@ -29,20 +29,31 @@ MOST_CARS, MOST_WALKERS, MOST_CYCLISTS = 7, 5, 2
 CYCLIST_LIMIT = 18.0  # m/s: nobody cycles beside a motorway
 THINK_TICKS = 4  # a driver looks ahead this often
 
-_KINDS = (Kind.CAR, Kind.CAR, Kind.CAR, Kind.CAR, Kind.VAN, Kind.TRUCK, Kind.BUS, Kind.MOTORCYCLE)
+_KINDS = (
+    ActorKind.CAR,
+    ActorKind.CAR,
+    ActorKind.CAR,
+    ActorKind.CAR,
+    ActorKind.VAN,
+    ActorKind.TRUCK,
+    ActorKind.BUS,
+    ActorKind.MOTORCYCLE,
+)
 _PAINT = ((235, 235, 232), (30, 32, 36), (120, 124, 130), (170, 30, 32), (35, 70, 140), (70, 90, 75), (190, 175, 150))
 _CLOTHES = ((180, 60, 50), (50, 80, 150), (60, 60, 60), (200, 190, 120), (90, 140, 90), (230, 230, 230))
 
 
-class Background:
+class BackgroundTraffic:
     """`bodies` move at every step; one that leaves its way comes back at its start once the ego is far from there."""
 
-    def __init__(self, stage: Stage, network: Any, objects: Sequence[Any], seed: int, ground: Ground) -> None:
+    def __init__(
+        self, stage: ScenarioStage, network: Any, objects: Sequence[Any], seed: int, ground: NetworkGround
+    ) -> None:
         """`objects`: the Scenic scene's, the ego first."""
         self._rng = np.random.default_rng([seed, 0x7AF])
         self._speed = min(stage.road.speed_limit, 22.0)
         self._taken = [(float(o.position[0]), float(o.position[1])) for o in objects]
-        self.bodies: list[Body] = []
+        self.bodies: list[SimulatedBody] = []
         self._allowed: dict[str, float] = {}
         self._tick = 0
         rails = [o.rail for o in objects if getattr(o, "rail", None) is not None]
@@ -52,7 +63,7 @@ class Background:
         if stage.road.speed_limit < CYCLIST_LIMIT:
             self._cyclists(edges(found, stage, ground))
 
-    def step(self, bodies: Sequence[Body], lines: Sequence[StopLine], dt: float) -> None:
+    def step(self, bodies: Sequence[SimulatedBody], lines: Sequence[StopLine], dt: float) -> None:
         """Everybody one step on; `bodies`: all there are, the ego first."""
         ego = bodies[0].motion
         for number, body in enumerate(self.bodies):
@@ -71,21 +82,21 @@ class Background:
                 body.braking = body.kind not in WALKERS and (body.motion.v < was - 0.4 * dt or body.motion.v < 0.05)
         self._tick += 1
 
-    def _again(self, body: Body, rail: Rail, ego: Motion) -> None:
+    def _again(self, body: SimulatedBody, rail: Rail, ego: MotionState) -> None:
         """Off the end of its way: gone, until its start is out of the ego's sight."""
         x, y, yaw = rail.path.pose(0.0, rail.d)
         body.gone = math.dist((x, y), (ego.x, ego.y)) < UNSEEN_M
         if not body.gone:
             rail.s = 0.0
-            body.motion = Motion(x, y, yaw, rail.now or 0.0)
+            body.motion = MotionState(x, y, yaw, rail.now or 0.0)
 
-    def _pushed(self, body: Body, dt: float) -> None:
+    def _pushed(self, body: SimulatedBody, dt: float) -> None:
         """Was hit: slides to a halt and stays."""
         if not body.still:
             slide(body.motion, 0.7, dt)
         body.braking = body.kind not in WALKERS
 
-    def _drivers(self, found: list[Path]) -> None:
+    def _drivers(self, found: list[RoutePath]) -> None:
         if not found:
             return
         weights = np.array([way.length for way in found])
@@ -96,39 +107,41 @@ class Background:
             kind = _KINDS[int(self._rng.integers(len(_KINDS)))]
             s = float(self._rng.uniform(0.0, way.length))
             speed = self._speed * float(self._rng.uniform(0.55, 0.85))
-            if kind in (Kind.TRUCK, Kind.BUS) and way.length < 60:
-                kind = Kind.CAR
+            if kind in (ActorKind.TRUCK, ActorKind.BUS) and way.length < 60:
+                kind = ActorKind.CAR
             paint = _PAINT[int(self._rng.integers(len(_PAINT)))]
             rail = Rail(way, s, 0.0, speed, accel=1.8, brake=4.0, gap=2.5, lights=True, now=speed)
             self._add(kind, rail, paint, SPACING_M)
 
-    def _walkers(self, found: list[Path]) -> None:
+    def _walkers(self, found: list[RoutePath]) -> None:
         for _ in range(MOST_WALKERS if found else 0):
             way = found[int(self._rng.integers(len(found)))]
             speed = float(self._rng.uniform(1.0, 1.6))
             s, aside = float(self._rng.uniform(0.0, way.length)), float(self._rng.uniform(-0.3, 0.3))
             clothes = _CLOTHES[int(self._rng.integers(len(_CLOTHES)))]
-            self._add(Kind.PEDESTRIAN, Rail(way, s, aside, speed, gap=0.6, now=speed), clothes, 4.0)
+            self._add(ActorKind.PEDESTRIAN, Rail(way, s, aside, speed, gap=0.6, now=speed), clothes, 4.0)
 
-    def _cyclists(self, found: list[tuple[Path, float]]) -> None:
+    def _cyclists(self, found: list[tuple[RoutePath, float]]) -> None:
         for _ in range(2 * MOST_CYCLISTS if found else 0):
-            if sum(body.kind is Kind.BICYCLE for body in self.bodies) >= MOST_CYCLISTS:
+            if sum(body.kind is ActorKind.BICYCLE for body in self.bodies) >= MOST_CYCLISTS:
                 return
             way, aside = found[int(self._rng.integers(len(found)))]
             s, speed = float(self._rng.uniform(0.0, way.length)), float(self._rng.uniform(3.5, 6.0))
             clothes = _CLOTHES[int(self._rng.integers(len(_CLOTHES)))]
             rail = Rail(way, s, aside, speed, accel=0.8, brake=3.0, gap=1.5, lights=True, now=speed)
-            self._add(Kind.BICYCLE, rail, clothes, 4.0)
+            self._add(ActorKind.BICYCLE, rail, clothes, 4.0)
 
-    def _add(self, kind: Kind, rail: Rail, colour: tuple[int, int, int], spacing: float) -> None:
+    def _add(self, kind: ActorKind, rail: Rail, colour: tuple[int, int, int], spacing: float) -> None:
         x, y, yaw = rail.pose()
         length, width, height = size_of(kind.value)
-        if kind is not Kind.PEDESTRIAN and math.dist((x, y), self._taken[0]) < CLEAR_M:
+        if kind is not ActorKind.PEDESTRIAN and math.dist((x, y), self._taken[0]) < CLEAR_M:
             return
         if any(math.dist((x, y), place) < spacing + 0.5 * length for place in self._taken[1:]):
             return
         self._taken.append((x, y))
-        body = Body(f"b{len(self.bodies)}", kind, Motion(x, y, yaw, rail.now or 0.0), length, width, height)
+        body = SimulatedBody(
+            f"b{len(self.bodies)}", kind, MotionState(x, y, yaw, rail.now or 0.0), length, width, height
+        )
         body.role = "background"
         body.colour, body.rail = colour, rail
         self.bodies.append(body)
@@ -144,7 +157,7 @@ EGO_CLEAR_M = 5.0  # of the ego's path: cyclists stay farther off
 SAME_LANE_M = 2.4  # a rail may keep to one side, or come over the middle line
 
 
-def ways(network: Any, stage: Stage, rails: Sequence[Rail] = ()) -> list[Path]:
+def ways(network: Any, stage: ScenarioStage, rails: Sequence[Rail] = ()) -> list[RoutePath]:
     """Lines to drive, in traffic direction: none leads through a junction of the route, along the ego's lane, or
     along a rail of the scenario's own actors."""
     busy = _route_junctions(network, stage)
@@ -159,43 +172,43 @@ def ways(network: Any, stage: Stage, rails: Sequence[Rail] = ()) -> list[Path]:
             lane = lane._successor
         if _ends_in(chain[-1], busy):
             continue  # it would have to vanish at the stop line
-        way = Path(np.vstack([_line(lane) for lane in chain]), step=1.0)
+        way = RoutePath(np.vstack([_line(lane) for lane in chain]), step=1.0)
         if way.length >= SHORTEST_M and not any(_shares(way, line) for line in lent):
             found.append(way)
     return found
 
 
-def pavements(network: Any, stage: Stage) -> list[Path]:
+def pavements(network: Any, stage: ScenarioStage) -> list[RoutePath]:
     """Lines to walk near the route, both ways."""
     found = []
     for walk in network.sidewalks:
         line = _line(walk)
         if _distance(line, stage.road.path) > 25.0:
             continue
-        way = Path(line, step=1.0)
+        way = RoutePath(line, step=1.0)
         if way.length >= 15.0:
-            found += [way, Path(line[::-1], step=1.0)]
+            found += [way, RoutePath(line[::-1], step=1.0)]
     return found
 
 
-def edges(found: Sequence[Path], stage: Stage, ground: Ground) -> list[tuple[Path, float]]:
+def edges(found: Sequence[RoutePath], stage: ScenarioStage, ground: NetworkGround) -> list[tuple[RoutePath, float]]:
     """Where one may cycle: (way, metres to its left, negative) on the shoulder along the whole way, far from the ego's
     path."""
     aside = -(0.5 * stage.road.lane_width + EDGE_M)
     return [(way, aside) for way in found if all(_beside(way, s, aside, stage, ground) for s in _every(way))]
 
 
-def _every(way: Path) -> np.ndarray:
+def _every(way: RoutePath) -> np.ndarray:
     return np.arange(0.0, way.length, 10.0)
 
 
-def _beside(way: Path, s: float, aside: float, stage: Stage, ground: Ground) -> bool:
+def _beside(way: RoutePath, s: float, aside: float, stage: ScenarioStage, ground: NetworkGround) -> bool:
     x, y, yaw = way.pose(s, aside)
     gaps = np.hypot(*(stage.road.path.xy[::4] - (x, y)).T)
-    return float(gaps.min()) > EGO_CLEAR_M and ground.surface(x, y, yaw) is Surface.SHOULDER
+    return float(gaps.min()) > EGO_CLEAR_M and ground.surface(x, y, yaw) is DrivingSurface.SHOULDER
 
 
-def _usable(lane: Any, stage: Stage, busy: list[Any]) -> bool:
+def _usable(lane: Any, stage: ScenarioStage, busy: list[Any]) -> bool:
     line = _line(lane)
     if any(_crosses(lane, junction) for junction in busy):
         return False
@@ -210,7 +223,7 @@ def _usable(lane: Any, stage: Stage, busy: list[Any]) -> bool:
     return True
 
 
-def _route_junctions(network: Any, stage: Stage) -> list[Any]:
+def _route_junctions(network: Any, stage: ScenarioStage) -> list[Any]:
     """The intersections that the route runs through, or nearly."""
     import shapely
 
@@ -231,7 +244,7 @@ def _ahead(rail: Rail) -> np.ndarray:
     return np.arange(rail.s, rail.path.length, 5.0) if rail.direction > 0 else np.arange(rail.s, 0.0, -5.0)
 
 
-def _shares(way: Path, line: np.ndarray) -> bool:
+def _shares(way: RoutePath, line: np.ndarray) -> bool:
     """A rail (its points) runs in this way's lane for 15 m or more."""
     if not len(line):
         return False
@@ -239,7 +252,7 @@ def _shares(way: Path, line: np.ndarray) -> bool:
     return int((gaps < SAME_LANE_M).sum()) >= 3
 
 
-def _distance(line: np.ndarray, path: Path) -> float:
+def _distance(line: np.ndarray, path: RoutePath) -> float:
     """Smallest distance between a polyline's points and the path, m, to within a few metres."""
     gaps = line[:: max(1, len(line) // 20), None, :] - path.xy[None, ::8, :]
     return float(np.sqrt((gaps**2).sum(-1)).min())
@@ -247,4 +260,4 @@ def _distance(line: np.ndarray, path: Path) -> float:
 
 def _line(element: Any) -> np.ndarray:
     """The middle line, 2 m apart: Scenic's own may have two points on a kilometre of straight road."""
-    return Path([tuple(p)[:2] for p in element.centerline.points], step=2.0).xy
+    return RoutePath([tuple(p)[:2] for p in element.centerline.points], step=2.0).xy

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.routes import Route, Weather
-from closedloop_plugin.core.state import Contact
-from closedloop_plugin.maps.base import Layout, RoadMap
-from closedloop_plugin.worlds.bridge.compile import Compiled
-from closedloop_plugin.worlds.bridge.ground import Ground
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.core.state import EgoContact
+from closedloop_plugin.maps.base import RoadLayout, RoadMap
+from closedloop_plugin.worlds.bridge.compile import CompiledScene
+from closedloop_plugin.worlds.bridge.ground import NetworkGround
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.world import ScenicWorld
 
 MODEL = "closedloop_plugin.worlds.embedded.model"
@@ -30,42 +30,42 @@ class EmbeddedWorld(ScenicWorld):
         super().__init__(folder, f"1 (scenic {version('scenic')})")
         self._renderer: Any = None
 
-    def _road_for(self, route: Route, layout: Layout, town: File | None) -> RoadMap:
+    def _road_for(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
         from closedloop_plugin.maps.build import road_for
 
         return road_for(route, layout, town=town, folder=self._folder)
 
-    def _begin(self, compiled: Compiled, stage: Stage) -> None:
-        from closedloop_plugin.worlds.embedded.simulation import EmbeddedSimulator, Surroundings
-        from closedloop_plugin.worlds.embedded.traffic import Background
-        from closedloop_plugin.worlds.embedded.walls import Walls
+    def _begin(self, compiled: CompiledScene, stage: ScenarioStage) -> None:
+        from closedloop_plugin.worlds.embedded.simulation import EmbeddedSimulationContext, EmbeddedSimulator
+        from closedloop_plugin.worlds.embedded.traffic import BackgroundTraffic
+        from closedloop_plugin.worlds.embedded.walls import BuildingObstacles
 
         seed = self._setup.seed
-        self._ground = Ground(self._network)
+        self._ground = NetworkGround(self._network)
         objects = compiled.scene.objects
-        traffic = Background(stage, self._network, objects, seed, self._ground) if stage.traffic else None
-        walls = Walls(self._network, self.road, self._ground, seed)
-        around = Surroundings(stage, grip(self._weather), self._lights, traffic, walls)
+        traffic = BackgroundTraffic(stage, self._network, objects, seed, self._ground) if stage.traffic else None
+        walls = BuildingObstacles(self._network, self.road, self._ground, seed)
+        around = EmbeddedSimulationContext(stage, grip(self._weather), self._lights, traffic, walls)
         self._renderer = None
         self._play(compiled, EmbeddedSimulator(self._network, around))
 
-    def _contacts(self) -> tuple[Contact, ...]:
+    def _contacts(self) -> tuple[EgoContact, ...]:
         contacts = []
         for t in self._simulation.touches:
             if self._ego in (t.a, t.b):
                 other = t.b if t.a is self._ego else t.a
-                contacts.append(Contact(other.id, other.kind, t.x, t.y, t.impulse))
+                contacts.append(EgoContact(other.id, other.kind, t.x, t.y, t.impulse))
         return tuple(contacts)
 
     def _render(self, camera: Any) -> np.ndarray:
         from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
-        from closedloop_plugin.worlds.embedded.camera.render import Renderer, View
+        from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView
 
         if self._renderer is None:
-            self._renderer = Renderer(scenery_of(self._network, self.road, self._setup.seed))
+            self._renderer = CameraRenderer(scenery_of(self._network, self.road, self._setup.seed))
         truth = self.truth()
         ego = truth.ego
-        view = View(ego.x, ego.y, ego.yaw, truth.actors, truth.signals, self._weather, truth.time_s)
+        view = SceneView(ego.x, ego.y, ego.yaw, truth.actors, truth.signals, self._weather, truth.time_s)
         return self._renderer.render(camera, view)
 
 

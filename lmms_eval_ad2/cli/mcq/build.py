@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.mcq.base import Maker
-    from lmms_eval_ad2.mcq.build import Job
-    from lmms_eval_ad2.mcq.finish import Result
-    from lmms_eval_ad2.mcq.mix import Plan
-    from lmms_eval_ad2.mcq.sources import Source
-    from lmms_eval_ad2.mcq.survey import Survey
+    from lmms_eval_ad2.mcq.base import DistractorMaker
+    from lmms_eval_ad2.mcq.build import McqBuildJob
+    from lmms_eval_ad2.mcq.finish import McqBuildResult
+    from lmms_eval_ad2.mcq.mix import QuestionPlan
+    from lmms_eval_ad2.mcq.sources import QuestionSource
+    from lmms_eval_ad2.mcq.survey import SourceSurvey
 
 EXAMPLES = """examples:
   offline, by rules, every question of a DriveLM file:
@@ -98,9 +98,9 @@ def run(args: argparse.Namespace) -> int:
     return 1 if result.unfinished or result.short or not result.card["counts"]["n"] else 0
 
 
-def job_of(args: argparse.Namespace) -> Job:
+def job_of(args: argparse.Namespace) -> McqBuildJob:
     """Everything that can be wrong with the arguments is told here, before the sources are read."""
-    from lmms_eval_ad2.mcq.build import Job
+    from lmms_eval_ad2.mcq.build import McqBuildJob
     from lmms_eval_ad2.mcq.survey import survey
 
     _check(args)
@@ -108,7 +108,7 @@ def job_of(args: argparse.Namespace) -> Job:
     sources = _sources(args)
     shares = _shares(args, [source.name for source in sources])
     surveyed = survey(sources, progress=not args.no_progress)
-    return Job(
+    return McqBuildJob(
         tuple(sources), surveyed, _plan(args, surveyed, *shares), maker, args.out, args.seed, args.distractors,
         args.limit, not args.no_progress,
     )  # fmt: skip
@@ -124,7 +124,7 @@ def _check(args: argparse.Namespace) -> None:
             raise Ad2Error(f"--{name} {value}: 1 or more")
 
 
-def _maker(args: argparse.Namespace) -> Maker:
+def _maker(args: argparse.Namespace) -> DistractorMaker:
     from lmms_eval_ad2.mcq.making import make_maker
 
     return make_maker(
@@ -134,7 +134,7 @@ def _maker(args: argparse.Namespace) -> Maker:
     )  # fmt: skip
 
 
-def _sources(args: argparse.Namespace) -> list[Source]:
+def _sources(args: argparse.Namespace) -> list[QuestionSource]:
     from lmms_eval_ad2.mcq.sources import check_names, open_source
 
     names = [spec.partition("=")[0].partition(":")[0].strip() for spec in args.source]
@@ -174,14 +174,14 @@ def _shares(args: argparse.Namespace, names: Sequence[str]) -> tuple[dict[str, f
     )
 
 
-def _plan(args: argparse.Namespace, surveyed: Survey, mix: Any, tasks: Any) -> Plan:
+def _plan(args: argparse.Namespace, surveyed: SourceSurvey, mix: Any, tasks: Any) -> QuestionPlan:
     from lmms_eval_ad2.mcq.mix import plan
 
     return plan(surveyed, mix=mix, tasks=tasks, total=args.total, seed=args.seed)
 
 
 # What `ad2 mcq build` says at its end: what was made, what was not and why, what it cost, what to type next.
-def summary(result: Result, out: Path) -> str:
+def summary(result: McqBuildResult, out: Path) -> str:
     """A few lines, read off the card."""
     return "\n".join([*_made(result.card), *_missing(result), *_spent(result.card), *_next(result, out)])
 
@@ -202,7 +202,7 @@ def _made(card: Mapping[str, Any]) -> Iterator[str]:
         yield "correctness: nobody rated"
 
 
-def _missing(result: Result) -> Iterator[str]:
+def _missing(result: McqBuildResult) -> Iterator[str]:
     card = result.card
     for source in card["sources"]:
         for what, said in (("unclassified", "cannot be used"), ("left_out", "left out by its reader")):
@@ -222,7 +222,7 @@ def _spent(card: Mapping[str, Any]) -> Iterator[str]:
         yield f"spent, all starts together: {spent}"
 
 
-def _next(result: Result, out: Path) -> Iterator[str]:
+def _next(result: McqBuildResult, out: Path) -> Iterator[str]:
     card = result.card
     if result.unfinished:
         failed = f"{result.unfinished} questions failed with the endpoint ({_pairs(card['unfinished'])})"

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.llm.cache import Cache
-    from lmms_eval_ad2.llm.spec import Model
+    from lmms_eval_ad2.llm.cache import ReplyCache
+    from lmms_eval_ad2.llm.spec import LanguageModel
     from lmms_eval_ad2.records import Record
 
 EXAMPLES = """examples:
@@ -90,7 +90,7 @@ def _built(args: argparse.Namespace) -> tuple[str, Path | None]:
     return str(folder / "questions.jsonl"), args.images or folder / "images"
 
 
-def _models(args: argparse.Namespace) -> tuple[Model | None, Model | None]:
+def _models(args: argparse.Namespace) -> tuple[LanguageModel | None, LanguageModel | None]:
     """--llm and --evaluator, before anything is read: a missing key must not cost the reader minutes."""
     from lmms_eval_ad2.llm.spec import read_model
 
@@ -109,7 +109,7 @@ def _drawn(args: argparse.Namespace, records: list[Record]) -> list[Record]:
 
 
 def _ask(
-    args: argparse.Namespace, models: tuple[Model | None, Model | None], report: dict[str, Any],
+    args: argparse.Namespace, models: tuple[LanguageModel | None, LanguageModel | None], report: dict[str, Any],
     records: list[Record], image_root: Path,
 ) -> None:  # fmt: skip
     """Put into the report what models said, where any were named."""
@@ -117,10 +117,10 @@ def _ask(
     if not (llm or evaluator):
         return
     from lmms_eval_ad2.mcq.rating import rate
-    from lmms_eval_ad2.mcq.roles import Texts
+    from lmms_eval_ad2.mcq.roles import McqPromptTexts
     from lmms_eval_ad2.mcq.text_only import text_only
 
-    texts = Texts.load(args.prompts)
+    texts = McqPromptTexts.load(args.prompts)
     cache, progress = _cache(args), not args.no_progress
     if llm:
         report["text_only"] = text_only(records, llm, cache=cache, rotations=args.rotations, progress=progress)
@@ -130,8 +130,8 @@ def _ask(
         )
 
 
-def _cache(args: argparse.Namespace) -> Cache | None:
-    from lmms_eval_ad2.llm.cache import Cache
+def _cache(args: argparse.Namespace) -> ReplyCache | None:
+    from lmms_eval_ad2.llm.cache import ReplyCache
 
     path = args.cache or (args.out.with_name(args.out.name + ".sqlite") if args.out else None)
-    return Cache(path) if path else None
+    return ReplyCache(path) if path else None

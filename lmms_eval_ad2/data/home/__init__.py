@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from lmms_eval_ad2.data.home.importing import import_release
 from lmms_eval_ad2.data.home.location import home
-from lmms_eval_ad2.data.home.manifest import Manifest
+from lmms_eval_ad2.data.home.manifest import DatasetManifest
 from lmms_eval_ad2.data.home.store import Dataset, list_datasets, open_dataset, relocate
-from lmms_eval_ad2.data.home.verify import Verdict, verify
+from lmms_eval_ad2.data.home.verify import DatasetVerification, verify
 from lmms_eval_ad2.data.home.write import write_dataset
 
 __all__ = [
     "Dataset",
-    "Manifest",
-    "Verdict",
+    "DatasetManifest",
+    "DatasetVerification",
     "home",
     "import_release",
     "list_datasets",

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.home.location import extracted_dir, split_dir
-from lmms_eval_ad2.data.home.manifest import Manifest
+from lmms_eval_ad2.data.home.manifest import DatasetManifest
 from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.data.home.write import finished, import_key, write_dataset
-from lmms_eval_ad2.data.releases import Item, Opened, find_release
+from lmms_eval_ad2.data.releases import Item, OpenedRelease, find_release
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
 
@@ -34,7 +34,7 @@ def import_release(
     partial: bool = False,
     home: Path | None = None,
     resume: bool = True,
-) -> Manifest:
+) -> DatasetManifest:
     """Import `source` in the layout of `release` as dataset `name` (default: the release's name).
 
     What is imported already, from the same files with the same arguments, is returned as it is if `resume`.
@@ -65,7 +65,7 @@ def import_release(
     )  # fmt: skip
 
 
-def _look(opened: Opened, name: str) -> Iterator[Item]:
+def _look(opened: OpenedRelease, name: str) -> Iterator[Item]:
     """The items; warns at the first record whose images are missing, since --images may be the wrong folder."""
     looked = False
     for item in opened.records():

@@ -15,7 +15,7 @@ SCHEMA = "ad2-data/1"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class DatasetPart:
     """One parquet file; `sha256` is of the file, `content` of its records' JSON lines."""
 
     file: str
@@ -25,7 +25,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class DatasetManifest:
     """`sha256` is of all records' canonical JSON, a line each: the same data give the same hash, however parted.
 
     `counts` has the maps task, subtask and form -> number of records. `bad_rows` counts the
@@ -37,7 +37,7 @@ class Manifest:
     n: int
     sha256: str
     counts: Mapping[str, Mapping[str, int]]
-    parts: tuple[Part, ...]
+    parts: tuple[DatasetPart, ...]
     image_root: str
     source: Mapping[str, Any]
     version: str
@@ -54,7 +54,7 @@ class Manifest:
         atomic_write_json(folder / "manifest.json", self.to_dict())
 
     @classmethod
-    def load(cls, folder: Path) -> Manifest:
+    def load(cls, folder: Path) -> DatasetManifest:
         """Read a folder's manifest; raises FileNotFoundError without one, Ad2Error where it is damaged."""
         path = folder / "manifest.json"
         try:
@@ -63,7 +63,7 @@ class Manifest:
                 raise Ad2Error(
                     f"{path}: schema '{data['schema']}', this version reads '{SCHEMA}': import the data again"
                 )
-            data["parts"] = tuple(Part(**part) for part in data["parts"])
+            data["parts"] = tuple(DatasetPart(**part) for part in data["parts"])
             return cls(**data)
         except (ValueError, KeyError, TypeError) as exc:
             raise Ad2Error(f"{path} is damaged ({exc}): import the data again") from exc

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from lmms_eval_ad2.data.home.manifest import Part
+from lmms_eval_ad2.data.home.manifest import DatasetPart
 from lmms_eval_ad2.data.releases import parquet
 from lmms_eval_ad2.records import Record
 
@@ -24,16 +24,16 @@ def file_sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_part(folder: Path, index: int, rows: Sequence[tuple[Record, str]]) -> Part:
+def write_part(folder: Path, index: int, rows: Sequence[tuple[Record, str]]) -> DatasetPart:
     """Write the records with their JSON as part `index`; durable on return."""
     path = folder / f"records-{index:05d}.parquet"
     columns = {name: [getattr(record, name) for record, _ in rows] for name in COLUMNS[:-1]}
     parquet.write_rows(path, {**columns, "record": [text for _, text in rows]})
     parquet.release_memory()
-    tally = Tally()
+    tally = RecordTally()
     for record, text in rows:
         tally.add(record.id, record.task, record.subtask, record.form, text)
-    return Part(path.name, len(rows), file_sha256(path), tally.sha256)
+    return DatasetPart(path.name, len(rows), file_sha256(path), tally.sha256)
 
 
 def read_part(path: Path) -> Iterator[dict[str, str]]:
@@ -46,7 +46,7 @@ def read_records(paths: Iterable[Path]) -> Iterator[Record]:
             yield Record.from_json(row["record"])
 
 
-class Tally:
+class RecordTally:
     """Counts, content hash and the ids seen, over records in order. 8 bytes of an id's hash stand for it."""
 
     def __init__(self) -> None:

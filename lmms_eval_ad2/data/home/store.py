@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lmms_eval_ad2.data.home.location import home as default_home
 from lmms_eval_ad2.data.home.location import split_dir
-from lmms_eval_ad2.data.home.manifest import Manifest
+from lmms_eval_ad2.data.home.manifest import DatasetManifest
 from lmms_eval_ad2.data.home.parts import read_records
 from lmms_eval_ad2.data.releases import RELEASES
 from lmms_eval_ad2.errors import Ad2Error
@@ -30,7 +30,7 @@ class Dataset:
     image_root: Path
     sha256: str
     n: int
-    manifest: Manifest
+    manifest: DatasetManifest
 
     def records(self) -> Iterator[Record]:
         """All records in the order of the release, one part in memory at a time."""
@@ -41,7 +41,7 @@ def load_dataset(name: str, split: str, home: Path | None = None) -> Dataset:
     """As `open_dataset`, without a look at the images."""
     folder = split_dir(name, split, home)
     try:
-        manifest = Manifest.load(folder)
+        manifest = DatasetManifest.load(folder)
     except FileNotFoundError:
         raise Ad2Error(_missing(name, split, folder)) from None
     parts = [folder / part.file for part in manifest.parts]
@@ -62,14 +62,14 @@ def open_dataset(name: str, split: str, *, home: Path | None = None) -> Dataset:
     return dataset
 
 
-def list_datasets(*, home: Path | None = None) -> list[Manifest]:
+def list_datasets(*, home: Path | None = None) -> list[DatasetManifest]:
     """The manifests of all datasets, by name and split. A damaged one is warned of and left out."""
     found = []
     for path in sorted(((home or default_home()) / "data").glob("*/*/manifest.json")):
         if path.parent.name.startswith("."):
             continue
         try:
-            found.append(Manifest.load(path.parent))
+            found.append(DatasetManifest.load(path.parent))
         except Ad2Error as exc:
             log.warning("%s", exc)
     return found
@@ -80,7 +80,7 @@ def splits_of(name: str, home: Path | None = None) -> list[str]:
     return [manifest.split for manifest in list_datasets(home=home) if manifest.name == name]
 
 
-def relocate(name: str, split: str, images: Path, *, home: Path | None = None) -> Manifest:
+def relocate(name: str, split: str, images: Path, *, home: Path | None = None) -> DatasetManifest:
     """Tell a dataset that its images lie in `images` now; raises Ad2Error where they do not."""
     if not images.is_dir():
         raise Ad2Error(f"--images: no such folder: {images}")

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lmms_eval_ad2.data.home.check import record_fault
-from lmms_eval_ad2.data.home.parts import Tally, file_sha256, read_part
+from lmms_eval_ad2.data.home.parts import RecordTally, file_sha256, read_part
 from lmms_eval_ad2.data.home.store import Dataset, load_dataset
 from lmms_eval_ad2.data.releases.images import image_fault
 from lmms_eval_ad2.errors import Ad2Error
@@ -18,7 +18,7 @@ SHOWN = 50  # problems listed; all are counted
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class DatasetVerification:
     """`problems` lists the first 50 of `n_problems`; `n_images` image files were decoded."""
 
     name: str
@@ -33,7 +33,7 @@ class Verdict:
         return self.n_problems == 0
 
 
-def verify(name: str, split: str, images: bool = False, *, home: Path | None = None) -> Verdict:
+def verify(name: str, split: str, images: bool = False, *, home: Path | None = None) -> DatasetVerification:
     """Check a dataset. With `images` each image is decoded and its size compared with the record's.
 
     Raises Ad2Error only where there is no such dataset; everything else is a problem in the Verdict.
@@ -46,13 +46,13 @@ def verify(name: str, split: str, images: bool = False, *, home: Path | None = N
         total += 1
         if len(problems) < SHOWN:
             problems.append(problem)
-    return Verdict(name, split, check.tally.n, len(check.seen_images), total, tuple(problems))
+    return DatasetVerification(name, split, check.tally.n, len(check.seen_images), total, tuple(problems))
 
 
 class _Check:
     def __init__(self, dataset: Dataset, images: bool) -> None:
         self.dataset, self.images = dataset, images
-        self.tally = Tally()
+        self.tally = RecordTally()
         self.seen_images: set[str] = set()
         self._fault = lru_cache(maxsize=8192)(image_fault)
 

@@ -20,9 +20,9 @@ from tqdm import tqdm
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.data.home.check import record_fault
 from lmms_eval_ad2.data.home.location import split_dir
-from lmms_eval_ad2.data.home.manifest import Manifest, Part
-from lmms_eval_ad2.data.home.parts import PART_SIZE, Tally, file_sha256, read_part, write_part
-from lmms_eval_ad2.data.releases.base import BadRow, Item, LeftOut
+from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart
+from lmms_eval_ad2.data.home.parts import PART_SIZE, RecordTally, file_sha256, read_part, write_part
+from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow
 from lmms_eval_ad2.data.releases.images import image_fault
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Record
@@ -39,11 +39,11 @@ from lmms_eval_ad2.storage.lock import lock_in_turn
 log = logging.getLogger(__name__)
 
 
-class Stale(Exception):
+class SourceChangedError(Exception):
     """The source gives other items than at the interrupted import."""
 
 
-class Stage:
+class StagedImport:
     """Takes items one by one; holds one part of records in memory, and 8 bytes an id."""
 
     def __init__(
@@ -64,8 +64,8 @@ class Stage:
             check_images,
             part_size,
         )
-        self.tally = Tally()
-        self.parts: list[Part] = []
+        self.tally = RecordTally()
+        self.parts: list[DatasetPart] = []
         self.left_out: Counter[str] = Counter()
         self.bad_rows = 0
         self._rows: list[tuple[Record, str]] = []
@@ -76,7 +76,7 @@ class Stage:
             self._start()
         self._bad_file = (folder / "bad_rows.jsonl").open("ab")
 
-    def __enter__(self) -> Stage:
+    def __enter__(self) -> StagedImport:
         return self
 
     def __exit__(
@@ -93,9 +93,9 @@ class Stage:
         self._stream.update(text.encode("utf-8", "backslashreplace") + b"\n")
         if self._consumed <= self._skip:
             if self._consumed == self._skip and self._stream.hexdigest() != self._wanted:
-                raise Stale("the source differs from that of the interrupted import")
+                raise SourceChangedError("the source differs from that of the interrupted import")
             return
-        if isinstance(item, LeftOut):
+        if isinstance(item, OmittedRow):
             self.left_out[item.reason] += 1
         elif isinstance(item, BadRow):
             self._bad(item.error)
@@ -109,7 +109,7 @@ class Stage:
     def finish(self) -> None:
         """Write the last part; raises Stale where the source has become shorter."""
         if self._consumed < self._skip:
-            raise Stale("the source has become shorter since the interrupted import")
+            raise SourceChangedError("the source has become shorter since the interrupted import")
         if self._rows:
             self._flush()
 
@@ -165,7 +165,7 @@ class Stage:
         path = self.folder / "progress.json"
         try:
             progress = json.loads(path.read_text(encoding="utf-8"))
-            parts = [Part(**part) for part in progress["parts"]]
+            parts = [DatasetPart(**part) for part in progress["parts"]]
         except FileNotFoundError:
             return False
         except (ValueError, KeyError, TypeError):
@@ -181,11 +181,11 @@ class Stage:
         log.warning("%s: going on after %d records of an interrupted import", self.label, self.tally.n)
         return True
 
-    def _whole(self, part: Part) -> bool:
+    def _whole(self, part: DatasetPart) -> bool:
         path = self.folder / part.file
         return path.is_file() and file_sha256(path) == part.sha256
 
-    def _restore(self, progress: dict[str, Any], parts: list[Part]) -> None:
+    def _restore(self, progress: dict[str, Any], parts: list[DatasetPart]) -> None:
         for part in parts:
             for row in read_part(self.folder / part.file):
                 self.tally.add(row["id"], row["task"], row["subtask"], row["form"], row["record"])
@@ -224,7 +224,7 @@ def write_dataset(
     resume: bool = True,
     expected: Mapping[str, int] | None = None,
     part_size: int = PART_SIZE,
-) -> Manifest:
+) -> DatasetManifest:
     """Store `records` as dataset `name`, split `split`, and replace a former one only when all are written.
 
     `source` tells where the records come from (JSON-able) and belongs to the identity of the
@@ -242,16 +242,16 @@ def write_dataset(
             return done
         new = final.with_name(f".{split}.new")
         label = f"{name} {split}"
-        with Stage(new, label, key, Path(image_root), skip_bad, check_images, part_size, resume) as stage:
+        with StagedImport(new, label, key, Path(image_root), skip_bad, check_images, part_size, resume) as stage:
             try:
                 _pour(stage, records, label)
-            except Stale as exc:
+            except SourceChangedError as exc:
                 shutil.rmtree(new)
                 raise Ad2Error(
                     f"{label}: {exc}; what was written of it is removed: run the same command again"
                 ) from exc
         _check_counts(stage, expected or {}, label)
-        manifest = Manifest(
+        manifest = DatasetManifest(
             name=name, split=split, n=stage.tally.n, sha256=stage.tally.sha256, counts=stage.tally.sorted_counts(),
             parts=tuple(stage.parts), image_root=str(Path(image_root).absolute()), source=dict(source),
             version=__version__, created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), key=key,
@@ -262,10 +262,10 @@ def write_dataset(
     return manifest
 
 
-def finished(folder: Path, key: str) -> Manifest | None:
+def finished(folder: Path, key: str) -> DatasetManifest | None:
     """The manifest of `folder` where it is the whole result of just this import, its parts unchanged."""
     try:
-        manifest = Manifest.load(folder)
+        manifest = DatasetManifest.load(folder)
     except (FileNotFoundError, Ad2Error):
         return None
     if manifest.key != key:
@@ -282,7 +282,7 @@ def import_key(
     return digest([__version__, str(Path(image_root).absolute()), dict(source), *arguments])
 
 
-def _pour(stage: Stage, records: Iterable[Item], label: str) -> None:
+def _pour(stage: StagedImport, records: Iterable[Item], label: str) -> None:
     with tqdm(desc=label, unit=" records", disable=None) as bar:
         for item in records:
             stage.take(item)
@@ -291,7 +291,7 @@ def _pour(stage: Stage, records: Iterable[Item], label: str) -> None:
     stage.finish()
 
 
-def _check_counts(stage: Stage, expected: Mapping[str, int], label: str) -> None:
+def _check_counts(stage: StagedImport, expected: Mapping[str, int], label: str) -> None:
     if stage.tally.n == 0:
         raise Ad2Error(f"{label}: no record could be read ({stage.bad_rows} bad rows)")
     for task, number in expected.items():

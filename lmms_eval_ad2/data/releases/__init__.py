@@ -5,16 +5,16 @@ from __future__ import annotations
 import difflib
 
 from lmms_eval_ad2.data.releases import ad2_bench, autodrive_qa, coda_lm, drivelm, lingoqa, nuscenes_qa, record_rows
-from lmms_eval_ad2.data.releases.base import BadRow, Item, LeftOut, Opened, Release
+from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OmittedRow, OpenedRelease
 from lmms_eval_ad2.errors import Ad2Error
 
-RELEASES: dict[str, Release] = {
+RELEASES: dict[str, BenchmarkRelease] = {
     module.RELEASE.name: module.RELEASE
     for module in (ad2_bench, coda_lm, drivelm, nuscenes_qa, lingoqa, autodrive_qa, record_rows)
 }
 
 
-def find_release(name: str) -> Release:
+def find_release(name: str) -> BenchmarkRelease:
     """The release called `name`; raises Ad2Error with the nearest name where there is none."""
     if name in RELEASES:
         return RELEASES[name]
@@ -23,4 +23,4 @@ def find_release(name: str) -> Release:
     raise Ad2Error(f"no release '{name}': {hint}known: {', '.join(RELEASES)}")
 
 
-__all__ = ["RELEASES", "BadRow", "Item", "LeftOut", "Opened", "Release", "find_release"]
+__all__ = ["RELEASES", "BadRow", "BenchmarkRelease", "Item", "OmittedRow", "OpenedRelease", "find_release"]

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from lmms_eval_ad2.data.releases.base import Opened, Release
-from lmms_eval_ad2.data.releases.row import Row, plain
+from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
+from lmms_eval_ad2.data.releases.row import UntrustedRow, plain
 from lmms_eval_ad2.data.releases.stream import open_rows
-from lmms_eval_ad2.records import FORMS, MARKS, Mark, Option, Record, Step, Text
+from lmms_eval_ad2.records import FORMS, MARKS, AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 SCHEMA = """\
 SOURCE: a file of JSON lines, or one JSON array; one object a question.
@@ -54,11 +54,11 @@ _YES_NO = {"yes": "yes", "no": "no", "是": "yes", "否": "no", "true": "yes", "
 _COORDS = {"point": 2, "box": 4}
 
 
-def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     return open_rows(source, split, images, records_of)
 
 
-def records_of(row: Row) -> list[Record]:
+def records_of(row: UntrustedRow) -> list[Record]:
     """The record of a row, and its chain of thought as a second one."""
     row.only(FIELDS)
     form: Any = row.choice("form", FORMS)
@@ -83,19 +83,19 @@ def records_of(row: Row) -> list[Record]:
     return [chain] if form == "chain" else [record, chain]
 
 
-def _free_text(record: Record) -> Text:
+def _free_text(record: Record) -> BilingualText:
     """What a chain ends in: the reference as text, for a typed answer its canonical text."""
     return next((o.text for o in record.options if o.letter == record.letter), record.answer)
 
 
-def _step(row: Row, number: int) -> Step:
+def _step(row: UntrustedRow, number: int) -> ReasoningStep:
     row.only(("step", "question", "answer", "subtask_id"))
     step = row.get("step")
     name = str(step) if type(step) is int else row.string("step", f"step {number}")
-    return Step(name, row.text("question"), row.text("answer"), row.integer("subtask_id"))
+    return ReasoningStep(name, row.text("question"), row.text("answer"), row.integer("subtask_id"))
 
 
-def _options(row: Row) -> dict[str, Text]:
+def _options(row: UntrustedRow) -> dict[str, BilingualText]:
     inner = row.inner("options")
     if inner is None:
         return {}
@@ -105,14 +105,14 @@ def _options(row: Row) -> dict[str, Text]:
     return {letter: inner.text(letter) for letter in letters}
 
 
-def _with_kinds(options: Mapping[str, Text], letter: str) -> tuple[Option, ...]:
+def _with_kinds(options: Mapping[str, BilingualText], letter: str) -> tuple[AnswerOption, ...]:
     return tuple(
-        Option(name, text, _KINDS.get(name, "correct" if name == letter else "distractor"))
+        AnswerOption(name, text, _KINDS.get(name, "correct" if name == letter else "distractor"))
         for name, text in options.items()
     )
 
 
-def _answer(row: Row, form: str, options: Mapping[str, Text]) -> tuple[Text, str]:
+def _answer(row: UntrustedRow, form: str, options: Mapping[str, BilingualText]) -> tuple[BilingualText, str]:
     """The reference answer and the correct letter ("" without options)."""
     if options:
         return _chosen(row, form, options)
@@ -123,7 +123,7 @@ def _answer(row: Row, form: str, options: Mapping[str, Text]) -> tuple[Text, str
     return _typed(row, form), ""
 
 
-def _chosen(row: Row, form: str, options: Mapping[str, Text]) -> tuple[Text, str]:
+def _chosen(row: UntrustedRow, form: str, options: Mapping[str, BilingualText]) -> tuple[BilingualText, str]:
     given = row.string("letter", "")
     if given and given not in options:
         raise row.fail("letter", f"one of {', '.join(options)}", given)
@@ -149,32 +149,32 @@ def _chosen(row: Row, form: str, options: Mapping[str, Text]) -> tuple[Text, str
     return (options[letter] if named else answer), letter
 
 
-def _agree(a: Text, b: Text) -> bool:
+def _agree(a: BilingualText, b: BilingualText) -> bool:
     """Do two texts say the same in every language that both have (at least one)?"""
     both = [(x, y) for x, y in ((a.en, b.en), (a.zh, b.zh)) if x and y]
     return bool(both) and all(x.casefold() == y.casefold() for x, y in both)
 
 
-def _typed(row: Row, form: str) -> Text:
+def _typed(row: UntrustedRow, form: str) -> BilingualText:
     value = row.get("answer")
     if form == "yesno":
         word = str(value).lower() if isinstance(value, bool) else row.text("answer").get("en").lower().rstrip(".。")
         if word not in _YES_NO:
             raise row.fail("answer", "yes or no", value)
-        return Text(en=_YES_NO[word])
+        return BilingualText(en=_YES_NO[word])
     if form == "count":
         number = value if type(value) is int else row.text("answer").get("en")
         if not (str(number).isascii() and str(number).isdigit() and len(str(number)) <= 9):
             raise row.fail("answer", "a whole number, 0 or more", value)
-        return Text(en=str(int(number)))
+        return BilingualText(en=str(int(number)))
     if form in _COORDS:
         coords = _pixels(row, "answer", value, _COORDS[form])
         shown = [plain(number) for number in coords]
-        return Text(en=f"<{','.join(shown)}>" if form == "point" else f"[{', '.join(shown)}]")
+        return BilingualText(en=f"<{','.join(shown)}>" if form == "point" else f"[{', '.join(shown)}]")
     return row.text("answer", required=form != "chain")
 
 
-def _pixels(row: Row, field: str, value: Any, length: int) -> tuple[float, ...]:
+def _pixels(row: UntrustedRow, field: str, value: Any, length: int) -> tuple[float, ...]:
     """A point or box in pixels of the image; raises DataError for one outside it, or a box without area."""
     coords = row.numbers(field, value, length)
     size = row.size("image_size")
@@ -193,20 +193,20 @@ def _pixels(row: Row, field: str, value: Any, length: int) -> tuple[float, ...]:
     return coords
 
 
-def _mark(row: Row) -> Mark:
+def _mark(row: UntrustedRow) -> VisualPrompt:
     prompt = row.inner("prompt")
     if prompt is None:
-        return Mark()
+        return VisualPrompt()
     prompt.only(("type", "coords", "text"))
     kind: Any = prompt.choice("type", MARKS, "none")
     values = prompt.listing("coords", required=kind in _COORDS)
     if values and kind not in _COORDS:
         raise prompt.fail("coords", f"no coordinates for type {kind}", values)
     coords = tuple(_pixels(row, "prompt.coords", value, _COORDS[kind]) for value in values)
-    return Mark(kind, coords, prompt.string("text", ""))
+    return VisualPrompt(kind, coords, prompt.string("text", ""))
 
 
-def _scene(row: Row) -> dict[str, Any]:
+def _scene(row: UntrustedRow) -> dict[str, Any]:
     scene = row.inner("scene")
     if scene is None:
         return {}
@@ -218,11 +218,11 @@ def _scene(row: Row) -> dict[str, Any]:
     }
 
 
-def _meta(row: Row) -> dict[str, Any]:
+def _meta(row: UntrustedRow) -> dict[str, Any]:
     meta = row.inner("meta")
     return dict(meta.data) if meta else {}
 
 
-RELEASE = Release(
+RELEASE = BenchmarkRelease(
     "ad2_bench", "AD2-Bench (local data in our schema; no public release was found)", SCHEMA, open_release
 )

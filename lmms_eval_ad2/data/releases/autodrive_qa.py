@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lmms_eval_ad2.data.releases.base import Opened, Release
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.data.releases.stream import open_rows
-from lmms_eval_ad2.records import Option, Record, Text
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
 SCHEMA = """\
 SOURCE: a file of JSON lines, or one JSON array; one object a question.
@@ -45,11 +45,11 @@ FIELDS = (
 )  # fmt: skip
 
 
-def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     return open_rows(source, split, images, lambda row: [record_of(row)])
 
 
-def record_of(row: Row) -> Record:
+def record_of(row: UntrustedRow) -> Record:
     row.only(FIELDS)
     options = _options(row)
     letter = row.choice("answer", [option.letter for option in options])
@@ -69,14 +69,16 @@ def record_of(row: Row) -> Record:
     )  # fmt: skip
 
 
-def _options(row: Row) -> tuple[Option, ...]:
+def _options(row: UntrustedRow) -> tuple[AnswerOption, ...]:
     rows = row.inners("options")
     letters = [inner.string("letter") for inner in rows]
     if not 2 <= len(rows) <= 8 or letters != [chr(ord("A") + i) for i in range(len(rows))]:
         raise row.fail("options", "two to eight options with the letters A, B, ... in order", letters)
     for inner in rows:
         inner.only(("letter", "text", "kind"))
-    options = tuple(Option(inner.string("letter"), inner.text("text"), inner.choice("kind", KINDS)) for inner in rows)
+    options = tuple(
+        AnswerOption(inner.string("letter"), inner.text("text"), inner.choice("kind", KINDS)) for inner in rows
+    )
     if sum(option.kind == "correct" for option in options) != 1:
         raise row.fail("options", "just one option of kind correct", [option.kind for option in options])
     texts = [_plain(option.text) for option in options]
@@ -85,10 +87,10 @@ def _options(row: Row) -> tuple[Option, ...]:
     return options
 
 
-def _plain(text: Text) -> tuple[str, str]:
+def _plain(text: BilingualText) -> tuple[str, str]:
     return text.en.casefold(), text.zh.casefold()
 
 
-RELEASE = Release(
+RELEASE = BenchmarkRelease(
     "autodrive_qa", "AutoDrive-QA (a reconstruction in our schema; its data are not public)", SCHEMA, open_release
 )

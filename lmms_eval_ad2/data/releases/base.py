@@ -1,4 +1,4 @@
-"""What every reader gives: `Release.open(...) -> Opened`, whose items come singly: Record, BadRow or LeftOut."""
+"""Protocol of readers: `BenchmarkRelease.open(...) -> OpenedRelease`, an iterator of Record, BadRow and OmittedRow."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class BadRow:
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class OmittedRow:
     """A row that is left out on purpose (an empty question in the release): counted and told, no fault."""
 
     reason: str
 
 
-Item = Record | BadRow | LeftOut
+Item = Record | BadRow | OmittedRow
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedRelease:
     """An opened release.
 
     `records` starts a new pass at each call and yields the same items in the same order.
@@ -44,14 +44,14 @@ class Opened:
     expected: Mapping[str, int] = field(default_factory=dict)
 
 
-class Opener(Protocol):
+class ReleaseOpener(Protocol):
     def __call__(
         self, source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]
-    ) -> Opened: ...
+    ) -> OpenedRelease: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class BenchmarkRelease:
     """One reader. `open` raises Ad2Error where `source` has not the layout that `schema` tells.
 
     `options` of `open`: "format" (one of `formats`), "partial" ("1": counts are not checked),
@@ -61,7 +61,7 @@ class Release:
     name: str
     title: str
     schema: str
-    open: Opener
+    open: ReleaseOpener
     formats: tuple[str, ...] = ("default",)
 
     def format_of(self, options: Mapping[str, str]) -> str:

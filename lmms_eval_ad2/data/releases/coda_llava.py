@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases import parquet
-from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, existing
+from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing
 from lmms_eval_ad2.data.releases.images import read_bytes
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
 ROWS = {"mini": 193, "test": 2123, "val": 18455}
@@ -31,7 +31,7 @@ _CUES = (
 )
 
 
-def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     source = existing(source, "parquet file")
     if images is not None:
         raise Ad2Error("coda_lm, format llava: the images lie inside the parquet files: leave --images out")
@@ -43,7 +43,7 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
             raise Ad2Error(f"coda_lm, format llava: no parquet file of split '{split}' below {source}")
     folder = Path(options["extract_to"]) / split
     folder.mkdir(parents=True, exist_ok=True)
-    return Opened(split, folder, lambda: _read(files, split, folder), files, {})
+    return OpenedRelease(split, folder, lambda: _read(files, split, folder), files, {})
 
 
 def _split_of(path: Path) -> str:
@@ -57,12 +57,12 @@ def _read(files: list[Path], split: str, folder: Path) -> Iterator[Item]:
     for path in files:
         for number, data in enumerate(parquet.read_rows(path, ("id", "image", "conversations"), batch=16), 1):
             try:
-                yield _record(Row(data, path, number), split, folder)
+                yield _record(UntrustedRow(data, path, number), split, folder)
             except DataError as exc:
                 yield BadRow(exc)
 
 
-def _record(row: Row, split: str, folder: Path) -> Record:
+def _record(row: UntrustedRow, split: str, folder: Path) -> Record:
     question, answer = _turns(row)
     task = next((name for name, cue in _CUES if cue.search(question)), None)
     if task is None:
@@ -72,15 +72,15 @@ def _record(row: Row, split: str, folder: Path) -> Record:
     if name is None or not str(name).strip():
         raise row.fail("id", "an id", name)
     # Question texts are English also where the answers are Chinese.
-    text = Text(zh=answer) if _CHINESE.search(answer) else Text(en=answer)
+    text = BilingualText(zh=answer) if _CHINESE.search(answer) else BilingualText(en=answer)
     meta: dict[str, Any] = {"split": split, "format": "llava", "without": ["box", "category_name"]}
     return Record(
         id=f"{split}/{name}", benchmark="coda_lm", task=task, subtask=task, form="vqa", images=(image,),
-        question=Text(en=question), answer=text, image_size=size, cluster=image, meta=meta,
+        question=BilingualText(en=question), answer=text, image_size=size, cluster=image, meta=meta,
     )  # fmt: skip
 
 
-def _turns(row: Row) -> tuple[str, str]:
+def _turns(row: UntrustedRow) -> tuple[str, str]:
     """The human's question without its image token, and the reference answer."""
     said: dict[str, str] = {}
     for turn in row.inners("conversations"):
@@ -93,7 +93,7 @@ def _turns(row: Row) -> tuple[str, str]:
     return question, said["gpt"]
 
 
-def _extract(row: Row, folder: Path) -> tuple[str, tuple[int, int]]:
+def _extract(row: UntrustedRow, folder: Path) -> tuple[str, tuple[int, int]]:
     """Write the row's image below `folder`, named by its content; its file name and size in pixels."""
     value = row.get("image")
     data = value.get("bytes") if isinstance(value, Mapping) else value

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases import coda_llava, stream
-from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, Release, existing
+from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing
 from lmms_eval_ad2.data.releases.images import size_of
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Mark, Record, Text
+from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 SCHEMA = """\
 Format raw (default). SOURCE: the folder that holds
@@ -56,15 +56,15 @@ CLASS_OF = {category: name for name, categories in CLASSES.items() for category 
 
 # The release's files hold answers only; how a model is asked is the prompts' business. These say what is meant.
 QUESTIONS = {
-    "general": Text(en="What in this scene matters for driving, and why?"),
-    "suggestion": Text(en="How should the ego vehicle drive here?"),
-    "region": Text(en="What is the marked object, and how does it affect the ego vehicle?"),
+    "general": BilingualText(en="What in this scene matters for driving, and why?"),
+    "suggestion": BilingualText(en="How should the ego vehicle drive here?"),
+    "region": BilingualText(en="What is the marked object, and how does it affect the ego vehicle?"),
 }
 TEXT = "description and explanation"
 BOX_SLACK = 1.0  # pixels by which the two languages' boxes may differ
 
 
-def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     if RELEASE.format_of(options) == "llava":
         return coda_llava.open_release(source, split=split, images=images, options=options)
     split = (split or "test").lower()
@@ -90,7 +90,7 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
             yield from _Frame(name, split, english.get(name), chinese.get(name), image_root).items()
 
     files = [*english.values(), *chinese.values()]
-    return Opened(split, image_root, records, files, {} if partial else expected)
+    return OpenedRelease(split, image_root, records, files, {} if partial else expected)
 
 
 def _annotations(folder: Path) -> dict[str, Path]:
@@ -126,13 +126,13 @@ class _Frame:
         folder, stem = name.split("_", 1)
         self.image = f"{folder}/images/{stem}.jpg"
         self.image_root = image_root
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, UntrustedRow] = {}
         self.size = (0, 0)
 
     def items(self) -> Iterator[Item]:
         """The records of tasks general, suggestion and region; a fault costs its own record only."""
         try:
-            self.rows = {lang: Row(stream.load_json(path), path, None) for lang, path in self.paths.items()}
+            self.rows = {lang: UntrustedRow(stream.load_json(path), path, None) for lang, path in self.paths.items()}
             self.size = self._image_size()
             regions = self._regions()
         except DataError as exc:
@@ -159,21 +159,21 @@ class _Frame:
                 file, None, "image", f"an image at {path}", f"{exc}", "Give its folder: --images DIR"
             ) from exc
 
-    def _general(self) -> Text:
+    def _general(self) -> BilingualText:
         found = {}
         for lang, row in self.rows.items():
             inner = row.inner("general_perception")
             if inner is None:
                 raise row.fail("general_perception", "an object {...}")
             found[lang] = inner.string(TEXT)
-        return Text(**found)
+        return BilingualText(**found)
 
-    def _suggestion(self) -> Text:
-        return Text(**{lang: row.string("driving_suggestion") for lang, row in self.rows.items()})
+    def _suggestion(self) -> BilingualText:
+        return BilingualText(**{lang: row.string("driving_suggestion") for lang, row in self.rows.items()})
 
-    def _regions(self) -> dict[str, dict[str, Row]]:
+    def _regions(self) -> dict[str, dict[str, UntrustedRow]]:
         """Object key -> language -> its annotation, in the order of the release."""
-        regions: dict[str, dict[str, Row]] = {}
+        regions: dict[str, dict[str, UntrustedRow]] = {}
         for lang, row in self.rows.items():
             inner = row.inner("region_perception")
             for key in inner.data if inner else ():
@@ -182,7 +182,7 @@ class _Frame:
                     regions.setdefault(key, {})[lang] = found
         return regions
 
-    def _region(self, key: str, rows: dict[str, Row]) -> Record:
+    def _region(self, key: str, rows: dict[str, UntrustedRow]) -> Record:
         first = next(iter(rows.values()))
         box, category = _box(first, self.size), first.string("category_name")
         for row in rows.values():
@@ -191,21 +191,35 @@ class _Frame:
         if category not in CLASS_OF:
             known = ", ".join(CLASS_OF)
             raise first.fail("category_name", "a category of the class map", category, f"Known: {known}.")
-        answer = Text(**{lang: row.string(TEXT) for lang, row in rows.items()})
+        answer = BilingualText(**{lang: row.string(TEXT) for lang, row in rows.items()})
         meta = {"object_key": key, "category_name": category, "category": CLASS_OF[category]}
-        return self._record("region", answer, f"/{key}", Mark("box", (box,)), meta)
+        return self._record("region", answer, f"/{key}", VisualPrompt("box", (box,)), meta)
 
     def _record(
-        self, task: str, answer: Text, suffix: str = "", mark: Mark | None = None, meta: Mapping[str, Any] | None = None
+        self,
+        task: str,
+        answer: BilingualText,
+        suffix: str = "",
+        mark: VisualPrompt | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> Record:
         return Record(
-            id=f"{self.name}/{task}{suffix}", benchmark="coda_lm", task=task, subtask=task, form="vqa",
-            images=(self.image,), question=QUESTIONS[task], answer=answer, mark=mark or Mark(), image_size=self.size,
-            cluster=self.name, meta={"split": self.split, **(meta or {})},
-        )  # fmt: skip
+            id=f"{self.name}/{task}{suffix}",
+            benchmark="coda_lm",
+            task=task,
+            subtask=task,
+            form="vqa",
+            images=(self.image,),
+            question=QUESTIONS[task],
+            answer=answer,
+            mark=mark or VisualPrompt(),
+            image_size=self.size,
+            cluster=self.name,
+            meta={"split": self.split, **(meta or {})},
+        )
 
 
-def _box(row: Row, size: tuple[int, int]) -> tuple[float, ...]:
+def _box(row: UntrustedRow, size: tuple[int, int]) -> tuple[float, ...]:
     """[x, y, width, height] -> (x_min, y_min, x_max, y_max); raises DataError for one that misses the image.
 
     One that only reaches over the border is kept as annotated: what is drawn of it is what the official script draws.
@@ -219,4 +233,4 @@ def _box(row: Row, size: tuple[int, int]) -> tuple[float, ...]:
     return x, y, right, bottom
 
 
-RELEASE = Release("coda_lm", "CODA-LM (DLUT-LYZ/CODA-LM)", SCHEMA, open_release, ("raw", "llava"))
+RELEASE = BenchmarkRelease("coda_lm", "CODA-LM (DLUT-LYZ/CODA-LM)", SCHEMA, open_release, ("raw", "llava"))

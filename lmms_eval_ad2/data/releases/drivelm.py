@@ -13,11 +13,19 @@ from typing import Any
 
 from lmms_eval_ad2.data.drivelm_text import read_options, read_tags
 from lmms_eval_ad2.data.releases import stream
-from lmms_eval_ad2.data.releases.base import BadRow, Item, LeftOut, Opened, Release, existing, image_folder
+from lmms_eval_ad2.data.releases.base import (
+    BadRow,
+    BenchmarkRelease,
+    Item,
+    OmittedRow,
+    OpenedRelease,
+    existing,
+    image_folder,
+)
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS, SIZE, camera_path, six_cameras
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Form, Option, Record, Text
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Form, Record
 
 SCHEMA = """\
 SOURCE: v1_1_train_nus.json, v1_1_val_nus_q_only.json, test_eval.json or a file of that form:
@@ -43,7 +51,7 @@ _LEAD_IN = re.compile(r"\s*(?:please\s+)?(?:select|choose)[^.?!]*options?[^:]*:\
 _SPLITS = ("train", "val", "test")
 
 
-def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     path = existing(source, "annotation file")
     if path.is_dir():
         raise Ad2Error(f"{path} is a folder: name the JSON file (see: ad2 data schema drivelm)")
@@ -53,13 +61,13 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
     near = path.parent
     root = image_folder(images, [near, near / "images", near / "nuscenes", near.parent / "nuscenes"], "samples")
     read = _conversations if stream.first_token(path) == "[" else _graphs
-    return Opened(split, root, lambda: read(path), [path])
+    return OpenedRelease(split, root, lambda: read(path), [path])
 
 
 def _graphs(path: Path) -> Iterator[Item]:
     for scene, data in stream.pairs(path):
         try:
-            frames = Row(data, path, scene).inner("key_frames")
+            frames = UntrustedRow(data, path, scene).inner("key_frames")
             if frames is None:
                 raise DataError(path, scene, "key_frames", "an object {...}")
         except DataError as exc:
@@ -71,7 +79,7 @@ def _graphs(path: Path) -> Iterator[Item]:
 
 def _frame(path: Path, scene: str, frame: str, content: Any) -> Iterator[Item]:
     try:
-        row = Row(content, path, f"{scene}/{frame}")
+        row = UntrustedRow(content, path, f"{scene}/{frame}")
         paths, graph = row.inner("image_paths"), row.inner("QA")
         if paths is None or graph is None:
             raise row.fail("QA" if paths else "image_paths", "an object {...}")
@@ -87,10 +95,10 @@ def _frame(path: Path, scene: str, frame: str, content: Any) -> Iterator[Item]:
     objects = dict(infos.data) if infos else {}
     for index, (layer, item) in enumerate(questions):
         try:
-            inner = Row(item, path, f"{scene}/{frame}", f"QA[{index}].")
+            inner = UntrustedRow(item, path, f"{scene}/{frame}", f"QA[{index}].")
             question, answer = inner.string("Q", ""), inner.string("A", "")
             if not question:
-                yield LeftOut("empty question")
+                yield OmittedRow("empty question")
                 continue
             tags = _tags(inner)
             meta: dict[str, Any] = {"scene": scene, "frame": frame, "index": index, "tag": tags}
@@ -106,11 +114,11 @@ def _frame(path: Path, scene: str, frame: str, content: Any) -> Iterator[Item]:
 def _conversations(path: Path) -> Iterator[Item]:
     for number, data in enumerate(stream.items(path, "item"), 1):
         try:
-            row = Row(data, path, number)
+            row = UntrustedRow(data, path, number)
             said = {turn.string("from"): turn.string("value", "") for turn in row.inners("conversations")}
             question = said.get("human", "").replace("<image>", "").strip()
             if not question:
-                yield LeftOut("empty question")
+                yield OmittedRow("empty question")
                 continue
             images = tuple(camera_path(row, "image", value) for value in row.listing("image"))
             views = tuple(
@@ -127,9 +135,17 @@ def _conversations(path: Path) -> Iterator[Item]:
 
 
 def _record(
-    row: Row, name: str, task: str, subtask: str, question: str, answer: str,
-    images: tuple[str, ...], views: tuple[str, ...], scene: str, meta: dict[str, Any],
-) -> Record:  # fmt: skip
+    row: UntrustedRow,
+    name: str,
+    task: str,
+    subtask: str,
+    question: str,
+    answer: str,
+    images: tuple[str, ...],
+    views: tuple[str, ...],
+    scene: str,
+    meta: dict[str, Any],
+) -> Record:
     form: Form = "vqa"
     letter, reference = "", answer
     options = read_options(question)
@@ -145,10 +161,23 @@ def _record(
     if not answer:
         meta["unanswered"] = True
     return Record(
-        id=name, benchmark="drivelm", task=task, subtask=subtask, form=form, images=images, question=Text(en=question),
-        answer=Text(en=reference), letter=letter, views=views, image_size=SIZE, cluster=scene, meta=meta,
-        options=tuple(Option(a, Text(en=b), "correct" if a == letter else "distractor") for a, b in options.items()),
-    )  # fmt: skip
+        id=name,
+        benchmark="drivelm",
+        task=task,
+        subtask=subtask,
+        form=form,
+        images=images,
+        question=BilingualText(en=question),
+        answer=BilingualText(en=reference),
+        letter=letter,
+        views=views,
+        image_size=SIZE,
+        cluster=scene,
+        meta=meta,
+        options=tuple(
+            AnswerOption(a, BilingualText(en=b), "correct" if a == letter else "distractor") for a, b in options.items()
+        ),
+    )
 
 
 def _stem(question: str, options: Mapping[str, str]) -> str:
@@ -159,7 +188,7 @@ def _stem(question: str, options: Mapping[str, str]) -> str:
     return _LEAD_IN.sub("", head).strip() or question
 
 
-def _letter(row: Row, options: Mapping[str, str], answer: str) -> str:
+def _letter(row: UntrustedRow, options: Mapping[str, str], answer: str) -> str:
     """The option that the answer names, by letter ("B", "B.", "B. Going ahead.") or by its text."""
     bare = answer.strip().rstrip(".")
     if bare in options:
@@ -170,7 +199,7 @@ def _letter(row: Row, options: Mapping[str, str], answer: str) -> str:
     return same[0]
 
 
-def _tags(row: Row) -> list[int]:
+def _tags(row: UntrustedRow) -> list[int]:
     tags = row.listing("tag", required=False)
     if not all(type(tag) is int and tag in TAGS for tag in tags):
         raise row.fail("tag", f"a list of {', '.join(map(str, TAGS))}", tags)
@@ -191,4 +220,4 @@ def _objects(question: str, answer: str, infos: Mapping[str, Any]) -> list[dict[
     return list(found.values())
 
 
-RELEASE = Release("drivelm", "DriveLM-nuScenes (OpenDriveLab/DriveLM)", SCHEMA, open_release)
+RELEASE = BenchmarkRelease("drivelm", "DriveLM-nuScenes (OpenDriveLab/DriveLM)", SCHEMA, open_release)

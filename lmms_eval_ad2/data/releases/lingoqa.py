@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases import parquet
-from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, Release, existing, image_folder
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing, image_folder
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 
 SCHEMA = """\
 SOURCE: evaluation/val.parquet, action/train.parquet or scenery/train.parquet, with the columns
@@ -47,7 +47,7 @@ class _File:
         return name if name in ("action", "scenery") else "val"
 
 
-def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     path = existing(source, "parquet file or folder of LingoQA")
     if path.is_dir():
         split, paths = _of_folder(path, split)
@@ -57,7 +57,9 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
         split, files = split or path.stem, [_File(path)]
         root = image_folder(images, [path.parent], "images")
     expected = {} if options.get("partial") or split != "val" else {"val": VAL_QUESTIONS}
-    return Opened(split, root, lambda: _read(files, split, _Images(root)), [file.path for file in files], expected)
+    return OpenedRelease(
+        split, root, lambda: _read(files, split, _Images(root)), [file.path for file in files], expected
+    )
 
 
 def _of_folder(folder: Path, split: str | None) -> tuple[str, list[Path]]:
@@ -108,7 +110,7 @@ class _Images:
 def _read(files: Sequence[_File], split: str, images: _Images) -> Iterator[Item]:
     """A question is complete at the last row that carries its id; where rows lie together one is in memory."""
     last = {row.get("question_id"): place for place, (_, row) in enumerate(_rows(files, ("question_id",)))}
-    waiting: dict[Any, list[tuple[_File, Row]]] = {}
+    waiting: dict[Any, list[tuple[_File, UntrustedRow]]] = {}
     for place, (file, row) in enumerate(_rows(files, COLUMNS)):
         name = row.get("question_id")
         waiting.setdefault(name, []).append((file, row))
@@ -119,13 +121,13 @@ def _read(files: Sequence[_File], split: str, images: _Images) -> Iterator[Item]
                 yield BadRow(exc)
 
 
-def _rows(files: Sequence[_File], columns: Sequence[str]) -> Iterator[tuple[_File, Row]]:
+def _rows(files: Sequence[_File], columns: Sequence[str]) -> Iterator[tuple[_File, UntrustedRow]]:
     for file in files:
         for number, data in enumerate(parquet.read_rows(file.path, columns)):
-            yield file, Row(data, file.path, number)
+            yield file, UntrustedRow(data, file.path, number)
 
 
-def _record(rows: Sequence[tuple[_File, Row]], split: str, images: _Images) -> Record:
+def _record(rows: Sequence[tuple[_File, UntrustedRow]], split: str, images: _Images) -> Record:
     file, first = rows[0]
     name, segment, question = first.string("question_id"), first.string("segment_id"), first.string("question")
     frames = _frames(first)
@@ -135,18 +137,25 @@ def _record(rows: Sequence[tuple[_File, Row]], split: str, images: _Images) -> R
             raise row.fail("question_id", "the same question, segment and images in every row of this id", name)
     references = [row.string("answer") for _, row in rows]
     return Record(
-        id=name, benchmark="lingoqa", task=file.task, subtask=file.task, form="vqa",
-        images=images.of(segment, frames, file.below), question=Text(en=question), answer=Text(en=references[0]),
-        views=tuple(f"frame {i}" for i in range(1, FRAMES + 1)), cluster=segment,
+        id=name,
+        benchmark="lingoqa",
+        task=file.task,
+        subtask=file.task,
+        form="vqa",
+        images=images.of(segment, frames, file.below),
+        question=BilingualText(en=question),
+        answer=BilingualText(en=references[0]),
+        views=tuple(f"frame {i}" for i in range(1, FRAMES + 1)),
+        cluster=segment,
         meta={"references": references, "segment_id": segment, "split": split},
-    )  # fmt: skip
+    )
 
 
-def _frames(row: Row) -> tuple[str, ...]:
+def _frames(row: UntrustedRow) -> tuple[str, ...]:
     paths = row.listing("images")
     if len(paths) != FRAMES:
         raise row.fail("images", f"{FRAMES} frames", len(paths))
     return tuple(row.image("images", path) for path in paths)
 
 
-RELEASE = Release("lingoqa", "LingoQA (wayveai/LingoQA)", SCHEMA, open_release)
+RELEASE = BenchmarkRelease("lingoqa", "LingoQA (wayveai/LingoQA)", SCHEMA, open_release)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_LEFT", "CAM_FRONT_RIGHT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
 SIZE = (1600, 900)  # width, height of every camera image, pixels
@@ -14,14 +14,14 @@ SIZE = (1600, 900)  # width, height of every camera image, pixels
 _PREFIX = re.compile(r"(?:\./|\.\./nuscenes/|data/nuscenes/|nuscenes/)?(samples|sweeps)/")
 
 
-def camera_path(row: Row, field: str, value: Any) -> str:
+def camera_path(row: UntrustedRow, field: str, value: Any) -> str:
     """A path as annotated -> "samples/CAM_FRONT/....jpg"; raises DataError for one that leads elsewhere."""
     text = value if isinstance(value, str) else ""
     prefix = _PREFIX.match(text)
     return row.image(field, text[prefix.start(1) :] if prefix else value)
 
 
-def six_cameras(row: Row, paths: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def six_cameras(row: UntrustedRow, paths: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(images, views), front first; raises DataError where a camera is missing or unknown."""
     unknown = sorted(set(paths) - set(CAMERAS))
     if unknown:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases import stream
-from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, Release, existing, image_folder
+from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing, image_folder
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS, SIZE, six_cameras
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Form, Record, Text
+from lmms_eval_ad2.records import BilingualText, Form, Record
 
 SCHEMA = """\
 SOURCE: NuScenes_val_questions.json (or _train_): {"questions": [{"split", "sample_token", "question", "answer",
@@ -37,7 +37,7 @@ COUNTS = {"val": 83_337}
 TABLES = ("sample", "sample_data", "calibrated_sensor", "sensor")
 
 
-def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     path = existing(source, "question file")
     named = re.search(r"(train|val)", path.stem.lower())
     split = split or (named[1] if named else None)
@@ -47,7 +47,7 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
     root = image_folder(images, [near, near / "nuscenes", near.parent / "nuscenes"], "samples")
     tables = _tables(root)
     expected = {} if options.get("partial") or split not in COUNTS else {"perception": COUNTS[split]}
-    return Opened(split, root, lambda: _read(path, split, tables), [path, *tables.values()], expected)
+    return OpenedRelease(split, root, lambda: _read(path, split, tables), [path, *tables.values()], expected)
 
 
 def _tables(root: Path) -> dict[str, Path]:
@@ -78,7 +78,7 @@ def _read(path: Path, split: str, tables: Mapping[str, Path]) -> Iterator[Item]:
     for number, data in enumerate(stream.items(path, "questions.item")):
         empty = False
         try:
-            yield _record(Row(data, path, number), number, split, cameras, scenes)
+            yield _record(UntrustedRow(data, path, number), number, split, cameras, scenes)
         except DataError as exc:
             yield BadRow(exc)
     if empty:
@@ -103,14 +103,14 @@ def _camera_files(tables: Mapping[str, Path], wanted: set[str]) -> dict[str, dic
 def _rows(path: Path, fields: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
     """Rows of a nuScenes table; a fault in a table spoils every question, so it is raised."""
     for number, data in enumerate(stream.items(path, "item")):
-        row = Row(data, path, number)
+        row = UntrustedRow(data, path, number)
         for field in fields:
             row.string(field)
         yield row.data
 
 
 def _record(
-    row: Row, number: int, split: str, cameras: Mapping[str, Mapping[str, str]], scenes: Mapping[str, str]
+    row: UntrustedRow, number: int, split: str, cameras: Mapping[str, Mapping[str, str]], scenes: Mapping[str, str]
 ) -> Record:
     token = row.string("sample_token")
     if token not in cameras or token not in scenes:
@@ -124,12 +124,19 @@ def _record(
     images, views = six_cameras(row, cameras[token])
     form: Form = "yesno" if answer in ("yes", "no") else "count" if answer.isdigit() else "vqa"
     return Record(
-        id=f"{token}_{number}", benchmark="nuscenes_qa", task="perception",
-        subtask=row.choice("template_type", TEMPLATES), form=form, images=images,
-        question=Text(en=row.string("question")), answer=Text(en=answer), views=views, image_size=SIZE,
+        id=f"{token}_{number}",
+        benchmark="nuscenes_qa",
+        task="perception",
+        subtask=row.choice("template_type", TEMPLATES),
+        form=form,
+        images=images,
+        question=BilingualText(en=row.string("question")),
+        answer=BilingualText(en=answer),
+        views=views,
+        image_size=SIZE,
         cluster=scenes[token] or token,
         meta={"sample_token": token, "num_hop": row.integer("num_hop"), "split": split},
-    )  # fmt: skip
+    )
 
 
-RELEASE = Release("nuscenes_qa", "NuScenes-QA (qiantianwen/NuScenes-QA)", SCHEMA, open_release)
+RELEASE = BenchmarkRelease("nuscenes_qa", "NuScenes-QA (qiantianwen/NuScenes-QA)", SCHEMA, open_release)

@@ -6,10 +6,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from lmms_eval_ad2.data.releases.base import Opened, Release
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.data.releases.stream import open_rows
-from lmms_eval_ad2.records import FORMS, Form, Mark, MarkKind, Option, Record, Step, Text
+from lmms_eval_ad2.records import (
+    FORMS,
+    AnswerOption,
+    BilingualText,
+    Form,
+    MarkKind,
+    ReasoningStep,
+    Record,
+    VisualPrompt,
+)
 
 SCHEMA = """\
 SOURCE: a file of JSON lines, one of our Records a line, as `ad2 annotate export` writes them.
@@ -32,16 +41,16 @@ _FORMS: dict[str, Form] = {form: form for form in FORMS}
 _MARKS: dict[str, MarkKind] = {kind: kind for kind in get_args(MarkKind)}
 
 
-def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> Opened:
+def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     return open_records(source, split, images)
 
 
-def open_records(path: Path, split: str | None, images: Path | None) -> Opened:
+def open_records(path: Path, split: str | None, images: Path | None) -> OpenedRelease:
     """A file of one Record a line; images are relative to `images`, else to the file's own folder."""
     return open_rows(path, split, images, read_row)
 
 
-def read_row(row: Row) -> Iterable[Record]:
+def read_row(row: UntrustedRow) -> Iterable[Record]:
     """The row's one record; raises DataError naming the field that is no part of a Record."""
     row.only(FIELDS)
     images, views = row.image_list(), row.strings("views")
@@ -51,14 +60,16 @@ def read_row(row: Row) -> Iterable[Record]:
         raise row.fail("views", f"one name an image ({len(images)})", list(views))
     form = _FORMS[row.choice("form", FORMS, "vqa")]
     options = tuple(
-        Option(inner.string("letter"), _text(inner, "text"), inner.string("kind", "distractor"))
+        AnswerOption(inner.string("letter"), _text(inner, "text"), inner.string("kind", "distractor"))
         for inner in _several(row, "options")
     )
     letter = row.string("letter", "")
     if options and letter not in [option.letter for option in options]:
         raise row.fail("letter", "the letter of one of the options", letter)
     steps = tuple(
-        Step(inner.string("name"), _text(inner, "question"), _text(inner, "answer"), inner.integer("subtask_id"))
+        ReasoningStep(
+            inner.string("name"), _text(inner, "question"), _text(inner, "answer"), inner.integer("subtask_id")
+        )
         for inner in _several(row, "steps")
     )
     task = row.string("task", "all")
@@ -73,34 +84,34 @@ def read_row(row: Row) -> Iterable[Record]:
     ]  # fmt: skip
 
 
-def _text(row: Row, field: str, required: bool = True) -> Text:
+def _text(row: UntrustedRow, field: str, required: bool = True) -> BilingualText:
     text = row.text(field, required)
     if max(len(text.en), len(text.zh)) > LONGEST:
         raise row.fail(field, f"at most {LONGEST:,} characters", max(len(text.en), len(text.zh)))
     return text
 
 
-def _several(row: Row, field: str) -> list[Row]:
+def _several(row: UntrustedRow, field: str) -> list[UntrustedRow]:
     inners = row.inners(field)
     if len(inners) > MOST:
         raise row.fail(field, f"at most {MOST}", len(inners))
     return inners
 
 
-def _mark(row: Row) -> Mark:
+def _mark(row: UntrustedRow) -> VisualPrompt:
     inner = row.inner("mark")
     if inner is None:
-        return Mark()
+        return VisualPrompt()
     kind = _MARKS[inner.choice("kind", tuple(_MARKS), "none")]
     length = 4 if kind == "box" else 2
     found = inner.listing("coords", required=False)
     coords = tuple(inner.numbers("coords", value, length) for value in found[:MOST])
-    return Mark(kind, coords, inner.string("text", ""))
+    return VisualPrompt(kind, coords, inner.string("text", ""))
 
 
-def _mapping(row: Row, field: str) -> dict[str, Any]:
+def _mapping(row: UntrustedRow, field: str) -> dict[str, Any]:
     inner = row.inner(field)
     return dict(inner.data) if inner else {}
 
 
-RELEASE = Release("records", "Records of ours as JSON lines (ad2 annotate export)", SCHEMA, open_release)
+RELEASE = BenchmarkRelease("records", "Records of ours as JSON lines (ad2 annotate export)", SCHEMA, open_release)

@@ -8,10 +8,10 @@ from typing import Any
 
 from lmms_eval_ad2.data.releases.images import safe_path
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.records import LANGS, Text
+from lmms_eval_ad2.records import LANGS, BilingualText
 
 
-class Row:
+class UntrustedRow:
     """`data` at `row` of `file`; `prefix` leads to it inside the row ("options[2].")."""
 
     def __init__(self, data: Any, file: object, row: int | str | None, prefix: str = "") -> None:
@@ -58,16 +58,16 @@ class Row:
             raise self.fail(field, "a whole number", value)
         return value
 
-    def text(self, field: str, required: bool = True) -> Text:
+    def text(self, field: str, required: bool = True) -> BilingualText:
         """ "..." (English) or {"en": "...", "zh": "..."}."""
         value = self.data.get(field)
-        text = Text()
+        text = BilingualText()
         if isinstance(value, str):
-            text = Text(en=value.strip())
+            text = BilingualText(en=value.strip())
         elif isinstance(value, Mapping):
             if set(value) - set(LANGS) or not all(isinstance(part, str | None) for part in value.values()):
                 raise self.fail(field, 'a string or {"en": "...", "zh": "..."}', value)
-            text = Text(**{lang: (value.get(lang) or "").strip() for lang in LANGS})
+            text = BilingualText(**{lang: (value.get(lang) or "").strip() for lang in LANGS})
         elif value is not None:
             raise self.fail(field, 'a string or {"en": "...", "zh": "..."}', value)
         if required and not text:
@@ -82,15 +82,15 @@ class Row:
             raise self.fail(field, "a non-empty list" if required else "a list", value)
         return value
 
-    def inner(self, field: str) -> Row | None:
+    def inner(self, field: str) -> UntrustedRow | None:
         """The object in `field`, or None where absent."""
         value = self.data.get(field)
-        return None if value is None else Row(value, self.file, self.row, f"{self.prefix}{field}.")
+        return None if value is None else UntrustedRow(value, self.file, self.row, f"{self.prefix}{field}.")
 
-    def inners(self, field: str) -> list[Row]:
+    def inners(self, field: str) -> list[UntrustedRow]:
         """The objects listed in `field`; an empty list where absent."""
         values = self.listing(field, required=False)
-        return [Row(v, self.file, self.row, f"{self.prefix}{field}[{i}].") for i, v in enumerate(values)]
+        return [UntrustedRow(v, self.file, self.row, f"{self.prefix}{field}[{i}].") for i, v in enumerate(values)]
 
     def numbers(self, field: str, value: Any, length: int) -> tuple[float, ...]:
         """`value` (found in `field`) as `length` finite numbers."""

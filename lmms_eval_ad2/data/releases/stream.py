@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from lmms_eval_ad2.data.releases import stream
-from lmms_eval_ad2.data.releases.base import BadRow, Item, Opened, existing, image_folder
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing, image_folder
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError, require
 from lmms_eval_ad2.records import Record
 
@@ -102,14 +102,14 @@ def _no_constant(name: str) -> NoReturn:
 
 
 # A file in a schema of ours: JSON lines or a JSON array, one row after the other.
-Reader = Callable[[Row], Iterable[Record]]
+Reader = Callable[[UntrustedRow], Iterable[Record]]
 
 
-def open_rows(source: Path, split: str | None, images: Path | None, records_of: Reader) -> Opened:
+def open_rows(source: Path, split: str | None, images: Path | None, records_of: Reader) -> OpenedRelease:
     """Open `source`; images are relative to `images`, else to the file's own folder. Split "test" unless named."""
     path = existing(source, "annotation file")
     root = image_folder(images, [path.parent], ".")
-    return Opened(split or "test", root, lambda: read_rows(path, records_of), [path])
+    return OpenedRelease(split or "test", root, lambda: read_rows(path, records_of), [path])
 
 
 def read_rows(path: Path, records_of: Reader) -> Iterator[Item]:
@@ -119,6 +119,6 @@ def read_rows(path: Path, records_of: Reader) -> Iterator[Item]:
             yield BadRow(found)
             continue
         try:
-            yield from records_of(Row(found[1], path, found[0]))
+            yield from records_of(UntrustedRow(found[1], path, found[0]))
         except DataError as exc:
             yield BadRow(exc)

@@ -19,13 +19,13 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
 from lmms_eval_ad2.harness.models.prompting import failure
 from lmms_eval_ad2.records import Form, Record, Value
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 from lmms_eval_ad2.scoring.written import chain, reference, written
 
 LARGEST_COUNT = 10
 
 
-class Baseline(lmms):
+class BaselineModel(lmms):
     """What the three share. Model arguments: `seed` (used by chance); the batch size plays no part."""
 
     is_simple = True
@@ -38,7 +38,7 @@ class Baseline(lmms):
         super().__init__()
         refuse_unknown(self.name, unknown, ("seed", "batch_size", "max_batch_size", "device"))
         self.seed = whole_number(self.name, "seed", seed, 0)
-        self._pools: dict[tuple[str, str], Pools] = {}
+        self._pools: dict[tuple[str, str], ReferencePools] = {}
 
     @property
     def device(self) -> Any:
@@ -63,7 +63,7 @@ class Baseline(lmms):
         """The answer; where nothing can be drawn from, failure text: that record is unscored, and the run goes on."""
         try:
             return self._answer(request)
-        except NoOther as exc:
+        except NoOtherRecordError as exc:
             return failure(exc)
 
     def _answer(self, request: Any) -> str:
@@ -71,7 +71,7 @@ class Baseline(lmms):
         record = self._record(self.task_dict[task][split][doc_id], task)
         metadata = request.metadata or {}
         ours = metadata.get("ad2")
-        variant = Variant.from_dict(ours, f"task {task}") if ours else Variant(record.benchmark, record.task)
+        variant = TaskVariant.from_dict(ours, f"task {task}") if ours else TaskVariant(record.benchmark, record.task)
         form = variant.asked_form(record.form)
         step = metadata.get("ad2_step", settings.get("ad2_step"))
         if form != "chain":
@@ -84,16 +84,16 @@ class Baseline(lmms):
         steps = range(len(record.steps))
         return chain([str(self.value(record, "chain", i, variant, task, split)) for i in steps])
 
-    def value(self, record: Record, form: Form, step: int, variant: Variant, task: str, split: str) -> Value:
+    def value(self, record: Record, form: Form, step: int, variant: TaskVariant, task: str, split: str) -> Value:
         """The answer to one question, or to one step of a chain, as Answer.value has it."""
         raise NotImplementedError
 
-    def pools(self, variant: Variant, task: str, split: str) -> Pools:
+    def pools(self, variant: TaskVariant, task: str, split: str) -> ReferencePools:
         """The references of a task, gathered at its first use."""
         key = (task, split)
         if key not in self._pools:
             rows = self.task_dict[task][split]
-            self._pools[key] = Pools((self._record(row, task) for row in rows), variant)
+            self._pools[key] = ReferencePools((self._record(row, task) for row in rows), variant)
         return self._pools[key]
 
     def _record(self, doc: Mapping[str, Any], task: str) -> Record:
@@ -103,7 +103,7 @@ class Baseline(lmms):
             raise Ad2Error(f"{self.name} answers from the records of this package's tasks; {task} has none") from exc
 
 
-class Chance(Baseline):
+class ChanceModel(BaselineModel):
     """Uniformly random: an offered letter, yes or no, a count of 0 to 10, a point or a box of the image.
 
     Free text, and each step of a chain: the reference of another record of the same sub-task.
@@ -113,7 +113,7 @@ class Chance(Baseline):
 
     name = "ad2_chance"
 
-    def value(self, record: Record, form: Form, step: int, variant: Variant, task: str, split: str) -> Value:
+    def value(self, record: Record, form: Form, step: int, variant: TaskVariant, task: str, split: str) -> Value:
         rng = random.Random(f"{self.seed}|{record.id}|{form}|{step}")
         match form:
             case "mc":
@@ -128,24 +128,24 @@ class Chance(Baseline):
         return self.pools(variant, task, split).another(record, form, step, rng)
 
 
-class Majority(Baseline):
+class MajorityModel(BaselineModel):
     """The commonest reference of the same sub-task: of the offered letters, of texts; medians for points and boxes."""
 
     name = "ad2_majority"
 
-    def value(self, record: Record, form: Form, step: int, variant: Variant, task: str, split: str) -> Value:
+    def value(self, record: Record, form: Form, step: int, variant: TaskVariant, task: str, split: str) -> Value:
         pools = self.pools(variant, task, split)
         if form in ("point", "box"):
             return pools.middle(record, form)
         return pools.most_common(record, form, step, offered(record) if form == "mc" else ())
 
 
-class Oracle(Baseline):
+class OracleModel(BaselineModel):
     """The reference itself, in the published answer format."""
 
     name = "ad2_oracle"
 
-    def value(self, record: Record, form: Form, step: int, variant: Variant, task: str, split: str) -> Value:
+    def value(self, record: Record, form: Form, step: int, variant: TaskVariant, task: str, split: str) -> Value:
         value = reference(record, form, variant.lang, step)
         if value is None:  # a fault of the data, which scoring reports
             return "" if form == "chain" else record.answer.get(variant.lang)
@@ -174,7 +174,7 @@ def random_box(rng: random.Random, size: tuple[int, int]) -> tuple[float, float,
 #
 # An entry of a pool belongs to one record. Where a sub-task has too few records, the pool of the whole
 # part serves, then that of the whole dataset; the form (and the step of a chain) is always the same.
-class Key(NamedTuple):
+class PoolKey(NamedTuple):
     """Which pool; "" for part or sub-task means all of them. Steps count from 0; everything but chains is step 0."""
 
     form: Form
@@ -183,39 +183,39 @@ class Key(NamedTuple):
     subtask: str
 
 
-class Entry(NamedTuple):
+class PoolEntry(NamedTuple):
     id: str
     value: Value
     size: tuple[int, int] | None
 
 
-class NoOther(Exception):
+class NoOtherRecordError(Exception):
     """There is no other record to draw a reference from: this one cannot be answered by chance."""
 
 
-class Pools:
+class ReferencePools:
     """All references of one task; `records` is read once."""
 
-    def __init__(self, records: Iterable[Record], variant: Variant) -> None:
-        self._entries: dict[Key, list[Entry]] = {}
-        self._place: dict[Key, dict[str, int]] = {}
-        self._winner: dict[tuple[Key, tuple[Value, ...]], Value] = {}
-        self._middle: dict[Key, tuple[tuple[float, ...], bool]] = {}
+    def __init__(self, records: Iterable[Record], variant: TaskVariant) -> None:
+        self._entries: dict[PoolKey, list[PoolEntry]] = {}
+        self._place: dict[PoolKey, dict[str, int]] = {}
+        self._winner: dict[tuple[PoolKey, tuple[Value, ...]], Value] = {}
+        self._middle: dict[PoolKey, tuple[tuple[float, ...], bool]] = {}
         for record in records:
             form = variant.asked_form(record.form)
             for step in range(len(record.steps) if form == "chain" else 1):
                 value = reference(record, form, variant.lang, step)
                 if value is not None:
-                    self._add(record, form, step, Entry(record.id, value, record.image_size))
+                    self._add(record, form, step, PoolEntry(record.id, value, record.image_size))
         for entries in self._entries.values():
             entries.sort(key=lambda e: e.id)  # an answer must not depend on the order of the rows
 
-    def _add(self, record: Record, form: Form, step: int, entry: Entry) -> None:
+    def _add(self, record: Record, form: Form, step: int, entry: PoolEntry) -> None:
         for key in _keys(record, form, step):
             self._entries.setdefault(key, []).append(entry)
 
     def another(self, record: Record, form: Form, step: int, rng: random.Random) -> Value:
-        """The reference of a random record other than `record`; NoOther if the dataset has none."""
+        """The reference of a random record other than `record`; NoOtherRecordError if the dataset has none."""
         for key in self._filled(record, form, step):
             entries = self._entries[key]
             if key not in self._place:
@@ -225,7 +225,7 @@ class Pools:
             if others:
                 drawn = rng.randrange(others)
                 return entries[drawn + (drawn >= own)].value
-        raise NoOther(f"{record.id}: no other record has a {form} reference to draw from")
+        raise NoOtherRecordError(f"{record.id}: no other record has a {form} reference to draw from")
 
     def most_common(self, record: Record, form: Form, step: int, offered: Iterable[Value] = ()) -> Value:
         """The most frequent reference (among `offered` where given); ties go to the smaller in lexicographic order."""
@@ -254,22 +254,22 @@ class Pools:
         rows = [_numbers(e.value) for e in self._entries[self._first(record, form, 0)]]
         return int(max(max(r[0::2]) for r in rows)) + 1, int(max(max(r[1::2]) for r in rows)) + 1
 
-    def _filled(self, record: Record, form: Form, step: int) -> Iterator[Key]:
+    def _filled(self, record: Record, form: Form, step: int) -> Iterator[PoolKey]:
         return (key for key in _keys(record, form, step) if key in self._entries)
 
-    def _first(self, record: Record, form: Form, step: int) -> Key:
+    def _first(self, record: Record, form: Form, step: int) -> PoolKey:
         key = next(self._filled(record, form, step), None)
         if key is None:
             raise Ad2Error(f"{record.id}: no record of the dataset has a readable {form} reference")
         return key
 
 
-def _keys(record: Record, form: Form, step: int) -> tuple[Key, Key, Key]:
+def _keys(record: Record, form: Form, step: int) -> tuple[PoolKey, PoolKey, PoolKey]:
     """From the narrowest pool to the widest."""
     return (
-        Key(form, step, record.task, record.subtask),
-        Key(form, step, record.task, ""),
-        Key(form, step, "", ""),
+        PoolKey(form, step, record.task, record.subtask),
+        PoolKey(form, step, record.task, ""),
+        PoolKey(form, step, "", ""),
     )
 
 
@@ -279,7 +279,7 @@ def _numbers(value: Value) -> list[float]:
     return [float(v) for v in value]
 
 
-def _medians(entries: list[Entry]) -> tuple[tuple[float, ...], bool]:
+def _medians(entries: list[PoolEntry]) -> tuple[tuple[float, ...], bool]:
     rows = [_numbers(e.value) for e in entries]
     sizes = [e.size for e in entries if e.size]
     fractions = len(sizes) == len(entries)

@@ -14,7 +14,7 @@ DEFAULT_NEW_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class ModelPrompt:
     """One question: its text, and its images as PIL images in the order in which they are shown before it."""
 
     text: str
@@ -22,7 +22,7 @@ class Prompt:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class GenerationSettings:
     """How to generate. `temperature` 0 is greedy; `stop` cuts the answer before any of its strings."""
 
     max_new_tokens: int = DEFAULT_NEW_TOKENS
@@ -34,12 +34,12 @@ class Sampling:
     seed: int | None = None
 
 
-class Engine(Protocol):
+class InferenceEngine(Protocol):
     """A loaded model or a server: one text for each prompt; a failed one is a text that begins with `FAILED`."""
 
     batch_size: int
 
-    def ask(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[str]: ...
+    def ask(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]: ...
 
 
 def failure(reason: object) -> str:
@@ -47,7 +47,7 @@ def failure(reason: object) -> str:
     return f"{FAILED} {' '.join(str(reason).split())[:300]}"
 
 
-def sampling_of(settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> Sampling:
+def sampling_of(settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> GenerationSettings:
     """The task's generation settings; `fixed` are those that the user named in --model_args, which win.
 
     Unknown settings of lmms-eval (do_sample follows from the temperature) are left alone.
@@ -56,7 +56,7 @@ def sampling_of(settings: Mapping[str, Any], fixed: Mapping[str, Any]) -> Sampli
     until = given.get("until") or ()
     stop = (until,) if isinstance(until, str) else tuple(until)
     try:
-        return Sampling(
+        return GenerationSettings(
             max_new_tokens=int(given.get("max_new_tokens") or DEFAULT_NEW_TOKENS),
             temperature=float(given.get("temperature") or 0.0),
             top_p=None if given.get("top_p") is None else float(given["top_p"]),

@@ -18,7 +18,13 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
-from lmms_eval_ad2.harness.models.prompting import Engine, Prompt, Sampling, failure, sampling_of
+from lmms_eval_ad2.harness.models.prompting import (
+    GenerationSettings,
+    InferenceEngine,
+    ModelPrompt,
+    failure,
+    sampling_of,
+)
 from lmms_eval_ad2.prompts.media_tags import without_tags
 
 # backend -> (ms-swift's class, the library that it needs beside ms-swift)
@@ -35,7 +41,7 @@ _SERVER = ("num_concurrent", "timeout")
 _LOCAL = ("template", "model_type", "adapters", "torch_dtype", "device_map", "use_hf", "max_pixels")
 
 
-class Swift(lmms):
+class SwiftModel(lmms):
     """`--model ad2_swift --model_args model=...,backend=transformers` or `...,server=http://host:8000`."""
 
     is_simple = True
@@ -59,10 +65,10 @@ class Swift(lmms):
         self._fixed = {"max_new_tokens": max_new_tokens, "temperature": temperature, "seed": seed}
         sampling_of({}, self._fixed)  # a wrong value must fail before the model is loaded
         system = self._resolve_system_prompt(system_prompt)
-        self._engine: Engine
+        self._engine: InferenceEngine
         if server:
             refuse_unknown("ad2_swift", more, (*_COMMON, *_SERVER))
-            self._engine = Server(
+            self._engine = ServerEngine(
                 server, model, system=system, timeout_s=float(more.get("timeout", 600)),
                 concurrency=whole_number("ad2_swift", "num_concurrent", more.get("num_concurrent", 16), 1),
             )  # fmt: skip
@@ -72,7 +78,7 @@ class Swift(lmms):
             size = whole_number("ad2_swift", "batch_size", batch_size, 1)
             if device and "device_map" not in more and str(device) == "cpu":
                 more["device_map"] = "cpu"
-            self._engine = InProcess(model, backend, size, seed, system, more)
+            self._engine = InProcessEngine(model, backend, size, seed, system, more)
 
     @property
     def batch_size(self) -> int:
@@ -88,7 +94,7 @@ class Swift(lmms):
         return accelerator.device if accelerator is not None else torch.device("cpu")
 
     def generate_until(self, requests: list[Any]) -> list[str]:
-        by_sampling: dict[Sampling, list[int]] = {}
+        by_sampling: dict[GenerationSettings, list[int]] = {}
         for i, request in enumerate(requests):
             by_sampling.setdefault(sampling_of(request.args[1], self._fixed), []).append(i)
         answers = [""] * len(requests)
@@ -113,13 +119,13 @@ class Swift(lmms):
         self.__dict__.pop("_engine", None)
         super().clean()
 
-    def _prompt(self, request: Any) -> Prompt:
+    def _prompt(self, request: Any) -> ModelPrompt:
         context, _, to_visual, doc_id, task, split = request.args
         images = to_visual(self.task_dict[task][split][doc_id]) if to_visual else []
-        return Prompt(context, tuple(images or ()))
+        return ModelPrompt(context, tuple(images or ()))
 
 
-class InProcess:
+class InProcessEngine:
     """One of ms-swift's engines, loaded here. `more` are further model arguments, some of them the engine's own."""
 
     def __init__(
@@ -138,7 +144,7 @@ class InProcess:
         self._engine = load(getattr(self._swift, name), model, batch_size, more)
         self._engine.strict = False  # a prompt that cannot be encoded comes back as its exception
 
-    def ask(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[str]:
+    def ask(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]:
         try:
             return [self._text(r) for r in self._infer(prompts, sampling)]
         except Exception as exc:
@@ -148,7 +154,7 @@ class InProcess:
         # One sample (or the size of the batch) spoilt it: each on its own.
         return [text for prompt in prompts for text in self.ask([prompt], sampling)]
 
-    def _infer(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Any]:
+    def _infer(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[Any]:
         config = self._swift.RequestConfig(
             max_tokens=sampling.max_new_tokens, temperature=sampling.temperature, top_p=sampling.top_p,
             top_k=sampling.top_k, num_beams=sampling.num_beams, stop=list(sampling.stop), seed=sampling.seed,
@@ -156,7 +162,7 @@ class InProcess:
         requests = [self._swift.InferRequest(messages=self._messages(p)) for p in prompts]
         return list(self._engine.infer(requests, config, use_tqdm=False))
 
-    def _messages(self, prompt: Prompt) -> list[dict[str, Any]]:
+    def _messages(self, prompt: ModelPrompt) -> list[dict[str, Any]]:
         content: list[dict[str, Any]] = [{"type": "image", "image": i.convert("RGB")} for i in prompt.images]
         content.append({"type": "text", "text": without_tags(prompt.text)})
         system = [{"role": "system", "content": self._system}] if self._system else []
@@ -213,7 +219,7 @@ def dtype(name: Any) -> Any:
 #
 # Not the judges' client (llm/): of a judge an empty reply is a fault to be asked again, of a model under
 # test it is the answer.
-class Server:
+class ServerEngine:
     """`url` is the server's base (with or without /v1); without `model` the only one that it serves.
 
     `timeout_s` is for one request; a failed one is tried again three times. The key, if the server
@@ -233,7 +239,7 @@ class Server:
         # Several times what is in flight, so that one slow answer does not leave the server idle.
         self.batch_size = 4 * concurrency
 
-    def ask(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[str]:
+    def ask(self, prompts: Sequence[ModelPrompt], sampling: GenerationSettings) -> list[str]:
         with ThreadPoolExecutor(self._concurrency) as pool:
             return list(pool.map(lambda prompt: self._one(prompt, sampling), prompts))
 
@@ -251,7 +257,7 @@ class Server:
         served = ", ".join(names) or "no model"
         raise Ad2Error(f"ad2_swift: {self._url} serves {served}" + (f", not '{model}'" if model else "; give model="))
 
-    def _one(self, prompt: Prompt, sampling: Sampling) -> str:
+    def _one(self, prompt: ModelPrompt, sampling: GenerationSettings) -> str:
         fatal = (
             self._openai.AuthenticationError, self._openai.PermissionDeniedError, self._openai.NotFoundError,
         )  # fmt: skip
@@ -265,7 +271,7 @@ class Server:
             logger.warning("ad2_swift: a request failed: {}: {}", type(exc).__name__, exc)
             return failure(f"{type(exc).__name__}: {exc}")
 
-    def _payload(self, prompt: Prompt, sampling: Sampling) -> dict[str, Any]:
+    def _payload(self, prompt: ModelPrompt, sampling: GenerationSettings) -> dict[str, Any]:
         images = [{"type": "image_url", "image_url": {"url": data_url(image)}} for image in prompt.images]
         content: list[dict[str, Any]] = [*images, {"type": "text", "text": prompt.text}]
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, in_form, replaced
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form, replaced
 
 _REASON = re.compile(
     r"\bto (?:follow (?:the )?traffic rules|maintain a safe distance|avoid a collision)"
@@ -24,7 +24,7 @@ _LIKELY = {"high": ("low", "medium"), "low": ("high", "medium"), "medium": ("low
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class DrivingAction:
     """`excludes`: actions that cannot be meant where this one is."""
 
     do: str
@@ -33,7 +33,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class ActionMention:
     """An action named in a text; `gerund`: as "turning left"."""
 
     key: str
@@ -42,14 +42,14 @@ class Mention:
 
 
 @cache
-def actions() -> Mapping[str, Action]:
-    return {key: Action(row["do"], row["doing"], tuple(row["not"])) for key, row in _rows().items()}
+def actions() -> Mapping[str, DrivingAction]:
+    return {key: DrivingAction(row["do"], row["doing"], tuple(row["not"])) for key, row in _rows().items()}
 
 
-def mentions(text: str) -> list[Mention]:
+def mentions(text: str) -> list[ActionMention]:
     """Every action in `text`, in order; the longest wording wins."""
     pattern, keys = _pattern()
-    return [Mention(keys[m[0].lower()], m, "ing" in m[0].split()[0]) for m in pattern.finditer(text)]
+    return [ActionMention(keys[m[0].lower()], m, "ing" in m[0].split()[0]) for m in pattern.finditer(text)]
 
 
 def named(text: str) -> list[str]:
@@ -74,7 +74,7 @@ def _pattern() -> tuple[re.Pattern[str], dict[str, str]]:
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE), keys
 
 
-def wrong_keys(case: Case, truth: str) -> list[str]:
+def wrong_keys(case: RuleCase, truth: str) -> list[str]:
     """Actions that the annotation excludes: against the true one, not called safe, not another answer given here."""
     given = {key for text in case.facts.answers_to(case.question.text) for key in named(text)}
     kept = given | set(named(case.facts.safe)) | {truth}
@@ -104,7 +104,7 @@ _GROUNDS = (
 )
 
 
-def wrong_action(case: Case) -> Iterator[Distractor]:
+def wrong_action(case: RuleCase) -> Iterator[Distractor]:
     """The answer with another action, with an action that its reason contradicts, or with another probability."""
     said = mentions(case.answer)
     if not said:
@@ -149,7 +149,7 @@ def _with_reason(text: str, reason: str) -> str:
 _NONE = re.compile(r"\bnone\b", re.IGNORECASE)
 
 
-def _no_action(case: Case) -> Iterator[Distractor]:
+def _no_action(case: RuleCase) -> Iterator[Distractor]:
     """ "The action is none": any action contradicts it."""
     found = _NONE.search(case.answer)
     if not found:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase
 from lmms_eval_ad2.mcq.rules.places import across
 
 NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -63,7 +63,7 @@ def write_list(items: Items, place: str) -> str:
     return f"There {'is' if items[0][0] == 'one' else 'are'} {listed} {place}."
 
 
-def objects(case: Case) -> Iterator[Distractor]:
+def objects(case: RuleCase) -> Iterator[Distractor]:
     """The objects in one direction."""
     read = read_list(case.answer)
     if not read:
@@ -102,7 +102,7 @@ def _numbers_exchanged(items: Items, place: str) -> Iterator[Distractor]:
             )
 
 
-def _elsewhere(case: Case, items: Items, place: str) -> Iterator[Distractor]:
+def _elsewhere(case: RuleCase, items: Items, place: str) -> Iterator[Distractor]:
     asked = case.asked("direction").lower()
     for direction, text in case.facts.around.items():
         other = read_list(text)
@@ -123,7 +123,7 @@ _CLAUSE_ITEM = re.compile(
 )
 
 
-def description(case: Case) -> Iterator[Distractor]:
+def description(case: RuleCase) -> Iterator[Distractor]:
     """A description of the scene with one count, class or state wrong."""
     answer = case.answer
     items = list(_CLAUSE_ITEM.finditer(answer))

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
-from lmms_eval_ad2.mcq.base import Distractor, Question
-from lmms_eval_ad2.mcq.rules.facts import Facts
+from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
+from lmms_eval_ad2.mcq.rules.facts import FrameFacts
 
 DOMAIN, LOGIC, SENSOR, OVERSIGHT, READING = ERRORS
 # The short names that vocabulary.yaml uses.
@@ -20,11 +20,11 @@ SHORT = {"domain": DOMAIN, "logic": LOGIC, "sensor": SENSOR, "oversight": OVERSI
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class RuleCase:
     """One question with what is known of its key frame. `match`: the question's pattern, matched."""
 
-    question: Question
-    facts: Facts
+    question: OpenQuestion
+    facts: FrameFacts
     match: re.Match[str]
 
     @property
@@ -36,7 +36,7 @@ class Case:
         return self.match.groupdict().get(group) or ""
 
 
-Rule = Callable[[Case], Iterable[Distractor]]
+Rule = Callable[[RuleCase], Iterable[Distractor]]
 
 
 def in_form(text: str, answer: str) -> str:

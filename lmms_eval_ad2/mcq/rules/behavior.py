@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from lmms_eval_ad2.data.drivelm_text import read_behavior
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase
 
 STEERING = ("steering to the left", "slightly steering to the left", "going straight",
             "slightly steering to the right", "steering to the right")  # fmt: skip
 SPEEDS = ("not moving", "driving slowly", "driving with normal speed", "driving fast", "driving very fast")
 
 
-def behavior(case: Case) -> Iterator[Distractor]:
+def behavior(case: RuleCase) -> Iterator[Distractor]:
     """Another steering with the same speed, a speed that is not the next one, or both; each statement as annotated."""
     read = read_behavior(case.answer)
     if not read:

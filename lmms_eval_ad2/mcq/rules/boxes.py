@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, replaced
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, replaced
 
 _NUMBER = r"(-?\d{1,6}(?:\.\d{1,6})?)"
 _ELEMENT = re.compile(rf"\(([a-z ]{{3,30}}), ([a-z ]{{2,30}}), {_NUMBER}, {_NUMBER}, {_NUMBER}, {_NUMBER}\)")
@@ -19,7 +19,7 @@ Box = tuple[float, float, float, float]
 Named = tuple[str, str]  # class and status
 
 
-def elements(case: Case) -> Iterator[Distractor]:
+def elements(case: RuleCase) -> Iterator[Distractor]:
     """The list with other boxes, other statuses, or other classes. Boxes are pixels of the front image."""
     answer = case.answer
     found = list(_ELEMENT.finditer(answer))

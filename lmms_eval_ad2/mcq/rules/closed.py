@@ -12,11 +12,11 @@ from typing import Any
 import yaml
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.base import READING, SHORT, Case, Rule, in_form, replaced
+from lmms_eval_ad2.mcq.rules.base import READING, SHORT, Rule, RuleCase, in_form, replaced
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class AnswerTable:
     """One family of closed.yaml; `values` as an option says them, the others as the file describes them."""
 
     question: re.Pattern[str]
@@ -39,14 +39,14 @@ class Table:
 
 
 @cache
-def tables() -> Mapping[str, Table]:
+def tables() -> Mapping[str, AnswerTable]:
     """The families of closed.yaml, by name."""
     data = yaml.safe_load(resources.files(__package__).joinpath("closed.yaml").read_text("utf-8"))
     return {name: _table(entry) for name, entry in data.items()}
 
 
-def _table(entry: Mapping[str, Any]) -> Table:
-    return Table(
+def _table(entry: Mapping[str, Any]) -> AnswerTable:
+    return AnswerTable(
         question=re.compile(entry["question"], re.IGNORECASE),
         source=entry.get("source", ""),
         values={key: says[0] for key, says in entry["values"].items()},
@@ -62,12 +62,12 @@ def _wordings(says: list[str]) -> re.Pattern[str]:
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, longest_first))})\b", re.IGNORECASE)
 
 
-def rule_of(table: Table) -> Rule:
+def rule_of(table: AnswerTable) -> Rule:
     """The rule that this family is."""
     return lambda case: _wrong_values(case, table)
 
 
-def _wrong_values(case: Case, table: Table) -> Iterator[Distractor]:
+def _wrong_values(case: RuleCase, table: AnswerTable) -> Iterator[Distractor]:
     found = table.find(case.answer)
     if not found:
         return
@@ -92,7 +92,7 @@ def _reason(why: str, answer: str) -> str:
     return f"{why[:1].upper()}{why[1:]}; annotated is: {answer}"
 
 
-def _of_other_objects(case: Case, table: Table, wrong: list[str]) -> list[str]:
+def _of_other_objects(case: RuleCase, table: AnswerTable, wrong: list[str]) -> list[str]:
     texts = case.facts.alike(case.question.text)
     keys = dict.fromkeys(hit[0] for text in texts if (hit := table.find(text)))
     return [key for key in keys if key in wrong]

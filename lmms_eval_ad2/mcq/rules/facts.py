@@ -23,7 +23,7 @@ _ODD = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Thing:
+class KeyObject:
     """A key object. `text` is its tag as written; the annotations are "" where there are none; box in pixels."""
 
     text: str
@@ -39,13 +39,13 @@ class Thing:
 
 
 @dataclass(slots=True)
-class Facts:
+class FrameFacts:
     """things: by the tag's text, in the order of their ids. around: direction -> the answer that lists what is there.
     answers: question, bare -> all its answers in the frame;
     templates: the same without objects. states: tag's text -> what was said of its motion.
     """
 
-    things: dict[str, Thing] = field(default_factory=dict)
+    things: dict[str, KeyObject] = field(default_factory=dict)
     around: dict[str, str] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     states: dict[str, list[str]] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Facts:
         """The answers to the frame's "How many ..." questions."""
         return [answer for text, answers in self.answers.items() if text.startswith("how many") for answer in answers]
 
-    def others(self, *texts: str) -> list[Thing]:
+    def others(self, *texts: str) -> list[KeyObject]:
         """The key objects that none of `texts` names."""
         said = {tag for text in texts for tag in read_tags(text)}
         return [thing for thing in self.things.values() if thing.tag not in said]
@@ -80,9 +80,9 @@ def bare(text: str) -> str:
     return _ODD.sub(" ", text.lower()).strip()
 
 
-def facts_of(scene: Sequence[Record]) -> Facts:
+def facts_of(scene: Sequence[Record]) -> FrameFacts:
     """Read once for all questions of a key frame."""
-    facts = Facts()
+    facts = FrameFacts()
     infos: dict[ObjectTag, dict[str, Any]] = {}
     texts: dict[ObjectTag, str] = {}
     for record in scene:
@@ -108,19 +108,19 @@ def _entries(record: Record) -> list[dict[str, Any]]:
     )
 
 
-def _thing(text: str, tag: ObjectTag, info: dict[str, Any]) -> Thing:
+def _thing(text: str, tag: ObjectTag, info: dict[str, Any]) -> KeyObject:
     def said(name: str) -> str:
         value = info.get(name)
         return value.strip().rstrip(".") if isinstance(value, str) else ""
 
     box = info.get("2d_bbox")
     corners = tuple(float(v) for v in box if isinstance(v, int | float)) if isinstance(box, list) else ()
-    return Thing(
+    return KeyObject(
         text, tag, said("Category"), said("Visual_description"), said("Status"), corners if len(corners) == 4 else ()
     )
 
 
-def _note(facts: Facts, question: str, answer: str) -> None:
+def _note(facts: FrameFacts, question: str, answer: str) -> None:
     if not answer:
         return
     facts.answers.setdefault(bare(question), []).append(answer)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.rules.around import NUMBERS
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, replaced
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, replaced
 from lmms_eval_ad2.mcq.rules.places import across
 
 _NUMBERED = rf"(?:{'|'.join(NUMBERS)}|\d{{1,3}})"
@@ -54,7 +54,7 @@ _CAUSE = re.compile(r"\b(because|as|since)\b(?! (?:well|of|soon|long|far|if|usua
 _COUNT = re.compile(rf"\b({'|'.join(NUMBERS[1:])}|\d{{1,3}})\b(?! (?:of|more))", re.IGNORECASE)
 
 
-def contraries(case: Case) -> Iterator[Distractor]:
+def contraries(case: RuleCase) -> Iterator[Distractor]:
     """The answer with one word turned round."""
     answer = case.answer
     exists = bool(_THERE.search(answer))
@@ -119,7 +119,7 @@ def _negated(answer: str) -> Iterator[Distractor]:
         yield Distractor(answer[: cause.end()] + ground, READING, "The ground is turned round.")
 
 
-def _question_denied(case: Case) -> Iterator[Distractor]:
+def _question_denied(case: RuleCase) -> Iterator[Distractor]:
     """A "what" question answered by nothing; only where the answer names something."""
     if _NOTHING.search(case.answer):
         return

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, in_form, replaced
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form, replaced
 from lmms_eval_ad2.mcq.rules.order import TAG
 from lmms_eval_ad2.mcq.rules.places import across, along
 
@@ -36,7 +36,7 @@ _CLASS = re.compile(rf"\b({'|'.join(OTHER_CLASS)})\b", re.IGNORECASE)
 _ITEM = re.compile(r"\b(an?) ((?:[\w-]+ ){0,3}[\w-]+) (to the [a-z ]{4,11} of the ego (?:vehicle|car))", re.IGNORECASE)
 
 
-def appearance(case: Case) -> Iterator[Distractor]:
+def appearance(case: RuleCase) -> Iterator[Distractor]:
     """The visual description of one object."""
     answer = case.answer
     for thing in case.facts.others(case.question.text):
@@ -108,7 +108,7 @@ def _sign(answer: str) -> Iterator[Distractor]:
                 yield Distractor(in_form(text, answer), category, f"{why} Annotated is: {answer}")
 
 
-def important(case: Case) -> Iterator[Distractor]:
+def important(case: RuleCase) -> Iterator[Distractor]:
     """The list of key objects with one fault in it."""
     answer = case.answer
     items = list(_ITEM.finditer(answer))

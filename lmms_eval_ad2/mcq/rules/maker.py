@@ -11,7 +11,15 @@ from typing import Any
 
 from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.mcq.base import KINDS, SELECTED, Distractor, Made, Outcome, Question, Rejected
+from lmms_eval_ad2.mcq.base import (
+    KINDS,
+    SELECTED,
+    AcceptedQuestion,
+    Distractor,
+    OpenQuestion,
+    Outcome,
+    RejectedQuestion,
+)
 from lmms_eval_ad2.mcq.faults import fault, ordered
 from lmms_eval_ad2.mcq.rules import (
     actions,
@@ -28,9 +36,9 @@ from lmms_eval_ad2.mcq.rules import (
     states,
     yesno,
 )
-from lmms_eval_ad2.mcq.rules.base import Case, Rule
+from lmms_eval_ad2.mcq.rules.base import Rule, RuleCase
 from lmms_eval_ad2.mcq.rules.choose import choose
-from lmms_eval_ad2.mcq.rules.facts import Facts, facts_of
+from lmms_eval_ad2.mcq.rules.facts import FrameFacts, facts_of
 from lmms_eval_ad2.mcq.rules.naive import unrelated
 from lmms_eval_ad2.records import Record
 
@@ -51,7 +59,7 @@ class RulesMaker:
         if n < SELECTED:
             raise Ad2Error(f"n is {n}: at least {SELECTED} proposals of each category are needed")
         self.kind, self.n, self.seed = kind, n, seed
-        self._frames: dict[int, tuple[tuple[Record, ...], Facts]] = {}
+        self._frames: dict[int, tuple[tuple[Record, ...], FrameFacts]] = {}
 
     def describe(self) -> dict[str, Any]:
         return {"maker": self.label, "version": VERSION, "kind": self.kind, "n": self.n, "seed": self.seed}
@@ -60,30 +68,30 @@ class RulesMaker:
         """Rules cost nothing."""
         return {"requests": 0}
 
-    def make(self, questions: Iterable[Question], done: Callable[[Outcome], None]) -> None:
+    def make(self, questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> None:
         for question in questions:
             done(self.one(question))
 
-    def one(self, question: Question) -> Outcome:
+    def one(self, question: OpenQuestion) -> Outcome:
         """The outcome of one question: Made, or Rejected with "no_rule", "too_few_distractors" or "too_long"."""
         if len(question.text) > LONGEST or len(question.answer) > LONGEST:
-            return Rejected(question, "too_long", f"question or answer has more than {LONGEST} characters")
+            return RejectedQuestion(question, "too_long", f"question or answer has more than {LONGEST} characters")
         facts = self._facts(question)
         if self.kind == NAIVE:
             rule, offered = NAIVE, unrelated(question.answer, facts)
         else:
             rule, offered = candidates(question, facts)
         if not rule:
-            return Rejected(question, "no_rule", f"no rule knows this kind of question: {question.text[:80]}")
+            return RejectedQuestion(question, "no_rule", f"no rule knows this kind of question: {question.text[:80]}")
         pool, notes = self._passed(offered, question)
         rng = random.Random(f"{self.seed}:{self.kind}:{question.id}")
         chosen = choose(pool, question.answer, rng, in_order=ordered(question), question=question.text)
         if not chosen:
             detail = f"{len({d.text for d in pool})} stand of those that the rule {rule} offers"
-            return Rejected(question, "too_few_distractors", detail, notes=notes)
-        return Made(question, chosen, pool=tuple(pool), notes=notes)
+            return RejectedQuestion(question, "too_few_distractors", detail, notes=notes)
+        return AcceptedQuestion(question, chosen, pool=tuple(pool), notes=notes)
 
-    def _passed(self, offered: Iterable[Distractor], question: Question) -> tuple[list[Distractor], dict[str, int]]:
+    def _passed(self, offered: Iterable[Distractor], question: OpenQuestion) -> tuple[list[Distractor], dict[str, int]]:
         """Up to n of each category that no gate stops; how many were stopped, by code."""
         pool: list[Distractor] = []
         notes: Counter[str] = Counter()
@@ -105,7 +113,7 @@ class RulesMaker:
                 counted[one.category] += 1
         return pool, dict(notes)
 
-    def _facts(self, question: Question) -> Facts:
+    def _facts(self, question: OpenQuestion) -> FrameFacts:
         """The facts of the question's key frame; kept for the frames seen last, as a plan goes back and forth."""
         scene = question.scene or (question.record,)
         known = self._frames.get(id(scene))
@@ -153,13 +161,13 @@ def _rules() -> tuple[tuple[str, re.Pattern[str], str, Rule], ...]:
     return tuple(rules)
 
 
-def candidates(question: Question, facts: Facts) -> tuple[str, Iterator[Distractor]]:
+def candidates(question: OpenQuestion, facts: FrameFacts) -> tuple[str, Iterator[Distractor]]:
     """The name of the rule that speaks, and what it offers; ("", nothing) where no rule knows the question."""
     for name, pattern, source, rule in _rules():
         found = pattern.match(question.text)
         if not found or (source and source != question.source):
             continue
-        offered = iter(rule(Case(question, facts, found)))
+        offered = iter(rule(RuleCase(question, facts, found)))
         first = next(offered, None)
         if first is not None:
             return name, _chained(first, offered)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from lmms_eval_ad2.data.releases.autodrive_qa import NAIVE
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.rules.base import in_form
-from lmms_eval_ad2.mcq.rules.facts import Facts
+from lmms_eval_ad2.mcq.rules.facts import FrameFacts
 from lmms_eval_ad2.mcq.rules.numbers import count_of
 from lmms_eval_ad2.mcq.rules.yesno import VERDICT
 
@@ -46,7 +46,7 @@ def shape(text: str) -> str:
     return next((name for name, pattern in _SHAPES if pattern.search(text)), "action")
 
 
-def unrelated(answer: str, facts: Facts) -> Iterator[Distractor]:
+def unrelated(answer: str, facts: FrameFacts) -> Iterator[Distractor]:
     """Answers of another shape out of the frame, then the stock; texts near the answer in length first."""
     mine = shape(answer)
     others = (text for texts in facts.answers.values() for text in texts if text)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.rules.around import NUMBERS
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, in_form
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form
 
 _WORDS = ("zero", *NUMBERS, "eleven", "twelve", "thirteen", "fourteen", "fifteen")
 
@@ -19,7 +19,7 @@ def count_of(text: str) -> int | None:
     return _WORDS.index(said) if said in _WORDS else None
 
 
-def counts(case: Case) -> Iterator[Distractor]:
+def counts(case: RuleCase) -> Iterator[Distractor]:
     """Other numbers, near ones first; the kind of error is what leads there."""
     right = count_of(case.answer)
     if right is None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 
 from lmms_eval_ad2.data.drivelm_text import read_tags
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.actions import Mention, mentions, say, wrong_keys
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, replaced
-from lmms_eval_ad2.mcq.rules.facts import Thing
+from lmms_eval_ad2.mcq.rules.actions import ActionMention, mentions, say, wrong_keys
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, replaced
+from lmms_eval_ad2.mcq.rules.facts import KeyObject
 
 TAG = re.compile(r"<[^<>]{3,80}>")
 _STATES = re.compile(r"(?<=\bis )(going ahead|turning left|turning right|stationary|a traffic sign)\b(?=[,.;])")
@@ -29,7 +29,7 @@ def reordered(text: str, order: Sequence[int]) -> str:
     return TAG.sub(lambda _: tags[next(turn)], text)
 
 
-def priority(case: Case) -> Iterator[Distractor]:
+def priority(case: RuleCase) -> Iterator[Distractor]:
     """Other rankings of the same objects."""
     tags = TAG.findall(case.answer)
     if len(tags) < 2 or len(set(tags)) != len(tags):
@@ -39,7 +39,7 @@ def priority(case: Case) -> Iterator[Distractor]:
             yield Distractor(reordered(case.answer, order), category, why)
 
 
-def _orders(case: Case, tags: list[str]) -> Iterator[tuple[str, list[int], str]]:
+def _orders(case: RuleCase, tags: list[str]) -> Iterator[tuple[str, list[int], str]]:
     places = list(range(len(tags)))
     things = [case.facts.things.get(tag) for tag in tags]
     yield READING, places[::-1], "Ascending order is given where descending order is asked for."
@@ -61,11 +61,11 @@ def _number(tag: str) -> int:
     return int(digits[0]) if digits else 0
 
 
-def _sign(thing: Thing | None) -> bool:
+def _sign(thing: KeyObject | None) -> bool:
     return bool(thing and thing.is_sign)
 
 
-def _area(thing: Thing | None) -> float:
+def _area(thing: KeyObject | None) -> float:
     if not thing or not thing.box:
         return 0.0
     left, top, right, bottom = thing.box
@@ -77,7 +77,7 @@ def _camera_first(tag: str) -> int:
     return 0 if found and "FRONT" in found[0].camera else 1
 
 
-def notice(case: Case) -> Iterator[Distractor]:
+def notice(case: RuleCase) -> Iterator[Distractor]:
     """What to notice first, second and third: another order, another state, another action."""
     tags = TAG.findall(case.answer)
     if len(tags) > 1 and len(set(tags)) == len(tags):
@@ -96,6 +96,6 @@ def notice(case: Case) -> Iterator[Distractor]:
             yield Distractor(replaced(case.answer, mention.found, say([key])), LOGIC, why)
 
 
-def _after(text: str) -> list[Mention]:
+def _after(text: str) -> list[ActionMention]:
     """Actions that the ego vehicle "should" take; "stationary" as a state is none."""
     return [m for m in mentions(text) if text[: m.found.start()].rstrip().endswith("should")]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, in_form
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form
 from lmms_eval_ad2.mcq.rules.facts import bare
 from lmms_eval_ad2.mcq.rules.order import TAG
 from lmms_eval_ad2.mcq.rules.places import across, along
@@ -41,7 +41,7 @@ _NOBODY = (
 )
 
 
-def relevance(case: Case) -> Iterator[Distractor]:
+def relevance(case: RuleCase) -> Iterator[Distractor]:
     """Which object considers another: only those that no record of the frame names for it."""
     asked = TAG.findall(case.question.text)
     given = _given(case)
@@ -73,7 +73,7 @@ def relevance(case: Case) -> Iterator[Distractor]:
         yield Distractor(in_form(text, case.answer), category, f"{why} Annotated: {case.answer}")
 
 
-def _given(case: Case) -> set[str]:
+def _given(case: RuleCase) -> set[str]:
     """The answers to this question, with and without its exception: all of them might be true."""
     plain = _EXCEPT.sub("", case.question.text)
     found: set[str] = set()
@@ -97,7 +97,7 @@ _NOTHING_HIDDEN = (
 )
 
 
-def occlusion(case: Case) -> Iterator[Distractor]:
+def occlusion(case: RuleCase) -> Iterator[Distractor]:
     """ "None, no, none": hidden object, whether it matters, which action it makes dangerous."""
     asked = TAG.findall(case.question.text)
     truth = set(TAG.findall(case.answer))
@@ -134,7 +134,7 @@ _GROUNDS = (
 )
 
 
-def positions(case: Case) -> Iterator[Distractor]:
+def positions(case: RuleCase) -> Iterator[Distractor]:
     """Where key objects stand to each other: mirrored, reversed, or with the two ends exchanged."""
     answer = case.answer
     wrong: list[str] = []
@@ -174,7 +174,7 @@ _LANES = {"ego": ("left", "oncoming", "right"), "left": ("right", "ego"), "right
           "oncoming": ("ego", "right")}  # fmt: skip
 
 
-def lanes(case: Case) -> Iterator[Distractor]:
+def lanes(case: RuleCase) -> Iterator[Distractor]:
     """The lanes of the key objects."""
     answer = case.answer
     found = list(_LANE.finditer(answer))

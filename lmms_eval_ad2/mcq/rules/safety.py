@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from lmms_eval_ad2.data.drivelm_text import read_tags
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.rules.actions import mentions, named, say
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, in_form
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form
 from lmms_eval_ad2.mcq.rules.facts import bare
 
 _TAIL = re.compile(r" are (?:dangerous|safe) actions\b.*\Z", re.IGNORECASE | re.DOTALL)
@@ -19,17 +19,17 @@ _WILL_LEAD = re.compile(r" will lead to a collision.*\Z", re.IGNORECASE | re.DOT
 _RECKLESS, _CAREFUL = ["oncoming", "pavement", "back"], ["slow", "keep", "stationary"]
 
 
-def safe_actions(case: Case) -> Iterator[Distractor]:
+def safe_actions(case: RuleCase) -> Iterator[Distractor]:
     """Lists that hold a dangerous action."""
     yield from _lists(case, [*named(case.facts.dangerous), *_RECKLESS], "is dangerous here")
 
 
-def dangerous_actions(case: Case) -> Iterator[Distractor]:
+def dangerous_actions(case: RuleCase) -> Iterator[Distractor]:
     """Lists that hold an action annotated as safe."""
     yield from _lists(case, named(case.facts.safe) or _CAREFUL, "is not dangerous here")
 
 
-def _lists(case: Case, against: list[str], why: str) -> Iterator[Distractor]:
+def _lists(case: RuleCase, against: list[str], why: str) -> Iterator[Distractor]:
     said = mentions(case.answer)
     right = list(dict.fromkeys(m.key for m in said))
     wrong = [key for key in dict.fromkeys(against) if key not in right]
@@ -89,7 +89,7 @@ _COLLISION = (  # category -> actions by preference, and why
 )
 
 
-def collision(case: Case) -> Iterator[Distractor]:
+def collision(case: RuleCase) -> Iterator[Distractor]:
     """Actions that lead away from the object, or of which the records say that they are safe."""
     none = bool(_NO_ACTION.search(case.answer))
     wrong = list(_ALL) if none else _ruled_out(case)
@@ -105,7 +105,7 @@ def collision(case: Case) -> Iterator[Distractor]:
             yield Distractor(in_form(text, case.answer), category, why)
 
 
-def _ruled_out(case: Case) -> list[str]:
+def _ruled_out(case: RuleCase) -> list[str]:
     """The actions that do not lead to the object in question, by its camera and by the frame's other records."""
     tag = next(iter(read_tags(case.question.text)), None)
     if not tag:
@@ -116,7 +116,7 @@ def _ruled_out(case: Case) -> list[str]:
     return list(dict.fromkeys([*(key for key in low if key not in hit), *away]))
 
 
-def _low_probability(case: Case) -> list[str]:
+def _low_probability(case: RuleCase) -> list[str]:
     """What the frame's records call unlikely to end in a collision with the object in question."""
     asked = re.search(r"<[^<>]{3,80}>", case.question.text)
     found = []

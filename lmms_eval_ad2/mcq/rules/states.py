@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.rules.around import WRONG_NUMBERS, plural, singular
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case, in_form, replaced
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form, replaced
 
 _NUMBER = re.compile(rf"\b({'|'.join(WRONG_NUMBERS)})\b(?= (?:of the |[a-z]{{3,}}))", re.IGNORECASE)
 _STATE = re.compile(r"\b(moving|parked|stopped|standing)\b", re.IGNORECASE)
@@ -32,7 +32,7 @@ _GROUNDS = (
 _KIND_ASKED = re.compile(r"status of the (?P<kind>[a-z ]{3,30}?) that (?:is|are)", re.IGNORECASE)
 
 
-def states(case: Case) -> Iterator[Distractor]:
+def states(case: RuleCase) -> Iterator[Distractor]:
     """What a group of objects is doing: other states, other numbers."""
     answer = case.answer
     said = list(_STATE.finditer(answer))
@@ -96,7 +96,7 @@ def _miscounted(answer: str, number: re.Match[str]) -> Iterator[Distractor]:
         )
 
 
-def _groups(case: Case) -> Iterator[Distractor]:
+def _groups(case: RuleCase) -> Iterator[Distractor]:
     asked = _KIND_ASKED.search(case.question.text)
     if not asked:
         return

@@ -12,7 +12,7 @@ import yaml
 
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.rules import free
-from lmms_eval_ad2.mcq.rules.base import LOGIC, SENSOR, SHORT, Case, Rule
+from lmms_eval_ad2.mcq.rules.base import LOGIC, SENSOR, SHORT, Rule, RuleCase
 from lmms_eval_ad2.mcq.rules.places import across, along
 
 Rows = Mapping[str, list[list[str]]]
@@ -45,13 +45,13 @@ def rule_of(name: str, rows: Mapping[str, Rows]) -> Rule:
     return lambda case: _other_verdict(case, rows)
 
 
-def _statement_turned(case: Case) -> Iterator[Distractor]:
+def _statement_turned(case: RuleCase) -> Iterator[Distractor]:
     said = VERDICT.match(case.answer)
     if said and len(case.answer) - said.end() > 8:
         yield from free.contraries(case)
 
 
-def _other_verdict(case: Case, rows: Mapping[str, Rows]) -> Iterator[Distractor]:
+def _other_verdict(case: RuleCase, rows: Mapping[str, Rows]) -> Iterator[Distractor]:
     said = VERDICT.match(case.answer)
     if not said:
         return
@@ -67,7 +67,7 @@ def _other_verdict(case: Case, rows: Mapping[str, Rows]) -> Iterator[Distractor]
                 yield Distractor(text.format_map(slots), SHORT[name], why)
 
 
-def _slots(case: Case) -> dict[str, str]:
+def _slots(case: RuleCase) -> dict[str, str]:
     words = (case.asked("kind") + case.asked("rider")).lower()
     status = _STATUS.match(words)
     kind = _STATUS.sub("", case.asked("kind").lower(), count=1)

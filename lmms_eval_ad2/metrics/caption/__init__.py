@@ -40,7 +40,7 @@ class CorpusScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class CaptionPairs:
     """Ids in order, with the texts or tokens of their references and candidate."""
 
     ids: tuple[str, ...]
@@ -85,13 +85,15 @@ def caption_scores(
     return {name: result[name] for name in metrics}
 
 
-def _over_tokens(raw: Pairs, metrics: Sequence[str], tokenizer: TokenizerName, lang: Lang, timeout_s: float) -> Result:
+def _over_tokens(
+    raw: CaptionPairs, metrics: Sequence[str], tokenizer: TokenizerName, lang: Lang, timeout_s: float
+) -> Result:
     """The metrics that count tokens."""
     try:
         flat = [text for refs in raw.references for text in refs]
         words = iter(tokenize(flat, tokenizer, lang, timeout_s))
         references = [[next(words) for _ in refs] for refs in raw.references]
-        cut = Pairs(raw.ids, references, tokenize(raw.candidates, tokenizer, lang, timeout_s))
+        cut = CaptionPairs(raw.ids, references, tokenize(raw.candidates, tokenizer, lang, timeout_s))
     except JavaError as exc:
         hint = ' Or pass tokenizer="plain", which needs no Java.' if exc.reason == "java_missing" else ""
         return {name: Unscored(name, exc.reason, exc.detail + hint) for name in metrics}
@@ -112,7 +114,7 @@ def _over_tokens(raw: Pairs, metrics: Sequence[str], tokenizer: TokenizerName, l
     return result
 
 
-def _cider(cut: Pairs, tokenizer: str) -> CorpusScore | Unscored:
+def _cider(cut: CaptionPairs, tokenizer: str) -> CorpusScore | Unscored:
     if not any(text for refs in cut.references for text in refs):
         return Unscored("cider", "no_reference_words", "no reference holds a word, so CIDEr has no weights")
     return _corpus("cider", tokenizer, cut.ids, *ngram.cider(cut.references, cut.candidates))
@@ -132,7 +134,7 @@ def _corpus(name: str, tokenizer: str, ids: Sequence[str], value: float, items: 
     return CorpusScore(name, float(value), per_item, tokenizer)
 
 
-def _clean(raw: Pairs, lang: Lang) -> tuple[list[list[str]], list[str]]:
+def _clean(raw: CaptionPairs, lang: Lang) -> tuple[list[list[str]], list[str]]:
     def clean(text: str) -> str:
         return space_cjk(one_line(text)) if lang == "zh" else one_line(text)
 
@@ -147,7 +149,7 @@ def _check_names(metrics: Sequence[str], tokenizer: str) -> None:
         raise Ad2Error(f"unknown tokenizer {tokenizer!r}; known: {', '.join(TOKENIZERS)}")
 
 
-def _checked(references: Mapping[str, Sequence[str]], candidates: Mapping[str, str]) -> Pairs:
+def _checked(references: Mapping[str, Sequence[str]], candidates: Mapping[str, str]) -> CaptionPairs:
     """The pairs in the order of `candidates`; DataError where the two sides do not fit."""
     for key in references.keys() - candidates.keys():
         raise DataError("candidates", key, "candidate", "a candidate for each id that has references")
@@ -158,4 +160,4 @@ def _checked(references: Mapping[str, Sequence[str]], candidates: Mapping[str, s
         for value in (text, *refs):
             if not isinstance(value, str):
                 raise DataError("captions", key, "text", "a string", value)
-    return Pairs(tuple(candidates), [list(references[key]) for key in candidates], list(candidates.values()))
+    return CaptionPairs(tuple(candidates), [list(references[key]) for key in candidates], list(candidates.values()))

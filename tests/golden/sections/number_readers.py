@@ -253,14 +253,31 @@ def _ours() -> SimpleNamespace:
     from closedloop_plugin.worlds.bridge.params import check_values
     from lmms_eval_ad2.harness.models.arguments import whole_number
     from lmms_eval_ad2.judge import make_judge, verdict
-    from lmms_eval_ad2.llm.completion import Reply, read_completion
+    from lmms_eval_ad2.llm.completion import ChatReply, read_completion
     from lmms_eval_ad2.llm.spec import read_model
     from lmms_eval_ad2.mcq.replies import evaluation
 
     return SimpleNamespace(
-        ad2_link=ad2_link, read_cng=read_cng, read_attribute=number, read_course=read_records, clamp=clamp, wire=wire,
-        read_onboard=read_settings, read_robot=read_robot, read_latency=read_latency, read_chat=read_chat,
-        read_server=state.read, read_spec_object=first_object, Distance=Distance, check_values=check_values,
-        values_of=values_of, whole_number=whole_number, make_judge=make_judge, read_verdict=verdict.read, Reply=Reply,
-        read_completion=read_completion, read_model=read_model, read_evaluation=evaluation,
-    )  # fmt: skip
+        ad2_link=ad2_link,
+        read_cng=read_cng,
+        read_attribute=number,
+        read_course=read_records,
+        clamp=clamp,
+        wire=wire,
+        read_onboard=read_settings,
+        read_robot=read_robot,
+        read_latency=read_latency,
+        read_chat=read_chat,
+        read_server=state.read,
+        read_spec_object=first_object,
+        Distance=Distance,
+        check_values=check_values,
+        values_of=values_of,
+        whole_number=whole_number,
+        make_judge=make_judge,
+        read_verdict=verdict.read,
+        ChatReply=ChatReply,
+        read_completion=read_completion,
+        read_model=read_model,
+        read_evaluation=evaluation,
+    )

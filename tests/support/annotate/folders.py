@@ -7,10 +7,10 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_eval_ad2.annotate.desk import Desk
-from lmms_eval_ad2.annotate.folder import About, make_folder
+from lmms_eval_ad2.annotate.desk import AnnotationProject
+from lmms_eval_ad2.annotate.folder import AnnotationMetadata, make_folder
 from lmms_eval_ad2.annotate.pieces import OBJECTS
-from lmms_eval_ad2.records import Mark, Option, Record, Step, Text
+from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 EVIL = (
     """<script>document.title='owned'</script><img src=x onerror="document.title='owned'">**b** {{7*7}} ${alert(1)}"""
@@ -21,8 +21,8 @@ SIZE = (320, 180)
 def text_record(**changes: Any) -> Record:
     values: dict[str, Any] = {
         "id": "a/region", "benchmark": "coda_lm", "task": "region", "subtask": "region", "form": "vqa",
-        "images": ("a.png",), "question": Text("What is marked?", "标出的是什么？"),
-        "answer": Text("A dog ahead.", "前方有狗。"), "mark": Mark("box", ((10.0, 20.0, 60.0, 90.0),)),
+        "images": ("a.png",), "question": BilingualText("What is marked?", "标出的是什么？"),
+        "answer": BilingualText("A dog ahead.", "前方有狗。"), "mark": VisualPrompt("box", ((10.0, 20.0, 60.0, 90.0),)),
         "image_size": SIZE, "cluster": "a.png",
     }  # fmt: skip
     return Record(**values | changes)
@@ -30,12 +30,12 @@ def text_record(**changes: Any) -> Record:
 
 def chain_record(**changes: Any) -> Record:
     steps = tuple(
-        Step(name, Text(f"{name}?", f"{name}？"), Text(f"{name} is fine.", f"{name}正常。"))
+        ReasoningStep(name, BilingualText(f"{name}?", f"{name}？"), BilingualText(f"{name} is fine.", f"{name}正常。"))
         for name in ("weather", "vehicles", "decision")
     )
     values: dict[str, Any] = {
         "id": "a/cot", "benchmark": "ad2_bench", "task": "cot", "subtask": "holistic", "form": "chain", "steps": steps,
-        "answer": steps[-1].answer, "mark": Mark(),
+        "answer": steps[-1].answer, "mark": VisualPrompt(),
     }  # fmt: skip
     return text_record(**values | changes)
 
@@ -43,32 +43,33 @@ def chain_record(**changes: Any) -> Record:
 def choice_record(**changes: Any) -> Record:
     kinds = ("distractor", "correct", "logical_inconsistencies")
     options = tuple(
-        Option(letter, Text(word), kind) for letter, word, kind in zip("ABC", ("cat", "dog", "cow"), kinds, strict=True)
+        AnswerOption(letter, BilingualText(word), kind)
+        for letter, word, kind in zip("ABC", ("cat", "dog", "cow"), kinds, strict=True)
     )
     values: dict[str, Any] = {
         "id": "a/mc", "benchmark": "autodrive_qa", "form": "mc", "options": options, "letter": "B",
-        "answer": Text("dog"), "mark": Mark(),
+        "answer": BilingualText("dog"), "mark": VisualPrompt(),
     }  # fmt: skip
     return text_record(**values | changes)
 
 
 def scene_record(**changes: Any) -> Record:
-    values: dict[str, Any] = {"id": "a/general", "task": "general", "answer": Text(), "mark": Mark(),
+    values: dict[str, Any] = {"id": "a/general", "task": "general", "answer": BilingualText(), "mark": VisualPrompt(),
                               "meta": {OBJECTS: []}}  # fmt: skip
     return text_record(**values | changes)
 
 
-def make_desk(path: Path, *records: Record, lang: Any = "en", scale: int = 5) -> Desk:
+def make_desk(path: Path, *records: Record, lang: Any = "en", scale: int = 5) -> AnnotationProject:
     """A desk over a new folder below `path`, with its one picture."""
     root = path / "pictures"
     root.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", SIZE, (90, 120, 90)).save(root / "a.png")
-    about = About("made here", "test", 0, "", root, lang, scale)
+    about = AnnotationMetadata("made here", "test", 0, "", root, lang, scale)
     found = records or (text_record(), chain_record(), choice_record())
-    return Desk(make_folder(path / "notes", found, about))
+    return AnnotationProject(make_folder(path / "notes", found, about))
 
 
-def keep_all(desk: Desk, who: str, number: int, complete: bool = True) -> None:
+def keep_all(desk: AnnotationProject, who: str, number: int, complete: bool = True) -> None:
     """All texts of a record kept, and the record marked."""
     for line in desk.sheet(who, number).lines:
         if line.base.kind != "question":

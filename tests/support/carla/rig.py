@@ -18,9 +18,9 @@ from closedloop_plugin.carla.world.world import CarlaWorld
 from closedloop_plugin.core.frames import from_carla
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import COAST, Control, Truth
+from closedloop_plugin.core.state import COAST, Control, GroundTruth
 from closedloop_plugin.scoring.referee.referee import Referee
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 
 DT = 0.05
 HEAD = """model scenic.domains.driving.model
@@ -91,13 +91,13 @@ class Rig:
     route: Route
     folder: Path
 
-    def play(self, text: str, seed: int = 1, head: str = HEAD, **more: Any) -> Truth:
+    def play(self, text: str, seed: int = 1, head: str = HEAD, **more: Any) -> GroundTruth:
         program = self.folder / "p.scenic"
         program.write_text(head + text)
-        self.world.reset(Setup(self.route, seed, program=program, **{"traffic": False, **more}))
+        self.world.reset(EpisodeSetup(self.route, seed, program=program, **{"traffic": False, **more}))
         return self.world.truth()
 
-    def ticks(self, count: int, control: Control = COAST) -> list[Truth]:
+    def ticks(self, count: int, control: Control = COAST) -> list[GroundTruth]:
         seen = []
         for _ in range(count):
             self.world.step(control)
@@ -132,7 +132,7 @@ def rig_on(town: str, maps: Path, folder: Path) -> Iterator[Rig]:
         assert not server.state.synchronous
 
 
-def infractions(rig: Rig, seen: list[Truth]) -> set[str]:
+def infractions(rig: Rig, seen: list[GroundTruth]) -> set[str]:
     """What the referee finds, beside the speed."""
     referee = Referee(profile("bench2drive"), rig.world.road, rig.route)
     for truth in seen:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.core.state import Control, Decision, Observation, Reading
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation
 from closedloop_plugin.testing.fake_world import FakeWorld
-from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
+from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -31,7 +31,7 @@ class Follower:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         time.sleep(self.sleep_s)
         return [Decision(control=self._control(a.observation)) for a in asks]
 
@@ -60,7 +60,7 @@ class Talker(Follower):
         self.open.discard(episode)
         self.log.append(("end", episode))
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         self.batches.append(len(asks))
         time.sleep(self.sleep_s)
         controls = [self._control(a.observation) for a in asks]
@@ -72,15 +72,15 @@ class Reader:
 
     name, mode, local = "reader", "cng", True
 
-    def interpret(self, items: Sequence[tuple[Ask, Decision]]) -> list[Reading]:
+    def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         readings = []
         for _, decision in items:
             text = decision.texts["action"]
             try:
                 steer, throttle = map(float, text.split())
-                readings.append(Reading(Control(steer, throttle), text, mode="cng"))
+                readings.append(InterpretedControl(Control(steer, throttle), text, mode="cng"))
             except ValueError:
-                readings.append(Reading(None, text, "not two numbers", "cng"))
+                readings.append(InterpretedControl(None, text, "not two numbers", "cng"))
         return readings
 
     def describe(self) -> dict[str, Any]:
@@ -103,7 +103,7 @@ class Faulty(FakeWorld):
         self.how, self.at, self.once, self.step_s, self.only = how, at, once, step_s, route
         self.held, self.hold = held, Path(hold)
 
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         self.mine = not self.only or (setup.route is not None and setup.route.id == self.only)
         if self.mine and self.how == "invalid":
             raise InvalidScene("two cars in one place")

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents.asking import Question, Said
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Actor, Command, Decision, Kind, Observation, Truth
-from closedloop_plugin.maps.base import Piece, RoadMap
+from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import Actor, ActorKind, Decision, GroundTruth, Observation, RouteCommand
+from closedloop_plugin.maps.base import RoadMap, RouteSection
 
 PNG_SIZE = (45, 80, 3)
 
@@ -24,23 +24,23 @@ def picture(name: str) -> np.ndarray:
 
 
 def observation(
-    speed: float = 3.0, command: Command = Command.FOLLOW, target=(10.0, 0.0), tick: int = 4
+    speed: float = 3.0, command: RouteCommand = RouteCommand.FOLLOW, target=(10.0, 0.0), tick: int = 4
 ) -> Observation:
     return Observation(tick, tick * 0.05, speed, command, target, picture, 13.9)
 
 
-def ask(episode: str = "e0", **known: Any) -> Ask:
-    return Ask(episode, observation(**known))
+def ask(episode: str = "e0", **known: Any) -> DecisionRequest:
+    return DecisionRequest(episode, observation(**known))
 
 
-def privileged(episode: str = "e0") -> Ask:
+def privileged(episode: str = "e0") -> DecisionRequest:
     """On a straight road of 200 m with nobody on it, 20 m from its start."""
-    path = Path([(0.0, 0.0), (200.0, 0.0)])
+    path = RoutePath([(0.0, 0.0), (200.0, 0.0)])
     from pathlib import Path as File
 
-    road = RoadMap(File("none.xodr"), "corridor", "T", "0" * 64, path, (Piece(0.0, 200.0, "invented"),))
-    ego = Actor("ego", Kind.CAR, 20.0, 0.0, 0.0, 5.0, 4.5, 1.9, 1.5, role="ego")
-    return Ask(episode, observation(speed=5.0), Truth(4, 0.2, ego), road)
+    road = RoadMap(File("none.xodr"), "corridor", "T", "0" * 64, path, (RouteSection(0.0, 200.0, "invented"),))
+    ego = Actor("ego", ActorKind.CAR, 20.0, 0.0, 0.0, 5.0, 4.5, 1.9, 1.5, role="ego")
+    return DecisionRequest(episode, observation(speed=5.0), GroundTruth(4, 0.2, ego), road)
 
 
 def said(**texts: str) -> Decision:
@@ -50,14 +50,14 @@ def said(**texts: str) -> Decision:
 class FakeModel:
     """A Backend that answers by a function of the question (a text, or Said), and keeps what it was asked."""
 
-    def __init__(self, answer: Callable[[Question], str | Said], name: str = "fake") -> None:
+    def __init__(self, answer: Callable[[ModelQuestion], str | ModelReply], name: str = "fake") -> None:
         self.answer, self.name = answer, name
-        self.calls: list[list[Question]] = []
+        self.calls: list[list[ModelQuestion]] = []
 
-    def ask(self, questions: Sequence[Question]) -> list[Said]:
+    def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         self.calls.append(list(questions))
         answers = [self.answer(q) for q in questions]
-        return [a if isinstance(a, Said) else Said(a, seconds=0.25) for a in answers]
+        return [a if isinstance(a, ModelReply) else ModelReply(a, seconds=0.25) for a in answers]
 
     def describe(self) -> dict[str, Any]:
         return {"backend": "fake", "model": self.name}

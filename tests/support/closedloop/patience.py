@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import pytest
 
 from closedloop_plugin.runner import pool
-from closedloop_plugin.runner.pool import Pool
+from closedloop_plugin.runner.pool import WorldPool
 
 T = TypeVar("T")
 LIMITS_S = (0.4, 3.0, 20.0)
@@ -38,7 +38,7 @@ def hurried(patch: pytest.MonkeyPatch, due: Callable[[], object]) -> None:
     near. Whoever is not to be lost must be idle by then.
     """
     ahead_s, before, over = 0.0, time.monotonic(), False
-    lose = Pool._lost
+    lose = WorldPool._lost
 
     def monotonic() -> float:
         nonlocal ahead_s, before
@@ -48,10 +48,10 @@ def hurried(patch: pytest.MonkeyPatch, due: Callable[[], object]) -> None:
         before = now
         return now + ahead_s
 
-    def lost(self: Pool, *what: Any) -> None:
+    def lost(self: WorldPool, *what: Any) -> None:
         nonlocal over
         over = True
         lose(self, *what)
 
     patch.setattr(pool, "time", SimpleNamespace(monotonic=monotonic))
-    patch.setattr(Pool, "_lost", lost)
+    patch.setattr(WorldPool, "_lost", lost)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from closedloop_plugin.agents import tracking
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import Truth
+from closedloop_plugin.core.state import GroundTruth
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.worlds.base import Setup, World
+from closedloop_plugin.worlds.base import EpisodeSetup, World
 
 ACTORLESS = {"turn", "control_loss"}
 
 
-def play(world: World, route: Route, seconds: float = 16.0) -> list[Truth]:
+def play(world: World, route: Route, seconds: float = 16.0) -> list[GroundTruth]:
     """7 m/s along the route; once the actor acts, a stop. Ends when somebody of the scenario has moved after that."""
-    world.reset(Setup(route, 4, traffic=False, max_ticks=1000))
+    world.reset(EpisodeSetup(route, 4, traffic=False, max_ticks=1000))
     seen = [world.truth()]
     s: float | None = None
     while seen[-1].time_s < seconds:
@@ -30,7 +30,7 @@ def play(world: World, route: Route, seconds: float = 16.0) -> list[Truth]:
     return seen
 
 
-def moved(seen: list[Truth]) -> bool:
+def moved(seen: list[GroundTruth]) -> bool:
     """Somebody went 1 m, opened a door, or came onto the stage since the scenario acted."""
     acted = next((t for t in seen if any(name == "act" for _, name in t.events)), seen[-1])
     before = {a.id: a for a in acted.actors}

@@ -9,30 +9,40 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
-from closedloop_plugin.core.state import Actor, Contact, Control, EndReason, Kind, Signal, StopLine, Surface, Truth
+from closedloop_plugin.core.state import (
+    Actor,
+    ActorKind,
+    Control,
+    DrivingSurface,
+    EgoContact,
+    EndReason,
+    GroundTruth,
+    SignalState,
+    StopLine,
+)
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.show.track import TrackLog
 
 DT = 0.05
 _ARC = [(60 + 20 * math.sin(a), 20 - 20 * math.cos(a)) for a in np.linspace(0, math.pi / 2, 25)]
-PATH = Path([(0, 0), *_ARC, (80, 70)])
+PATH = RoutePath([(0, 0), *_ARC, (80, 70)])
 LINES = (
     StopLine("west", 54.0, 0.0, 0.0, 3.5, "signal", True, 54.0),
     StopLine("south", 83.5, -14.0, math.pi / 2, 3.5, "signal"),
     StopLine("north", 80.0, 40.0, math.pi / 2, 3.5, "stop", True, 108.0),
 )
-EGO = Actor("ego", Kind.CAR, 0, 0, 0, 0, 4.6, 1.9, 1.5, role="ego")
+EGO = Actor("ego", ActorKind.CAR, 0, 0, 0, 0, 4.6, 1.9, 1.5, role="ego")
 
 
 def road() -> RoadMap:
     return RoadMap(File("none.xodr"), "corridor", "Town05", "ab" * 32, PATH, (), ((56.0, 92.0),), (), LINES)
 
 
-def truth(tick: int, extra: int = 0) -> Truth:
+def truth(tick: int, extra: int = 0) -> GroundTruth:
     """Speeds up, runs the red light, swerves into the other lane, brushes a walker; `extra` background vehicles."""
     s = min(0.02 * tick + 0.0006 * tick**2, PATH.length)
     speed = 0.4 + 0.024 * tick
@@ -42,22 +52,25 @@ def truth(tick: int, extra: int = 0) -> Truth:
     lead = PATH.pose(s + 25, -3.6)
     walker = (80 + 0.03 * (tick - 430), 52.0)
     actors = [
-        Actor("lead", Kind.TRUCK, lead[0], lead[1], lead[2], speed, 7.5, 2.4, 3.2, role="background"),
-        Actor("walker", Kind.PEDESTRIAN, *walker, 0.0, 1.4, 0.5, 0.5, 1.8),
-        Actor("cone", Kind.CONE, 34.0, -0.5, 0.0, 0.0, 0.4, 0.4, 0.8),
-        Actor("oncoming", Kind.CAR, 120.0 - 0.4 * tick, 3.5, math.pi, 8.0, 4.5, 1.9, 1.5),
+        Actor("lead", ActorKind.TRUCK, lead[0], lead[1], lead[2], speed, 7.5, 2.4, 3.2, role="background"),
+        Actor("walker", ActorKind.PEDESTRIAN, *walker, 0.0, 1.4, 0.5, 0.5, 1.8),
+        Actor("cone", ActorKind.CONE, 34.0, -0.5, 0.0, 0.0, 0.4, 0.4, 0.8),
+        Actor("oncoming", ActorKind.CAR, 120.0 - 0.4 * tick, 3.5, math.pi, 8.0, 4.5, 1.9, 1.5),
     ]
     for i in range(extra):
         actors.append(replace(EGO, id=f"b{i}", x=x + 3 * i % 100, y=20 + i + 0.01 * tick, role="background"))
     close = math.dist(walker, (x, y)) < 2.5
-    return Truth(
+    return GroundTruth(
         tick,
         tick * DT,
         ego,
         tuple(actors),
-        {"west": Signal.RED if tick < 300 else Signal.GREEN, "south": Signal.GREEN if tick < 280 else Signal.RED},
-        (Contact("walker", Kind.PEDESTRIAN, *walker, 90.0),) if close else (),
-        Surface.ONCOMING if d > 1.75 else Surface.LANE,
+        {
+            "west": SignalState.RED if tick < 300 else SignalState.GREEN,
+            "south": SignalState.GREEN if tick < 280 else SignalState.RED,
+        },
+        (EgoContact("walker", ActorKind.PEDESTRIAN, *walker, 90.0),) if close else (),
+        DrivingSurface.ONCOMING if d > 1.75 else DrivingSurface.LANE,
         False,
         ((4.0, "trigger"),) if tick >= 80 else (),
     )
@@ -68,7 +81,7 @@ def said(tick: int) -> dict[str, Any]:
     return {"texts": {"action": answer}, "raw": '{"throttle": 0.3, "steer": 0.0, "brake": 0.0}', "mode": "cng"}
 
 
-def ride(ticks: int = 480, extra: int = 0, every_s: float = 0.5) -> tuple[TrackLog, EpisodeRecord, list[Truth]]:
+def ride(ticks: int = 480, extra: int = 0, every_s: float = 0.5) -> tuple[TrackLog, EpisodeRecord, list[GroundTruth]]:
     """The log, the record, and what was seen."""
     log, judge, seen = TrackLog(every_s), Referee(profile("bench2drive"), road(), None), []
     for tick in range(ticks):

@@ -11,7 +11,7 @@ from support.closedloop.together import meet
 
 from closedloop_plugin.core.state import Control, Observation
 from closedloop_plugin.testing.fake_world import FakeWorld
-from closedloop_plugin.worlds.base import Setup, WorldError
+from closedloop_plugin.worlds.base import EpisodeSetup, WorldError
 
 
 class Served(FakeWorld):
@@ -33,7 +33,7 @@ class Served(FakeWorld):
         file = self.folder / self.server
         return file.read_text() if file.exists() else ""
 
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         assert setup.route is not None
         meet(self.folder, self.server, self.together)
         with (self.folder / "drives.txt").open("a") as lines:

@@ -18,20 +18,22 @@ import openai
 from PIL import Image
 from support.closedloop.models import FakeModel
 
-from closedloop_plugin.agents.asking import Question, Said
-from closedloop_plugin.serve.chat import Chat, read_chat
-from closedloop_plugin.serve.desk import Desk
+from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
+from closedloop_plugin.serve.chat import ChatCompletionRequest, read_chat
+from closedloop_plugin.serve.desk import RequestBatcher
 from closedloop_plugin.serve.driver import DriverService
-from closedloop_plugin.serve.front import Front, Limits
+from closedloop_plugin.serve.front import ChatHttpApi, RequestLimits
 from closedloop_plugin.serve.running import listening
-from closedloop_plugin.serve.service import Service
-from closedloop_plugin.serve.words import Words
+from closedloop_plugin.serve.service import ChatService
+from closedloop_plugin.serve.words import ModelService
 
 
 class Tunable(FakeModel):
     """A FakeModel that notes, in one list for all its tuned copies, with which settings it was asked."""
 
-    def __init__(self, answer: Callable[[Question], str | Said], settings: tuple[Any, Any] = (None, None)) -> None:
+    def __init__(
+        self, answer: Callable[[ModelQuestion], str | ModelReply], settings: tuple[Any, Any] = (None, None)
+    ) -> None:
         super().__init__(answer)
         self.settings, self.asked_with = settings, list[tuple[Any, Any]]()
 
@@ -40,14 +42,14 @@ class Tunable(FakeModel):
         made.asked_with = self.asked_with
         return made
 
-    def ask(self, questions: Sequence[Question]) -> list[Said]:
+    def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
         self.asked_with.append(self.settings)
         return super().ask(questions)
 
 
 @dataclass
 class Served:
-    front: Front
+    front: ChatHttpApi
     url: str  # ends in /v1
 
     def call(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
@@ -68,17 +70,17 @@ class Served:
 
 @contextmanager
 def served(
-    services: Sequence[Service] | FakeModel = (),
+    services: Sequence[ChatService] | FakeModel = (),
     *,
     driver: DriverService | None = None,
-    desk: Desk | None = None,
-    limits: Limits | None = None,
+    desk: RequestBatcher | None = None,
+    limits: RequestLimits | None = None,
     key: str = "",
     opened: bool = True,
 ) -> Iterator[Served]:
     """Until the block ends. `opened` False: still loading."""
-    offered = [Words(services)] if isinstance(services, FakeModel) else list(services)
-    front = Front(desk or Desk(), limits or Limits(), key, "loading-model")
+    offered = [ModelService(services)] if isinstance(services, FakeModel) else list(services)
+    front = ChatHttpApi(desk or RequestBatcher(), limits or RequestLimits(), key, "loading-model")
     if opened:
         front.open([*offered, *([driver] if driver else [])], driver, "fake")
     worker = threading.Thread(target=front.desk.work, daemon=True)
@@ -98,7 +100,7 @@ def client(url: str, key: str = "none") -> openai.OpenAI:
     return openai.OpenAI(base_url=url, api_key=key, max_retries=0, timeout=60)
 
 
-def chat(**body: Any) -> Chat:
+def chat(**body: Any) -> ChatCompletionRequest:
     """A request as the services get it."""
     return read_chat(json.dumps({"model": "fake", "messages": user("x"), **body}).encode())
 

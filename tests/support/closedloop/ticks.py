@@ -7,22 +7,22 @@ from dataclasses import replace
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.profiles import Profile, profile
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import Actor, Contact, EndReason, Kind, StopLine, Truth
+from closedloop_plugin.core.state import Actor, ActorKind, EgoContact, EndReason, GroundTruth, StopLine
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.scoring.referee.referee import Outcome, Referee
+from closedloop_plugin.scoring.referee.referee import Referee, RefereeOutcome
 
 DT = 0.05
 B2D = profile("bench2drive")
-EGO = Actor("ego", Kind.CAR, 0.0, 0.0, 0.0, 10.0, 4.0, 1.8, 1.5, role="ego")
+EGO = Actor("ego", ActorKind.CAR, 0.0, 0.0, 0.0, 10.0, 4.0, 1.8, 1.5, role="ego")
 OTHER = replace(EGO, id="7", role="scenario")
 
 
 def road(length: float = 100.0, **more: Any) -> RoadMap:
     """East along y = 0, lane 3.5 m, limit 10 m/s."""
-    path = Path([(0.0, 0.0), (length, 0.0)])
+    path = RoutePath([(0.0, 0.0), (length, 0.0)])
     return RoadMap(File("x.xodr"), "corridor", "Town12", "0" * 64, path, (), **{"speed_limit": 10.0, **more})
 
 
@@ -34,9 +34,9 @@ def referee(lines: Sequence[StopLine] = (), rules: Profile = B2D, length: float 
     return Referee(rules, road(length, stop_lines=tuple(lines), **more), route(length))
 
 
-def at(tick: int, x: float, y: float = 0.0, speed: float = 10.0, **more: Any) -> Truth:
+def at(tick: int, x: float, y: float = 0.0, speed: float = 10.0, **more: Any) -> GroundTruth:
     """The ego at (x, y); keywords of Truth."""
-    return Truth(tick, tick * DT, replace(EGO, x=x, y=y, speed=speed), **more)
+    return GroundTruth(tick, tick * DT, replace(EGO, x=x, y=y, speed=speed), **more)
 
 
 def ride(judge: Referee, xs: Iterable[float], first: int = 0, **more: Any) -> EndReason | None:
@@ -54,10 +54,10 @@ def steps(start: float, stop: float, step: float = 0.5) -> list[float]:
     return [start + (stop - start) * i / n for i in range(n + 1)]
 
 
-def touch(kind: Kind = Kind.CAR, name: str = "7") -> Contact:
-    return Contact(name, kind, 12.0, 1.0, 500.0)
+def touch(kind: ActorKind = ActorKind.CAR, name: str = "7") -> EgoContact:
+    return EgoContact(name, kind, 12.0, 1.0, 500.0)
 
 
-def lists(outcome: Outcome) -> dict[str, list[str]]:
+def lists(outcome: RefereeOutcome) -> dict[str, list[str]]:
     """The infractions that there are, minimum speed aside."""
     return {k: v for k, v in outcome.infractions.items() if v and k != "min_speed_infractions"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from closedloop_plugin.core.state import Observation
 from closedloop_plugin.testing.fake_world import FakeWorld
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 
 FOLDER, NUMBER = "CL_TOGETHER_FOLDER", 2
 
@@ -27,6 +27,6 @@ class Together(FakeWorld):
         super().__init__()
         self.folder, self.number = Path(folder or os.environ[FOLDER]), number
 
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         meet(self.folder, str(os.getpid()), self.number)
         return super().reset(setup)

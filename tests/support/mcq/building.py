@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
-from lmms_eval_ad2.mcq.base import Distractor, Exchange, Made, Outcome, Question, Rejected
-from lmms_eval_ad2.mcq.build import Job
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion, RoleExchange
+from lmms_eval_ad2.mcq.build import McqBuildJob
 from lmms_eval_ad2.mcq.mix import plan
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import survey
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 
 PLACES = (
     ("perception", "motion state"), ("perception", "surrounding objects"), ("prediction", "signal meaning"),
@@ -26,17 +26,17 @@ def a_record(number: int, **changes: Any) -> Record:
     task, subtask = PLACES[number % len(PLACES)]
     data: dict[str, Any] = {
         "id": f"q{number:03}", "benchmark": "records", "task": task, "subtask": subtask, "form": "vqa",
-        "images": (f"cam/{number % 3}.jpg",), "question": Text(f"What is thing {number} doing?"),
-        "answer": Text(f"It carries load number {number}."), "views": ("CAM_FRONT",), "image_size": (16, 9),
+        "images": (f"cam/{number % 3}.jpg",), "question": BilingualText(f"What is thing {number} doing?"),
+        "answer": BilingualText(f"It carries load number {number}."), "views": ("CAM_FRONT",), "image_size": (16, 9),
         "cluster": f"scene{number % 5}",
     }  # fmt: skip
     return Record(**{**data, **changes})
 
 
-def a_question(number: int = 1, **changes: Any) -> Question:
+def a_question(number: int = 1, **changes: Any) -> OpenQuestion:
     record = a_record(number, **changes)
     answer = record.answer.get("en")
-    return Question(record.id, record, "records", record.task, record.subtask, answer, Path("/images"), (record,))
+    return OpenQuestion(record.id, record, "records", record.task, record.subtask, answer, Path("/images"), (record,))
 
 
 def write_records(folder: Path, count: int = 20, records: Iterable[Record] | None = None) -> Path:
@@ -53,17 +53,17 @@ def write_records(folder: Path, count: int = 20, records: Iterable[Record] | Non
     return file
 
 
-def made(question: Question, **changes: Any) -> Made:
+def made(question: OpenQuestion, **changes: Any) -> AcceptedQuestion:
     others = tuple(Distractor(f"It carries {what} of {question.id}.", kind, f"because {what}")
                    for what, kind in zip(("bricks", "sand", "water"), ERRORS, strict=False))  # fmt: skip
-    return Made(**{"question": question, "distractors": others, "correctness": 5, **changes})
+    return AcceptedQuestion(**{"question": question, "distractors": others, "correctness": 5, **changes})
 
 
 @dataclass(slots=True)
 class FakeMaker:
     """Makes everything, unless `fate` has another outcome for the question. `asked` are the ids it was given."""
 
-    fate: Callable[[Question], Outcome | None] = lambda question: None
+    fate: Callable[[OpenQuestion], Outcome | None] = lambda question: None
     settings: Mapping[str, Any] = field(default_factory=dict)
     label: str = "fake"
     asked: list[str] = field(default_factory=list)
@@ -74,24 +74,28 @@ class FakeMaker:
     def account(self) -> dict[str, Any]:
         return {"requests": len(self.asked), "prompt_tokens": 10 * len(self.asked), "completion_tokens": 0}
 
-    def make(self, questions: Iterable[Question], done: Callable[[Outcome], None]) -> None:
+    def make(self, questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> None:
         for question in questions:
             self.asked.append(question.id)
             outcome = self.fate(question)
-            done(outcome if outcome is not None else made(question, exchanges=(Exchange("select", "which?", "these"),)))
+            done(
+                outcome
+                if outcome is not None
+                else made(question, exchanges=(RoleExchange("select", "which?", "these"),))
+            )
 
 
-def rejecting(*ids: str, passing: bool = False) -> Callable[[Question], Outcome | None]:
+def rejecting(*ids: str, passing: bool = False) -> Callable[[OpenQuestion], Outcome | None]:
     """A fate: these ids are rejected."""
     reason = "http_500" if passing else "ambiguous"
-    return lambda q: Rejected(q, reason, passing=passing) if q.id in ids else None
+    return lambda q: RejectedQuestion(q, reason, passing=passing) if q.id in ids else None
 
 
-def a_job(file: Path, out: Path, maker: Any, **changes: Any) -> Job:
+def a_job(file: Path, out: Path, maker: Any, **changes: Any) -> McqBuildJob:
     sources = (open_source(f"records={file}"),)
     surveyed = survey(sources, progress=False)
     drawn = plan(surveyed, total=changes.pop("total", None), seed=changes.get("seed", 0))
-    return Job(sources, surveyed, drawn, maker, out, **{"progress": False, **changes})
+    return McqBuildJob(sources, surveyed, drawn, maker, out, **{"progress": False, **changes})
 
 
 def rows_of(out: Path, name: str = "questions.jsonl") -> list[dict[str, Any]]:

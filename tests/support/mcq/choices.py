@@ -5,25 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lmms_eval_ad2.mcq.base import Question
-from lmms_eval_ad2.records import Form, Option, Record, Text
+from lmms_eval_ad2.mcq.base import OpenQuestion
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Form, Record
 
 
 def question(
     text: str, answer: str, *, subtask: str = "", form: Form = "vqa", scene: Sequence[tuple[str, str]] = (),
     references: Sequence[str] = (),
-) -> Question:  # fmt: skip
+) -> OpenQuestion:  # fmt: skip
     """An open question. scene: (question, answer) of the frame's other records."""
 
     def record(number: int, asked: str, said: str) -> Record:
         meta = {"references": list(references)} if references else {}
         return Record(
-            f"q{number}", "drivelm", "perception", subtask, form, ("a.jpg",), Text(en=asked), Text(en=said), meta=meta
+            f"q{number}",
+            "drivelm",
+            "perception",
+            subtask,
+            form,
+            ("a.jpg",),
+            BilingualText(en=asked),
+            BilingualText(en=said),
+            meta=meta,
         )
 
     own = record(0, text, answer)
     frame = (own, *(record(n, *pair) for n, pair in enumerate(scene, 1))) if scene else ()
-    return Question("q0", own, "drivelm", "perception", subtask, answer, Path(), frame)
+    return OpenQuestion("q0", own, "drivelm", "perception", subtask, answer, Path(), frame)
 
 
 def choice(
@@ -34,13 +42,23 @@ def choice(
     texts = [*wrong[:at], right, *wrong[at:]]
     kinds = ["correct" if place == at else "logical_inconsistencies" for place in range(len(texts))]
     options = tuple(
-        Option(chr(ord("A") + place), Text(en=text), kind)
+        AnswerOption(chr(ord("A") + place), BilingualText(en=text), kind)
         for place, (text, kind) in enumerate(zip(texts, kinds, strict=True))
     )
     return Record(
-        name, "autodrive_qa", task, task, "mc", (image,), Text(en=asked), Text(en=right), letter=chr(ord("A") + at),
-        options=options, cluster=cluster or name, meta={"source": "drivelm", **(meta or {})},
-    )  # fmt: skip
+        name,
+        "autodrive_qa",
+        task,
+        task,
+        "mc",
+        (image,),
+        BilingualText(en=asked),
+        BilingualText(en=right),
+        letter=chr(ord("A") + at),
+        options=options,
+        cluster=cluster or name,
+        meta={"source": "drivelm", **(meta or {})},
+    )
 
 
 def row(record: Record) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lmms_eval_ad2.mcq.survey import Entry, Survey
+from lmms_eval_ad2.mcq.survey import SourceSurvey, SurveyEntry
 from lmms_eval_ad2.mcq.taxonomy import SUBTASKS
 
 FRAME, SCENE = 5, 20  # questions of a frame, of a scene
@@ -17,7 +17,7 @@ REAL = {
 }
 
 
-def survey_of(sizes: Mapping[str, Mapping[str, int]]) -> Survey:
+def survey_of(sizes: Mapping[str, Mapping[str, int]]) -> SourceSurvey:
     """A survey with this many questions by source and task, spread over the sub-tasks in unlike numbers."""
     entries = []
     for at, (source, tasks) in enumerate(sizes.items()):
@@ -27,6 +27,6 @@ def survey_of(sizes: Mapping[str, Mapping[str, int]]) -> Survey:
             for i in range(size):
                 name = names[(i * i) % len(names)]
                 frame, scene = f"f{number // FRAME}", f"c{number // SCENE}"
-                entries.append(Entry(source, at, number, f"{source}-{number}", task, name, frame, scene))
+                entries.append(SurveyEntry(source, at, number, f"{source}-{number}", task, name, frame, scene))
                 number += 1
-    return Survey(tuple(entries), {name: {} for name in sizes}, tuple({"name": name} for name in sizes))
+    return SourceSurvey(tuple(entries), {name: {} for name in sizes}, tuple({"name": name} for name in sizes))

@@ -7,9 +7,9 @@ from typing import Any
 
 from PIL import Image
 
-from lmms_eval_ad2.mcq.base import Outcome, Question
+from lmms_eval_ad2.mcq.base import OpenQuestion, Outcome
 from lmms_eval_ad2.mcq.making import make_maker
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 
 VIEWS = ("CAM_FRONT", "CAM_BACK")
 
@@ -17,7 +17,7 @@ VIEWS = ("CAM_FRONT", "CAM_BACK")
 def question(
     number: int, root: Path, *, text: str = "", answer: str = "A white van.", task: str = "perception",
     images: bool = True,
-) -> Question:  # fmt: skip
+) -> OpenQuestion:  # fmt: skip
     """Question `number` over two cameras' pictures, which are written to `root` where absent (and wanted)."""
     names = []
     for view in VIEWS:
@@ -27,13 +27,13 @@ def question(
         names.append(name)
     record = Record(
         id=f"q{number}", benchmark="drivelm", task=task, subtask="surrounding objects", form="vqa", images=tuple(names),
-        views=VIEWS, question=Text(text or f"What is vehicle number {number} in front of the ego car?"),
-        answer=Text(answer),
+        views=VIEWS, question=BilingualText(text or f"What is vehicle number {number} in front of the ego car?"),
+        answer=BilingualText(answer),
     )  # fmt: skip
-    return Question(f"q{number}", record, "drivelm", task, "surrounding objects", answer, root, (record,))
+    return OpenQuestion(f"q{number}", record, "drivelm", task, "surrounding objects", answer, root, (record,))
 
 
-def questions(n: int, root: Path, **parts: Any) -> list[Question]:
+def questions(n: int, root: Path, **parts: Any) -> list[OpenQuestion]:
     return [question(i, root, **parts) for i in range(n)]
 
 
@@ -43,7 +43,7 @@ def maker_for(url: str, cache: Path | None = None, settings: str = "", **parts: 
     return make_maker(spec, cache=cache, progress=False, **parts)
 
 
-def outcomes(maker: Any, asked: list[Question]) -> dict[str, Outcome]:
+def outcomes(maker: Any, asked: list[OpenQuestion]) -> dict[str, Outcome]:
     """All outcomes by the question's id; each question has just one."""
     found: dict[str, Outcome] = {}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lmms_eval_ad2.records import Option, Record, Text
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
 DOMAIN, LOGIC, SENSOR = "driving_domain_misconceptions", "logical_inconsistencies", "misinterpreted_sensor_inputs"
 
@@ -16,11 +16,20 @@ def question(
     rest = iter(kinds)
     letters = [chr(ord("A") + i) for i in range(len(kinds) + 1)]
     options = tuple(
-        Option(x, Text(f"{id} says {x}"), "correct" if x == letter else next(rest)) for x in letters
+        AnswerOption(x, BilingualText(f"{id} says {x}"), "correct" if x == letter else next(rest)) for x in letters
     )  # fmt: skip
     data: dict[str, Any] = {
-        "id": id, "benchmark": "autodrive_qa", "task": "planning", "subtask": "safe action", "form": "mc",
-        "images": ("a.jpg",), "question": Text(f"What of {id}?"), "answer": Text(f"{id} says {letter}"),
-        "options": options, "letter": letter, "cluster": id, "meta": {"source": "drivelm"},
-    }  # fmt: skip
+        "id": id,
+        "benchmark": "autodrive_qa",
+        "task": "planning",
+        "subtask": "safe action",
+        "form": "mc",
+        "images": ("a.jpg",),
+        "question": BilingualText(f"What of {id}?"),
+        "answer": BilingualText(f"{id} says {letter}"),
+        "options": options,
+        "letter": letter,
+        "cluster": id,
+        "meta": {"source": "drivelm"},
+    }
     return Record(**{**data, **changes})

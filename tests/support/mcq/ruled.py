@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lmms_eval_ad2.mcq.base import Made, Question
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion
 from lmms_eval_ad2.mcq.rules.maker import RulesMaker
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 
 CAR, VAN, LIGHT = "<c1,CAM_FRONT,700.0,500.0>", "<c2,CAM_BACK,800.0,480.0>", "<c3,CAM_FRONT,900.0,100.0>"
 _INFOS = {
@@ -24,20 +24,22 @@ def record(question: str, answer: str, number: int = 0, benchmark: str = "drivel
             objects.append({"id": name, "camera": camera, "x": float(x), "y": float(y), "info": info})
     return Record(
         id=f"r{number}", benchmark=benchmark, task="perception", subtask="x", form="vqa", images=("front.jpg",),
-        question=Text(question), answer=Text(answer), meta={"objects": objects},
+        question=BilingualText(question), answer=BilingualText(answer), meta={"objects": objects},
     )  # fmt: skip
 
 
-def frame(*said: tuple[str, str], source: str = "drivelm") -> list[Question]:
+def frame(*said: tuple[str, str], source: str = "drivelm") -> list[OpenQuestion]:
     """Questions that share one scene."""
     scene = tuple(record(q, a, i, source) for i, (q, a) in enumerate(said))
-    return [Question(r.id, r, source, "perception", "surrounding objects", r.answer.en, Path(), scene) for r in scene]
+    return [
+        OpenQuestion(r.id, r, source, "perception", "surrounding objects", r.answer.en, Path(), scene) for r in scene
+    ]
 
 
 def pool(*said: tuple[str, str], source: str = "drivelm") -> dict[str, str]:
     """Candidates of the first question: text -> category (the first that offers it)."""
     made = RulesMaker().one(frame(*said, source=source)[0])
-    assert isinstance(made, Made), made
+    assert isinstance(made, AcceptedQuestion), made
     found: dict[str, str] = {}
     for distractor in made.pool:
         found.setdefault(distractor.text, distractor.category)

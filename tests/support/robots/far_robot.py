@@ -11,10 +11,10 @@ from typing import Any
 
 from support.robots.sshd import Sshd, free_port
 
-from closedloop_plugin.robots.vehicles.read import LinkSettings, Robot, find_robot
+from closedloop_plugin.robots.vehicles.read import LinkSettings, RobotConfig, find_robot
 
 
-def far_robot(server: Sshd, folder: Path, **link: Any) -> Robot:
+def far_robot(server: Sshd, folder: Path, **link: Any) -> RobotConfig:
     """The sandbox's LIMO, reached through `server`, with its files in `folder`."""
     robot = find_robot("sandbox")
     made = LinkSettings(
@@ -29,7 +29,7 @@ def far_robot(server: Sshd, folder: Path, **link: Any) -> Robot:
     return replace(robot, link=replace(made, **link))
 
 
-def yaml_of(robot: Robot, folder: Path, backend: str = "") -> Path:
+def yaml_of(robot: RobotConfig, folder: Path, backend: str = "") -> Path:
     """The same as a user's file."""
     link = robot.link
     lines = [

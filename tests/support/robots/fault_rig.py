@@ -28,9 +28,9 @@ from support.running import BIN, environment
 
 from closedloop_plugin.robots import deploy
 from closedloop_plugin.robots.planner import control_socket
-from closedloop_plugin.robots.sandbox.process import SandboxNode
-from closedloop_plugin.robots.transport.ros import Child, Master
-from closedloop_plugin.robots.vehicles.read import Robot, read_robot
+from closedloop_plugin.robots.sandbox.process import SandboxNodeProcess
+from closedloop_plugin.robots.transport.ros import RosChildProcess, RosMaster
+from closedloop_plugin.robots.vehicles.read import RobotConfig, read_robot
 
 HERE = Path(__file__).resolve().parent
 SPEED = 0.3  # m/s
@@ -71,10 +71,10 @@ class Stop:
     held_s: float
 
 
-class Witness(Child):
+class Witness(RosChildProcess):
     """cl_fault_watch.py, and what it has told so far."""
 
-    def __init__(self, master: Master) -> None:
+    def __init__(self, master: RosMaster) -> None:
         super().__init__("the witness", [sys.executable, str(HERE / "fault_watch.py")], master.env())
         assert self.said == '["ready"]', self.said
         self.truths: list[Truth] = []
@@ -153,7 +153,7 @@ class Witness(Child):
 class Rig:
     """Everything runs once `rig` gives it. `begin` first, before each fault."""
 
-    def __init__(self, folder: Path, robot: Robot, master: Master, home: Path) -> None:
+    def __init__(self, folder: Path, robot: RobotConfig, master: RosMaster, home: Path) -> None:
         self.folder, self.robot, self.master, self.home = folder, robot, master, home
         self.witness = Witness(master)
         self.planner: subprocess.Popen[bytes]
@@ -320,8 +320,8 @@ def rig(folder: Path, mode: int | None = None) -> Iterator[Rig]:
         file.write_text(f"{file.read_text('utf-8')}limits:\n  speed: {FULL}\n", "utf-8")
         robot, home = read_robot(file), folder / "home"
         deploy.deploy(robot, deploy.make_token(home / "robots" / f"{robot.name}.token"))
-        master = undo.enter_context(Master())
-        node = SandboxNode(master, file, mode)
+        master = undo.enter_context(RosMaster())
+        node = SandboxNodeProcess(master, file, mode)
         undo.callback(node.close)
         made = Rig(folder, robot, master, home)
         undo.callback(made.close)

@@ -213,7 +213,7 @@ class Peer:
         self._beat.set()
 
     def _read(self) -> None:
-        reader = wire.Reader()
+        reader = wire.FrameReader()
         with contextlib.suppress(OSError):
             while data := self.sock.recv(65536):
                 for frame in reader.feed(data):

@@ -9,7 +9,7 @@ import os
 import threading
 import time
 
-from closedloop_plugin.robots.onboard.io import NotReady, VehicleIO
+from closedloop_plugin.robots.onboard.io import VehicleIO, VehicleNotReady
 
 JPEG = b"\xff\xd8 not looked at \xff\xd9"
 
@@ -18,7 +18,7 @@ class Recorder(VehicleIO):
     def __init__(self, settings, node, sees):
         self._folder, self._node = settings["folder"], node
         if (self._folder / ("no_" + node)).exists():
-            raise NotReady("the test does not want " + node)
+            raise VehicleNotReady("the test does not want " + node)
         self._out = (self._folder / "published.jsonl").open("a")
         self._frame = None
         self._closed = threading.Event()
@@ -44,7 +44,7 @@ class Recorder(VehicleIO):
 
     def fault(self):
         if (self._folder / "gone").exists():
-            raise NotReady("gone for good")
+            raise VehicleNotReady("gone for good")
         file = self._folder / "fault"
         return file.read_text() if file.exists() else None
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from closedloop_plugin.robots.transport.ros import Master, find_rospy
+from closedloop_plugin.robots.transport.ros import RosMaster, find_rospy
 from lmms_eval_ad2.errors import Ad2Error
 
 # What every probe begins with. `wait` gives the first message that is `good`, or ends the probe with a code.
@@ -62,14 +62,14 @@ def ros_path() -> Path:
 
 
 @contextmanager
-def master(port: int = 0) -> Iterator[Master]:
+def master(port: int = 0) -> Iterator[RosMaster]:
     """A ROS master on loopback; see ros_path."""
     ros_path()
-    with Master(port) as running:
+    with RosMaster(port) as running:
         yield running
 
 
-def probe(running: Master, code: str, *words: str) -> str:
+def probe(running: RosMaster, code: str, *words: str) -> str:
     """Run `code` after PREAMBLE as a node of its own; what it printed. It must end well."""
     done = subprocess.run(
         [sys.executable, "-c", PREAMBLE + code, *words],

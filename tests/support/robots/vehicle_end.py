@@ -30,7 +30,7 @@ class VehicleEnd:
     def __init__(self, port: int, token: bytes = TOKEN, vehicle: str = "limo-ackermann") -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), timeout=60)
         self.token, self.vehicle = token, vehicle
-        self.reader = wire.Reader()
+        self.reader = wire.FrameReader()
         self.frames: list[wire.Frame] = []
         self.heartbeats = 0
         self.session = ""

@@ -17,9 +17,9 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 
-from closedloop_plugin.core.state import Contact, Control, Kind, Observation, Truth
+from closedloop_plugin.core.state import ActorKind, Control, EgoContact, GroundTruth, Observation
 from closedloop_plugin.testing.fake_world import FakeWorld
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -30,7 +30,7 @@ class ActingWorld(FakeWorld):
         super().__init__()
         self.log = log
 
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         assert setup.program is not None
         if self.log is not None:
             self.log.mkdir(parents=True, exist_ok=True)
@@ -50,11 +50,11 @@ class ActingWorld(FakeWorld):
             time.sleep(0.01)
         return super().step(control)
 
-    def truth(self) -> Truth:
+    def truth(self) -> GroundTruth:
         truth = super().truth()
         if self._hit is not None and abs(truth.time_s - self._hit) < 0.01:
             ego = truth.ego
-            truth = replace(truth, contacts=(Contact("parked", Kind.CAR, ego.x, ego.y, 3000.0),))
+            truth = replace(truth, contacts=(EgoContact("parked", ActorKind.CAR, ego.x, ego.y, 3000.0),))
         if self._acts is not None and truth.time_s >= self._acts:
             truth = replace(truth, events=((0.5, "trigger"), (self._acts, "act")))
         return truth

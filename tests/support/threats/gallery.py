@@ -16,9 +16,17 @@ from PIL import Image
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchange, Interview, Transcript, Verdict
+from closedloop_plugin.threats.transcript import (
+    STAGES,
+    FuserExchange,
+    InterviewRecord,
+    ScenarioVerdict,
+    StageAnswer,
+    ThreatAttempt,
+    ThreatTranscript,
+)
 from closedloop_plugin.threats.write import program
 
 ROUTES = suite("demo").routes
@@ -73,24 +81,26 @@ def spec(**other: Any) -> ThreatSpec:
     return ThreatSpec.model_validate({**known, **other})
 
 
-def site(route: Route) -> Site:
-    return Site(
+def site(route: Route) -> ThreatSite:
+    return ThreatSite(
         suite="demo", route=route.id, scenario=route.scenario, town=route.town, map="corridor", length_m=134.0,
         trigger_s=13.0, speed_limit=13.89, lane_width=3.5, left=0, right=0, oncoming=1, topology="corridor",
     )  # fmt: skip
 
 
-def transcript(route: Route, attempt: Attempt, answers: Sequence[str] = SAID, **interview: Any) -> Transcript:
-    told = [Answer(stage=s, question=f"The {s}?", text=a) for s, a in zip(STAGES, answers, strict=True)]
+def transcript(
+    route: Route, attempt: ThreatAttempt, answers: Sequence[str] = SAID, **interview: Any
+) -> ThreatTranscript:
+    told = [StageAnswer(stage=s, question=f"The {s}?", text=a) for s, a in zip(STAGES, answers, strict=True)]
     asked = {"agent": MODEL, "source": "said", "frames": [f"frames/{route.id}_0.jpg"], "answers": told, **interview}
-    return Transcript(route=route.id, site=site(route), interview=Interview(**asked), attempts=[attempt])
+    return ThreatTranscript(route=route.id, site=site(route), interview=InterviewRecord(**asked), attempts=[attempt])
 
 
-def attempt(made: ThreatSpec | None, fuser: Mapping[str, Any] = RULES, **other: Any) -> Attempt:
-    return Attempt(number=0, seed=7, fuser=dict(fuser), spec=made, **other)
+def attempt(made: ThreatSpec | None, fuser: Mapping[str, Any] = RULES, **other: Any) -> ThreatAttempt:
+    return ThreatAttempt(number=0, seed=7, fuser=dict(fuser), spec=made, **other)
 
 
-def add(folder: Path, kept: Transcript, verdict: Verdict | None = None, moment: bool = True) -> None:
+def add(folder: Path, kept: ThreatTranscript, verdict: ScenarioVerdict | None = None, moment: bool = True) -> None:
     """One scenario: transcript, program, verdict in check.json, pictures."""
     last = kept.attempts[-1]
     if last.spec is not None:
@@ -110,8 +120,8 @@ def add(folder: Path, kept: Transcript, verdict: Verdict | None = None, moment: 
     noise(folder / "frames" / f"{kept.route}_0.jpg", (800, 450))
 
 
-def passed(**drawn: float) -> Verdict:
-    return Verdict(
+def passed(**drawn: float) -> ScenarioVerdict:
+    return ScenarioVerdict(
         passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=2, survived=1, drawn=drawn
     )  # fmt: skip
 
@@ -188,5 +198,5 @@ def run(folder: Path, threats: Path, agent: str, records: Sequence[EpisodeRecord
     return folder
 
 
-def exchange(**other: Any) -> Exchange:
-    return Exchange(purpose="construct", **other)
+def exchange(**other: Any) -> FuserExchange:
+    return FuserExchange(purpose="construct", **other)

@@ -8,12 +8,19 @@ from typing import Any
 import numpy as np
 from support.closedloop.models import picture, privileged
 
-from closedloop_plugin.core.state import Actor, Kind
+from closedloop_plugin.core.state import Actor, ActorKind
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.threats.base import Moment, Wish
-from closedloop_plugin.threats.site import Site
+from closedloop_plugin.threats.base import InterviewFrame, ThreatRequest
+from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Interview, Transcript, Verdict
+from closedloop_plugin.threats.transcript import (
+    STAGES,
+    InterviewRecord,
+    ScenarioVerdict,
+    StageAnswer,
+    ThreatAttempt,
+    ThreatTranscript,
+)
 
 ROUTES = suite("demo").routes
 CALM = (
@@ -23,46 +30,48 @@ CALM = (
 )
 
 
-def site(**other: Any) -> Site:
+def site(**other: Any) -> ThreatSite:
     """A street with one lane each way, 134 m, no junction."""
     known = {
         "suite": "demo", "route": "101", "scenario": "ParkedObstacle", "town": "T", "map": "corridor",
         "length_m": 134.0, "trigger_s": 13.0, "speed_limit": 13.89, "lane_width": 3.5, "left": 0, "right": 0,
         "oncoming": 1, "topology": "corridor",
     }  # fmt: skip
-    return Site(**{**known, **other})
+    return ThreatSite(**{**known, **other})
 
 
-def crossing(**other: Any) -> Site:
+def crossing(**other: Any) -> ThreatSite:
     """A junction with lights, 22 to 46 m on."""
     known = {"topology": "junction", "length_m": 73.0, "trigger_s": 5.0, "junction": (22.0, 46.0), "control": "signal",
              "arms": ("entry", "exit", "ahead", "right")}  # fmt: skip
     return site(**{**known, **other})
 
 
-def transcript(where: Site | None = None, texts: tuple[str, str, str] = CALM, **more: Any) -> Transcript:
-    answers = [Answer(stage=s, question="?", text=t) for s, t in zip(STAGES, texts, strict=True)]  # type: ignore[arg-type]
+def transcript(where: ThreatSite | None = None, texts: tuple[str, str, str] = CALM, **more: Any) -> ThreatTranscript:
+    answers = [StageAnswer(stage=s, question="?", text=t) for s, t in zip(STAGES, texts, strict=True)]  # type: ignore[arg-type]
     where = where or site()
-    told = Interview(agent={"name": "m"}, source="said", answers=answers)
-    return Transcript(route=where.route, site=where, interview=told, **more)
+    told = InterviewRecord(agent={"name": "m"}, source="said", answers=answers)
+    return ThreatTranscript(route=where.route, site=where, interview=told, **more)
 
 
-def wish(where: Site | None = None, texts: tuple[str, str, str] = CALM, seed: int = 1, **more: Any) -> Wish:
-    return Wish(transcript(where, texts, **more), len(more.get("attempts", ())), seed)
+def wish(
+    where: ThreatSite | None = None, texts: tuple[str, str, str] = CALM, seed: int = 1, **more: Any
+) -> ThreatRequest:
+    return ThreatRequest(transcript(where, texts, **more), len(more.get("attempts", ())), seed)
 
 
-def attempt(spec: ThreatSpec | None, verdict: Verdict | None = None, **more: Any) -> Attempt:
-    return Attempt(number=more.pop("number", 0), seed=0, fuser={"name": "x"}, spec=spec, verdict=verdict, **more)
+def attempt(spec: ThreatSpec | None, verdict: ScenarioVerdict | None = None, **more: Any) -> ThreatAttempt:
+    return ThreatAttempt(number=more.pop("number", 0), seed=0, fuser={"name": "x"}, spec=spec, verdict=verdict, **more)
 
 
-def moment(images: int = 1) -> Moment:
+def moment(images: int = 1) -> InterviewFrame:
     """On a straight road: a car stands 25 m ahead, a child walks at the edge."""
     ask = privileged()
     assert ask.truth is not None and ask.road is not None
-    car = Actor("1", Kind.CAR, 45.0, 0.0, 0.0, 0.0, 4.5, 1.9, 1.5)
-    child = Actor("2", Kind.CHILD, 35.0, -4.0, 0.0, 1.0, 0.5, 0.5, 1.2)
+    car = Actor("1", ActorKind.CAR, 45.0, 0.0, 0.0, 0.0, 4.5, 1.9, 1.5)
+    child = Actor("2", ActorKind.CHILD, 35.0, -4.0, 0.0, 1.0, 0.5, 0.5, 1.2)
     shown: tuple[np.ndarray, ...] = tuple(picture(f"camera {k}") for k in range(images))
-    return Moment(ROUTES[0], ask.observation, replace(ask.truth, actors=(car, child)), ask.road, shown)
+    return InterviewFrame(ROUTES[0], ask.observation, replace(ask.truth, actors=(car, child)), ask.road, shown)
 
 
 def good(**other: Any) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from functools import cached_property
 import cv2
 import numpy as np
 
-from closedloop_plugin.worlds.embedded.camera.lens import NEAR, Lens, clip_near
-from closedloop_plugin.worlds.embedded.camera.light import Light
+from closedloop_plugin.worlds.embedded.camera.lens import NEAR, PinholeLens, clip_near
+from closedloop_plugin.worlds.embedded.camera.light import SceneLighting
 
 SHIFT = 4  # fractional bits of OpenCV's coordinates: 1/16 pixel
 BESIDE = 60000.0  # pixels: a bar or plate that ends farther out is too near the lens to be worth drawing
@@ -29,8 +29,8 @@ class Canvas:
     """One frame being drawn. `image`: (H, W, 3) uint8 RGB."""
 
     image: np.ndarray
-    lens: Lens
-    light: Light
+    lens: PinholeLens
+    light: SceneLighting
     ego: tuple[float, float, float]  # pose of the car whose headlights light the road
     beams: float = 0.0  # strength of the ego's headlights
     posts: tuple[tuple[float, float], ...] = ()  # lit lamps nearby

@@ -15,8 +15,8 @@ import cv2
 import numpy as np
 
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, fixed
-from closedloop_plugin.worlds.embedded.camera.lens import NEAR, Lens, clip_near
-from closedloop_plugin.worlds.embedded.camera.scenery import Marking, Scenery
+from closedloop_plugin.worlds.embedded.camera.lens import NEAR, PinholeLens, clip_near
+from closedloop_plugin.worlds.embedded.camera.scenery import RoadMarking, StaticScenery
 
 KERB = 0.16  # m, height of a sidewalk
 GRAIN_SIZE = 512
@@ -49,10 +49,10 @@ def grain() -> np.ndarray:
     return np.clip(np.rint(128 + out), 60, 196).astype(np.uint8)
 
 
-class Ground:
+class GroundLayer:
     """The scenery's ground, ready to draw."""
 
-    def __init__(self, scenery: Scenery) -> None:
+    def __init__(self, scenery: StaticScenery) -> None:
         self.areas = scenery.areas
         low = np.array([a.rings[0].min(axis=0) for a in scenery.areas]).reshape(-1, 2)
         high = np.array([a.rings[0].max(axis=0) for a in scenery.areas]).reshape(-1, 2)
@@ -60,7 +60,7 @@ class Ground:
         self.radius = np.hypot(*(high - low).T) / 2
         self.raised = np.array([a.surface == "sidewalk" for a in scenery.areas], dtype=bool)
         self.kerbs = scenery.kerbs
-        self.paint: tuple[Paint, ...] = paint_of(scenery)
+        self.paint: tuple[PaintStrokes, ...] = paint_of(scenery)
         self.base = GRASS + (PAVING - GRASS) * 0.35 * scenery.urban
 
     def draw(self, canvas: Canvas, shadows: list[np.ndarray]) -> None:
@@ -178,13 +178,13 @@ def _wide(rows: np.ndarray, width: int) -> np.ndarray:
     return cv2.resize(np.rint(rows).astype(np.uint8)[:, None], (width, len(rows)), interpolation=cv2.INTER_NEAREST)
 
 
-def ground_depth(lens: Lens) -> np.ndarray:
+def ground_depth(lens: PinholeLens) -> np.ndarray:
     """(rows,) metres along the axis of each row below the horizon, at the pixel's middle."""
     rows = np.arange((lens.height + 1) // 2, lens.height) + 0.5 - lens.height / 2
     return lens.focal * lens.up / np.maximum(rows, 0.25)
 
 
-def _plane(lens: Lens, top: int) -> np.ndarray:
+def _plane(lens: PinholeLens, top: int) -> np.ndarray:
     """(3, 3): (column, row - top, 1) -> homogeneous map coordinates of the ground."""
     u0, v0 = 0.5 - lens.width / 2, top + 0.5 - lens.height / 2
     h = lens.up
@@ -195,9 +195,11 @@ def _plane(lens: Lens, top: int) -> np.ndarray:
     return np.array([*rows, [0.0, 1.0, v0]])
 
 
-def _grain(lens: Lens, top: int, rows: int) -> np.ndarray:
+def _grain(lens: PinholeLens, top: int, rows: int) -> np.ndarray:
     period = GRAIN_SIZE / GRAIN_PER_M  # the ego's place modulo the period keeps numbers small
-    near = Lens(lens.width, lens.height, lens.focal, lens.x % period, lens.y % period, lens.up, lens.ahead, lens.right)
+    near = PinholeLens(
+        lens.width, lens.height, lens.focal, lens.x % period, lens.y % period, lens.up, lens.ahead, lens.right
+    )
     warp = _plane(near, top) @ np.array([[2.0, 0.0, 0.5], [0.0, 2.0, 0.5], [0.0, 0.0, 1.0]])  # every second pixel
     warp[:2] *= GRAIN_PER_M
     flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
@@ -243,13 +245,13 @@ LETTERS = {
 
 
 @dataclass(frozen=True)
-class Paint:
+class PaintStrokes:
     """Strokes of one colour. (n, 5): x0 y0 x1 y1 width; none crosses another."""
 
     colour: str
     strokes: np.ndarray
 
-    def quads(self, lens: Lens, far: float) -> np.ndarray:
+    def quads(self, lens: PinholeLens, far: float) -> np.ndarray:
         """(k, 4, 2) pixels of the strokes in view."""
         a, b = lens.local(self.strokes[:, :2]), lens.local(self.strokes[:, 2:4])
         half = self.strokes[:, 4] / 2
@@ -270,7 +272,7 @@ class Paint:
         return lens.pixels(corners, 0.0)
 
 
-def paint_of(scenery: Scenery) -> tuple[Paint, ...]:
+def paint_of(scenery: StaticScenery) -> tuple[PaintStrokes, ...]:
     """All paint of a scenery. Lines and what may cross them apart: strokes filled together cut holes into another."""
     lines: dict[str, list[np.ndarray]] = {"white": [], "yellow": []}
     for marking in scenery.markings:
@@ -280,10 +282,10 @@ def paint_of(scenery: Scenery) -> tuple[Paint, ...]:
     marks += [_stop(x, y, yaw) for x, y, yaw in scenery.words.tolist()]
     stripes = [_bars(x, y, yaw, width, depth, 0.5, 1.0) for x, y, yaw, width, depth in scenery.crosswalks.tolist()]
     groups = (("white", lines["white"]), ("yellow", lines["yellow"]), ("white", stripes), ("white", marks))
-    return tuple(Paint(colour, np.concatenate(group)) for colour, group in groups if group)
+    return tuple(PaintStrokes(colour, np.concatenate(group)) for colour, group in groups if group)
 
 
-def _line(marking: Marking) -> list[np.ndarray]:
+def _line(marking: RoadMarking) -> list[np.ndarray]:
     points = np.asarray(marking.points, dtype=float)
     if marking.style != "double":
         return [_strokes(points, marking.style == "dashed", marking.width)]

@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, fixed
-from closedloop_plugin.worlds.embedded.camera.lens import Lens, clip_near
+from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, clip_near
 from closedloop_plugin.worlds.embedded.camera.placing import corners
 
 FLOOR = 3.2  # m
@@ -23,7 +23,7 @@ WINDOWS_TO = 150.0  # m
 WINDOW = np.array([72.0, 88.0, 104.0])
 
 
-class Houses:
+class BuildingLayer:
     """The scenery's buildings, ready to draw. rows: (n, 9), as Scenery.buildings."""
 
     def __init__(self, rows: np.ndarray) -> None:
@@ -42,7 +42,7 @@ class Houses:
         self.starts = np.r_[0, np.cumsum([len(w) for w in walls])].astype(int)  # wall 4 * house + side -> its quads
         self.quads = np.concatenate(walls) if walls else np.zeros((0, 4, 3))
 
-    def walls(self, canvas: Canvas, shown: np.ndarray) -> dict[int, list[Wall]]:
+    def walls(self, canvas: Canvas, shown: np.ndarray) -> dict[int, list[BuildingWall]]:
         """For each of these houses its walls that face the camera, projected and shaded all together."""
         lens, light = canvas.lens, canvas.light
         normals, middles = self.normals[shown], self.middles[shown]
@@ -63,19 +63,19 @@ class Houses:
         local = lens.local(quads[..., :2])
         depth = local[..., 0].min(axis=1)
         pixels = fixed(lens.pixels(np.maximum(local, (NEAR, -np.inf)), quads[..., 2]))
-        out: dict[int, list[Wall]] = {}
+        out: dict[int, list[BuildingWall]] = {}
         ends = np.r_[0, np.cumsum(b - a)].tolist()
         for k, house in enumerate(shown[which].tolist()):
             part = slice(ends[k], ends[k + 1])
             near = (local[part], quads[part, :, 2]) if depth[ends[k]] < NEAR else None
             panes = pixels[part][FIXED:][depth[part][FIXED:] >= NEAR]
-            found = Wall(int(wall[k]), float(distance[k]), shades[k], pixels[part][:FIXED], panes, near)
+            found = BuildingWall(int(wall[k]), float(distance[k]), shades[k], pixels[part][:FIXED], panes, near)
             out.setdefault(house, []).append(found)
         return out
 
 
 @dataclass(frozen=True)
-class Wall:
+class BuildingWall:
     """One wall in one frame."""
 
     index: int
@@ -86,7 +86,7 @@ class Wall:
     near: tuple[np.ndarray, np.ndarray] | None  # local corners and heights of a wall that passes the camera
 
 
-def draw_wall(canvas: Canvas, wall: Wall) -> None:
+def draw_wall(canvas: Canvas, wall: BuildingWall) -> None:
     """The wall, its cornice and door, its windows; at night every third window is lit."""
     solid = (wall.shades[0], wall.shades[1], wall.shades[1])
     if wall.near is None:
@@ -118,7 +118,7 @@ def _quads(a: np.ndarray, b: np.ndarray, height: float, length: float) -> np.nda
     return np.concatenate([a + share[..., None] * (b - a), box[:, [2, 2, 3, 3], None]], axis=-1)
 
 
-def visible(lens: Lens, houses: Houses, far: float) -> np.ndarray:
+def visible(lens: PinholeLens, houses: BuildingLayer, far: float) -> np.ndarray:
     """Indices of the buildings in view that no nearer building hides altogether, nearest first."""
     rows = houses.rows
     if not len(rows):

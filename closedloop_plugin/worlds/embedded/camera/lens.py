@@ -19,7 +19,7 @@ FAR_PIXEL = 1.0e6  # coordinates beyond are cut: far outside any picture, still 
 
 
 @dataclass(frozen=True)
-class Lens:
+class PinholeLens:
     """Where one camera is at one moment. Positions in the map frame, m."""
 
     width: int
@@ -76,12 +76,12 @@ class Lens:
         return (local[..., 0] > -radius) & (local[..., 0] - radius < far) & (outside < radius)
 
 
-def lens_of(camera: Camera, x: float, y: float, yaw: float) -> Lens:
+def lens_of(camera: Camera, x: float, y: float, yaw: float) -> PinholeLens:
     """The camera on an ego whose centre is at (x, y) with `yaw` (map frame)."""
     c, s = math.cos(yaw), math.sin(yaw)
     axis = yaw - math.radians(camera.yaw)  # the camera's yaw is clockwise
     ca, sa = math.cos(axis), math.sin(axis)
-    return Lens(
+    return PinholeLens(
         width=camera.width,
         height=camera.height,
         focal=camera.width / 2 / math.tan(math.radians(camera.fov) / 2),

@@ -12,7 +12,7 @@ from closedloop_plugin.core.routes import Weather
 
 
 @dataclass(frozen=True)
-class Light:
+class SceneLighting:
     """Colours are RGB floats 0..255, shares 0..1."""
 
     day: float  # 0 night .. 1 day
@@ -47,7 +47,7 @@ def _mix(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
 
 
 @lru_cache(maxsize=64)
-def light_of(weather: Weather) -> Light:
+def light_of(weather: Weather) -> SceneLighting:
     """Deterministic; a sun below -6 degrees is night, above 12 full day, between them dusk."""
     altitude = weather.sun_altitude_angle
     day = min(max((altitude + 6.0) / 18.0, 0.0), 1.0)
@@ -72,7 +72,7 @@ def light_of(weather: Weather) -> Light:
     haze = min(1.0, 1.6 * fog)  # thick fog hides the sky too
     side, up = math.cos(math.radians(altitude)), math.sin(math.radians(altitude))
     azimuth = -math.radians(weather.sun_azimuth_angle)  # CARLA's is clockwise
-    return Light(
+    return SceneLighting(
         day=day,
         ambient=ambient,
         direct=direct,

@@ -30,7 +30,7 @@ class Mesh:
     shining: np.ndarray  # (F,) bool: lamps, not lit from outside
 
 
-class Builder:
+class MeshBuilder:
     """Collects faces. Corners counter-clockwise as seen from outside."""
 
     def __init__(self) -> None:

@@ -8,12 +8,12 @@ import numpy as np
 
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.embedded.camera import placing, survey
-from closedloop_plugin.worlds.embedded.camera.scenery import Scenery
+from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
 
 REACH = 230.0  # m round the route: the camera sees no farther, and an ego 30 m off the route has ended
 
 
-def scenery_of(network: Any, road: RoadMap, seed: int) -> Scenery:
+def scenery_of(network: Any, road: RoadMap, seed: int) -> StaticScenery:
     """The scenery of a Scenic network round one route. Same arguments, same arrays.
 
     `network` needs: lanes (polygon, leftEdge, rightEdge, group), roads (lanes), shoulders, sidewalks, intersections.
@@ -25,7 +25,7 @@ def scenery_of(network: Any, road: RoadMap, seed: int) -> Scenery:
     lines = [line for line in road.stop_lines if land.near(line.x, line.y)]
     controls = {c: [x for x in lines if x.control == c] for c in ("signal", "stop", "yield")}
     houses = placing.buildings(land, urban, seed)
-    return Scenery(
+    return StaticScenery(
         areas=survey.areas_of(land),
         markings=survey.markings_of(network, land),
         kerbs=survey.kerbs_of(land),

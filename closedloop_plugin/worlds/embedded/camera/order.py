@@ -10,7 +10,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Boxes:
+class BoxFootprints:
     """Footprints. (n,) each, map frame, m."""
 
     x: np.ndarray
@@ -20,7 +20,7 @@ class Boxes:
     width: np.ndarray
 
 
-def back_to_front(boxes: Boxes, solid: np.ndarray, eye: tuple[float, float]) -> list[int]:
+def back_to_front(boxes: BoxFootprints, solid: np.ndarray, eye: tuple[float, float]) -> list[int]:
     """An order in which everything comes before what hides it; ties by distance.
 
     A `solid` box hides a body when it cuts a line from the eye to one of the body's corners or its middle. Of two in
@@ -75,7 +75,7 @@ def _wrap(angle: np.ndarray) -> np.ndarray:
     return np.asarray(angle - math.tau * np.rint(angle / math.tau))
 
 
-def _points(boxes: Boxes) -> np.ndarray:
+def _points(boxes: BoxFootprints) -> np.ndarray:
     """(n, 5, 2): middle and corners."""
     c, s = np.cos(boxes.yaw), np.sin(boxes.yaw)
     unit = np.array([[0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=float)
@@ -87,7 +87,7 @@ def _points(boxes: Boxes) -> np.ndarray:
     )
 
 
-def _cuts(boxes: Boxes, hiders: np.ndarray, points: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
+def _cuts(boxes: BoxFootprints, hiders: np.ndarray, points: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
     """(hiders, n): whether the hider's box cuts a line from the eye to a point of the body."""
     c, s = np.cos(boxes.yaw[hiders])[:, None, None], np.sin(boxes.yaw[hiders])[:, None, None]
     x, y = boxes.x[hiders][:, None, None], boxes.y[hiders][:, None, None]

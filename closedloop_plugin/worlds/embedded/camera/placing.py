@@ -8,7 +8,7 @@ import numpy as np
 import shapely
 from shapely.geometry.base import BaseGeometry
 
-from closedloop_plugin.worlds.embedded.camera.survey import Land, outlines, polygons, resample
+from closedloop_plugin.worlds.embedded.camera.survey import SurfaceGeometry, outlines, polygons, resample
 
 CLEAR = 3.0  # m between drivable ground and anything placed
 WALLS = (
@@ -25,7 +25,7 @@ WALLS = (
 )
 
 
-def _kerbside(land: Land, used: BaseGeometry, offset: float, step: float) -> np.ndarray:
+def _kerbside(land: SurfaceGeometry, used: BaseGeometry, offset: float, step: float) -> np.ndarray:
     """(n, 3) x, y and the outward direction, every `step` metres round the used ground, `offset` metres out."""
     rows = []
     for shape in polygons(used.buffer(offset, quad_segs=3)):
@@ -38,13 +38,13 @@ def _kerbside(land: Land, used: BaseGeometry, offset: float, step: float) -> np.
     return found[shapely.intersects_xy(edge, found[:, 0], found[:, 1])]
 
 
-def _keep_clear(land: Land, metres: float) -> BaseGeometry:
+def _keep_clear(land: SurfaceGeometry, metres: float) -> BaseGeometry:
     shape = shapely.union(land.paved.buffer(max(CLEAR, metres)), land.sidewalks.buffer(metres))
     shapely.prepare(shape)
     return shape
 
 
-def buildings(land: Land, urban: float, seed: int) -> np.ndarray:
+def buildings(land: SurfaceGeometry, urban: float, seed: int) -> np.ndarray:
     """(n, 9) footprints that face the road, of different sizes and colours; sparse in the country."""
     rng = np.random.default_rng([seed, 1])
     places = _kerbside(land, land.used, 4.5, 9.0)
@@ -78,7 +78,7 @@ def corners(x: float, y: float, yaw: float, length: float, width: float) -> np.n
     return np.column_stack([x + local[:, 0] * c - local[:, 1] * s, y + local[:, 0] * s + local[:, 1] * c])
 
 
-def trees(land: Land, urban: float, seed: int, taken: np.ndarray, houses: np.ndarray) -> np.ndarray:
+def trees(land: SurfaceGeometry, urban: float, seed: int, taken: np.ndarray, houses: np.ndarray) -> np.ndarray:
     """(n, 4) x, y, height, crown radius; a row beside the road, more of them where there are few houses."""
     rng = np.random.default_rng([seed, 2])
     rows = [_row(rng, p, 3.6) for p in _kerbside(land, land.used, 3.4, 11.0).tolist() if rng.random() < 0.5]
@@ -97,7 +97,7 @@ def _row(rng: np.random.Generator, place: list[float], spread: float) -> tuple[f
     return x, y, height, height * rng.uniform(0.24, 0.34)
 
 
-def lamps(land: Land, urban: float, taken: np.ndarray, houses: np.ndarray) -> np.ndarray:
+def lamps(land: SurfaceGeometry, urban: float, taken: np.ndarray, houses: np.ndarray) -> np.ndarray:
     """(n, 3) posts every 28 m, their arms over the road; none on country roads."""
     if urban < 0.5:
         return np.zeros((0, 3))

@@ -9,9 +9,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from closedloop_plugin.core.state import Actor, Kind
+from closedloop_plugin.core.state import Actor, ActorKind
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas, Colour
-from closedloop_plugin.worlds.embedded.camera.mesh import Builder, Mesh, draw_mesh, place
+from closedloop_plugin.worlds.embedded.camera.mesh import Mesh, MeshBuilder, draw_mesh, place
 from closedloop_plugin.worlds.embedded.camera.plates import warning
 
 ORANGE, WHITE, RED = (244.0, 98.0, 20.0), (240.0, 240.0, 236.0), (204.0, 28.0, 26.0)
@@ -20,7 +20,7 @@ ORANGE, WHITE, RED = (244.0, 98.0, 20.0), (240.0, 240.0, 236.0), (204.0, 28.0, 2
 def draw_prop(canvas: Canvas, actor: Actor) -> None:
     """One static obstacle."""
     size = round(actor.length, 3), round(actor.width, 3), round(actor.height, 3)
-    if actor.kind is Kind.WARNING_SIGN:
+    if actor.kind is ActorKind.WARNING_SIGN:
         _warning(canvas, actor)
         return
     mesh = mesh_of(actor.kind, size, actor.colour, zlib.crc32(actor.id.encode()) % 8)
@@ -28,21 +28,21 @@ def draw_prop(canvas: Canvas, actor: Actor) -> None:
 
 
 @lru_cache(maxsize=256)
-def mesh_of(kind: Kind, size: tuple[float, float, float], colour: tuple[int, int, int], pick: int) -> Mesh:
+def mesh_of(kind: ActorKind, size: tuple[float, float, float], colour: tuple[int, int, int], pick: int) -> Mesh:
     """A pure function, remembered."""
-    b = Builder()
-    if kind is Kind.CONE:
+    b = MeshBuilder()
+    if kind is ActorKind.CONE:
         _cone(b, size)
-    elif kind is Kind.BARRIER:
+    elif kind is ActorKind.BARRIER:
         _barrier(b, size)
-    elif kind is Kind.BLOCKER:
+    elif kind is ActorKind.BLOCKER:
         _blocker(b, size, (float(colour[0]), float(colour[1]), float(colour[2])), pick)
     else:
         _debris(b, size, pick)
     return b.mesh()
 
 
-def _cone(b: Builder, size: tuple[float, float, float]) -> None:
+def _cone(b: MeshBuilder, size: tuple[float, float, float]) -> None:
     length, width, height = size
     r = min(length, width) / 2
     b.box((-r, r), r, (0.0, 0.06 * height), (46.0, 44.0, 44.0))
@@ -62,7 +62,7 @@ def _cone(b: Builder, size: tuple[float, float, float]) -> None:
             )
 
 
-def _barrier(b: Builder, size: tuple[float, float, float]) -> None:
+def _barrier(b: MeshBuilder, size: tuple[float, float, float]) -> None:
     """A red and white board on two feet; it stands across its longer side."""
     length, width, height = size
     for x in (-0.36, 0.36) if length >= width else (0.0,):
@@ -81,7 +81,7 @@ def _barrier(b: Builder, size: tuple[float, float, float]) -> None:
                 b.on(board[name], (i / stripes, (i + 1) / stripes, 0.0, 1.0), RED)
 
 
-def _blocker(b: Builder, size: tuple[float, float, float], paint: Colour, pick: int) -> None:
+def _blocker(b: MeshBuilder, size: tuple[float, float, float], paint: Colour, pick: int) -> None:
     """A container with ribs, or, where it is short, an advertisement or vending machine with a picture."""
     length, width, height = size
     body = b.box((-length / 2, length / 2), width / 2, (0.0, height), paint)
@@ -102,7 +102,7 @@ def _blocker(b: Builder, size: tuple[float, float, float], paint: Colour, pick: 
                 b.on(body[name], (0.16, 0.8 - 0.6 * (v - 0.27), v, v + 0.03), (60.0, 60.0, 66.0))
 
 
-def _debris(b: Builder, size: tuple[float, float, float], pick: int) -> None:
+def _debris(b: MeshBuilder, size: tuple[float, float, float], pick: int) -> None:
     """A spilt load: boards, a carton, a tyre-dark lump."""
     length, width, height = size
     rng = np.random.default_rng([pick, 3])

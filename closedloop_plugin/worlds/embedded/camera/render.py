@@ -11,22 +11,22 @@ import numpy as np
 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, Kind, Signal
+from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, ActorKind, SignalState
 from closedloop_plugin.worlds.embedded.camera import street
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
-from closedloop_plugin.worlds.embedded.camera.ground import Ground
-from closedloop_plugin.worlds.embedded.camera.houses import Houses, draw_wall, visible
-from closedloop_plugin.worlds.embedded.camera.lens import Lens, lens_of
+from closedloop_plugin.worlds.embedded.camera.ground import GroundLayer
+from closedloop_plugin.worlds.embedded.camera.houses import BuildingLayer, draw_wall, visible
+from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, lens_of
 from closedloop_plugin.worlds.embedded.camera.light import light_of
-from closedloop_plugin.worlds.embedded.camera.order import Boxes, back_to_front
+from closedloop_plugin.worlds.embedded.camera.order import BoxFootprints, back_to_front
 from closedloop_plugin.worlds.embedded.camera.people import draw_body
 from closedloop_plugin.worlds.embedded.camera.placing import corners
 from closedloop_plugin.worlds.embedded.camera.props import draw_prop
-from closedloop_plugin.worlds.embedded.camera.scenery import Scenery
+from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
 from closedloop_plugin.worlds.embedded.camera.sky import draw_rain, draw_sky
 from closedloop_plugin.worlds.embedded.camera.vehicles import draw_vehicle
 
-BODIES = frozenset({Kind.PEDESTRIAN, Kind.CHILD, Kind.ANIMAL, Kind.BICYCLE, Kind.MOTORCYCLE})
+BODIES = frozenset({ActorKind.PEDESTRIAN, ActorKind.CHILD, ActorKind.ANIMAL, ActorKind.BICYCLE, ActorKind.MOTORCYCLE})
 TREES_TO = 130.0  # m
 POSTS_TO = 90.0
 POOLS_TO = 65.0  # how far lamps light the ground
@@ -34,32 +34,32 @@ SIGNS_TO = 110.0
 
 
 @dataclass(frozen=True)
-class View:
+class SceneView:
     """What moves, at one moment. Ego pose in the map frame; the ego itself is not among the actors."""
 
     x: float
     y: float
     yaw: float
     actors: tuple[Actor, ...] = ()
-    signals: Mapping[str, Signal] = field(default_factory=dict)  # by StopLine.id
+    signals: Mapping[str, SignalState] = field(default_factory=dict)  # by StopLine.id
     weather: Weather = field(default_factory=Weather)
     time_s: float = 0.0
 
 
-class Renderer:
+class CameraRenderer:
     """Draws one scenery. Holds nothing of earlier frames.
 
     Worlds run one to a process, many at a time: OpenCV is told to stay on one core.
     """
 
-    def __init__(self, scenery: Scenery) -> None:
+    def __init__(self, scenery: StaticScenery) -> None:
         cv2.setNumThreads(1)
         self.scenery = scenery
-        self.ground = Ground(scenery)
-        self.houses = Houses(scenery.buildings)
+        self.ground = GroundLayer(scenery)
+        self.houses = BuildingLayer(scenery.buildings)
         self.signs = np.array([[s.x, s.y] for s in scenery.signs]).reshape(-1, 2)
 
-    def render(self, camera: Camera, view: View) -> np.ndarray:
+    def render(self, camera: Camera, view: SceneView) -> np.ndarray:
         """(height, width, 3) uint8 RGB."""
         lens = lens_of(camera, view.x, view.y, view.yaw)
         canvas = self._canvas(lens, view)
@@ -70,7 +70,7 @@ class Renderer:
         draw_rain(canvas, view.time_s)
         return canvas.image
 
-    def _canvas(self, lens: Lens, view: View) -> Canvas:
+    def _canvas(self, lens: PinholeLens, view: SceneView) -> Canvas:
         light = light_of(view.weather)
         image = np.zeros((lens.height, lens.width, 3), np.uint8)
         beams = min(1.0, max(0.0, (light.night - 0.35) / 0.4))
@@ -83,14 +83,14 @@ class Renderer:
         return Canvas(image, lens, light, (view.x, view.y, view.yaw), beams, tuple(lit))
 
     @staticmethod
-    def _seen_actors(lens: Lens, view: View, far: float) -> list[Actor]:
+    def _seen_actors(lens: PinholeLens, view: SceneView, far: float) -> list[Actor]:
         if not view.actors:
             return []
         where = lens.local(np.array([[a.x, a.y] for a in view.actors]))
         radius = np.array([0.6 * math.hypot(a.length, a.width) + 1.2 for a in view.actors])
         return [view.actors[i] for i in np.flatnonzero(lens.sees(where, radius, far))]
 
-    def _bodies(self, canvas: Canvas, view: View, actors: list[Actor]) -> None:
+    def _bodies(self, canvas: Canvas, view: SceneView, actors: list[Actor]) -> None:
         """Everything that stands up, from the back to the front."""
         s, lens, far = self.scenery, canvas.lens, canvas.light.far
         shown = visible(lens, self.houses, far)
@@ -107,7 +107,7 @@ class Renderer:
         solid = np.arange(len(table)) < len(houses) + len(actors)
         n1, n2 = len(houses), len(houses) + len(actors)
         n3, n4 = n2 + len(trees), n2 + len(trees) + len(posts)
-        for i in back_to_front(Boxes(*table.T), solid, (lens.x, lens.y)):
+        for i in back_to_front(BoxFootprints(*table.T), solid, (lens.x, lens.y)):
             if i < n1:
                 for wall in walls.get(int(shown[i]), []):
                     draw_wall(canvas, wall)
@@ -134,7 +134,7 @@ def draw_actor(canvas: Canvas, actor: Actor, time_s: float) -> None:
 
 def _shadow(actor: Actor) -> np.ndarray:
     """(n, 2) the dark place under an actor: its box under a large one, an ellipse under the rest."""
-    if actor.kind is Kind.BLOCKER or actor.kind in VEHICLES - BODIES:
+    if actor.kind is ActorKind.BLOCKER or actor.kind in VEHICLES - BODIES:
         return corners(actor.x, actor.y, actor.yaw, actor.length * 1.04, actor.width * 1.12)
     angle = np.arange(12) * (math.tau / 12)
     a, b = max(actor.length, 0.5) / 2 * np.cos(angle), max(actor.width, 0.4) / 2 * np.sin(angle)

@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclass(frozen=True)
-class Area:
+class GroundArea:
     """One piece of ground. Drawn in the order given, later over earlier."""
 
     surface: str  # asphalt | shoulder | parking | bicycle | junction | sidewalk
@@ -17,7 +17,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Marking:
+class RoadMarking:
     """A painted line."""
 
     points: np.ndarray  # (n, 2)
@@ -27,7 +27,7 @@ class Marking:
 
 
 @dataclass(frozen=True)
-class Sign:
+class TrafficControlDevice:
     """Something that tells drivers what to do. `yaw` is the direction of the traffic it speaks to."""
 
     kind: str  # signal | stop | yield
@@ -40,11 +40,11 @@ class Sign:
 
 
 @dataclass(frozen=True)
-class Scenery:
+class StaticScenery:
     """Everything static that a camera draws. All parts may be empty."""
 
-    areas: tuple[Area, ...] = ()
-    markings: tuple[Marking, ...] = ()
+    areas: tuple[GroundArea, ...] = ()
+    markings: tuple[RoadMarking, ...] = ()
     kerbs: np.ndarray = field(
         default_factory=partial(np.zeros, (0, 4))
     )  # (n, 4) x0 y0 x1 y1, sidewalk on the left of 0 -> 1
@@ -63,5 +63,5 @@ class Scenery:
     )  # (n, 9) x, y, yaw, length, width, height, r, g, b
     trees: np.ndarray = field(default_factory=partial(np.zeros, (0, 4)))  # (n, 4) x, y, height, crown radius
     lamps: np.ndarray = field(default_factory=partial(np.zeros, (0, 3)))  # (n, 3) x, y, yaw of the arm over the road
-    signs: tuple[Sign, ...] = ()
+    signs: tuple[TrafficControlDevice, ...] = ()
     urban: float = 1.0  # 0 country .. 1 town: colour of the ground beside the road

@@ -10,7 +10,7 @@ import numpy as np
 
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
-from closedloop_plugin.worlds.embedded.camera.lens import Lens
+from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens
 from closedloop_plugin.worlds.embedded.camera.light import light_of
 
 AROUND = 1536  # columns for 360 degrees
@@ -66,7 +66,7 @@ def _rays(width: int, height: int, focal: float) -> tuple[np.ndarray, np.ndarray
     return np.repeat(turn[None].astype(np.float32), len(v), axis=0), row.astype(np.float32)
 
 
-def draw_sky(image: np.ndarray, lens: Lens, weather: Weather) -> None:
+def draw_sky(image: np.ndarray, lens: PinholeLens, weather: Weather) -> None:
     """Fills the upper half, horizon included. The sky is smooth: looked up at half the size, then enlarged."""
     turn, row = _rays(lens.width, lens.height, lens.focal)
     yaw = math.atan2(lens.ahead[1], lens.ahead[0])

@@ -8,16 +8,24 @@ from functools import lru_cache
 import cv2
 import numpy as np
 
-from closedloop_plugin.core.state import Signal
+from closedloop_plugin.core.state import SignalState
 from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, Colour, fixed
-from closedloop_plugin.worlds.embedded.camera.mesh import Builder, Mesh, draw_mesh
+from closedloop_plugin.worlds.embedded.camera.mesh import Mesh, MeshBuilder, draw_mesh
 from closedloop_plugin.worlds.embedded.camera.plates import give_way, stop
-from closedloop_plugin.worlds.embedded.camera.scenery import Sign
+from closedloop_plugin.worlds.embedded.camera.scenery import TrafficControlDevice
 
 STEEL = (96.0, 100.0, 104.0)
-LAMP_ON = {Signal.RED: (255.0, 30.0, 24.0), Signal.YELLOW: (255.0, 190.0, 20.0), Signal.GREEN: (30.0, 240.0, 110.0)}
-LAMP_OFF = {Signal.RED: (66.0, 16.0, 14.0), Signal.YELLOW: (66.0, 52.0, 14.0), Signal.GREEN: (12.0, 54.0, 30.0)}
-ORDER = (Signal.RED, Signal.YELLOW, Signal.GREEN)
+LAMP_ON = {
+    SignalState.RED: (255.0, 30.0, 24.0),
+    SignalState.YELLOW: (255.0, 190.0, 20.0),
+    SignalState.GREEN: (30.0, 240.0, 110.0),
+}
+LAMP_OFF = {
+    SignalState.RED: (66.0, 16.0, 14.0),
+    SignalState.YELLOW: (66.0, 52.0, 14.0),
+    SignalState.GREEN: (12.0, 54.0, 30.0),
+}
+ORDER = (SignalState.RED, SignalState.YELLOW, SignalState.GREEN)
 HEAD = 0.36  # m between two lamps of a signal
 SIMPLE_FROM = 45.0  # m: from here a signal is a dark bar with one lit lamp
 
@@ -65,7 +73,7 @@ def draw_post(canvas: Canvas, row: np.ndarray) -> None:
         canvas.shine(tip, 1.6, (255.0, 214.0, 150.0), 0.6 * canvas.beams)
 
 
-def draw_sign(canvas: Canvas, sign: Sign, state: Signal | None) -> None:
+def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | None) -> None:
     """A pole with a plate, or a signal with its lamps (none lit where the state is unknown)."""
     distance = math.hypot(sign.x - canvas.lens.x, sign.y - canvas.lens.y)
     steel = canvas.flat(STEEL, sign.x, sign.y, distance)
@@ -93,9 +101,9 @@ def draw_sign(canvas: Canvas, sign: Sign, state: Signal | None) -> None:
 
 
 @lru_cache(maxsize=4)
-def _housing(state: Signal | None) -> Mesh:
+def _housing(state: SignalState | None) -> Mesh:
     """A signal's head round (0, 0, 0), facing backwards (-x): to the traffic that comes."""
-    b = Builder()
+    b = MeshBuilder()
     tall = 1.5 * HEAD + 0.1
     box = b.box((-0.14, 0.14), 0.27, (-tall, tall), (34.0, 36.0, 38.0))
     b.on(box["back"], (0.0, 1.0, 0.0, 1.0), (18.0, 18.0, 20.0))
@@ -109,7 +117,7 @@ def _housing(state: Signal | None) -> Mesh:
     return b.mesh()
 
 
-def _signal(canvas: Canvas, head: tuple[float, float], sign: Sign, state: Signal | None) -> None:
+def _signal(canvas: Canvas, head: tuple[float, float], sign: TrafficControlDevice, state: SignalState | None) -> None:
     c, s = math.cos(sign.yaw), math.sin(sign.yaw)
     behind = (canvas.lens.x - head[0]) * c + (canvas.lens.y - head[1]) * s < 0
     distance = math.hypot(canvas.lens.x - head[0], canvas.lens.y - head[1])
@@ -127,7 +135,7 @@ def _signal(canvas: Canvas, head: tuple[float, float], sign: Sign, state: Signal
 
 
 @lru_cache(maxsize=64)
-def _raised(state: Signal | None, height: float) -> Mesh:
+def _raised(state: SignalState | None, height: float) -> Mesh:
     mesh = _housing(state)
     up = np.array([0.0, 0.0, height])
     return Mesh(mesh.points + up, mesh.starts, mesh.normals, mesh.middles + up, mesh.colours, mesh.shining)

@@ -15,7 +15,7 @@ from shapely.geometry.base import BaseGeometry
 
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.worlds.embedded.camera.scenery import Area, Marking, Sign
+from closedloop_plugin.worlds.embedded.camera.scenery import GroundArea, RoadMarking, TrafficControlDevice
 
 CELL = 40.0  # m: ground is cut into squares, so that a frame touches only those it sees
 OVERLAP = 0.15  # m: squares overlap, or a hairline shows between them
@@ -23,7 +23,7 @@ STEP = 3.0  # m between the points at which a lane's edge is asked what lies bey
 
 
 @dataclass(frozen=True)
-class Land:
+class SurfaceGeometry:
     """Surfaces round the route, as shapely geometries."""
 
     window: BaseGeometry
@@ -47,7 +47,7 @@ class Land:
         return bool(shapely.intersects_xy(self.window, x, y))
 
 
-def land_of(network: Any, road: RoadMap, reach: float) -> Land:
+def land_of(network: Any, road: RoadMap, reach: float) -> SurfaceGeometry:
     """Unions of the network's polygons within `reach` of the route; small gaps between lanes are closed."""
     window = LineString([*road.path.xy[::10].tolist(), road.path.xy[-1].tolist()]).buffer(reach)
     roads = list(network.roads) + list(getattr(network, "connectingRoads", ()))
@@ -62,7 +62,7 @@ def land_of(network: Any, road: RoadMap, reach: float) -> Land:
         corner = shapely.intersection(used.buffer(6.0).buffer(-6.0), sidewalks.buffer(14.0))
         sidewalks = shapely.union(sidewalks, corner)
     sidewalks = shapely.difference(sidewalks, shapely.union_all([asphalt, shoulders, bicycle]).buffer(0.05))
-    return Land(window, asphalt, junctions, shoulders, bicycle, sidewalks)
+    return SurfaceGeometry(window, asphalt, junctions, shoulders, bicycle, sidewalks)
 
 
 def _strips(used: BaseGeometry) -> BaseGeometry:
@@ -89,7 +89,7 @@ def outlines(shape: Any) -> list[np.ndarray]:
     return [shapely.get_coordinates(ring) for ring in (turned.exterior, *turned.interiors)]
 
 
-def areas_of(land: Land) -> tuple[Area, ...]:
+def areas_of(land: SurfaceGeometry) -> tuple[GroundArea, ...]:
     """Ground in drawing order: sidewalks, shoulders, asphalt; cut into overlapping squares."""
     layers = (
         ("sidewalk", land.sidewalks),
@@ -97,7 +97,7 @@ def areas_of(land: Land) -> tuple[Area, ...]:
         ("shoulder", land.shoulders),
         ("asphalt", land.asphalt),
     )
-    return tuple(Area(name, rings) for name, shape in layers for rings in _cut(shape))
+    return tuple(GroundArea(name, rings) for name, shape in layers for rings in _cut(shape))
 
 
 def _cut(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
@@ -117,13 +117,13 @@ def _cut(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
     ]
 
 
-def markings_of(network: Any, land: Land) -> tuple[Marking, ...]:
+def markings_of(network: Any, land: SurfaceGeometry) -> tuple[RoadMarking, ...]:
     """Lane edges by what lies beyond: the same direction dashed white, oncoming yellow, anything else solid white."""
     lanes = [x for road in network.roads for x in road.lanes if x.polygon.intersects(land.window)]
     if not lanes:
         return ()
     tree = shapely.STRtree([x.polygon for x in lanes])
-    found: list[Marking] = []
+    found: list[RoadMarking] = []
     for lane in lanes:
         for edge, side in ((lane.leftEdge, 1.0), (lane.rightEdge, -1.0)):
             points = resample(np.array([p[:2] for p in edge.points], dtype=float), STEP)
@@ -131,7 +131,9 @@ def markings_of(network: Any, land: Land) -> tuple[Marking, ...]:
     return tuple(found)
 
 
-def _edge(lane: Any, points: np.ndarray, side: float, lanes: list[Any], tree: Any, land: Land) -> list[Marking]:
+def _edge(
+    lane: Any, points: np.ndarray, side: float, lanes: list[Any], tree: Any, land: SurfaceGeometry
+) -> list[RoadMarking]:
     along = np.diff(points, axis=0)
     length = np.hypot(*along.T)
     normal = side * np.column_stack([-along[:, 1], along[:, 0]]) / np.maximum(length, 1e-9)[:, None]
@@ -147,14 +149,14 @@ def _edge(lane: Any, points: np.ndarray, side: float, lanes: list[Any], tree: An
     return [m for m in (_line(kind, points[a : b + 1], side, many) for kind, a, b in _runs(what)) if m is not None]
 
 
-def _line(kind: str, points: np.ndarray, side: float, many: bool) -> Marking | None:
+def _line(kind: str, points: np.ndarray, side: float, many: bool) -> RoadMarking | None:
     """None where the neighbour draws it, or nothing is painted."""
     if kind == "out":
-        return Marking(points, "white", "solid")
+        return RoadMarking(points, "white", "solid")
     if kind == "same" and side > 0:
-        return Marking(points, "white", "dashed")
+        return RoadMarking(points, "white", "dashed")
     if kind == "oncoming" and side > 0 and _first(points):  # both directions have this edge; one paints it
-        return Marking(points, "yellow", "double" if many else "dashed")
+        return RoadMarking(points, "yellow", "double" if many else "dashed")
     return None
 
 
@@ -180,7 +182,7 @@ def resample(points: np.ndarray, step: float) -> np.ndarray:
     return np.column_stack([np.interp(s, along, points[:, i]) for i in (0, 1)])
 
 
-def kerbs_of(land: Land) -> np.ndarray:
+def kerbs_of(land: SurfaceGeometry) -> np.ndarray:
     """(n, 4) outlines of the sidewalks where asphalt lies beyond; sidewalk on the left."""
     near = land.paved.buffer(0.6)
     shapely.prepare(near)
@@ -207,7 +209,7 @@ def _beside(shape: BaseGeometry, x: float, y: float, yaw: float, reach: float = 
     return float(s[out[0]]) if len(out) else reach
 
 
-def crosswalks_of(land: Land, lines: list[StopLine]) -> np.ndarray:
+def crosswalks_of(land: SurfaceGeometry, lines: list[StopLine]) -> np.ndarray:
     """(n, 5) a striped crosswalk 2 m behind each signal's stop line, across the whole road."""
     rows = []
     for line in lines:
@@ -223,14 +225,14 @@ def crosswalks_of(land: Land, lines: list[StopLine]) -> np.ndarray:
     return np.array(kept).reshape(-1, 5)
 
 
-def signs_of(land: Land, road: RoadMap) -> tuple[Sign, ...]:
+def signs_of(land: SurfaceGeometry, road: RoadMap) -> tuple[TrafficControlDevice, ...]:
     """Poles at the right of every stop line; a signal has a second head on an arm beyond the junction.
 
     The far head is what the ego sees when it waits at the line: the near one is then outside the picture.
     """
     paved = land.paved
     shapely.prepare(paved)
-    signs: list[Sign] = []
+    signs: list[TrafficControlDevice] = []
     for line in road.stop_lines:
         if not land.near(line.x, line.y):
             continue
@@ -238,14 +240,14 @@ def signs_of(land: Land, road: RoadMap) -> tuple[Sign, ...]:
         out = max(_beside(paved, x, y, yaw), line.width / 2) + 0.8
         foot = x + out * math.sin(yaw), y - out * math.cos(yaw)
         if line.control != "signal":
-            signs.append(Sign(line.control, line.id, *foot, yaw, 2.2))
+            signs.append(TrafficControlDevice(line.control, line.id, *foot, yaw, 2.2))
             continue
-        signs.append(Sign("signal", line.id, *foot, yaw, 3.0))
+        signs.append(TrafficControlDevice("signal", line.id, *foot, yaw, 3.0))
         signs.append(_far_signal(land, paved, line))
     return tuple(signs)
 
 
-def _far_signal(land: Land, paved: BaseGeometry, line: StopLine) -> Sign:
+def _far_signal(land: SurfaceGeometry, paved: BaseGeometry, line: StopLine) -> TrafficControlDevice:
     """On an arm over the lane, beyond the junction that begins at the line."""
     across = 20.0
     start = Point(*behind(line, -3.0)[:2])
@@ -256,4 +258,6 @@ def _far_signal(land: Land, paved: BaseGeometry, line: StopLine) -> Sign:
             break
     x, y, yaw = behind(line, -min(max(across, 14.0), 34.0))
     out = min(_beside(paved, x, y, yaw, 16.0) + 0.8, 16.0)
-    return Sign("signal", line.id, x + out * math.sin(yaw), y - out * math.cos(yaw), yaw, 5.4, out - 0.6)
+    return TrafficControlDevice(
+        "signal", line.id, x + out * math.sin(yaw), y - out * math.cos(yaw), yaw, 5.4, out - 0.6
+    )

@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from closedloop_plugin.core.state import Actor, Kind
+from closedloop_plugin.core.state import Actor, ActorKind
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas, Colour
-from closedloop_plugin.worlds.embedded.camera.mesh import GLASS, Builder, Mesh, draw_mesh
+from closedloop_plugin.worlds.embedded.camera.mesh import GLASS, Mesh, MeshBuilder, draw_mesh
 
 BLINK_HZ = 1.5
 SIREN_HZ = 2.0
@@ -70,27 +70,29 @@ def _glows(canvas: Canvas, actor: Actor, lit: Lit) -> None:
 
 @lru_cache(maxsize=512)
 def parts_of(
-    kind: Kind, size: tuple[float, float, float], colour: tuple[int, int, int], lit: Lit, doors: frozenset[str]
+    kind: ActorKind, size: tuple[float, float, float], colour: tuple[int, int, int], lit: Lit, doors: frozenset[str]
 ) -> tuple[tuple[float, float, Mesh], ...]:
     """(ahead, left, mesh) of the parts of one vehicle; a pure function, remembered."""
     paint: Colour = (float(colour[0]), float(colour[1]), float(colour[2]))
-    if kind is Kind.TRUCK:
+    if kind is ActorKind.TRUCK:
         parts = _truck(size, paint, (205.0, 203.0, 196.0), lit)
-    elif kind is Kind.FIRETRUCK:
+    elif kind is ActorKind.FIRETRUCK:
         parts = _truck(size, (196.0, 22.0, 18.0), (190.0, 24.0, 20.0), lit, stripe=(245.0, 240.0, 225.0))
-    elif kind is Kind.BUS:
+    elif kind is ActorKind.BUS:
         parts = [(0.0, 0.0, _bus(size, paint, lit))]
-    elif kind is Kind.AMBULANCE:
+    elif kind is ActorKind.AMBULANCE:
         parts = [(0.0, 0.0, _van(size, (240.0, 240.0, 236.0), lit, cross=True))]
-    elif kind is Kind.VAN:
+    elif kind is ActorKind.VAN:
         parts = [(0.0, 0.0, _van(size, paint, lit))]
     else:
-        parts = [(0.0, 0.0, _car(size, paint, lit, police=kind is Kind.POLICE))]
+        parts = [(0.0, 0.0, _car(size, paint, lit, police=kind is ActorKind.POLICE))]
     parts += [_door(size, paint, side) for side in sorted(doors & {"left", "right"})]
     return tuple(parts)
 
 
-def _lamps(b: Builder, back: np.ndarray, front: np.ndarray, lit: Lit, v: tuple[float, float], w: float = 0.2) -> None:
+def _lamps(
+    b: MeshBuilder, back: np.ndarray, front: np.ndarray, lit: Lit, v: tuple[float, float], w: float = 0.2
+) -> None:
     """Lamp clusters on the two end faces, `v` their heights as shares, `w` their width. Left is left of the car."""
     tail: Colour = RED if "brake" in lit else (200.0, 12.0, 10.0) if "tail" in lit else (126.0, 18.0, 18.0)
     shine = bool(lit & {"brake", "tail"})
@@ -108,7 +110,7 @@ def _lamps(b: Builder, back: np.ndarray, front: np.ndarray, lit: Lit, v: tuple[f
         b.on(front, (*outer, v[0], v[1]), AMBER if side in lit else (196.0, 150.0, 90.0), side in lit)
 
 
-def _plates(b: Builder, back: np.ndarray, front: np.ndarray, top: float) -> None:
+def _plates(b: MeshBuilder, back: np.ndarray, front: np.ndarray, top: float) -> None:
     for quad in (back, front):
         b.on(quad, (0.36, 0.64, 0.16 * top, 0.38 * top), (232.0, 232.0, 222.0))
 
@@ -120,7 +122,7 @@ def _dark(colour: Colour, share: float) -> Colour:
 def _car(size: tuple[float, float, float], paint: Colour, lit: Lit, police: bool) -> Mesh:
     length, width, height = size
     a, w = length / 2, width / 2
-    b = Builder()
+    b = MeshBuilder()
     if police:
         paint = (238.0, 240.0, 244.0)
     belt, sill, roof = 0.6 * height, 0.15 * height, height if not police else 0.94 * height
@@ -159,7 +161,7 @@ def _car(size: tuple[float, float, float], paint: Colour, lit: Lit, police: bool
     return b.mesh()
 
 
-def _bar(b: Builder, x: tuple[float, float], half: float, z: tuple[float, float], lit: Lit) -> None:
+def _bar(b: MeshBuilder, x: tuple[float, float], half: float, z: tuple[float, float], lit: Lit) -> None:
     """A light bar: left half blue, right half red, by turns."""
     on, off = ("siren a" in lit, "siren b" in lit), 0.5
     for (y0, y1), colour, shines in (((0.0, half), BLUE, on[0]), ((-half, 0.0), RED, on[1])):
@@ -177,7 +179,7 @@ def _bar(b: Builder, x: tuple[float, float], half: float, z: tuple[float, float]
 def _van(size: tuple[float, float, float], paint: Colour, lit: Lit, cross: bool = False) -> Mesh:
     length, width, height = size
     a, w = length / 2, width / 2
-    b = Builder()
+    b = MeshBuilder()
     sill, belt = 0.14 * height, 0.5 * height
     roof = 0.93 * height if cross else height
     axles, r = (-0.3 * length, 0.31 * length), min(0.17 * height, 0.37)
@@ -212,7 +214,7 @@ def _van(size: tuple[float, float, float], paint: Colour, lit: Lit, cross: bool 
 def _bus(size: tuple[float, float, float], paint: Colour, lit: Lit) -> Mesh:
     length, width, height = size
     a, w = length / 2, width / 2
-    b = Builder()
+    b = MeshBuilder()
     axles = (-0.28 * length, 0.33 * length)
     for x in axles:
         b.treads(x, w, 0.48)
@@ -242,7 +244,7 @@ def _truck(
     a, w = length / 2, width / 2
     cab_from = a - min(2.2, 0.3 * length)
     chassis, sill = 0.28 * height, 0.14 * height
-    b = Builder()
+    b = MeshBuilder()
     axles = (-0.36 * length, -0.36 * length + 1.15) if length > 7 else (-0.3 * length,)
     for x in axles:
         b.treads(x, w, 0.47)
@@ -261,7 +263,7 @@ def _truck(
     b.on(rear["back"], (0.36, 0.64, 0.2, 0.7), (232.0, 232.0, 222.0))
     for x in axles:
         b.discs(x, w, 0.47)
-    c = Builder()
+    c = MeshBuilder()
     cab_top, axle = min(0.86 * height, 2.9), cab_from + 0.5 * (a - cab_from)
     c.treads(axle, w, 0.47)
     cab = c.box((cab_from, a), w * 0.97, (sill, cab_top), paint, (cab_from, a - 0.12, w * 0.93))
@@ -283,7 +285,7 @@ def _door(size: tuple[float, float, float], paint: Colour, side: str) -> tuple[f
     x, y = 0.2 * length, sign * width / 2
     tip = x - 1.05 * math.cos(math.radians(65)), y + sign * 1.05 * math.sin(math.radians(65))
     z0, z1, z2 = 0.2 * height, 0.6 * height, 0.95 * height
-    b = Builder()
+    b = MeshBuilder()
     for panel, glass in ((paint, GLASS), (_dark(paint, 0.6), GLASS)):
         low = [(x, y, z0), (*tip, z0), (*tip, z1), (x, y, z1)]
         high = [(x, y, z1), (*tip, z1), (*tip, z2), (0.6 * x + 0.4 * tip[0], 0.6 * y + 0.4 * tip[1], z2)]

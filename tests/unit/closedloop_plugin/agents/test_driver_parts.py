@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from closedloop_plugin.agents import forecast, manoeuvre, tracking
-from closedloop_plugin.agents.manoeuvre import Lateral, Patience
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Actor, Kind, Signal, StopLine, Truth
+from closedloop_plugin.agents.manoeuvre import LateralOffset, StandstillTimer
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 
-ROAD = Path([(0, 0), (200, 0)])
+ROAD = RoutePath([(0, 0), (200, 0)])
 
 
 def car(
-    x: float, y: float = 0.0, speed: float = 0.0, yaw: float = 0.0, kind: Kind = Kind.CAR, name: str = "a"
+    x: float, y: float = 0.0, speed: float = 0.0, yaw: float = 0.0, kind: ActorKind = ActorKind.CAR, name: str = "a"
 ) -> Actor:
     return Actor(name, kind, x, y, yaw, speed, 4.5, 2.0, 1.5)
 
@@ -43,7 +43,7 @@ def test_pedals() -> None:
 
 def test_a_bend_of_radius_20_is_taken_at_the_speed_of_2_2_sideways() -> None:
     angle = np.linspace(0, math.pi / 2, 200)
-    bend = Path(np.column_stack([20 * np.sin(angle), 20 - 20 * np.cos(angle)]))
+    bend = RoutePath(np.column_stack([20 * np.sin(angle), 20 - 20 * np.cos(angle)]))
     assert tracking.curve_speed(bend, 10, 5, 14) == pytest.approx(math.sqrt(2.2 * 20), rel=0.03)
     assert tracking.curve_speed(ROAD, 10, 5, 14) == 14
 
@@ -69,8 +69,8 @@ def test_what_stands_in_the_lane_is_a_blocker_but_a_queue_is_not() -> None:
     line = StopLine("l", 60, 0, 0, 3.5, "signal", True, 60.0)
     plan = road(left=1)
     lit = RoadMap(File("x"), "corridor", "T", "0", ROAD, (), stop_lines=(line,), facts={"lanes": {"left": 1}})
-    truth = Truth(0, 0, car(10, name="ego"), (car(45, name="b"),), {"l": Signal.RED})
-    patience = Patience()
+    truth = GroundTruth(0, 0, car(10, name="ego"), (car(45, name="b"),), {"l": SignalState.RED})
+    patience = StandstillTimer()
     actors = manoeuvre.seen(ROAD, truth, 10)
     assert manoeuvre.blockers(plan, truth, actors, patience, 10) == [], "nobody has stood long enough"
     patience.watch(actors, 2.0)
@@ -79,21 +79,21 @@ def test_what_stands_in_the_lane_is_a_blocker_but_a_queue_is_not() -> None:
 
 
 def test_way_round_prefers_the_smallest_shift() -> None:
-    truth = Truth(0, 0, car(10, name="ego"), (car(45, name="b"),))
+    truth = GroundTruth(0, 0, car(10, name="ego"), (car(45, name="b"),))
     group = manoeuvre.seen(ROAD, truth, 10)
     assert manoeuvre.way_round(road(left=1, right=0), truth, group) == (3.5, "pass")
     assert manoeuvre.way_round(road(right=1), truth, group) == (-3.5, "pass")
     assert manoeuvre.way_round(road(oncoming=1), truth, group) is None, "the other lane only where it is allowed"
-    allowed = Truth(0, 0, truth.ego, truth.actors, oncoming_allowed=True)
+    allowed = GroundTruth(0, 0, truth.ego, truth.actors, oncoming_allowed=True)
     assert manoeuvre.way_round(road(oncoming=1), allowed, group) == (pytest.approx(2.8), "oncoming")
 
 
 def test_oncoming_gap() -> None:
     """To pass what ends at 31.3 m and be back: 40 m from standing, about 7 s, in which the other comes 56 m nearer."""
 
-    def scene(x: float, speed: float = 8.0) -> list[manoeuvre.Seen]:
+    def scene(x: float, speed: float = 8.0) -> list[manoeuvre.RouteActor]:
         others = (car(29.05), car(x, 3.5, speed, math.pi, name="o"))
-        return manoeuvre.seen(ROAD, Truth(0, 0, car(10, name="e"), others), 10, reach=300)
+        return manoeuvre.seen(ROAD, GroundTruth(0, 0, car(10, name="e"), others), 10, reach=300)
 
     def free(x: float, speed: float = 8.0) -> bool:
         obstacle, other = scene(x, speed)
@@ -107,11 +107,11 @@ def test_oncoming_gap() -> None:
 
 def test_head_on_gives_way_into_its_own_lane() -> None:
     def stuck(*others: Actor) -> bool:
-        return manoeuvre.head_on(manoeuvre.seen(ROAD, Truth(0, 0, car(50, 2.8, name="e"), others), 50), 50, 2.8)
+        return manoeuvre.head_on(manoeuvre.seen(ROAD, GroundTruth(0, 0, car(50, 2.8, name="e"), others), 50), 50, 2.8)
 
     facing = car(60, 3.5, 0.0, math.pi, name="o")
     assert stuck(facing)
-    assert not stuck(facing, car(52, -0.7, kind=Kind.BICYCLE, name="b")), "no room beside"
+    assert not stuck(facing, car(52, -0.7, kind=ActorKind.BICYCLE, name="b")), "no room beside"
     assert not stuck(car(60, 3.5, 8.0, math.pi))
 
 
@@ -121,7 +121,7 @@ def test_time_for(distance: float, speed: float, top: float, seconds: float) -> 
 
 
 def test_a_ramp_is_smooth_and_ends() -> None:
-    ramp = Lateral()
+    ramp = LateralOffset()
     ramp.go(20.0, 0.0, 3.5, 8.0, "pass")
     d = ramp.at(np.arange(0, 80, 0.5))
     assert d[0] == 0.0
@@ -130,8 +130,10 @@ def test_a_ramp_is_smooth_and_ends() -> None:
 
 
 def test_the_way_back_begins_where_the_group_is_passed() -> None:
-    bicycle = manoeuvre.seen(ROAD, Truth(0, 0, car(10, name="e"), (car(40, 0.0, 2.0, kind=Kind.BICYCLE),)), 10)
+    bicycle = manoeuvre.seen(
+        ROAD, GroundTruth(0, 0, car(10, name="e"), (car(40, 0.0, 2.0, kind=ActorKind.BICYCLE),)), 10
+    )
     # 40 + 2.25 + 2.35 + 2 = 46.6 m is 36.6 m ahead; at 8 m/s behind 2 m/s it is reached after 36.6 * 8 / 6 m.
     assert manoeuvre.passed_at(bicycle, 10, 8.0) == pytest.approx(10 + 36.6 * 8 / 6)
-    ramp = Lateral(0.0, 0.0, 2.8, 10.0, "oncoming", back_s=40.0)
+    ramp = LateralOffset(0.0, 0.0, 2.8, 10.0, "oncoming", back_s=40.0)
     assert list(ramp.at(np.array([0.0, 10.0, 40.0, 47.0, 54.0]))) == pytest.approx([0, 2.8, 2.8, 1.4, 0])

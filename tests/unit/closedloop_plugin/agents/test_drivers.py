@@ -9,13 +9,13 @@ import pytest
 pytest.importorskip("scenic")
 
 from closedloop_plugin.agents import baselines
-from closedloop_plugin.agents.base import Agent, Ask
-from closedloop_plugin.agents.expert import Expert
+from closedloop_plugin.agents.base import Agent, DecisionRequest
+from closedloop_plugin.agents.expert import ExpertDriver
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import read_routes
-from closedloop_plugin.scoring.referee.referee import Outcome, Referee
+from closedloop_plugin.scoring.referee.referee import Referee, RefereeOutcome
 from closedloop_plugin.suites.lookup import DEMO
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 pytestmark = pytest.mark.integration
@@ -23,16 +23,16 @@ pytestmark = pytest.mark.integration
 ROUTES = {r.scenario: r for r in read_routes(DEMO)}
 
 
-def drive(agent: Agent, scenario: str, folder: Path, most: int = 1400) -> tuple[Outcome, list[str]]:
+def drive(agent: Agent, scenario: str, folder: Path, most: int = 1400) -> tuple[RefereeOutcome, list[str]]:
     """One episode with an agent in process; the referee's outcome and the scenario's events."""
     world, route = EmbeddedWorld(folder), ROUTES[scenario]
-    seen = world.reset(Setup(route, seed=3))
+    seen = world.reset(EpisodeSetup(route, seed=3))
     referee = Referee(profile("bench2drive"), world.road, route)
     agent.start("e", 3)
     try:
         while referee.tick(world.truth()) is None and seen.tick < most:
             truth, road = (world.truth(), world.road) if agent.privileged else (None, None)
-            (decision,) = agent.decide([Ask("e", seen, truth, road)])
+            (decision,) = agent.decide([DecisionRequest("e", seen, truth, road)])
             assert decision.control is not None, decision.error
             seen = world.step(decision.control.checked())
         return referee.outcome(), [name for _, name in world.truth().events]
@@ -43,17 +43,17 @@ def drive(agent: Agent, scenario: str, folder: Path, most: int = 1400) -> tuple[
 
 @pytest.mark.parametrize("scenario", ["ParkedObstacle", "DynamicObjectCrossing", "SignalizedJunctionRightTurn"])
 def test_the_expert_survives_what_the_blind_driver_hits(scenario: str, tmp_path: Path) -> None:
-    good, events = drive(Expert(), scenario, tmp_path)
+    good, events = drive(ExpertDriver(), scenario, tmp_path)
     assert {"trigger", "act"} <= set(events), "the scenario was met"
     assert (good.score_route, good.score_penalty) == (100, 1), good.infractions
-    blind, _ = drive(baselines.SteerOnly(), scenario, tmp_path)
+    blind, _ = drive(baselines.SteerOnlyDriver(), scenario, tmp_path)
     assert blind.infractions["collisions_vehicle"] or blind.infractions["collisions_pedestrian"]
 
 
 def test_baselines_do_what_they_are_named_after(tmp_path: Path) -> None:
-    still, _ = drive(baselines.Still(), "ParkedObstacle", tmp_path, most=100)
+    still, _ = drive(baselines.StationaryDriver(), "ParkedObstacle", tmp_path, most=100)
     assert still.score_route < 5
-    straight, _ = drive(baselines.Straight(), "SignalizedJunctionRightTurn", tmp_path, most=600)
+    straight, _ = drive(baselines.StraightDriver(), "SignalizedJunctionRightTurn", tmp_path, most=600)
     assert straight.score_route < 90, "it does not turn"
     one, _ = drive(baselines.RandomDriver(), "ParkedObstacle", tmp_path, most=200)
     two, _ = drive(baselines.RandomDriver(), "ParkedObstacle", tmp_path, most=200)
@@ -61,7 +61,9 @@ def test_baselines_do_what_they_are_named_after(tmp_path: Path) -> None:
 
 
 def test_privileged_drivers_say_so_and_do_not_guess() -> None:
-    for agent in (Expert(), baselines.SteerOnly(), baselines.SpeedOnly()):
+    for agent in (ExpertDriver(), baselines.SteerOnlyDriver(), baselines.SpeedOnlyDriver()):
         assert "privileged" in agent.name
         assert agent.describe()["privileged"] is True
-    assert not any(a().privileged for a in (baselines.Still, baselines.Straight, baselines.RandomDriver))
+    assert not any(
+        a().privileged for a in (baselines.StationaryDriver, baselines.StraightDriver, baselines.RandomDriver)
+    )

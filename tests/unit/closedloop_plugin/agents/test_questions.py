@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.closedloop.models import FakeModel, ask, observation
 
-from closedloop_plugin.agents.asking import Said, fenced, harmless
-from closedloop_plugin.agents.questions import SUFFIXES, Prompter, chosen_suffix
-from closedloop_plugin.agents.talker import Talker
+from closedloop_plugin.agents.asking import ModelReply, fenced, harmless
+from closedloop_plugin.agents.questions import SUFFIXES, DrivingPrompts, chosen_suffix
+from closedloop_plugin.agents.talker import ModelAgent
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Command
-from closedloop_plugin.prompts.texts import SLOTS, Texts
+from closedloop_plugin.core.state import RouteCommand
+from closedloop_plugin.prompts.texts import SLOTS, PromptTexts
 from lmms_eval_ad2.errors import DataError
 
-TEXTS = Texts.load()
+TEXTS = PromptTexts.load()
 RULES = profile("bench2advlm")
 
 HERE = """\
@@ -42,17 +42,17 @@ and conclude with what your own car should do and why.""",
 
 @pytest.mark.parametrize("task", SNAPSHOTS)
 def test_prompts_stay_as_published(task: str) -> None:
-    seen = observation(command=Command.LEFT, target=(9.0, 2.5))
-    assert Prompter(TEXTS, RULES).question(task, seen) == SNAPSHOTS[task]
+    seen = observation(command=RouteCommand.LEFT, target=(9.0, 2.5))
+    assert DrivingPrompts(TEXTS, RULES).question(task, seen) == SNAPSHOTS[task]
 
 
 def test_the_suffix_clause_names_every_suffix_and_its_unit() -> None:
-    text = Prompter(TEXTS, RULES, suffixes=True).question("action", observation())
+    text = DrivingPrompts(TEXTS, RULES, suffixes=True).question("action", observation())
     assert text.endswith(
         'End the manoeuvre with one of these suffixes, unchanged: "with speed = 0", "with speed = 0.25", '
         '"with speed = 0.5", "with speed = 0.75", "with speed = 1". The number is a share of 5 m/s.'
     )
-    limit = Prompter(TEXTS, profile("bench2drive"), suffixes=True).question("action", observation())
+    limit = DrivingPrompts(TEXTS, profile("bench2drive"), suffixes=True).question("action", observation())
     assert "a share of 13.9 m/s" in limit  # a profile without a top speed: the road's
 
 
@@ -65,14 +65,14 @@ def test_the_suffix_clause_names_every_suffix_and_its_unit() -> None:
     ],
 )
 def test_the_target_in_words(target, words) -> None:
-    assert words in Prompter(TEXTS, RULES).question("threat", observation(target=target))
+    assert words in DrivingPrompts(TEXTS, RULES).question("threat", observation(target=target))
 
 
 def test_a_users_file_replaces_single_texts(tmp_path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("threat: 'Danger? {situation} Write {{yes}} or {{no}}.'\n")
-    mine = Texts.load(file)
-    text = Prompter(mine, RULES).question("threat", observation())
+    mine = PromptTexts.load(file)
+    text = DrivingPrompts(mine, RULES).question("threat", observation())
     assert text.startswith("Danger? You drive") and text.endswith("Write {yes} or {no}.")
     assert mine.texts["cng"] == TEXTS.texts["cng"] and mine.sha256 != TEXTS.sha256 and mine.source == str(file)
 
@@ -89,7 +89,7 @@ def test_a_wrong_prompt_file_is_named_with_its_key(tmp_path, yaml: str, says: st
     file = tmp_path / "mine.yaml"
     file.write_text(yaml)
     with pytest.raises(DataError) as caught:
-        Texts.load(file)
+        PromptTexts.load(file)
     assert says in str(caught.value) and str(file) in str(caught.value) and "\n" not in str(caught.value)
 
 
@@ -120,9 +120,9 @@ def test_no_text_makes_the_suffix_reader_raise(text: str) -> None:
     assert chosen_suffix(text) in (None, *SUFFIXES)
 
 
-def _second_question(answer: str | Said) -> tuple[FakeModel, Talker]:
+def _second_question(answer: str | ModelReply) -> tuple[FakeModel, ModelAgent]:
     model = FakeModel(lambda q: answer if q.key.endswith("suffix") else "Keep going straight.")
-    return model, Talker(model, Prompter(TEXTS, RULES), (), ("action",), "question")
+    return model, ModelAgent(model, DrivingPrompts(TEXTS, RULES), (), ("action",), "question")
 
 
 def test_the_second_question_puts_the_suffix_behind_the_command() -> None:
@@ -140,13 +140,13 @@ def test_a_suffix_off_the_list_is_left_out_and_noted() -> None:
 
 
 def test_a_failed_second_question_fails_the_decision() -> None:
-    _, agent = _second_question(Said(error="timeout"))
+    _, agent = _second_question(ModelReply(error="timeout"))
     assert agent.decide([ask()])[0].error == "suffix: timeout"
 
 
 def test_one_failed_task_fails_the_decision_and_keeps_the_other_words() -> None:
-    model = FakeModel(lambda q: Said(error="timeout") if q.key.endswith("threat") else "Stop.")
-    agent = Talker(model, Prompter(TEXTS, RULES), (), ("action", "threat"))
+    model = FakeModel(lambda q: ModelReply(error="timeout") if q.key.endswith("threat") else "Stop.")
+    agent = ModelAgent(model, DrivingPrompts(TEXTS, RULES), (), ("action", "threat"))
     (decision,) = agent.decide([ask()])
     assert decision.error == "threat: timeout" and decision.texts == {"action": "Stop."}
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.core import frames
-from closedloop_plugin.core.path import Path, commands
-from closedloop_plugin.core.state import Command, Control
+from closedloop_plugin.core.path import RoutePath, commands
+from closedloop_plugin.core.state import Control, RouteCommand
 
 
 def test_carla_is_left_handed() -> None:
@@ -32,7 +32,7 @@ def test_scenic_counts_from_north() -> None:
 
 
 def test_path_knows_its_left() -> None:
-    path = Path([(0, 0), (10, 0), (10, 10)])
+    path = RoutePath([(0, 0), (10, 0), (10, 10)])
     assert path.length == pytest.approx(20)
     x, y, _ = path.pose(5, 1)
     assert (x, y) == (pytest.approx(5), pytest.approx(1))
@@ -42,7 +42,7 @@ def test_path_knows_its_left() -> None:
 
 
 def test_locate_near_does_not_jump_to_a_crossing() -> None:
-    loop = Path([(0, 0), (100, 0), (100, 50), (50, 50), (50, -50)])
+    loop = RoutePath([(0, 0), (100, 0), (100, 50), (50, 50), (50, -50)])
     crossing_first, _ = loop.locate(50, 0.0, near=48)
     crossing_last, _ = loop.locate(50, 0.0, near=245)
     assert crossing_first == pytest.approx(50, abs=1)
@@ -52,11 +52,16 @@ def test_locate_near_does_not_jump_to_a_crossing() -> None:
 def test_commands_come_15_m_before() -> None:
     angle = np.linspace(0, math.pi / 2, 60)
     turn = np.column_stack([40 + 10 * np.sin(angle), 10 - 10 * np.cos(angle)])
-    path = Path(np.vstack([[(0, 0)], turn, [(50, 60)]]))
+    path = RoutePath(np.vstack([[(0, 0)], turn, [(50, 60)]]))
     at = commands(path, [(40, 56)])
-    assert [at(s) for s in (20, 26, 45, 60)] == [Command.FOLLOW, Command.LEFT, Command.LEFT, Command.FOLLOW]
-    assert commands(path, [(0, 20)])(5) == Command.STRAIGHT
-    assert commands(path, [], [(10, 20, -1)])(0) == Command.CHANGE_RIGHT
+    assert [at(s) for s in (20, 26, 45, 60)] == [
+        RouteCommand.FOLLOW,
+        RouteCommand.LEFT,
+        RouteCommand.LEFT,
+        RouteCommand.FOLLOW,
+    ]
+    assert commands(path, [(0, 20)])(5) == RouteCommand.STRAIGHT
+    assert commands(path, [], [(10, 20, -1)])(0) == RouteCommand.CHANGE_RIGHT
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.floats(-9, 9), st.floats(-9, 9))
@@ -73,16 +78,16 @@ def test_control_is_clamped_or_refused(steer: float, throttle: float, brake: flo
 
 
 def test_before_the_start_and_beyond_the_end_locate_goes_straight_on() -> None:
-    path = Path([(0, 0), (10, 0)])
+    path = RoutePath([(0, 0), (10, 0)])
     assert path.locate(-17, 2) == (pytest.approx(-17), pytest.approx(2))
     assert path.locate(15, -3) == (pytest.approx(15), pytest.approx(-3))
     assert path.locate(-5, 1, near=0.0) == (pytest.approx(-5), pytest.approx(1))
-    short = Path([(0, 0), (0.4, 0)])  # one segment: both ends at once
+    short = RoutePath([(0, 0), (0.4, 0)])  # one segment: both ends at once
     assert short.locate(-1, 0) == (pytest.approx(-1), pytest.approx(0))
     assert short.locate(2, 0) == (pytest.approx(2), pytest.approx(0))
 
 
 @given(st.floats(-30, 80), st.floats(-15, 15))
 def test_pose_and_locate_agree(s: float, d: float) -> None:
-    path = Path([(0, 0), (50, 0)])
+    path = RoutePath([(0, 0), (50, 0)])
     assert path.locate(*path.pose(s, d)[:2]) == (pytest.approx(s, abs=1e-6), pytest.approx(d, abs=1e-6))

@@ -12,7 +12,7 @@ from support.tiers import examples
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control
-from closedloop_plugin.interpreters.reading import REASONS, Unread, read_cng, read_dcs
+from closedloop_plugin.interpreters.reading import REASONS, UnreadableReply, read_cng, read_dcs
 
 RULES = profile("bench2advlm")
 PLAIN = '{"throttle": 0.4, "steer": -0.1, "brake": 0}'
@@ -105,7 +105,7 @@ def test_replies_that_are_read(reply: str, values: tuple[float, float, float]) -
 
 @pytest.mark.parametrize(("reply", "reason"), UNREAD, ids=range(len(UNREAD)))
 def test_replies_that_stay_unread(reply: str, reason: str) -> None:
-    with pytest.raises(Unread) as caught:
+    with pytest.raises(UnreadableReply) as caught:
         read_cng(reply)
     assert str(caught.value) == reason
 
@@ -132,7 +132,7 @@ def test_replies_that_stay_unread(reply: str, reason: str) -> None:
 def test_a_choice_is_a_member_of_its_set(throttle, steer, brake, expected) -> None:
     reply = json.dumps({"throttle": throttle, "steer": steer, "brake": brake})
     if isinstance(expected, str):
-        with pytest.raises(Unread, match=expected):
+        with pytest.raises(UnreadableReply, match=expected):
             read_dcs(reply, RULES)
     else:
         assert read_dcs(reply, RULES) == expected
@@ -157,7 +157,7 @@ def test_any_reply_gives_a_finite_control_in_range_or_a_known_reason(body: str, 
     for read in (read_cng, lambda reply: read_dcs(reply, RULES)):
         try:
             control = read(around + body + around)
-        except Unread as exc:
+        except UnreadableReply as exc:
             assert str(exc).split()[0] in REASONS
         else:
             assert all(map(math.isfinite, (control.steer, control.throttle, control.brake)))

@@ -11,13 +11,13 @@ from support.closedloop.models import ask, observation, said
 from support.tiers import examples
 
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Command, Decision
-from closedloop_plugin.interpreters.fine_grained import BadSuffix, wanted_speed
-from closedloop_plugin.interpreters.rules import Rules
-from closedloop_plugin.interpreters.waypoints import REASONS, NoPath, follow, read_waypoints, steer_at
+from closedloop_plugin.core.state import Decision, RouteCommand
+from closedloop_plugin.interpreters.fine_grained import SpeedSuffixError, wanted_speed
+from closedloop_plugin.interpreters.rules import RuleInterpreter
+from closedloop_plugin.interpreters.waypoints import REASONS, NoTrajectory, follow, read_waypoints, steer_at
 
 RULES = profile("bench2advlm")
-SLOW = Rules(RULES)
+SLOW = RuleInterpreter(RULES)
 
 
 def _read(words: str, task: str = "action", **known):
@@ -54,23 +54,23 @@ def test_keeping_the_speed_of_a_standing_car_moves_it() -> None:
 @pytest.mark.parametrize(
     ("words", "command", "target", "steer"),
     [
-        ("Go straight.", Command.FOLLOW, (10.0, 0.0), 0.0),
-        ("Follow the lane.", Command.FOLLOW, (8.55, 2.0), "along"),  # lane keeping by the route hint
-        ("Keep the speed.", Command.FOLLOW, (8.55, -2.0), "along"),
-        ("Turn left.", Command.LEFT, (5.0, 4.0), "along"),
-        ("Turn right.", Command.RIGHT, (5.0, -4.0), "along"),
-        ("Turn left.", Command.FOLLOW, (10.0, 0.0), -0.55),  # the words leave the route, and are obeyed
-        ("Turn left.", Command.RIGHT, (5.0, -4.0), -0.55),
-        ("Turn right.", Command.STRAIGHT, (10.0, 0.0), 0.55),
-        ("Go straight.", Command.LEFT, (5.0, 4.0), 0.0),
-        ("Change lane to the left.", Command.CHANGE_LEFT, (10.0, 2.0), "along"),
-        ("Change lane to the left.", Command.FOLLOW, (10.0, 0.0), -0.2),
-        ("Change lane to the right.", Command.FOLLOW, (10.0, 0.0), 0.2),
-        ("Steer slightly to the left.", Command.FOLLOW, (10.0, 0.0), -0.1),
-        ("Slow down.", Command.LEFT, (5.0, 4.0), "along"),
+        ("Go straight.", RouteCommand.FOLLOW, (10.0, 0.0), 0.0),
+        ("Follow the lane.", RouteCommand.FOLLOW, (8.55, 2.0), "along"),  # lane keeping by the route hint
+        ("Keep the speed.", RouteCommand.FOLLOW, (8.55, -2.0), "along"),
+        ("Turn left.", RouteCommand.LEFT, (5.0, 4.0), "along"),
+        ("Turn right.", RouteCommand.RIGHT, (5.0, -4.0), "along"),
+        ("Turn left.", RouteCommand.FOLLOW, (10.0, 0.0), -0.55),  # the words leave the route, and are obeyed
+        ("Turn left.", RouteCommand.RIGHT, (5.0, -4.0), -0.55),
+        ("Turn right.", RouteCommand.STRAIGHT, (10.0, 0.0), 0.55),
+        ("Go straight.", RouteCommand.LEFT, (5.0, 4.0), 0.0),
+        ("Change lane to the left.", RouteCommand.CHANGE_LEFT, (10.0, 2.0), "along"),
+        ("Change lane to the left.", RouteCommand.FOLLOW, (10.0, 0.0), -0.2),
+        ("Change lane to the right.", RouteCommand.FOLLOW, (10.0, 0.0), 0.2),
+        ("Steer slightly to the left.", RouteCommand.FOLLOW, (10.0, 0.0), -0.1),
+        ("Slow down.", RouteCommand.LEFT, (5.0, 4.0), "along"),
     ],
 )
-def test_the_wheel(words: str, command: Command, target, steer) -> None:
+def test_the_wheel(words: str, command: RouteCommand, target, steer) -> None:
     control = _read(words, command=command, target=target).control
     assert control.steer == pytest.approx(steer_at(*target) if steer == "along" else steer)
 
@@ -96,7 +96,7 @@ def test_pure_pursuit_by_hand() -> None:
 )  # fmt: skip
 def test_suffixes(words: str, speed: float | str | None) -> None:
     if isinstance(speed, str):
-        with pytest.raises(BadSuffix, match=speed):
+        with pytest.raises(SpeedSuffixError, match=speed):
             wanted_speed(words, RULES, observation())
     else:
         found = wanted_speed(words, RULES, observation())
@@ -146,7 +146,7 @@ WAYPOINTS = [
 @pytest.mark.parametrize(("text", "points"), WAYPOINTS, ids=range(len(WAYPOINTS)))
 def test_waypoints(text: str, points) -> None:
     if isinstance(points, str):
-        with pytest.raises(NoPath, match=points):
+        with pytest.raises(NoTrajectory, match=points):
             read_waypoints(text)
     else:
         assert read_waypoints(text) == points
@@ -204,7 +204,7 @@ NUMBERS = st.one_of(st.floats(-300, 300), st.sampled_from([math.nan, math.inf, 1
     ),
     st.sampled_from(["action", "trajectory", "reasoning"]),
     st.floats(-3, 40),
-    st.sampled_from(list(Command)),
+    st.sampled_from(list(RouteCommand)),
     st.tuples(st.floats(-50, 50), st.floats(-50, 50)),
 )
 def test_any_words_give_a_control_in_range_or_a_reason(text, task, speed, command, target) -> None:
@@ -219,7 +219,7 @@ def test_any_words_give_a_control_in_range_or_a_reason(text, task, speed, comman
 def test_no_text_makes_the_waypoint_reader_raise(text: str) -> None:
     try:
         points = read_waypoints(text)
-    except NoPath as exc:
+    except NoTrajectory as exc:
         assert str(exc) in REASONS
     else:
         assert len(points) >= 2

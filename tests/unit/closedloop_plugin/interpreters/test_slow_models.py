@@ -9,20 +9,20 @@ import pytest
 from support.closedloop.models import FakeModel, ask, observation, picture, said
 from support.closedloop.patience import LIMITS_S, patiently
 
-from closedloop_plugin.agents.asking import Said
+from closedloop_plugin.agents.asking import ModelReply
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Control, Decision, Reading
+from closedloop_plugin.core.state import Control, Decision, InterpretedControl
 from closedloop_plugin.interpreters.backend import cng, dcs
 from closedloop_plugin.interpreters.describe import ModelDescriber, OfflineDescriber, measured
-from closedloop_plugin.interpreters.make import Hybrid, make_hybrid, make_interpreter, tasks_for, threat
-from closedloop_plugin.interpreters.rules import Rules
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.interpreters.make import HybridInterpreter, make_hybrid, make_interpreter, tasks_for, threat
+from closedloop_plugin.interpreters.rules import RuleInterpreter
+from closedloop_plugin.prompts.texts import PromptTexts
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked
 
-TEXTS, RULES = Texts.load(), profile("bench2advlm")
+TEXTS, RULES = PromptTexts.load(), profile("bench2advlm")
 REPLY = '{"throttle": 0.3, "steer": -0.2, "brake": 0}'
 FAST = "max_retries=1,backoff=0.001"
 DRIVE = said(action="Slow down.")
@@ -71,7 +71,7 @@ def test_a_model_that_sees_nothing_reads_a_description_and_gets_no_picture() -> 
 
 def test_without_a_description_nothing_is_asked() -> None:
     slow = FakeModel(lambda q: REPLY)
-    eyes = FakeModel(lambda q: Said(error="timeout", seconds=1.0) if "a|" in q.key else "A road.")
+    eyes = FakeModel(lambda q: ModelReply(error="timeout", seconds=1.0) if "a|" in q.key else "A road.")
     readings = cng(slow, TEXTS, RULES, ModelDescriber(eyes, TEXTS)).interpret([(ask("a"), DRIVE), (ask("b"), DRIVE)])
     assert [r.reason for r in readings] == ["no_description", None]
     assert len(slow.calls[0]) == 1
@@ -102,9 +102,9 @@ def test_a_suffix_is_explained_and_the_threat_answer_is_no_command() -> None:
     ("answer", "control", "reason"),
     [
         (REPLY, Control(-0.2, 0.3, 0.0), None),
-        (Said('I shall write {"throttle": 1', cut=True), None, "truncated"),
-        (Said(REPLY, cut=True), None, "truncated"),  # more might have followed
-        (Said(error="http_503: busy"), None, "no_reply http_503"),
+        (ModelReply('I shall write {"throttle": 1', cut=True), None, "truncated"),
+        (ModelReply(REPLY, cut=True), None, "truncated"),  # more might have followed
+        (ModelReply(error="http_503: busy"), None, "no_reply http_503"),
         ("I think slowly.", None, "no_json"),
     ],
 )
@@ -148,7 +148,7 @@ class _Fixed:
 
     def interpret(self, items):
         self.given.append([a.episode for a, _ in items])
-        return [Reading(Control(brake=self.brake), a.episode, mode=self.mode) for a, _ in items]
+        return [InterpretedControl(Control(brake=self.brake), a.episode, mode=self.mode) for a, _ in items]
 
     def describe(self):
         return {"name": self.name}
@@ -171,7 +171,7 @@ def test_a_threat_calls_the_second_system_and_anything_else_the_first() -> None:
     calm, alert = _Fixed("calm", 0.1), _Fixed("alert", 0.9)
     answers = ["no", "yes", "hm", "yes", None]
     items = [(ask(f"e{i}"), said(action="go", **({"threat": a} if a else {}))) for i, a in enumerate(answers)]
-    readings = Hybrid(calm, alert).interpret(items)
+    readings = HybridInterpreter(calm, alert).interpret(items)
     assert [r.control.brake for r in readings] == [0.1, 0.9, 0.1, 0.9, 0.1]
     assert [r.mode for r in readings] == ["calm", "alert", "calm (threat unread)", "alert", "calm (threat unread)"]
     assert [r.raw for r in readings] == ["e0", "e1", "e2", "e3", "e4"]
@@ -179,10 +179,10 @@ def test_a_threat_calls_the_second_system_and_anything_else_the_first() -> None:
 
 
 def test_hybrid_is_local_only_if_both_are_and_needs_the_threat_task() -> None:
-    both = make_hybrid(Rules(RULES), Rules(RULES))
-    assert both.local and not make_hybrid(Rules(RULES), _Fixed("x", 0)).local
+    both = make_hybrid(RuleInterpreter(RULES), RuleInterpreter(RULES))
+    assert both.local and not make_hybrid(RuleInterpreter(RULES), _Fixed("x", 0)).local
     assert tasks_for(both, ("action",)) == ("action", "threat") == tasks_for(both, ("action", "threat"))
-    assert tasks_for(Rules(RULES), ("action",)) == ("action",)
+    assert tasks_for(RuleInterpreter(RULES), ("action",)) == ("action",)
 
 
 # --- end to end over HTTP ---
@@ -232,7 +232,7 @@ def test_a_failing_slow_system_is_counted_not_replaced(failure: str, reason: str
     def fails(number: int, body) -> str:
         return failure if "travel at 1.0 " in asked(body) else "ok"
 
-    def interpreted(limit_s: float) -> list[Reading]:
+    def interpreted(limit_s: float) -> list[InterpretedControl]:
         with serve(reply=REPLY, failures=fails) as server:
             interpreter = make_interpreter(f"endpoint:m@{server.url},{FAST},timeout={limit_s}", "cng", RULES)
             return interpreter.interpret([(ask(f"e{i}", speed=float(i)), DRIVE) for i in range(3)])

@@ -11,13 +11,13 @@ from support.closedloop.phrases import PHRASES
 from support.tiers import examples
 
 from closedloop_plugin.interpreters.lexicon import PACES, WAYS
-from closedloop_plugin.interpreters.words import REASONS, Unclear, understand
+from closedloop_plugin.interpreters.words import REASONS, UnclearInstruction, understand
 
 
 @pytest.mark.parametrize(("text", "expected"), PHRASES, ids=[t[:40] for t, _ in PHRASES])
 def test_words_as_models_write_them(text: str, expected: tuple[str, str | None] | str) -> None:
     if isinstance(expected, str):
-        with pytest.raises(Unclear) as caught:
+        with pytest.raises(UnclearInstruction) as caught:
             understand(text)
         assert str(caught.value) == expected
     else:
@@ -49,7 +49,7 @@ WORDS = st.sampled_from(
 def test_any_text_gives_a_known_action_or_a_known_reason(text: str) -> None:
     try:
         meant = understand(text)
-    except Unclear as exc:
+    except UnclearInstruction as exc:
         assert str(exc) in REASONS
     else:
         assert meant.pace in PACES and meant.pace != "reverse"
@@ -69,5 +69,5 @@ def test_any_text_gives_a_known_action_or_a_known_reason(text: str) -> None:
 )
 def test_a_model_caught_in_a_loop_is_read_in_no_time(text: str) -> None:
     """Would hang with a pattern that backtracks; the suite's timeout is the judge."""
-    with contextlib.suppress(Unclear):
+    with contextlib.suppress(UnclearInstruction):
         understand(text)

@@ -18,7 +18,7 @@ YAW = st.floats(-math.pi, math.pi)
 
 
 def test_a_quarter_turn_to_the_left() -> None:
-    arc = curves.Segment(0, 0, 0, 10 * math.pi / 2, 0.1)
+    arc = curves.CurveSegment(0, 0, 0, 10 * math.pi / 2, 0.1)
     assert arc.end == pytest.approx((10, 10, math.pi / 2))
 
 
@@ -51,7 +51,7 @@ def test_a_join_arrives_and_is_smooth(x: float, y: float, yaw: float, far: float
 
 
 def test_parallel_reverse_and_split_keep_the_place() -> None:
-    chain = (curves.Segment(0, 0, 0, 5, 0), curves.Segment(5, 0, 0, 10 * math.pi / 2, 0.1))
+    chain = (curves.CurveSegment(0, 0, 0, 5, 0), curves.CurveSegment(5, 0, 0, 10 * math.pi / 2, 0.1))
     beside = curves.parallel(chain, 2.0)
     assert beside[1].curvature == pytest.approx(1 / 8)  # radius 10, two metres nearer to its centre
     assert beside[-1].end == pytest.approx((13, 10, math.pi / 2))

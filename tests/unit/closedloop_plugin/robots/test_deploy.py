@@ -18,7 +18,7 @@ from support.robots.sshd import Sshd, sshd
 
 from closedloop_plugin.robots import deploy
 from closedloop_plugin.robots.onboard.settings import read_settings, read_token
-from closedloop_plugin.robots.vehicles.read import FOLDER, Robot, find_robot
+from closedloop_plugin.robots.vehicles.read import FOLDER, RobotConfig, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 TOKEN = bytes(range(32))
@@ -36,7 +36,7 @@ def pythons() -> list[str]:
     return [sys.executable, *map(str, old[:1])]
 
 
-def python_of(robot: Robot, python: str) -> Robot:
+def python_of(robot: RobotConfig, python: str) -> RobotConfig:
     return replace(robot, onboard=replace(robot.onboard, python=python))
 
 

@@ -8,28 +8,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closedloop_plugin.agents.base import Ask
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Command, Control, Decision, Observation
+from closedloop_plugin.core.state import Control, Decision, Observation, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.track_expert import PACES, TrackExpert, words
 
 RULES = make_interpreter("rules", "rules", profile("bench2advlm"))
-STRAIGHT = Path([(0.0, 0.0), (4.0, 0.0)], 0.01)
+STRAIGHT = RoutePath([(0.0, 0.0), (4.0, 0.0)], 0.01)
 
 
-def asked(target: tuple[float, float] = (4.5, 0.0), speed: float = 0.0) -> Ask:
-    return Ask("drive", Observation(0, 0.0, speed, Command.FOLLOW, target, lambda name: None, 5.6))  # type: ignore[arg-type,return-value]
+def asked(target: tuple[float, float] = (4.5, 0.0), speed: float = 0.0) -> DecisionRequest:
+    return DecisionRequest("drive", Observation(0, 0.0, speed, RouteCommand.FOLLOW, target, lambda name: None, 5.6))  # type: ignore[arg-type,return-value]
 
 
-def control(said: str, ask: Ask) -> Control:
+def control(said: str, ask: DecisionRequest) -> Control:
     (reading,) = RULES.interpret([(ask, Decision({"action": said}))])
     assert reading.control is not None, (said, reading.reason)
     return reading.control
 
 
-def expert(path: Path = STRAIGHT, pose: tuple[float, float, float] = (1.0, 0.0, 0.0)) -> TrackExpert:
+def expert(path: RoutePath = STRAIGHT, pose: tuple[float, float, float] = (1.0, 0.0, 0.0)) -> TrackExpert:
     made = TrackExpert()
     made.take(path, lambda: pose, 14.0)
     return made
@@ -74,7 +74,7 @@ def test_it_corrects_a_navigator_that_is_wrong() -> None:
 
 def test_a_bend_ahead_is_seen_before_it_comes() -> None:
     arc = [(2 + 0.5 * math.sin(a), 0.5 - 0.5 * math.cos(a)) for a in (i * 0.05 for i in range(30))]
-    path, at = Path([(0.0, 0.0), (2.0, 0.0), *arc[1:]], 0.01), iter((0.5, 1.0, 1.5, 1.6))
+    path, at = RoutePath([(0.0, 0.0), (2.0, 0.0), *arc[1:]], 0.01), iter((0.5, 1.0, 1.5, 1.6))
     made = expert()
     made.take(path, lambda: (next(at), 0.0, 0.0), 14.0)
     said = [made.decide([asked()])[0].texts["action"] for _ in range(4)]

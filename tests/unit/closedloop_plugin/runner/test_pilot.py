@@ -12,24 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.core.profiles import PROFILES
-from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, Reading
-from closedloop_plugin.runner.latency import WAITS, Latency, read_latency
-from closedloop_plugin.runner.pilot import Answer, Pilot, Rules
+from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl
+from closedloop_plugin.runner.latency import WAITS, LatencyModel, read_latency
+from closedloop_plugin.runner.pilot import ControlScheduler, DecisionResponse, DecisionRules
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 B2D, ADVLM = PROFILES["bench2drive"], PROFILES["bench2advlm"]
 GO, TURN = Control(throttle=0.5), Control(steer=0.5)
 
 
-def driven(control: Control, latency_s: float = 0.0) -> Answer:
-    return Answer(Decision(control=control, latency_s=latency_s))
+def driven(control: Control, latency_s: float = 0.0) -> DecisionResponse:
+    return DecisionResponse(Decision(control=control, latency_s=latency_s))
 
 
-def said(control: Control | None, reason: str | None = None) -> Answer:
-    return Answer(Decision({"action": "x"}), Reading(control, "x", reason, "cng"))
+def said(control: Control | None, reason: str | None = None) -> DecisionResponse:
+    return DecisionResponse(Decision({"action": "x"}), InterpretedControl(control, "x", reason, "cng"))
 
 
-def asked_and_applied(pilot: Pilot, ticks: int, answers: list[Answer]) -> tuple[list[int], list[Control]]:
+def asked_and_applied(
+    pilot: ControlScheduler, ticks: int, answers: list[DecisionResponse]
+) -> tuple[list[int], list[Control]]:
     asked, applied = [], []
     for tick in range(ticks):
         if pilot.due(tick):
@@ -40,7 +42,7 @@ def asked_and_applied(pilot: Pilot, ticks: int, answers: list[Answer]) -> tuple[
 
 
 def test_a_waiting_world_applies_an_answer_in_its_own_tick_and_holds_it() -> None:
-    pilot = Pilot(ADVLM, Rules(), 0)
+    pilot = ControlScheduler(ADVLM, DecisionRules(), 0)
     asked, applied = asked_and_applied(pilot, 5, [driven(GO), driven(TURN), driven(COAST)])
     assert asked == [0, 2, 4]  # 20 Hz ticks, 10 Hz decisions
     assert applied == [GO, GO, TURN, TURN, COAST]
@@ -48,7 +50,7 @@ def test_a_waiting_world_applies_an_answer_in_its_own_tick_and_holds_it() -> Non
 
 def test_a_latency_of_125_ms_holds_the_last_control_for_three_ticks() -> None:
     """0.125 s at 20 Hz = 2.5 ticks -> 3. Every-tick decisions: asked at 0, applied and asked again at 3."""
-    pilot = Pilot(B2D, Rules(latency=read_latency("0.125")), 0)
+    pilot = ControlScheduler(B2D, DecisionRules(latency=read_latency("0.125")), 0)
     asked, applied = asked_and_applied(pilot, 7, [driven(GO), driven(TURN)])
     assert asked == [0, 3, 6]
     assert applied == [COAST, COAST, COAST, GO, GO, GO, TURN]
@@ -56,15 +58,15 @@ def test_a_latency_of_125_ms_holds_the_last_control_for_three_ticks() -> None:
 
 def test_with_latency_the_next_question_waits_for_a_decision_tick() -> None:
     """10 Hz decisions (even ticks), latency 0.15 s = 3 ticks: the answer counts from 3, the next question is at 4."""
-    pilot = Pilot(ADVLM, Rules(latency=read_latency("0.15")), 0)
+    pilot = ControlScheduler(ADVLM, DecisionRules(latency=read_latency("0.15")), 0)
     asked, applied = asked_and_applied(pilot, 9, [driven(GO), driven(TURN)])
     assert asked == [0, 4, 8]
     assert applied == [COAST, COAST, COAST, GO, GO, GO, GO, TURN, TURN]
 
 
 def test_measured_latency_is_what_both_systems_took() -> None:
-    pilot = Pilot(B2D, Rules(latency=read_latency("measured")), 0)
-    answer = Answer(Decision({"action": "x"}, latency_s=0.06), Reading(GO, latency_s=0.05))
+    pilot = ControlScheduler(B2D, DecisionRules(latency=read_latency("measured")), 0)
+    answer = DecisionResponse(Decision({"action": "x"}, latency_s=0.06), InterpretedControl(GO, latency_s=0.05))
     pilot.take(answer, 0)  # 0.11 s -> 3 ticks
     assert [pilot.control(t, 1.0) for t in range(4)] == [COAST, COAST, COAST, GO]
     assert not pilot.due(2)
@@ -97,7 +99,7 @@ def test_a_wrong_latency_file_names_its_row(tmp_path: Path) -> None:
 
 @given(st.floats(0, 5), st.sampled_from([20.0, 10.0, 7.0, 2.0]))
 def test_one_question_at_a_time_on_decision_ticks_and_never_early(delay: float, hz: float) -> None:
-    pilot = Pilot(replace(B2D, decision_hz=hz), Rules(latency=Latency("", (delay,))), 0)
+    pilot = ControlScheduler(replace(B2D, decision_hz=hz), DecisionRules(latency=LatencyModel("", (delay,))), 0)
     asked, applied = asked_and_applied(pilot, 250, [driven(GO)])
     assert all(b - a >= max(1, delay * 20 - 1e-6) for a, b in itertools.pairwise(asked))
     assert all(math.ceil(round(t * hz / 20) * 20 / hz - 1e-9) == t for t in asked)
@@ -106,27 +108,27 @@ def test_one_question_at_a_time_on_decision_ticks_and_never_early(delay: float, 
 
 
 def test_a_slower_rate_can_be_asked_for_and_a_faster_one_than_the_simulation_cannot() -> None:
-    assert asked_and_applied(Pilot(B2D, Rules(decision_hz=2), 0), 21, [driven(GO)])[0] == [0, 10, 20]
-    assert asked_and_applied(Pilot(B2D, Rules(decision_hz=100), 0), 3, [driven(GO)])[0] == [0, 1, 2]
+    assert asked_and_applied(ControlScheduler(B2D, DecisionRules(decision_hz=2), 0), 21, [driven(GO)])[0] == [0, 10, 20]
+    assert asked_and_applied(ControlScheduler(B2D, DecisionRules(decision_hz=100), 0), 3, [driven(GO)])[0] == [0, 1, 2]
 
 
 def test_only_a_read_control_is_post_processed() -> None:
     """bench2advlm: throttle at most 0.75; the expert's own full throttle stays."""
     full = Control(throttle=1.0)
     for answer, expected in ((driven(full), 1.0), (said(full), 0.75)):
-        pilot = Pilot(ADVLM, Rules(), 0)
+        pilot = ControlScheduler(ADVLM, DecisionRules(), 0)
         pilot.take(answer, 0)
         assert pilot.control(0, 1.0).throttle == expected
 
 
 def test_a_driven_control_is_clamped() -> None:
-    pilot = Pilot(B2D, Rules(), 0)
+    pilot = ControlScheduler(B2D, DecisionRules(), 0)
     pilot.take(driven(Control(-3.0, 2.0, -1.0)), 0)
     assert pilot.control(0, 1.0) == Control(-1.0, 1.0, 0.0)
 
 
 def test_an_unread_reply_coasts_and_counts_under_official() -> None:
-    pilot = Pilot(B2D, Rules(), 0)
+    pilot = ControlScheduler(B2D, DecisionRules(), 0)
     pilot.take(said(GO), 0)
     assert pilot.control(0, 1.0) == GO
     pilot.take(said(None, "no JSON object"), 1)
@@ -137,14 +139,14 @@ def test_an_unread_reply_coasts_and_counts_under_official() -> None:
 
 
 def test_an_unread_reply_ends_the_episode_under_strict() -> None:
-    pilot = Pilot(B2D, Rules(policy="strict"), 0)
+    pilot = ControlScheduler(B2D, DecisionRules(policy="strict"), 0)
     pilot.take(said(None, "no JSON object"), 0)
     assert (pilot.end, pilot.reason) == (EndReason.UNPARSED, "no JSON object")
     assert not pilot.due(1)
 
 
 def test_reasons_of_a_chatty_model_do_not_swell_the_record() -> None:
-    pilot = Pilot(B2D, Rules(), 0)
+    pilot = ControlScheduler(B2D, DecisionRules(), 0)
     for i in range(100):
         pilot.take(said(None, f"strange {i}\nand more"), i)
     assert pilot.counts["unparsed"] == 100
@@ -153,7 +155,7 @@ def test_reasons_of_a_chatty_model_do_not_swell_the_record() -> None:
 
 
 def test_nan_is_refused_and_counted() -> None:
-    pilot = Pilot(B2D, Rules(), 0)
+    pilot = ControlScheduler(B2D, DecisionRules(), 0)
     pilot.take(driven(Control(steer=math.nan)), 0)
     pilot.take(said(Control(throttle=math.inf)), 1)
     assert pilot.control(1, 1.0) == COAST
@@ -161,8 +163,8 @@ def test_nan_is_refused_and_counted() -> None:
 
 
 def test_failures_in_a_row_end_the_episode_and_a_good_answer_forgives() -> None:
-    pilot = Pilot(B2D, Rules(patience=3), 0)
-    failed = Answer(Decision(error="timeout"))
+    pilot = ControlScheduler(B2D, DecisionRules(patience=3), 0)
+    failed = DecisionResponse(Decision(error="timeout"))
     for tick, answer in enumerate([failed, failed, driven(GO), failed, failed]):
         pilot.take(answer, tick)
     assert pilot.end is None
@@ -173,7 +175,7 @@ def test_failures_in_a_row_end_the_episode_and_a_good_answer_forgives() -> None:
 
 
 def test_words_without_an_interpreter_are_a_failure_not_a_guess() -> None:
-    pilot = Pilot(B2D, Rules(patience=1), 0)
-    pilot.take(Answer(Decision({"action": "brake"})), 0)
+    pilot = ControlScheduler(B2D, DecisionRules(patience=1), 0)
+    pilot.take(DecisionResponse(Decision({"action": "brake"})), 0)
     assert pilot.end == EndReason.AGENT_FAILED
     assert WAITS.label == "waits"

@@ -18,38 +18,38 @@ from support.closedloop.runs import essence, plan, run_into, tasks
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.latency import read_latency
-from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.pool import Limits, Pool, _Hand
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.worker import Desk, drive, spare_the_scene
+from closedloop_plugin.runner.pilot import DecisionRules
+from closedloop_plugin.runner.pool import PoolLimits, WorldPool, _WorkerHandle
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.worker import DecisionResponder, drive, spare_the_scene
 from closedloop_plugin.testing.fake_world import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 
-READER = Recipe("support.closedloop.cast:Reader")
+READER = FactoryRecipe("support.closedloop.cast:Reader")
 
 
-def faulty(how: str, **more: object) -> Recipe:
-    return Recipe("support.closedloop.cast:Faulty", {"how": how, "route": "103", **more})
+def faulty(how: str, **more: object) -> FactoryRecipe:
+    return FactoryRecipe("support.closedloop.cast:Faulty", {"how": how, "route": "103", **more})
 
 
-def together(folder: Path, number: int) -> Recipe:
-    return Recipe("support.closedloop.together:Together", {"folder": str(folder), "number": number})
+def together(folder: Path, number: int) -> FactoryRecipe:
+    return FactoryRecipe("support.closedloop.together:Together", {"folder": str(folder), "number": number})
 
 
 @pytest.fixture(scope="module")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[EpisodeRecord], Path]:
     """The six episodes in one world, undisturbed, and their folder."""
     folder = tmp_path_factory.mktemp("clean")
-    return run_into(folder, tasks(), plan(), limits=Limits(workers=1)), folder
+    return run_into(folder, tasks(), plan(), limits=PoolLimits(workers=1)), folder
 
 
 def test_any_number_of_workers_gives_the_same_records_and_tracks(
     tmp_path: Path, clean: tuple[list[EpisodeRecord], Path]
 ) -> None:
     one, folder = clean
-    three = run_into(tmp_path, tasks(), plan(), limits=Limits(workers=3))
+    three = run_into(tmp_path, tasks(), plan(), limits=PoolLimits(workers=3))
     assert essence(one) == essence(three)
     assert [r.key for r in one] == [("demo", t.route_id, t.repetition) for t in tasks()]
     names = sorted(f.name for f in (folder / "metric_info").iterdir())
@@ -88,7 +88,7 @@ def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path, mo
     happened, lines = tmp_path / "happened", tmp_path / "run/episodes.jsonl"
     hurried(monkeypatch, lambda: happened.exists() and lines.read_bytes().count(b"\n") == 3)
     bad = faulty("hang", once=str(happened))
-    records = run_into(tmp_path / "run", tasks(routes=4), plan(bad), limits=Limits(workers=2))
+    records = run_into(tmp_path / "run", tasks(routes=4), plan(bad), limits=PoolLimits(workers=2))
     assert records[2].counts["retries"] == 1
     assert {r.end for r in records} == {"completed"}
 
@@ -96,7 +96,7 @@ def test_a_hanging_world_is_ended_and_its_episode_tried_again(tmp_path: Path, mo
 def test_a_hang_without_end_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     happened = tmp_path / "happened"
     hurried(monkeypatch, happened.exists)
-    limits = Limits(workers=1, world_timeout_s=100.0, retries=0)
+    limits = PoolLimits(workers=1, world_timeout_s=100.0, retries=0)
     records = run_into(tmp_path / "run", tasks()[2:4], plan(faulty("hang", once=str(happened))), limits=limits)
     assert (records[0].end, records[0].reason) == ("world failed", "hung: no sign of life for 100 s")
     assert records[1].end == "completed"
@@ -104,7 +104,7 @@ def test_a_hang_without_end_is_recorded(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_failed_episodes_are_run_again_only_on_request(tmp_path: Path) -> None:
     once = str(tmp_path / "happened")
-    bad, limits = plan(faulty("die", once=once)), Limits(workers=2, retries=0)
+    bad, limits = plan(faulty("die", once=once)), PoolLimits(workers=2, retries=0)
     assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits)[2].end == "world failed"
     assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits)[2].end == "world failed"
     assert run_into(tmp_path / "run", tasks(routes=3), bad, limits=limits, retry_failed=True)[2].end == "completed"
@@ -124,12 +124,12 @@ def test_the_users_mistake_ends_the_run_with_its_own_line(tmp_path: Path) -> Non
 
 def test_a_world_that_never_starts_is_one_line_with_the_log(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"does not start \(5 tries\): WorldError: no display; see .*worker0.log"):
-        run_into(tmp_path, tasks(), plan(Recipe("support.closedloop.cast:unborn")), limits=Limits(workers=1))
+        run_into(tmp_path, tasks(), plan(FactoryRecipe("support.closedloop.cast:unborn")), limits=PoolLimits(workers=1))
 
 
 def test_a_recipe_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="'no_such:thing' cannot be imported"):
-        run_into(tmp_path, tasks(), plan(Recipe("no_such:thing")), limits=Limits(workers=1))
+        run_into(tmp_path, tasks(), plan(FactoryRecipe("no_such:thing")), limits=PoolLimits(workers=1))
 
 
 @pytest.mark.parametrize("far", [False, True])
@@ -138,7 +138,7 @@ def test_words_are_answered_by_the_parent_in_batches(tmp_path: Path, far: bool) 
     agent = Talker(0.01)
     how = plan(together(tmp_path, 4), name="bench2advlm", agent=None, interpreter=None if far else READER, reads=True)
     reader = FarReader() if far else None
-    records = run_into(tmp_path / "run", tasks(routes=4), how, agent, interpreter=reader, limits=Limits(workers=4))
+    records = run_into(tmp_path / "run", tasks(routes=4), how, agent, interpreter=reader, limits=PoolLimits(workers=4))
     assert {r.end for r in records} == {"completed"}
     assert sum(agent.batches) == sum(r.counts["decisions"] for r in records)
     assert sum(agent.batches) / len(agent.batches) > 2  # of 4: they start and end at different times
@@ -148,20 +148,24 @@ def test_words_are_answered_by_the_parent_in_batches(tmp_path: Path, far: bool) 
 
 def test_workers_do_not_change_what_a_batched_model_drives(tmp_path: Path) -> None:
     how = plan(name="bench2advlm", agent=None, interpreter=READER, reads=True)
-    one = run_into(tmp_path / "1", tasks(routes=3), how, Talker(), limits=Limits(workers=1))
-    assert essence(one) == essence(run_into(tmp_path / "3", tasks(routes=3), how, Talker(), limits=Limits(workers=3)))
+    one = run_into(tmp_path / "1", tasks(routes=3), how, Talker(), limits=PoolLimits(workers=1))
+    assert essence(one) == essence(
+        run_into(tmp_path / "3", tasks(routes=3), how, Talker(), limits=PoolLimits(workers=3))
+    )
 
 
 def test_the_agent_hears_of_the_end_of_an_episode_whose_world_died(tmp_path: Path) -> None:
     agent = Talker()
     how = plan(faulty("die", once=str(tmp_path / "x")), agent=None, interpreter=READER, reads=True)
-    run_into(tmp_path / "run", tasks()[2:3], how, agent, limits=Limits(workers=1))
+    run_into(tmp_path / "run", tasks()[2:3], how, agent, limits=PoolLimits(workers=1))
     assert agent.log == [("start", "103_rep0"), ("end", "103_rep0")] * 2
 
 
 def test_a_given_latency_is_reproducible_and_changes_the_drive(tmp_path: Path) -> None:
     def drive(name: str, latency: str) -> list[dict[str, object]]:
-        return essence(run_into(tmp_path / name, tasks(routes=2), plan(rules=Rules(latency=read_latency(latency)))))
+        return essence(
+            run_into(tmp_path / name, tasks(routes=2), plan(rules=DecisionRules(latency=read_latency(latency))))
+        )
 
     waits, slow, again = drive("w", "waits"), drive("a", "0.8"), drive("b", "0.8")
     assert slow == again
@@ -173,9 +177,9 @@ def test_eight_worlds_share_a_slow_model(tmp_path: Path) -> None:
     """200 ms an answer, whatever the batch: what is asserted is not wall time but that the batches are large."""
     agent = Talker(0.2)
     todo = tasks(2, max_ticks=60)[:8]
-    how = plan(together(tmp_path, 8), rules=Rules(decision_hz=4), agent=None, interpreter=READER, reads=True)
+    how = plan(together(tmp_path, 8), rules=DecisionRules(decision_hz=4), agent=None, interpreter=READER, reads=True)
     started = time.monotonic()
-    run_into(tmp_path / "run", todo, how, agent, limits=Limits(workers=8))
+    run_into(tmp_path / "run", todo, how, agent, limits=PoolLimits(workers=8))
     print(f"{time.monotonic() - started:.1f} s, {len(agent.batches)} batches of {sum(agent.batches)} questions")
     assert sum(agent.batches) / len(agent.batches) > 5
 
@@ -183,7 +187,9 @@ def test_eight_worlds_share_a_slow_model(tmp_path: Path) -> None:
 def test_the_collector_leaves_the_scene_alone_until_it_is_told_otherwise() -> None:
     before, how = gc.get_freeze_count(), plan()
     try:
-        drive(FakeWorld(), tasks(max_ticks=2)[0], how, Desk(how, Follower(), None, None), [spare_the_scene])
+        drive(
+            FakeWorld(), tasks(max_ticks=2)[0], how, DecisionResponder(how, Follower(), None, None), [spare_the_scene]
+        )
         assert gc.get_freeze_count() > before
     finally:
         gc.unfreeze()
@@ -194,10 +200,10 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
     there.sendall(struct.pack("!i", 100) + b"half")  # multiprocessing's header: 100 bytes follow
     there.close()
     lost: list[str] = []
-    pool = Pool(plan(), Limits(), None, None, lambda result: None)
+    pool = WorldPool(plan(), PoolLimits(), None, None, lambda result: None)
     pool._lost = lambda hand, reason: lost.append(reason)  # type: ignore[method-assign]
     with subprocess.Popen(["true"]) as process:
-        pool._hands = [_Hand(0, process, Connection(here.detach()))]
+        pool._hands = [_WorkerHandle(0, process, Connection(here.detach()))]
         pool._listen()
     assert lost == ["the world process died (exit code 0)"]
 
@@ -205,8 +211,8 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
 def test_of_a_long_log_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("closedloop_plugin.runner.pool.TAIL_BYTES", 14)
     (tmp_path / "worker0.log").write_text("warning\n" * 9 + "für\nzu wenig \N{SNOWMAN}\n\n", "utf-8")
-    pool = Pool(plan(), Limits(), None, None, lambda result: None, logs=tmp_path)
+    pool = WorldPool(plan(), PoolLimits(), None, None, lambda result: None, logs=tmp_path)
     with subprocess.Popen(["true"]) as process, socket.socket() as unused:
-        hand = _Hand(0, process, Connection(unused.detach()))
+        hand = _WorkerHandle(0, process, Connection(unused.detach()))
         assert pool._how_it_died(hand) == "the world process died (exit code 0); it last printed: zu wenig \N{SNOWMAN}"
         hand.pipe.close()

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 from support.closedloop.runs import essence, plan, run_into, tasks
 
-from closedloop_plugin.runner.episode import Result
-from closedloop_plugin.runner.pool import Limits, Pool
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.roster import Roster
+from closedloop_plugin.runner.episode import EpisodeResult
+from closedloop_plugin.runner.pool import PoolLimits, WorldPool
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.roster import EpisodeScheduler
 from lmms_eval_ad2.errors import Ad2Error
 
 
-def served(folder: Path, *servers: str, bad_route: str = "", together: int = 1, **how: str) -> Recipe:
+def served(folder: Path, *servers: str, bad_route: str = "", together: int = 1, **how: str) -> FactoryRecipe:
     for server, word in how.items():
         (folder / server).write_text(word)
     each = tuple({"server": server} for server in servers)
-    return Recipe(
+    return FactoryRecipe(
         "support.closedloop.served:Served", {"folder": str(folder), "bad_route": bad_route, "together": together}, each
     )
 
@@ -29,23 +29,25 @@ def drives(folder: Path) -> list[tuple[str, str]]:
     return [(server, route) for server, route in map(str.split, (folder / "drives.txt").read_text().splitlines())]
 
 
-def roster(**more: int) -> Roster:
-    made = Roster(more.pop("workers", 2), own=True, starts=5, first_starts=2)
+def roster(**more: int) -> EpisodeScheduler:
+    made = EpisodeScheduler(more.pop("workers", 2), own=True, starts=5, first_starts=2)
     made.waiting.extend(tasks())
     return made
 
 
 @pytest.mark.integration
 def test_records_do_not_depend_on_who_drove_them(tmp_path: Path) -> None:
-    two = run_into(tmp_path / "a", tasks(), plan(served(tmp_path, "one", "two", together=2)), limits=Limits(workers=2))
+    two = run_into(
+        tmp_path / "a", tasks(), plan(served(tmp_path, "one", "two", together=2)), limits=PoolLimits(workers=2)
+    )
     assert {server for server, _ in drives(tmp_path)} == {"one", "two"}
-    assert essence(two) == essence(run_into(tmp_path / "b", tasks(), plan(), limits=Limits(workers=1)))
+    assert essence(two) == essence(run_into(tmp_path / "b", tasks(), plan(), limits=PoolLimits(workers=1)))
 
 
 @pytest.mark.integration
 def test_a_server_that_goes_away_leaves_its_episode_to_another(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", "two", together=2, one="goes"))
-    records = run_into(tmp_path / "out", tasks(), how, limits=Limits(workers=2))
+    records = run_into(tmp_path / "out", tasks(), how, limits=PoolLimits(workers=2))
     assert {r.end for r in records} == {"completed"}
     assert sum(r.counts.get("retries", 0) for r in records) == 1
     begun = drives(tmp_path)
@@ -58,7 +60,7 @@ def test_a_server_that_goes_away_leaves_its_episode_to_another(tmp_path: Path) -
 def test_a_server_that_fails_every_episode_does_not_spoil_the_suite(tmp_path: Path) -> None:
     """It comes up each time: without memory it would take every episode three times, faster than the other drives."""
     how = plan(served(tmp_path, "one", "two", together=2, one="broken"))
-    records = run_into(tmp_path / "out", tasks(3), how, limits=Limits(workers=2))
+    records = run_into(tmp_path / "out", tasks(3), how, limits=PoolLimits(workers=2))
     assert {r.end for r in records} == {"completed"}
     assert max(Counter(drives(tmp_path)).values()) <= 3  # an episode was begun once a repetition on each at most
     assert 1 <= sum(server == "one" for server, _ in drives(tmp_path)) <= 5
@@ -69,7 +71,7 @@ def test_a_server_that_never_was_there_is_given_up_and_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     how = plan(served(tmp_path, "one", "two", one="gone", two="gone"))
-    limits = Limits(workers=2, first_starts=1)
+    limits = PoolLimits(workers=2, first_starts=1)
     with pytest.raises(Ad2Error) as told:
         run_into(tmp_path / "out", tasks(), how, limits=limits)
     for server in ("one", "two"):
@@ -81,15 +83,17 @@ def test_a_server_that_never_was_there_is_given_up_and_named(
 @pytest.mark.integration
 def test_the_end_waits_for_nobody_who_is_not_there_yet(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", "two", one="silent"))
-    done: list[Result] = []
+    done: list[EpisodeResult] = []
     lost: list[str] = []
-    Pool(how, Limits(workers=2, start_timeout_s=200.0), None, None, done.append, lost.append).run(tasks(routes=2))
+    WorldPool(how, PoolLimits(workers=2, start_timeout_s=200.0), None, None, done.append, lost.append).run(
+        tasks(routes=2)
+    )
     assert (len(done), lost) == (2, [])
 
 
 @pytest.mark.integration
 def test_an_episode_that_is_driven_wipes_out_the_failures_before_it(tmp_path: Path) -> None:
-    pool = Pool(plan(served(tmp_path, "one")), Limits(), None, None, lambda result: None)
+    pool = WorldPool(plan(served(tmp_path, "one")), PoolLimits(), None, None, lambda result: None)
     pool._roster.lost(0, tasks()[0], came_up=True)
     assert pool._roster.tries(0) == 1
     pool.run(tasks(routes=1))
@@ -100,13 +104,13 @@ def test_an_episode_that_is_driven_wipes_out_the_failures_before_it(tmp_path: Pa
 def test_a_client_that_dies_at_the_start_is_named_by_its_server(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", one="babbles"))
     with pytest.raises(Ad2Error, match=r"one is given up: .*\(1 tries\): the world process died \(signal 6\)"):
-        run_into(tmp_path / "out", tasks(), how, limits=Limits(first_starts=1))
+        run_into(tmp_path / "out", tasks(), how, limits=PoolLimits(first_starts=1))
 
 
 @pytest.mark.integration
 def test_an_episode_that_fails_everywhere_is_recorded_with_its_last_server(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", "two", bad_route="102"))
-    records = run_into(tmp_path / "out", tasks(routes=4), how, limits=Limits(workers=2))
+    records = run_into(tmp_path / "out", tasks(routes=4), how, limits=PoolLimits(workers=2))
     assert [r.end for r in records].count("completed") == 3
     (bad,) = [r for r in records if r.end != "completed"]
     assert bad.reason.endswith(": WorldError: this route kills the server") and bad.reason[:3] in ("one", "two")
@@ -116,7 +120,7 @@ def test_an_episode_that_fails_everywhere_is_recorded_with_its_last_server(tmp_p
 @pytest.mark.integration
 def test_the_only_server_is_not_given_up_for_episodes_that_fail(tmp_path: Path) -> None:
     how = plan(served(tmp_path, "one", bad_route="all"))
-    records = run_into(tmp_path / "out", tasks(routes=3), how, limits=Limits(workers=1, retries=1))
+    records = run_into(tmp_path / "out", tasks(routes=3), how, limits=PoolLimits(workers=1, retries=1))
     assert [r.end for r in records] == ["world failed"] * 3
 
 
@@ -150,7 +154,7 @@ def test_another_server_is_hired_first_where_one_is_free() -> None:
     made = roster(workers=3)
     assert made.successor(0, busy=(1,)) == 2
     assert made.successor(0, busy=(1, 2)) == 0
-    alike = Roster(3, own=False, starts=5, first_starts=2)
+    alike = EpisodeScheduler(3, own=False, starts=5, first_starts=2)
     assert alike.successor(0, busy=(1,)) == 0
 
 

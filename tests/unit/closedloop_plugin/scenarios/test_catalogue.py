@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -53,7 +53,7 @@ def test_each_type_is_whole(name: str) -> None:
     info = CATALOGUE[name]
     assert info.program.is_file() and info.program.suffix == ".scenic"
     assert info.program.stem == info.archetype
-    assert isinstance(info.layout, Layout)
+    assert isinstance(info.layout, RoadLayout)
     assert info.summary and "\n" not in info.summary
 
 
@@ -70,9 +70,9 @@ def test_a_flow_without_ends_is_refused_by_route_and_field(tmp_path: Path) -> No
         "MergerIntoSlowTraffic", "MergerIntoSlowTrafficV2",
     }  # fmt: skip
     pytest.importorskip("scenic")
-    from closedloop_plugin.worlds.base import Setup
+    from closedloop_plugin.worlds.base import EpisodeSetup
     from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
     route = Route("9", "Town12", ((0, 0), (40, 0), (80, 0)), "HighwayExit", "H_1", (5, 0, 0))
     with pytest.raises(Ad2Error, match="route 9: a HighwayExit needs start_actor_flow and end_actor_flow"):
-        EmbeddedWorld(tmp_path).reset(Setup(route, seed=1))
+        EmbeddedWorld(tmp_path).reset(EpisodeSetup(route, seed=1))

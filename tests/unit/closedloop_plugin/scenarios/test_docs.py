@@ -12,7 +12,7 @@ from closedloop_plugin.core.state import Control
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 TEXT = (Path(__file__).parents[4] / "docs" / "scenarios.md").read_text("utf-8")
@@ -38,7 +38,7 @@ def test_the_example_compiles_and_its_actor_acts(tmp_path: Path):
     map_file = road_for(route, CATALOGUE["ParkedObstacle"].layout, folder=tmp_path).file
     world = EmbeddedWorld(tmp_path)
     try:
-        world.reset(Setup(None, 1, program=program, town=map_file))
+        world.reset(EpisodeSetup(None, 1, program=program, town=map_file))
         for _ in range(200):  # 10 s: the ego drives towards the van
             world.step(Control(throttle=0.5))
         assert "act" in [name for _, name in world.truth().events]

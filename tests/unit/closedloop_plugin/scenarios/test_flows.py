@@ -10,25 +10,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Signal, StopLine
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.scenarios import flows, geometry
 from closedloop_plugin.worlds.bridge.rail import Rail
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
-EAST = Path([(0.0, 0.0), (100.0, 0.0)])
-NORTH = Path([(40.0, -60.0), (40.0, 60.0)])  # crosses EAST at s = 40, its own s = 60
+EAST = RoutePath([(0.0, 0.0), (100.0, 0.0)])
+NORTH = RoutePath([(40.0, -60.0), (40.0, 60.0)])  # crosses EAST at s = 40, its own s = 60
 
 
-def stage(facts: dict[str, Any] | None = None, lines: tuple[StopLine, ...] = (), path: Path = EAST) -> Stage:
+def stage(
+    facts: dict[str, Any] | None = None, lines: tuple[StopLine, ...] = (), path: RoutePath = EAST
+) -> ScenarioStage:
     road = RoadMap(
         File("x.xodr"), "corridor", "T", "", path, (), junctions=((30.0, 50.0),), stop_lines=lines, facts=facts or {}
     )
-    return Stage(road, {}, "", 10.0, 5)
+    return ScenarioStage(road, {}, "", 10.0, 5)
 
 
-def with_ego(s: Stage, x: float, y: float, yaw: float, speed: float) -> Stage:
+def with_ego(s: ScenarioStage, x: float, y: float, yaw: float, speed: float) -> ScenarioStage:
     s.observe(SimpleNamespace(position=(x, y, 0.0), heading=yaw - math.pi / 2, speed=speed), 0)
     return s
 
@@ -40,7 +42,7 @@ def test_lines_meet_before_they_cross() -> None:
 
 
 def test_parallel_lines_do_not_meet_but_have_a_closest_place() -> None:
-    beside = Path([(0.0, 3.5), (100.0, 3.5)])
+    beside = RoutePath([(0.0, 3.5), (100.0, 3.5)])
     assert geometry.meeting(EAST, beside) is None
     place, there = geometry.closest(EAST, beside, 20.0)
     assert place >= 20.0 and there == pytest.approx(place)
@@ -95,7 +97,7 @@ def test_pace_slows_for_a_bend() -> None:
     """A quarter circle of 20 m: at most sqrt(4.5 * 20) = 9.5 m/s."""
     turn = np.linspace(0.0, math.pi / 2, 60)
     bend = [(50.0 + 20 * math.sin(a), 20 - 20 * math.cos(a)) for a in turn]
-    line = Path([(0.0, 0.0), *bend, (70.0, 90.0)])
+    line = RoutePath([(0.0, 0.0), *bend, (70.0, 90.0)])
     pace = flows.Pace(line, 15.0)
     assert pace.speed(65.0) == pytest.approx(math.sqrt(flows.SIDEWAYS * 20), rel=0.05)
     assert pace.speed(0.0) == 15.0
@@ -133,4 +135,4 @@ def test_the_flow_has_green() -> None:
     scene = stage(lines=lines)
     scene.hold_signals(route="green", cross="red")
     flows.green_for(scene, NORTH)
-    assert scene.signals == {"a": Signal.GREEN, "b": Signal.GREEN}
+    assert scene.signals == {"a": SignalState.GREEN, "b": SignalState.GREEN}

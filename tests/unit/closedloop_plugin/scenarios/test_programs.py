@@ -11,11 +11,11 @@ import pytest
 from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for
-from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for
+from closedloop_plugin.worlds.bridge.compile import CompiledScene, scene_for
 
 pytestmark = pytest.mark.integration
 
@@ -64,10 +64,10 @@ def roads(tmp_path_factory: pytest.TempPathFactory, richest: dict[str, Route]) -
     return {name: road_for(richest[name], CATALOGUE[name].layout, folder=folder) for name in CATALOGUE}
 
 
-def compiled(route: Route, road: RoadMap, model: str, seed: int = 3) -> tuple[Compiled, Asked]:
+def compiled(route: Route, road: RoadMap, model: str, seed: int = 3) -> tuple[CompiledScene, Asked]:
     asked = Asked(route.params)
     trigger = road.path.locate(*route.trigger[:2])[0]
-    stage = Stage(road, asked, route.scenario, trigger, seed)
+    stage = ScenarioStage(road, asked, route.scenario, trigger, seed)
     params: dict[str, Any] = {
         "map": str(road.file),
         "map_options": {"writeCache": False, "useCache": False},

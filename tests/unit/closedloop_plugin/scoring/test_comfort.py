@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from closedloop_plugin.core.state import Actor, Kind, Truth
+from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth
 from closedloop_plugin.scoring.comfort import (
     BOUNDS,
-    Motion,
+    EgoMotion,
     comfortable,
     find_motions,
     parse_motion,
@@ -25,10 +25,10 @@ from closedloop_plugin.scoring.metric_log import MetricLog
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 
-def motion(lon=0.0, lat=0.0, rate=0.0, n: int = 20) -> Motion:
+def motion(lon=0.0, lat=0.0, rate=0.0, n: int = 20) -> EgoMotion:
     """Facing +x in CARLA's axes (+y is right); lon, lat in m/s2 and rate in degrees/s: constants or one a sample."""
     ones, zero = np.ones(n), np.zeros(n)
-    return Motion(
+    return EgoMotion(
         np.column_stack([ones * lon, ones * lat, zero + 9.81]),
         np.column_stack([zero, zero, ones * rate]),
         np.tile([1.0, 0.0, 0.0], (n, 1)),
@@ -46,7 +46,7 @@ def motion(lon=0.0, lat=0.0, rate=0.0, n: int = 20) -> Motion:
         (motion(lat=-4.88), motion(lat=-4.90)),
     ],
 )
-def test_accelerations(good: Motion, bad: Motion) -> None:
+def test_accelerations(good: EgoMotion, bad: EgoMotion) -> None:
     for mode in ("official", "corrected"):
         assert share(good, mode) == 1.0
         assert share(bad, mode) == 0.0
@@ -119,7 +119,10 @@ def test_directions_are_dot_products() -> None:
     north = np.tile([0.0, -1.0, 0.0], (20, 1))
     east = np.tile([1.0, 0.0, 0.0], (20, 1))
     found = quantities(
-        Motion(turned.acceleration, turned.angular_velocity, north, east, turned.steps), slice(0, 20), "official", 0.05
+        EgoMotion(turned.acceleration, turned.angular_velocity, north, east, turned.steps),
+        slice(0, 20),
+        "official",
+        0.05,
     )
     assert found["lon_acceleration"] == pytest.approx(np.full(20, -2.0))
     assert found["lat_acceleration"] == pytest.approx(np.full(20, 1.0))
@@ -150,9 +153,9 @@ def test_share_of_segments_and_the_dropped_rest() -> None:
     assert share(motion(n=2), "official") is None
 
 
-def truth(tick: int, **ego: float) -> Truth:
+def truth(tick: int, **ego: float) -> GroundTruth:
     state = {"x": 3.0, "y": 4.0, "yaw": math.pi / 2, "speed": 5.0, **ego}
-    return Truth(tick, tick * 0.05, Actor("ego", Kind.CAR, length=4.5, width=1.9, height=1.5, **state))
+    return GroundTruth(tick, tick * 0.05, Actor("ego", ActorKind.CAR, length=4.5, width=1.9, height=1.5, **state))
 
 
 def test_metric_log_writes_carla_axes() -> None:

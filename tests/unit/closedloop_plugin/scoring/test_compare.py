@@ -11,7 +11,7 @@ from support.closedloop.scored import episode
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.scoring.compare import Comparison, Row, Side, compare
+from closedloop_plugin.scoring.compare import ComparedRun, DrivingComparison, DrivingComparisonRow, compare
 from closedloop_plugin.scoring.compare_values import MEASURES
 from closedloop_plugin.scoring.published import published
 from lmms_eval_ad2.errors import Ad2Error
@@ -29,14 +29,16 @@ def played(route: str, score: float = 100.0, rep: int = 0, hits: int = 0, **chan
     return episode(route, rep, score_composed=score, infractions=lists, **changes)
 
 
-def sides(a: list[EpisodeRecord], b: list[EpisodeRecord], routes: list[str] | None = None) -> tuple[Side, Side]:
+def sides(
+    a: list[EpisodeRecord], b: list[EpisodeRecord], routes: list[str] | None = None
+) -> tuple[ComparedRun, ComparedRun]:
     def own(records: list[EpisodeRecord]) -> list[str]:
         return routes or list(dict.fromkeys(r.route_id for r in records))
 
-    return Side("standard", own(a), a), Side("threat", own(b), b)
+    return ComparedRun("standard", own(a), a), ComparedRun("threat", own(b), b)
 
 
-def row(found: Comparison, name: str) -> Row:
+def row(found: DrivingComparison, name: str) -> DrivingComparisonRow:
     return next(r for r in found.rows if r.name == name)
 
 
@@ -130,7 +132,7 @@ def test_what_could_not_be_played_is_named_and_never_counted_0() -> None:
         played("6"), played("7"),
     ]  # fmt: skip
     left, right = sides(a, b)
-    found = compare(left, Side("threat", [*right.routes, "5"], b))
+    found = compare(left, ComparedRun("threat", [*right.routes, "5"], b))
     assert found.routes == ["1"]
     assert (row(found, "driving_score").a, row(found, "driving_score").b) == (80.0, 40.0)
     assert found.left_out == {
@@ -141,7 +143,7 @@ def test_what_could_not_be_played_is_named_and_never_counted_0() -> None:
         "only in threat": ["7", "5"],
     }
     assert any("1 invalid episode, 1 world failed" in note for note in found.notes)
-    begun = compare(Side("standard", ["1", "2"], a[:1]), Side("threat", ["1", "2"], b[:1]))
+    begun = compare(ComparedRun("standard", ["1", "2"], a[:1]), ComparedRun("threat", ["1", "2"], b[:1]))
     assert begun.left_out == {"no record in standard": ["2"]}
 
 

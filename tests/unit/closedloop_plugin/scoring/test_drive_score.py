@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from support.closedloop.scored import episode, raw, write
 
-from closedloop_plugin.core.state import Actor, Kind, Truth
+from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth
 from closedloop_plugin.scoring.metric_log import MetricLog
 from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.cli.main import main
@@ -79,7 +79,7 @@ def test_repetitions_apart_and_metric_info(tmp_path: Path, routes: str, capsys: 
     ]
     log = MetricLog()
     for tick in range(20):
-        log.add(Truth(tick, tick * 0.05, Actor("ego", Kind.CAR, tick * 0.5, 0.0, 0.0, 10.0, 4.5, 1.9, 1.5)))
+        log.add(GroundTruth(tick, tick * 0.05, Actor("ego", ActorKind.CAR, tick * 0.5, 0.0, 0.0, 10.0, 4.5, 1.9, 1.5)))
     folder = tmp_path / "metrics" / raw("1")["save_name"]
     folder.mkdir(parents=True)
     (folder / "metric_info.json").write_text(json.dumps(log.to_json()))

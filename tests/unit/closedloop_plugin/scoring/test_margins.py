@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from support.closedloop.ticks import EGO, at, touch
 from support.tiers import examples
 
-from closedloop_plugin.core.state import Actor, Kind
-from closedloop_plugin.scoring.margins import HORIZON_S, Box, Margins, gap, time_to_collision
+from closedloop_plugin.core.state import Actor, ActorKind
+from closedloop_plugin.scoring.margins import HORIZON_S, Box, SafetyMargins, gap, time_to_collision
 
 CAR = replace(EGO, id="7", role="scenario", speed=0.0)  # 4.0 x 1.8 m, as the ego
 
 
 def margins(*ticks: object) -> dict[str, object]:
-    seen = Margins()
+    seen = SafetyMargins()
     for tick in ticks:
         seen.add(tick)  # type: ignore[arg-type]
     return seen.to_json()
@@ -36,7 +36,7 @@ def test_nobody_there_is_no_number() -> None:
 
 def test_a_standing_car_ahead_is_met_when_bumper_meets_bumper() -> None:
     """Centres 34 m apart, two half lengths of 2 m: 30 m at 10 m/s."""
-    found = margins(at(0, 0.0, actors=(replace(CAR, x=34.0, kind=Kind.VAN),)))
+    found = margins(at(0, 0.0, actors=(replace(CAR, x=34.0, kind=ActorKind.VAN),)))
     assert found["min_gap_m"] == 30.0 and found["min_ttc_s"] == 3.0 and found["nearest"] == "van"
 
 
@@ -47,7 +47,7 @@ def test_side_by_side_there_is_a_gap_and_no_collision_course() -> None:
 
 def test_a_crossing_pedestrian_is_met_only_if_both_are_there_at_once() -> None:
     """The ego, at 10 m/s and 4 m long, is beside the person (0.4 m thick, 20 m ahead) from 1.78 to 2.22 s."""
-    walker = Actor("p", Kind.PEDESTRIAN, 20.0, -3.0, math.pi / 2, 1.5, 0.4, 0.4, 1.8)
+    walker = Actor("p", ActorKind.PEDESTRIAN, 20.0, -3.0, math.pi / 2, 1.5, 0.4, 0.4, 1.8)
     meets = margins(at(0, 0.0, actors=(walker,)))  # in the way after (3 - 0.9 - 0.2) m at 1.5 m/s: from 1.27 to 2.73 s
     assert meets["min_ttc_s"] == pytest.approx(1.78)
     late = margins(at(0, 0.0, actors=(replace(walker, y=-5.0),)))  # comes to the lane after 2.6 s
@@ -63,7 +63,7 @@ def test_the_corner_of_a_turned_box_counts() -> None:
 def test_the_least_of_the_episode_counts_and_a_touch_is_the_end_of_it() -> None:
     far, near = replace(CAR, x=40.0), replace(CAR, x=14.0)
     assert margins(at(0, 0.0, actors=(far,)), at(2, 0.0, actors=(near,)), at(4, 0.0, actors=(far,)))["min_gap_m"] == 10
-    hit = margins(at(0, 0.0, actors=(far,)), at(1, 0.0, actors=(far,), contacts=(touch(Kind.TRUCK),)))
+    hit = margins(at(0, 0.0, actors=(far,)), at(1, 0.0, actors=(far,), contacts=(touch(ActorKind.TRUCK),)))
     assert (hit["min_gap_m"], hit["min_ttc_s"], hit["nearest"]) == (0.0, 0.0, "truck")
 
 

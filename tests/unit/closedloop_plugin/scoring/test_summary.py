@@ -11,7 +11,7 @@ from support.closedloop.scored import episode, record, route
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import read_routes
-from closedloop_plugin.scoring.comfort import Motion
+from closedloop_plugin.scoring.comfort import EgoMotion
 from closedloop_plugin.scoring.efficiency import message
 from closedloop_plugin.scoring.official import from_episode, read
 from closedloop_plugin.scoring.summary import summarise
@@ -138,11 +138,11 @@ def test_repetitions_are_one_cluster_a_route() -> None:
     assert missing["driving_score"] == pytest.approx(230 / 4)
 
 
-def motion(lon: float, step: int = 1) -> Motion:
+def motion(lon: float, step: int = 1) -> EgoMotion:
     n = 20
     a = np.column_stack([np.full(n, lon), np.zeros(n), np.zeros(n)])
     forward, right = np.tile([1.0, 0, 0], (n, 1)), np.tile([0, 1.0, 0], (n, 1))
-    return Motion(a, np.zeros((n, 3)), forward, right, np.arange(n) * step)
+    return EgoMotion(a, np.zeros((n, 3)), forward, right, np.arange(n) * step)
 
 
 def test_comfort_over_the_records_that_have_a_file() -> None:
@@ -156,9 +156,9 @@ def test_comfort_over_the_records_that_have_a_file() -> None:
 def test_corrected_comfort_knows_how_far_samples_are_apart() -> None:
     ramp = motion(0.0)
     ramp.acceleration[:, 0] = np.arange(20) * 0.2 - 1.9  # per sample: 4 m/s3 at 20 Hz, 2 at 10 Hz
-    fast = Motion(ramp.acceleration * 1.1, *(getattr(ramp, n) for n in ("angular_velocity", "forward_vector",
+    fast = EgoMotion(ramp.acceleration * 1.1, *(getattr(ramp, n) for n in ("angular_velocity", "forward_vector",
                   "right_vector")), ramp.steps)  # fmt: skip
-    every_other = Motion(*(getattr(fast, n) for n in ("acceleration", "angular_velocity", "forward_vector",
+    every_other = EgoMotion(*(getattr(fast, n) for n in ("acceleration", "angular_velocity", "forward_vector",
                          "right_vector")), fast.steps * 2)  # fmt: skip
     for given, expected in ((ramp, 100.0), (fast, 0.0), (every_other, 100.0)):
         found = summarise([record()], [route()], B2D, metric_info={("1", 0): given}, comfort_mode="corrected")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.serve.desk import Desk
-from closedloop_plugin.serve.refusal import Refusal
-from closedloop_plugin.serve.service import Done, Order
+from closedloop_plugin.serve.desk import RequestBatcher
+from closedloop_plugin.serve.refusal import ApiError
+from closedloop_plugin.serve.service import ServiceReply, ServiceRequest
 from lmms_eval_ad2.errors import Ad2Error
 
 AGES = 3600.0  # a window that no test outlives: what is answered did not wait for it
@@ -25,19 +25,19 @@ class Echo:
         self.calls: list[list[Any]] = []
         self.bad, self.error = bad, error
 
-    def answer(self, payloads: Sequence[Any]) -> list[Done]:
+    def answer(self, payloads: Sequence[Any]) -> list[ServiceReply]:
         self.calls.append(list(payloads))
         if self.bad in payloads:
             raise self.error("poison")
-        return [Done(str(p)) for p in payloads]
+        return [ServiceReply(str(p)) for p in payloads]
 
 
 @pytest.fixture
 def working():
     """Starts a desk's worker; it has ended when the test has."""
-    started: list[tuple[Desk, threading.Thread]] = []
+    started: list[tuple[RequestBatcher, threading.Thread]] = []
 
-    def start(desk: Desk) -> Desk:
+    def start(desk: RequestBatcher) -> RequestBatcher:
         thread = threading.Thread(target=desk.work, daemon=True)
         thread.start()
         started.append((desk, thread))
@@ -50,8 +50,8 @@ def working():
         assert not thread.is_alive()
 
 
-def put(desk: Desk, service: Echo, *payloads: Any, group: str = "g") -> list:
-    return [desk.put(service, Order(group, p)) for p in payloads]
+def put(desk: RequestBatcher, service: Echo, *payloads: Any, group: str = "g") -> list:
+    return [desk.put(service, ServiceRequest(group, p)) for p in payloads]
 
 
 def texts(futures: list) -> list[str]:
@@ -59,7 +59,7 @@ def texts(futures: list) -> list[str]:
 
 
 def test_those_that_wait_together_are_answered_together_in_order(working) -> None:
-    desk, echo = Desk(4, AGES), Echo()
+    desk, echo = RequestBatcher(4, AGES), Echo()
     futures = put(desk, echo, *range(8))
     working(desk)
     assert texts(futures) == [str(i) for i in range(8)]
@@ -68,7 +68,7 @@ def test_those_that_wait_together_are_answered_together_in_order(working) -> Non
 
 
 def test_a_batch_has_one_group_and_the_oldest_comes_first(working) -> None:
-    desk, echo = Desk(8, 0.0), Echo()
+    desk, echo = RequestBatcher(8, 0.0), Echo()
     futures = put(desk, echo, 1) + put(desk, echo, 2, group="h") + put(desk, echo, 3) + put(desk, echo, 4, group="h")
     working(desk)
     assert texts(futures) == ["1", "2", "3", "4"]
@@ -76,14 +76,14 @@ def test_a_batch_has_one_group_and_the_oldest_comes_first(working) -> None:
 
 
 def test_a_lone_client_never_waits_for_the_window(working) -> None:
-    desk, echo = working(Desk(8, AGES)), Echo()
+    desk, echo = working(RequestBatcher(8, AGES)), Echo()
     for i in range(3):
         assert texts(put(desk, echo, i)) == [str(i)]
     assert echo.calls == [[0], [1], [2]]
 
 
 def test_two_that_drove_together_stay_together(working) -> None:
-    desk, echo = Desk(8, AGES), Echo()
+    desk, echo = RequestBatcher(8, AGES), Echo()
     first = put(desk, echo, "a1", "b1")
     working(desk)
     assert texts(first) == ["a1", "b1"]
@@ -94,7 +94,7 @@ def test_two_that_drove_together_stay_together(working) -> None:
 
 
 def test_the_window_closes_for_one_that_does_not_come_back(working) -> None:
-    desk, echo = Desk(8, 0.05), Echo()
+    desk, echo = RequestBatcher(8, 0.05), Echo()
     first = put(desk, echo, "a1", "b1")
     working(desk)
     texts(first)
@@ -103,7 +103,7 @@ def test_the_window_closes_for_one_that_does_not_come_back(working) -> None:
 
 
 def test_what_the_model_cannot_take_fails_alone(working) -> None:
-    desk, echo = Desk(8, 0.0), Echo(bad=2)
+    desk, echo = RequestBatcher(8, 0.0), Echo(bad=2)
     futures = put(desk, echo, 1, 2, 3)
     working(desk)
     one, two, three = (f.result(30) for f in futures)
@@ -114,7 +114,7 @@ def test_what_the_model_cannot_take_fails_alone(working) -> None:
 
 
 def test_what_the_user_must_mend_is_not_tried_for_each(working) -> None:
-    desk, echo = Desk(8, 0.0), Echo(bad=2, error=Ad2Error)
+    desk, echo = RequestBatcher(8, 0.0), Echo(bad=2, error=Ad2Error)
     futures = put(desk, echo, 1, 2, 3)
     working(desk)
     assert {f.result(30).error for f in futures} == {"poison"}
@@ -122,15 +122,15 @@ def test_what_the_user_must_mend_is_not_tried_for_each(working) -> None:
 
 
 def test_a_wrong_number_of_answers_is_a_failure_and_no_mix_up(working) -> None:
-    desk, echo = Desk(8, 0.0), Echo()
-    echo.answer = lambda payloads: [Done("x")] * 2  # type: ignore[method-assign]
+    desk, echo = RequestBatcher(8, 0.0), Echo()
+    echo.answer = lambda payloads: [ServiceReply("x")] * 2  # type: ignore[method-assign]
     futures = put(desk, echo, 1, 2, 3)
     working(desk)
     assert all("2 answers to 1 requests" in (f.result(30).error or "") for f in futures)
 
 
 def test_who_went_away_is_left_out(working) -> None:
-    desk, echo = Desk(8, 0.0), Echo()
+    desk, echo = RequestBatcher(8, 0.0), Echo()
     gone, here = put(desk, echo, "gone", "here")
     assert gone.cancel()
     working(desk)
@@ -139,22 +139,22 @@ def test_who_went_away_is_left_out(working) -> None:
 
 
 def test_closing_refuses_those_that_wait_and_those_that_come() -> None:
-    desk, echo = Desk(), Echo()
+    desk, echo = RequestBatcher(), Echo()
     (waiting,) = put(desk, echo, 1)
     desk.close()
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         waiting.result(30)
     assert refused.value.status == 503
-    with pytest.raises(Refusal):
+    with pytest.raises(ApiError):
         put(desk, echo, 2)
     desk.work()  # ends at once
     assert echo.calls == []
 
 
 def test_an_interrupt_in_the_middle_leaves_nobody_without_an_answer() -> None:
-    desk, echo = Desk(8, 0.0), Echo()
+    desk, echo = RequestBatcher(8, 0.0), Echo()
 
-    def interrupted(payloads: Sequence[Any]) -> list[Done]:
+    def interrupted(payloads: Sequence[Any]) -> list[ServiceReply]:
         raise KeyboardInterrupt
 
     echo.answer = interrupted  # type: ignore[method-assign]
@@ -162,5 +162,5 @@ def test_an_interrupt_in_the_middle_leaves_nobody_without_an_answer() -> None:
     with pytest.raises(KeyboardInterrupt):
         desk.work()
     for future in futures:
-        with pytest.raises(Refusal, match="shutting down"):
+        with pytest.raises(ApiError, match="shutting down"):
             future.result(30)

@@ -12,35 +12,42 @@ from hypothesis import strategies as st
 from support.closedloop.models import FakeModel, observation, picture
 from support.closedloop.serving import Served, chat, client, served, user
 
-from closedloop_plugin.agents.asking import Question, Said
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.make import cameras_of, make_agent
-from closedloop_plugin.agents.questions import Prompter
-from closedloop_plugin.agents.talker import Talker
-from closedloop_plugin.carla.leaderboard_agent.ad2_link import Config, DriverFailure, Link, png
+from closedloop_plugin.agents.questions import DrivingPrompts
+from closedloop_plugin.agents.talker import ModelAgent
+from closedloop_plugin.carla.leaderboard_agent.ad2_link import (
+    DriverFailure,
+    DriverHttpClient,
+    LeaderboardAgentConfig,
+    png,
+)
 from closedloop_plugin.core.profiles import PROFILES, profile
-from closedloop_plugin.core.state import COAST, Command, Control, Decision, Reading
+from closedloop_plugin.core.state import COAST, Control, Decision, InterpretedControl, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.interpreters.verdict import verdict
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.prompts.texts import PromptTexts
 from closedloop_plugin.runner import pilot
 from closedloop_plugin.serve.driver import EPISODES, DriverService
-from closedloop_plugin.serve.refusal import Refusal
+from closedloop_plugin.serve.refusal import ApiError
 
 RULES = profile("bench2advlm")
 NAMES = ("front", "front_left", "front_right", "back", "back_left", "back_right")
 
 
-def talker(model: FakeModel, cameras: str = "front@80x45", tasks: tuple[str, ...] = ("action",)) -> Talker:
+def talker(model: FakeModel, cameras: str = "front@80x45", tasks: tuple[str, ...] = ("action",)) -> ModelAgent:
     seen = cameras_of(cameras, RULES)
-    return Talker(model, Prompter(Texts.load(), RULES, tuple(c.name for c in seen)), seen, tasks)
+    return ModelAgent(model, DrivingPrompts(PromptTexts.load(), RULES, tuple(c.name for c in seen)), seen, tasks)
 
 
 def service(model: FakeModel, **how: Any) -> DriverService:
     return DriverService(talker(model, **how), make_interpreter("rules", "rules", RULES), RULES)
 
 
-def request(speed: float = 3.0, command: Command = Command.FOLLOW, tick: int = 4, **changes: Any) -> dict[str, Any]:
+def request(
+    speed: float = 3.0, command: RouteCommand = RouteCommand.FOLLOW, tick: int = 4, **changes: Any
+) -> dict[str, Any]:
     return {
         "ad2_drive": 1, "episode": "e0", "tick": tick, "time_s": tick * 0.05, "speed": speed, "command": str(command),
         "target": [10.0, 0.0], "speed_limit": 13.9, "cameras": ["front"], **changes,
@@ -56,7 +63,7 @@ def ask_for(server: Served, said: dict[str, Any], names: tuple[str, ...] = ("fro
 
 
 def refusal(made: DriverService, *parts: Any) -> str:
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         made.read(chat(messages=user(*parts)))
     assert refused.value.status == 400
     return refused.value.message
@@ -74,14 +81,16 @@ SAYINGS = [
 
 @pytest.mark.integration
 @pytest.mark.parametrize("words", SAYINGS)
-@pytest.mark.parametrize(("speed", "command"), [(0.0, Command.FOLLOW), (4.2, Command.LEFT), (7.5, Command.RIGHT)])
-def test_the_control_is_that_of_the_loop_in_this_process(words: str, speed: float, command: Command) -> None:
-    def answer(question: Question) -> str:  # sees its picture
+@pytest.mark.parametrize(
+    ("speed", "command"), [(0.0, RouteCommand.FOLLOW), (4.2, RouteCommand.LEFT), (7.5, RouteCommand.RIGHT)]
+)
+def test_the_control_is_that_of_the_loop_in_this_process(words: str, speed: float, command: RouteCommand) -> None:
+    def answer(question: ModelQuestion) -> str:  # sees its picture
         return words if question.images[0][0, 0, 2] == picture("front")[0, 0, 2] else "a wrong picture"
 
     model = FakeModel(answer)
     agent, interpreter = talker(model), make_interpreter("rules", "rules", RULES)
-    here = Ask("e0", observation(speed=speed, command=command))
+    here = DecisionRequest("e0", observation(speed=speed, command=command))
     (decision,) = agent.decide([here])
     (reading,) = interpreter.interpret([(here, decision)])
     made = DriverService(agent, interpreter, RULES)
@@ -100,7 +109,7 @@ def test_the_control_is_that_of_the_loop_in_this_process(words: str, speed: floa
 def test_some_of_those_sayings_can_be_read_and_some_not() -> None:
     """Else the test above would compare nothing with nothing."""
     made = service(FakeModel(lambda q: SAYINGS[int(q.key.split("|")[0])]))
-    asks = [Ask(f"e{i}", observation()) for i in range(len(SAYINGS))]
+    asks = [DecisionRequest(f"e{i}", observation()) for i in range(len(SAYINGS))]
     told = [json.loads(done.text) for done in made.answer(asks)]
     assert [t["unparsed"] is None for t in told] == [True] * 5 + [False]
     assert len({str(t["control"]) for t in told}) >= 4
@@ -108,18 +117,18 @@ def test_some_of_those_sayings_can_be_read_and_some_not() -> None:
 
 control = st.builds(Control, *[st.floats(-2, 2) | st.sampled_from([float("nan"), float("inf")])] * 3)
 reading = st.builds(
-    Reading, st.none() | control, st.text(max_size=20),
+    InterpretedControl, st.none() | control, st.text(max_size=20),
     st.sampled_from([None, "no_reply timeout", "no_description", "truncated", "two answers"]),
 )  # fmt: skip
 decision = st.builds(Decision, st.just({"action": "x"}), st.none() | control, error=st.none() | st.text(max_size=9))
 
 
 @given(decision, st.none() | reading, st.sampled_from(sorted(PROFILES)), st.floats(0, 20))
-def test_the_verdict_is_the_pilots(said: Decision, read: Reading | None, name: str, speed: float) -> None:
+def test_the_verdict_is_the_pilots(said: Decision, read: InterpretedControl | None, name: str, speed: float) -> None:
     """What a caller that coasts without a control then does is what the runner does with the same answer."""
     rules = profile(name)
-    theirs = pilot.Pilot(rules, pilot.Rules(), 0)
-    theirs.take(pilot.Answer(said, read), 0)
+    theirs = pilot.ControlScheduler(rules, pilot.DecisionRules(), 0)
+    theirs.take(pilot.DecisionResponse(said, read), 0)
     given, error, unparsed = verdict(said, read, rules, speed)
     assert sum(x is not None for x in (given, error, unparsed)) == 1
     assert (given or COAST) == theirs.control(0, speed)
@@ -149,13 +158,15 @@ def test_a_caller_builds_its_sensors_from_the_description() -> None:
 def test_bench2drives_agent_understands_every_answer() -> None:
     """Both ends of the protocol as they are: the wire of closedloop_plugin/bench2drive against this server."""
 
-    def answer(question: Question) -> Said | str:
-        return Said(error="timeout") if "travel at 1.0 " in question.text else "Stop." if question.images else "?"
+    def answer(question: ModelQuestion) -> ModelReply | str:
+        return ModelReply(error="timeout") if "travel at 1.0 " in question.text else "Stop." if question.images else "?"
 
     bgra = np.dstack([picture("front")[:, :, ::-1], np.full((45, 80), 255, np.uint8)])
     said = {k: v for k, v in request(3.0).items() if k != "ad2_drive"}
     with served(driver=service(FakeModel(answer)), key="sesame") as server:
-        link = Link(Config(base_url=server.url, api_key_env="KEY", retries=0, wait_s=0.0), {"KEY": "sesame"})
+        link = DriverHttpClient(
+            LeaderboardAgentConfig(base_url=server.url, api_key_env="KEY", retries=0, wait_s=0.0), {"KEY": "sesame"}
+        )
         assert link.driver()["cameras"][0]["width"] == 80
         told = link.decide(said, [("png", png(bgra))])
         with pytest.raises(DriverFailure, match="the driver failed: action: timeout"):
@@ -164,7 +175,7 @@ def test_bench2drives_agent_understands_every_answer() -> None:
             link.decide({**said, "cameras": []}, [])
     assert told["control"]["brake"] > 0 and told["unparsed"] is None
     with served(driver=service(FakeModel(lambda q: "Bananas."))) as server:
-        link = Link(Config(base_url=server.url, retries=0, wait_s=0.0), {})
+        link = DriverHttpClient(LeaderboardAgentConfig(base_url=server.url, retries=0, wait_s=0.0), {})
         told = link.decide(said, [("png", png(bgra))])
         assert told["control"] is None and told["unparsed"]
 
@@ -187,8 +198,8 @@ def test_a_camera_that_is_lacking_is_named() -> None:
 
 @pytest.mark.integration
 def test_what_failed_is_told_and_counted() -> None:
-    def answer(question: Question) -> Said | str:
-        return Said(error="timeout") if "travel at 1.0 " in question.text else "Stop."
+    def answer(question: ModelQuestion) -> ModelReply | str:
+        return ModelReply(error="timeout") if "travel at 1.0 " in question.text else "Stop."
 
     with served(driver=service(FakeModel(answer))) as server:
         failed, fine = ask_for(server, request(1.0)), ask_for(server, request(2.0, speed_limit=None))
@@ -199,8 +210,8 @@ def test_what_failed_is_told_and_counted() -> None:
 
 
 def test_one_exception_for_all_cars_is_asked_apart() -> None:
-    made = service(FakeModel(lambda q: Said(error="generation_failed: x")))
-    asks = [Ask(f"e{i}", observation()) for i in range(2)]
+    made = service(FakeModel(lambda q: ModelReply(error="generation_failed: x")))
+    asks = [DecisionRequest(f"e{i}", observation()) for i in range(2)]
     with pytest.raises(RuntimeError, match="generation_failed"):
         made.answer(asks)
     (alone,) = made.answer(asks[:1])

@@ -18,7 +18,7 @@ from support.tiers import examples
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.serve.driver import DriverService
-from closedloop_plugin.serve.words import Words
+from closedloop_plugin.serve.words import ModelService
 
 pytestmark = pytest.mark.integration
 
@@ -49,7 +49,7 @@ DRIVE = {
 @pytest.fixture(scope="module")
 def server():
     driver = DriverService(make_agent("random"), None, profile("bench2drive"))
-    with served([Words(FakeModel(lambda q: "fine"))], driver=driver) as running:
+    with served([ModelService(FakeModel(lambda q: "fine"))], driver=driver) as running:
         yield running
         assert running.call("/health")[1]["failed"] == 0
 

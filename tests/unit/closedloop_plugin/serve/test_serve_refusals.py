@@ -16,8 +16,8 @@ from support.closedloop.models import FakeModel, picture
 from support.closedloop.serving import Served, Tunable, client, data_url, served, user
 
 from closedloop_plugin.serve import front
-from closedloop_plugin.serve.front import Limits
-from closedloop_plugin.serve.words import Words
+from closedloop_plugin.serve.front import RequestLimits
+from closedloop_plugin.serve.words import ModelService
 
 pytestmark = pytest.mark.integration
 
@@ -95,7 +95,7 @@ def test_a_key_that_is_asked_for() -> None:
 
 
 def test_a_body_that_is_too_large_is_a_413_announced_or_not(server: Served) -> None:
-    with served(FakeModel(lambda q: "x"), limits=Limits(body_bytes=10_000)) as small:
+    with served(FakeModel(lambda q: "x"), limits=RequestLimits(body_bytes=10_000)) as small:
         assert small.chat()[0] == 200
         status, body, _ = small.chat(messages=user("x" * 20_000))
         assert status == 413 and "0.0095" in body["error"]["message"]
@@ -103,7 +103,7 @@ def test_a_body_that_is_too_large_is_a_413_announced_or_not(server: Served) -> N
 
 
 def test_a_body_that_never_comes_is_a_408_and_frees_its_seat() -> None:
-    with served(FakeModel(lambda q: "x"), limits=Limits(queue=1)) as server:
+    with served(FakeModel(lambda q: "x"), limits=RequestLimits(queue=1)) as server:
         connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
         connection.putrequest("POST", "/v1/chat/completions")
         for name, value in (("Content-Type", "application/json"), ("Content-Length", "99")):
@@ -117,7 +117,7 @@ def test_a_body_that_never_comes_is_a_408_and_frees_its_seat() -> None:
 
 
 def test_a_fault_of_our_own_is_an_error_object_too(capfd: pytest.CaptureFixture[str]) -> None:
-    words = Words(FakeModel(lambda q: "x"))
+    words = ModelService(FakeModel(lambda q: "x"))
     words.read = lambda chat: 1 / 0  # type: ignore[assignment,return-value]
     with served([words]) as server, contextlib.redirect_stderr(io.StringIO()):  # as while a model answers
         status, body, _ = server.chat()

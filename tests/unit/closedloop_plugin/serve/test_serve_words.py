@@ -15,14 +15,14 @@ import pytest
 from support.closedloop.models import FakeModel, ask, picture
 from support.closedloop.serving import Tunable, chat, client, served, user
 
-from closedloop_plugin.agents.asking import Question, Said
+from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
 from closedloop_plugin.agents.endpoint import EndpointModel
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.harness.lmms_model import LmmsModel
-from closedloop_plugin.serve.desk import Desk
-from closedloop_plugin.serve.front import Limits
-from closedloop_plugin.serve.words import Words
-from lmms_eval_ad2.llm.client import Client, Endpoint, Reply
+from closedloop_plugin.serve.desk import RequestBatcher
+from closedloop_plugin.serve.front import RequestLimits
+from closedloop_plugin.serve.words import ModelService
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig
 from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 
 pytestmark = pytest.mark.integration
@@ -43,7 +43,7 @@ def test_openais_client_gets_words_for_pictures() -> None:
 
 
 def test_a_stream_holds_the_same_words() -> None:
-    with served(FakeModel(lambda q: Said("Slow dówn.", cut=True))) as server, client(server.url) as talk:
+    with served(FakeModel(lambda q: ModelReply("Slow dówn.", cut=True))) as server, client(server.url) as talk:
         chunks = list(talk.chat.completions.create(model="fake", messages=user("?"), stream=True))
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == "Slow dówn."
     assert [c.choices[0].finish_reason for c in chunks] == [None, None, "length"]
@@ -52,13 +52,13 @@ def test_a_stream_holds_the_same_words() -> None:
 
 def test_our_own_client_and_endpoint_model_understand_it() -> None:
     async def complete(url: str):
-        async with Client(Endpoint(url, max_retries=0)) as own:
+        async with ChatClient(EndpointConfig(url, max_retries=0)) as own:
             return await own.complete({"model": "fake", "messages": user("x")})
 
-    with served(Tunable(lambda q: Said("yes " + q.text[:1], cut=q.text == "cut"))) as server:
-        assert asyncio.run(complete(server.url)) == Reply("yes x", "stop", "fake")
+    with served(Tunable(lambda q: ModelReply("yes " + q.text[:1], cut=q.text == "cut"))) as server:
+        assert asyncio.run(complete(server.url)) == ChatReply("yes x", "stop", "fake")
         model = EndpointModel.from_spec(f"fake@{server.url},max_retries=0")
-        answers = model.ask([Question("a", "cut"), Question("b", "b", (picture("front"),))])
+        answers = model.ask([ModelQuestion("a", "cut"), ModelQuestion("b", "b", (picture("front"),))])
         agent = make_agent(f"endpoint:fake@{server.url}", cameras="front@80x45")
         (decision,) = agent.decide([ask()])
     assert [(s.text, s.cut, s.error) for s in answers] == [("yes c", True, None), ("yes b", False, None)]
@@ -68,7 +68,7 @@ def test_our_own_client_and_endpoint_model_understand_it() -> None:
 def test_concurrent_requests_share_calls_and_each_gets_its_own_answer() -> None:
     everybody, first = threading.Event(), threading.Event()
 
-    class Counting(Desk):
+    class Counting(RequestBatcher):
         puts = 0
 
         def put(self, service, order):
@@ -78,7 +78,7 @@ def test_concurrent_requests_share_calls_and_each_gets_its_own_answer() -> None:
                 everybody.set()
             return future
 
-    def answer(question: Question) -> str:
+    def answer(question: ModelQuestion) -> str:
         if not first.is_set():
             first.set()
             assert everybody.wait(60)
@@ -107,7 +107,7 @@ def test_settings_reach_the_model_and_never_mix_in_a_call() -> None:
         assert server.chat(max_completion_tokens=7, max_tokens=5, temperature=0.5)[0] == 200
         assert server.chat()[0] == 200
     assert model.asked_with == [(5, None), (7, 0.5), (None, None)]
-    orders = [Words(model).read(chat(max_tokens=n)) for n in (5, 6, 5)]
+    orders = [ModelService(model).read(chat(max_tokens=n)) for n in (5, 6, 5)]
     assert orders[0].group == orders[2].group != orders[1].group
 
 
@@ -122,7 +122,7 @@ def test_an_lmms_model_is_tuned_without_being_loaded_again() -> None:
 def test_a_relay_passes_settings_on_and_what_was_withheld() -> None:
     with fake_endpoint(reply="far", failures=["ok", "filtered", "500"], keep_bodies=True) as far:
         model = EndpointModel.from_spec(f"far@{far.url},max_retries=0,seed=3")
-        with served([Words(model)]) as server:
+        with served([ModelService(model)]) as server:
             assert server.chat(model="far", max_tokens=9)[1]["choices"][0]["message"]["content"] == "far"
             withheld = server.chat(model="far")[1]["choices"][0]
             status, failed, _ = server.chat(model="far")
@@ -138,10 +138,10 @@ def test_a_model_without_settings_says_so() -> None:
 
 
 def test_a_failing_model_is_a_500_with_its_reason_and_counted() -> None:
-    def answer(question: Question) -> Said | str:
+    def answer(question: ModelQuestion) -> ModelReply | str:
         if question.text == "raise":
             raise RuntimeError("CUDA out of memory")
-        return Said(error="generation_failed: RuntimeError: no") if question.text == "fail" else "fine"
+        return ModelReply(error="generation_failed: RuntimeError: no") if question.text == "fail" else "fine"
 
     with served(FakeModel(answer)) as server:
         for text, named in (("raise", "CUDA out of memory"), ("fail", "generation_failed")):
@@ -161,10 +161,12 @@ def test_one_exception_for_a_whole_call_is_asked_apart() -> None:
     class AllOrNothing(FakeModel):
         def ask(self, questions):
             answers = super().ask(questions)
-            return [Said(error="generation_failed: x")] * len(answers) if any(a.error for a in answers) else answers
+            return (
+                [ModelReply(error="generation_failed: x")] * len(answers) if any(a.error for a in answers) else answers
+            )
 
-    model = AllOrNothing(lambda q: Said(error="x") if q.text == "bad" else "good")
-    desk, words = Desk(8, 0.0), Words(model)
+    model = AllOrNothing(lambda q: ModelReply(error="x") if q.text == "bad" else "good")
+    desk, words = RequestBatcher(8, 0.0), ModelService(model)
     futures = [desk.put(words, words.read(chat(messages=user(t)))) for t in ("a", "bad", "b")]
     worker = threading.Thread(target=desk.work, daemon=True)
     worker.start()
@@ -177,12 +179,12 @@ def test_one_exception_for_a_whole_call_is_asked_apart() -> None:
 def test_a_full_queue_is_a_429_that_says_when_to_come_back() -> None:
     asked, go = threading.Event(), threading.Event()
 
-    def answer(question: Question) -> str:
+    def answer(question: ModelQuestion) -> str:
         asked.set()
         assert go.wait(60)
         return "late"
 
-    with served(FakeModel(answer), limits=Limits(queue=1)) as server:
+    with served(FakeModel(answer), limits=RequestLimits(queue=1)) as server:
         replies: list[int] = []
         waiting = threading.Thread(target=lambda: replies.append(server.chat()[0]))
         waiting.start()
@@ -211,7 +213,7 @@ def test_who_goes_away_takes_the_request_along() -> None:
     """The first request is being answered; the second client hangs up before its turn, the third is answered."""
     asked, go, queued, gone = (threading.Event() for _ in range(4))
 
-    class Watched(Desk):
+    class Watched(RequestBatcher):
         def put(self, service, order):
             future = super().put(service, order)
             future.add_done_callback(lambda f: gone.set() if f.cancelled() else None)
@@ -219,7 +221,7 @@ def test_who_goes_away_takes_the_request_along() -> None:
                 queued.set()
             return future
 
-    def answer(question: Question) -> str:
+    def answer(question: ModelQuestion) -> str:
         asked.set()
         assert go.wait(60)
         return question.text

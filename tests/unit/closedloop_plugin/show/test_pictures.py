@@ -16,17 +16,17 @@ from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.show import video
 from closedloop_plugin.show.caption import PAPER, captioned, font, wrapped
-from closedloop_plugin.show.episode import Track, parse_track, progress
+from closedloop_plugin.show.episode import EpisodeTrack, parse_track, progress
 from closedloop_plugin.show.strip import choose, film_strip
 from closedloop_plugin.show.top_view import NAMES, box, heading, top_view
-from closedloop_plugin.show.video import Film, writer
+from closedloop_plugin.show.video import VideoRecorder, writer
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra
 
 WRONG = (194, 24, 91)
 
 
 @pytest.fixture(scope="module")
-def track() -> Track:
+def track() -> EpisodeTrack:
     log, rec, _ = ride()
     return parse_track(log.to_json(road(), rec))
 
@@ -37,7 +37,7 @@ def pixels(file: Path, colour: tuple[int, int, int], near: int = 12) -> int:
 
 
 # -- top view --------------------------------------------------------------------------------------------------------
-def test_the_top_view_shows_road_route_and_infractions(track: Track, tmp_path: Path) -> None:
+def test_the_top_view_shows_road_route_and_infractions(track: EpisodeTrack, tmp_path: Path) -> None:
     lane = np.array([(-20, -1.75), (130, -1.75), (130, 1.75), (-20, 1.75)])
     drawn = top_view(track, tmp_path / "deep" / "a.png", [("driving", lane)])
     bare = top_view(replace(track, places=(), route=(), stop_lines=()), tmp_path / "b.png")
@@ -47,7 +47,7 @@ def test_the_top_view_shows_road_route_and_infractions(track: Track, tmp_path: P
     assert 500 < width < 2000 and 300 < height < 2000
 
 
-def test_the_same_track_gives_the_same_picture(track: Track, tmp_path: Path) -> None:
+def test_the_same_track_gives_the_same_picture(track: EpisodeTrack, tmp_path: Path) -> None:
     files = [top_view(track, tmp_path / f"{i}.png").read_bytes() for i in range(2)]
     assert files[0] == files[1]
 
@@ -62,7 +62,7 @@ def test_every_infraction_has_a_name() -> None:
     assert set(NAMES) == set(INFRACTIONS) - {"min_speed_infractions"}
 
 
-def test_the_heading_says_what_and_how_well(track: Track) -> None:
+def test_the_heading_says_what_and_how_well(track: EpisodeTrack) -> None:
     first, second = heading(track).splitlines()
     assert first == "PedestrianCrossing, route 17 repetition 0 (Town05 demo fake), made up"
     assert second.startswith("Completed, ") and "route 100 × 0.258" in second
@@ -74,7 +74,7 @@ def test_a_box_turned_by_a_right_angle() -> None:
 
 
 # -- film strip ------------------------------------------------------------------------------------------------------
-def test_a_film_strip_is_a_page_of_frames(track: Track, tmp_path: Path) -> None:
+def test_a_film_strip_is_a_page_of_frames(track: EpisodeTrack, tmp_path: Path) -> None:
     shots = [(m.t, picture(m.tick), m.words()) for m in track.moments[:6]]
     page = film_strip(shots, tmp_path / "x" / "strip.png", "Title", columns=4, width=200)
     width, height = Image.open(page).size
@@ -111,14 +111,14 @@ def test_frames_are_chosen_evenly(along, most: int, always: list[int], chosen: l
     assert choose(list(along), most, always) == chosen
 
 
-def test_a_pause_weighs_half_of_a_drive(track: Track) -> None:
+def test_a_pause_weighs_half_of_a_drive(track: EpisodeTrack) -> None:
     """10 s standing, then 10 s and 50 m: 0, 0.5, 2."""
     moments = [replace(track.moments[0], t=t, x=x, y=0.0) for t, x in ((5.0, 1.0), (15.0, 1.0), (25.0, 51.0))]
     assert progress(moments) == [0.0, 0.5, 2.0]
     assert progress(moments[:1]) == [0.0]
 
 
-def test_words_of_a_moment(track: Track) -> None:
+def test_words_of_a_moment(track: EpisodeTrack) -> None:
     lines = track.moments[0].words().splitlines()
     assert lines[0] == "0.0 s, 1 km/h" and lines[1] == "steer +0.00, throttle 0.50, brake 0.00"
     assert lines[2].startswith("action: The light ahead is red") and lines[3].startswith('cng: {"throttle"')
@@ -169,7 +169,7 @@ def tick(n: int) -> Seen:
 
 def test_a_film_plays_a_second_a_second(tmp_path: Path) -> None:
     pytest.importorskip("av")
-    film = Film(tmp_path / "frames", "front", SimpleNamespace(key="17_rep0"))
+    film = VideoRecorder(tmp_path / "frames", "front", SimpleNamespace(key="17_rep0"))
     for n in range(61):
         film(tick(n))
     assert not (tmp_path / "frames" / "17_rep0.mp4").exists()  # not before it is whole
@@ -181,7 +181,7 @@ def test_a_film_plays_a_second_a_second(tmp_path: Path) -> None:
 
 
 def test_a_film_of_a_failed_attempt_is_thrown_away(tmp_path: Path) -> None:
-    film = Film(tmp_path, "front", SimpleNamespace(key="17_rep0"))
+    film = VideoRecorder(tmp_path, "front", SimpleNamespace(key="17_rep0"))
     film.close(None)  # nothing was filmed
     film(tick(0))
     film.close(None)

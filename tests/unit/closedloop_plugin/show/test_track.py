@@ -14,7 +14,7 @@ from support.closedloop.rides import PATH, record, ride, road, said, truth
 from support.tiers import examples
 
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Contact, Control, Kind
+from closedloop_plugin.core.state import ActorKind, Control, EgoContact
 from closedloop_plugin.scoring.referee.referee import Referee
 from closedloop_plugin.show.episode import parse_track, read_track
 from closedloop_plugin.show.track import TrackLog
@@ -33,7 +33,7 @@ def test_two_samples_a_second_and_the_last_tick() -> None:
 def test_the_moment_of_a_crash_is_kept() -> None:
     log = TrackLog()
     for tick in range(31):
-        hit = (Contact("cone", Kind.CONE, 0.0, 0.0),) if 13 <= tick < 17 else ()
+        hit = (EgoContact("cone", ActorKind.CONE, 0.0, 0.0),) if 13 <= tick < 17 else ()
         log.add(replace(truth(tick), contacts=hit), Control())
     assert [s["tick"] for s in log.to_json()["samples"]] == [0, 10, 13, 20, 30]
 

@@ -11,16 +11,16 @@ import pytest
 from support.closedloop.runs import SUITE, essence, plan, run_into, tasks
 
 from closedloop_plugin.cli.drive.subject import towns_of
-from closedloop_plugin.core.path import Path as Line
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.runner.merge import merge
-from closedloop_plugin.runner.pilot import Rules
-from closedloop_plugin.runner.pool import Limits
-from closedloop_plugin.runner.recipe import Recipe
-from closedloop_plugin.runner.task import Task, episode_seed, shard
+from closedloop_plugin.runner.pilot import DecisionRules
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
+from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.suites.lookup import DEMO, VARIABLE, add_routes, data_home, suite
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.data.home import home
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -29,14 +29,14 @@ def test_the_demo_routes_are_short_smooth_and_triggered_on_the_way() -> None:
     routes = suite("demo").routes
     assert len(routes) == len({r.scenario for r in routes}) == 6
     for route in routes:
-        path = Line(route.points)
+        path = RoutePath(route.points)
         s, d = path.locate(*route.trigger[:2])
         assert 60 <= route.length <= 90
         assert abs(path.curvature).max() < 0.2  # no bend under 5 m radius
         assert 3 < s < 20
         assert abs(d) < 0.5
         assert abs(math.remainder(route.trigger[2] - path.pose(s)[2], math.tau)) < 0.05
-    assert {round(math.degrees(Line(r.points).bend(0, r.length))) for r in routes} >= {0, 90, -90}
+    assert {round(math.degrees(RoutePath(r.points).bend(0, r.length))) for r in routes} >= {0, 90, -90}
 
 
 def test_a_missing_benchmark_file_says_where_it_lies_and_what_to_type() -> None:
@@ -86,7 +86,7 @@ def test_the_home_is_the_library_s() -> None:
 
 def test_an_id_that_would_leave_the_folder_is_refused() -> None:
     with pytest.raises(Ad2Error, match="letters, digits"):
-        Task("x", "../../etc", 0, Setup(None, 0))
+        EpisodeTask("x", "../../etc", 0, EpisodeSetup(None, 0))
 
 
 def test_seeds_depend_on_the_episode_alone() -> None:
@@ -142,8 +142,8 @@ def test_runs_of_different_arguments_do_not_merge(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.integration
 def test_a_later_merge_takes_the_episode_that_ran_at_last(tmp_path: Path) -> None:
-    failing = plan(Recipe("support.closedloop.cast:Faulty", {"how": "raise"}))
-    run_into(tmp_path / "a", tasks()[:1], failing, limits=Limits(retries=0))
+    failing = plan(FactoryRecipe("support.closedloop.cast:Faulty", {"how": "raise"}))
+    run_into(tmp_path / "a", tasks()[:1], failing, limits=PoolLimits(retries=0))
     assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.WORLD_FAILED
     run_into(tmp_path / "a", tasks()[:1], plan(), retry_failed=True)
     assert merge(tmp_path / "all", [tmp_path / "a"]).records[0].end == EndReason.COMPLETED
@@ -159,13 +159,13 @@ def test_fewer_repetitions_than_the_folder_holds_do_not_swell_the_official_mean(
 
 @pytest.mark.integration
 def test_what_a_run_does_otherwise_than_its_profile_stands_in_its_records(tmp_path: Path) -> None:
-    rules = Rules(policy="strict", decision_hz=5.0)
+    rules = DecisionRules(policy="strict", decision_hz=5.0)
     todo = [replace(t, setup=replace(t.setup, traffic=False)) for t in tasks()[:1]]
     (record,) = run_into(tmp_path / "run", todo, plan(rules=rules))
     assert record.world["changed"] == "unread replies end the episode, no background traffic"
     assert record.world["decision_hz"] == 5.0
     assert from_episode(record).origin["changed"] == record.world["changed"]
-    (plain,) = run_into(tmp_path / "plain", tasks()[:1], plan(rules=Rules(decision_hz=20.0)))
+    (plain,) = run_into(tmp_path / "plain", tasks()[:1], plan(rules=DecisionRules(decision_hz=20.0)))
     assert not {"changed", "decision_hz"} & set(plain.world) and "changed" not in from_episode(plain).origin
 
 

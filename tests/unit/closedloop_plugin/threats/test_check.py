@@ -18,15 +18,15 @@ import pytest
 from PIL import Image
 
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.runner.task import episode_seed
 from closedloop_plugin.suites.lookup import routes_of
 from closedloop_plugin.suites.programs import INDEX
 from closedloop_plugin.threats.check import check, programs_of
-from closedloop_plugin.threats.transcript import Verdict
+from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.verdict_files import read_verdicts, update_left_out, write_verdicts
-from closedloop_plugin.threats.verdicts import Draw, draw_of
+from closedloop_plugin.threats.verdicts import ScenarioDraw, draw_of
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
@@ -100,11 +100,11 @@ def folder_of(path: Path, texts: Mapping[str, str]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Verdict]]:
+def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, ScenarioVerdict]]:
     pytest.importorskip("scenic")
     texts = {"good": GOOD, "wrong": WRONG, "never": NEVER, "empty": EMPTY, "unfair": UNFAIR, "crashes": CRASHES}
     folder = folder_of(tmp_path_factory.mktemp("set") / "own", {**texts, "lost": "ego = new Car\n"})
-    world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"})
+    world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"})
     found = check(
         programs_of(folder, routes_of), folder / "check", world=world, tries=1, profile=RULES, quiet=True
     )  # fmt: skip
@@ -112,13 +112,13 @@ def driven(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Ve
     return folder, found
 
 
-def holds(v: Verdict) -> str:
+def holds(v: ScenarioVerdict) -> str:
     flags = ("compiles", "runs", "acts", "survivable", "passed")
     return " ".join(name for name in flags if getattr(v, name))
 
 
 def test_a_sound_scenario_passes_with_the_parameters_it_was_survived_with(
-    driven: tuple[Path, dict[str, Verdict]],
+    driven: tuple[Path, dict[str, ScenarioVerdict]],
 ) -> None:
     verdict = driven[1]["good"]
     assert holds(verdict) == "compiles runs acts survivable passed"
@@ -137,14 +137,16 @@ def test_a_sound_scenario_passes_with_the_parameters_it_was_survived_with(
         ("unfair", "compiles runs acts", r"the expert does not survive it .*collisions vehicle in 1 \(at .*type=veh"),
     ],
 )
-def test_what_is_wrong_is_said(name: str, held: str, reason: str, driven: tuple[Path, dict[str, Verdict]]) -> None:
+def test_what_is_wrong_is_said(
+    name: str, held: str, reason: str, driven: tuple[Path, dict[str, ScenarioVerdict]]
+) -> None:
     verdict = driven[1][name]
     assert holds(verdict) == held
     assert re.search(reason, verdict.reason), verdict.reason
     assert "\n" not in verdict.reason
 
 
-def test_each_first_draw_leaves_the_moment_of_its_act(driven: tuple[Path, dict[str, Verdict]]) -> None:
+def test_each_first_draw_leaves_the_moment_of_its_act(driven: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
     moments = driven[0] / "check" / "moments"
     with Image.open(moments / "good_rep0.jpg") as image:
         assert image.size == (400, 225)
@@ -161,7 +163,7 @@ def test_each_first_draw_leaves_the_moment_of_its_act(driven: tuple[Path, dict[s
     assert not list(moments.glob("wrong*"))  # never began
 
 
-def test_the_verdicts_stand_in_check_json(driven: tuple[Path, dict[str, Verdict]]) -> None:
+def test_the_verdicts_stand_in_check_json(driven: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
     folder, verdicts = driven
     there = read_verdicts(folder)
     assert set(there) == set(verdicts)
@@ -178,8 +180,8 @@ FINE, HIT, QUIET = ROUTE + "# acts 1.0\n", ROUTE + "# acts 1.0\n# hit 2.0\n", RO
 SET = {"fine": FINE, "hit": HIT, "quiet": QUIET, "broken": ROUTE + "# wrong\n"}
 
 
-def judge(folder: Path, **more: Any) -> dict[str, Verdict]:
-    world = Recipe("support.threats.acting:ActingWorld", {"log": folder / "log"})
+def judge(folder: Path, **more: Any) -> dict[str, ScenarioVerdict]:
+    world = FactoryRecipe("support.threats.acting:ActingWorld", {"log": folder / "log"})
     given = {"tries": 2, "profile": RULES, "quiet": True, **more}
     return check(programs_of(folder, routes_of), folder / "check", world=world, **given)
 
@@ -260,7 +262,7 @@ def test_a_program_that_changes_while_it_is_driven_has_no_verdict(
 
     folder = folder_of(tmp_path / "set", {"fine": FINE})
 
-    def edited(*args: Any) -> Draw:
+    def edited(*args: Any) -> ScenarioDraw:
         folder_of(folder, {"fine": FINE + "# else\n"})
         return draw_of(*args)
 
@@ -310,7 +312,7 @@ def test_the_suites_index_is_brought_up_to_date(tmp_path: Path) -> None:
 
 def test_earlier_verdicts_stay_while_their_program_does(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {"a": FINE, "b": FINE, "c": FINE})
-    good, bad = Verdict(passed=True), Verdict(passed=False, reason="x")
+    good, bad = ScenarioVerdict(passed=True), ScenarioVerdict(passed=False, reason="x")
     write_verdicts(folder, {"a": good, "b": good})
     folder_of(folder, {"b": HIT})
     write_verdicts(folder, {"c": bad})

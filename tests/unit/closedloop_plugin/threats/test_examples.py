@@ -17,14 +17,14 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.runner.episode import Cast, run_episode
-from closedloop_plugin.runner.pilot import Answer
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
+from closedloop_plugin.runner.pilot import DecisionResponse
+from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.suites.lookup import route_of
 from closedloop_plugin.threats.spec import RULES as RULES_OF
-from closedloop_plugin.threats.spec import Adversary, Lane, Occluder, RoadKind, Side, ThreatSpec
-from closedloop_plugin.worlds.base import Setup, World
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.threats.spec import Adversary, AdversaryLane, AdversarySide, Occluder, RoadKind, ThreatSpec
+from closedloop_plugin.worlds.base import EpisodeSetup, World
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 
 pytest.importorskip("scenic")
@@ -49,16 +49,16 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made.close()
 
 
-def setup_of(file: Path, **more: Any) -> Setup:
-    return Setup(route_of(file), 11, timestep=1 / RULES.hz, program=file, max_ticks=RULES.max_ticks, **more)
+def setup_of(file: Path, **more: Any) -> EpisodeSetup:
+    return EpisodeSetup(route_of(file), 11, timestep=1 / RULES.hz, program=file, max_ticks=RULES.max_ticks, **more)
 
 
-def played(world: World, setup: Setup, driver: str, many: bool = True) -> EpisodeRecord:
+def played(world: World, setup: EpisodeSetup, driver: str, many: bool = True) -> EpisodeRecord:
     agent = make_agent(driver, profile=RULES)
-    task = Task("examples", "x", 0, setup, one_of_many=many)
+    task = EpisodeTask("examples", "x", 0, setup, one_of_many=many)
     agent.start(task.key, setup.seed)
-    cast = Cast(RULES, agent=agent.describe(), privileged=True)
-    return run_episode(world, task, cast, lambda ask: Answer(agent.decide([ask])[0])).record
+    cast = EvaluationConditions(RULES, agent=agent.describe(), privileged=True)
+    return run_episode(world, task, cast, lambda ask: DecisionResponse(agent.decide([ask])[0])).record
 
 
 def test_there_are_three_on_demo_routes_of_which_two_are_of_the_44_types() -> None:
@@ -96,7 +96,7 @@ def test_it_compiles_under_carla_s_model(file: Path, tmp_path: Path) -> None:
     route = route_of(file)
     assert isinstance(route, Route)
     road = road_for(route, CATALOGUE[route.scenario].layout, folder=tmp_path)
-    stage = Stage(road, route.params, "", road.path.locate(*route.trigger[:2])[0], 3)
+    stage = ScenarioStage(road, route.params, "", road.path.locate(*route.trigger[:2])[0], 3)
     options = {"writeCache": False, "useCache": False}
     params = {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
     close_running()  # nothing compiles while a simulation runs
@@ -182,8 +182,8 @@ def test_the_vocabulary_of_the_manual_is_that_of_the_rules() -> None:
     for behaviour, rule in RULES_OF.items():
         who, side, lane, road, hidden, needs = shown[behaviour.value]
         assert words(who, Adversary) == set(rule.adversaries), behaviour
-        assert words(side, Side) == set(rule.sides), behaviour
-        assert words(lane, Lane) == set(rule.lanes), behaviour
+        assert words(side, AdversarySide) == set(rule.sides), behaviour
+        assert words(lane, AdversaryLane) == set(rule.lanes), behaviour
         assert words(road, RoadKind) == set(rule.roads), behaviour
         assert words(hidden, Occluder) == set(rule.occluders), behaviour
         assert [NUMBERS[n] for n in needs.split(", ") if n != "–"] == list(rule.numbers), behaviour

@@ -18,13 +18,20 @@ import pytest
 
 from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.threats.base import Moment, Wish
+from closedloop_plugin.threats.base import InterviewFrame, ThreatRequest
 from closedloop_plugin.threats.folder import ThreatFolder
-from closedloop_plugin.threats.generate import Job, Made, generate
+from closedloop_plugin.threats.generate import GeneratedThreats, ThreatGenerationConfig, generate
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.transcript import STAGES, Answer, Attempt, Exchange, Transcript, Verdict
+from closedloop_plugin.threats.transcript import (
+    STAGES,
+    FuserExchange,
+    ScenarioVerdict,
+    StageAnswer,
+    ThreatAttempt,
+    ThreatTranscript,
+)
 from closedloop_plugin.threats.verdict_files import read_verdicts, write_verdicts
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
@@ -46,14 +53,14 @@ class Told:
     fails: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
 
-    def tell(self, scenes: Sequence[Sequence[Moment]]) -> list[list[Answer]]:
+    def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
         found = []
         for moments in scenes:
             route = moments[0].route.id
             self.asked.append(route)
             error = "timeout" if route in self.fails else None
             found.append(
-                [Answer(stage=s, question=f"{s}?", text="" if error else "a road", error=error) for s in STAGES]
+                [StageAnswer(stage=s, question=f"{s}?", text="" if error else "a road", error=error) for s in STAGES]
             )
         return found
 
@@ -69,54 +76,54 @@ class Scripted:
     name: str = "scripted"
     made: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def make(self, wishes: Sequence[Wish]) -> list[Attempt]:
+    def make(self, wishes: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
         return [self._one(w) for w in wishes]
 
-    def _one(self, wish: Wish) -> Attempt:
+    def _one(self, wish: ThreatRequest) -> ThreatAttempt:
         route = wish.transcript.route
         self.made.append((route, wish.number, len(wish.images)))
         todo = self.script.get(route, [BRAKE])
         item = todo.pop(0) if len(todo) > 1 else todo[0]
-        base = Attempt(number=wish.number, seed=wish.seed, fuser=self.describe(), description="d")
+        base = ThreatAttempt(number=wish.number, seed=wish.seed, fuser=self.describe(), description="d")
         if item is None:
-            failed = Exchange(purpose="fuse", error="HTTP 500")
+            failed = FuserExchange(purpose="fuse", error="HTTP 500")
             return base.model_copy(update={"exchanges": [failed], "refused": "fuse: HTTP 500"})
         if isinstance(item, str):
-            return base.model_copy(update={"refused": item, "exchanges": [Exchange(purpose="repair", reply="no")]})
+            return base.model_copy(update={"refused": item, "exchanges": [FuserExchange(purpose="repair", reply="no")]})
         return base.model_copy(update={"spec": ThreatSpec.model_validate(item)})
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
 
-def job_in(folder: Path) -> Job:
+def job_in(folder: Path) -> ThreatGenerationConfig:
     demo = suite("demo")
-    return Job(
+    return ThreatGenerationConfig(
         folder / "threats", demo, demo.routes[:2],
-        Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"}),
+        FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": folder / "maps"}),
         RULES, cameras_of("front@160x90", RULES), workers=2, checked=False, quiet=True,
     )  # fmt: skip
 
 
 @pytest.fixture
-def job(tmp_path: Path) -> Job:
+def job(tmp_path: Path) -> ThreatGenerationConfig:
     return job_in(tmp_path)
 
 
 @pytest.fixture(scope="module")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Made]:
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, GeneratedThreats]:
     once = job_in(tmp_path_factory.mktemp("once"))
     return once.folder, generate(once, Told(), Scripted({}))
 
 
 @pytest.fixture
-def made(job: Job, made_once: tuple[Path, Made]) -> Made:
+def made(job: ThreatGenerationConfig, made_once: tuple[Path, GeneratedThreats]) -> GeneratedThreats:
     """In the job's folder, as after a first start: both routes, unchecked."""
     shutil.copytree(made_once[0], job.folder)
     return made_once[1]
 
 
-def test_every_route_gets_a_program_with_its_transcript_and_frame(job: Job) -> None:
+def test_every_route_gets_a_program_with_its_transcript_and_frame(job: ThreatGenerationConfig) -> None:
     fuser = Scripted({})
     made = generate(job, Told(), fuser)
     assert not made.failed and not made.unsound
@@ -124,7 +131,7 @@ def test_every_route_gets_a_program_with_its_transcript_and_frame(job: Job) -> N
         text = (job.folder / "scenarios" / f"{route.id}.scenic").read_text()
         assert f'param route = "demo:{route.id}"' in text
         assert "import os" not in text and "BrakeHard(" in text
-        kept = Transcript.read(job.folder / "transcripts" / f"{route.id}.json")
+        kept = ThreatTranscript.read(job.folder / "transcripts" / f"{route.id}.json")
         assert [a.stage for a in kept.interview.answers] == list(STAGES)
         assert kept.last is not None and kept.last.program_sha256
         assert (job.folder / kept.interview.frames[0]).stat().st_size > 500
@@ -134,7 +141,7 @@ def test_every_route_gets_a_program_with_its_transcript_and_frame(job: Job) -> N
     assert [r.id for r in suite(str(job.folder)).routes] == ["101", "102"]
 
 
-def test_the_same_command_asks_nobody_twice(job: Job, made: Made) -> None:
+def test_the_same_command_asks_nobody_twice(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     before = {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
     again, fuser = Told(), Scripted({})
     generate(job, again, fuser)
@@ -142,7 +149,7 @@ def test_the_same_command_asks_nobody_twice(job: Job, made: Made) -> None:
     assert before == {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
 
 
-def test_what_failed_is_counted_and_asked_again(job: Job) -> None:
+def test_what_failed_is_counted_and_asked_again(job: ThreatGenerationConfig) -> None:
     made = generate(job, Told(fails={"102"}), Scripted({"101": [None]}))
     assert made.failed == {"102": "interview: perception: timeout", "101": "fuser: fuse: HTTP 500"}
     assert suite_error(job) == "no scenario programs"
@@ -153,13 +160,13 @@ def test_what_failed_is_counted_and_asked_again(job: Job) -> None:
     assert len(made.transcripts["101"].attempts) == 1  # an endpoint's failure is no attempt
 
 
-def suite_error(job: Job) -> str:
+def suite_error(job: ThreatGenerationConfig) -> str:
     with pytest.raises(Ad2Error) as caught:
         suite(str(job.folder))
     return "no scenario programs" if "no scenario programs" in str(caught.value) else str(caught.value)
 
 
-def test_a_refusal_uses_up_an_attempt_and_leaves_no_program(job: Job) -> None:
+def test_a_refusal_uses_up_an_attempt_and_leaves_no_program(job: ThreatGenerationConfig) -> None:
     checked = replace(job, checked=True, tries=1, routes=job.routes[:1], attempts=2)
     made = generate(checked, Told(), Scripted({"101": ["adversary: a dragon is not in the vocabulary"]}))
     assert made.failed == {"101": "fuser: adversary: a dragon is not in the vocabulary"}
@@ -167,7 +174,7 @@ def test_a_refusal_uses_up_an_attempt_and_leaves_no_program(job: Job) -> None:
     assert not list(job.folder.rglob("*.scenic"))
 
 
-def test_an_unsound_scenario_is_made_anew(job: Job) -> None:
+def test_an_unsound_scenario_is_made_anew(job: ThreatGenerationConfig) -> None:
     far = {**BRAKE, "trigger": {"kind": "distance", "value": 4}, "place": {**BRAKE["place"], "ahead_m": [61.5, 62]}}
     checked = replace(job, checked=True, tries=1, routes=job.routes[:1])
     fuser = Scripted({"101": [far, BRAKE]})
@@ -181,22 +188,22 @@ def test_an_unsound_scenario_is_made_anew(job: Job) -> None:
     assert json.loads((job.folder / "check.json").read_text())["101"]["passed"] is True
 
 
-def test_a_refusal_is_made_anew_without_a_check_too(job: Job) -> None:
+def test_a_refusal_is_made_anew_without_a_check_too(job: ThreatGenerationConfig) -> None:
     made = generate(replace(job, routes=job.routes[:1]), Told(), Scripted({"101": ["no", "no", BRAKE]}))
     assert not made.failed and [bool(a.spec) for a in made.transcripts["101"].attempts] == [False, False, True]
 
 
-PASSED = Verdict(passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=1, survived=1)
+PASSED = ScenarioVerdict(passed=True, compiles=True, runs=True, acts=True, survivable=True, tries=1, survived=1)
 
 
-def judged(job: Job, made: Made, verdict: Verdict) -> None:
+def judged(job: ThreatGenerationConfig, made: GeneratedThreats, verdict: ScenarioVerdict) -> None:
     """As after a kill -9 between the transcript's verdict and check.json."""
     transcript = made.transcripts["101"]
     last = transcript.attempts[-1].model_copy(update={"verdict": verdict})
     ThreatFolder(job.folder).keep(transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]}))
 
 
-def test_check_json_is_written_after_a_kill_before_it(job: Job, made: Made) -> None:
+def test_check_json_is_written_after_a_kill_before_it(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     one = replace(job, routes=job.routes[:1])
     judged(one, made, PASSED)
     assert read_verdicts(job.folder) == {}
@@ -204,7 +211,9 @@ def test_check_json_is_written_after_a_kill_before_it(job: Job, made: Made) -> N
     assert read_verdicts(job.folder)["101"]["passed"] is True
 
 
-def test_the_verdict_of_an_edited_program_is_not_the_generated_ones(job: Job, made: Made) -> None:
+def test_the_verdict_of_an_edited_program_is_not_the_generated_ones(
+    job: ThreatGenerationConfig, made: GeneratedThreats
+) -> None:
     one = replace(job, routes=job.routes[:1])
     judged(one, made, PASSED)
     file = job.folder / "scenarios" / "101.scenic"
@@ -213,17 +222,17 @@ def test_the_verdict_of_an_edited_program_is_not_the_generated_ones(job: Job, ma
     assert read_verdicts(job.folder) == {} and file.read_text().endswith("# by hand\n")
 
 
-def test_what_threats_check_found_since_is_taken_over(job: Job, made: Made) -> None:
+def test_what_threats_check_found_since_is_taken_over(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     """Generated unchecked, checked by the other command, started again: unsound ones are left out, or made anew."""
     one = replace(job, routes=job.routes[:1], attempts=1)
-    write_verdicts(job.folder, {"101": Verdict(passed=False, compiles=True, reason="nobody acted")})
+    write_verdicts(job.folder, {"101": ScenarioVerdict(passed=False, compiles=True, reason="nobody acted")})
     assert generate(one, Told(), Scripted({})).unsound == {"101": "nobody acted"}
     assert json.loads((job.folder / "suite.json").read_text())["left_out"] == {"101": "nobody acted"}
     again = generate(replace(one, attempts=2), Told(), Scripted({}))
     assert not again.unsound and [a.number for a in again.transcripts["101"].attempts] == [0, 1]
 
 
-def test_a_program_that_is_gone_is_written_again(job: Job, made: Made) -> None:
+def test_a_program_that_is_gone_is_written_again(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     file = job.folder / "scenarios" / "101.scenic"
     text = file.read_text()
     file.unlink()
@@ -236,7 +245,9 @@ def test_a_program_that_is_gone_is_written_again(job: Job, made: Made) -> None:
     ("suite_name", "route"),
     [("my routes", "101"), ('a"\nimport os', "101"), ("a:b", "1"), ("demo", "../../x"), ("demo", 'x"'), ("demo", ".")],
 )
-def test_names_that_no_program_can_say_are_refused_first(job: Job, suite_name: str, route: str) -> None:
+def test_names_that_no_program_can_say_are_refused_first(
+    job: ThreatGenerationConfig, suite_name: str, route: str
+) -> None:
     routes = [replace(job.routes[0], id=route)]
     odd = replace(job, suite=replace(job.suite, name=suite_name), routes=routes)
     with pytest.raises(Ad2Error, match="Rename the route file"):
@@ -244,7 +255,7 @@ def test_names_that_no_program_can_say_are_refused_first(job: Job, suite_name: s
     assert not job.folder.exists()
 
 
-def test_a_long_name_of_a_model_leaves_a_suite_that_can_be_read(job: Job) -> None:
+def test_a_long_name_of_a_model_leaves_a_suite_that_can_be_read(job: ThreatGenerationConfig) -> None:
     class Long(Told):
         def describe(self) -> dict[str, Any]:
             return {"name": "organisation/a-very-long-name-of-a-model-" * 3}
@@ -253,33 +264,33 @@ def test_a_long_name_of_a_model_leaves_a_suite_that_can_be_read(job: Job) -> Non
     assert len(suite(str(job.folder)).name) <= 80
 
 
-def test_another_agent_needs_another_folder(job: Job, made: Made) -> None:
+def test_another_agent_needs_another_folder(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     with pytest.raises(Ad2Error, match="other arguments: seed is 0 there and 1 here"):
         generate(replace(job, seed=1), Told(), Scripted({}))
 
 
-def test_more_routes_may_be_asked_for_later(job: Job) -> None:
+def test_more_routes_may_be_asked_for_later(job: ThreatGenerationConfig) -> None:
     generate(replace(job, routes=job.routes[:1]), Told(), Scripted({}))
     told = Told()
     generate(job, told, Scripted({}))
     assert told.asked == ["102"]
 
 
-def test_scenarios_of_ones_own_are_not_overwritten(job: Job) -> None:
+def test_scenarios_of_ones_own_are_not_overwritten(job: ThreatGenerationConfig) -> None:
     (job.folder / "scenarios").mkdir(parents=True)
     (job.folder / "scenarios" / "mine.scenic").write_text("ego = new Car")
     with pytest.raises(Ad2Error, match="not generated here"):
         generate(job, Told(), Scripted({}))
 
 
-def test_a_broken_transcript_is_named(job: Job, made: Made) -> None:
+def test_a_broken_transcript_is_named(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     file = job.folder / "transcripts" / "101.json"
     file.write_text(file.read_text().replace('"brake_hard"', '"explode"'))
     with pytest.raises(DataError, match=r"101\.json: field 'attempts\.0\.spec\.behaviour'"):
         generate(job, Told(), Scripted({}))
 
 
-def test_a_frame_outside_of_the_folder_is_not_read(job: Job, made: Made) -> None:
+def test_a_frame_outside_of_the_folder_is_not_read(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     kept = made.transcripts["101"]
     outside = kept.model_copy(update={"interview": kept.interview.model_copy(update={"frames": ["../../etc/passwd"]})})
     assert ThreatFolder(job.folder).images(outside) == ()
@@ -311,7 +322,7 @@ generate(job, Told(), Slow({{}}))
 """
 
 
-def test_kill_9_loses_nothing_that_was_there(job: Job, tmp_path: Path) -> None:
+def test_kill_9_loses_nothing_that_was_there(job: ThreatGenerationConfig, tmp_path: Path) -> None:
     code = KILLED.format(
         paths=[str(Path(__file__).parent), *sys.path], maps=str(tmp_path / "maps"), out=str(job.folder)
     )

@@ -19,22 +19,22 @@ from PIL import Image
 from support.closedloop.models import FakeModel
 from support.threats.told import ROUTES, moment, transcript
 
-from closedloop_plugin.agents.asking import Said
+from closedloop_plugin.agents.asking import ModelReply
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Observation, Truth
-from closedloop_plugin.prompts.texts import Texts
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.core.state import GroundTruth, Observation
+from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.threats import interview as interviewing
-from closedloop_plugin.threats.base import Moment
+from closedloop_plugin.threats.base import InterviewFrame
 from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.making import make_teller
-from closedloop_plugin.threats.teller import ModelTeller
-from closedloop_plugin.threats.transcript import STAGES, Answer, Transcript
-from closedloop_plugin.threats.witness import Witness
-from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
+from closedloop_plugin.threats.teller import ModelInterviewee
+from closedloop_plugin.threats.transcript import STAGES, StageAnswer, ThreatTranscript
+from closedloop_plugin.threats.witness import ObservedInterviewee
+from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked
@@ -42,23 +42,23 @@ from lmms_eval_ad2.testing.fake_replies import asked
 pytestmark = pytest.mark.integration
 
 RULES = profile("bench2advlm")
-TEXTS = Texts.load(None, "threats")
+TEXTS = PromptTexts.load(None, "threats")
 HERE = "unit.closedloop_plugin.threats.test_interview"  # also where this file runs as a program
-FAKE = Recipe(f"{HERE}:Plain")
+FAKE = FactoryRecipe(f"{HERE}:Plain")
 CAMERAS = (Camera("front", 64, 36, 70, 0.8, 0, 1.6), Camera("back", 32, 18, 110, -2, 0, 1.6, 180))
 
 
 class Plain(FakeWorld):
     """Its truth travels between processes, as the embedded world's does."""
 
-    def truth(self) -> Truth:
+    def truth(self) -> GroundTruth:
         return replace(super().truth(), signals={})
 
 
 class Broken(Plain):
     """Rejects the scene of one route and dies on another."""
 
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         if setup.route is not None and setup.route.id == "102":
             raise InvalidScene("no room for it")
         if setup.route is not None and setup.route.id == "103":
@@ -72,24 +72,24 @@ class Listener:
     source: Literal["said", "observed"] = "said"
 
     def __init__(self, error: str | None = None, gate: threading.Event | None = None) -> None:
-        self.scenes: list[Sequence[Moment]] = []
+        self.scenes: list[Sequence[InterviewFrame]] = []
         self.batches: list[int] = []
         self.error, self.gate = error, gate
 
-    def tell(self, scenes: Sequence[Sequence[Moment]]) -> list[list[Answer]]:
+    def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
         self.scenes += scenes
         self.batches.append(len(scenes))
         assert self.gate is None or self.gate.wait(60)
-        return [[Answer(stage=s, question="q", text="a", error=self.error) for s in STAGES] for _ in scenes]  # type: ignore[arg-type]
+        return [[StageAnswer(stage=s, question="q", text="a", error=self.error) for s in STAGES] for _ in scenes]  # type: ignore[arg-type]
 
     def describe(self) -> dict[str, Any]:
         return {"name": "listener"}
 
 
 def ask_all(
-    teller: Any, folder: Path, world: Recipe = FAKE, routes: int = 6, **more: Any
-) -> tuple[list[Transcript], Any]:
-    got: list[Transcript] = []
+    teller: Any, folder: Path, world: FactoryRecipe = FAKE, routes: int = 6, **more: Any
+) -> tuple[list[ThreatTranscript], Any]:
+    got: list[ThreatTranscript] = []
     known: dict[str, Any] = {"seed": 1, "profile": RULES, "towns": {}, "quiet": True, "workers": 2, **more}
     keep = known.pop("keep", got.append)
     failed = interview("demo", ROUTES[:routes], None, world, teller, CAMERAS, folder, keep, **known)
@@ -119,7 +119,7 @@ def test_every_route_gives_its_frames_and_a_transcript(tmp_path) -> None:
 
 
 def test_a_world_that_fails_is_named_and_the_others_go_on(tmp_path) -> None:
-    got, failed = ask_all(Listener(), tmp_path, Recipe(f"{HERE}:Broken"), routes=4)
+    got, failed = ask_all(Listener(), tmp_path, FactoryRecipe(f"{HERE}:Broken"), routes=4)
     assert [t.route for t in got] == ["101", "104"]
     assert failed["102"] == "no room for it" and "the server went away" in failed["103"]
 
@@ -130,15 +130,15 @@ def test_failed_answers_are_kept_with_their_errors(tmp_path) -> None:
 
 
 def test_while_the_target_answers_worlds_go_on_and_who_waits_is_asked_together(tmp_path, monkeypatch) -> None:
-    all_there, came, put = threading.Event(), [], interviewing._Asking.put
+    all_there, came, put = threading.Event(), [], interviewing._InterviewThread.put
 
-    def noted(self: Any, moments: list[Moment]) -> None:
+    def noted(self: Any, moments: list[InterviewFrame]) -> None:
         put(self, moments)
         came.append(moments)
         if len(came) == 6:
             all_there.set()
 
-    monkeypatch.setattr(interviewing._Asking, "put", noted)
+    monkeypatch.setattr(interviewing._InterviewThread, "put", noted)
     teller = Listener(gate=all_there)
     got, _ = ask_all(teller, tmp_path)
     assert len(got) == 6 and len(teller.batches) < 6 and max(teller.batches) > 1
@@ -146,12 +146,12 @@ def test_while_the_target_answers_worlds_go_on_and_who_waits_is_asked_together(t
 
 def test_what_the_user_must_mend_ends_it_and_what_was_kept_stays(tmp_path) -> None:
     class Fails(Listener):
-        def tell(self, scenes: Sequence[Sequence[Moment]]) -> list[list[Answer]]:
+        def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
             if self.batches:
                 raise Ad2Error("no such model")
             return super().tell(scenes)
 
-    got: list[Transcript] = []
+    got: list[ThreatTranscript] = []
     with pytest.raises(Ad2Error, match="no such model"):
         ask_all(Fails(), tmp_path, keep=got.append, workers=1)
     assert got and not [t for t in threading.enumerate() if t.name == "ad2-interviews" and t.is_alive()]
@@ -178,7 +178,7 @@ def test_a_kill_loses_at_most_the_routes_under_way(tmp_path) -> None:
     there = sorted(folder.glob("*.json"))
     assert 2 <= len(there) <= 3
     for file in there:
-        told = Transcript.read(file)
+        told = ThreatTranscript.read(file)
         assert all(Image.open(tmp_path / name).size[0] > 0 for name in told.interview.frames)
 
 
@@ -187,7 +187,7 @@ def test_a_kill_loses_at_most_the_routes_under_way(tmp_path) -> None:
 
 def test_each_stage_has_the_answers_before_it_and_all_pictures() -> None:
     model = FakeModel(lambda q: f"answer to {q.key}")
-    teller = ModelTeller(model, TEXTS, RULES, CAMERAS[:1])
+    teller = ModelInterviewee(model, TEXTS, RULES, CAMERAS[:1])
     answers = teller.tell([[moment(), moment()], [moment()]])
     assert [len(call) for call in model.calls] == [2, 2, 2]
     assert [len(q.images) for q in model.calls[0]] == [2, 1]
@@ -201,14 +201,14 @@ def test_each_stage_has_the_answers_before_it_and_all_pictures() -> None:
 
 def test_the_questions_stay_as_published() -> None:
     model = FakeModel(lambda q: "Nothing.")
-    ModelTeller(model, TEXTS, RULES, CAMERAS[:1]).tell([[moment()]])
+    ModelInterviewee(model, TEXTS, RULES, CAMERAS[:1]).tell([[moment()]])
     assert [call[0].text for call in model.calls] == [SCENE + PERCEPTION, SCENE + PREDICTION, SCENE + PLANNING]
 
 
 def test_several_frames_and_cameras_are_explained() -> None:
     model = FakeModel(lambda q: "Nothing.")
     later = replace(moment(2), observation=replace(moment().observation, time_s=1.2))
-    ModelTeller(model, TEXTS, RULES, CAMERAS).tell([[moment(2), later]])
+    ModelInterviewee(model, TEXTS, RULES, CAMERAS).tell([[moment(2), later]])
     assert (
         "carries these cameras, in this order: front, back. There are 2 moments, 1 s apart, the earliest first, with 2 "
         "pictures of each. The car travels"
@@ -216,9 +216,9 @@ def test_several_frames_and_cameras_are_explained() -> None:
 
 
 def test_a_stage_that_fails_ends_that_routes_interview_only() -> None:
-    model = FakeModel(lambda q: Said(error="timeout") if q.key == "bad|prediction" else "fine")
+    model = FakeModel(lambda q: ModelReply(error="timeout") if q.key == "bad|prediction" else "fine")
     bad = replace(moment(), route=replace(ROUTES[0], id="bad"))
-    first, second = ModelTeller(model, TEXTS, RULES, CAMERAS[:1]).tell([[bad], [moment()]])
+    first, second = ModelInterviewee(model, TEXTS, RULES, CAMERAS[:1]).tell([[bad], [moment()]])
     assert [a.error for a in first] == [None, "timeout", "not asked"] and [len(c) for c in model.calls] == [2, 2, 1]
     assert [a.error for a in second] == [None] * 3
 
@@ -245,11 +245,11 @@ def test_a_hostile_answer_stays_inside_its_fence_in_the_next_stage() -> None:
 
 @pytest.mark.parametrize("reply", ["x" * 5_000_000, "一个孩子站在路边。", "a\ud800b"])
 def test_any_answer_can_be_kept(reply: str, tmp_path) -> None:
-    teller = ModelTeller(FakeModel(lambda q: reply), TEXTS, RULES, CAMERAS)
+    teller = ModelInterviewee(FakeModel(lambda q: reply), TEXTS, RULES, CAMERAS)
     told = transcript()
     told.interview.answers[:] = teller.tell([[moment()]])[0]
     told.write(tmp_path / "t.json")
-    assert Transcript.read(tmp_path / "t.json") == told
+    assert ThreatTranscript.read(tmp_path / "t.json") == told
     assert (tmp_path / "t.json").stat().st_size < 200_000
 
 
@@ -258,7 +258,7 @@ def test_any_answer_can_be_kept(reply: str, tmp_path) -> None:
 
 def observed(driver: str) -> list[str]:
     teller = make_teller(driver, texts=TEXTS, cache=None, seed=0, profile=RULES, cameras=())
-    assert isinstance(teller, Witness) and teller.source == "observed"
+    assert isinstance(teller, ObservedInterviewee) and teller.source == "observed"
     return [a.text for a in teller.tell([[moment()]])[0]]
 
 
@@ -292,7 +292,7 @@ def test_drivers_differ_in_what_is_told_of_them() -> None:
 
 def test_the_witness_leaves_the_driver_as_it_found_it() -> None:
     agent = make_agent("expert")
-    assert Witness("expert", agent).tell([[moment()]])[0][0].question.startswith("observed: ")
+    assert ObservedInterviewee("expert", agent).tell([[moment()]])[0][0].question.startswith("observed: ")
     assert agent._minds == {}  # type: ignore[attr-defined]
 
 
@@ -331,7 +331,7 @@ if __name__ == "__main__":  # what the kill test kills
     out = Path(sys.argv[1])
     kept: list[str] = []
 
-    def keep_three(told: Transcript) -> None:
+    def keep_three(told: ThreatTranscript) -> None:
         told.write(out / "transcripts" / f"{told.route}.json")
         kept.append(told.route)
         if len(kept) == 3:

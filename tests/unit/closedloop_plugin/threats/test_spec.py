@@ -17,27 +17,27 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from support.tiers import examples
 
-from closedloop_plugin.threats.site import Site, fit
+from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import (
     ON_FOOT,
     RULES,
     Adversary,
-    Behaviour,
-    Conditions,
-    Interval,
-    Lane,
-    Light,
+    AdversaryBehaviour,
+    AdversaryLane,
+    AdversarySide,
+    EgoLight,
     Occluder,
+    ParameterRange,
     RoadKind,
-    Side,
+    TargetWeakness,
+    ThreatConditions,
     ThreatSpec,
-    Weakness,
     clashes,
 )
 from closedloop_plugin.threats.words import ACTS, sentence
 from closedloop_plugin.threats.write import TEMPLATES, program
 
-CORRIDOR = Site(
+CORRIDOR = ThreatSite(
     suite="demo", route="101", scenario="X", town="Town01", map="corridor", length_m=134.0, trigger_s=12.0,
     speed_limit=13.9, lane_width=3.5, left=1, right=0, oncoming=1, topology="corridor",
 )  # fmt: skip
@@ -89,8 +89,8 @@ def refusal(spec: dict[str, Any]) -> str:
 
 
 def test_the_examples_are_in_it() -> None:
-    assert ThreatSpec.model_validate(CUT_IN).place.ahead_m == Interval(low=20, high=40)
-    assert ThreatSpec.model_validate(CROSSES).speed_mps == Interval(low=1.5, high=1.5)
+    assert ThreatSpec.model_validate(CUT_IN).place.ahead_m == ParameterRange(low=20, high=40)
+    assert ThreatSpec.model_validate(CROSSES).speed_mps == ParameterRange(low=1.5, high=1.5)
 
 
 WORDS = (
@@ -158,7 +158,7 @@ def test_texts_are_bounded() -> None:
 
 
 def test_every_behaviour_has_a_rule_a_template_and_words() -> None:
-    assert set(RULES) == set(TEMPLATES) == set(ACTS) == set(Behaviour)
+    assert set(RULES) == set(TEMPLATES) == set(ACTS) == set(AdversaryBehaviour)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_all_clashes_are_said_at_once() -> None:
         (MERGE, CROSSES | {"road": "junction", "ego_light": "green"}, "ego_light: the junction of this route has no"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_said(site: Site, change: dict[str, Any], says: str) -> None:
+def test_what_does_not_fit_is_said(site: ThreatSite, change: dict[str, Any], says: str) -> None:
     problems = fit(ThreatSpec.model_validate(CUT_IN | change), site)
     assert any(says in problem for problem in problems), problems
 
@@ -252,7 +252,7 @@ def test_a_sentence(change: dict[str, Any], text: str) -> None:
 @st.composite
 def specs(draw: st.DrawFn) -> dict[str, Any]:
     """JSON of a spec that the rules let through: any words that go together, any numbers within their limits."""
-    behaviour = draw(st.sampled_from(Behaviour))
+    behaviour = draw(st.sampled_from(AdversaryBehaviour))
     rule = RULES[behaviour]
 
     def one(words: Any) -> str:
@@ -265,7 +265,7 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
     if lane in ("next_left", "next_right"):
         side = lane.removeprefix("next_")
     road, adversary = one(rule.roads), one(rule.adversaries)
-    fastest = ON_FOOT[adversary] if behaviour is Behaviour.CROSS else 18
+    fastest = ON_FOOT[adversary] if behaviour is AdversaryBehaviour.CROSS else 18
     kind = one(["time", "distance"])
     text = st.one_of(st.sampled_from(HOSTILE), st.text(min_size=1, max_size=80))
     return {
@@ -274,13 +274,13 @@ def specs(draw: st.DrawFn) -> dict[str, Any]:
         "trigger": {"kind": kind, "value": span(0.5, 8) if kind == "time" else span(4, 60)},
         "speed_mps": span(0.3, fastest) if "speed_mps" in rule.numbers else None,
         "stays_s": span(1, 25) if "stays_s" in rule.numbers else None,
-        "ego_light": one(Light) if road == "junction" else "cycle",
+        "ego_light": one(EgoLight) if road == "junction" else "cycle",
         "conditions": {"fog_density": span(0, 100), "sun_altitude_angle": draw(st.floats(-60, 90))},
-        "weakness": one(Weakness), "description": draw(text), "why": draw(text),
+        "weakness": one(TargetWeakness), "description": draw(text), "why": draw(text),
     }  # fmt: skip
 
 
-def shifted(spec: dict[str, Any], site: Site) -> dict[str, Any]:
+def shifted(spec: dict[str, Any], site: ThreatSite) -> dict[str, Any]:
     """With its place moved onto a stretch that the site has."""
     rooms = site.room_ahead() if spec["road"] == "open" else site.room_behind_junction()
     if not rooms:
@@ -290,10 +290,12 @@ def shifted(spec: dict[str, Any], site: Site) -> dict[str, Any]:
     return changed(spec, "place.ahead_m", [low + part * (high - low) for part in share])
 
 
-def vocabulary(site: Site) -> set[str]:
+def vocabulary(site: ThreatSite) -> set[str]:
     """Every name and text that the templates write, gathered from specs whose own texts are plain."""
     known: set[str] = set()
-    choices = itertools.product(Behaviour, (Light.CYCLE, Light.GREEN, Light.RED), RoadKind, ("time", "distance"))
+    choices = itertools.product(
+        AdversaryBehaviour, (EgoLight.CYCLE, EgoLight.GREEN, EgoLight.RED), RoadKind, ("time", "distance")
+    )
     for behaviour, light, road, kind in choices:
         rule = RULES[behaviour]
         if road not in rule.roads:
@@ -306,7 +308,7 @@ def vocabulary(site: Site) -> set[str]:
                 "place": {"side": side, "lane": lane, "ahead_m": 20}, "trigger": {"kind": kind, "value": 5},
                 "speed_mps": 3 if "speed_mps" in rule.numbers else None, "weakness": "planning", "description": "x",
                 "stays_s": 5 if "stays_s" in rule.numbers else None,
-                "conditions": dict.fromkeys(Conditions.model_fields, 5),
+                "conditions": dict.fromkeys(ThreatConditions.model_fields, 5),
             }  # fmt: skip
             try:
                 known |= words_of(program(ThreatSpec.model_validate(spec), site))
@@ -343,7 +345,9 @@ def test_a_program_holds_only_our_words_and_finite_numbers(known: dict[str, set[
         return
     text = program(spec, site)
     assert text == program(spec, site)
-    assert text == program(spec.model_copy(update={"description": "y", "why": "", "weakness": Weakness.PLANNING}), site)
+    assert text == program(
+        spec.model_copy(update={"description": "y", "why": "", "weakness": TargetWeakness.PLANNING}), site
+    )
     assert text.isascii()
     assert "nan" not in text.split('"""')[2]
     assert words_of(text) <= known[name]
@@ -359,6 +363,6 @@ def test_texts_of_a_model_stay_out(text: str) -> None:
 
 def test_clashes_never_fail_for_words_that_exist() -> None:
     spec = ThreatSpec.model_validate(CUT_IN)
-    for adversary, side, lane, occluder in itertools.product(Adversary, Side, Lane, Occluder):
+    for adversary, side, lane, occluder in itertools.product(Adversary, AdversarySide, AdversaryLane, Occluder):
         place = spec.place.model_copy(update={"side": side, "lane": lane})
         clashes(spec.model_copy(update={"adversary": adversary, "place": place, "occluder": occluder}))

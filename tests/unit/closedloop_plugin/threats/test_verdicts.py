@@ -12,18 +12,25 @@ import pytest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.runner.episode import PROGRAM_ENDED, Cast, blank_record
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.episode import PROGRAM_ENDED, EvaluationConditions, blank_record
+from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.verdicts import Draw, Reach, draw_of, nearest_since, verdict_of
-from closedloop_plugin.worlds.base import Setup
+from closedloop_plugin.threats.verdicts import NearestActor, ScenarioDraw, draw_of, nearest_since, verdict_of
+from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2.errors import DataError
 
 RULES = profile("bench2advlm")
 
 
 def record(**known: Any) -> EpisodeRecord:
-    blank = blank_record(Task("check", "x", 0, Setup(None, 1)), Cast(RULES), EndReason.COMPLETED, "", "fake", "1")
+    blank = blank_record(
+        EpisodeTask("check", "x", 0, EpisodeSetup(None, 1)),
+        EvaluationConditions(RULES),
+        EndReason.COMPLETED,
+        "",
+        "fake",
+        "1",
+    )
     given = {"map": {"source": "corridor"}, "score_route": 100.0, "events": [(1.0, "trigger"), (2.0, "act")], **known}
     return replace(blank, **given)
 
@@ -41,15 +48,15 @@ def track(*poses: tuple[float, float], kind: str = "child", role: str = "scenari
 @pytest.mark.parametrize(
     ("seen", "reach"),
     [
-        (track((0.0, 20.0)), Reach("child", 20.0, 0.0)),  # stands, told once, before it acts
-        (track((0.0, 5.0), (1.5, 40.0)), Reach("child", 40.0, 0.0)),  # was near before
-        (track((0.0, 50.0), (2.5, 45.0), (3.0, 30.0)), Reach("child", 30.0, 20.0)),
-        (track((3.0, 12.0)), Reach("child", 12.0, 0.0)),  # comes on the stage later
+        (track((0.0, 20.0)), NearestActor("child", 20.0, 0.0)),  # stands, told once, before it acts
+        (track((0.0, 5.0), (1.5, 40.0)), NearestActor("child", 40.0, 0.0)),  # was near before
+        (track((0.0, 50.0), (2.5, 45.0), (3.0, 30.0)), NearestActor("child", 30.0, 20.0)),
+        (track((3.0, 12.0)), NearestActor("child", 12.0, 0.0)),  # comes on the stage later
         (track((0.0, 9.0), role="background"), None),
         (track((0.0, 9.0), kind="van"), None),  # what hides the child is not the child
     ],
 )
-def test_who_comes_near_since_it_acts(seen: dict[str, Any], reach: Reach | None) -> None:
+def test_who_comes_near_since_it_acts(seen: dict[str, Any], reach: NearestActor | None) -> None:
     assert nearest_since(seen, 2.0, "child") == reach
 
 
@@ -58,7 +65,7 @@ def test_the_programs_own_car_counts_where_it_stands_for_the_traffic() -> None:
     seen = track((0.0, 9.0), kind="van", role="background")
     for part in (seen["bodies"], *(sample["actors"] for sample in seen["samples"] if sample["actors"])):
         part["s1"] = part.pop("a")
-    assert nearest_since(seen, 2.0, "van") == Reach("van", 9.0, 0.0)
+    assert nearest_since(seen, 2.0, "van") == NearestActor("van", 9.0, 0.0)
 
 
 def test_a_mover_that_is_farther_counts_before_one_that_stands() -> None:
@@ -111,29 +118,32 @@ def test_a_track_that_is_none_is_one_line(text: str, tmp_path: Path) -> None:
         draw_of(record(), tmp_path)
 
 
-NEAR = Reach("car", 5.0, 1.0)
+NEAR = NearestActor("car", 5.0, 1.0)
 
 
 def test_whom_nothing_endangered_has_survived_nothing() -> None:
-    idle, hit = Draw(record(events=[])), Draw(record(infractions={"collisions_vehicle": ["bump"]}), NEAR)
+    idle, hit = (
+        ScenarioDraw(record(events=[])),
+        ScenarioDraw(record(infractions={"collisions_vehicle": ["bump"]}), NEAR),
+    )
     found = verdict_of([idle, hit])
     assert (found.acts, found.survivable, found.survived, found.tries) == (True, False, 0, 2)
     assert (
         found.reason
         == "the expert does not survive it in 2 of 2 draws: nothing acts in 1; collisions vehicle in 1 (bump)"
     )
-    assert verdict_of([idle, hit, Draw(record(), NEAR)]).survived == 1
+    assert verdict_of([idle, hit, ScenarioDraw(record(), NEAR)]).survived == 1
 
 
 def test_a_program_that_ends_itself_is_survived_without_harm_only() -> None:
     ended = record(status=PROGRAM_ENDED, score_route=40.0)
-    assert verdict_of([Draw(ended, NEAR)]).passed
-    assert not verdict_of([Draw(replace(ended, infractions={"red_light": ["x"]}), NEAR)]).passed
+    assert verdict_of([ScenarioDraw(ended, NEAR)]).passed
+    assert not verdict_of([ScenarioDraw(replace(ended, infractions={"red_light": ["x"]}), NEAR)]).passed
 
 
 def test_a_world_that_died_is_no_fault_of_compiling() -> None:
-    found = verdict_of([Draw(record(end="world failed", map={}, events=[], reason="hung: no sign of life"))])
+    found = verdict_of([ScenarioDraw(record(end="world failed", map={}, events=[], reason="hung: no sign of life"))])
     assert (found.compiles, found.runs) == (True, False)
     assert found.reason == "does not run: hung: no sign of life"
-    found = verdict_of([Draw(record(end="invalid episode", map={}, events=[], reason="f.scenic, line 3: no"))])
+    found = verdict_of([ScenarioDraw(record(end="invalid episode", map={}, events=[], reason="f.scenic, line 3: no"))])
     assert (found.compiles, found.reason) == (False, "f.scenic, line 3: no")

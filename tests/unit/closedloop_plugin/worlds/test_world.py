@@ -12,9 +12,9 @@ import pytest
 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route, Weather
-from closedloop_plugin.core.state import COAST, FULL_BRAKE, Control, Kind, Surface, Truth
-from closedloop_plugin.maps.base import Layout
-from closedloop_plugin.worlds.base import InvalidScene, Setup, WorldError
+from closedloop_plugin.core.state import COAST, FULL_BRAKE, ActorKind, Control, DrivingSurface, GroundTruth
+from closedloop_plugin.maps.base import RoadLayout
+from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -53,13 +53,13 @@ def world(tmp_path: File):
     w.close()
 
 
-def setup(tmp_path: File, text: str, seed: int = 1, **more) -> Setup:
+def setup(tmp_path: File, text: str, seed: int = 1, **more) -> EpisodeSetup:
     program = tmp_path / "p.scenic"
     program.write_text(HEAD + text)
-    return Setup(ROUTE, seed, program=program, **{"traffic": False, **more})
+    return EpisodeSetup(ROUTE, seed, program=program, **{"traffic": False, **more})
 
 
-def drive(world: EmbeddedWorld, control: Control, ticks: int) -> list[Truth]:
+def drive(world: EmbeddedWorld, control: Control, ticks: int) -> list[GroundTruth]:
     seen = []
     for _ in range(ticks):
         world.step(control)
@@ -86,7 +86,7 @@ def test_a_car_on_a_rail_drives_brakes_and_is_not_driven_through(world: Embedded
     world.reset(setup(tmp_path, EGO + LEAD))
     truths = drive(world, GAS, 160)
     kinds = {t.actors[0].kind for t in truths}
-    assert kinds <= {Kind.VAN, Kind.TRUCK} and len(kinds) == 1
+    assert kinds <= {ActorKind.VAN, ActorKind.TRUCK} and len(kinds) == 1
     assert truths[20].actors[0].speed == pytest.approx(7.0)
     assert truths[-1].events[0][1] == "trigger"
     hit = next(t for t in truths if t.contacts)
@@ -129,7 +129,7 @@ new Prop at stage.spot(45, 0), with kind "cone"
     assert (walker.x, walker.y) == pytest.approx((20.0, -4.5), abs=0.16) and walker.yaw == pytest.approx(math.pi / 2)
     moved = next(t.actors[1] for t in truths if t.actors[1].doors)
     assert (moved.x, moved.y) == (30.0, 20.0) and moved.yaw == pytest.approx(math.pi / 2)
-    assert [a.kind for a in truths[-1].actors] == [Kind.PEDESTRIAN, Kind.CONE]
+    assert [a.kind for a in truths[-1].actors] == [ActorKind.PEDESTRIAN, ActorKind.CONE]
 
 
 def test_the_noise_of_a_program_reaches_the_wheels(world: EmbeddedWorld, tmp_path: File) -> None:
@@ -156,7 +156,7 @@ def test_surfaces_under_the_ego(world: EmbeddedWorld, tmp_path: File) -> None:
             )
         )
         seen.append(world.truth().surface)
-    assert seen == [Surface.LANE, Surface.ONCOMING, Surface.OFF]
+    assert seen == [DrivingSurface.LANE, DrivingSurface.ONCOMING, DrivingSurface.OFF]
 
 
 def test_pictures_are_made_when_asked_and_once(world: EmbeddedWorld, tmp_path: File) -> None:
@@ -173,19 +173,19 @@ def test_pictures_are_made_when_asked_and_once(world: EmbeddedWorld, tmp_path: F
 def test_background_traffic_keeps_off_a_standing_ego(world: EmbeddedWorld, tmp_path: File) -> None:
     world.reset(setup(tmp_path, EGO, traffic=True, seed=4))
     start = world.truth()
-    cars = [a for a in start.actors if a.role == "background" and a.kind not in (Kind.PEDESTRIAN,)]
+    cars = [a for a in start.actors if a.role == "background" and a.kind not in (ActorKind.PEDESTRIAN,)]
     assert 2 <= len(cars) <= 8
     assert all(math.dist((a.x, a.y), (start.ego.x, start.ego.y)) > 20 for a in cars)
     later = drive(world, FULL_BRAKE, 800)
     assert not any(t.contacts for t in later)
-    moving = [a.speed for t in later for a in t.actors if a.role == "background" and a.kind is Kind.CAR]
+    moving = [a.speed for t in later for a in t.actors if a.role == "background" and a.kind is ActorKind.CAR]
     assert sum(moving) / len(moving) > 4.0
 
 
 def digest(folder: File, program: File, seed: int) -> str:
     """A hash of 60 ticks' truths and two pictures."""
     world = EmbeddedWorld(folder)
-    o = world.reset(Setup(ROUTE, seed, (CAMERA,), program=program, weather=Weather(precipitation=60)))
+    o = world.reset(EpisodeSetup(ROUTE, seed, (CAMERA,), program=program, weather=Weather(precipitation=60)))
     out = hashlib.sha256(o.images("front").tobytes())
     for tick in range(60):
         o = world.step(Control(0.02 * (tick % 5), 0.5))
@@ -242,10 +242,10 @@ def test_a_requirement_broken_on_the_way_is_an_invalid_episode(world: EmbeddedWo
 
 def test_what_is_missing_is_said(world: EmbeddedWorld, tmp_path: File) -> None:
     for wrong, message in (
-        (Setup(ROUTE, 0, program=tmp_path / "no.scenic"), "no such scenario program"),
-        (Setup(ROUTE, 0, town=tmp_path / "no.xodr"), "no such map file"),
-        (Setup(ROUTE, 0), "Nothing"),
-        (Setup(None, 0), "route or a program"),
+        (EpisodeSetup(ROUTE, 0, program=tmp_path / "no.scenic"), "no such scenario program"),
+        (EpisodeSetup(ROUTE, 0, town=tmp_path / "no.xodr"), "no such map file"),
+        (EpisodeSetup(ROUTE, 0), "Nothing"),
+        (EpisodeSetup(None, 0), "route or a program"),
     ):
         with pytest.raises(Ad2Error, match=message):
             world.reset(wrong)
@@ -257,10 +257,10 @@ def test_a_users_program_on_a_town(world: EmbeddedWorld, tmp_path: File, data_di
     town = data_dir / "opendrive" / "Town01.xodr"
     if not town.is_file():
         pytest.skip("no town map here")
-    world.reset(Setup(None, 2, program=program, town=town, traffic=False))
+    world.reset(EpisodeSetup(None, 2, program=program, town=town, traffic=False))
     assert world.road.source == "town" and world.road.town == "Town01" and 100 < world.road.path.length < 260
     truths = drive(world, GAS, 40)
-    assert truths[-1].surface is Surface.LANE and truths[-1].ego.speed > 3
+    assert truths[-1].surface is DrivingSurface.LANE and truths[-1].ego.speed > 3
     assert abs(world.road.path.locate(truths[-1].ego.x, truths[-1].ego.y)[1]) < 2.0
 
 
@@ -304,8 +304,8 @@ def test_an_error_in_a_program_of_ours_is_the_worlds(
 ) -> None:
     ours = tmp_path / "ours.scenic"
     ours.write_text(HEAD + EGO + FAILING.format(line="deeper()"))
-    monkeypatch.setattr("closedloop_plugin.worlds.bridge.setting._known", lambda route, program: (Layout(), ours))
-    world.reset(Setup(ROUTE, 1, traffic=False))
+    monkeypatch.setattr("closedloop_plugin.worlds.bridge.setting._known", lambda route, program: (RoadLayout(), ours))
+    world.reset(EpisodeSetup(ROUTE, 1, traffic=False))
     with pytest.raises(WorldError, match=r"ours\.scenic, line 8: IndexError"):
         drive(world, GAS, 30)
 
@@ -333,9 +333,9 @@ new Bicycle at stage.spot(70), facing stage.heading(70), with rail Rail(stage.ro
     for traffic, counted in ((True, ["s1", "s2"]), (False, [])):
         world.reset(setup(tmp_path, EGO + flow, traffic=traffic))
         actors = world.truth().actors
-        assert [a.id for a in actors if a.role == "background" and a.kind is not Kind.PEDESTRIAN] == counted
+        assert [a.id for a in actors if a.role == "background" and a.kind is not ActorKind.PEDESTRIAN] == counted
     world.reset(setup(tmp_path, EGO + "new Car at stage.spot(30), with rail Rail(stage.road.path, 30)\n", traffic=True))
-    counted = [a.id for a in world.truth().actors if a.role == "background" and a.kind is not Kind.PEDESTRIAN]
+    counted = [a.id for a in world.truth().actors if a.role == "background" and a.kind is not ActorKind.PEDESTRIAN]
     assert counted and "s1" not in counted  # there is other traffic: the scenario's own does not count
 
 
@@ -348,7 +348,9 @@ def test_houses_stop_a_car_that_leaves_the_road_and_are_not_built_before(world: 
         hits = world.truth().contacts
         if hits:
             break
-    assert hits[0].kind is Kind.BLOCKER and hits[0].actor.startswith("house") and hits[0].impulse > 1000
-    assert world.truth().surface is Surface.OFF and all(a.kind is not Kind.BLOCKER for a in world.truth().actors)
+    assert hits[0].kind is ActorKind.BLOCKER and hits[0].actor.startswith("house") and hits[0].impulse > 1000
+    assert world.truth().surface is DrivingSurface.OFF and all(
+        a.kind is not ActorKind.BLOCKER for a in world.truth().actors
+    )
     speeds = [t.ego.speed for t in drive(world, Control(0.0, 1.0, 0.0), 40)]
     assert max(map(abs, speeds[20:])) < 3.0

@@ -8,10 +8,10 @@ import pytest
 from support.annotate.folders import chain_record, choice_record, keep_all, make_desk, scene_record, text_record
 
 from lmms_eval_ad2.annotate import preannotation
-from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.folder import open_folder
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Text
+from lmms_eval_ad2.records import BilingualText
 
 
 def test_keep_change_delete_and_back(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_an_empty_text_cannot_be_kept(tmp_path: Path) -> None:
     ],
 )
 def test_typed_answers_are_checked(tmp_path: Path, form: str, good: str, bad: str, expected: str) -> None:
-    desk = make_desk(tmp_path, text_record(form=form, answer=Text("yes" if form == "yesno" else "3")))
+    desk = make_desk(tmp_path, text_record(form=form, answer=BilingualText("yes" if form == "yesno" else "3")))
     desk.save("anna", 0, "complete", True)
     assert expected in desk.save_words("anna", 0, "answer", ("", "", bad)).open[0]
     assert desk.save_words("anna", 0, "answer", ("", "", good)).finished
@@ -115,7 +115,7 @@ def test_going_on(tmp_path: Path) -> None:
 
 def test_another_process_is_seen(tmp_path: Path) -> None:
     desk = make_desk(tmp_path)
-    other = Desk(open_folder(desk.folder.path))
+    other = AnnotationProject(open_folder(desk.folder.path))
     keep_all(other, "anna", 0)
     assert desk.sheet("anna", 0).finished
     assert desk.finished("anna") == {0}
@@ -141,7 +141,7 @@ def test_actions_of_another_folder_are_refused(tmp_path: Path) -> None:
     desk = make_desk(tmp_path)
     desk.actions.append("anna", "elsewhere", "note", "note", "x")
     with pytest.raises(Ad2Error, match="elsewhere, which is no record of this folder"):
-        Desk(open_folder(desk.folder.path))
+        AnnotationProject(open_folder(desk.folder.path))
 
 
 def test_a_draft_that_comes_later_takes_no_verdict_with_it(tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_a_draft_that_comes_later_takes_no_verdict_with_it(tmp_path: Path) -> No
     keep_all(desk, "anna", 0)
     pre = '{"id": "a/region", "model": "m", "answer": "A wolf.", "steps": null, "objects": null}\n'
     (desk.folder.path / preannotation.FILE).write_text(pre, "utf-8")
-    sheet = Desk(open_folder(desk.folder.path)).sheet("anna", 0)
+    sheet = AnnotationProject(open_folder(desk.folder.path)).sheet("anna", 0)
     assert (sheet.line("answer").verdict, sheet.line("answer").base.own) == (None, "A dog ahead.")
 
 

@@ -10,11 +10,11 @@ import pytest
 from support.annotate.folders import EVIL, chain_record, choice_record, keep_all, make_desk, scene_record, text_record
 
 from lmms_eval_ad2.annotate import drafts, preannotation
-from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.folder import open_folder
-from lmms_eval_ad2.annotate.pieces import Pre
+from lmms_eval_ad2.annotate.pieces import DraftAnnotation
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Text
+from lmms_eval_ad2.records import BilingualText
 from lmms_eval_ad2.testing.fake_endpoint import serve
 
 SCENE = {"objects": [{"category": "vehicle", "text": "A bus ahead."}], "answer": "A quiet street."}
@@ -28,7 +28,7 @@ def reply(body: dict[str, Any]) -> str:
     return "<start1>wet<end><start2>none<end><start3>stop<end>" if "<start1>" in text else f"A wolf. {EVIL}"
 
 
-def fill(desk: Desk, spec: str, reviewed: set[str] | None = None) -> preannotation.Told:
+def fill(desk: AnnotationProject, spec: str, reviewed: set[str] | None = None) -> preannotation.DraftingSummary:
     return preannotation.fill(desk.folder, spec, reviewed or set(), progress=False)
 
 
@@ -43,7 +43,7 @@ def test_an_endpoint_drafts_all_but_options(tmp_path: Path) -> None:
         assert server.bodies[0]["messages"][0]["content"] == drafts.SYSTEM
         again = fill(desk, f"endpoint:m@{server.url}")
         assert (again.written, again.had, server.requests) == (0, 3, 3)
-    desk = Desk(open_folder(desk.folder.path))
+    desk = AnnotationProject(open_folder(desk.folder.path))
     region, chain, scene, _ = (desk.sheet("anna", n) for n in range(4))
     assert region.line("answer").base.pre == "openai:m"
     assert region.line("answer").base.own == "A dog ahead."
@@ -58,7 +58,9 @@ def test_an_endpoint_drafts_all_but_options(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_failures_are_counted_and_asked_again(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, *[text_record(id=f"r{n}", question=Text(f"What is it, {n}?")) for n in range(6)])
+    desk = make_desk(
+        tmp_path, *[text_record(id=f"r{n}", question=BilingualText(f"What is it, {n}?")) for n in range(6)]
+    )
     with serve(reply="A wolf.", failures=lambda n, body: "400" if n % 3 == 1 else "ok") as server:
         spec = f"endpoint:m@{server.url},concurrency=1"
         told = fill(desk, spec)
@@ -106,7 +108,7 @@ def test_a_reply_of_another_shape_is_no_draft(said: str, reason: str) -> None:
 
 def test_the_words_of_a_scene() -> None:
     """A snapshot: a change of the prompt is a change of every cached reply."""
-    assert drafts.question(scene_record(question=Text("What {matters} here?")), "zh") == (
+    assert drafts.question(scene_record(question=BilingualText("What {matters} here?")), "zh") == (
         "What {matters} here?\nList each object that a driver here must reckon with, once, under one of these "
         "categories: vehicle, vulnerable road user, traffic sign, traffic light, traffic cone, barrier, other object. "
         "For each give one text: what it is, where it stands, and how it affects the ego car, understandable without "
@@ -117,8 +119,10 @@ def test_the_words_of_a_scene() -> None:
 
 
 def test_typed_replies_become_canonical() -> None:
-    assert drafts.read(text_record(form="yesno"), "en", "m", "**Yes**, there is.") == Pre("m", "yes")
-    assert drafts.read(text_record(form="box"), "en", "m", "[1, 2.5, 30, 40]") == Pre("m", "[1, 2.5, 30, 40]")
+    assert drafts.read(text_record(form="yesno"), "en", "m", "**Yes**, there is.") == DraftAnnotation("m", "yes")
+    assert drafts.read(text_record(form="box"), "en", "m", "[1, 2.5, 30, 40]") == DraftAnnotation(
+        "m", "[1, 2.5, 30, 40]"
+    )
     assert drafts.read(text_record(form="count"), "en", "m", "hard to say") not in ("", None)
 
 
@@ -137,10 +141,10 @@ def test_answers_from_a_file(tmp_path: Path) -> None:
     assert told.written == 3
     assert dict(told.without) == {"has_options": 1, "unknown_id": 1, "not_in_file": 1}
     found = preannotation.load(desk.folder)
-    assert found["a/region"] == Pre("ours", "A wolf.")
+    assert found["a/region"] == DraftAnnotation("ours", "A wolf.")
     assert found["a/cot"].steps == (("weather", "weather?", "wet"), ("vehicles", "vehicles?", "none"),
                                     ("decision", "decision?", "stop"))  # fmt: skip
-    assert found["a/general"] == Pre("file", None, None, (("vehicle", "A bus ahead."),))
+    assert found["a/general"] == DraftAnnotation("file", None, None, (("vehicle", "A bus ahead."),))
 
 
 @pytest.mark.parametrize(
@@ -165,12 +169,12 @@ def test_a_draft_file_that_was_tampered_with(tmp_path: Path) -> None:
     path = desk.folder.path / preannotation.FILE
     path.write_text('{"id": "a/region", "model": "m", "answer": 7}\n', "utf-8")
     with pytest.raises(DataError, match="answer"):
-        Desk(desk.folder)
+        AnnotationProject(desk.folder)
     path.write_text('{"id": "a/region", "model": "m", "steps": [["a", "b"]]}\n', "utf-8")
     with pytest.raises(DataError, match="lists of 3 texts"):
-        Desk(desk.folder)
+        AnnotationProject(desk.folder)
     path.write_text('{"id": "a/region", "model": "m", "answer": "x"}\n{"id": "half', "utf-8")
-    assert Desk(desk.folder).drafts["a/region"] == Pre("m", "x")
+    assert AnnotationProject(desk.folder).drafts["a/region"] == DraftAnnotation("m", "x")
 
 
 def test_a_model_that_is_none(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from support.annotate.folders import chain_record, choice_record, keep_all, make_desk, scene_record, text_record
 
-from lmms_eval_ad2.annotate.desk import Desk
+from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.export import export
 from lmms_eval_ad2.data.releases.record_rows import open_records
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 
 
-def exported(desk: Desk, tmp_path: Path, **options: str) -> tuple[list[Record], dict[str, int]]:
+def exported(desk: AnnotationProject, tmp_path: Path, **options: str) -> tuple[list[Record], dict[str, int]]:
     done = export(desk, tmp_path / "out.jsonl", **options)  # type: ignore[arg-type]
     records = [Record.from_json(line) for line in (tmp_path / "out.jsonl").read_text("utf-8").splitlines()]
     # What goes out can be read as untrusted text, too: by `ad2 mcq build --source records=FILE`.
@@ -48,12 +48,15 @@ def test_changes_stand_in_their_language_alone(tmp_path: Path) -> None:
     desk.save_words("anna", 1, "step.3", ("decision", "decision?", "Brake now."))
     desk.save_verdict("anna", 1, "step.2", "delete", ("", "", ""))
     (region, chain), _ = exported(desk, tmp_path)
-    assert region.answer == Text("A brown dog.")
+    assert region.answer == BilingualText("A brown dog.")
     assert region.question == text_record().question
     assert region.mark.coords == ((1, 2, 3, 4),)
-    assert [s.answer for s in chain.steps] == [Text("weather is fine.", "weather正常。"), Text("Brake now.")]
-    assert chain.steps[1].question == Text("decision?", "decision？")  # not touched: both languages stay
-    assert chain.answer == Text("Brake now.")  # what the chain ends in
+    assert [s.answer for s in chain.steps] == [
+        BilingualText("weather is fine.", "weather正常。"),
+        BilingualText("Brake now."),
+    ]
+    assert chain.steps[1].question == BilingualText("decision?", "decision？")  # not touched: both languages stay
+    assert chain.answer == BilingualText("Brake now.")  # what the chain ends in
     assert (chain.meta["annotation"]["changed"], chain.meta["annotation"]["deleted"]) == (1, 1)
 
 
@@ -86,11 +89,11 @@ def test_what_stays_is_counted(tmp_path: Path) -> None:
 
 
 def test_typed_answers_go_out_canonical(tmp_path: Path) -> None:
-    desk = make_desk(tmp_path, text_record(form="count", answer=Text("3", "3")))
+    desk = make_desk(tmp_path, text_record(form="count", answer=BilingualText("3", "3")))
     keep_all(desk, "anna", 0)
     desk.save_words("anna", 0, "answer", ("", "", "there are 4"))
     ((record,), _) = exported(desk, tmp_path)
-    assert record.answer == Text("4")
+    assert record.answer == BilingualText("4")
 
 
 def test_objects_go_into_meta(tmp_path: Path) -> None:
@@ -169,6 +172,6 @@ def test_the_export_of_a_file_is_the_same_twice(tmp_path: Path) -> None:
     desk = make_desk(tmp_path)
     keep_all(desk, "anna", 0)
     export(desk, tmp_path / "1.jsonl")
-    export(Desk(desk.folder), tmp_path / "2.jsonl")
+    export(AnnotationProject(desk.folder), tmp_path / "2.jsonl")
     assert (tmp_path / "1.jsonl").read_bytes() == (tmp_path / "2.jsonl").read_bytes()
     json.loads((tmp_path / "1.jsonl").read_text("utf-8"))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.disk import files_of_at_most
 
 from lmms_eval_ad2.annotate.actions import fault, reviewer_name
-from lmms_eval_ad2.annotate.store import Actions
+from lmms_eval_ad2.annotate.store import ReviewLog
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 VALUE = {"verdict": "keep", "name": "", "question": "", "text": "A dog."}
@@ -44,14 +44,14 @@ def write(path: Path, who: str, many: int) -> subprocess.Popen[str]:
 
 
 def test_state_is_the_replay(tmp_path: Path) -> None:
-    actions = Actions(tmp_path / "a.jsonl")
+    actions = ReviewLog(tmp_path / "a.jsonl")
     actions.append("anna", "r1", "answer", "keep", VALUE)
     done = actions.append("anna", "r1", "answer", "change", VALUE | {"verdict": "change", "text": "A cat."})
     assert done.before == VALUE
     actions.append("bo", "r1", "complete", "complete", True)
     actions.append("anna", "r1", "note", "note", "hm")
     actions.append("anna", "r1", "note", "note", None)
-    again = Actions(tmp_path / "a.jsonl")
+    again = ReviewLog(tmp_path / "a.jsonl")
     assert again.states == actions.states
     assert again.fields("anna", "r1") == {"answer": VALUE | {"verdict": "change", "text": "A cat."}}
     assert again.fields("bo", "r1") == {"complete": True}
@@ -68,19 +68,19 @@ def test_all_that_was_told_is_there_after_kill_9(tmp_path: Path) -> None:
     os.kill(writer.pid, signal.SIGKILL)
     told += [int(line) for line in writer.stdout.read().splitlines() if line]
     writer.wait()
-    actions = Actions(path)
+    actions = ReviewLog(path)
     assert {f"r{n}" for n in told} <= {name for _, name in actions.states}
     actions.append("anna", "after", "note", "note", "goes on")
-    assert Actions(path).fields("anna", "after") == {"note": "goes on"}
+    assert ReviewLog(path).fields("anna", "after") == {"note": "goes on"}
 
 
 def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    actions = Actions(path)
+    actions = ReviewLog(path)
     actions.append("anna", "r1", "note", "note", "one")
     whole = path.read_bytes()
     path.write_bytes(whole + whole[:40])
-    found = Actions(path)
+    found = ReviewLog(path)
     assert found.count == 1  # a reader leaves it alone: a writer may be at work
     found.append("anna", "r1", "note", "note", "two")
     assert [json.loads(line)["after"] for line in path.read_text("utf-8").splitlines()] == ["one", "two"]
@@ -89,7 +89,7 @@ def test_half_a_line_is_cut_off_by_the_next_writer(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_two_processes_write_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    mine = Actions(path)
+    mine = ReviewLog(path)
     writers = [write(path, who, 150) for who in ("anna", "bo")]
     own = 0
     while any(writer.poll() is None for writer in writers):
@@ -100,7 +100,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
         assert writer.returncode == 0
     mine.refresh()
     assert mine.count == 300 + own == len(path.read_bytes().splitlines())
-    assert mine.states == Actions(path).states
+    assert mine.states == ReviewLog(path).states
     assert mine.fields("bo", "r149")["note"].startswith("149 ")
 
 
@@ -118,7 +118,7 @@ def test_two_processes_write_at_once(tmp_path: Path) -> None:
 def test_a_line_that_is_none_is_named(tmp_path: Path, found: bytes, message: str) -> None:
     (tmp_path / "a.jsonl").write_bytes(found)
     with pytest.raises(DataError, match=message):
-        Actions(tmp_path / "a.jsonl")
+        ReviewLog(tmp_path / "a.jsonl")
 
 
 @pytest.mark.parametrize(
@@ -139,14 +139,14 @@ def test_a_line_that_is_none_is_named(tmp_path: Path, found: bytes, message: str
     ],
 )
 def test_what_may_not_stand_is_refused_and_not_written(tmp_path: Path, field: str, value: object) -> None:
-    actions = Actions(tmp_path / "a.jsonl")
+    actions = ReviewLog(tmp_path / "a.jsonl")
     with pytest.raises(Ad2Error, match="expected"):
         actions.append("anna", "r1", field, "x", value)
     assert actions.count == 0
 
 
 def test_a_full_disk_is_no_success(tmp_path: Path) -> None:
-    actions = Actions(tmp_path / "a.jsonl")
+    actions = ReviewLog(tmp_path / "a.jsonl")
     actions.append("anna", "r1", "note", "note", "one")
     before = actions.path.read_bytes()
     with pytest.raises(OSError, match="File too large"), files_of_at_most(len(before) + 20):

@@ -10,10 +10,10 @@ import pytest
 from support.training_sets import mcq, picture, store
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.export.leaks import HeldOut, Leak
-from lmms_eval_ad2.export.source import Task, held_out, is_evaluation, is_training, refuse_evaluation
-from lmms_eval_ad2.records import Record, Text
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.export.leaks import EvaluationLeak, HeldOutIndex
+from lmms_eval_ad2.export.source import ExportTask, held_out, is_evaluation, is_training, refuse_evaluation
+from lmms_eval_ad2.records import BilingualText, Record
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 TOKEN = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
 NAME = "n015-2018-07-18-11-07-57+0800__CAM_FRONT__1531883530412470"
@@ -29,7 +29,7 @@ def roots(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "train", tmp_path / "test"
 
 
-def kind(record: Record, root: Path, held: HeldOut) -> str | None:
+def kind(record: Record, root: Path, held: HeldOutIndex) -> str | None:
     for image in record.images:
         if not (root / image).exists():
             picture(root / image, 200)
@@ -41,7 +41,7 @@ def test_strangers_do_not_leak(roots: tuple[Path, Path]) -> None:
     """Same short file names and scene names in another folder or benchmark say nothing."""
     train, test = roots
     store("autodrive_qa", "test", [mcq(1), mcq(2)], test)
-    held = HeldOut(held_out([]))
+    held = HeldOutIndex(held_out([]))
     assert [s.n for s in held.splits] == [2]
     assert kind(mcq(1, id="other", cluster="elsewhere"), train, held) is None
     assert kind(mcq(1, benchmark="ad2_bench"), train, held) is None
@@ -51,26 +51,26 @@ def test_strangers_do_not_leak(roots: tuple[Path, Path]) -> None:
     ("changes", "expected"),
     [
         ({}, "same_item"),
-        ({"id": "new", "images": ("9.png",), "cluster": "x", "question": Text("Other?")}, None),
-        ({"id": "new", "images": ("9.png",), "question": Text("Other?")}, "same_scene"),
+        ({"id": "new", "images": ("9.png",), "cluster": "x", "question": BilingualText("Other?")}, None),
+        ({"id": "new", "images": ("9.png",), "question": BilingualText("Other?")}, "same_scene"),
     ],
 )
 def test_ids_and_scenes(changes: dict[str, Any], expected: str | None, roots: tuple[Path, Path]) -> None:
     train, test = roots
     store("autodrive_qa", "test", [mcq(1)], test)
-    assert kind(mcq(1, **changes), train, HeldOut(held_out([]))) == expected
+    assert kind(mcq(1, **changes), train, HeldOutIndex(held_out([]))) == expected
 
 
 def test_a_picture_is_known_by_its_content_under_another_name(roots: tuple[Path, Path]) -> None:
     train, test = roots
     store("autodrive_qa", "test", [mcq(1)], test)
-    held = HeldOut(held_out([]))
+    held = HeldOutIndex(held_out([]))
     train.mkdir()
     shutil.copy(test / "1.png", train / "77.png")
     shown = {"id": "new", "images": ("77.png",), "cluster": "x"}
     assert kind(mcq(1, **shown), train, held) == "same_question"
-    other = mcq(1, **shown, question=Text("Where is the bus?"))
-    assert held.leak(other, train) == Leak("same_image", "autodrive_qa/test", "q1", "77.png")
+    other = mcq(1, **shown, question=BilingualText("Where is the bus?"))
+    assert held.leak(other, train) == EvaluationLeak("same_image", "autodrive_qa/test", "q1", "77.png")
 
 
 def test_a_picture_is_known_by_a_telling_name_or_its_place(roots: tuple[Path, Path]) -> None:
@@ -78,17 +78,17 @@ def test_a_picture_is_known_by_a_telling_name_or_its_place(roots: tuple[Path, Pa
     long = f"samples/CAM_FRONT/{NAME}.png"
     picture(test / long, 3)
     store("autodrive_qa", "test", [mcq(1, images=(long,)), mcq(2)], test)
-    held = HeldOut(held_out([]))
-    elsewhere = mcq(3, images=(f"sweeps/{NAME}.png",), question=Text("?"))
+    held = HeldOutIndex(held_out([]))
+    elsewhere = mcq(3, images=(f"sweeps/{NAME}.png",), question=BilingualText("?"))
     assert kind(elsewhere, train, held) == "same_image"
-    assert kind(mcq(3, images=("2.png",), question=Text("?")), test, held) == "same_image"
+    assert kind(mcq(3, images=("2.png",), question=BilingualText("?")), test, held) == "same_image"
 
 
 def test_scene_tokens_hold_across_benchmarks(roots: tuple[Path, Path]) -> None:
     train, test = roots
     made = mcq(1, cluster=f"drivelm:{TOKEN}", meta={"source": "drivelm", "source_id": "x", "source_split": "train"})
     store("autodrive_qa", "test", [made], test)
-    held = HeldOut(held_out([]))
+    held = HeldOutIndex(held_out([]))
     assert kind(drivelm(5), train, held) == "same_scene"
     assert kind(drivelm(5, cluster="a" + TOKEN[1:]), train, held) is None
 
@@ -97,14 +97,14 @@ def test_the_question_that_an_evaluated_one_was_made_of(roots: tuple[Path, Path]
     train, test = roots
     meta = {"source": "drivelm", "source_id": f"{TOKEN}_f_5", "source_split": "train"}
     store("autodrive_qa", "test", [mcq(1, meta=meta)], test)
-    held = HeldOut(held_out([]))
-    assert held.leak(drivelm(5, cluster="x"), train) == Leak("same_item", "autodrive_qa/test", "q1")
+    held = HeldOutIndex(held_out([]))
+    assert held.leak(drivelm(5, cluster="x"), train) == EvaluationLeak("same_item", "autodrive_qa/test", "q1")
     twin = mcq(8, id="another", meta=meta, cluster="y")  # made of the same question
     assert kind(twin, train, held) == "same_item"
 
 
 def test_a_question_made_of_an_evaluation_split_is_refused_though_that_is_not_imported(tmp_path: Path) -> None:
-    held = HeldOut([])
+    held = HeldOutIndex([])
     for split, expected in (("val", "evaluation_source"), ("test", "evaluation_source"), ("train", None)):
         meta = {"source": "nuscenes_qa", "source_id": "7", "source_split": split}
         assert kind(mcq(1, meta=meta), tmp_path, held) == expected
@@ -114,7 +114,7 @@ def test_absent_evaluation_pictures_are_compared_by_name(roots: tuple[Path, Path
     train, test = roots
     store("autodrive_qa", "test", [mcq(1)], test)
     shutil.rmtree(test)
-    held = HeldOut(held_out([]))
+    held = HeldOutIndex(held_out([]))
     assert kind(mcq(4, images=("1.png",), cluster="x"), train, held) is None
     assert held.leak(mcq(4, images=("1.png",), cluster="x"), test).kind == "same_image"  # type: ignore[union-attr]
 
@@ -123,13 +123,13 @@ def test_absent_evaluation_pictures_are_compared_by_name(roots: tuple[Path, Path
 def test_evaluation_splits_by_name(split: str) -> None:
     assert is_evaluation(split)
     assert not is_training(split)
-    task = Task("t", "data", "test", Variant("b", "p"))
+    task = ExportTask("t", "data", "test", TaskVariant("b", "p"))
     with pytest.raises(Ad2Error, match="training splits only"):
         refuse_evaluation([task], split, {})
 
 
 def test_a_split_that_some_task_evaluates_is_refused_whatever_its_name(tmp_path: Path) -> None:
-    task = Task("t", "data", "test", Variant("b", "p"))
+    task = ExportTask("t", "data", "test", TaskVariant("b", "p"))
     refuse_evaluation([task], "spring", {"other": {"spring"}})
     with pytest.raises(Ad2Error, match="evaluated on this split"):
         refuse_evaluation([task], "spring", {"data": {"spring"}})

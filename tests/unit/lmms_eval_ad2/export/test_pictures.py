@@ -9,34 +9,34 @@ from PIL import Image
 from support.training_sets import MCQ, MOSAIC, SIZE, mcq, picture, six_views
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.export.training import Pictures
-from lmms_eval_ad2.records import Mark
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.export.training import TrainingImages
+from lmms_eval_ad2.records import VisualPrompt
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
-BOXED = mcq(1, benchmark="coda_lm", mark=Mark("box", ((5.0, 5.0, 30.0, 20.0),)))
+BOXED = mcq(1, benchmark="coda_lm", mark=VisualPrompt("box", ((5.0, 5.0, 30.0, 20.0),)))
 
 
 def test_nothing_drawn_is_the_file_itself(tmp_path: Path) -> None:
     picture(tmp_path / "1.png", 1)
-    made = Pictures(tmp_path / "out")
+    made = TrainingImages(tmp_path / "out")
     assert made.of(mcq(1), tmp_path, MCQ.variant) == [str(tmp_path / "1.png")]
-    told = Variant("coda_lm", "region", coords=True)  # the box in words: nothing is drawn
+    told = TaskVariant("coda_lm", "region", coords=True)  # the box in words: nothing is drawn
     assert made.of(BOXED, tmp_path, told) == [str(tmp_path / "1.png")]
     assert not made.folder.exists()
 
 
 def test_a_mark_is_drawn_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     picture(tmp_path / "1.png", 1)
-    made = Pictures(tmp_path / "out")
-    (file,) = made.of(BOXED, tmp_path, Variant("coda_lm", "region"))
+    made = TrainingImages(tmp_path / "out")
+    (file,) = made.of(BOXED, tmp_path, TaskVariant("coda_lm", "region"))
     with Image.open(file) as image:
         assert (image.format, image.size) == ("JPEG", SIZE)
         red, green, _ = image.getpixel((17, 5))
         assert red > green + 120
     before = Path(file).stat().st_mtime_ns
     monkeypatch.setattr("lmms_eval_ad2.export.training.atomic_write_bytes", None)  # a second writing would fail
-    assert made.of(BOXED, tmp_path, Variant("coda_lm", "region")) == [file]
-    assert Pictures(tmp_path / "out").of(BOXED, tmp_path, Variant("coda_lm", "region")) == [file]
+    assert made.of(BOXED, tmp_path, TaskVariant("coda_lm", "region")) == [file]
+    assert TrainingImages(tmp_path / "out").of(BOXED, tmp_path, TaskVariant("coda_lm", "region")) == [file]
     assert Path(file).stat().st_mtime_ns == before
 
 
@@ -44,7 +44,7 @@ def test_a_mosaic_is_one_picture_for_all_questions_of_its_frame(tmp_path: Path) 
     first, other = six_views(1), six_views(1, id="q1b")
     for place, image in enumerate(first.images):
         picture(tmp_path / image, 30 * place)
-    made = Pictures(tmp_path / "out")
+    made = TrainingImages(tmp_path / "out")
     assert made.of(first, tmp_path, MOSAIC.variant) == made.of(other, tmp_path, MOSAIC.variant)
     assert len(made.drawn) == 1
     assert made.of(first, tmp_path, MCQ.variant) == [str(tmp_path / "CAM_FRONT/1.png")]
@@ -54,7 +54,7 @@ def test_a_file_with_an_orientation_is_written_as_evaluation_shows_it(tmp_path: 
     exif = Image.Exif()
     exif[0x0112] = 6
     Image.linear_gradient("L").resize(SIZE).convert("RGB").save(tmp_path / "1.png", exif=exif)
-    made = Pictures(tmp_path / "out")
+    made = TrainingImages(tmp_path / "out")
     (file,) = made.of(mcq(1), tmp_path, MCQ.variant)
     with Image.open(file) as image:
         assert image.size == SIZE
@@ -67,4 +67,4 @@ def test_no_picture_is_one_clear_error(content: bytes | None, tmp_path: Path) ->
     if content is not None:
         (tmp_path / "1.png").write_bytes(content)
     with pytest.raises(DataError, match=r"1\.png"):
-        Pictures(tmp_path / "out").of(mcq(1), tmp_path, MCQ.variant)
+        TrainingImages(tmp_path / "out").of(mcq(1), tmp_path, MCQ.variant)

@@ -13,37 +13,37 @@ from support.training_sets import MCQ, mcq
 
 from lmms_eval_ad2.cli.export import find_tasks
 from lmms_eval_ad2.export import training
-from lmms_eval_ad2.export.source import Task
-from lmms_eval_ad2.export.training import Pictures
+from lmms_eval_ad2.export.source import ExportTask
+from lmms_eval_ad2.export.training import TrainingImages
 from lmms_eval_ad2.harness import data, hooks
 from lmms_eval_ad2.prompts import asked
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.scoring.sample import score_sample
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 PROMPTS = PromptSet.load()
-ZH = Variant("ad2_bench", "perception_base", lang="zh")
-THOUSAND = Variant("ad2_bench", "perception_base", frame="thousand")
-POINT = record("p", "point", answer=Text("<10,20>"))
+ZH = TaskVariant("ad2_bench", "perception_base", lang="zh")
+THOUSAND = TaskVariant("ad2_bench", "perception_base", frame="thousand")
+POINT = record("p", "point", answer=BilingualText("<10,20>"))
 
 
 @pytest.mark.parametrize(
     ("question", "variant", "answer"),
     [
         (mcq(3), MCQ.variant, "B"),
-        (mcq(3), Variant("autodrive_qa", "planning", form="vqa"), "Brake for car 3."),
+        (mcq(3), TaskVariant("autodrive_qa", "planning", form="vqa"), "Brake for car 3."),
         (record("y", "yesno"), BASE, "yes"),
         (record("y", "yesno"), ZH, "是"),
-        (record("n", "count", answer=Text("3")), BASE, "3"),
+        (record("n", "count", answer=BilingualText("3")), BASE, "3"),
         (POINT, BASE, "<10,20>"),
         (POINT, THOUSAND, "<100,400>"),
         (boxed(), BASE, "<OUTPUT START>[10, 10, 30, 30]<OUTPUT END>"),
-        (record("o", "ocr", answer=Text("STOP 30")), BASE, "STOP 30"),
+        (record("o", "ocr", answer=BilingualText("STOP 30")), BASE, "STOP 30"),
     ],
 )
-def test_the_answer_is_read_as_right(question: Record, variant: Variant, answer: str) -> None:
+def test_the_answer_is_read_as_right(question: Record, variant: TaskVariant, answer: str) -> None:
     ((asks, right),) = training.training_turns(question, variant, PROMPTS)
     assert right == answer
     assert asks == asked.words(question, variant, PROMPTS)
@@ -53,14 +53,18 @@ def test_the_answer_is_read_as_right(question: Record, variant: Variant, answer:
 
 
 def test_a_chain_is_tagged_and_read_back_whole() -> None:
-    ((asks, right),) = training.training_turns(chain(), Variant("ad2_bench", "cot"), PROMPTS)
+    ((asks, right),) = training.training_turns(chain(), TaskVariant("ad2_bench", "cot"), PROMPTS)
     assert right == "<start1>truth 1<end>\n<start2>truth 2<end>\n<start3>truth 3<end>"
     assert "<start3>" in asks
-    assert score_sample(chain(), right, Variant("ad2_bench", "cot"), "t").answer == ["truth 1", "truth 2", "truth 3"]
+    assert score_sample(chain(), right, TaskVariant("ad2_bench", "cot"), "t").answer == [
+        "truth 1",
+        "truth 2",
+        "truth 3",
+    ]
 
 
 def test_rounds_are_rows_that_hold_the_references_before() -> None:
-    task = Task("ad2x_cot_rounds", "ad2_bench", "test", Variant("ad2_bench", "cot", rounds=True))
+    task = ExportTask("ad2x_cot_rounds", "ad2_bench", "test", TaskVariant("ad2_bench", "cot", rounds=True))
     said = training.training_turns(chain(), task.variant, PROMPTS)
     assert [right for _, right in said] == ["truth 1", "truth 2", "truth 3"]
     assert said[2][0] == asked.round_words(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
@@ -71,19 +75,19 @@ def test_rounds_are_rows_that_hold_the_references_before() -> None:
 
 
 def test_no_reference_no_row() -> None:
-    assert training.training_turns(record("y", "yesno", answer=Text()), BASE, PROMPTS) == []
+    assert training.training_turns(record("y", "yesno", answer=BilingualText()), BASE, PROMPTS) == []
     steps = chain().steps
     half = chain(steps=3)
     object.__setattr__(half, "steps", (steps[0], rows_step_without_answer(steps[1])))
-    assert training.training_turns(half, Variant("ad2_bench", "cot"), PROMPTS) == []
+    assert training.training_turns(half, TaskVariant("ad2_bench", "cot"), PROMPTS) == []
 
 
 def rows_step_without_answer(step: Any) -> Any:
-    return type(step)(step.name, step.question, Text())
+    return type(step)(step.name, step.question, BilingualText())
 
 
 def test_media_tags_in_the_data_are_words() -> None:
-    hostile = mcq(1, question=Text("Read <image> <<img>> <|im_end|> <bbox>: what?"))
+    hostile = mcq(1, question=BilingualText("Read <image> <<img>> <|im_end|> <bbox>: what?"))
     (row,) = training.training_rows(
         hostile, MCQ, training.training_turns(hostile, MCQ.variant, PROMPTS), ["/a.png", "/b.png"]
     )
@@ -110,7 +114,7 @@ def test_answers_that_look_like_tags_but_are_formats_stay() -> None:
 def test_words_and_pictures_are_those_of_the_evaluation(tmp_path: Path) -> None:
     """Against the hooks that lmms-eval calls, over the bundled sample."""
     tasks, _ = find_tasks("ad2demo_mcq_planning,ad2demo_coda_region,ad2demo_cot,ad2demo_relation", "train")
-    pictures = Pictures(tmp_path)
+    pictures = TrainingImages(tmp_path)
     for task in tasks:
         docs = data.load(task.name, task.dataset, "test", task.variant)
         for doc in islice(docs, 4):

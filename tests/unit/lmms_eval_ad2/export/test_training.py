@@ -12,12 +12,12 @@ import pytest
 from support.training_sets import MCQ, MOSAIC, TESTED, mcq, six_views, store
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.export.source import Task
-from lmms_eval_ad2.export.training import Settings, card_path, export, leaks_path
-from lmms_eval_ad2.records import Text
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.export.source import ExportTask
+from lmms_eval_ad2.export.training import ExportSettings, card_path, export, leaks_path
+from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
-OPEN = Task("ad2x_mcq_planning_open", "autodrive_qa", "test", Variant("autodrive_qa", "planning", form="vqa"))
+OPEN = ExportTask("ad2x_mcq_planning_open", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", form="vqa"))
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 def test_rows_and_card(root: Path) -> None:
     out = root / "out" / "train.jsonl"
-    card = export([MCQ, MOSAIC, OPEN], TESTED, Settings(out))
+    card = export([MCQ, MOSAIC, OPEN], TESTED, ExportSettings(out))
     made = rows(out)
     assert len(made) == card["rows"] == 36
     assert {about["questions"] for about in card["tasks"].values()} == {12}
@@ -56,7 +56,7 @@ def test_rows_and_card(root: Path) -> None:
 def test_the_same_twice_and_another_seed(root: Path) -> None:
     def content(seed: int, name: str, limit: int | None = 5, shuffle: bool = True) -> str:
         out = root / f"{name}.jsonl"
-        settings = Settings(out, images_out=root / "images", limit=limit, shuffle=shuffle, seed=seed)
+        settings = ExportSettings(out, images_out=root / "images", limit=limit, shuffle=shuffle, seed=seed)
         export([MCQ, OPEN], TESTED, settings)
         return out.read_text("utf-8")
 
@@ -75,7 +75,7 @@ def test_leaks_refuse_the_whole_file(root: Path) -> None:
     store("autodrive_qa", "train", [*(mcq(n) for n in range(4)), *leaking], root / "test")
     out = root / "train.jsonl"
     with pytest.raises(Ad2Error, match=r"2 of 6 questions.*same_item 1, same_question 1") as refused:
-        export([MCQ], TESTED, Settings(out))
+        export([MCQ], TESTED, ExportSettings(out))
     assert "q101 is in autodrive_qa/test as q101" in str(refused.value)
     assert str(leaks_path(out)) in str(refused.value)
     assert not out.exists()
@@ -84,8 +84,8 @@ def test_leaks_refuse_the_whole_file(root: Path) -> None:
         ("q101", "same_item", "autodrive_qa/test"),
     }
     with pytest.raises(Ad2Error, match="2 of 6"):
-        export([MCQ], TESTED, Settings(out, allow_shared_scenes=True))
-    card = export([MCQ], TESTED, Settings(out, drop_leaks=True))
+        export([MCQ], TESTED, ExportSettings(out, allow_shared_scenes=True))
+    card = export([MCQ], TESTED, ExportSettings(out, drop_leaks=True))
     assert {r["id"] for r in rows(out)} == {f"{MCQ.name}:q{n}" for n in range(4)}
     assert card["tasks"][MCQ.name]["left_out"] == {"leak": 2}
     assert card["leak_check"]["dropped"] == {"same_item": 1, "same_question": 1}
@@ -96,31 +96,31 @@ def test_shared_scenes_are_refused_or_allowed(root: Path) -> None:
     store("autodrive_qa", "train", [*shared, mcq(3)], root / "train")
     out = root / "train.jsonl"
     with pytest.raises(Ad2Error, match="--allow-shared-scenes"):
-        export([MCQ], TESTED, Settings(out))
-    card = export([MCQ], TESTED, Settings(out, allow_shared_scenes=True))
+        export([MCQ], TESTED, ExportSettings(out))
+    card = export([MCQ], TESTED, ExportSettings(out, allow_shared_scenes=True))
     assert (card["rows"], card["leak_check"]["allowed"]) == (3, {"same_scene": 2})
     assert not leaks_path(out).exists()
 
 
 def test_only_what_is_chosen_is_checked(root: Path) -> None:
     store("autodrive_qa", "train", [mcq(1), mcq(100, cluster="x")], root / "train")
-    assert export([MCQ], TESTED, Settings(root / "train.jsonl", limit=1))["rows"] == 1
+    assert export([MCQ], TESTED, ExportSettings(root / "train.jsonl", limit=1))["rows"] == 1
 
 
 def test_nothing_to_compare_with_is_told(tmp_path: Path) -> None:
     store("autodrive_qa", "train", [mcq(1)], tmp_path)
-    card = export([MCQ], TESTED, Settings(tmp_path / "train.jsonl"))
+    card = export([MCQ], TESTED, ExportSettings(tmp_path / "train.jsonl"))
     assert card["leak_check"]["compared_with"] == []
     assert card["leak_check"]["without_own_evaluation_split"] == ["autodrive_qa"]
 
 
 def test_questions_that_cannot_be_used_are_counted(tmp_path: Path) -> None:
-    open_one = mcq(2, form="vqa", options=(), letter="", answer=Text("Brake."))
-    silent = mcq(3, form="vqa", options=(), letter="", answer=Text(), meta={"unanswered": True})
+    open_one = mcq(2, form="vqa", options=(), letter="", answer=BilingualText("Brake."))
+    silent = mcq(3, form="vqa", options=(), letter="", answer=BilingualText(), meta={"unanswered": True})
     store("autodrive_qa", "train", [mcq(1), open_one, silent, mcq(4)], tmp_path)
     (tmp_path / "4.png").write_bytes(b"broken")
-    only_mc = Task("t", "autodrive_qa", "test", Variant("autodrive_qa", "planning", form="mc"))
-    card = export([only_mc, MCQ], TESTED, Settings(tmp_path / "train.jsonl"))
+    only_mc = ExportTask("t", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", form="mc"))
+    card = export([only_mc, MCQ], TESTED, ExportSettings(tmp_path / "train.jsonl"))
     assert card["tasks"]["t"]["left_out"] == {"not_askable": 2}
     assert card["tasks"][MCQ.name]["left_out"] == {"no_reference": 1}
     assert (card["tasks"]["t"]["rows"], card["tasks"][MCQ.name]["rows"]) == (1, 2)
@@ -133,18 +133,20 @@ def test_nothing_left_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         Ad2Error, match=r"nothing to export:\n  ad2_mcq_planning: autodrive_qa/train: no record of part"
     ):
-        export([MCQ], TESTED, Settings(tmp_path / "train.jsonl"))
-    store("autodrive_qa", "train", [mcq(1, form="vqa", options=(), letter="", answer=Text("Brake."))], tmp_path)
-    only_mc = Task("t", "autodrive_qa", "test", Variant("autodrive_qa", "planning", form="mc"))
+        export([MCQ], TESTED, ExportSettings(tmp_path / "train.jsonl"))
+    store(
+        "autodrive_qa", "train", [mcq(1, form="vqa", options=(), letter="", answer=BilingualText("Brake."))], tmp_path
+    )
+    only_mc = ExportTask("t", "autodrive_qa", "test", TaskVariant("autodrive_qa", "planning", form="mc"))
     with pytest.raises(Ad2Error, match="t: autodrive_qa/train: 1 not_askable"):
-        export([only_mc], TESTED, Settings(tmp_path / "train.jsonl"))
+        export([only_mc], TESTED, ExportSettings(tmp_path / "train.jsonl"))
     store("autodrive_qa", "train", [mcq(1)], tmp_path)
     (tmp_path / "1.png").unlink()
     with pytest.raises(Ad2Error, match=r"nothing could be written: .*1\.png"):
-        export([MCQ], TESTED, Settings(tmp_path / "train.jsonl"))
+        export([MCQ], TESTED, ExportSettings(tmp_path / "train.jsonl"))
     assert not (tmp_path / "train.jsonl").exists()
 
 
 def test_an_evaluation_split_is_refused_before_anything_is_read(root: Path) -> None:
     with pytest.raises(Ad2Error, match="training splits only"):
-        export([MCQ], TESTED, Settings(root / "train.jsonl", split="test"))
+        export([MCQ], TESTED, ExportSettings(root / "train.jsonl", split="test"))

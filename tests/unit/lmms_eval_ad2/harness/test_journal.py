@@ -13,8 +13,8 @@ import pytest
 from support.builders import record
 
 from lmms_eval_ad2.harness import data
-from lmms_eval_ad2.harness.journal import Journal, attach, read_lines
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.harness.journal import AnswerJournal, attach, read_lines
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 pytestmark = pytest.mark.integration
 
@@ -39,7 +39,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "a.jpg").write_bytes(b"one")
     for name in ("ta", "tb"):
         rows = pa.chunked_array([[record(f"{name}{i}").to_json() for i in range(6)]])
-        info = data.TaskInfo(name, Variant("ad2_bench", "perception_base"), tmp_path, {}, rows)
+        info = data.LoadedTask(name, TaskVariant("ad2_bench", "perception_base"), tmp_path, {}, rows)
         monkeypatch.setitem(data.TASKS, name, info)
     yield tmp_path
 
@@ -71,21 +71,21 @@ def test_what_is_there_is_not_asked_again(tasks: Path) -> None:
     asked = [request("ta", i) for i in range(6)]
     for expected in (6, 0):
         model = Model(2)
-        with attach(model, Journal(tasks / "j", 0)):
+        with attach(model, AnswerJournal(tasks / "j", 0)):
             assert model.generate_until(asked) == [f"ta:q{i}" for i in range(6)]
         assert sum(map(len, model.calls)) == expected
 
 
 def test_repeats_are_answers_of_their_own(tasks: Path) -> None:
     model = Model()
-    with attach(model, Journal(tasks / "j", 0)):
+    with attach(model, AnswerJournal(tasks / "j", 0)):
         model.generate_until([request("ta", 0)] * 3)
     assert len(set(read_lines(tasks / "j" / "rank0.jsonl"))) == 3
 
 
 def test_padding_is_answered_but_not_stored(tasks: Path) -> None:
     model = Model()
-    with attach(model, Journal(tasks / "j", 0)):
+    with attach(model, AnswerJournal(tasks / "j", 0)):
         assert len(model.generate_until([request("ta", 0), request("ta", 0, __padding_only__=True)])) == 2
     assert len(list(read_lines(tasks / "j" / "rank0.jsonl"))) == 1
 
@@ -93,7 +93,7 @@ def test_padding_is_answered_but_not_stored(tasks: Path) -> None:
 @pytest.mark.parametrize("change", ["prompt", "settings", "image", "variant", "record", "round"])
 def test_every_input_is_in_the_key(change: str, tasks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model, asked = Model(), request("ta", 0)
-    with attach(model, Journal(tasks / "j", 0)):
+    with attach(model, AnswerJournal(tasks / "j", 0)):
         model.generate_until([asked])
     info = data.TASKS["ta"]
     args = list(asked.args)
@@ -111,7 +111,7 @@ def test_every_input_is_in_the_key(change: str, tasks: Path, monkeypatch: pytest
     metadata = {"ad2_step": 1} if change == "round" else {}
     again = SimpleNamespace(args=tuple(args), metadata=metadata)
     second = Model()
-    with attach(second, Journal(tasks / "j", 0)):
+    with attach(second, AnswerJournal(tasks / "j", 0)):
         second.generate_until([again])
     assert len(second.calls) == 1, f"{change} is not part of the key"
 
@@ -124,7 +124,7 @@ def test_a_failing_model_loses_nothing_that_it_has_answered(tasks: Path) -> None
             return super().generate_until(requests)
 
     model = Failing(2)
-    with pytest.raises(RuntimeError, match="out of memory"), attach(model, Journal(tasks / "j", 0)):
+    with pytest.raises(RuntimeError, match="out of memory"), attach(model, AnswerJournal(tasks / "j", 0)):
         model.generate_until([request("ta", i) for i in range(6)])
     assert len(list(read_lines(tasks / "j" / "rank0.jsonl"))) == 4
 
@@ -135,7 +135,7 @@ def test_no_text_is_a_failure_not_the_word_none(answer: Any, tasks: Path) -> Non
 
     model = Model()
     model.generate_until = lambda requests: [answer for _ in requests]  # type: ignore[method-assign]
-    with attach(model, Journal(tasks / "j", 0)):
+    with attach(model, AnswerJournal(tasks / "j", 0)):
         (said,) = model.generate_until([request("ta", 0)])
     assert failure_reason(said) == "generation_failed"
     assert (tasks / "j" / "rank0.jsonl").read_text() == ""
@@ -145,7 +145,7 @@ def test_a_lone_surrogate_is_stored_and_comes_back(tasks: Path) -> None:
     model = Model()
     model.generate_until = lambda requests: ["ok \ud83d" for _ in requests]  # type: ignore[method-assign]
     for _ in range(2):
-        with attach(model, Journal(tasks / "j", 0)):
+        with attach(model, AnswerJournal(tasks / "j", 0)):
             assert model.generate_until([request("ta", 0)]) == ["ok ?"]
 
 
@@ -179,7 +179,7 @@ def test_an_async_endpoint_is_called_once_and_saves_on_arrival(tasks: Path) -> N
     """Its client belongs to one event loop: a call for each answer would break it."""
     import asyncio
 
-    journal = Journal(tasks / "j", 0)
+    journal = AnswerJournal(tasks / "j", 0)
 
     class Async(Model):
         __module__ = "lmms_eval.models.chat.async_openai"
@@ -209,7 +209,7 @@ def test_an_async_endpoint_is_called_once_and_saves_on_arrival(tasks: Path) -> N
     with attach(model, journal):
         assert model.generate_until([request("ta", i) for i in range(6)]) == [f"a{i}" for i in range(6)]
     assert len(model.calls) == 1
-    with pytest.raises(RuntimeError), attach(second := Async(), Journal(tasks / "k", 0)):
+    with pytest.raises(RuntimeError), attach(second := Async(), AnswerJournal(tasks / "k", 0)):
         second.generate_until([request("ta", i % 6) for i in range(24)])
     assert len(list(read_lines(tasks / "k" / "rank0.jsonl"))) == 20, "all that had arrived"
 
@@ -224,7 +224,7 @@ def test_a_broken_image_costs_its_own_sample_only(tasks: Path, capsys: pytest.Ca
                 raise DataError("b.jpg", None, "image", "a whole image")
             return super().generate_until(requests)
 
-    with attach(model := Picky(), Journal(tasks / "j", 0)):
+    with attach(model := Picky(), AnswerJournal(tasks / "j", 0)):
         said = model.generate_until([request("ta", i) for i in range(6)])
     assert [failure_reason(t) for t in said] == [None, None, "media_failed", None, None, None]
     assert "b.jpg" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from support.builders import chain
 
 from lmms_eval_ad2.harness import data, hooks, judging
 from lmms_eval_ad2.harness.rounds import wrap_agentic
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 pytestmark = pytest.mark.integration
 
@@ -36,8 +36,8 @@ RECORDS = [chain("c0", steps=2), chain("c1", steps=20)]
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     rows = pa.chunked_array([[r.to_json() for r in RECORDS]])
-    variant = Variant("ad2_bench", "cot", rounds=True)
-    monkeypatch.setitem(data.TASKS, "tr", data.TaskInfo("tr", variant, tmp_path, {}, rows))
+    variant = TaskVariant("ad2_bench", "cot", rounds=True)
+    monkeypatch.setitem(data.TASKS, "tr", data.LoadedTask("tr", variant, tmp_path, {}, rows))
     made = []
     for i in range(2):
         args = ("first", {"max_agentic_steps": 16}, None, hooks.round_to_text, i, "tr", "test")

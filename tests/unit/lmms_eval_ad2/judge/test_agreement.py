@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from lmms_eval_ad2.judge.agreement import Rated, Vote, compare
+from lmms_eval_ad2.judge.agreement import HumanVotes, JudgedAnswer, compare
 
 AB = ("a", "b")
 
 
-def rated(task: str, sample: str, run: str = "", **marks: float | None) -> list[Rated]:
-    return [Rated(task, sample, model, mark, run) for model, mark in marks.items()]
+def rated(task: str, sample: str, run: str = "", **marks: float | None) -> list[JudgedAnswer]:
+    return [JudgedAnswer(task, sample, model, mark, run) for model, mark in marks.items()]
 
 
 def test_the_majority_wins() -> None:
-    assert Vote("t", "1", AB, ("a", "a", "b")).winner == "a"
-    assert Vote("t", "1", AB, ("b", "b", "tie")).winner == "b"
-    assert Vote("t", "1", AB, ("a", "b", "tie")).winner is None
-    assert Vote("t", "1", AB, ("a", "b")).winner is None
+    assert HumanVotes("t", "1", AB, ("a", "a", "b")).winner == "a"
+    assert HumanVotes("t", "1", AB, ("b", "b", "tie")).winner == "b"
+    assert HumanVotes("t", "1", AB, ("a", "b", "tie")).winner is None
+    assert HumanVotes("t", "1", AB, ("a", "b")).winner is None
 
 
 def test_by_hand() -> None:
     votes = [
-        Vote("g", "1", AB, ("a", "a", "b")),  # judge: a -> hit
-        Vote("g", "2", AB, ("b", "b", "b")),  # judge: a -> miss
-        Vote("g", "3", AB, ("a", "a", "a")),  # judge: tie -> miss
-        Vote("g", "4", AB, ("b", "b", "a")),  # judge: no mark for a -> miss
-        Vote("g", "5", AB, ("b", "b", "a")),  # judge: b -> hit
-        Vote("g", "6", AB, ("a", "b", "tie")),  # no human winner -> left out
+        HumanVotes("g", "1", AB, ("a", "a", "b")),  # judge: a -> hit
+        HumanVotes("g", "2", AB, ("b", "b", "b")),  # judge: a -> miss
+        HumanVotes("g", "3", AB, ("a", "a", "a")),  # judge: tie -> miss
+        HumanVotes("g", "4", AB, ("b", "b", "a")),  # judge: no mark for a -> miss
+        HumanVotes("g", "5", AB, ("b", "b", "a")),  # judge: b -> hit
+        HumanVotes("g", "6", AB, ("a", "b", "tie")),  # no human winner -> left out
     ]
     ratings = [
         *rated("g", "1", a=8, b=3), *rated("g", "2", a=6, b=5), *rated("g", "3", a=4, b=4),
@@ -44,7 +44,7 @@ def test_by_hand() -> None:
 
 
 def test_runs_are_compared_one_by_one_and_averaged() -> None:
-    votes = [Vote("g", "1", AB, ("a",)), Vote("g", "2", AB, ("b",))]
+    votes = [HumanVotes("g", "1", AB, ("a",)), HumanVotes("g", "2", AB, ("b",))]
     ratings = [
         *rated("g", "1", run="r1", a=9, b=1), *rated("g", "1", run="r2", a=1, b=9),
         *rated("g", "2", run="r1", a=1, b=9), *rated("g", "2", run="r2", a=1, b=9),
@@ -55,9 +55,9 @@ def test_runs_are_compared_one_by_one_and_averaged() -> None:
 
 def test_ranks_of_three_models() -> None:
     votes = [
-        Vote("g", "1", ("a", "b"), ("a", "a", "a")),
-        Vote("g", "1", ("b", "c"), ("b", "b", "tie")),
-        Vote("g", "1", ("a", "c"), ("a", "a", "c")),
+        HumanVotes("g", "1", ("a", "b"), ("a", "a", "a")),
+        HumanVotes("g", "1", ("b", "c"), ("b", "b", "tie")),
+        HumanVotes("g", "1", ("a", "c"), ("a", "a", "c")),
     ]  # shares: a 5/6, b 2.5/6, c 1.5/6 -> a > b > c
     same = compare(rated("g", "1", a=9, b=5, c=2), votes)["g"]
     assert (same.spearman, same.kendall) == (pytest.approx(1), pytest.approx(1))
@@ -68,6 +68,6 @@ def test_ranks_of_three_models() -> None:
 
 
 def test_nothing_rated_is_no_agreement_and_no_error() -> None:
-    g = compare([], [Vote("g", "1", AB, ("a",))])["g"]
+    g = compare([], [HumanVotes("g", "1", AB, ("a",))])["g"]
     assert (g.consistency, g.unrated, g.decided) == (0.0, 1, None)
-    assert compare([], [Vote("g", "1", AB, ("a", "b"))])["g"].consistency is None
+    assert compare([], [HumanVotes("g", "1", AB, ("a", "b"))])["g"].consistency is None

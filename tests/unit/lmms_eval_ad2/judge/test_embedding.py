@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.judge import Judge, JudgeItem, Rating, make_judge
+from lmms_eval_ad2.judge import Judge, JudgeItem, JudgeRating, make_judge
 from lmms_eval_ad2.judge.embedding import locate
 from lmms_eval_ad2.records import Unscored
 
@@ -27,7 +27,7 @@ def marks(judge: Judge, *answers: str) -> list[float]:
     found = judge.rate(
         [JudgeItem(str(i), "coda_suggestion", a, REFERENCE) for i, a in enumerate(answers)], progress=False
     )
-    return [r.score for r in found if isinstance(r, Rating)]
+    return [r.score for r in found if isinstance(r, JudgeRating)]
 
 
 def test_meaning_counts_not_wording(judge: Judge) -> None:
@@ -65,7 +65,7 @@ def test_it_tells_what_it_is(judge: Judge) -> None:
 def test_texts_beyond_the_window_are_counted(judge: Judge) -> None:
     before = judge.usage["cut"]
     (found,) = judge.rate([JudgeItem("i", "ad2_vqa", "car " * 300, "car " * 10)], progress=False)
-    assert isinstance(found, Rating) and "cut" in found.raw
+    assert isinstance(found, JudgeRating) and "cut" in found.raw
     assert judge.usage["cut"] == before + 1
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.judging import items, judge_for
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.judge import JudgeItem, Rating
+from lmms_eval_ad2.judge import JudgeItem, JudgeRating
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -27,7 +27,9 @@ def by_number(body: dict[str, Any]) -> str:
 def test_order_and_length_are_those_of_the_items() -> None:
     with serve(reply=by_number, latency_s=0.002) as server:
         ratings = judge_for(server).rate(items(50), progress=False)
-    assert [(r.id, r.score) for r in ratings if isinstance(r, Rating)] == [(f"s{i}", 1 + i % 10) for i in range(50)]
+    assert [(r.id, r.score) for r in ratings if isinstance(r, JudgeRating)] == [
+        (f"s{i}", 1 + i % 10) for i in range(50)
+    ]
 
 
 def test_the_request_is_pinned() -> None:
@@ -45,7 +47,7 @@ def test_equal_items_are_asked_once_and_ids_do_not_matter() -> None:
     with serve() as server:
         ratings = judge_for(server).rate(same, progress=False)
     assert server.requests == 1
-    assert [r.id for r in ratings if isinstance(r, Rating)] == [f"id{i}" for i in range(9)]
+    assert [r.id for r in ratings if isinstance(r, JudgeRating)] == [f"id{i}" for i in range(9)]
 
 
 def test_a_second_run_asks_nothing(tmp_path: Path) -> None:
@@ -93,12 +95,12 @@ def test_a_failure_is_unscored_never_a_mark_and_never_cached(tmp_path: Path, kin
     with serve(reply=by_number, failures=failing, retry_after_s=0.001) as server:
         judge = judge_for(server, tmp_path / "c.sqlite")
         ratings = judge.rate(items(6), progress=False)
-    assert [isinstance(r, Rating) for r in ratings] == [i != 3 for i in range(6)]
+    assert [isinstance(r, JudgeRating) for r in ratings] == [i != 3 for i in range(6)]
     assert isinstance(ratings[3], Unscored) and (ratings[3].metric, ratings[3].reason) == ("coda_region", reason)
     with serve(reply=by_number) as healthy:
         later = judge_for(healthy, tmp_path / "c.sqlite").rate(items(6), progress=False)
         assert healthy.requests == 1
-    assert [r.score for r in later if isinstance(r, Rating)] == [1, 2, 3, 4, 5, 6]
+    assert [r.score for r in later if isinstance(r, JudgeRating)] == [1, 2, 3, 4, 5, 6]
 
 
 @pytest.mark.parametrize(

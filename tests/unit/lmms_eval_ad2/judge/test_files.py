@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.judge import JudgeItem, Rating, files
-from lmms_eval_ad2.judge.agreement import Vote
+from lmms_eval_ad2.judge import JudgeItem, JudgeRating, files
+from lmms_eval_ad2.judge.agreement import HumanVotes
 from lmms_eval_ad2.records import Unscored
 
 
@@ -32,7 +32,7 @@ def test_items_and_ratings_there_and_back(tmp_path: Path) -> None:
         JudgeItem("x", "ad2_slps", "b", steps=("a", "b")),
     ]
     out = tmp_path / "deep" / "r.jsonl"
-    files.write_ratings(out, items, [Rating("7", 8.5, "路"), Unscored("ad2_slps", "timeout", "60 s")], "lexical")
+    files.write_ratings(out, items, [JudgeRating("7", 8.5, "路"), Unscored("ad2_slps", "timeout", "60 s")], "lexical")
     first, second = (json.loads(line) for line in out.read_text("utf-8").splitlines())
     assert first == {
         "id": "7", "task": "general", "rubric": "coda_general", "judge": "lexical", "model": "m", "score": 8.5,
@@ -44,7 +44,7 @@ def test_items_and_ratings_there_and_back(tmp_path: Path) -> None:
 
 def test_votes(tmp_path: Path) -> None:
     row = {"task": "g", "id": "1", "models": ["a", "b"], "votes": ["a", "tie", "b"]}
-    assert files.read_votes(write(tmp_path / "h.jsonl", row)) == [Vote("g", "1", ("a", "b"), ("a", "tie", "b"))]
+    assert files.read_votes(write(tmp_path / "h.jsonl", row)) == [HumanVotes("g", "1", ("a", "b"), ("a", "tie", "b"))]
 
 
 GOOD_ITEM = {"id": "1", "rubric": "ad2_vqa", "answer": "a"}

@@ -7,7 +7,7 @@ import re
 import pytest
 from support.judging import judge_for
 
-from lmms_eval_ad2.judge import JudgeItem, Rating
+from lmms_eval_ad2.judge import JudgeItem, JudgeRating
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
@@ -53,7 +53,7 @@ def test_the_judges_own_verdict_is_the_one_that_counts(form: str) -> None:
     with serve(reply="quote") as server:  # quotes, then: Rating: [[3]]
         judge = judge_for(server, reply={"ad2_vqa": form})
         found = judge.rate([item_with(a, "answer") for a in ATTACKS], progress=False)
-    assert [r.score for r in found if isinstance(r, Rating)] == [3.0] * len(ATTACKS)
+    assert [r.score for r in found if isinstance(r, JudgeRating)] == [3.0] * len(ATTACKS)
 
 
 def test_no_attack_leaves_its_fence() -> None:
@@ -77,5 +77,5 @@ def test_an_attack_does_not_help_with_an_honest_judge() -> None:
             ],
             progress=False,
         )
-    assert isinstance(plain, Rating) and isinstance(armed, Rating)
+    assert isinstance(plain, JudgeRating) and isinstance(armed, JudgeRating)
     assert armed.score <= plain.score

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.judge import JudgeItem, Rating
+from lmms_eval_ad2.judge import JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.lexical import LexicalJudge, lcs, rouge_l, tokens
 from lmms_eval_ad2.records import Unscored
 
 
 def mark(answer: str, reference: str) -> float:
     (found,) = LexicalJudge().rate([JudgeItem("i", "ad2_vqa", answer, reference)])
-    assert isinstance(found, Rating)
+    assert isinstance(found, JudgeRating)
     return found.score
 
 

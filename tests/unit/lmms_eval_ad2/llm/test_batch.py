@@ -11,9 +11,9 @@ import pytest
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
-from lmms_eval_ad2.testing.fake_endpoint import FakeServer, serve
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 
 pytestmark = pytest.mark.integration
 
@@ -22,8 +22,8 @@ def payloads(n: int) -> dict[str, dict[str, Any]]:
     return {f"k{i}": {"model": "m", "messages": [{"role": "user", "content": f"question {i}"}]} for i in range(n)}
 
 
-def endpoint(server: FakeServer, **settings: Any) -> Endpoint:
-    return Endpoint(server.url, **{"backoff_s": 0.001, "max_retries": 1, "concurrency": 8, **settings})
+def endpoint(server: FakeEndpointServer, **settings: Any) -> EndpointConfig:
+    return EndpointConfig(server.url, **{"backoff_s": 0.001, "max_retries": 1, "concurrency": 8, **settings})
 
 
 def answer(body: dict[str, Any]) -> str:
@@ -33,7 +33,7 @@ def answer(body: dict[str, Any]) -> str:
 def test_every_question_gets_its_own_reply_and_the_limit_holds() -> None:
     with serve(reply=answer, latency_s=0.05) as server:
         outcomes = batch.ask(payloads(60), endpoint(server), progress=False)
-    assert {k: r.text for k, r in outcomes.items() if isinstance(r, Reply)} == {
+    assert {k: r.text for k, r in outcomes.items() if isinstance(r, ChatReply)} == {
         f"k{i}": f"to question {i}" for i in range(60)
     }
     assert server.requests == 60
@@ -41,7 +41,7 @@ def test_every_question_gets_its_own_reply_and_the_limit_holds() -> None:
 
 
 def test_the_cache_answers_first_and_keeps_only_what_keep_accepts(tmp_path: Path) -> None:
-    cache, tally = Cache(tmp_path / "c.sqlite"), batch.Tally()
+    cache, tally = ReplyCache(tmp_path / "c.sqlite"), batch.RequestUsage()
     with serve(reply=answer, failures=["400"]) as server:
         batch.ask(payloads(10), endpoint(server), cache=cache, keep=lambda k, r: k != "k5", progress=False)
         assert len(cache) == 8  # not the refused one, not k5
@@ -54,7 +54,7 @@ def test_the_cache_answers_first_and_keeps_only_what_keep_accepts(tmp_path: Path
 def test_an_endpoint_that_has_gone_is_given_up() -> None:
     with serve(failures=lambda n, body: "ok" if n < 20 else "500") as server:
         outcomes = batch.ask(payloads(400), endpoint(server, max_retries=0), progress=False)
-    reasons = [o.reason for o in outcomes.values() if isinstance(o, Failure)]
+    reasons = [o.reason for o in outcomes.values() if isinstance(o, RequestFailure)]
     assert len(outcomes) == 400 and len(reasons) == 380
     assert reasons.count("endpoint_down") > 300
     assert server.requests < 60
@@ -63,13 +63,13 @@ def test_an_endpoint_that_has_gone_is_given_up() -> None:
 def test_single_failures_do_not_give_it_up() -> None:
     with serve(failures=["500", "500", "ok"], cycle=True) as server:
         outcomes = batch.ask(payloads(120), endpoint(server, max_retries=0, concurrency=1), progress=False)
-    reasons = {o.reason for o in outcomes.values() if isinstance(o, Failure)}
+    reasons = {o.reason for o in outcomes.values() if isinstance(o, RequestFailure)}
     assert reasons == {"http_500"}
     assert server.requests == 120
 
 
 def test_a_wrong_key_stops_at_once_after_saving_what_came(tmp_path: Path) -> None:
-    cache, tally = Cache(tmp_path / "c.sqlite"), batch.Tally()
+    cache, tally = ReplyCache(tmp_path / "c.sqlite"), batch.RequestUsage()
     with serve(failures=lambda n, body: "ok" if n < 20 else "401") as server, pytest.raises(Ad2Error, match="HTTP 401"):
         batch.ask(payloads(5000), endpoint(server), cache=cache, tally=tally, progress=False)
     assert server.requests < 20 + 2 * 8
@@ -86,9 +86,9 @@ def test_an_endpoint_that_refuses_all_from_the_start_is_a_wrong_request() -> Non
 def test_a_throttling_endpoint_gets_everything_through() -> None:
     """One reply for certain, and as many more as this machine asks for too fast."""
     with serve(reply=answer, failures=["429"], per_second=40, retry_after_s=0.2) as server:
-        tally = batch.Tally()
+        tally = batch.RequestUsage()
         outcomes = batch.ask(payloads(80), endpoint(server, concurrency=16, max_retries=6), tally=tally, progress=False)
-    assert all(isinstance(o, Reply) for o in outcomes.values())
+    assert all(isinstance(o, ChatReply) for o in outcomes.values())
     assert server.replies == 80
     assert tally.retries == server.requests - 80 > 0
 
@@ -102,7 +102,7 @@ def test_all_workers_hold_still_while_the_endpoint_asks_for_quiet() -> None:
 
     with serve(failures=second_is_throttled, retry_after_s=0.4, latency_s=0.01) as server:
         outcomes = batch.ask(payloads(60), endpoint(server, concurrency=2), progress=False)
-    assert all(isinstance(o, Reply) for o in outcomes.values()) and len(arrivals) == 61
+    assert all(isinstance(o, ChatReply) for o in outcomes.values()) and len(arrivals) == 61
     # Two requests of the other worker may have been under way; all others came after the quiet.
     assert arrivals[4] - arrivals[1] > 0.39
 
@@ -118,7 +118,7 @@ def test_within_a_running_event_loop() -> None:
 
 
 def test_replies_without_token_counts_are_told() -> None:
-    tally = batch.Tally()
+    tally = batch.RequestUsage()
     with serve(report_usage=False) as server:
         batch.ask(payloads(4), endpoint(server), tally=tally, progress=False)
     assert (tally.unreported, tally.prompt_tokens) == (4, 0)

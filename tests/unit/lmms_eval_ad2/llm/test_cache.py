@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.cache import Cache, key_of
-from lmms_eval_ad2.llm.client import Reply
+from lmms_eval_ad2.llm.cache import ReplyCache, key_of
+from lmms_eval_ad2.llm.client import ChatReply
 
 
 def test_the_key_depends_on_content_not_on_order() -> None:
@@ -20,24 +20,24 @@ def test_the_key_depends_on_content_not_on_order() -> None:
 
 
 def test_a_reply_comes_back_as_it_was(tmp_path: Path) -> None:
-    reply = Reply("评分 Rating: [[7]]\n", "stop", "m-1", 11, None)
-    first = Cache(tmp_path / "deep" / "c.sqlite")
+    reply = ChatReply("评分 Rating: [[7]]\n", "stop", "m-1", 11, None)
+    first = ReplyCache(tmp_path / "deep" / "c.sqlite")
     first.put("k", reply)
-    second = Cache(tmp_path / "deep" / "c.sqlite")  # another process would see the same: nothing waits for a close
+    second = ReplyCache(tmp_path / "deep" / "c.sqlite")  # another process would see the same: nothing waits for a close
     assert second.get_many(["k", "absent"]) == {"k": reply}
     assert len(second) == 1
 
 
 def test_more_keys_than_one_select_takes(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c.sqlite")
+    cache = ReplyCache(tmp_path / "c.sqlite")
     keys = [key_of(i) for i in range(1201)]
     for key in keys[:600]:
-        cache.put(key, Reply(key))
-    assert cache.get_many(keys) == {key: Reply(key) for key in keys[:600]}
+        cache.put(key, ChatReply(key))
+    assert cache.get_many(keys) == {key: ChatReply(key) for key in keys[:600]}
 
 
 def test_a_foreign_file_is_the_users_to_mend(tmp_path: Path) -> None:
     path = tmp_path / "c.sqlite"
     path.write_text("this is no database, but it is long enough to be read as one " * 20)
     with pytest.raises(Ad2Error, match=r"c\.sqlite cannot be used.*Move the file away"):
-        Cache(path)
+        ReplyCache(path)

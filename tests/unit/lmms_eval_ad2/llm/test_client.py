@@ -9,19 +9,19 @@ import pytest
 from support.running import nobody
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.client import Client, Endpoint, Failure, Reply
-from lmms_eval_ad2.testing.fake_endpoint import Behaviour, FakeServer, serve
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.testing.fake_endpoint import EndpointBehaviour, FakeEndpointServer, serve
 
 pytestmark = pytest.mark.integration
 
 PAYLOAD = {"model": "m", "messages": [{"role": "user", "content": "one two three"}]}
 
 
-def complete(server: FakeServer, **settings: Any) -> tuple[Reply | Failure, Client]:
-    endpoint = Endpoint(server.url, **{"backoff_s": 0.001, "max_retries": 2, **settings})
+def complete(server: FakeEndpointServer, **settings: Any) -> tuple[ChatReply | RequestFailure, ChatClient]:
+    endpoint = EndpointConfig(server.url, **{"backoff_s": 0.001, "max_retries": 2, **settings})
 
-    async def run() -> tuple[Reply | Failure, Client]:
-        async with Client(endpoint) as client:
+    async def run() -> tuple[ChatReply | RequestFailure, ChatClient]:
+        async with ChatClient(endpoint) as client:
             return await client.complete(PAYLOAD), client
 
     return asyncio.run(run())
@@ -30,7 +30,7 @@ def complete(server: FakeServer, **settings: Any) -> tuple[Reply | Failure, Clie
 def test_a_reply_with_its_tokens() -> None:
     with serve(reply="fine", keep_bodies=True) as server:
         reply, client = complete(server, api_key="sk-secret")
-    assert reply == Reply("fine", "stop", "m", 3, 1)
+    assert reply == ChatReply("fine", "stop", "m", 3, 1)
     assert (client.requests, client.retries) == (1, 0)
     assert server.bodies == [PAYLOAD]
     assert server.headers[0]["Authorization"] == "Bearer sk-secret"
@@ -62,7 +62,7 @@ PASSING = [
 def test_what_may_pass_is_tried_again(kind: str) -> None:
     with serve(reply="fine", failures=[kind, kind]) as server:
         reply, client = complete(server)
-    assert isinstance(reply, Reply) and reply.text == "fine"
+    assert isinstance(reply, ChatReply) and reply.text == "fine"
     assert (server.requests, client.retries) == (3, 2)
 
 
@@ -76,33 +76,33 @@ REASONS = {
 def test_retries_are_bounded(kind: str, reason: str) -> None:
     with serve(failures=[kind], cycle=True) as server:
         outcome, _ = complete(server)
-    assert isinstance(outcome, Failure) and outcome.reason == reason
+    assert isinstance(outcome, RequestFailure) and outcome.reason == reason
     assert server.requests == 3
 
 
 def test_throttling_gets_more_patience_but_not_endless() -> None:
     with serve(failures=["429"] * 7, retry_after_s=0.001) as server:
-        assert isinstance(complete(server)[0], Reply)
+        assert isinstance(complete(server)[0], ChatReply)
     with serve(failures=["429"], cycle=True, retry_after_s=0.001) as server:
         outcome, _ = complete(server, max_retries=1)
-    assert isinstance(outcome, Failure) and outcome.reason == "throttled"
+    assert isinstance(outcome, RequestFailure) and outcome.reason == "throttled"
     assert server.requests == 5
 
 
 def test_a_hanging_endpoint_times_out() -> None:
     with serve(reply="fine", failures=["hang"]) as server:
         reply, client = complete(server, timeout_s=0.5, max_retries=10)  # a slow machine misses a good reply too
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, ChatReply)
     assert client.requests == client.retries + 1 >= 2
     with serve(failures=["hang"], cycle=True) as server:
         outcome, _ = complete(server, timeout_s=0.1, max_retries=1)
-    assert isinstance(outcome, Failure) and outcome.reason == "timeout"
+    assert isinstance(outcome, RequestFailure) and outcome.reason == "timeout"
 
 
 def test_nobody_listens() -> None:
     with nobody() as port:
-        outcome, client = complete(FakeServer(Behaviour(), f"http://127.0.0.1:{port}/v1"))
-    assert isinstance(outcome, Failure) and outcome.reason == "connection"
+        outcome, client = complete(FakeEndpointServer(EndpointBehaviour(), f"http://127.0.0.1:{port}/v1"))
+    assert isinstance(outcome, RequestFailure) and outcome.reason == "connection"
     assert client.requests == 3
 
 
@@ -116,7 +116,7 @@ def test_what_no_request_can_mend_stops(status: str) -> None:
 def test_a_refused_request_is_not_repeated() -> None:
     with serve(failures=["400"]) as server:
         outcome, _ = complete(server)
-    assert outcome == Failure("http_400", "HTTP 400: the fake endpoint says 400", refused=True)
+    assert outcome == RequestFailure("http_400", "HTTP 400: the fake endpoint says 400", refused=True)
     assert server.requests == 1
 
 
@@ -126,20 +126,20 @@ def test_a_refused_request_is_not_repeated() -> None:
 def test_how_a_reply_ended_is_told(kind: str, finish: str) -> None:
     with serve(failures=[kind]) as server:
         reply, _ = complete(server)
-    assert isinstance(reply, Reply) and reply.finish_reason == finish
+    assert isinstance(reply, ChatReply) and reply.finish_reason == finish
 
 
 def test_the_key_stays_out_of_messages_and_representations() -> None:
-    endpoint = Endpoint("http://host/v1", api_key="sk-secret")
+    endpoint = EndpointConfig("http://host/v1", api_key="sk-secret")
     assert "sk-secret" not in repr(endpoint)
-    assert Client(endpoint)._clean("wrong key sk-secret given") == "wrong key *** given"
+    assert ChatClient(endpoint)._clean("wrong key sk-secret given") == "wrong key *** given"
 
 
 def test_a_body_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lmms_eval_ad2.llm.client.LONGEST_BODY", 10_000)
     with serve(reply="long " * 4_000) as server:
         outcome, client = complete(server, max_retries=1)
-    assert isinstance(outcome, Failure) and (outcome.reason, outcome.refused) == ("too_long", False)
+    assert isinstance(outcome, RequestFailure) and (outcome.reason, outcome.refused) == ("too_long", False)
     assert client.requests == 2
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.completion import NoCompletion, Reply, printable, read_completion, read_error
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.completion import ChatReply, NoCompletion, printable, read_completion, read_error
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=8),
@@ -26,14 +26,14 @@ def body(message: Any = None, choice: dict[str, Any] | None = None, **more: Any)
 
 
 HOSTILE = {
-    "model": (body(model={"a": 1}), Reply("x", "stop", None)),
-    "finish": (body(choice={"finish_reason": ["stop"]}), Reply("x", None, "m")),
-    "half a pair": (body({"content": "\ud800 y"}), Reply("? y", "stop", "m")),
-    "half a pair in the model": (body(model="\udfff"), Reply("x", "stop", "?")),
-    "tokens": (body(usage={"prompt_tokens": 10**30, "completion_tokens": -1}), Reply("x", "stop", "m")),
-    "yes tokens": (body(usage={"prompt_tokens": True, "completion_tokens": 7}), Reply("x", "stop", "m", None, 7)),
-    "parts": (body({"content": [{"text": 5}, {"text": "6"}, 7]}), Reply("56", "stop", "m")),
-    "refusal": (body({"content": None, "refusal": {"a": 1}}), Reply("{'a': 1}", "content_filter", "m")),
+    "model": (body(model={"a": 1}), ChatReply("x", "stop", None)),
+    "finish": (body(choice={"finish_reason": ["stop"]}), ChatReply("x", None, "m")),
+    "half a pair": (body({"content": "\ud800 y"}), ChatReply("? y", "stop", "m")),
+    "half a pair in the model": (body(model="\udfff"), ChatReply("x", "stop", "?")),
+    "tokens": (body(usage={"prompt_tokens": 10**30, "completion_tokens": -1}), ChatReply("x", "stop", "m")),
+    "yes tokens": (body(usage={"prompt_tokens": True, "completion_tokens": 7}), ChatReply("x", "stop", "m", None, 7)),
+    "parts": (body({"content": [{"text": 5}, {"text": "6"}, 7]}), ChatReply("56", "stop", "m")),
+    "refusal": (body({"content": None, "refusal": {"a": 1}}), ChatReply("{'a': 1}", "content_filter", "m")),
 }
 
 
@@ -42,7 +42,7 @@ def test_fields_of_a_wrong_kind_are_dropped_and_the_reply_can_be_kept(name: str,
     raw, expected = HOSTILE[name]
     reply = read_completion(raw)
     assert reply == expected
-    cache = Cache(tmp_path / "replies.sqlite")
+    cache = ReplyCache(tmp_path / "replies.sqlite")
     cache.put("key", reply)
     assert cache.get_many(["key"])["key"] == reply
 

@@ -8,15 +8,15 @@ import time
 
 import pytest
 
-from lmms_eval_ad2.llm.client import LONGEST_BACKOFF_S, Backoff, Pace, retry_after
+from lmms_eval_ad2.llm.client import LONGEST_BACKOFF_S, RequestRateLimiter, RetryBackoff, retry_after
 
 
 def test_backoff_doubles_has_jitter_and_an_end() -> None:
-    delays = [Backoff(0.5, seed=3).delay(n) for n in range(4)]
+    delays = [RetryBackoff(0.5, seed=3).delay(n) for n in range(4)]
     for n, delay in enumerate(delays):
         assert 0.25 * 2**n <= delay <= 0.5 * 2**n
-    assert Backoff(0.5).delay(1000) <= LONGEST_BACKOFF_S
-    one, two = Backoff(0.5, seed=3), Backoff(0.5, seed=3)
+    assert RetryBackoff(0.5).delay(1000) <= LONGEST_BACKOFF_S
+    one, two = RetryBackoff(0.5, seed=3), RetryBackoff(0.5, seed=3)
     assert [one.delay(0) for _ in range(5)] == [two.delay(0) for _ in range(5)]
     assert len({one.delay(0) for _ in range(5)}) == 5
 
@@ -42,7 +42,7 @@ def test_retry_after_as_a_date() -> None:
 
 
 def test_pace_spreads_starts_and_keeps_quiet() -> None:
-    async def starts(pace: Pace, n: int) -> list[float]:
+    async def starts(pace: RequestRateLimiter, n: int) -> list[float]:
         clock = asyncio.get_running_loop().time
         begun = clock()
 
@@ -53,12 +53,12 @@ def test_pace_spreads_starts_and_keeps_quiet() -> None:
         return sorted(await asyncio.gather(*(one() for _ in range(n))))
 
     async def paced() -> list[float]:
-        return await starts(Pace(per_minute=6000), 6)  # one each 10 ms
+        return await starts(RequestRateLimiter(per_minute=6000), 6)  # one each 10 ms
 
     assert all(at >= 0.0099 * n for n, at in enumerate(asyncio.run(paced())))
 
     async def quiet() -> list[float]:
-        pace = Pace()
+        pace = RequestRateLimiter()
         pace.quiet(0.05)
         return await starts(pace, 3)
 

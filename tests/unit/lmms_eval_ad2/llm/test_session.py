@@ -11,10 +11,10 @@ import pytest
 from support.running import nobody
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.client import Endpoint, Failure, Reply
-from lmms_eval_ad2.llm.session import Session, run
-from lmms_eval_ad2.testing.fake_endpoint import Behaviour, FakeServer, serve
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.session import EndpointSession, run
+from lmms_eval_ad2.testing.fake_endpoint import EndpointBehaviour, FakeEndpointServer, serve
 
 pytestmark = pytest.mark.integration
 
@@ -28,14 +28,17 @@ def answer(body: dict[str, Any]) -> str:
 
 
 def within(
-    server: FakeServer, todo: Callable[[Session], Coroutine[Any, Any, Any]], cache: Cache | None = None, **settings: Any
-) -> tuple[Any, Session]:
+    server: FakeEndpointServer,
+    todo: Callable[[EndpointSession], Coroutine[Any, Any, Any]],
+    cache: ReplyCache | None = None,
+    **settings: Any,
+) -> tuple[Any, EndpointSession]:
     """What `todo(session)` gives, and the session."""
-    endpoint = Endpoint(server.url, **{"backoff_s": 0.001, "max_retries": 1, "concurrency": 4, **settings})
+    endpoint = EndpointConfig(server.url, **{"backoff_s": 0.001, "max_retries": 1, "concurrency": 4, **settings})
     kept: list[Any] = []
 
     async def main() -> None:
-        async with Session(endpoint, cache) as session:
+        async with EndpointSession(endpoint, cache) as session:
             kept.append(await todo(session))
         kept.append(session)
 
@@ -44,14 +47,14 @@ def within(
 
 
 def test_a_reply_may_depend_on_another_and_the_limit_holds() -> None:
-    async def chain(session: Session, i: int) -> str:
+    async def chain(session: EndpointSession, i: int) -> str:
         first = await session.ask(payload(i), key=f"a{i}")
-        assert isinstance(first, Reply)
+        assert isinstance(first, ChatReply)
         second = await session.ask({"model": "m", "messages": [{"role": "user", "content": first.text}]}, key=f"b{i}")
-        assert isinstance(second, Reply)
+        assert isinstance(second, ChatReply)
         return second.text
 
-    async def todo(session: Session) -> list[str]:
+    async def todo(session: EndpointSession) -> list[str]:
         return await asyncio.gather(*(chain(session, i) for i in range(20)))
 
     with serve(reply=answer, latency_s=0.05) as server:
@@ -62,7 +65,7 @@ def test_a_reply_may_depend_on_another_and_the_limit_holds() -> None:
 
 
 def test_equal_requests_in_flight_are_sent_once_and_told_from_paid_ones() -> None:
-    async def todo(session: Session) -> list[Any]:
+    async def todo(session: EndpointSession) -> list[Any]:
         return await asyncio.gather(*(session.ask(payload(0), key="same") for _ in range(5)))
 
     with serve(reply=answer, latency_s=0.02) as server:
@@ -73,9 +76,9 @@ def test_equal_requests_in_flight_are_sent_once_and_told_from_paid_ones() -> Non
 
 
 def test_the_cache_answers_first_and_a_refused_reply_is_not_kept(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c.sqlite")
+    cache = ReplyCache(tmp_path / "c.sqlite")
 
-    async def todo(session: Session) -> list[Any]:
+    async def todo(session: EndpointSession) -> list[Any]:
         return [
             await session.ask(payload(0), key="good"),
             await session.ask(payload(1), key="bad", accept=lambda reply: False),
@@ -90,10 +93,10 @@ def test_the_cache_answers_first_and_a_refused_reply_is_not_kept(tmp_path: Path)
 
 
 def test_a_kept_reply_that_is_no_longer_accepted_is_asked_again(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "c.sqlite")
-    cache.put("k", Reply("old"))
+    cache = ReplyCache(tmp_path / "c.sqlite")
+    cache.put("k", ChatReply("old"))
 
-    async def todo(session: Session) -> Any:
+    async def todo(session: EndpointSession) -> Any:
         return await session.ask(payload(0), key="k", accept=lambda reply: reply.text != "old")
 
     with serve(reply="new") as server:
@@ -103,9 +106,9 @@ def test_a_kept_reply_that_is_no_longer_accepted_is_asked_again(tmp_path: Path) 
 
 
 def test_a_dear_payload_is_built_only_when_it_is_sent(tmp_path: Path) -> None:
-    cache, built = Cache(tmp_path / "c.sqlite"), []
+    cache, built = ReplyCache(tmp_path / "c.sqlite"), []
 
-    async def todo(session: Session) -> Any:
+    async def todo(session: EndpointSession) -> Any:
         return await session.ask(lambda: built.append(1) or payload(0), key="k")
 
     with serve(reply=answer) as server:
@@ -115,18 +118,18 @@ def test_a_dear_payload_is_built_only_when_it_is_sent(tmp_path: Path) -> None:
 
 
 def test_an_endpoint_that_has_gone_is_given_up() -> None:
-    async def todo(session: Session) -> list[Any]:
+    async def todo(session: EndpointSession) -> list[Any]:
         return [await session.ask(payload(i), key=str(i)) for i in range(40)]
 
     with serve(failures=["500"], cycle=True) as server:
         outcomes, session = within(server, todo, max_retries=0)
-    assert all(isinstance(o, Failure) for o in outcomes)
+    assert all(isinstance(o, RequestFailure) for o in outcomes)
     assert session.down is not None and outcomes[-1].reason == "endpoint_down"
     assert server.requests == 16
 
 
 def test_what_no_request_can_survive_is_raised() -> None:
-    async def todo(session: Session) -> list[Any]:
+    async def todo(session: EndpointSession) -> list[Any]:
         return await asyncio.gather(*(session.ask(payload(i), key=str(i)) for i in range(9)))
 
     with serve(failures=["401"], cycle=True) as server, pytest.raises(Ad2Error, match="HTTP 401"):
@@ -134,10 +137,10 @@ def test_what_no_request_can_survive_is_raised() -> None:
     with serve(failures=["400"], cycle=True) as server, pytest.raises(Ad2Error, match="refused each of the first 8"):
         within(server, todo)
     with nobody() as port, pytest.raises(Ad2Error, match="no endpoint answers"):
-        within(FakeServer(Behaviour(), f"http://127.0.0.1:{port}/v1"), todo)
+        within(FakeEndpointServer(EndpointBehaviour(), f"http://127.0.0.1:{port}/v1"), todo)
 
 
-async def each(session: Session, numbers: range) -> list[Any]:
+async def each(session: EndpointSession, numbers: range) -> list[Any]:
     return [await session.ask(payload(i), key=str(i)) for i in numbers]
 
 
@@ -148,7 +151,7 @@ def test_a_refusal_before_any_success_says_nothing_of_the_item() -> None:
 
 
 def test_the_way_out_is_named_where_json_is_asked_for() -> None:
-    async def todo(session: Session) -> None:
+    async def todo(session: EndpointSession) -> None:
         for i in range(20):
             await session.ask({**payload(i), "response_format": {"type": "json_object"}}, key=str(i))
 

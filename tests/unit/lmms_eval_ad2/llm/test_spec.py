@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.spec import Model, read_model
+from lmms_eval_ad2.llm.spec import LanguageModel, read_model
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +55,7 @@ def test_defaults_prices_and_what_is_told() -> None:
     assert model.price is not None and model.price.cost(1_000_000, 100_000) == 3.0
     assert read_model("endpoint:m@http://h/v1,seed=null").sampling.seed is None
     assert read_model("endpoint:m@http://h/v1,seed=8", seed=5).sampling.seed == 8
-    told = Model(model.endpoint, model.sampling).describe()
+    told = LanguageModel(model.endpoint, model.sampling).describe()
     assert "http" not in repr(told) and told["model"] == "m"
 
 

@@ -14,10 +14,10 @@ from support.mcq.building import FakeMaker, a_job, a_record, made, rejecting, ro
 
 from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.mcq.base import Distractor, Outcome, Question, Rejected
+from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.build import build
 from lmms_eval_ad2.mcq.finish import summed
-from lmms_eval_ad2.records import Mark
+from lmms_eval_ad2.records import VisualPrompt
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ def test_a_source_that_runs_out_is_told(tmp_path: Path, file: Path) -> None:
 
 
 def test_a_final_rejection_is_not_asked_again_a_passing_one_is(tmp_path: Path, file: Path) -> None:
-    def fate(question: Question) -> Outcome | None:
+    def fate(question: OpenQuestion) -> Outcome | None:
         return rejecting("q001")(question) or rejecting("q002", passing=True)(question)
 
     result = build(a_job(file, tmp_path / "out", FakeMaker(fate)))
@@ -103,7 +103,7 @@ def test_a_passing_fault_keeps_its_place(tmp_path: Path, file: Path) -> None:
 
 
 def test_a_dead_endpoint_costs_no_reserve(tmp_path: Path, file: Path) -> None:
-    maker = FakeMaker(lambda q: Rejected(q, "endpoint_down", passing=True))
+    maker = FakeMaker(lambda q: RejectedQuestion(q, "endpoint_down", passing=True))
     result = build(a_job(file, tmp_path / "out", maker, total=8))
     assert (len(maker.asked), result.unfinished, result.card["counts"]["n"]) == (8, 8, 0)
 
@@ -159,7 +159,7 @@ def test_other_settings_are_named(tmp_path: Path, file: Path) -> None:
 
 
 def test_whatever_a_maker_hands_over_the_set_can_be_imported(tmp_path: Path, file: Path) -> None:
-    def fate(question: Question) -> Outcome | None:
+    def fate(question: OpenQuestion) -> Outcome | None:
         texts = {"q000": ("a", "a", "b"), "q001": ("a", "b"), "q002": ("a", "b", "\udfff"), "q003": ("", "b", "c")}
         if question.id not in texts:
             return None
@@ -178,7 +178,7 @@ def test_questions_without_their_images_are_counted(tmp_path: Path, file: Path) 
 
 
 def test_a_mark_on_the_image_cannot_be_carried_and_is_counted(tmp_path: Path) -> None:
-    marked = a_record(1, mark=Mark("box", ((1.0, 1.0, 4.0, 4.0),)))
+    marked = a_record(1, mark=VisualPrompt("box", ((1.0, 1.0, 4.0, 4.0),)))
     file = write_records(tmp_path, records=[a_record(0), marked])
     maker = FakeMaker()
     assert build(a_job(file, tmp_path / "out", maker)).card["rejected"] == {"visual_mark": 1}
@@ -228,7 +228,7 @@ def test_the_set_does_not_depend_on_the_order_of_outcomes_or_on_interruptions(
                 if chance.random() < 0.15:
                     raise KeyboardInterrupt
                 if chance.random() < 0.3:
-                    done(Rejected(question, "http_500", passing=True))
+                    done(RejectedQuestion(question, "http_500", passing=True))
                 else:
                     done(rejecting(*gone)(question) or made(question))
 
@@ -257,20 +257,20 @@ def test_accounts_add_up() -> None:
 def test_a_full_disk_stops_the_build_and_nothing_before_is_lost(
     tmp_path: Path, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lmms_eval_ad2.mcq.store import Store
+    from lmms_eval_ad2.mcq.store import QuestionStore
 
-    real, lines, full = Store.save, [], threading.Event()
+    real, lines, full = QuestionStore.save, [], threading.Event()
 
-    def save(self: Store, line: Any, transcript: Any = None) -> None:
+    def save(self: QuestionStore, line: Any, transcript: Any = None) -> None:
         if len(lines) == 5:
             full.set()
             raise OSError(28, "No space left on device")
         lines.append(line["id"])
         real(self, line, transcript)
 
-    monkeypatch.setattr(Store, "save", save)
+    monkeypatch.setattr(QuestionStore, "save", save)
 
-    def slowly(question: Question) -> None:
+    def slowly(question: OpenQuestion) -> None:
         """From the sixth on not before the writer has met the full disk."""
         if len(slow.asked) > 6:
             full.wait(60)
@@ -280,7 +280,7 @@ def test_a_full_disk_stops_the_build_and_nothing_before_is_lost(
     with pytest.raises(OSError, match="No space"):
         build(a_job(file, tmp_path / "out", slow))
     assert len(slow.asked) < 20  # nothing more is paid for once nothing more can be kept
-    monkeypatch.setattr(Store, "save", real)
+    monkeypatch.setattr(QuestionStore, "save", real)
     again = FakeMaker()
     assert build(a_job(file, tmp_path / "out", again)).card["counts"]["n"] == 20
     assert sorted(again.asked + lines) == sorted(f"q{n:03}" for n in range(20))
@@ -298,10 +298,10 @@ def test_a_row_changed_by_hand_is_named(tmp_path: Path, file: Path) -> None:
 
 
 def test_no_replacement_is_asked_of_an_endpoint_that_is_gone(tmp_path: Path, file: Path) -> None:
-    def fate(question: Question) -> Outcome | None:
+    def fate(question: OpenQuestion) -> Outcome | None:
         if question.id in drawn[:3]:
-            return Rejected(question, "ambiguous")
-        return Rejected(question, "endpoint_down", passing=True) if question.id in drawn[3:5] else None
+            return RejectedQuestion(question, "ambiguous")
+        return RejectedQuestion(question, "endpoint_down", passing=True) if question.id in drawn[3:5] else None
 
     job = a_job(file, tmp_path / "out", FakeMaker(fate), total=8)
     drawn = [entry.id for stratum in job.plan.strata for entry in stratum.entries[: stratum.quota]]

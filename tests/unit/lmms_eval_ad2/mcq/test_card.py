@@ -12,7 +12,7 @@ import pytest
 
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.mcq.card import Tally, card, markdown
+from lmms_eval_ad2.mcq.card import CardCounts, card, markdown
 
 SNAPSHOT = Path(__file__).parent / "snapshots" / "card.md"
 KINDS = ("correct", "logical_inconsistencies", "misinterpreted_sensor_inputs", "question_ambiguity")
@@ -32,7 +32,7 @@ def row(number: int, task: str = "planning", subtask: str = "goal action", **met
 
 
 def tally() -> dict[str, Any]:
-    made = Tally()
+    made = CardCounts()
     for number in range(6):
         made.add(row(number, correctness=5 if number else 4, rounds=number % 2))
     made.add(row(6, "perception", "motion state", correctness=5))
@@ -69,7 +69,7 @@ def test_the_tally_counts_rows() -> None:
     assert counts["subtask"] == {"perception/motion state": 2, "planning/goal action": 6}
     assert (counts["correctness"], counts["correctness_mean"]) == ({"4": 1, "5": 6}, round(34 / 7, 4))
     assert counts["rounds"] == {"0": 5, "1": 3}
-    assert Tally().facts()["correctness_mean"] is None
+    assert CardCounts().facts()["correctness_mean"] is None
 
 
 def test_the_card_is_json_and_says_what_it_is() -> None:
@@ -95,7 +95,7 @@ def test_the_page_is_as_it_was() -> None:
 
 
 def test_an_empty_set_has_a_page() -> None:
-    bare = card({k: v for k, v in facts(counts=Tally().facts(), evaluator=None).items()
+    bare = card({k: v for k, v in facts(counts=CardCounts().facts(), evaluator=None).items()
                  if k not in ("rejected", "unfinished", "notes", "account", "short", "settings")})  # fmt: skip
     page = markdown(bare)
     assert "Nobody rated." in page

@@ -14,7 +14,7 @@ from support.mcq.choices import question
 from support.tiers import examples
 
 from lmms_eval_ad2.data.releases import find_release
-from lmms_eval_ad2.mcq.base import Question
+from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal
 from lmms_eval_ad2.mcq.wording import read
 from lmms_eval_ad2.records import Record
@@ -256,9 +256,9 @@ def test_real_answers(data_dir: Path) -> None:
     release = find_release("drivelm")
     opened = release.open(data_dir / "drivelm" / "train_sample.json", split=None, images=None, options={})
     records = [item for item in opened.records() if isinstance(item, Record) and item.answer.en]
-    by_words: dict[str, dict[str, Question]] = {}
+    by_words: dict[str, dict[str, OpenQuestion]] = {}
     for record in records:
-        asked = Question(record.id, record, "drivelm", record.task, record.subtask, record.answer.en, Path())
+        asked = OpenQuestion(record.id, record, "drivelm", record.task, record.subtask, record.answer.en, Path())
         assert fault(record.answer.en, asked) == "equals_answer"
         by_words.setdefault(re.sub(r"<[^>]*>", "", record.question.en)[:60], {})[record.answer.en] = asked
     codes = Counter(

@@ -16,8 +16,8 @@ from support.mcq.questions import maker_for, outcomes, question, questions
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.mcq.base import Made, Outcome, Question, Rejected
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.faults import fault
 from lmms_eval_ad2.mcq.making import make_maker
 from lmms_eval_ad2.testing import fake_replies
@@ -39,7 +39,7 @@ def role(body: Body) -> str:
     return "mend" if "EVALUATOR ON" in task else "refine"
 
 
-def sound(made: Made) -> None:
+def sound(made: AcceptedQuestion) -> None:
     """Three distractors that may stand beside the answer and each other."""
     assert len(made.distractors) == 3
     texts = [d.text for d in made.distractors]
@@ -49,7 +49,7 @@ def sound(made: Made) -> None:
 
 
 def counted(found: dict[str, Outcome]) -> Counter[str]:
-    return Counter("made" if isinstance(o, Made) else o.reason for o in found.values())
+    return Counter("made" if isinstance(o, AcceptedQuestion) else o.reason for o in found.values())
 
 
 def steady(body: Body) -> str:
@@ -63,7 +63,7 @@ def test_a_question_goes_through_all_roles(tmp_path: Path) -> None:
         maker = maker_for(server.url)
         found = outcomes(maker, questions(2, tmp_path))
     for made in found.values():
-        assert isinstance(made, Made)
+        assert isinstance(made, AcceptedQuestion)
         sound(made)
         assert made.correctness == 5 and made.rounds == 0 and not made.notes
         assert set(made.distractors) <= set(made.pool) and len(made.pool) == 30
@@ -93,7 +93,7 @@ def test_ambiguity_goes_back_to_refinement(tmp_path: Path) -> None:
     server: Any = Count()
     with serve(reply=replier) as endpoint:
         (made,) = outcomes(maker_for(endpoint.url), [question(0, tmp_path)]).values()
-    assert isinstance(made, Made)
+    assert isinstance(made, AcceptedQuestion)
     sound(made)
     assert (made.rounds, made.correctness) == (2, 4)
     assert [e.role for e in made.exchanges][-4:] == ["mend", "evaluate", "mend", "evaluate"]
@@ -109,10 +109,10 @@ def test_rounds_end(tmp_path: Path, named: bool) -> None:
         (given_up,) = outcomes(maker_for(server.url, rounds=2), [question(0, tmp_path)]).values()
         assert server.requests == 17 + 2 * 2
         (taken,) = outcomes(maker_for(server.url, threshold=3), [question(0, tmp_path)]).values()
-    assert isinstance(given_up, Rejected)
+    assert isinstance(given_up, RejectedQuestion)
     assert (given_up.reason, given_up.rounds, given_up.passing) == ("ambiguous", 2, False)
     assert "3 is below 4" in given_up.detail and given_up.exchanges
-    assert isinstance(taken, Made) and taken.correctness == 3
+    assert isinstance(taken, AcceptedQuestion) and taken.correctness == 3
 
 
 @pytest.mark.integration
@@ -120,7 +120,7 @@ def test_naive_is_taken_as_it_comes_and_rated_only(tmp_path: Path) -> None:
     bad = '{"score": 1, "problems": []}'
     with serve(reply=lambda b: bad if role(b) == "evaluate" else fake_replies.mcq_reply(b)) as server:
         (made,) = outcomes(maker_for(server.url, kind="naive"), [question(0, tmp_path)]).values()
-    assert isinstance(made, Made) and made.correctness == 1
+    assert isinstance(made, AcceptedQuestion) and made.correctness == 1
     assert {d.category for d in made.distractors} == {"naive"} and made.distractors == made.pool[:3]
     assert [e.role for e in made.exchanges] == ["propose:naive", "evaluate"]
 
@@ -129,7 +129,7 @@ def test_naive_is_taken_as_it_comes_and_rated_only(tmp_path: Path) -> None:
 def test_one_category_alone(tmp_path: Path) -> None:
     with serve(reply=steady) as server:
         (made,) = outcomes(maker_for(server.url, kind=ERRORS[1], n=4), [question(0, tmp_path)]).values()
-    assert isinstance(made, Made)
+    assert isinstance(made, AcceptedQuestion)
     sound(made)
     assert len(made.pool) == 8 and {d.category for d in made.pool} == {ERRORS[1]}
 
@@ -148,13 +148,13 @@ def test_a_third_of_the_replies_fails_and_another_lies(tmp_path: Path) -> None:
     counts = counted(found)
     assert counts["made"] >= 14 and sum(counts.values()) == 24
     for outcome in found.values():
-        if isinstance(outcome, Made):
+        if isinstance(outcome, AcceptedQuestion):
             sound(outcome)
         else:
             assert outcome.reason and outcome.detail
         told = Counter(f"reply_{e.fault}" for e in outcome.exchanges if e.fault)
         counts = Counter({k: n for k, n in outcome.notes.items() if k.startswith("reply_")})
-        assert told == counts or (isinstance(outcome, Rejected) and outcome.passing)
+        assert told == counts or (isinstance(outcome, RejectedQuestion) and outcome.passing)
     notes = sum((Counter(o.notes) for o in found.values()), Counter())
     assert {"reply_not_json", "reply_wrong_shape", "reply_truncated"} <= set(notes)
     assert maker.account()["retries"] > 0
@@ -169,7 +169,7 @@ def test_a_second_run_asks_nothing_and_gives_the_same(tmp_path: Path) -> None:
         again = maker_for(server.url, cache)
         second = outcomes(again, questions(3, tmp_path))
         assert server.requests == before
-    assert [(o.distractors, o.correctness) for o in second.values() if isinstance(o, Made)] == [
+    assert [(o.distractors, o.correctness) for o in second.values() if isinstance(o, AcceptedQuestion)] == [
         (first[i].distractors, first[i].correctness)
         for i in second  # type: ignore[union-attr]
     ]
@@ -182,10 +182,10 @@ def test_a_passing_failure_is_asked_again_and_what_came_is_kept(tmp_path: Path) 
     cache = tmp_path / "replies.sqlite"
     with serve(reply=steady, failures=lambda n, b: "500" if role(b) == "select" else "ok") as server:
         (lost,) = outcomes(maker_for(server.url, cache), [question(0, tmp_path)]).values()
-    assert isinstance(lost, Rejected) and (lost.reason, lost.passing) == ("http_500", True)
+    assert isinstance(lost, RejectedQuestion) and (lost.reason, lost.passing) == ("http_500", True)
     with serve(reply=steady) as server:
         (made,) = outcomes(maker_for(server.url, cache), [question(0, tmp_path)]).values()
-        assert isinstance(made, Made) and server.requests == 2
+        assert isinstance(made, AcceptedQuestion) and server.requests == 2
 
 
 @pytest.mark.integration
@@ -194,7 +194,7 @@ def test_refused_replies_are_not_kept(tmp_path: Path) -> None:
     with serve(reply="mcq_lying") as server:
         found = outcomes(maker_for(server.url, cache), questions(3, tmp_path))
         refused = sum(bool(e.fault) for o in found.values() for e in o.exchanges)
-        assert refused and len(Cache(cache)) == server.requests - refused
+        assert refused and len(ReplyCache(cache)) == server.requests - refused
 
 
 @pytest.mark.integration
@@ -204,7 +204,7 @@ def test_an_endpoint_that_has_gone_hands_the_rest_over(tmp_path: Path) -> None:
     with serve(reply=steady, failures=lambda n, b: "ok" if n < 40 else "500") as server:
         found = outcomes(maker_for(server.url, settings=",max_retries=0"), asked)
         assert server.requests < 120
-    rejected = [o for o in found.values() if isinstance(o, Rejected)]
+    rejected = [o for o in found.values() if isinstance(o, RejectedQuestion)]
     assert all(o.passing for o in rejected) and counted(found)["endpoint_down"] > 40
     assert counted(found)["no_picture"] == 0
 
@@ -217,7 +217,7 @@ def test_a_refused_question_is_not_passing(tmp_path: Path) -> None:
     with serve(reply=steady, failures=failures) as server:
         found = outcomes(maker_for(server.url), questions(3, tmp_path))
     refused = found["q1"]
-    assert isinstance(refused, Rejected) and (refused.reason, refused.passing) == ("http_400", False)
+    assert isinstance(refused, RejectedQuestion) and (refused.reason, refused.passing) == ("http_400", False)
     assert counted(found)["made"] == 2
 
 
@@ -228,7 +228,7 @@ def test_a_wrong_key_ends_it_with_what_is_done_handed_over(tmp_path: Path) -> No
         maker = maker_for(server.url)
         with pytest.raises(Ad2Error, match="HTTP 401"):
             maker.make(iter(questions(60, tmp_path)), done.append)
-    assert 0 < len(done) < 60 and all(isinstance(o, Made) for o in done)
+    assert 0 < len(done) < 60 and all(isinstance(o, AcceptedQuestion) for o in done)
 
 
 @pytest.mark.integration
@@ -252,7 +252,7 @@ def test_all_answers_equal_the_answer(tmp_path: Path) -> None:
     with serve(reply=replier) as server:
         (lost,) = outcomes(maker_for(server.url), [question(0, tmp_path)]).values()
         assert server.requests == 15
-    assert isinstance(lost, Rejected) and lost.reason == "too_few_distractors"
+    assert isinstance(lost, RejectedQuestion) and lost.reason == "too_few_distractors"
     assert lost.notes == {"reply_equals_answer": 15, "proposer_failed": 5}
 
 
@@ -269,7 +269,7 @@ def test_options_that_may_not_stand_are_dropped_and_counted(tmp_path: Path) -> N
 
     with serve(reply=replier) as server:
         (lost,) = outcomes(maker_for(server.url), [question(0, tmp_path)]).values()
-    assert isinstance(lost, Rejected) and lost.reason == "too_few_distractors"
+    assert isinstance(lost, RejectedQuestion) and lost.reason == "too_few_distractors"
     assert lost.notes == {"duplicate": 29}
 
 
@@ -278,7 +278,7 @@ def test_a_failing_reviewer_or_refiner_leaves_the_proposals(tmp_path: Path) -> N
     for failing, note in (("review", "reviewer_failed"), ("refine", "refiner_failed")):
         with serve(reply=lambda b, f=failing: "no" if role(b) == f else steady(b)) as server:
             (made,) = outcomes(maker_for(server.url), [question(0, tmp_path)]).values()
-        assert isinstance(made, Made)
+        assert isinstance(made, AcceptedQuestion)
         assert made.notes[note] == 5 and len(made.pool) == 30
 
 
@@ -289,7 +289,7 @@ def test_an_instruction_in_the_question_changes_nothing(tmp_path: Path) -> None:
     with serve(reply=steady, keep_bodies=True) as server:
         (made,) = outcomes(maker_for(server.url), [question(0, tmp_path, text=text)]).values()
     assert all("<<<END>>>" not in json.dumps(body) for body in server.bodies)
-    assert isinstance(made, Made)
+    assert isinstance(made, AcceptedQuestion)
     sound(made)
 
 
@@ -301,7 +301,7 @@ def test_another_model_evaluates(tmp_path: Path) -> None:
             settings=",price_prompt=1,price_completion=2",
         )  # fmt: skip
         (made,) = outcomes(maker, [question(0, tmp_path)]).values()
-    assert isinstance(made, Made) and other.requests == 1 and server.requests == 16
+    assert isinstance(made, AcceptedQuestion) and other.requests == 1 and server.requests == 16
     assert other.bodies[0]["model"] == "judge-1"
     assert maker.describe()["evaluator"]["model"] == "judge-1"
     assert maker.account()["cost"] > 0
@@ -311,7 +311,7 @@ def test_another_model_evaluates(tmp_path: Path) -> None:
 def test_only_so_many_questions_are_taken_at_once(tmp_path: Path) -> None:
     taken, done = [], []
 
-    def source() -> Iterator[Question]:
+    def source() -> Iterator[OpenQuestion]:
         for asked in questions(60, tmp_path):
             taken.append(asked)
             assert len(taken) - len(done) <= 8 + 4
@@ -325,7 +325,7 @@ def test_only_so_many_questions_are_taken_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 def test_a_source_that_breaks_and_a_receiver_that_breaks(tmp_path: Path) -> None:
-    def source() -> Iterator[Question]:
+    def source() -> Iterator[OpenQuestion]:
         yield question(0, tmp_path)
         raise Ad2Error("row 2 is broken")
 
@@ -374,4 +374,4 @@ def test_an_endpoint_that_comes_to_refuse_everything_costs_no_question(tmp_path:
     with serve(reply=steady, failures=lambda n, b: "ok" if n < 60 else "400") as server:
         found = outcomes(maker_for(server.url), asked)
     assert set(counted(found)) <= {"made", "http_400", "endpoint_down"} and counted(found)["http_400"] > 8
-    assert all(o.passing for o in found.values() if not isinstance(o, Made))
+    assert all(o.passing for o in found.values() if not isinstance(o, AcceptedQuestion))

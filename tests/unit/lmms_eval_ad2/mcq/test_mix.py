@@ -13,14 +13,14 @@ from support.mcq.entries import FRAME, REAL, SCENE, survey_of
 from support.tiers import examples
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.mcq.mix import PAPER_MIX, PAPER_TASKS, Plan, parse_shares, plan
+from lmms_eval_ad2.mcq.mix import PAPER_MIX, PAPER_TASKS, QuestionPlan, parse_shares, plan
 from lmms_eval_ad2.mcq.shares import apportion, fill, level, rough
 from lmms_eval_ad2.mcq.taxonomy import TASKS
 
 BIG = survey_of(REAL)
 
 
-def margins(made: Plan) -> tuple[dict[str, int], dict[str, int]]:
+def margins(made: QuestionPlan) -> tuple[dict[str, int], dict[str, int]]:
     sources, tasks = Counter[str](), Counter[str]()
     for stratum in made.strata:
         sources[stratum.source] += stratum.quota

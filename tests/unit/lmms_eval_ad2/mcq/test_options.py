@@ -10,10 +10,10 @@ import pytest
 from support.mcq.building import a_question, made
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, record_of
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.options import reference, row_fault, row_of
-from lmms_eval_ad2.records import Text
+from lmms_eval_ad2.records import BilingualText
 
 GIVEN = {"seed": 7, "maker": "fake", "kind": "all", "split": "train"}
 
@@ -21,7 +21,7 @@ GIVEN = {"seed": 7, "maker": "fake", "kind": "all", "split": "train"}
 def test_a_row_is_read_by_the_release() -> None:
     question = a_question(1)
     row = row_of(made(question, correctness=4, rounds=2), **GIVEN)
-    record = record_of(Row(row, "x", 1))
+    record = record_of(UntrustedRow(row, "x", 1))
     right = next(option for option in record.options if option.letter == record.letter)
     assert (right.kind, right.text.en) == ("correct", question.answer)
     assert Counter(option.kind for option in record.options) == Counter(("correct", *ERRORS[:3]))
@@ -59,9 +59,9 @@ def test_the_right_option_has_no_favourite_letter() -> None:
 
 
 def test_open_answers_are_the_source_s_words_and_typed_ones_an_option_s() -> None:
-    spoken = replace(a_question(1, answer=Text("two cars, both parked")), answer="Two cars, both parked")
+    spoken = replace(a_question(1, answer=BilingualText("two cars, both parked")), answer="Two cars, both parked")
     assert reference(spoken) == "two cars, both parked"
-    typed = replace(a_question(1, form="yesno", answer=Text("yes")), answer="Yes.")
+    typed = replace(a_question(1, form="yesno", answer=BilingualText("yes")), answer="Yes.")
     assert reference(typed) == "Yes."
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from support.mcq.building import a_question
 
-from lmms_eval_ad2.mcq.base import Made, Outcome, Rejected
-from lmms_eval_ad2.mcq.llm_maker import Refusals
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome, RejectedQuestion
+from lmms_eval_ad2.mcq.llm_maker import RefusalBuffer
 
-REFUSED = Rejected(a_question(1), "http_400")
-GONE = Rejected(a_question(2), "endpoint_down", passing=True)
-MADE = Made(a_question(3), ())
-AMBIGUOUS = Rejected(a_question(4), "ambiguous")
+REFUSED = RejectedQuestion(a_question(1), "http_400")
+GONE = RejectedQuestion(a_question(2), "endpoint_down", passing=True)
+MADE = AcceptedQuestion(a_question(3), ())
+AMBIGUOUS = RejectedQuestion(a_question(4), "ambiguous")
 
 
 def fates(outcomes: list[Outcome], passing: bool) -> list[tuple[str, bool]]:
     done: list[Outcome] = []
-    refusals = Refusals(done.append)
+    refusals = RefusalBuffer(done.append)
     for outcome in outcomes:
         refusals.hand_over(outcome)
     refusals.end(passing)
-    return [(o.question.id, o.passing) for o in done if isinstance(o, Rejected)]
+    return [(o.question.id, o.passing) for o in done if isinstance(o, RejectedQuestion)]
 
 
 def test_a_refusal_counts_once_another_question_was_answered() -> None:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmms_eval_ad2.llm.client import Reply
+from lmms_eval_ad2.llm.client import ChatReply
 from lmms_eval_ad2.mcq import replies
-from lmms_eval_ad2.mcq.replies import Fault
+from lmms_eval_ad2.mcq.replies import ReplyFault
 
 
-def said(data: Any, finish: str = "stop") -> Reply:
-    return Reply(data if isinstance(data, str) else json.dumps(data), finish)
+def said(data: Any, finish: str = "stop") -> ChatReply:
+    return ChatReply(data if isinstance(data, str) else json.dumps(data), finish)
 
 
 def fine(text: str) -> None:
@@ -100,7 +100,7 @@ def test_text_around_the_object_does_not_matter(text: str) -> None:
     ],
 )  # fmt: skip
 def test_what_breaks_the_contract_is_a_fault(read: Callable[[], object], code: str) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(ReplyFault) as caught:
         read()
     assert caught.value.code == code
     assert len(caught.value.message) < 200
@@ -134,8 +134,8 @@ def test_no_reply_breaks_a_reader(text: str) -> None:
         lambda r: replies.evaluation(r, 3),
     ):
         try:
-            read(Reply(text))
-        except Fault as fault:
+            read(ChatReply(text))
+        except ReplyFault as fault:
             assert fault.code
 
 
@@ -155,5 +155,11 @@ def test_the_schemas_are_strict() -> None:
         if node["type"] == "array":
             check(node["items"])
 
-    for shape in (replies.Proposals, replies.Rewritten, replies.Reviews, replies.Picks, replies.Evaluation):
+    for shape in (
+        replies.ProposalsReply,
+        replies.RewrittenReply,
+        replies.ReviewsReply,
+        replies.PicksReply,
+        replies.EvaluationReply,
+    ):
         check(replies.schema_of(shape))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.mcq.ruled import CAR, LIGHT, VAN, frame
 from support.tiers import examples
 
-from lmms_eval_ad2.mcq.base import Distractor, Made, Rejected
+from lmms_eval_ad2.mcq.base import AcceptedQuestion, Distractor, RejectedQuestion
 from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, SENSOR
 from lmms_eval_ad2.mcq.rules.choose import choose, draw, shares
 from lmms_eval_ad2.mcq.rules.closed import tables
@@ -47,7 +47,7 @@ def test_any_text_is_made_or_rejected(question: str, answer: str, other: str, ki
     asked = frame((question, answer), (STARTS[0], other), (STARTS[8], other), source=name)[0]
     outcome = RulesMaker(kind).one(asked)
     assert RulesMaker(kind).one(asked) == outcome
-    if isinstance(outcome, Made):
+    if isinstance(outcome, AcceptedQuestion):
         texts = [d.text.casefold() for d in outcome.distractors]
         assert len(set(texts)) == 3
         assert answer.strip().casefold() not in texts
@@ -62,7 +62,7 @@ def test_long_text_ends(start: str, filler: str) -> None:
     """A pattern that takes quadratic time or worse on these would run into the test's own time limit."""
     outcome = RulesMaker().one(frame((start, filler * 2_000))[0])
     RulesMaker().one(frame((start, (filler * 4_000)[:LONGEST]))[0])
-    assert len(filler) < 3 or (isinstance(outcome, Rejected) and outcome.reason == "too_long")
+    assert len(filler) < 3 or (isinstance(outcome, RejectedQuestion) and outcome.reason == "too_long")
 
 
 def test_the_right_option_may_have_any_place_by_length() -> None:

@@ -7,10 +7,10 @@ import re
 import pytest
 from support.mcq.ruled import CAR, LIGHT, VAN, frame, pool
 
-from lmms_eval_ad2.mcq.base import KINDS, Made, Rejected
+from lmms_eval_ad2.mcq.base import KINDS, AcceptedQuestion, RejectedQuestion
 from lmms_eval_ad2.mcq.rules.actions import named, wrong_keys
 from lmms_eval_ad2.mcq.rules.around import read_list, write_list
-from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, Case
+from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase
 from lmms_eval_ad2.mcq.rules.facts import facts_of
 from lmms_eval_ad2.mcq.rules.maker import RulesMaker
 from lmms_eval_ad2.mcq.rules.naive import shape
@@ -122,7 +122,7 @@ def test_actions_that_the_frame_calls_safe_are_no_wrong_actions() -> None:
     )
     safe = ("In this scenario, what are safe actions to take for the ego vehicle?", "Turn left, back up.")
     question = frame(ask, safe)[0]
-    case = Case(question, facts_of(question.scene), re.match("", ""))
+    case = RuleCase(question, facts_of(question.scene), re.match("", ""))
     assert wrong_keys(case, "stationary") == ["accelerate", "keep", "turn_right"]
     assert "Accelerate and go ahead." in pool(ask, safe)
     assert not any("back up" in text.lower() or "turn left" in text.lower() for text in pool(ask, safe))
@@ -232,12 +232,12 @@ def test_free_text(question: str, answer: str, wrong: str) -> None:
 
 def test_what_might_be_true_beside_it_is_not_offered_in_free_text() -> None:
     made = RulesMaker().one(frame(("What is there?", "There is a red car on the left."), source="lingoqa")[0])
-    assert isinstance(made, Rejected) and made.reason == "too_few_distractors"
+    assert isinstance(made, RejectedQuestion) and made.reason == "too_few_distractors"
 
 
 def test_a_question_that_no_rule_knows_is_rejected_and_says_why() -> None:
     made = RulesMaker().one(frame(("Which song is this?", "Yesterday"))[0])
-    assert isinstance(made, Rejected) and made.reason == "no_rule"
+    assert isinstance(made, RejectedQuestion) and made.reason == "no_rule"
     assert "Which song" in made.detail
 
 
@@ -250,7 +250,7 @@ def test_places() -> None:
 def test_naive_options_answer_another_kind_of_question() -> None:
     said = (BACK, "There is one bus behind the ego car."), (f"What is the visual description of {CAR}?", "White sedan.")
     made = RulesMaker("naive").one(frame(*said)[0])
-    assert isinstance(made, Made)
+    assert isinstance(made, AcceptedQuestion)
     assert {d.category for d in made.distractors} == {"naive"}
     assert all(shape(d.text) != "list" or "penguin" in d.text for d in made.distractors)
     assert shape("There are many cars in front of the ego car.") == "list"
@@ -260,6 +260,6 @@ def test_naive_options_answer_another_kind_of_question() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_keeps_to_its_category(kind: str) -> None:
     made = RulesMaker(kind).one(frame(("Are there moving cars to the front left of the ego car?", "Yes."))[0])
-    assert isinstance(made, Made)
+    assert isinstance(made, AcceptedQuestion)
     found = {d.category for d in made.distractors}
     assert len(found) == 3 if kind == "all" else found == {kind}

@@ -11,14 +11,14 @@ import pytest
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.mcq.base import KINDS, Made, Question, Rejected
+from lmms_eval_ad2.mcq.base import KINDS, AcceptedQuestion, OpenQuestion, RejectedQuestion
 from lmms_eval_ad2.mcq.faults import fault, ordered, same
 from lmms_eval_ad2.mcq.rules.maker import RulesMaker
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import load, survey
 
 
-def questions(data_dir: Path, file: str) -> list[Question]:
+def questions(data_dir: Path, file: str) -> list[OpenQuestion]:
     folder = data_dir / "drivelm"
     source = open_source(f"drivelm={folder / file}", split="train", images=folder / "images")
     found = survey([source], progress=False)
@@ -26,21 +26,21 @@ def questions(data_dir: Path, file: str) -> list[Question]:
 
 
 @pytest.fixture(scope="module")
-def asked(data_dir: Path) -> list[Question]:
+def asked(data_dir: Path) -> list[OpenQuestion]:
     return questions(data_dir, "train_sample.json")
 
 
 @pytest.fixture(scope="module")
-def made(asked: list[Question]) -> list[Made]:
+def made(asked: list[OpenQuestion]) -> list[AcceptedQuestion]:
     maker = RulesMaker()
     outcomes = [maker.one(question) for question in asked]
-    left = [(o.question.text, o.reason) for o in outcomes if isinstance(o, Rejected)]
+    left = [(o.question.text, o.reason) for o in outcomes if isinstance(o, RejectedQuestion)]
     assert left == []
-    return [o for o in outcomes if isinstance(o, Made)]
+    return [o for o in outcomes if isinstance(o, AcceptedQuestion)]
 
 
 @pytest.mark.integration
-def test_every_question_is_made(made: list[Made]) -> None:
+def test_every_question_is_made(made: list[AcceptedQuestion]) -> None:
     assert len(made) > 750
     assert {m.question.task for m in made} == {"perception", "prediction", "planning"}
     for one in made:
@@ -50,12 +50,12 @@ def test_every_question_is_made(made: list[Made]) -> None:
         assert one.correctness is None and one.rounds == 0
 
 
-def test_no_gate_stops_any_of_them(made: list[Made]) -> None:
+def test_no_gate_stops_any_of_them(made: list[AcceptedQuestion]) -> None:
     for one in made:
         assert [fault(d.text, one.question) for d in one.distractors] == [None] * 3, one.question.text
 
 
-def test_three_categories_nearly_everywhere_and_all_five_in_use(made: list[Made]) -> None:
+def test_three_categories_nearly_everywhere_and_all_five_in_use(made: list[AcceptedQuestion]) -> None:
     different = [len({d.category for d in one.distractors}) == 3 for one in made]
     assert sum(different) / len(made) > 0.98
     used = Counter(d.category for one in made for d in one.distractors)
@@ -63,14 +63,14 @@ def test_three_categories_nearly_everywhere_and_all_five_in_use(made: list[Made]
     assert min(used.values()) > 0.1 * used.total()
 
 
-def test_no_two_distractors_say_the_same(made: list[Made]) -> None:
+def test_no_two_distractors_say_the_same(made: list[AcceptedQuestion]) -> None:
     for one in made:
         in_order = ordered(one.question)
         pairs = combinations([d.text for d in one.distractors], 2)
         assert not any(same(a, b, in_order) for a, b in pairs), (one.question.text, one.distractors)
 
 
-def test_length_does_not_give_the_answer_away(made: list[Made]) -> None:
+def test_length_does_not_give_the_answer_away(made: list[AcceptedQuestion]) -> None:
     # Nothing is as short as "No." or "Yes.", and of "Low." and "High." the first is always right in this sample.
     rest = [one for one in made if one.question.answer not in ("No.", "Yes.", "Low.")]
     sizes = [(len(one.question.answer), [len(d.text) for d in one.distractors]) for one in rest]
@@ -80,7 +80,7 @@ def test_length_does_not_give_the_answer_away(made: list[Made]) -> None:
     assert abs(sum(ratios) / len(ratios)) < 0.05
 
 
-def test_a_verdict_stands_against_the_other_bare_one(made: list[Made]) -> None:
+def test_a_verdict_stands_against_the_other_bare_one(made: list[AcceptedQuestion]) -> None:
     other = {"Yes.": "No.", "No.": "Yes."}
     verdicts = [one for one in made if one.question.answer in other]
     assert len(verdicts) > 200
@@ -88,7 +88,7 @@ def test_a_verdict_stands_against_the_other_bare_one(made: list[Made]) -> None:
         assert other[one.question.answer] in {d.text for d in one.distractors}
 
 
-def test_texts_that_are_right_elsewhere_are_the_wrong_ones(made: list[Made]) -> None:
+def test_texts_that_are_right_elsewhere_are_the_wrong_ones(made: list[AcceptedQuestion]) -> None:
     """A text that never is right gives itself away: "Stop sign" beside "Red light" and "White sedan"."""
     looks = [one for one in made if one.question.text.startswith("What is the visual description")]
     right = {one.question.answer for one in looks}
@@ -96,7 +96,9 @@ def test_texts_that_are_right_elsewhere_are_the_wrong_ones(made: list[Made]) -> 
     assert wrong[True] > 0.5 * wrong.total()
 
 
-def test_the_same_in_any_order_and_another_draw_by_another_seed(asked: list[Question], made: list[Made]) -> None:
+def test_the_same_in_any_order_and_another_draw_by_another_seed(
+    asked: list[OpenQuestion], made: list[AcceptedQuestion]
+) -> None:
     again = RulesMaker()
     for one in made[::-5]:
         assert again.one(one.question) == one
@@ -107,20 +109,20 @@ def test_the_same_in_any_order_and_another_draw_by_another_seed(asked: list[Ques
 def test_the_test_sample_is_made_too(data_dir: Path) -> None:
     maker = RulesMaker()
     outcomes = [maker.one(question) for question in questions(data_dir, "test_eval.json")]
-    assert outcomes and all(isinstance(o, Made) for o in outcomes)
+    assert outcomes and all(isinstance(o, AcceptedQuestion) for o in outcomes)
 
 
 @pytest.mark.parametrize("kind", KINDS[1:])
-def test_one_kind_alone_is_made_or_counted(kind: str, asked: list[Question]) -> None:
+def test_one_kind_alone_is_made_or_counted(kind: str, asked: list[OpenQuestion]) -> None:
     maker = RulesMaker(kind)
     outcomes = [maker.one(question) for question in asked[::8]]
-    done = [o for o in outcomes if isinstance(o, Made)]
+    done = [o for o in outcomes if isinstance(o, AcceptedQuestion)]
     assert len(done) >= 0.7 * len(outcomes)
     assert {d.category for o in done for d in o.distractors} == {kind}
-    assert {o.reason for o in outcomes if isinstance(o, Rejected)} <= {"too_few_distractors"}
+    assert {o.reason for o in outcomes if isinstance(o, RejectedQuestion)} <= {"too_few_distractors"}
 
 
-def test_make_hands_over_each_outcome_once(asked: list[Question]) -> None:
+def test_make_hands_over_each_outcome_once(asked: list[OpenQuestion]) -> None:
     seen: list[str] = []
     maker = RulesMaker()
     maker.make(iter(asked[:30]), lambda outcome: seen.append(outcome.question.id))

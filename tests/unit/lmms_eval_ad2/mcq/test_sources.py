@@ -17,7 +17,7 @@ from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.sources import NAMES, check_names, open_source
 from lmms_eval_ad2.mcq.survey import load, survey
-from lmms_eval_ad2.records import Mark, Option, Record, Step, Text
+from lmms_eval_ad2.records import AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 
 def rows(tmp_path: Path, *changes: dict[str, Any]) -> Path:
@@ -42,10 +42,18 @@ def test_a_file_of_records(tmp_path: Path) -> None:
 
 def test_every_field_of_a_record_comes_back(tmp_path: Path) -> None:
     full = a_record(
-        0, form="mc", letter="B", options=(Option("A", Text("x", "某")), Option("B", Text("y"), "correct")),
-        mark=Mark("box", ((1.0, 2.0, 3.0, 4.0),), "here"), steps=(Step("s", Text("q"), Text("a"), 3),), subtask_id=4,
-        scene={"weather": "fog"}, meta={"tag": [1]}, question=Text("q?", "问?"), answer=Text(),
-    )  # fmt: skip
+        0,
+        form="mc",
+        letter="B",
+        options=(AnswerOption("A", BilingualText("x", "某")), AnswerOption("B", BilingualText("y"), "correct")),
+        mark=VisualPrompt("box", ((1.0, 2.0, 3.0, 4.0),), "here"),
+        steps=(ReasoningStep("s", BilingualText("q"), BilingualText("a"), 3),),
+        subtask_id=4,
+        scene={"weather": "fog"},
+        meta={"tag": [1]},
+        question=BilingualText("q?", "问?"),
+        answer=BilingualText(),
+    )
     assert list(open_source(f"records={write_records(tmp_path, records=[full])}").records()) == [full]
 
 

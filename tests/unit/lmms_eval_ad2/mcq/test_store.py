@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from support.disk import files_of_at_most
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.mcq.store import Store, transcript_path, write_lines
+from lmms_eval_ad2.mcq.store import QuestionStore, transcript_path, write_lines
 
 SETTINGS = {"seed": 0, "maker": {"model": "m", "n": 6}}
 
@@ -24,11 +24,11 @@ def line(name: str = "q1", status: str = "made", **more: Any) -> dict[str, Any]:
 
 
 def test_outcomes_come_back_and_the_later_one_counts(tmp_path: Path) -> None:
-    with Store(tmp_path / "out", SETTINGS) as store:
+    with QuestionStore(tmp_path / "out", SETTINGS) as store:
         store.save(line("q1", "passing"))
         store.save(line("q2"))
         store.save(line("q1", "rejected", reason="ambiguous"))
-    with Store(tmp_path / "out", SETTINGS) as store:
+    with QuestionStore(tmp_path / "out", SETTINGS) as store:
         assert store.status("drivelm", "q1") == "rejected"
         assert store.status("drivelm", "q2") == "made"
         assert store.status("lingoqa", "q1") is None
@@ -39,14 +39,14 @@ def test_outcomes_come_back_and_the_later_one_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("torn", ['{"source": "drivelm", "id": "q2", "sta', '{"source": "drivelm", "id": "\u00e4', "{"])
 def test_half_a_line_is_cut_off(tmp_path: Path, torn: str) -> None:
     out = tmp_path / "out"
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1"))
     with (out / "journal.jsonl").open("ab") as handle:
         handle.write(torn.encode()[:-1] if torn.endswith("\u00e4") else torn.encode())
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         assert store.status("drivelm", "q2") is None
         store.save(line("q3"))
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         assert [store.status("drivelm", name) for name in ("q1", "q3")] == ["made", "made"]
 
 
@@ -59,64 +59,64 @@ def test_half_a_line_is_cut_off(tmp_path: Path, torn: str) -> None:
 )  # fmt: skip
 def test_a_spoilt_line_is_named(tmp_path: Path, bad: str) -> None:
     out = tmp_path / "out"
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1"))
     with (out / "journal.jsonl").open("a") as handle:
         handle.write(bad + "\n")
     with pytest.raises(DataError, match=r"journal\.jsonl, row 2"):
-        Store(out, SETTINGS)
+        QuestionStore(out, SETTINGS)
 
 
 def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Store(out, SETTINGS):
+    with QuestionStore(out, SETTINGS):
         pass
-    with Store(out, {"seed": 1}) as store:  # nothing was made yet: the first start binds nobody
+    with QuestionStore(out, {"seed": 1}) as store:  # nothing was made yet: the first start binds nobody
         store.save(line())
     with pytest.raises(Ad2Error, match=r"seed is 1 there and 0 here.*Choose another --out"):
-        Store(out, SETTINGS)
+        QuestionStore(out, SETTINGS)
 
 
 def test_a_start_that_made_nothing_binds_nobody(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1", "passing"))
         store.save_account({"requests": 1})
-    with Store(out, {"seed": 1}) as store:
+    with QuestionStore(out, {"seed": 1}) as store:
         assert store.status("drivelm", "q1") == "passing"
     assert json.loads((out / "settings.json").read_text()) == {"seed": 1}
 
 
 def test_settings_that_were_spoilt_are_told(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         store.save(line())
     for spoilt in ("[" * 100_000, "[1]", "\0"):
         (out / "settings.json").write_text(spoilt)
         with pytest.raises(Ad2Error, match=r"settings\.json: not the settings of a build"):
-            Store(out, SETTINGS)
+            QuestionStore(out, SETTINGS)
 
 
 def test_one_process_at_a_time(tmp_path: Path) -> None:
-    with Store(tmp_path / "out", SETTINGS), pytest.raises(Ad2Error, match="another process"):
-        Store(tmp_path / "out", SETTINGS)
-    Store(tmp_path / "out", SETTINGS).close()
+    with QuestionStore(tmp_path / "out", SETTINGS), pytest.raises(Ad2Error, match="another process"):
+        QuestionStore(tmp_path / "out", SETTINGS)
+    QuestionStore(tmp_path / "out", SETTINGS).close()
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
     with pytest.raises(Ad2Error, match="a file, and a folder is needed"):
-        Store(tmp_path / "out", SETTINGS)
+        QuestionStore(tmp_path / "out", SETTINGS)
 
 
 def test_the_account_of_every_start_is_kept(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for requests in (3, 5):
-        with Store(out, SETTINGS) as store:
+        with QuestionStore(out, SETTINGS) as store:
             store.save_account({"requests": 1})
             store.save(line())
             store.save_account({"requests": requests})
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         assert store.accounts == [{"requests": 3}, {"requests": 5}, {}]
 
 
@@ -137,18 +137,18 @@ def test_ids_that_look_alike_keep_files_of_their_own() -> None:
 
 def test_transcripts_stand_before_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
-    with Store(out, SETTINGS) as store:
-        monkeypatch.setattr(Store, "_append", lambda *_: (_ for _ in ()).throw(OSError("full")))
+    with QuestionStore(out, SETTINGS) as store:
+        monkeypatch.setattr(QuestionStore, "_append", lambda *_: (_ for _ in ()).throw(OSError("full")))
         with pytest.raises(OSError, match="full"):
             store.save(line("q1"), {"said": "\ud800 ä"})
     assert json.loads(transcript_path(out, "drivelm", "q1").read_text("utf-8"))["said"] == "\ud800 ä"
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         assert store.status("drivelm", "q1") is None
 
 
 def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path) -> None:
     out = tmp_path / "out"
-    with Store(out, SETTINGS) as store:
+    with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1"))
         before = (out / "journal.jsonl").read_bytes()
         with pytest.raises(OSError, match="File too large"), files_of_at_most(len(before) + 10):
@@ -161,14 +161,14 @@ def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path) -> None:
 def test_images_are_linked_anew(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
-        with Store(tmp_path / "out", SETTINGS) as store:
+        with QuestionStore(tmp_path / "out", SETTINGS) as store:
             store.link_images({"drivelm": tmp_path / name})
     assert (tmp_path / "out/images/drivelm").resolve() == (tmp_path / "new").resolve()
 
 
 def test_a_folder_in_the_place_of_a_link_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out/images/drivelm").mkdir(parents=True)
-    with Store(tmp_path / "out", SETTINGS) as store, pytest.raises(Ad2Error, match="expected a link"):
+    with QuestionStore(tmp_path / "out", SETTINGS) as store, pytest.raises(Ad2Error, match="expected a link"):
         store.link_images({"drivelm": tmp_path})
 
 

@@ -12,14 +12,14 @@ import pytest
 from support.mcq.building import a_record, write_records
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.mcq.sources import Source, open_source
+from lmms_eval_ad2.mcq.sources import QuestionSource, open_source
 from lmms_eval_ad2.mcq.survey import frame_of, load, survey
-from lmms_eval_ad2.records import Record, Text
+from lmms_eval_ad2.records import BilingualText, Record
 
 
-def source(records: Iterable[Record], name: str = "records", root: Path = Path("/images")) -> Source:
+def source(records: Iterable[Record], name: str = "records", root: Path = Path("/images")) -> QuestionSource:
     kept = list(records)
-    return Source(name, name, "test", root, "0" * 64, lambda: iter(kept))
+    return QuestionSource(name, name, "test", root, "0" * 64, lambda: iter(kept))
 
 
 def framed(number: int, frame: str, **meta: Any) -> Record:
@@ -54,8 +54,10 @@ def test_without_scenes_only_what_is_asked_is_kept() -> None:
 
 def test_a_question_with_two_answers_is_not_asked_at_all() -> None:
     yes, later = a_record(0), a_record(1)
-    no = dataclasses.replace(yes, id="no", answer=Text("Not at all."))
-    shouted = dataclasses.replace(yes, id="loud", question=Text(yes.question.en.upper()), answer=Text("Otherwise."))
+    no = dataclasses.replace(yes, id="no", answer=BilingualText("Not at all."))
+    shouted = dataclasses.replace(
+        yes, id="loud", question=BilingualText(yes.question.en.upper()), answer=BilingualText("Otherwise.")
+    )
     again = dataclasses.replace(no, id="again")
     found = survey([source([yes, later, no, shouted, again])])
     assert [(e.number, e.id) for e in found.entries] == [(1, later.id)]
@@ -77,7 +79,7 @@ def test_a_scene_holds_what_cannot_be_asked_too() -> None:
 def test_twice_the_same_is_counted_once() -> None:
     first = a_record(0)
     other_id = dataclasses.replace(first, id="other")
-    other_words = dataclasses.replace(first, question=Text("Something else?"))
+    other_words = dataclasses.replace(first, question=BilingualText("Something else?"))
     other_image = dataclasses.replace(first, id="third", images=("b.jpg",))
     opened = [source([first, other_id, other_words, other_image]), source([first], "lingoqa")]
     found = survey(opened)
@@ -104,7 +106,7 @@ def test_frames_by_benchmark() -> None:
 
 def test_no_usable_question_is_told_with_the_reasons() -> None:
     with pytest.raises(Ad2Error, match=r"no source has .*records: \{'no_answer': 2\}"):
-        survey([source(a_record(i, answer=Text()) for i in range(2))])
+        survey([source(a_record(i, answer=BilingualText()) for i in range(2))])
 
 
 def test_data_that_changed_meanwhile_are_told() -> None:

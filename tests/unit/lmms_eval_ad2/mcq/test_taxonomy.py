@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.taxonomy import SUBTASKS, TASK_OF, answer_text, classify, masked
-from lmms_eval_ad2.records import FORMS, Option, Record, Text
+from lmms_eval_ad2.records import FORMS, AnswerOption, BilingualText, Record
 
 # DriveLM's question forms by their beginnings (a tag stands for an object), in the layer that has them.
 DRIVELM = {
@@ -113,7 +113,7 @@ def a(
     question: str, benchmark: str = "lingoqa", task: str = "val", answer: str = "It is so.", **changes: Any
 ) -> Record:
     data: dict[str, Any] = {"subtask": task, "form": "vqa", "images": ("a.jpg",), **changes}
-    return Record("r", benchmark, task, question=Text(question), answer=Text(answer), **data)
+    return Record("r", benchmark, task, question=BilingualText(question), answer=BilingualText(answer), **data)
 
 
 def test_the_papers_eighteen_names() -> None:
@@ -213,7 +213,7 @@ def test_answers_as_options_print_them(form: Any, answer: str, printed: str) -> 
 
 
 def test_the_right_option_of_a_multiple_choice_source_is_the_answer() -> None:
-    options = tuple(Option(x, Text(f"option {x}")) for x in "AB")
+    options = tuple(AnswerOption(x, BilingualText(f"option {x}")) for x in "AB")
     assert answer_text(a("q?", answer="something", form="mc", options=options, letter="B")) == "Option B"
 
 

@@ -13,11 +13,11 @@ from PIL import Image
 from support.mcq.choices import choice
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.cache import Cache
-from lmms_eval_ad2.llm.spec import Model, read_model
+from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.spec import LanguageModel, read_model
 from lmms_eval_ad2.mcq.rating import rate
 from lmms_eval_ad2.mcq.text_only import text_only
-from lmms_eval_ad2.testing.fake_endpoint import FakeServer, serve
+from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
 from lmms_eval_ad2.testing.fake_replies import asked
 
 pytestmark = pytest.mark.integration
@@ -31,7 +31,7 @@ RECORDS = [
 ]  # fmt: skip
 
 
-def model(server: FakeServer, **more: Any) -> Model:
+def model(server: FakeEndpointServer, **more: Any) -> LanguageModel:
     return read_model(
         {"model": "m", "base_url": server.url, "concurrency": 8, "max_retries": 1, "backoff": 0.01, **more}
     )
@@ -86,8 +86,8 @@ def test_equal_words_over_other_images_are_each_counted_by_their_own_answer() ->
 
 def test_nothing_is_asked_twice(tmp_path: Path) -> None:
     with serve(reply="C") as server:
-        first = text_only(RECORDS, model(server), cache=Cache(tmp_path / "c.sqlite"), progress=False)
-        again = text_only(RECORDS, model(server), cache=Cache(tmp_path / "c.sqlite"), progress=False)
+        first = text_only(RECORDS, model(server), cache=ReplyCache(tmp_path / "c.sqlite"), progress=False)
+        again = text_only(RECORDS, model(server), cache=ReplyCache(tmp_path / "c.sqlite"), progress=False)
         assert server.requests == 24
     assert again["all"] == first["all"] and again["usage"]["cached"] == 24
 
@@ -124,7 +124,7 @@ def test_marks_by_an_evaluator_who_sees_the_images(tmp_path: Path) -> None:
         return json.dumps({"score": 2 if number < 4 else 5, "problems": problems})
 
     with serve(reply=marked(mark), keep_bodies=True) as server:
-        cache = Cache(tmp_path / "c.sqlite")
+        cache = ReplyCache(tmp_path / "c.sqlite")
         found = rate(RECORDS, pictured(tmp_path), model(server), cache=cache, progress=False)
         assert "image_url" in json.dumps(server.bodies[0])
         rate(RECORDS, tmp_path, model(server), cache=cache, progress=False)

@@ -7,20 +7,20 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.mcq.roles import SLOTS, Texts
+from lmms_eval_ad2.mcq.roles import SLOTS, McqPromptTexts
 
 
 def test_every_slot_has_a_text() -> None:
-    assert set(Texts.load().texts) == set(SLOTS)
+    assert set(McqPromptTexts.load().texts) == set(SLOTS)
 
 
 def test_a_file_changes_what_it_names_and_the_hash(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("again: 'Once more: {fault}'\n")
-    own, packaged = Texts.load(file), Texts.load()
+    own, packaged = McqPromptTexts.load(file), McqPromptTexts.load()
     assert own.fill("again", fault="{fault} {0}") == "Once more: {fault} {0}"
     assert own.texts["naive"] == packaged.texts["naive"]
-    assert own.sha256 != packaged.sha256 == Texts.load().sha256
+    assert own.sha256 != packaged.sha256 == McqPromptTexts.load().sha256
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,10 @@ def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(text)
     with pytest.raises(DataError, match=message) as caught:
-        Texts.load(file)
+        McqPromptTexts.load(file)
     assert "mine.yaml" in str(caught.value)
 
 
 def test_an_absent_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"none\.yaml"):
-        Texts.load(tmp_path / "none.yaml")
+        McqPromptTexts.load(tmp_path / "none.yaml")

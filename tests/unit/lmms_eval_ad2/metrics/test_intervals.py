@@ -12,20 +12,20 @@ from lmms_eval_ad2.metrics.intervals import (
     FRACTION,
     NOT_NEGATIVE,
     PERCENT,
-    Interval,
-    Jackknife,
+    ClusterJackknife,
+    ConfidenceInterval,
     mean_interval,
     mean_of_means_interval,
     wilson,
 )
 
 
-def ends(interval: Interval | None) -> tuple[float, float]:
+def ends(interval: ConfidenceInterval | None) -> tuple[float, float]:
     assert interval is not None
     return interval.low, interval.high
 
 
-def width(interval: Interval | None) -> float:
+def width(interval: ConfidenceInterval | None) -> float:
     low, high = ends(interval)
     return high - low
 
@@ -75,7 +75,7 @@ def test_between_bounds_it_is_wilsons_with_students_quantile() -> None:
 
 
 def test_where_nothing_differs_the_units_count() -> None:
-    assert mean_interval([0.5] * 10) == Interval(0.5, 0.5)
+    assert mean_interval([0.5] * 10) == ConfidenceInterval(0.5, 0.5)
     assert ends(mean_interval([1.0] * 10, bounds=FRACTION)) == pytest.approx(ends(wilson(1, 10)))
     assert ends(mean_interval([0.0] * 30, clusters=[i // 10 for i in range(30)], bounds=FRACTION)) == pytest.approx(
         ends(wilson(0, 3))
@@ -100,7 +100,7 @@ def test_copies_of_a_value_in_one_cluster_add_nothing() -> None:
 
 
 def test_mean_of_means_weighs_columns_alike() -> None:
-    assert mean_of_means_interval([[1.0] * 3, [0.0] * 300]) == Interval(0.5, 0.5)
+    assert mean_of_means_interval([[1.0] * 3, [0.0] * 300]) == ConfidenceInterval(0.5, 0.5)
     rng = np.random.default_rng(7)
     a, b = rng.normal(0, 1, 200), rng.normal(10, 3, 50)
     low, high = ends(mean_of_means_interval([a, b]))
@@ -130,13 +130,15 @@ def test_columns_that_share_their_samples_lose_them_together() -> None:
 
 def test_ratios_of_sums() -> None:
     sums, sizes = np.array([[1.0], [3.0], [0.0]]), np.array([[1.0], [4.0], [5.0]])
-    found = Jackknife.of_ratios(sums, sizes)
+    found = ClusterJackknife.of_ratios(sums, sizes)
     assert found is not None
     assert found.figure == 0.4
     assert found.moves == pytest.approx([(m - 0.4) * math.sqrt(2 / 3) for m in (3 / 9, 1 / 6, 4 / 5)])
     assert found.weights == pytest.approx([0.1, 0.4, 0.5])
-    assert Jackknife.of_ratios(sums[:1], sizes[:1]) is None
-    assert Jackknife.of_ratios(sums, np.array([[1.0], [0.0], [0.0]])) is None, "nothing is left without the first"
+    assert ClusterJackknife.of_ratios(sums[:1], sizes[:1]) is None
+    assert ClusterJackknife.of_ratios(sums, np.array([[1.0], [0.0], [0.0]])) is None, (
+        "nothing is left without the first"
+    )
 
 
 def test_bad_values_are_refused() -> None:

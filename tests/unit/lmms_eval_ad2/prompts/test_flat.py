@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.prompts.flat import FlatTexts
+from lmms_eval_ad2.prompts.flat import PromptTable
 
 SLOTS = {"ask": ("question", "view"), "end": ("", "")}
 
@@ -22,7 +22,7 @@ def packaged(tmp_path: Path) -> Path:
 def test_a_users_file_overlays_and_values_are_never_looked_into(packaged: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("ask: 'In {view}: {question}'\n")
-    plain, changed = FlatTexts.overlaid(packaged, None, SLOTS), FlatTexts.overlaid(packaged, own, SLOTS)
+    plain, changed = PromptTable.overlaid(packaged, None, SLOTS), PromptTable.overlaid(packaged, own, SLOTS)
     assert (plain.source, changed.source) == ("packaged", str(own))
     assert plain.sha256 != changed.sha256
     assert plain.fill("ask", question="{end} {0.__class__}") == "See {end} {0.__class__}"
@@ -42,10 +42,10 @@ def test_what_is_refused_is_one_line(packaged: Path, tmp_path: Path, text: str, 
     own = tmp_path / "own.yaml"
     own.write_text(text)
     with pytest.raises(DataError) as caught:
-        FlatTexts.overlaid(packaged, own, SLOTS, {"other": "It belongs into a file of others."})
+        PromptTable.overlaid(packaged, own, SLOTS, {"other": "It belongs into a file of others."})
     assert says in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read(packaged: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="a readable UTF-8 YAML file"):
-        FlatTexts.overlaid(packaged, tmp_path / "none.yaml", SLOTS)
+        PromptTable.overlaid(packaged, tmp_path / "none.yaml", SLOTS)

@@ -13,11 +13,11 @@ from support.prompt_records import SIX, ad2, chain, choice, coda, mcq
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.text import build, build_round, can_ask
-from lmms_eval_ad2.records import Mark, Text
+from lmms_eval_ad2.records import BilingualText, VisualPrompt
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 TAGGED = "What will <c1,CAM_BACK,1088.3,497.5> do?"
-BOX, POINT = Mark("box", ((10, 20, 110, 220),)), Mark("point", ((48.0, 27.0), (480.0, 270.0)))
+BOX, POINT = VisualPrompt("box", ((10, 20, 110, 220),)), VisualPrompt("point", ((48.0, 27.0), (480.0, 270.0)))
 
 CASES: dict[str, Callable[[], str]] = {
     "ad2_mc": lambda: build(choice()),
@@ -33,7 +33,7 @@ CASES: dict[str, Callable[[], str]] = {
     "ad2_vqa_box_as_words": lambda: build(ad2(mark=BOX), mark="text"),
     "ad2_vqa_points_as_words": lambda: build(ad2(mark=POINT), coords=True),
     "ad2_vqa_points_as_words_zh": lambda: build(ad2(mark=POINT), coords=True, lang="zh"),
-    "ad2_vqa_text_mark": lambda: build(ad2(mark=Mark("text", (), "the white van at the kerb"))),
+    "ad2_vqa_text_mark": lambda: build(ad2(mark=VisualPrompt("text", (), "the white van at the kerb"))),
     "ad2_yesno": lambda: build(ad2("yesno")),
     "ad2_yesno_zh": lambda: build(ad2("yesno"), lang="zh"),
     "ad2_count": lambda: build(ad2("count")),
@@ -115,7 +115,7 @@ def test_coda_region_coordinates_are_normalised() -> None:
 def test_coda_is_asked_in_english_unless_the_data_has_chinese() -> None:
     record = coda("region")
     assert build(record, lang="zh") == build(record, lang="en")
-    assert "框中是什么？" in build(replace(record, question=Text("What?", "框中是什么？")), lang="zh")
+    assert "框中是什么？" in build(replace(record, question=BilingualText("What?", "框中是什么？")), lang="zh")
 
 
 def test_views_are_named_in_order_and_tags_explained_once() -> None:
@@ -139,12 +139,12 @@ def test_several_marks_are_numbered() -> None:
 
 def test_braces_in_questions_and_answers_stay_as_they_are() -> None:
     nasty = "{options} {0.__class__} {{question}} {history} \\1"
-    assert nasty in build(choice(question=Text(nasty)))
+    assert nasty in build(choice(question=BilingualText(nasty)))
     assert nasty in build_round(chain(), 1, [nasty])
 
 
 def test_image_tokens_are_taken_out() -> None:
-    assert "<image>" not in build(ad2(question=Text("<image>\nWhat is it?")))
+    assert "<image>" not in build(ad2(question=BilingualText("<image>\nWhat is it?")))
 
 
 # --- what cannot be asked ---
@@ -160,7 +160,7 @@ def test_forms_that_a_record_lacks_are_refused() -> None:
     with pytest.raises(Ad2Error, match="no steps"):
         build_round(ad2(), 0, ())
     assert can_ask(choice(), "vqa")
-    assert not can_ask(ad2("count", answer=Text()), "vqa")
+    assert not can_ask(ad2("count", answer=BilingualText()), "vqa")
 
 
 def test_round_without_the_answers_before_is_a_bug() -> None:

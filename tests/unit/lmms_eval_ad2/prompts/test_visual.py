@@ -14,7 +14,7 @@ from support.prompt_records import SIX, ad2, coda, mcq
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.prompts.views import shown
 from lmms_eval_ad2.prompts.visual import effective_mark, render
-from lmms_eval_ad2.records import Mark, Text
+from lmms_eval_ad2.records import BilingualText, VisualPrompt
 
 RED, BLACK = (255, 0, 0), (0, 0, 0)
 
@@ -44,7 +44,7 @@ def test_coda_rectangle_is_red_two_pixels_inside_its_box(root: Path) -> None:
 
 def test_coda_rectangle_is_what_pil_draws_for_float_boxes(root: Path) -> None:
     x, y, w, h = 100.4, 60.7, 200.3, 99.9
-    record = replace(coda("region"), mark=Mark("box", ((x, y, x + w, y + h),)))
+    record = replace(coda("region"), mark=VisualPrompt("box", ((x, y, x + w, y + h),)))
     wanted = Image.open(root / "a.png")
     ImageDraw.Draw(wanted).rectangle([x, y, x + w, y + h], outline="red", width=2)
     assert (pixels(render(record, root)[0]) == pixels(wanted)).all()
@@ -52,13 +52,13 @@ def test_coda_rectangle_is_what_pil_draws_for_float_boxes(root: Path) -> None:
 
 def test_coda_width_does_not_grow_with_the_image(tmp_path: Path) -> None:
     Image.new("RGB", (3840, 2160)).save(tmp_path / "a.png")
-    record = replace(coda("region"), image_size=(3840, 2160), mark=Mark("box", ((400.0, 400.0, 900.0, 900.0),)))
+    record = replace(coda("region"), image_size=(3840, 2160), mark=VisualPrompt("box", ((400.0, 400.0, 900.0, 900.0),)))
     red = (pixels(render(record, tmp_path)[0]) == RED).all(-1)
     assert np.flatnonzero(red[600]).tolist() == [400, 401, 899, 900]
 
 
 def test_point_is_a_red_disc_in_a_white_ring(root: Path) -> None:
-    picture = pixels(render(ad2(mark=Mark("point", ((300.0, 200.0),))), root)[0])
+    picture = pixels(render(ad2(mark=VisualPrompt("point", ((300.0, 200.0),))), root)[0])
     red, white = (picture == RED).all(-1), (picture == 255).all(-1)
     rows, columns = np.nonzero(red)
     assert abs(columns.mean() - 300) < 0.6
@@ -71,8 +71,8 @@ def test_point_is_a_red_disc_in_a_white_ring(root: Path) -> None:
 
 
 def test_a_box_asked_as_a_point_is_its_centre(root: Path) -> None:
-    record = ad2(mark=Mark("box", ((100.0, 100.0, 300.0, 200.0),)))
-    assert effective_mark(record, "point") == Mark("point", ((200.0, 150.0),))
+    record = ad2(mark=VisualPrompt("box", ((100.0, 100.0, 300.0, 200.0),)))
+    assert effective_mark(record, "point") == VisualPrompt("point", ((200.0, 150.0),))
     picture = pixels(render(record, root, mark="point")[0])
     assert tuple(picture[150, 200]) == RED
     assert tuple(picture[100, 200]) == BLACK
@@ -80,10 +80,10 @@ def test_a_box_asked_as_a_point_is_its_centre(root: Path) -> None:
 
 def test_several_marks_have_different_numbers_inside_the_image(root: Path) -> None:
     boxes = ((0.0, 0.0, 50.0, 40.0), (900.0, 500.0, 959.0, 539.0))
-    one = pixels(render(ad2(mark=Mark("box", boxes[:1])), root)[0])
-    two = pixels(render(ad2(mark=Mark("box", boxes)), root)[0])
+    one = pixels(render(ad2(mark=VisualPrompt("box", boxes[:1])), root)[0])
+    two = pixels(render(ad2(mark=VisualPrompt("box", boxes)), root)[0])
     assert (one[:30, :30] != two[:30, :30]).any(), "a single mark has no number, two have"
-    swapped = pixels(render(ad2(mark=Mark("box", boxes[::-1])), root)[0])
+    swapped = pixels(render(ad2(mark=VisualPrompt("box", boxes[::-1])), root)[0])
     assert (two[:30, :30] != swapped[:30, :30]).any()
 
 
@@ -94,25 +94,25 @@ def test_nothing_is_drawn_where_words_tell_it(root: Path, kind: str) -> None:
 
 def test_box_from_a_point_is_refused() -> None:
     with pytest.raises(Ad2Error, match="cannot be made"):
-        effective_mark(ad2(mark=Mark("point", ((3.0, 4.0),))), "box")
+        effective_mark(ad2(mark=VisualPrompt("point", ((3.0, 4.0),))), "box")
 
 
 def test_marks_without_coordinates_keep_their_words() -> None:
-    mark = Mark("text", (), "the white car")
+    mark = VisualPrompt("text", (), "the white car")
     assert effective_mark(ad2(mark=mark), "point") == mark
-    assert effective_mark(ad2(), "box") == Mark()
+    assert effective_mark(ad2(), "box") == VisualPrompt()
 
 
 @pytest.mark.parametrize(
     "mark",
     [
-        Mark("box"),
-        Mark("box", ((1.0, 2.0),)),
-        Mark("point", ((1.0, float("nan")),)),
-        Mark("box", ((9.0, 0.0, 3.0, 5.0),)),
+        VisualPrompt("box"),
+        VisualPrompt("box", ((1.0, 2.0),)),
+        VisualPrompt("point", ((1.0, float("nan")),)),
+        VisualPrompt("box", ((9.0, 0.0, 3.0, 5.0),)),
     ],
 )
-def test_broken_coordinates_are_named(mark: Mark) -> None:
+def test_broken_coordinates_are_named(mark: VisualPrompt) -> None:
     with pytest.raises(DataError, match=r"mark\.coords"):
         effective_mark(ad2(mark=mark))
 
@@ -154,7 +154,7 @@ def test_one_camera_has_no_front_view_but_a_last_frame() -> None:
     ],
 )
 def test_the_cameras_that_a_question_names(question: str, cameras: list[str]) -> None:
-    record = replace(mcq(SIX), question=Text(question))
+    record = replace(mcq(SIX), question=BilingualText(question))
     assert [view for view, _ in shown(record, "asked")] == cameras
     assert [view for view, _ in shown(record, "front")] == ["front"]
 

@@ -18,7 +18,7 @@ from lmms_eval_ad2.report.compare import compare, holm
 def pair(
     tmp_path: Path, a: dict[str, list[dict[str, Any]]], b: dict[str, list[dict[str, Any]]],
     change_a: dict[str, Any] | None = None, change_b: dict[str, Any] | None = None,
-) -> tuple[report.Run, report.Run]:  # fmt: skip
+) -> tuple[report.RunSummary, report.RunSummary]:  # fmt: skip
     for name, samples, change in (("a", a, change_a), ("b", b, change_b)):
         tasks = {t: {**task("ad2_bench", "perception_base", cell(50.0)), **(change or {})} for t in samples}
         write_run(tmp_path / name, summary(tasks, label=name), samples)

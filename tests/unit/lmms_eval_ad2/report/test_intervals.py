@@ -14,10 +14,10 @@ from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.metrics.intervals import METHOD
 from lmms_eval_ad2.report import compare, html, tables
 from lmms_eval_ad2.report.figures import mean
-from lmms_eval_ad2.report.runs import Cell
+from lmms_eval_ad2.report.runs import ScoreCell
 
 
-def run_of(folder: Path, score: dict[str, Any], label: str = "toy-7b", **more: Any) -> list[report.Run]:
+def run_of(folder: Path, score: dict[str, Any], label: str = "toy-7b", **more: Any) -> list[report.RunSummary]:
     tasks = {"ad2_mcq_planning": task("autodrive_qa", "planning", score, {"accuracy": score}, **more)}
     write_run(folder, summary(tasks, label=label))
     return report.load([folder])
@@ -56,7 +56,7 @@ def test_a_broken_number_of_clusters_is_named(tmp_path: Path) -> None:
 
 
 def test_the_mean_of_parts_has_the_clusters_of_its_poorest_part() -> None:
-    cells = [Cell(10.0, 10.0, None, 9, 9, 0, 0, clusters=k) for k in (12, 3)]
+    cells = [ScoreCell(10.0, 10.0, None, 9, 9, 0, 0, clusters=k) for k in (12, 3)]
     found = mean(cells)
     assert found is not None and found.clusters == 3
 

@@ -14,7 +14,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.report import html, plots, tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.compare import compare, compare_sets, render
-from lmms_eval_ad2.report.grid import Grid, grids
+from lmms_eval_ad2.report.grid import ResultGrid, grids
 
 DOMAIN, LOGIC, AMBIGUOUS = "driving_domain_misconceptions", "logical_inconsistencies", "question_ambiguity"
 FRONT = {"views": "front"}
@@ -49,17 +49,19 @@ def mcq(
     return table
 
 
-def loaded(tmp_path: Path, tasks: dict[str, Any], samples: Any = None, name: str = "a", **more: Any) -> report.Run:
+def loaded(
+    tmp_path: Path, tasks: dict[str, Any], samples: Any = None, name: str = "a", **more: Any
+) -> report.RunSummary:
     write_run(tmp_path / name, summary(tasks, **more), samples)
     (run,) = report.load([tmp_path / name])
     return run
 
 
-def shown(runs: list[report.Run], **options: Any) -> dict[str, Grid]:
+def shown(runs: list[report.RunSummary], **options: Any) -> dict[str, ResultGrid]:
     return {grid.key: grid for grid in grids(runs, **options)}
 
 
-def rows(grid: Grid) -> dict[str, list[float | None]]:
+def rows(grid: ResultGrid) -> dict[str, list[float | None]]:
     return {r.label: [c.official if c else None for c in r.cells] for r in grid.rows if r.kind != "published"}
 
 
@@ -175,7 +177,7 @@ def test_subtasks_with_intervals_in_the_terminal_too(tmp_path: Path) -> None:
 # --- two sets, question by question ---
 
 
-def two_sets(tmp_path: Path, *, maker: str = "rules", question: str = "Is there a truck?") -> report.Run:
+def two_sets(tmp_path: Path, *, maker: str = "rules", question: str = "Is there a truck?") -> report.RunSummary:
     """Ten questions; with naive distractors all are right, with error-modelled ones eight are wrong."""
     tasks = {
         "ad2x_mcq_planning_naive": mcq("planning", 100.0, distractors="naive", sha256="cd" * 32),

@@ -12,24 +12,24 @@ from lmms_eval_ad2 import report
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.figures import mean
-from lmms_eval_ad2.report.grid import Grid, GridRow, grids
+from lmms_eval_ad2.report.grid import GridRow, ResultGrid, grids
 from lmms_eval_ad2.report.lines import reason_notes
-from lmms_eval_ad2.report.runs import Cell
+from lmms_eval_ad2.report.runs import ScoreCell
 
 GPT4O = "openai:gpt-4o-2024-11-20"
 
 
-def loaded(tmp_path: Path, *runs: dict[str, Any]) -> list[report.Run]:
+def loaded(tmp_path: Path, *runs: dict[str, Any]) -> list[report.RunSummary]:
     for i, data in enumerate(runs):
         write_run(tmp_path / f"run{i}", data)
     return report.load([tmp_path])
 
 
-def grid_of(runs: list[report.Run], key: str, **options: Any) -> Grid:
+def grid_of(runs: list[report.RunSummary], key: str, **options: Any) -> ResultGrid:
     return {g.key: g for g in grids(runs, **options)}[key]
 
 
-def figures(grid: Grid, row: GridRow) -> dict[str, float | None]:
+def figures(grid: ResultGrid, row: GridRow) -> dict[str, float | None]:
     return {
         column.heading: c.official for column, c in zip(grid.columns, row.cells, strict=True) if c is not None
     }  # fmt: skip
@@ -106,8 +106,8 @@ def test_average_needs_every_part(tmp_path: Path) -> None:
 
 
 def test_mean_of_cells() -> None:
-    def made(value: float | None, ci: tuple[float, float] | None = None) -> Cell:
-        return Cell(value, value, ci, 10, 9, 1, 0, "j")
+    def made(value: float | None, ci: tuple[float, float] | None = None) -> ScoreCell:
+        return ScoreCell(value, value, ci, 10, 9, 1, 0, "j")
 
     assert mean([made(1.0), None]) is None
     got = mean([made(10.0, (7, 13)), made(20.0, (16, 24))])

@@ -11,13 +11,13 @@ from support.mcq.records import question
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.scoring.line import Line
+from lmms_eval_ad2.scoring.line import SampleSummary
 from lmms_eval_ad2.scoring.pipeline import summarise
 from lmms_eval_ad2.scoring.rotation import ROTATED, rotations
 from lmms_eval_ad2.scoring.sample import score_sample
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
-ROUND = Variant("autodrive_qa", "planning", circular=True)
+ROUND = TaskVariant("autodrive_qa", "planning", circular=True)
 FAILED = "[LMMS_EVAL_REQUEST_FAILED after 5 retries] x"
 
 
@@ -25,9 +25,9 @@ def right(record: Record) -> list[str]:
     return [turned.letter for turned in rotations(record)]
 
 
-def lines(*answered: tuple[Record, list[str]]) -> list[Line]:
+def lines(*answered: tuple[Record, list[str]]) -> list[SampleSummary]:
     return [
-        Line.of(score_sample(turned, said, ROUND, "t"), ROUND)
+        SampleSummary.of(score_sample(turned, said, ROUND, "t"), ROUND)
         for record, answers in answered
         for turned, said in zip(rotations(record), answers, strict=False)
     ]
@@ -124,9 +124,9 @@ def test_rotations_of_one_question_are_one_witness() -> None:
 
 
 def test_tasks_without_rotations_are_as_before() -> None:
-    plain = Variant("autodrive_qa", "planning")
+    plain = TaskVariant("autodrive_qa", "planning")
     row = score_sample(question("q"), "A", plain, "t")
-    found = summarise([Line.of(row, plain)], plain, None)
+    found = summarise([SampleSummary.of(row, plain)], plain, None)
     assert found["position"] is None
     assert list(found["columns"]) == ["accuracy"]
     assert "circular" not in plain.changes()
@@ -136,7 +136,7 @@ def test_tasks_without_rotations_are_as_before() -> None:
 @pytest.mark.parametrize("more", [{"form": "vqa"}, {"style": "chain"}, {"rounds": True}])
 def test_only_options_can_rotate(more: dict[str, Any]) -> None:
     with pytest.raises(Ad2Error, match="circular rotates options"):
-        Variant.from_dict({"benchmark": "autodrive_qa", "part": "planning", "circular": True, **more}, "task t")
+        TaskVariant.from_dict({"benchmark": "autodrive_qa", "part": "planning", "circular": True, **more}, "task t")
 
 
 def test_silence_in_all_rotations_is_no_consistent_answer() -> None:

@@ -9,15 +9,15 @@ from support.mcq.records import DOMAIN, LOGIC, SENSOR, question
 
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.distractors import kind_table, made
-from lmms_eval_ad2.scoring.line import Line
+from lmms_eval_ad2.scoring.line import SampleSummary
 from lmms_eval_ad2.scoring.sample import score_sample
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
-PLAIN = Variant("autodrive_qa", "planning")
+PLAIN = TaskVariant("autodrive_qa", "planning")
 
 
-def line(record: Record, said: str) -> Line:
-    return Line.of(score_sample(record, said, PLAIN, "t"), PLAIN)
+def line(record: Record, said: str) -> SampleSummary:
+    return SampleSummary.of(score_sample(record, said, PLAIN, "t"), PLAIN)
 
 
 def test_chosen_and_offered_by_hand() -> None:

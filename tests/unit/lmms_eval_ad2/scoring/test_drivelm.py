@@ -14,7 +14,7 @@ from support.tiers import examples
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.metrics.caption import caption_scores
 from lmms_eval_ad2.records import Unscored
-from lmms_eval_ad2.scoring.drivelm import ChallengeResult, Rated, score_challenge
+from lmms_eval_ad2.scoring.drivelm import ChallengeResult, RatingRequest, score_challenge
 from lmms_eval_ad2.scoring.drivelm_walk import match, points, walk
 
 OPTIONS = "Which way? Please choose from these options: A. Left. B. Right. C. Straight on."
@@ -168,7 +168,7 @@ FULL_SAID = said(
 
 
 def test_the_final_score_by_hand() -> None:
-    asked: list[list[Rated]] = []
+    asked: list[list[RatingRequest]] = []
 
     def judge(items: Any) -> list[float]:
         asked.append(list(items))
@@ -176,7 +176,7 @@ def test_the_final_score_by_hand() -> None:
 
     result = score(FULL_SAID, FULL, llm=judge)
     assert [[item.id for item in items] for items in asked] == [["s_f_5"], ["s_f_2"]]
-    assert asked[0][0] == Rated("s_f_5", "Plan?", "Brake.", "Stop.")
+    assert asked[0][0] == RatingRequest("s_f_5", "Plan?", "Brake.", "Stop.")
     assert plainly(result, "accuracy") == 0.5
     assert plainly(result, "match_f1") == pytest.approx(100 * 2 / 3)
     assert plainly(result, "match") == pytest.approx((200 / 3 + 40) / 2)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from support.builders import BASE, chain, record
 
-from lmms_eval_ad2.judge.base import JudgeItem, Rating
-from lmms_eval_ad2.records import Text, Unscored
+from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
+from lmms_eval_ad2.records import BilingualText, Unscored
 from lmms_eval_ad2.scoring import judged
 from lmms_eval_ad2.scoring.sample import score_sample
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
-COT = Variant("ad2_bench", "cot", style="chain")
+COT = TaskVariant("ad2_bench", "cot", style="chain")
 
 
 class Scripted:
@@ -30,11 +30,12 @@ class Scripted:
     def describe(self) -> dict[str, Any]:
         return {"backend": "scripted"}
 
-    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[Rating | Unscored]:
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
         self.asked += items
         given = [self.scores.pop(0) for _ in items]
         return [
-            Unscored(i.rubric, "timeout") if s is None else Rating(i.id, s) for i, s in zip(items, given, strict=True)
+            Unscored(i.rubric, "timeout") if s is None else JudgeRating(i.id, s)
+            for i, s in zip(items, given, strict=True)
         ]
 
 
@@ -64,7 +65,7 @@ def test_a_silent_step_gets_the_lowest_mark_without_asking() -> None:
 
 
 def test_one_call_for_all_samples() -> None:
-    asked = [score_sample(record(f"r{i}", "vqa", answer=Text("x y")), "x", BASE, "t") for i in range(5)]
+    asked = [score_sample(record(f"r{i}", "vqa", answer=BilingualText("x y")), "x", BASE, "t") for i in range(5)]
     judge = Scripted(*range(1, 6))
     judged.apply(asked, judge, progress=False)
     assert [s.values["existence"] for s in asked] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])

@@ -7,12 +7,12 @@ import json
 import pytest
 from support.builders import BASE, boxed, chain, record
 
-from lmms_eval_ad2.records import Option, Text
-from lmms_eval_ad2.scoring.sample import Sample, score_sample
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.records import AnswerOption, BilingualText
+from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 
-def values(sample: Sample) -> tuple[dict[str, float | None], dict[str, float]]:
+def values(sample: ScoredSample) -> tuple[dict[str, float | None], dict[str, float]]:
     return sample.values, sample.strict
 
 
@@ -43,7 +43,7 @@ def test_a_failed_request_is_not_the_models_answer() -> None:
     [("<20,10>", 1.0), ("<20,13>", 1 / (1 + 0.005 * 3)), ("<17,6>", 1 / (1 + 0.005 * 5))],
 )
 def test_location_by_hand(text: str, expected: float) -> None:
-    asked = record(form="point", subtask="location", answer=Text("<20,10>"))
+    asked = record(form="point", subtask="location", answer=BilingualText("<20,10>"))
     assert score_sample(asked, text, BASE, "t").values["location"] == pytest.approx(expected)
 
 
@@ -54,13 +54,13 @@ def test_detection_by_hand() -> None:
 
 
 def test_count_ten_stays_visible() -> None:
-    sample = score_sample(record(form="count", subtask="counting", answer=Text("3")), "10", BASE, "t")
+    sample = score_sample(record(form="count", subtask="counting", answer=BilingualText("3")), "10", BASE, "t")
     assert (sample.answer, sample.values["counting"]) == (10, 0.0)
 
 
 def test_ocr_fills_two_columns() -> None:
-    part = Variant("ad2_bench", "perception_advanced")
-    asked = record(form="ocr", task="perception_advanced", subtask="ocr", answer=Text("AB12"))
+    part = TaskVariant("ad2_bench", "perception_advanced")
+    asked = record(form="ocr", task="perception_advanced", subtask="ocr", answer=BilingualText("AB12"))
     sample = score_sample(asked, "AB13", part, "t")
     assert sample.values["ocr_cer"] == pytest.approx(0.25)
     assert sample.values["ocr_f1"] == pytest.approx(0.75)
@@ -69,7 +69,7 @@ def test_ocr_fills_two_columns() -> None:
 
 
 def test_free_text_waits_for_a_judge() -> None:
-    asked = record(form="vqa", answer=Text("A red truck blocks the lane."))
+    asked = record(form="vqa", answer=BilingualText("A red truck blocks the lane."))
     sample = score_sample(asked, "A truck.", BASE, "t")
     assert [i.rubric for i in sample.pending] == ["ad2_vqa"]
     assert sample.pending[0].reference == "A red truck blocks the lane."
@@ -77,13 +77,13 @@ def test_free_text_waits_for_a_judge() -> None:
 
 
 def test_choice_asked_openly_is_compared_with_the_options_text() -> None:
-    asked = record(answer=Text("A"))
-    sample = score_sample(asked, "some text", Variant("ad2_bench", "perception_base", form="vqa"), "t")
+    asked = record(answer=BilingualText("A"))
+    sample = score_sample(asked, "some text", TaskVariant("ad2_bench", "perception_base", form="vqa"), "t")
     assert sample.pending[0].reference == "option A"
 
 
 def test_chain_asks_for_all_four_metrics() -> None:
-    part = Variant("ad2_bench", "cot", style="chain")
+    part = TaskVariant("ad2_bench", "cot", style="chain")
     sample = score_sample(chain(), "<start1>one<end><start2>two<end><start3>stop<end>", part, "t")
     assert [i.rubric for i in sample.pending] == ["ad2_sacs"] * 3 + ["ad2_slps"] * 2 + ["ad2_orcs", "ad2_djss"]
     assert sample.pending[3].steps == ("one", "two")
@@ -91,20 +91,20 @@ def test_chain_asks_for_all_four_metrics() -> None:
 
 
 def test_rounds_are_read_as_they_are() -> None:
-    part = Variant("ad2_bench", "cot", rounds=True)
+    part = TaskVariant("ad2_bench", "cot", rounds=True)
     sample = score_sample(chain(), ["one", "two", "stop"], part, "t")
     assert sample.answer == ["one", "two", "stop"]
     assert len(sample.pending) == 7
 
 
 def test_chain_without_tags_is_unparsed_in_all_columns() -> None:
-    sample = score_sample(chain(), "I would just slow down.", Variant("ad2_bench", "cot", style="chain"), "t")
+    sample = score_sample(chain(), "I would just slow down.", TaskVariant("ad2_bench", "cot", style="chain"), "t")
     assert sample.status == "unparsed"
     assert sample.values == dict.fromkeys(("sacs", "slps", "orcs", "djss"), 0.1)
 
 
 def test_a_broken_reference_is_not_the_models_fault() -> None:
-    broken = record(options=(Option("A", Text("x")),), letter="D")
+    broken = record(options=(AnswerOption("A", BilingualText("x")),), letter="D")
     sample = score_sample(broken, "A", BASE, "t")
     assert (sample.status, sample.reason, sample.values["existence"]) == ("unscored", "bad_reference", None)
 
@@ -114,7 +114,7 @@ def test_unknown_subtask_goes_to_other() -> None:
 
 
 def test_a_row_is_plain_json() -> None:
-    sample = score_sample(chain(), "<start1>a<end><start2>b<end>", Variant("ad2_bench", "cot", style="chain"), "t")
+    sample = score_sample(chain(), "<start1>a<end><start2>b<end>", TaskVariant("ad2_bench", "cot", style="chain"), "t")
     again = json.loads(sample.to_json())
     assert again["answer"] == ["a", "b", ""]
     assert again["record"]["steps"][0]["answer"]["en"] == "truth 1"

@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 from support.builders import BASE, boxed, record
 
-from lmms_eval_ad2.records import Text
-from lmms_eval_ad2.scoring.line import Line
+from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.scoring.line import SampleSummary
 from lmms_eval_ad2.scoring.pipeline import summarise as summarise_lines
-from lmms_eval_ad2.scoring.sample import Sample, score_sample
-from lmms_eval_ad2.scoring.variant import Variant
+from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
+from lmms_eval_ad2.scoring.variant import TaskVariant
 
 
-def summarise(samples: list[Sample], variant: Variant, judge: str | None) -> dict[str, Any]:
-    return summarise_lines([Line.of(s, variant) for s in samples], variant, judge)
+def summarise(samples: list[ScoredSample], variant: TaskVariant, judge: str | None) -> dict[str, Any]:
+    return summarise_lines([SampleSummary.of(s, variant) for s in samples], variant, judge)
 
 
-def four_columns() -> list[Sample]:
-    count = record("n1", "count", subtask="counting", answer=Text("3"))
-    point = record("p1", "point", subtask="location", answer=Text("<20,10>"))
+def four_columns() -> list[ScoredSample]:
+    count = record("n1", "count", subtask="counting", answer=BilingualText("3"))
+    point = record("p1", "point", subtask="location", answer=BilingualText("<20,10>"))
     return [
         score_sample(record("e1"), "A", BASE, "t"),
         score_sample(record("e2"), "B", BASE, "t"),
@@ -64,7 +64,7 @@ def test_a_column_without_any_score_is_none_and_spoils_the_mean() -> None:
 
 
 def test_error_kinds_count_wrong_choices_only() -> None:
-    variant = Variant("autodrive_qa", "perception")
+    variant = TaskVariant("autodrive_qa", "perception")
     rows = [score_sample(record(f"q{i}", benchmark="autodrive_qa"), t, variant, "t") for i, t in enumerate("AABC")]
     table = summarise(rows, variant, None)
     assert table["error_kinds"] == {"distractor": 2}
@@ -84,30 +84,32 @@ def test_no_samples_at_all() -> None:
     assert (table["n"], table["score"]["official"], table["columns"]) == (0, None, {})
 
 
-CAPTIONED = Variant("coda_lm", "region", captions=("bleu_1",))
+CAPTIONED = TaskVariant("coda_lm", "region", captions=("bleu_1",))
 
 
-def free(id: str, said: str, **changes: Any) -> Sample:
-    asked = record(id, "vqa", benchmark="coda_lm", answer=Text("a red car"), scene={"weather": "fog"}, **changes)
+def free(id: str, said: str, **changes: Any) -> ScoredSample:
+    asked = record(
+        id, "vqa", benchmark="coda_lm", answer=BilingualText("a red car"), scene={"weather": "fog"}, **changes
+    )
     return score_sample(asked, said, CAPTIONED, "t")
 
 
 def test_ngram_metrics_keep_answers_whose_judge_failed() -> None:
     samples = [free("a", "a red car"), free("b", "a red car"), free("c", "[LMMS_EVAL_REQUEST_FAILED] x")]
     samples[1].status, samples[1].reason = "unscored", "timeout"
-    texts = [Line.of(s, CAPTIONED).text for s in samples]
+    texts = [SampleSummary.of(s, CAPTIONED).text for s in samples]
     assert texts == [("a red car", "a red car"), ("a red car", "a red car"), None]
 
 
 @pytest.mark.integration
 def test_what_only_ngrams_score_has_no_groups() -> None:
-    variant = Variant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
-    rows = [score_sample(record("a", "vqa", answer=Text("x y")), said, variant, "t") for said in ("x y", "")]
+    variant = TaskVariant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
+    rows = [score_sample(record("a", "vqa", answer=BilingualText("x y")), said, variant, "t") for said in ("x y", "")]
     table = summarise(rows, variant, None)
     assert (table["subtasks"], table["breakdowns"], table["columns"].keys()) == ({}, {}, {"bleu_1"})
 
 
 def test_an_empty_reference_is_no_reference_for_ngrams_either() -> None:
-    variant = Variant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
-    sample = score_sample(record("a", "vqa", answer=Text("")), "a red car", variant, "t")
-    assert (sample.status, sample.reason, Line.of(sample, variant).text) == ("unscored", "bad_reference", None)
+    variant = TaskVariant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
+    sample = score_sample(record("a", "vqa", answer=BilingualText("")), "a red car", variant, "t")
+    assert (sample.status, sample.reason, SampleSummary.of(sample, variant).text) == ("unscored", "bad_reference", None)

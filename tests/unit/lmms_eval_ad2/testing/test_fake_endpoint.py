@@ -10,7 +10,7 @@ import urllib.request
 import pytest
 
 from lmms_eval_ad2.testing import fake_replies
-from lmms_eval_ad2.testing.fake_endpoint import Behaviour, serve
+from lmms_eval_ad2.testing.fake_endpoint import EndpointBehaviour, serve
 
 
 @pytest.mark.integration
@@ -44,7 +44,7 @@ def test_rules() -> None:
 
 def test_unknown_failures_are_refused() -> None:
     with pytest.raises(ValueError, match="unknown failure '999'"):
-        Behaviour(failures=["999"])
+        EndpointBehaviour(failures=["999"])
 
 
 @pytest.mark.integration

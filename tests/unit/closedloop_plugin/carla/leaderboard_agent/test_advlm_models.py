@@ -23,7 +23,7 @@ from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.cli import serve
 from closedloop_plugin.cli.drive import run
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.prompts.texts import Texts
+from closedloop_plugin.prompts.texts import PromptTexts
 from closedloop_plugin.runner.store import read_records
 from lmms_eval_ad2.storage.identity import read_run
 
@@ -79,7 +79,7 @@ def test_a_config_agrees_with_the_line_that_uses_it(name: str) -> None:
     assert options["timeout"] > mine["timeout"]  # else the client leaves before the server gives up
     seen = [camera.name for camera in cameras_of(args.camera, profile(args.profile))]
     assert seen == mine["cameras"].split(",") and len(seen) <= mine["max_images"]
-    assert Texts.load(REPO / args.prompts).fill("action") == mine["question"]
+    assert PromptTexts.load(REPO / args.prompts).fill("action") == mine["question"]
     served = read(shlex.split(mine["about"]["serve"])[1:], serve)
     assert (served.model, served.camera, served.prompts) == (args.agent, args.camera, args.prompts)
 

@@ -14,7 +14,7 @@ from closedloop_plugin.carla.maps.lanes import CarlaLanes
 from closedloop_plugin.carla.maps.network import carla_road
 from closedloop_plugin.carla.maps.trace import a_star
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import Surface
+from closedloop_plugin.core.state import DrivingSurface
 from closedloop_plugin.maps.base import RoadMap
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -96,10 +96,10 @@ def test_the_ground_under_and_on_a_bridge() -> None:
     ground = CarlaGround(town(*BRIDGE))
     assert [ground.height(1.75, -1.75, near) for near in (-1.0, 1.0, 7.0, 20.0)] == pytest.approx([0, 0, 8, 8])
     north = math.pi / 2
-    assert ground.surface(1.75, -1.0, north, 8.0) is Surface.LANE
-    assert ground.surface(1.75, -1.0, -north, 8.0) is Surface.ONCOMING
-    assert ground.surface(1.75, -1.0, 0.0, 0.5) is Surface.LANE
-    assert ground.surface(1.75, -1.0, math.pi, 0.5) is Surface.ONCOMING
+    assert ground.surface(1.75, -1.0, north, 8.0) is DrivingSurface.LANE
+    assert ground.surface(1.75, -1.0, -north, 8.0) is DrivingSurface.ONCOMING
+    assert ground.surface(1.75, -1.0, 0.0, 0.5) is DrivingSurface.LANE
+    assert ground.surface(1.75, -1.0, math.pi, 0.5) is DrivingSurface.ONCOMING
 
 
 def test_surfaces_across_a_road() -> None:

@@ -16,8 +16,8 @@ from support.tiers import examples
 from closedloop_plugin.carla.maps.ground import CarlaGround
 from closedloop_plugin.carla.maps.lanes import CarlaLanes
 from closedloop_plugin.carla.maps.network import carla_road
-from closedloop_plugin.carla.maps.trace import Search, a_star, line, trace
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.carla.maps.trace import CarlaLaneSearch, a_star, line, trace
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route, read_routes
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap
@@ -125,7 +125,7 @@ def test_fewer_points_are_enough(both: list[Both], graphs: dict[str, CarlaLanes]
     for route, road, _ in both:
         at = np.linspace(0, road.path.length, 2 + int(road.path.length / every))
         sparse = replace(route, points=tuple(road.path.pose(s)[:2] for s in at))
-        found = Path(line(graphs[route.town], trace(sparse, graphs[route.town])).points)
+        found = RoutePath(line(graphs[route.town], trace(sparse, graphs[route.town])).points)
         assert found.length == pytest.approx(road.path.length, abs=0.1), route.id
         assert max(abs(road.path.locate(x, y)[1]) for x, y in found.xy) < 0.1, route.id
 
@@ -154,7 +154,7 @@ def test_a_star_costs_what_dijkstra_does(graphs: dict[str, CarlaLanes], data: st
     for _ in range(2):
         key = data.draw(st.sampled_from(keys))
         places.append((key, round(data.draw(st.floats(0, 1)) * graph[key].lane.length, 2)))
-    search = Search(graph, places[1], strict)
+    search = CarlaLaneSearch(graph, places[1], strict)
     fast = a_star(places[0], places[1], search.edges, search.ahead)
     sure = a_star(places[0], places[1], search.edges, lambda _: 0.0)
     assert (fast is None) == (sure is None)
@@ -171,9 +171,11 @@ def test_surfaces_are_those_of_the_embedded_ground(
     """What is left (0.3, 0.5 and 2 % of the places): shoulders within junctions, of which Scenic keeps none, and the
     holes between a junction's lanes, which Scenic fills. A lane's direction is never in doubt away from its edges."""
     roads = pytest.importorskip("scenic.domains.driving.roads")
-    from closedloop_plugin.worlds.bridge.ground import Ground
+    from closedloop_plugin.worlds.bridge.ground import NetworkGround
 
-    theirs = Ground(roads.Network.fromFile(data_dir / "opendrive" / f"{town}.xodr", useCache=False, writeCache=False))
+    theirs = NetworkGround(
+        roads.Network.fromFile(data_dir / "opendrive" / f"{town}.xodr", useCache=False, writeCache=False)
+    )
     ground, lanes = CarlaGround(towns[town]), CarlaLanes(towns[town])
     middles = np.vstack([lanes[k].lane.centre for k in lanes.entries])
     rng = np.random.default_rng(5)

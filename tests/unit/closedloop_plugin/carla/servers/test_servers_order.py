@@ -9,32 +9,32 @@ from pathlib import Path
 import pytest
 from support.carla.standin import binary, engine, free_ports
 
-from closedloop_plugin.carla.servers.order import Job, jobs, taken
+from closedloop_plugin.carla.servers.order import CarlaServerSpec, jobs, taken
 from lmms_eval_ad2.errors import Ad2Error
 
 
 def test_the_command_of_a_binary() -> None:
-    job = Job(2010, 1, binary="/c/CarlaUE4.sh", quality="Low", extra=("-fps=20",))
+    job = CarlaServerSpec(2010, 1, binary="/c/CarlaUE4.sh", quality="Low", extra=("-fps=20",))
     assert job.command("unused") == [
         "/c/CarlaUE4.sh", "-RenderOffScreen", "-nosound", "-carla-rpc-port=2010", "-graphicsadapter=1",
         "-quality-level=Low", "-fps=20",
     ]  # fmt: skip
-    assert not any("graphicsadapter" in word for word in Job(2000, binary="/c").command("unused"))
+    assert not any("graphicsadapter" in word for word in CarlaServerSpec(2000, binary="/c").command("unused"))
 
 
 def test_the_command_of_a_container() -> None:
-    words = " ".join(Job(2000, 1, image="carlasim/carla:0.9.16").command("name"))
+    words = " ".join(CarlaServerSpec(2000, 1, image="carlasim/carla:0.9.16").command("name"))
     assert words.startswith("docker run --rm --name name --net=host ")
     assert "--gpus device=1" in words and "graphicsadapter" not in words
     assert words.endswith("carlasim/carla:0.9.16 bash CarlaUE4.sh -RenderOffScreen -nosound -carla-rpc-port=2000")
-    assert "--gpus all" in " ".join(Job(2000, image="i").command("name"))
-    podman = " ".join(Job(2000, 1, image="i", engine="podman").command("name"))
+    assert "--gpus all" in " ".join(CarlaServerSpec(2000, image="i").command("name"))
+    podman = " ".join(CarlaServerSpec(2000, 1, image="i", engine="podman").command("name"))
     assert "--device nvidia.com/gpu=1" in podman and "--gpus" not in podman
 
 
 def test_a_job_goes_to_its_supervisor_and_back() -> None:
-    job = Job(2010, 1, binary="/c/CarlaUE4.sh", extra=("-a", "b c"))
-    assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
+    job = CarlaServerSpec(2010, 1, binary="/c/CarlaUE4.sh", extra=("-a", "b c"))
+    assert CarlaServerSpec.from_json(json.loads(json.dumps(job.to_json()))) == job
 
 
 def test_gpus_one_for_all_or_one_for_each(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from support.carla.standin import until
 
 from closedloop_plugin.carla.servers import processes
-from closedloop_plugin.carla.servers.processes import Mark
+from closedloop_plugin.carla.servers.processes import ProcessIdentity
 
 pytestmark = pytest.mark.integration
 
@@ -42,7 +42,7 @@ def spawn(children: list[Child], code: str, token: str = "", *words: str) -> Chi
     return child
 
 
-def mark(child: Child) -> Mark:
+def mark(child: Child) -> ProcessIdentity:
     found = processes.mark_of(child.pid)
     assert found
     return found

@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from closedloop_plugin.carla.servers import state
-from closedloop_plugin.carla.servers.processes import Mark
-from closedloop_plugin.carla.servers.state import Entry
+from closedloop_plugin.carla.servers.processes import ProcessIdentity
+from closedloop_plugin.carla.servers.state import CarlaServerRecord
 from lmms_eval_ad2.errors import Ad2Error
 
-MARK = Mark(4711, 123456, "6a1f0e7c-0000-4000-8000-000000000000")
+MARK = ProcessIdentity(4711, 123456, "6a1f0e7c-0000-4000-8000-000000000000")
 TOKEN = "0123456789abcdef" * 2
-PLAIN = Entry(2000, TOKEN, "answers", MARK, "/carla/CarlaUE4.sh", MARK, 1, since=1.5e9, server_version="0.9.16")
+PLAIN = CarlaServerRecord(
+    2000, TOKEN, "answers", MARK, "/carla/CarlaUE4.sh", MARK, 1, since=1.5e9, server_version="0.9.16"
+)
 BOXED = replace(PLAIN, server=None, gpu=None, engine="docker", container=state.container_name(2000, TOKEN))
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
@@ -30,7 +32,7 @@ FREE = settings(max_examples=examples(150), deadline=None, suppress_health_check
 
 
 @pytest.mark.parametrize("entry", [PLAIN, BOXED])
-def test_what_was_written_is_read(entry: Entry, tmp_path: Path) -> None:
+def test_what_was_written_is_read(entry: CarlaServerRecord, tmp_path: Path) -> None:
     state.write(tmp_path, entry)
     assert state.read(tmp_path, 2000) == entry
     assert state.read_all(tmp_path) == [entry]

@@ -11,7 +11,7 @@ import carla
 import pytest
 from support.carla.rig import EGO, FREE, Rig, infractions, rig_on, through
 
-from closedloop_plugin.core.state import COAST, Control, Signal
+from closedloop_plugin.core.state import COAST, Control, SignalState
 
 pytestmark = pytest.mark.system
 
@@ -40,9 +40,9 @@ def test_lights_follow_our_cycle_others_stand_still_and_all_run_again_afterwards
     lines = {line.id for line in rig.world.road.stop_lines if line.control == "signal"}
     assert lines
     names = {
-        Signal.RED: carla.TrafficLightState.Red,
-        Signal.YELLOW: carla.TrafficLightState.Yellow,
-        Signal.GREEN: carla.TrafficLightState.Green,
+        SignalState.RED: carla.TrafficLightState.Red,
+        SignalState.YELLOW: carla.TrafficLightState.Yellow,
+        SignalState.GREEN: carla.TrafficLightState.Green,
     }
     first, cycle = states(rig), []
     for _ in range(400):
@@ -72,14 +72,14 @@ def test_a_held_light_is_shown_and_so_is_one_that_scenic_s_function_sets(rig: Ri
     seen = rig.ticks(300)
     line = seen[-1].events[0][1]
     for truth in seen[2:]:
-        assert truth.signals[line] == Signal.YELLOW  # the referee knows of it
+        assert truth.signals[line] == SignalState.YELLOW  # the referee knows of it
     assert states(rig)[line] == carla.TrafficLightState.Yellow
 
 
 @pytest.mark.parametrize("town", ["Town02", "Town10HD"])
-@pytest.mark.parametrize(("held", "found"), [(Signal.RED, {"red_light"}), (Signal.GREEN, set())])
+@pytest.mark.parametrize(("held", "found"), [(SignalState.RED, {"red_light"}), (SignalState.GREEN, set())])
 def test_the_referee_sees_who_drives_through_a_real_town_s_red_light(
-    rig: Rig, data_dir: Path, town: str, held: Signal, found: set[str]
+    rig: Rig, data_dir: Path, town: str, held: SignalState, found: set[str]
 ) -> None:
     own, rig.route = rig.route, through(town, data_dir / "opendrive")
     try:

@@ -10,7 +10,7 @@ import carla
 import pytest
 from support.carla.rig import DT, EGO, FREE, Rig, rig_on
 
-from closedloop_plugin.core.state import Control, Kind
+from closedloop_plugin.core.state import ActorKind, Control
 from closedloop_plugin.worlds.base import WorldError
 
 pytestmark = pytest.mark.system
@@ -183,7 +183,7 @@ def test_a_walker_in_the_way_is_hit_counted_and_stops(rig: Rig) -> None:
     for truth in rig.ticks(140, GO):
         hit = hit or next(iter(truth.contacts), None)
     assert hit is not None
-    assert (hit.actor, hit.kind) == ("s1", Kind.CHILD)
+    assert (hit.actor, hit.kind) == ("s1", ActorKind.CHILD)
     assert hit.impulse > 0
     assert rig.being(1).control.speed == 0.0
     assert truth.actors[0].speed == 0.0

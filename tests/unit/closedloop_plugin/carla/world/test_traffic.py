@@ -12,11 +12,11 @@ import carla
 import pytest
 from support.carla.rig import EGO, Rig, infractions, rig_on
 
-from closedloop_plugin.carla.world.sensors import Contacts, Feelers
-from closedloop_plugin.carla.world.traffic import CLEAR_M, MOST_CARS, Traffic, _cars
-from closedloop_plugin.core.state import Control, Kind
-from closedloop_plugin.worlds.bodies.body import Body
-from closedloop_plugin.worlds.bodies.vehicle import Motion
+from closedloop_plugin.carla.world.sensors import ContactResolver, EgoEventSensors
+from closedloop_plugin.carla.world.traffic import CLEAR_M, MOST_CARS, CarlaTraffic, _cars
+from closedloop_plugin.core.state import ActorKind, Control
+from closedloop_plugin.worlds.bodies.body import SimulatedBody
+from closedloop_plugin.worlds.bodies.vehicle import MotionState
 
 GO = Control(throttle=0.7)
 
@@ -108,7 +108,7 @@ def test_the_cars_are_cars_by_their_attributes(rig: Rig) -> None:
 def test_far_cars_whose_speed_the_server_does_not_know_have_that_of_their_way(rig: Rig) -> None:
     """Hybrid physics moves far cars without physics: their velocity reads zero."""
     rig.play(EGO, traffic=True)
-    traffic: Traffic = rig.simulation.crew.traffic
+    traffic: CarlaTraffic = rig.simulation.crew.traffic
     body, actor = traffic.bodies[0], traffic.actors[0]
     m = body.motion
     x, y = m.x, m.y
@@ -137,7 +137,7 @@ def hit(kind: str, number: int = 0) -> tuple[Any, float]:
 
 
 def test_what_the_town_has_is_told_apart_by_place_and_a_kerb_is_nothing() -> None:
-    contacts, ego = Contacts(), Body("ego", Kind.CAR, Motion(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
+    contacts, ego = ContactResolver(), SimulatedBody("ego", ActorKind.CAR, MotionState(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
 
     def names(*hits: tuple[Any, float]) -> list[str]:
         return [c.actor for c in contacts.of(hits, {}, ego)]
@@ -155,17 +155,17 @@ def test_what_the_town_has_is_told_apart_by_place_and_a_kerb_is_nothing() -> Non
 
 
 def test_who_is_of_ours_is_known_and_stops_riding() -> None:
-    ego = Body("ego", Kind.CAR, Motion(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
-    child = Body("s1", Kind.CHILD, Motion(3.0, 0.0, 0.0), 0.4, 0.4, 1.2)
-    parked = Body("s2", Kind.CAR, Motion(3.0, 0.0, 0.0), 4.6, 1.9, 1.5)
-    found = Contacts().of([hit("walker.x", 5), hit("vehicle.y", 6)], {5: child, 6: parked}, ego)
-    assert [(c.actor, c.kind) for c in found] == [("s1", Kind.CHILD), ("s2", Kind.CAR)]
+    ego = SimulatedBody("ego", ActorKind.CAR, MotionState(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
+    child = SimulatedBody("s1", ActorKind.CHILD, MotionState(3.0, 0.0, 0.0), 0.4, 0.4, 1.2)
+    parked = SimulatedBody("s2", ActorKind.CAR, MotionState(3.0, 0.0, 0.0), 4.6, 1.9, 1.5)
+    found = ContactResolver().of([hit("walker.x", 5), hit("vehicle.y", 6)], {5: child, 6: parked}, ego)
+    assert [(c.actor, c.kind) for c in found] == [("s1", ActorKind.CHILD), ("s2", ActorKind.CAR)]
     assert child.stunned
     assert not parked.stunned
 
 
 def test_the_hardest_of_one_actor_in_a_tick_counts_and_one_that_is_gone_does_not() -> None:
-    feelers = Feelers.__new__(Feelers)
+    feelers = EgoEventSensors.__new__(EgoEventSensors)
     from collections import deque
 
     def event(other: Any, push: float) -> Any:
@@ -187,6 +187,6 @@ def test_a_thing_of_the_town_that_the_ego_runs_into_is_a_collision_with_the_layo
     seen = [rig.world.truth(), *rig.ticks(80, GO)]
     contact = next(c for t in seen for c in t.contacts)
     assert contact.actor == f"static.prop.container-{foreign.id}"
-    assert contact.kind == Kind.BLOCKER
+    assert contact.kind == ActorKind.BLOCKER
     assert infractions(rig, seen) == {"collisions_layout"}
     foreign.destroy()

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.agents.base import Agent, Ask
+from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Command, Control, Decision
+from closedloop_plugin.core.state import Control, Decision, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
-from closedloop_plugin.robots.course.drive import HAND_M, HAND_RAD, Plan, placed, run_course, segments_of
+from closedloop_plugin.robots.course.drive import HAND_M, HAND_RAD, CoursePlan, placed, run_course, segments_of
 from closedloop_plugin.robots.course.hint import PathHint, guide
 from closedloop_plugin.robots.course.local import LocalTransport
-from closedloop_plugin.robots.course.records import Ledger, RunRecord
-from closedloop_plugin.robots.course.watch import End, Watch, most_decisions
-from closedloop_plugin.robots.planner.cycle import PATIENCE, Cycle
+from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
+from closedloop_plugin.robots.course.watch import SegmentEndReason, SegmentReferee, most_decisions
+from closedloop_plugin.robots.planner.cycle import PATIENCE, DecisionCycle
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
@@ -38,22 +38,24 @@ FOOT = FOOTPRINTS["limo"]
 RULES = profile("bench2advlm")
 
 
-def plan(vehicle: str = "limo-ackermann", segments: str = "1", runs: int = 1, agent: Agent | None = None) -> Plan:
+def plan(vehicle: str = "limo-ackermann", segments: str = "1", runs: int = 1, agent: Agent | None = None) -> CoursePlan:
     made = agent or TrackExpert()
     foot = FOOTPRINTS[VEHICLES[vehicle].platform]
-    return Plan(
+    return CoursePlan(
         TRACK, segments_of(TRACK, segments), runs, foot, 0, {"name": vehicle}, made.describe(), None, RULES.name
     )
 
 
 def transport(vehicle: str = "limo-ackermann", agent: Agent | None = None) -> LocalTransport:
     slow = make_interpreter("rules", "rules", RULES)
-    return LocalTransport(Cycle(agent or TrackExpert(), slow, RULES, VEHICLES[vehicle]), TRACK)
+    return LocalTransport(DecisionCycle(agent or TrackExpert(), slow, RULES, VEHICLES[vehicle]), TRACK)
 
 
-def drive(folder: File, vehicle: str = "limo-ackermann", agent: Agent | None = None, **what: Any) -> list[RunRecord]:
+def drive(
+    folder: File, vehicle: str = "limo-ackermann", agent: Agent | None = None, **what: Any
+) -> list[SegmentRunRecord]:
     folder.mkdir(exist_ok=True)
-    return run_course(plan(vehicle, agent=agent, **what), transport(vehicle, agent), Ledger(folder))
+    return run_course(plan(vehicle, agent=agent, **what), transport(vehicle, agent), SegmentRunStore(folder))
 
 
 class Broken:
@@ -64,7 +66,7 @@ class Broken:
 
     def start(self, episode: str, seed: int) -> None: ...
     def end(self, episode: str) -> None: ...
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         return [Decision(error="no answer") for _ in asks]
 
     def describe(self) -> dict[str, Any]:
@@ -82,7 +84,7 @@ def test_a_hint_is_a_point_of_the_path_wherever_odometry_began(turned: float) ->
     for gone in (0.0, 0.5):
         odometry = {"x": 7 + gone * math.cos(turned), "y": -3 + gone * math.sin(turned), "yaw": turned, "v": 0.3}
         command, (forward, left) = hint.command(odometry)
-        assert command is Command.FOLLOW
+        assert command is RouteCommand.FOLLOW
         assert (forward, left) == pytest.approx((hint.ahead, 0.0), abs=1e-6)
     x, y, _ = segment.path.pose(0.5)
     assert hint.here is not None and hint.here[:2] == pytest.approx((x, y), abs=1e-6)
@@ -98,7 +100,7 @@ def test_a_hint_leads_back_to_the_path() -> None:
 
 def test_without_odometry_the_hint_is_straight_ahead() -> None:
     hint = PathHint(TRACK.lap, TRACK.lap.pose(0.0), 14.0)
-    assert hint.command(None) == (Command.FOLLOW, (hint.ahead, 0.0))
+    assert hint.command(None) == (RouteCommand.FOLLOW, (hint.ahead, 0.0))
 
 
 @pytest.mark.parametrize("number", range(10))
@@ -115,18 +117,18 @@ def test_who_nears_a_segment_s_end_sees_what_follows(number: int) -> None:
 
 def test_completion_is_the_share_before_the_line() -> None:
     segment = TRACK.segments[0]
-    watch = Watch(segment.path, TRACK, FOOT)
+    watch = SegmentReferee(segment.path, TRACK, FOOT)
     for share in (0.0, 0.25, 0.5):
         watch.see(*segment.path.pose(share * segment.path.length))
     assert watch.end is None
     watch.see(*segment.path.pose(0.9 * segment.path.length, 0.2))
-    assert (watch.end, watch.what) == (End.LINE, "crossed line")
+    assert (watch.end, watch.what) == (SegmentEndReason.LINE, "crossed line")
     assert watch.completion == pytest.approx(50.0, abs=0.5)  # the way gained at that very pose does not count
 
 
 def test_going_back_takes_nothing_away() -> None:
     segment = TRACK.segments[0]
-    watch = Watch(segment.path, TRACK, FOOT)
+    watch = SegmentReferee(segment.path, TRACK, FOOT)
     for share in (0.3, 0.6, 0.2):
         watch.see(*segment.path.pose(share * segment.path.length))
     assert watch.completion == pytest.approx(60.0, abs=0.5)
@@ -135,36 +137,36 @@ def test_going_back_takes_nothing_away() -> None:
 def test_an_obstacle_has_a_name() -> None:
     segment = next(s for s in TRACK.segments if "narrowing" in s.geometry)
     cone = next(o for o in TRACK.obstacles if o.name == "left cone")
-    watch = Watch(segment.path, TRACK, FOOT)
+    watch = SegmentReferee(segment.path, TRACK, FOOT)
     watch.see(cone.x, cone.y, 0.0)
-    assert (watch.end, watch.what) == (End.HIT, "hit obstacle:left cone") and watch.completion == 0.0
+    assert (watch.end, watch.what) == (SegmentEndReason.HIT, "hit obstacle:left cone") and watch.completion == 0.0
 
 
 def test_a_lap_is_not_done_where_it_begins() -> None:
     """Its two ends are one place."""
-    watch = Watch(TRACK.lap, TRACK, FOOT)
+    watch = SegmentReferee(TRACK.lap, TRACK, FOOT)
     along = 0.0
     while along < TRACK.lap.length - 0.1:
         assert watch.see(*TRACK.lap.pose(along)) is None
         along += 0.05
-    assert watch.see(*TRACK.lap.pose(TRACK.lap.length)) is End.COMPLETED and watch.completion == 100.0
+    assert watch.see(*TRACK.lap.pose(TRACK.lap.length)) is SegmentEndReason.COMPLETED and watch.completion == 100.0
 
 
 def test_the_first_end_counts_and_decisions_are_limited() -> None:
     segment = TRACK.segments[0]
-    watch = Watch(segment.path, TRACK, FOOT)
+    watch = SegmentReferee(segment.path, TRACK, FOOT)
     for _ in range(most_decisions(segment.path.length)):
         watch.decided()
     assert watch.end is None
     watch.decided()
-    assert watch.end is End.SLOW
-    watch.stop(End.AGENT)
-    assert watch.see(*segment.path.pose(segment.path.length)) is End.SLOW and watch.completion == 0.0
+    assert watch.end is SegmentEndReason.SLOW
+    watch.stop(SegmentEndReason.AGENT)
+    assert watch.see(*segment.path.pose(segment.path.length)) is SegmentEndReason.SLOW and watch.completion == 0.0
 
 
 def test_odometry_judges_no_lines() -> None:
     segment = TRACK.segments[0]
-    watch = Watch(segment.path, TRACK, FOOT, judges=False)
+    watch = SegmentReferee(segment.path, TRACK, FOOT, judges=False)
     assert watch.see(*segment.path.pose(0.5, 0.4)) is None and watch.completion > 0
 
 
@@ -185,17 +187,17 @@ def test_the_expert_s_words_drive_every_segment(tmp_path: File, vehicle: str) ->
     """Also where there is no odometry and only full speed, or nothing: jetbot-dusty-ros1."""
     made = transport(vehicle)
     for segment in TRACK.segments:
-        watch = Watch(segment.path, TRACK, FOOTPRINTS[VEHICLES[vehicle].platform])
+        watch = SegmentReferee(segment.path, TRACK, FOOTPRINTS[VEHICLES[vehicle].platform])
         driven = made.drive(segment, watch, segment.name, 1)
-        assert watch.end is End.COMPLETED, (segment.name, watch.end, watch.what, watch.completion)
+        assert watch.end is SegmentEndReason.COMPLETED, (segment.name, watch.end, watch.what, watch.completion)
         assert driven.counts["mode rules"] == len(driven.cycles) > 2 and "unparsed" not in driven.counts
 
 
 def test_a_whole_lap() -> None:
     (lap,) = segments_of(TRACK, "lap")
-    watch = Watch(lap.path, TRACK, FOOT)
+    watch = SegmentReferee(lap.path, TRACK, FOOT)
     driven = transport().drive(lap, watch, "lap", 0)
-    assert watch.end is End.COMPLETED and driven.poses[-1][0] > 30
+    assert watch.end is SegmentEndReason.COMPLETED and driven.poses[-1][0] > 30
 
 
 def test_the_same_seed_drives_the_same_and_another_differs(tmp_path: File) -> None:
@@ -208,32 +210,32 @@ def test_the_same_seed_drives_the_same_and_another_differs(tmp_path: File) -> No
 def test_drivers_are_told_apart(tmp_path: File) -> None:
     """Straight on: the straight and the narrowing, and no bend. Standing: nowhere."""
     straight = drive(tmp_path / "a", agent=make_agent("straight"), segments="1,2,6")
-    assert [r.end for r in straight] == [End.COMPLETED, End.LINE, End.COMPLETED]
+    assert [r.end for r in straight] == [SegmentEndReason.COMPLETED, SegmentEndReason.LINE, SegmentEndReason.COMPLETED]
     assert 5 < straight[1].completion < 60
     (still,) = drive(tmp_path / "b", agent=make_agent("still"))
-    assert (still.end, still.completion, still.driven_m) == (End.SLOW, 0.0, 0.0)
+    assert (still.end, still.completion, still.driven_m) == (SegmentEndReason.SLOW, 0.0, 0.0)
 
 
 def test_a_model_that_fails_ends_the_run_and_is_tried_again_when_asked(tmp_path: File) -> None:
     (record,) = drive(tmp_path, agent=Broken())
-    assert record.end == End.AGENT and record.again and "no answer" in record.what
+    assert record.end == SegmentEndReason.AGENT and record.again and "no answer" in record.what
     assert record.counts["agent_errors"] == PATIENCE
     made = plan(agent=Broken())
-    (kept,) = run_course(made, transport(), Ledger(tmp_path))
-    (again,) = run_course(made, transport(), Ledger(tmp_path), retry_failed=True)
-    assert kept.end == End.AGENT and again.end == End.COMPLETED
-    assert len(Ledger(tmp_path).records) == 1  # the later line counts
+    (kept,) = run_course(made, transport(), SegmentRunStore(tmp_path))
+    (again,) = run_course(made, transport(), SegmentRunStore(tmp_path), retry_failed=True)
+    assert kept.end == SegmentEndReason.AGENT and again.end == SegmentEndReason.COMPLETED
+    assert len(SegmentRunStore(tmp_path).records) == 1  # the later line counts
 
 
 def test_what_is_sent_is_clamped_on_board_too() -> None:
     """An agent with controls of its own at full lock: the vehicle's turning radius holds."""
 
     class Wild(Broken):
-        def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+        def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
             return [Decision(control=Control(-1.0, 1.0, 0.0)) for _ in asks]
 
     made, segment = transport(agent=Wild()), TRACK.segments[0]
-    driven = made.drive(segment, Watch(segment.path, TRACK, FOOT), "wild", 0)
+    driven = made.drive(segment, SegmentReferee(segment.path, TRACK, FOOT), "wild", 0)
     sent = driven.cycles[0]["sent"]
     assert sent["vx"] > 0 and sent["wz"] / sent["vx"] <= 1 / LIMO.limits.turning_radius + 1e-9
 

@@ -14,13 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.robots.course.published import published
-from closedloop_plugin.robots.course.records import Ledger, RunRecord, by_course, read_records
+from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore, by_course, read_records
 from closedloop_plugin.robots.course.text import course, render
 from closedloop_plugin.show.robot_view import heading, robot_view
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.identity import RESULTS
 
-RECORD = RunRecord(
+RECORD = SegmentRunRecord(
     "route1", 1, "straight", "completed", "", 100.0, 1.15, 1.2, 7.5, {"name": "limo"}, {"name": "model"},
     {"name": "rules"}, "bench2advlm", "local", 0, (1.0, 2.0, 0.5), {"cycles": 14, "unparsed": 2},
     {"thinking_median_s": 0.1}, {"python": "3.11"},
@@ -37,12 +37,14 @@ DRIVE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def run_of(segment: str, run: int, end: str = "completed", completion: float = 100.0, what: str = "") -> RunRecord:
+def run_of(
+    segment: str, run: int, end: str = "completed", completion: float = 100.0, what: str = ""
+) -> SegmentRunRecord:
     return replace(RECORD, segment=segment, run=run, end=end, completion=completion, what=what)
 
 
 def test_a_record_comes_back_as_it_was() -> None:
-    assert RunRecord.from_json(RECORD.to_json()) == RECORD
+    assert SegmentRunRecord.from_json(RECORD.to_json()) == RECORD
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_a_line_that_was_changed_by_hand_is_refused_by_its_row(tmp_path: File, c
 @given(st.text(max_size=60))
 def test_no_line_makes_it_fail_otherwise(text: str) -> None:
     with suppress(ValueError, TypeError):
-        RunRecord.from_json(text)
+        SegmentRunRecord.from_json(text)
 
 
 def test_half_a_line_is_cut_off_and_the_rest_kept(tmp_path: File) -> None:
@@ -71,18 +73,18 @@ def test_half_a_line_is_cut_off_and_the_rest_kept(tmp_path: File) -> None:
     second = run_of("route2", 1)
     for cut in (1, 30, len(whole) - 1):
         (tmp_path / RESULTS).write_text(whole + whole[:cut])
-        ledger = Ledger(tmp_path)
+        ledger = SegmentRunStore(tmp_path)
         assert ledger.records == [RECORD]
         ledger.add(second)
         assert read_records(tmp_path) == [RECORD, second]
 
 
 def test_of_two_lines_for_one_run_the_later_counts(tmp_path: File) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = SegmentRunStore(tmp_path)
     failed = run_of("route1", 1, "agent failed", 0.0)
     for record in (failed, RECORD):
         ledger.add(record)
-    assert Ledger(tmp_path).records == [RECORD] and len(read_records(tmp_path)) == 2
+    assert SegmentRunStore(tmp_path).records == [RECORD] and len(read_records(tmp_path)) == 2
 
 
 def test_the_order_is_the_course_s() -> None:

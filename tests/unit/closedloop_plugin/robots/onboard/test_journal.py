@@ -9,12 +9,12 @@ import threading
 
 from support.robots.onboard import until
 
-from closedloop_plugin.robots.onboard.journal import Journal
+from closedloop_plugin.robots.onboard.journal import OnboardJournal
 
 
 def test_lines_are_json_and_each_refusal_is_counted_but_not_each_is_written() -> None:
     stream = io.StringIO()
-    journal = Journal("client", stream.write)
+    journal = OnboardJournal("client", stream.write)
     journal.say("begins", vehicle="limo")
     for _ in range(500):
         journal.count("late", "x" * 5000)
@@ -30,7 +30,7 @@ def test_lines_are_json_and_each_refusal_is_counted_but_not_each_is_written() ->
 def test_a_reader_that_hangs_costs_lines_and_no_time() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb"), os.fdopen(write, "wb"):
-        journal = Journal("client", lambda line: os.write(write, line.encode()))
+        journal = OnboardJournal("client", lambda line: os.write(write, line.encode()))
         done = threading.Event()
 
         def talk() -> None:
@@ -55,7 +55,7 @@ def drained(read: int) -> bytes:
 def test_a_reader_that_is_gone_is_borne() -> None:
     stream = io.StringIO()
     stream.close()
-    journal = Journal("client", stream.write)
+    journal = OnboardJournal("client", stream.write)
     journal.say("begins")
     until(lambda: journal._dropped)
     journal.count("late")

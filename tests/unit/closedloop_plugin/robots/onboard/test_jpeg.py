@@ -32,7 +32,7 @@ def test_the_size_is_read_without_unpacking(
 def test_what_is_no_jpeg_is_refused_by_name(data: bytes, begun: bool) -> None:
     try:
         width, height = jpeg.size(b"\xff\xd8" + data if begun else data)
-    except jpeg.BadPicture:
+    except jpeg.InvalidCameraImage:
         return
     assert 0 < width * height <= jpeg.PIXELS_MAX
 
@@ -70,7 +70,7 @@ def test_raw_images_keep_their_colours(pack: jpeg.Packer, encoding: str) -> None
 def test_numbers_that_do_not_fit_are_refused(
     pack: jpeg.Packer, width: int, height: int, row: int, encoding: str, size: int
 ) -> None:
-    with pytest.raises(jpeg.BadPicture):
+    with pytest.raises(jpeg.InvalidCameraImage):
         pack(width, height, row, encoding, bytes(size), 80)
 
 
@@ -80,10 +80,10 @@ def test_pillow_then_opencv_then_none(monkeypatch: pytest.MonkeyPatch) -> None:
     assert jpeg.packer() is jpeg._with_opencv
     monkeypatch.setitem(sys.modules, "cv2", None)
     assert jpeg.packer() is None
-    from closedloop_plugin.robots.onboard.io import NotReady
+    from closedloop_plugin.robots.onboard.io import VehicleNotReady
 
-    with pytest.raises(NotReady, match="python3-pil"):
-        ros_messages.Pictures(configured("raw"))
+    with pytest.raises(VehicleNotReady, match="python3-pil"):
+        ros_messages.LatestCameraFrame(configured("raw"))
 
 
 def configured(camera: str, most: int = 10**6) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def raw(encoding: str = "rgb8") -> SimpleNamespace:
 
 
 def test_a_picture_is_packed_once_and_a_bad_one_is_a_fault_until_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    pictures = ros_messages.Pictures(configured("raw"))
+    pictures = ros_messages.LatestCameraFrame(configured("raw"))
     assert pictures.get() is None and pictures.fault is None and pictures.heard_at is None
     pictures.put(1.0, raw())
     made = pictures.get()
@@ -110,7 +110,7 @@ def test_a_picture_is_packed_once_and_a_bad_one_is_a_fault_until_the_next(monkey
 def test_compressed_frames_go_through_untouched_if_they_are_jpeg_and_not_too_large() -> None:
     out = io.BytesIO()
     Image.new("RGB", (8, 4)).save(out, "JPEG")
-    pictures = ros_messages.Pictures(configured("compressed", len(out.getvalue())))
+    pictures = ros_messages.LatestCameraFrame(configured("compressed", len(out.getvalue())))
     pictures.put(1.0, SimpleNamespace(data=out.getvalue()))
     assert pictures.get() == (1.0, out.getvalue(), 8, 4)
     pictures.put(2.0, SimpleNamespace(data=out.getvalue() + b"x"))

@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.robots.onboard.gate import Gate
+from closedloop_plugin.robots.onboard.gate import ActuationGate
 from closedloop_plugin.robots.onboard.io import VehicleIO
-from closedloop_plugin.robots.onboard.journal import Journal
-from closedloop_plugin.robots.onboard.latch import PLANNER, VEHICLE, Latch
+from closedloop_plugin.robots.onboard.journal import OnboardJournal
+from closedloop_plugin.robots.onboard.latch import PLANNER, VEHICLE, EmergencyStopLatch
 from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 GO = {"twist": {"vx": 0.3, "vy": 0.0, "wz": 0.0}}
 
 
 def test_a_stop_holds_for_every_process_until_it_is_released(tmp_path: Path) -> None:
-    one, other = Latch(tmp_path), Latch(tmp_path)
+    one, other = EmergencyStopLatch(tmp_path), EmergencyStopLatch(tmp_path)
     assert one.held() is None and other.held() is None
     stop = one.set(PLANNER, "a  person\non the floor")
-    assert one.held() == other.held() == Latch(tmp_path).held() == "a person on the floor"
+    assert one.held() == other.held() == EmergencyStopLatch(tmp_path).held() == "a person on the floor"
     assert not one.confirmed(stop)
     other.confirm()
     assert one.confirmed(stop)
@@ -30,7 +30,7 @@ def test_a_stop_holds_for_every_process_until_it_is_released(tmp_path: Path) -> 
 
 
 def test_the_planner_cannot_undo_what_was_set_on_the_vehicle(tmp_path: Path) -> None:
-    latch = Latch(tmp_path)
+    latch = EmergencyStopLatch(tmp_path)
     latch.set(PLANNER, "first")
     stop = latch.set(VEHICLE, "second")
     assert latch.held() == "second"
@@ -42,7 +42,7 @@ def test_the_planner_cannot_undo_what_was_set_on_the_vehicle(tmp_path: Path) -> 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b'{"by": "nobody"}', b"[" * 5000])
 def test_a_stop_that_cannot_be_read_holds(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "stop.json").write_bytes(content)
-    latch = Latch(tmp_path)
+    latch = EmergencyStopLatch(tmp_path)
     assert latch.held() and not latch.release(PLANNER)
     latch.confirm()
     assert latch.confirmed("")
@@ -50,7 +50,7 @@ def test_a_stop_that_cannot_be_read_holds(tmp_path: Path, content: bytes) -> Non
 
 
 def test_a_stop_that_cannot_be_written_holds_in_this_process(tmp_path: Path) -> None:
-    latch = Latch(tmp_path / "missing")
+    latch = EmergencyStopLatch(tmp_path / "missing")
     latch.set(PLANNER, "no disk")
     assert latch.held() == "no disk"
     latch.confirm()
@@ -69,8 +69,8 @@ class Wheels(VehicleIO):
 def test_nothing_passes_the_gate_that_is_late_stopped_or_unknown(tmp_path: Path, name: str) -> None:
     vehicle = VEHICLES[name].to_onboard()
     go = {"word": "forward"} if vehicle["kind"] == "word" else GO
-    wheels, latch, journal = Wheels(), Latch(tmp_path), Journal("test", lambda line: None)
-    gate = Gate(wheels, vehicle, latch, journal)
+    wheels, latch, journal = Wheels(), EmergencyStopLatch(tmp_path), OnboardJournal("test", lambda line: None)
+    gate = ActuationGate(wheels, vehicle, latch, journal)
     later = time.monotonic() + 1000
 
     assert gate.publish(go, later) and wheels.sent[-1] == go
@@ -87,7 +87,7 @@ def test_nothing_passes_the_gate_that_is_late_stopped_or_unknown(tmp_path: Path,
 def test_what_is_too_fast_leaves_clamped(tmp_path: Path) -> None:
     vehicle = VEHICLES["limo-differential"].to_onboard()
     wheels = Wheels()
-    Gate(wheels, vehicle, Latch(tmp_path), Journal("test", lambda line: None)).publish(
+    ActuationGate(wheels, vehicle, EmergencyStopLatch(tmp_path), OnboardJournal("test", lambda line: None)).publish(
         {"twist": {"vx": 50.0, "vy": 0.0, "wz": 0.0}}, time.monotonic() + 1000
     )
     assert wheels.sent == [{"twist": {"vx": vehicle["limits"]["speed"], "vy": 0.0, "wz": 0.0}}]

@@ -11,19 +11,19 @@ from support.robots.onboard import PATIENCE_S, TOKEN, listening, until
 
 from closedloop_plugin.robots.onboard import link as linking
 from closedloop_plugin.robots.onboard import wire
-from closedloop_plugin.robots.onboard.link import Link, LinkLost, Wake, open_link
+from closedloop_plugin.robots.onboard.link import LinkLost, PlannerLink, WakePipe, open_link
 
 OBS = {"session": "s", "seq": 1, "stamp": 1.0, "odom": None, "status": None, "motion": None}
 
 
 @pytest.fixture
-def pair() -> Iterator[tuple[Link, socket.socket]]:
+def pair() -> Iterator[tuple[PlannerLink, socket.socket]]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        yield Link(ours, Wake()), theirs
+        yield PlannerLink(ours, WakePipe()), theirs
 
 
-def test_a_planner_that_never_reads_fills_nothing_up(pair: tuple[Link, socket.socket]) -> None:
+def test_a_planner_that_never_reads_fills_nothing_up(pair: tuple[PlannerLink, socket.socket]) -> None:
     link, _ = pair
     sent = 0
     with pytest.raises(LinkLost, match="link stuck"):
@@ -33,11 +33,11 @@ def test_a_planner_that_never_reads_fills_nothing_up(pair: tuple[Link, socket.so
     assert link.busy and sent < 20
 
 
-def test_what_does_not_fit_leaves_while_the_other_side_reads(pair: tuple[Link, socket.socket]) -> None:
+def test_what_does_not_fit_leaves_while_the_other_side_reads(pair: tuple[PlannerLink, socket.socket]) -> None:
     link, theirs = pair
     link.send("obs", bytes(1 << 20), **OBS)
     assert link.busy, "a socket holds less than that"
-    reader = wire.Reader()
+    reader = wire.FrameReader()
     found: list[wire.Frame] = []
     while not found:
         assert link.wait(0.0) == []
@@ -48,8 +48,8 @@ def test_what_does_not_fit_leaves_while_the_other_side_reads(pair: tuple[Link, s
 def test_a_wait_ends_with_the_wake() -> None:
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        wake = Wake()
-        link = Link(ours, wake)
+        wake = WakePipe()
+        link = PlannerLink(ours, wake)
         for _ in range(100_000):  # more than a pipe holds
             wake()
         assert link.wait(PATIENCE_S) == []
@@ -71,7 +71,7 @@ def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
     with listening() as planner:
         thread = threading.Thread(target=play)
         thread.start()
-        link, _ = open_link("127.0.0.1", planner.port, TOKEN, "limo", Wake())
+        link, _ = open_link("127.0.0.1", planner.port, TOKEN, "limo", WakePipe())
         kinds: list[str] = []
         while len(kinds) < 2:
             kinds += [kind for kind, _, _ in link.wait(PATIENCE_S)]
@@ -86,11 +86,11 @@ def test_who_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linking, "GREETING_S", 0.05)
     with listening() as planner:
         with pytest.raises(LinkLost, match="no handshake"):
-            open_link("127.0.0.1", planner.port, TOKEN, "limo", Wake())
+            open_link("127.0.0.1", planner.port, TOKEN, "limo", WakePipe())
         planner.accept().hung_up()
 
 
-def test_a_picture_from_a_planner_is_refused(pair: tuple[Link, socket.socket]) -> None:
+def test_a_picture_from_a_planner_is_refused(pair: tuple[PlannerLink, socket.socket]) -> None:
     link, theirs = pair
     theirs.sendall(wire.pack("heartbeat", {"session": "s", "n": 0}, b"x"))
     with pytest.raises(wire.BadFrame, match="oversized"):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from support.robots.onboard import PATIENCE_S, until
 
-from closedloop_plugin.robots.onboard.motion import DEADLINE, Motion
+from closedloop_plugin.robots.onboard.motion import DEADLINE, MotionExecutor
 
 pytest_plugins = ("support.robots.real_time",)
 RENEWED = {"wheels": lambda folder, found: turning()}
@@ -23,7 +23,9 @@ class Wheels:
         self.ended: list[float] = []
         self.failed: list[Exception] = []
         self.broken = False
-        self.motion = Motion(self.publish, ZERO, 100.0, self.failed.append, lambda: self.ended.append(time.monotonic()))
+        self.motion = MotionExecutor(
+            self.publish, ZERO, 100.0, self.failed.append, lambda: self.ended.append(time.monotonic())
+        )
 
     def publish(self, actuation: dict[str, Any], until: float) -> None:
         self.sent.append((time.monotonic(), actuation, until))

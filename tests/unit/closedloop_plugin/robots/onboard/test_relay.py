@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 from support.robots.onboard import Listener, Peer, Process, client, listening, moves, published, settings, until
 
-from closedloop_plugin.robots.onboard.gate import Gate
+from closedloop_plugin.robots.onboard.gate import ActuationGate
 from closedloop_plugin.robots.onboard.io import VehicleIO
-from closedloop_plugin.robots.onboard.journal import Journal
-from closedloop_plugin.robots.onboard.latch import Latch
-from closedloop_plugin.robots.onboard.relay import FRESH_S, Relay, is_held
+from closedloop_plugin.robots.onboard.journal import OnboardJournal
+from closedloop_plugin.robots.onboard.latch import EmergencyStopLatch
+from closedloop_plugin.robots.onboard.relay import FRESH_S, ActuationRelay, is_held
 from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 pytestmark = pytest.mark.integration
@@ -179,11 +179,11 @@ class Wheels(VehicleIO):
 
 
 def test_an_old_command_moves_nothing_and_a_fresh_one_not_for_long(tmp_path: Path) -> None:
-    wheels, journal = Wheels(), Journal("test", lambda line: None)
-    gate = Gate(wheels, VEHICLES["limo-differential"].to_onboard(), Latch(tmp_path), journal)
+    wheels, journal = Wheels(), OnboardJournal("test", lambda line: None)
+    gate = ActuationGate(wheels, VEHICLES["limo-differential"].to_onboard(), EmergencyStopLatch(tmp_path), journal)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     theirs.setblocking(False)
-    relay = Relay(theirs, gate, wheels, 100.0, journal)
+    relay = ActuationRelay(theirs, gate, wheels, 100.0, journal)
     thread = threading.Thread(target=relay.run)
     with ours, theirs:
         go = {"twist": {"vx": 0.3, "vy": 0.0, "wz": 0.0}}

@@ -29,7 +29,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(
     sent: list[tuple[tuple[str, wire.Header], bytes]], cuts: list[int]
 ) -> None:
     stream = b"".join(wire.pack(kind, header, blob) for (kind, header), blob in sent)
-    reader, found, step = wire.Reader(), [], 0
+    reader, found, step = wire.FrameReader(), [], 0
     while stream:
         size = cuts[step % len(cuts)]
         found += reader.feed(stream[:size])
@@ -40,7 +40,7 @@ def test_frames_come_out_as_they_went_in_however_they_are_cut(
 @given(st.binary(max_size=200), st.booleans())
 def test_garbage_is_a_bad_frame_or_waited_for(data: bytes, framed: bool) -> None:
     try:
-        frames = wire.Reader().feed(bare(data) if framed else data)
+        frames = wire.FrameReader().feed(bare(data) if framed else data)
     except wire.BadFrame as exc:
         assert exc.reason in ("not a frame", "other version", "oversized", "malformed")
     else:
@@ -84,17 +84,17 @@ def test_a_header_of_any_json_is_right_or_malformed(kind: str, data: st.DataObje
 )
 def test_what_is_no_frame_is_refused_by_name(data: bytes, reason: str) -> None:
     with pytest.raises(wire.BadFrame) as caught:
-        wire.Reader().feed(data)
+        wire.FrameReader().feed(data)
     assert caught.value.reason == reason
 
 
 def test_a_reader_takes_no_more_than_it_was_told() -> None:
-    reader = wire.Reader(blob_max=0)
+    reader = wire.FrameReader(blob_max=0)
     assert reader.feed(wire.pack("cmd", CMD)) == [("cmd", CMD, b"")]
     with pytest.raises(wire.BadFrame, match="oversized"):
         reader.feed(wire.pack("obs", OBS, b"j"))
     with pytest.raises(wire.BadFrame, match="oversized"):
-        wire.Reader(header_max=wire.GREETING_MAX).feed(wire.pack("obs", {**OBS, "more": "x" * 2000})[:20])
+        wire.FrameReader(header_max=wire.GREETING_MAX).feed(wire.pack("obs", {**OBS, "more": "x" * 2000})[:20])
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,11 @@ import pytest
 from support.robots.far_robot import until
 from support.robots.vehicle_end import TOKEN, connected
 
-from closedloop_plugin.agents.baselines import Straight
+from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.robots.planner import console, control_socket, emergency
-from closedloop_plugin.robots.planner.planner import Planner
-from closedloop_plugin.robots.vehicles.read import Robot, find_robot
+from closedloop_plugin.robots.planner.planner import PlannerServer
+from closedloop_plugin.robots.vehicles.read import RobotConfig, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -32,8 +32,8 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def planner() -> Iterator[Planner]:
-    made = Planner(Straight(), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
+def planner() -> Iterator[PlannerServer]:
+    made = PlannerServer(StraightDriver(), None, profile("bench2advlm"), find_robot("sandbox").vehicle, TOKEN)
     worker = threading.Thread(target=made.work)
     worker.start()
     yield made
@@ -42,13 +42,13 @@ def planner() -> Iterator[Planner]:
 
 
 @pytest.fixture
-def unreachable() -> Robot:
+def unreachable() -> RobotConfig:
     """A robot that no ssh can reach."""
     robot = find_robot("sandbox")
     return replace(robot, link=replace(robot.link, host=""))
 
 
-def test_it_answers_from_however_deep_a_folder_and_leaves_nothing(planner: Planner, tmp_path: Path) -> None:
+def test_it_answers_from_however_deep_a_folder_and_leaves_nothing(planner: PlannerServer, tmp_path: Path) -> None:
     file = control_socket.place(tmp_path / ("deep" * 20) / ("deeper" * 20), "limo")
     with control_socket.answering(planner, file):
         assert control_socket.ask(file, "state")["state"] == "waiting for the vehicle"
@@ -62,7 +62,7 @@ def test_it_answers_from_however_deep_a_folder_and_leaves_nothing(planner: Plann
         control_socket.ask(file, "state")
 
 
-def test_a_second_planner_is_refused_and_one_that_was_killed_is_not(planner: Planner, tmp_path: Path) -> None:
+def test_a_second_planner_is_refused_and_one_that_was_killed_is_not(planner: PlannerServer, tmp_path: Path) -> None:
     file = control_socket.place(tmp_path, "limo")
     with (
         control_socket.answering(planner, file),
@@ -78,7 +78,7 @@ def test_a_second_planner_is_refused_and_one_that_was_killed_is_not(planner: Pla
 
 
 @pytest.mark.parametrize("said", [b"", b"garbage\n", b"[]\n", b"\xff\xfe\n", b"[" * 60_000 + b"\n"])
-def test_who_talks_nonsense_gets_no_stop_and_does_no_harm(planner: Planner, tmp_path: Path, said: bytes) -> None:
+def test_who_talks_nonsense_gets_no_stop_and_does_no_harm(planner: PlannerServer, tmp_path: Path, said: bytes) -> None:
     file = control_socket.place(tmp_path, "limo")
     with control_socket.answering(planner, file):
         with socket.socket(socket.AF_UNIX) as sock:
@@ -92,7 +92,7 @@ def test_who_talks_nonsense_gets_no_stop_and_does_no_harm(planner: Planner, tmp_
 
 @pytest.mark.integration
 def test_a_stop_is_sure_only_with_the_vehicles_own_word(
-    planner: Planner, tmp_path: Path, unreachable: Robot, monkeypatch: pytest.MonkeyPatch
+    planner: PlannerServer, tmp_path: Path, unreachable: RobotConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = control_socket.place(tmp_path, "limo")
     with (
@@ -104,7 +104,7 @@ def test_a_stop_is_sure_only_with_the_vehicles_own_word(
         assert not unsure.sure and "did not confirm" in unsure.told and "link.host" in unsure.told
         assert vehicle.call()[0] == "stop"  # type: ignore[index]
         monkeypatch.setattr(emergency, "STANDS_S", 30.0)
-        done: list[emergency.Outcome] = []
+        done: list[emergency.EmergencyStopOutcome] = []
         asking = threading.Thread(target=lambda: done.append(emergency.stop(unreachable, file, "test")))
         asking.start()
         assert vehicle.call()[0] == "stop"  # type: ignore[index]
@@ -115,12 +115,14 @@ def test_a_stop_is_sure_only_with_the_vehicles_own_word(
         until(lambda: planner.state()["latched"] is None)
 
 
-def test_a_stop_without_planner_and_vehicle_says_so(tmp_path: Path, unreachable: Robot) -> None:
+def test_a_stop_without_planner_and_vehicle_says_so(tmp_path: Path, unreachable: RobotConfig) -> None:
     done = emergency.stop(unreachable, tmp_path / "none.sock", "test")
     assert not done.sure and "no planner answers" in done.told and "link.host" in done.told
 
 
-def test_a_release_that_no_vehicle_hears_says_so(planner: Planner, tmp_path: Path, unreachable: Robot) -> None:
+def test_a_release_that_no_vehicle_hears_says_so(
+    planner: PlannerServer, tmp_path: Path, unreachable: RobotConfig
+) -> None:
     file = control_socket.place(tmp_path, "limo")
     with control_socket.answering(planner, file):
         assert "not connected" in emergency.release(unreachable, file).told
@@ -136,18 +138,18 @@ class Held:
         monkeypatch.setattr(emergency, "stop", lambda *_: self._do("stop"))
         monkeypatch.setattr(emergency, "release", lambda *_: self._do("release"))
 
-    def _do(self, what: str) -> emergency.Outcome:
+    def _do(self, what: str) -> emergency.EmergencyStopOutcome:
         self.begun[what].set()
         assert self.gates[what].wait(60)
         self.did.append(what)
-        return emergency.Outcome(True, what)
+        return emergency.EmergencyStopOutcome(True, what)
 
 
 def test_a_release_on_its_way_has_not_the_last_word_over_a_stop(
-    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
     held = Held(monkeypatch)
-    shown = console.Console(unreachable, tmp_path / "none.sock", io.StringIO())
+    shown = console.PlannerConsole(unreachable, tmp_path / "none.sock", io.StringIO())
     shown._press(b"r")
     assert held.begun["release"].wait(60)
     shown._press(b" ")
@@ -160,10 +162,10 @@ def test_a_release_on_its_way_has_not_the_last_word_over_a_stop(
 
 
 def test_a_key_that_is_held_down_is_one_stop_and_no_release_overtakes_it(
-    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
     held = Held(monkeypatch)
-    shown = console.Console(unreachable, tmp_path / "none.sock", io.StringIO())
+    shown = console.PlannerConsole(unreachable, tmp_path / "none.sock", io.StringIO())
     for key in (b" ", b"   ", b"r", b" "):
         shown._press(key)
     assert shown.sure is False and "under way" in shown.note
@@ -174,13 +176,13 @@ def test_a_key_that_is_held_down_is_one_stop_and_no_release_overtakes_it(
 
 
 def test_who_quits_right_after_the_stop_waits_for_it(
-    monkeypatch: pytest.MonkeyPatch, unreachable: Robot, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
     held = Held(monkeypatch)
     keys, terminal = pty.openpty()
     ended: list[bool] = []
     screen = io.StringIO()
-    shown = console.Console(unreachable, tmp_path / "none.sock", screen)
+    shown = console.PlannerConsole(unreachable, tmp_path / "none.sock", screen)
     running = threading.Thread(target=lambda: ended.append(shown.run(terminal)), daemon=True)
     running.start()
     until(lambda: "quit" in screen.getvalue())  # what was typed before counts for nothing

@@ -17,17 +17,17 @@ from hypothesis import strategies as st
 from support.robots.vehicle_end import TOKEN, VehicleEnd, connected
 from support.tiers import examples
 
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.core.state import Command, Control, Decision
+from closedloop_plugin.core.state import Control, Decision, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner import session as session_module
-from closedloop_plugin.robots.planner.connection_listener import Door
+from closedloop_plugin.robots.planner.connection_listener import ConnectionListener
 from closedloop_plugin.robots.planner.cycle import PATIENCE
-from closedloop_plugin.robots.planner.journal import Journal
-from closedloop_plugin.robots.planner.planner import Planner
+from closedloop_plugin.robots.planner.journal import PlannerJournal
+from closedloop_plugin.robots.planner.planner import PlannerServer
 from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 pytestmark = pytest.mark.integration
@@ -41,12 +41,12 @@ AHEAD = Decision(control=Control(0.0, 0.5, 0.0))
 class Told:
     """Says what it is told to; `gate` holds it back while it is thinking."""
 
-    says: Callable[[Ask], Decision] = lambda ask: AHEAD
+    says: Callable[[DecisionRequest], Decision] = lambda ask: AHEAD
     name: str = "told"
     privileged: bool = False
     local: bool = True
     cameras: tuple[Camera, ...] = ()
-    asked: list[Ask] = field(default_factory=list)
+    asked: list[DecisionRequest] = field(default_factory=list)
     drives: list[str] = field(default_factory=list)
     thinking: threading.Event = field(default_factory=threading.Event)
     gate: threading.Event = field(default_factory=threading.Event)
@@ -60,7 +60,7 @@ class Told:
     def end(self, episode: str) -> None:
         self.drives.append(f"end {episode}")
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         self.asked += asks
         self.thinking.set()
         assert self.gate.wait(60)
@@ -71,10 +71,10 @@ class Told:
 
 
 @contextmanager
-def planning(agent: Told, **how: Any) -> Iterator[tuple[Planner, int]]:
+def planning(agent: Told, **how: Any) -> Iterator[tuple[PlannerServer, int]]:
     """A planner at work in a thread of the test's."""
     interpreter = make_interpreter("rules", "rules", RULES)
-    planner = Planner(agent, interpreter, RULES, LIMO, TOKEN, **how)
+    planner = PlannerServer(agent, interpreter, RULES, LIMO, TOKEN, **how)
     worker = threading.Thread(target=planner.work)
     with planner.listening("127.0.0.1", 0) as (_, port):
         worker.start()
@@ -97,7 +97,7 @@ def until(true: Callable[[], Any]) -> None:
     raise AssertionError("it never came")
 
 
-def reasons(planner: Planner) -> set[str]:
+def reasons(planner: PlannerServer) -> set[str]:
     return {name for name in planner.journal.counts if name.startswith("refused")}
 
 
@@ -115,7 +115,7 @@ def test_a_picture_becomes_an_order_and_the_agent_is_asked_at_a_cars_size() -> N
     first, second = (ask.observation for ask in agent.asked)
     assert first.speed == pytest.approx(0.25 * LIMO.scale) and second.speed == 0.0
     assert first.speed_limit == pytest.approx(LIMO.limits.speed * LIMO.scale)
-    assert first.target == (pytest.approx(8.0), 0.0) and first.command is Command.FOLLOW
+    assert first.target == (pytest.approx(8.0), 0.0) and first.command is RouteCommand.FOLLOW
     assert (first.tick, second.tick) == (0, 1) and second.time_s == pytest.approx(0.8)
     assert first.images("front").shape == (48, 64, 3)
     assert agent.drives == ["start drive", "end drive"]
@@ -123,8 +123,8 @@ def test_a_picture_becomes_an_order_and_the_agent_is_asked_at_a_cars_size() -> N
 
 def test_words_go_through_the_interpreter_with_the_courses_hint() -> None:
     class Bend:
-        def command(self, odometry: Any) -> tuple[Command, tuple[float, float]]:
-            return Command.LEFT, (0.3, 0.2)
+        def command(self, odometry: Any) -> tuple[RouteCommand, tuple[float, float]]:
+            return RouteCommand.LEFT, (0.3, 0.2)
 
     agent = Told(lambda ask: Decision({"action": "Turn left and accelerate."}))
     with planning(agent, course=Bend()) as (_, port), connected(port) as vehicle:
@@ -154,7 +154,7 @@ def test_without_a_usable_answer_the_vehicle_stands_and_it_is_counted(decision: 
 
 @pytest.mark.parametrize("picture", [b"", b"GIF89a", b"\xff\xd8\xff\xe0 cut"])
 def test_an_agent_that_raises_over_a_bad_picture_stands(picture: bytes) -> None:
-    def look(ask: Ask) -> Decision:
+    def look(ask: DecisionRequest) -> Decision:
         ask.observation.images("front")
         return AHEAD
 
@@ -286,7 +286,7 @@ def test_a_terminal_that_is_gone_keeps_no_stop_from_the_vehicle() -> None:
     def gone(line: str) -> None:
         raise BrokenPipeError
 
-    with planning(Told(), journal=Journal(tell=gone)) as (planner, port), connected(port) as vehicle:
+    with planning(Told(), journal=PlannerJournal(tell=gone)) as (planner, port), connected(port) as vehicle:
         planner.stop("test")
         assert vehicle.call()[0] == "stop" and planner.state()["latched"] == "test"  # type: ignore[index]
 
@@ -363,8 +363,8 @@ def test_a_wait_that_ends_too_late_is_no_silence_but_only_once(
     sock, hello = Silent(*late_s), wire.server_hello()
     monkeypatch.setattr(session_module, "time", sock)
     welcome = wire.server_welcome(TOKEN, hello, wire.client_auth(TOKEN, hello, LIMO.name))
-    session = session_module.Session(sock, welcome)  # type: ignore[arg-type]
-    with pytest.raises(session_module.Lost, match="silent for 1 s"):
+    session = session_module.VehicleSession(sock, welcome)  # type: ignore[arg-type]
+    with pytest.raises(session_module.SessionLost, match="silent for 1 s"):
         next(session.frames())
     session._ended.set()
     assert len(sock.late_s) == left
@@ -385,7 +385,7 @@ def test_a_vehicle_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch
 
 
 def test_it_speaks_up_often_enough_for_the_vehicle_while_the_agent_thinks() -> None:
-    def busy(ask: Ask) -> Decision:
+    def busy(ask: DecisionRequest) -> Decision:
         return Decision(control=Control(sum(0.0 for _ in range(4_000_000)), 0.5))  # Python's lock is rarely free
 
     agent = Told(busy)
@@ -509,7 +509,7 @@ def test_its_end_tells_the_vehicle_to_stand() -> None:
 
 
 def test_every_cycle_and_refusal_is_written_down_with_its_picture(tmp_path: Path) -> None:
-    with planning(Told(), journal=Journal(tmp_path, frames=True)) as (planner, port), connected(port) as vehicle:
+    with planning(Told(), journal=PlannerJournal(tmp_path, frames=True)) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
         vehicle.see(0)
         assert vehicle.call()[0] == "cmd"  # type: ignore[index]
@@ -526,7 +526,7 @@ def test_every_cycle_and_refusal_is_written_down_with_its_picture(tmp_path: Path
 
 
 def test_a_knocker_does_not_fill_the_disk(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
+    journal = PlannerJournal(tmp_path)
     for _ in range(2500):
         journal.event("refused", "not a frame")
     assert journal.counts["refused: not a frame"] == 2500
@@ -584,9 +584,9 @@ def test_the_door_opens_again_after_it_could_not_accept() -> None:
         def __getattr__(self, name: str) -> Any:
             return getattr(self.sock, name)
 
-    journal = Journal()
+    journal = PlannerJournal()
     server = socket.create_server(("127.0.0.1", 0))
-    door = Door(Full(server), TOKEN, LIMO.name, None, journal)  # type: ignore[arg-type]
+    door = ConnectionListener(Full(server), TOKEN, LIMO.name, None, journal)  # type: ignore[arg-type]
     with socket.create_connection(server.getsockname()[:2]) as knocking:
         assert knocking.recv(4) == wire.MAGIC
     door.close()
@@ -602,8 +602,8 @@ def test_any_bytes_leave_the_door_open(data: bytes, framed: bool) -> None:
     with near, far:
         far.sendall(said)
         far.shutdown(socket.SHUT_WR)
-        with pytest.raises(session_module.Refused):
-            session_module.Greeting(_Tcp(near)).welcome(TOKEN, "limo-ackermann")  # type: ignore[arg-type]
+        with pytest.raises(session_module.VehicleRefused):
+            session_module.PlannerHandshake(_Tcp(near)).welcome(TOKEN, "limo-ackermann")  # type: ignore[arg-type]
 
 
 class _Tcp:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closedloop_plugin.robots.sandbox.body import Body
-from closedloop_plugin.robots.vehicles.base import Actuation, Twist, Word
+from closedloop_plugin.robots.sandbox.body import SandboxBody
+from closedloop_plugin.robots.vehicles.base import Actuation, Twist, WordCommand
 from closedloop_plugin.robots.vehicles.jetbot import WHEELS_APART, WORD_SPEED
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
 from closedloop_plugin.robots.vehicles.read import VEHICLES
@@ -18,15 +18,15 @@ NAMES = sorted(VEHICLES)
 TWISTED = [name for name in NAMES if VEHICLES[name].kind == "twist"]
 
 
-def driving(name: str, actuation: Actuation, seconds: float, every: float | None = None) -> Body:
+def driving(name: str, actuation: Actuation, seconds: float, every: float | None = None) -> SandboxBody:
     """A body `seconds` after the first command, which is repeated `every` so many seconds, or not."""
-    body = Body(VEHICLES[name])
+    body = SandboxBody(VEHICLES[name])
     body.command(actuation)
     drive(body, seconds, actuation, every)
     return body
 
 
-def drive(body: Body, seconds: float, actuation: Actuation | None = None, every: float | None = None) -> float:
+def drive(body: SandboxBody, seconds: float, actuation: Actuation | None = None, every: float | None = None) -> float:
     """Steps of 10 ms; how far it went, m."""
     way = 0.0
     for step in range(1, round(seconds / 0.01) + 1):
@@ -93,16 +93,16 @@ def test_only_mecanum_wheels_go_sideways() -> None:
 
 
 def test_words_are_full_power_only() -> None:
-    assert driving("jetbot-dusty-ros1", Word("forward"), 1.0).vx == pytest.approx(WORD_SPEED)
-    left = driving("jetbot-dusty-ros1", Word("left"), 1.0)
+    assert driving("jetbot-dusty-ros1", WordCommand("forward"), 1.0).vx == pytest.approx(WORD_SPEED)
+    left = driving("jetbot-dusty-ros1", WordCommand("left"), 1.0)
     assert left.wz == pytest.approx(2 * WORD_SPEED / WHEELS_APART) and left.vx == 0.0
-    assert driving("jetbot-dusty-ros1", Word("right"), 1.0).wz == pytest.approx(-left.wz)
+    assert driving("jetbot-dusty-ros1", WordCommand("right"), 1.0).wz == pytest.approx(-left.wz)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_command_drives_for_ever_unless_the_base_has_a_watchdog(name: str) -> None:
     vehicle = VEHICLES[name]
-    body = driving(name, Word("forward") if vehicle.kind == "word" else Twist(0.2), 5.0)
+    body = driving(name, WordCommand("forward") if vehicle.kind == "word" else Twist(0.2), 5.0)
     assert (body.vx == 0.0) == (vehicle.watchdog_s is not None)
 
 
@@ -139,7 +139,7 @@ def test_odometry_counts_wheels_and_not_hands() -> None:
 )
 def test_no_command_makes_it_anything_but_a_vehicle(name: str, commands: list[tuple[float, float, float]]) -> None:
     """Numbers that should never have been sent: it stays finite, below its top speed and its acceleration."""
-    body = Body(VEHICLES[name])
+    body = SandboxBody(VEHICLES[name])
     ceiling = VEHICLES[name].ceiling
     for numbers in commands:
         body.command(Twist(*numbers))

@@ -10,18 +10,20 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from closedloop_plugin.robots.sandbox.camera import LINE, ROOM, FloorCamera, View, floor_picture
+from closedloop_plugin.robots.sandbox.camera import LINE, ROOM, FloorCamera, FloorCameraMount, floor_picture
 from closedloop_plugin.robots.sandbox.picture import sheet
-from closedloop_plugin.robots.sandbox.scene import VIEWS, Scene
+from closedloop_plugin.robots.sandbox.scene import VIEWS, SandboxScene
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 TRACK = sandbox()
-LEVEL = View(ahead=0.1, up=0.18, fov=68.0)
-TILTED = View(ahead=0.05, up=0.15, fov=90.0, pitch=20.0)
+LEVEL = FloorCameraMount(ahead=0.1, up=0.18, fov=68.0)
+TILTED = FloorCameraMount(ahead=0.05, up=0.15, fov=90.0, pitch=20.0)
 
 
-def pixel(view: View, pose: tuple[float, float, float], x: float, y: float, z: float = 0.0) -> tuple[float, float]:
+def pixel(
+    view: FloorCameraMount, pose: tuple[float, float, float], x: float, y: float, z: float = 0.0
+) -> tuple[float, float]:
     """Column and row, by angles instead of matrices."""
     px, py, yaw = pose
     dx, dy = x - px - view.ahead * math.cos(yaw), y - py - view.ahead * math.sin(yaw)
@@ -38,7 +40,7 @@ def is_line(colour: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("view", [LEVEL, TILTED], ids=["level", "tilted"])
 @pytest.mark.parametrize("name", ["route1", "route3", "route8"])
-def test_the_yellow_lines_are_where_a_pinhole_sees_them(view: View, name: str) -> None:
+def test_the_yellow_lines_are_where_a_pinhole_sees_them(view: FloorCameraMount, name: str) -> None:
     pose = TRACK.segment(name).start
     picture = FloorCamera(TRACK, view).picture(*pose)
     s, _ = TRACK.lap.locate(*pose[:2])
@@ -100,7 +102,7 @@ def test_a_jpeg_is_the_picture() -> None:
 def test_every_platform_sees_both_lines_from_every_start() -> None:
     """Or a lane could not be followed by sight; a bend may hide one line's near part, never all yellow."""
     for name in ("limo-ackermann", "jetbot-waveshare"):
-        scene = Scene(VEHICLES[name])
+        scene = SandboxScene(VEHICLES[name])
         for segment in TRACK.segments:
             picture = scene.picture(segment.start).astype(int)
             yellow = (picture[..., 0] > 180) & (picture[..., 1] > 130) & (picture[..., 2] < 110)

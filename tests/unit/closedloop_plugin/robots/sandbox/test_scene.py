@@ -6,30 +6,30 @@ import math
 
 import pytest
 
-from closedloop_plugin.robots.sandbox.scene import Event, Scene
+from closedloop_plugin.robots.sandbox.scene import SandboxEvent, SandboxScene
 from closedloop_plugin.robots.vehicles.base import Twist
 from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 
-def scene_at(x: float, y: float, yaw: float, name: str = "limo-differential") -> Scene:
-    scene = Scene(VEHICLES[name])
+def scene_at(x: float, y: float, yaw: float, name: str = "limo-differential") -> SandboxScene:
+    scene = SandboxScene(VEHICLES[name])
     scene.place(x, y, yaw)
     return scene
 
 
-def straight(scene: Scene, seconds: float) -> list[Event]:
+def straight(scene: SandboxScene, seconds: float) -> list[SandboxEvent]:
     scene.command(Twist(0.3))
     return [event for _ in range(round(seconds / 0.01)) for event in scene.step(0.01)]
 
 
 def test_it_begins_at_the_lap_s_start() -> None:
-    scene = Scene(VEHICLES["limo-ackermann"])
+    scene = SandboxScene(VEHICLES["limo-ackermann"])
     assert scene.body.pose == pytest.approx(scene.track.lap.pose(0.0))
     assert [event.what for event in scene.step(0.01)] == ["inside"]
 
 
 def test_a_line_is_noticed_once_and_stops_nobody() -> None:
-    start = Scene(VEHICLES["limo-differential"]).track.segment("route1").start
+    start = SandboxScene(VEHICLES["limo-differential"]).track.segment("route1").start
     scene = scene_at(start[0], start[1], start[2] + math.pi / 2)
     events = straight(scene, 2.0)
     assert [event.what for event in events] == ["crossed line"]
@@ -39,7 +39,7 @@ def test_a_line_is_noticed_once_and_stops_nobody() -> None:
 
 
 def test_an_obstacle_stops_it_and_odometry_runs_on() -> None:
-    house = next(box for box in Scene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
+    house = next(box for box in SandboxScene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
     scene = scene_at(house.x - 0.8, house.y, 0.0)
     events = straight(scene, 3.0)
     assert [event.what for event in events] == ["hit obstacle:house"]
@@ -52,7 +52,7 @@ def test_an_obstacle_stops_it_and_odometry_runs_on() -> None:
 
 
 def test_it_can_back_out_of_what_it_hit() -> None:
-    house = next(box for box in Scene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
+    house = next(box for box in SandboxScene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
     scene = scene_at(house.x - 0.8, house.y, 0.0)
     straight(scene, 3.0)
     scene.command(Twist(-0.2))
@@ -69,17 +69,17 @@ def test_the_walls_hold() -> None:
 
 
 def test_placing_says_so_and_says_how_it_stands() -> None:
-    scene = Scene(VEHICLES["jetbot-waveshare"])
+    scene = SandboxScene(VEHICLES["jetbot-waveshare"])
     scene.step(0.01)
     x, y, yaw = scene.track.segment("route4").start
     assert [event.what for event in scene.place(x, y, yaw)] == ["placed", "inside"]
     assert [event.what for event in scene.place(2.0, 1.8, 0.0)] == ["placed", "crossed line"]
-    assert scene.place(x, y, yaw)[0] == Event(scene.t, "placed", *scene.body.pose)
+    assert scene.place(x, y, yaw)[0] == SandboxEvent(scene.t, "placed", *scene.body.pose)
 
 
 def test_a_placed_vehicle_still_obeys_its_last_command() -> None:
     """As a real one whose wheels turn in the operator's hands."""
-    scene = Scene(VEHICLES["limo-ackermann"])
+    scene = SandboxScene(VEHICLES["limo-ackermann"])
     straight(scene, 0.5)
     scene.place(*scene.track.segment("route6").start)
     assert scene.body.vx == 0.0

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from shapely.geometry import LinearRing, Polygon
 
 from closedloop_plugin.core.frames import to_ego
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
-from closedloop_plugin.robots.sandbox.scene import Scene
+from closedloop_plugin.robots.sandbox.scene import SandboxScene
 from closedloop_plugin.robots.sandbox.track import HALF_WIDTH, Footprint, sandbox
 from closedloop_plugin.robots.vehicles.base import Twist
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
@@ -62,9 +62,9 @@ def test_who_drives_straight_on_crosses_a_line_in_a_bend() -> None:
     assert pursue("limo-ackermann", TRACK.segment("route2").path, steer=False) == "crossed line"
 
 
-def pursue(robot: str, path: Path, steer: bool = True, speed: float = 0.3) -> str:
+def pursue(robot: str, path: RoutePath, steer: bool = True, speed: float = 0.3) -> str:
     """Drives the simulated body by pure pursuit; what it ran into, or "arrived"."""
-    scene, s = Scene(VEHICLES[robot]), 0.0
+    scene, s = SandboxScene(VEHICLES[robot]), 0.0
     scene.place(*path.pose(0.0))
     for step in range(math.ceil(path.length / speed * 200) + 300):
         x, y, yaw = scene.body.pose

@@ -10,24 +10,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.core.state import Control
-from closedloop_plugin.robots.vehicles.base import Calibration, Twist, Word
+from closedloop_plugin.robots.vehicles.base import Twist, VehicleCalibration, WordCommand
 from closedloop_plugin.robots.vehicles.limo import ACKERMANN, INNER
-from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, Release, driver_angle, frame
+from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, LimoDriverRelease, driver_angle, frame
 from closedloop_plugin.robots.vehicles.read import VEHICLES
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 USUAL = st.floats(-1.0, 1.0)
 CONTROLS = st.builds(Control, FINITE | USUAL, FINITE | USUAL, FINITE | st.just(0.0))
 GAIN = st.floats(0.2, 5.0)
-CALIBRATIONS = st.just(Calibration()) | st.builds(
-    Calibration, GAIN, GAIN, st.floats(-0.5, 0.5), st.floats(1.0, 60.0), st.floats(0.02, 0.5)
+CALIBRATIONS = st.just(VehicleCalibration()) | st.builds(
+    VehicleCalibration, GAIN, GAIN, st.floats(-0.5, 0.5), st.floats(1.0, 60.0), st.floats(0.02, 0.5)
 )
 
 
 @given(st.sampled_from(list(VEHICLES.values())), CONTROLS, CALIBRATIONS)
-def test_never_beyond_a_limit(vehicle, control: Control, calibration: Calibration) -> None:
+def test_never_beyond_a_limit(vehicle, control: Control, calibration: VehicleCalibration) -> None:
     sent = replace(vehicle, calibration=calibration).actuation(control)
-    if isinstance(sent, Word):
+    if isinstance(sent, WordCommand):
         assert sent.text in ("forward", "left", "right", "stop")
         return
     limits = vehicle.limits
@@ -50,7 +50,7 @@ def test_steer_to_the_right_turns_to_the_right(vehicle, control: Control) -> Non
 
 @given(CONTROLS, CALIBRATIONS, st.sampled_from(list(RELEASES.values())))
 def test_never_an_angle_that_limos_wheels_do_not_have(
-    control: Control, calibration: Calibration, release: Release
+    control: Control, calibration: VehicleCalibration, release: LimoDriverRelease
 ) -> None:
     """No release of the driver clamps it for us, and one of them counts in the wrong unit."""
     sent = replace(VEHICLES["limo-ackermann"], calibration=calibration).actuation(control)

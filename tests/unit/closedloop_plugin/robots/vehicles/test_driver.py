@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from closedloop_plugin.robots.vehicles.base import Twist, Word
+from closedloop_plugin.robots.vehicles.base import Twist, WordCommand
 from closedloop_plugin.robots.vehicles.drivers import driven, wheels
 from closedloop_plugin.robots.vehicles.jetbot import TOP_SPEED
 from closedloop_plugin.robots.vehicles.limo import ACKERMANN, DIFFERENTIAL, INNER, MECANUM
-from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, Frame, driver_angle, frame, int16
+from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, LimoSerialFrame, driver_angle, frame, int16
 from closedloop_plugin.robots.vehicles.limo_driver import driven as rolled
 from closedloop_plugin.robots.vehicles.read import VEHICLES
 
@@ -37,15 +37,15 @@ def test_yaw_without_speed_is_the_wild_angle() -> None:
 
 def test_a_standing_twist_is_no_number() -> None:
     assert math.isnan(driver_angle(Twist(0.0), NEW))
-    assert frame(Twist(0.0), ACKERMANN) == Frame(0, 0, 0, 0)
+    assert frame(Twist(0.0), ACKERMANN) == LimoSerialFrame(0, 0, 0, 0)
 
 
 def test_frames_of_the_modes() -> None:
     """12.343 degrees is 0.21542 rad: over 1.64 it is 131 mrad, over the old 2.47 to the left 87."""
     turn = Twist(0.3, 0.1, 0.3)
-    assert frame(turn, DIFFERENTIAL) == Frame(300, 300, 0, 0)
-    assert frame(turn, MECANUM) == Frame(300, 300, 100, 0)
-    assert frame(turn, ACKERMANN) == Frame(300, 0, 0, 131)
+    assert frame(turn, DIFFERENTIAL) == LimoSerialFrame(300, 300, 0, 0)
+    assert frame(turn, MECANUM) == LimoSerialFrame(300, 300, 100, 0)
+    assert frame(turn, ACKERMANN) == LimoSerialFrame(300, 0, 0, 131)
     assert frame(turn, ACKERMANN, OLD).steering == 87
     assert frame(Twist(0.3, 0.0, -0.3), ACKERMANN, OLD).steering == -131
 
@@ -54,10 +54,12 @@ def test_the_wheel_ends_at_its_stop() -> None:
     """A wild frame rolls on the tightest circle, 0.4621 m; a driver of another scale than the base turns too little."""
     wild = rolled(frame(Twist(0.02, 0.0, 1.0), ACKERMANN), ACKERMANN)
     assert wild.vx / wild.wz == pytest.approx(0.46215, abs=1e-5)
-    assert rolled(Frame(300, 0, 0, int(INNER / 1.64 * 1000)), ACKERMANN).wz == pytest.approx(0.3 / 0.4621, abs=0.003)
+    assert rolled(LimoSerialFrame(300, 0, 0, int(INNER / 1.64 * 1000)), ACKERMANN).wz == pytest.approx(
+        0.3 / 0.4621, abs=0.003
+    )
     weak = rolled(frame(Twist(0.3, 0.0, 0.3), ACKERMANN, OLD), ACKERMANN, NEW)
     assert 0.15 < weak.wz < 0.25
-    assert rolled(Frame(300, 0, 0, 0), ACKERMANN) == Twist(0.3)
+    assert rolled(LimoSerialFrame(300, 0, 0, 0), ACKERMANN) == Twist(0.3)
 
 
 def test_sixteen_bits_wrap_round() -> None:
@@ -77,8 +79,8 @@ def test_a_wheel_at_its_top_speed_straightens_the_path() -> None:
 def test_words_and_boards() -> None:
     """Full power is PWM 115 of 255: 0.2849 m/s, and 2 x 0.2849 / 0.1016 = 5.608 rad/s on the spot."""
     words = VEHICLES["jetbot-dusty-ros1"]
-    assert driven(words, Word("forward")).vx == pytest.approx(0.2849, abs=1e-4)
-    assert driven(words, Word("Left")).wz == pytest.approx(5.608, abs=1e-3)
-    assert driven(words, Word("right")).wz == pytest.approx(-5.608, abs=1e-3)
-    assert driven(words, Word("stop")) == driven(words, Word("dance")) == Twist(0.0)
+    assert driven(words, WordCommand("forward")).vx == pytest.approx(0.2849, abs=1e-4)
+    assert driven(words, WordCommand("Left")).wz == pytest.approx(5.608, abs=1e-3)
+    assert driven(words, WordCommand("right")).wz == pytest.approx(-5.608, abs=1e-3)
+    assert driven(words, WordCommand("stop")) == driven(words, WordCommand("dance")) == Twist(0.0)
     assert driven(VEHICLES["jetbot-waveshare"], Twist(0.30049, 0.2, -0.5004)) == Twist(0.3, 0.0, -0.5)

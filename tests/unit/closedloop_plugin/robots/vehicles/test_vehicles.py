@@ -11,7 +11,7 @@ import pytest
 from closedloop_plugin.core.state import COAST, FULL_BRAKE, Control
 from closedloop_plugin.interpreters.waypoints import steer_at
 from closedloop_plugin.robots.onboard.clamp import problem, vehicle_problem
-from closedloop_plugin.robots.vehicles.base import Calibration, Twist, Word
+from closedloop_plugin.robots.vehicles.base import Twist, VehicleCalibration, WordCommand
 from closedloop_plugin.robots.vehicles.drivers import driven
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
 from closedloop_plugin.robots.vehicles.read import VEHICLES
@@ -21,7 +21,7 @@ IDS = [v.name for v in TWISTED]
 
 
 def twist(name: str, *control: float, **calibration: float) -> Twist:
-    vehicle = replace(VEHICLES[name], calibration=Calibration(**calibration))
+    vehicle = replace(VEHICLES[name], calibration=VehicleCalibration(**calibration))
     sent = vehicle.actuation(Control(*control))
     assert isinstance(sent, Twist)
     return sent
@@ -60,7 +60,7 @@ def test_full_lock_ends_at_the_radius_or_is_driven_slower() -> None:
 
 @pytest.mark.parametrize("vehicle", VEHICLES.values(), ids=list(VEHICLES))
 def test_the_brake_wins_and_no_pedal_stands_still(vehicle) -> None:
-    still = Word("stop") if vehicle.kind == "word" else Twist(0.0)
+    still = WordCommand("stop") if vehicle.kind == "word" else Twist(0.0)
     for control in (COAST, FULL_BRAKE, Control(1.0, 1.0, 0.05), Control(-0.7, 0.0, 0.0), Control(0.3, 0.9, 1.0)):
         assert vehicle.actuation(control) == still
     assert vehicle.actuation(Control(0.0, 0.5, 0.049)) != still  # lighter than what post-processing drops
@@ -111,9 +111,9 @@ def test_a_trim_is_added_to_every_steer() -> None:
 def test_words_are_the_nearest_of_straight_and_full_lock() -> None:
     vehicle = VEHICLES["jetbot-dusty-ros1"]
     said = [vehicle.actuation(Control(steer, 0.2)) for steer in (-1.0, -0.5, -0.49, 0.0, 0.49, 0.5)]
-    assert said == [Word(w) for w in ("left", "left", "forward", "forward", "forward", "right")]
-    assert vehicle.actuation(Control(0.0, 0.0)) == Word("stop")
-    assert [vehicle.motion_s(Word(w)) for w in ("left", "forward", "stop")] == [0.1, 0.5, 0.5]
+    assert said == [WordCommand(w) for w in ("left", "left", "forward", "forward", "forward", "right")]
+    assert vehicle.actuation(Control(0.0, 0.0)) == WordCommand("stop")
+    assert [vehicle.motion_s(WordCommand(w)) for w in ("left", "forward", "stop")] == [0.1, 0.5, 0.5]
     assert VEHICLES["limo-ackermann"].motion_s(Twist(0.1), longest=0.4) == 0.4
 
 

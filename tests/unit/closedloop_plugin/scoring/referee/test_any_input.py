@@ -11,7 +11,7 @@ from support.tiers import examples
 
 from closedloop_plugin.core.profiles import PROFILES
 from closedloop_plugin.core.record import INFRACTIONS
-from closedloop_plugin.core.state import Contact, Kind, Signal, StopLine, Surface, Truth
+from closedloop_plugin.core.state import ActorKind, DrivingSurface, EgoContact, GroundTruth, SignalState, StopLine
 from closedloop_plugin.scoring.driving import penalty_of
 
 LINES = (
@@ -21,11 +21,11 @@ LINES = (
 )
 metres = st.floats(-200, 300)
 speeds = st.one_of(st.floats(-20, 60), st.sampled_from([0.0, 0.1, 1e-300]))
-kinds = st.sampled_from(sorted(Kind))
+kinds = st.sampled_from(sorted(ActorKind))
 
 
 @st.composite
-def truths(draw: st.DrawFn) -> list[Truth]:
+def truths(draw: st.DrawFn) -> list[GroundTruth]:
     found, tick = [], 0
     events: tuple[tuple[float, str], ...] = ()
     for _ in range(draw(st.integers(1, 25))):
@@ -41,17 +41,19 @@ def truths(draw: st.DrawFn) -> list[Truth]:
             for i, v in enumerate(draw(st.lists(speeds, max_size=3)))
         )
         contacts = tuple(
-            Contact(a, draw(kinds), draw(metres), 0.0) for a in draw(st.lists(st.text(max_size=3), max_size=2))
+            EgoContact(a, draw(kinds), draw(metres), 0.0) for a in draw(st.lists(st.text(max_size=3), max_size=2))
         )
-        lights = {line.id: draw(st.sampled_from(Signal)) for line in LINES[: draw(st.integers(0, 3))]}
-        surface = draw(st.sampled_from(Surface))
-        found.append(Truth(tick, tick * 0.05, ego, actors, lights, contacts, surface, draw(st.booleans()), events))
+        lights = {line.id: draw(st.sampled_from(SignalState)) for line in LINES[: draw(st.integers(0, 3))]}
+        surface = draw(st.sampled_from(DrivingSurface))
+        found.append(
+            GroundTruth(tick, tick * 0.05, ego, actors, lights, contacts, surface, draw(st.booleans()), events)
+        )
     return found
 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(truths(), st.sampled_from(sorted(PROFILES)))
-def test_any_episode_has_a_verdict(seen: list[Truth], name: str) -> None:
+def test_any_episode_has_a_verdict(seen: list[GroundTruth], name: str) -> None:
     judge, again = (referee(LINES, PROFILES[name], junctions=((30.0, 70.0),)) for _ in range(2))
     done, end = 0.0, None
     for truth in seen:

@@ -9,7 +9,7 @@ from support.closedloop.ticks import B2D, at, lists, referee, ride, road, steps,
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import INFRACTIONS
-from closedloop_plugin.core.state import EndReason, Kind
+from closedloop_plugin.core.state import ActorKind, EndReason
 from closedloop_plugin.scoring.referee.referee import Referee
 
 
@@ -53,9 +53,9 @@ def test_progress_never_goes_back() -> None:
 
 def test_a_route_that_crosses_itself_is_driven_in_its_order() -> None:
     """A figure with a crossing at (50, 0): the start of the second pass is 100 m of route away."""
-    from closedloop_plugin.core.path import Path
+    from closedloop_plugin.core.path import RoutePath
 
-    loop = Path([(0, 0), (100, 0), (100, 50), (50, 50), (50, -50)])
+    loop = RoutePath([(0, 0), (100, 0), (100, 50), (50, 50), (50, -50)])
     judge = Referee(B2D, replace(road(), path=loop), None)
     ride(judge, steps(0, 60))
     assert judge.progress_m == pytest.approx(60.0)
@@ -153,7 +153,7 @@ def test_penalties_are_the_profiles_and_multiply() -> None:
     for name, expected in (("bench2drive", 15.0), ("leaderboard-2.1", 18.518519)):
         judge = referee(rules=profile(name))
         ride(judge, steps(0, 10))
-        judge.tick(at(21, 10.5, contacts=(touch(Kind.PEDESTRIAN, "8"), touch())))
+        judge.tick(at(21, 10.5, contacts=(touch(ActorKind.PEDESTRIAN, "8"), touch())))
         ride(judge, steps(11, 50), first=22)
         outcome = judge.outcome()
         assert (outcome.score_route, outcome.score_composed) == (50.0, expected)

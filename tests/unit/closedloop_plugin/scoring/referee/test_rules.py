@@ -8,29 +8,29 @@ from dataclasses import replace
 import pytest
 from support.closedloop.ticks import OTHER, at, lists, referee, ride, steps, touch
 
-from closedloop_plugin.core.state import Kind, Signal, StopLine, Surface
+from closedloop_plugin.core.state import ActorKind, DrivingSurface, SignalState, StopLine
 from closedloop_plugin.scoring.efficiency import route_efficiency
 
 LINE = StopLine("L1", 40.0, 0.0, 0.0, 3.5, "signal", True, 40.0)
 STOP = replace(LINE, id="S1", control="stop")
-RED = {"L1": Signal.RED, "L2": Signal.RED}
+RED = {"L1": SignalState.RED, "L2": SignalState.RED}
 
 
 # -- collisions ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("kind", "name", "type_"),
     [
-        (Kind.CAR, "collisions_vehicle", "vehicle.car"),
-        (Kind.BICYCLE, "collisions_vehicle", "vehicle.bicycle"),
-        (Kind.PEDESTRIAN, "collisions_pedestrian", "walker.pedestrian"),
-        (Kind.CHILD, "collisions_pedestrian", "walker.child"),
-        (Kind.ANIMAL, "collisions_pedestrian", "walker.animal"),
-        (Kind.CONE, "collisions_layout", "static.cone"),
-        (Kind.WARNING_SIGN, "collisions_layout", "static.warning_sign"),
-        (Kind.BLOCKER, "collisions_layout", "static.blocker"),
+        (ActorKind.CAR, "collisions_vehicle", "vehicle.car"),
+        (ActorKind.BICYCLE, "collisions_vehicle", "vehicle.bicycle"),
+        (ActorKind.PEDESTRIAN, "collisions_pedestrian", "walker.pedestrian"),
+        (ActorKind.CHILD, "collisions_pedestrian", "walker.child"),
+        (ActorKind.ANIMAL, "collisions_pedestrian", "walker.animal"),
+        (ActorKind.CONE, "collisions_layout", "static.cone"),
+        (ActorKind.WARNING_SIGN, "collisions_layout", "static.warning_sign"),
+        (ActorKind.BLOCKER, "collisions_layout", "static.blocker"),
     ],
 )
-def test_collisions_by_what_was_hit(kind: Kind, name: str, type_: str) -> None:
+def test_collisions_by_what_was_hit(kind: ActorKind, name: str, type_: str) -> None:
     judge = referee()
     judge.tick(at(0, 10.0, 1.0))
     judge.tick(at(1, 10.5, 1.0, contacts=(touch(kind),)))
@@ -71,7 +71,7 @@ def test_the_crash_that_stops_the_ego_counts() -> None:
     """The tick of the crash already has speed 0; the one before had 10 m/s."""
     judge = referee()
     judge.tick(at(0, 5.0, speed=10.0))
-    judge.tick(at(1, 5.3, speed=0.0, contacts=(touch(Kind.BARRIER),)))
+    judge.tick(at(1, 5.3, speed=0.0, contacts=(touch(ActorKind.BARRIER),)))
     assert len(judge.outcome().infractions["collisions_layout"]) == 1
 
 
@@ -86,8 +86,10 @@ def test_an_excuse_lasts_no_longer_than_5_s_or_5_m() -> None:
 
 
 # -- red lights ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("state", "count"), [(Signal.RED, 1), (Signal.YELLOW, 0), (Signal.GREEN, 0), (None, 0)])
-def test_only_red_is_an_infraction(state: Signal | None, count: int) -> None:
+@pytest.mark.parametrize(
+    ("state", "count"), [(SignalState.RED, 1), (SignalState.YELLOW, 0), (SignalState.GREEN, 0), (None, 0)]
+)
+def test_only_red_is_an_infraction(state: SignalState | None, count: int) -> None:
     judge = referee([LINE])
     ride(judge, steps(30, 50), signals={} if state is None else {"L1": state})
     found = judge.outcome().infractions["red_light"]
@@ -97,7 +99,7 @@ def test_only_red_is_an_infraction(state: Signal | None, count: int) -> None:
 def test_the_moment_of_crossing_decides() -> None:
     judge = referee([LINE])
     ride(judge, steps(30, 39.5), signals=RED)
-    judge.tick(at(20, 40.2, signals={"L1": Signal.GREEN}))
+    judge.tick(at(20, 40.2, signals={"L1": SignalState.GREEN}))
     ride(judge, steps(40.5, 50), first=21, signals=RED)
     assert lists(judge.outcome()) == {}
 
@@ -143,7 +145,7 @@ def test_the_lines_of_an_approach_s_lanes_count_once() -> None:
     """Two lines that overlap, half a metre apart: one infraction. A second junction: another."""
     lines = [LINE, replace(LINE, id="L2", x=40.6), replace(LINE, id="L3", x=80.0)]
     judge = referee(lines)
-    ride(judge, steps(30, 90), signals={**RED, "L3": Signal.RED})
+    ride(judge, steps(30, 90), signals={**RED, "L3": SignalState.RED})
     assert len(judge.outcome().infractions["red_light"]) == 2
     assert judge.outcome().score_penalty == pytest.approx(0.49)
 
@@ -194,7 +196,7 @@ def test_a_yield_line_asks_for_nothing() -> None:
 
 
 # -- lanes -----------------------------------------------------------------------------------------------------------
-def _excursion(surface: Surface, y: float, metres: float = 5.0, allowed: bool = False, start: float = 40.0):
+def _excursion(surface: DrivingSurface, y: float, metres: float = 5.0, allowed: bool = False, start: float = 40.0):
     judge = referee()
     before = steps(0, start)
     ride(judge, before)
@@ -208,7 +210,7 @@ def _excursion(surface: Surface, y: float, metres: float = 5.0, allowed: bool = 
 
 def test_driving_on_the_other_side() -> None:
     """5 of 80 m: 6.25 %, so the score is 80 x 0.9375 = 75."""
-    outcome = _excursion(Surface.ONCOMING, 3.5)
+    outcome = _excursion(DrivingSurface.ONCOMING, 3.5)
     text = "Agent went outside its route lanes for about 5.0 meters (6.25% of the completed route)"
     assert lists(outcome) == {"outside_route_lanes": [text]}
     assert (outcome.score_penalty, outcome.score_composed) == (0.9375, 75.0)
@@ -218,19 +220,19 @@ def test_driving_on_the_other_side() -> None:
 @pytest.mark.parametrize(
     ("surface", "y", "metres", "allowed", "counts"),
     [
-        (Surface.ONCOMING, 3.5, 5.0, True, False),  # the scenario needs it
-        (Surface.SHOULDER, -3.5, 5.0, True, True),  # that is no leave for the shoulder
-        (Surface.OFF, 6.0, 5.0, False, True),
-        (Surface.ONCOMING, 1.76, 5.0, False, True),  # beyond the lane's edge
-        (Surface.ONCOMING, 1.75, 5.0, False, False),  # in the route's own lane, whatever the map says
-        (Surface.SHOULDER, -2.25, 5.0, False, False),  # half a metre is no shoulder yet
-        (Surface.SHOULDER, -2.26, 5.0, False, True),
-        (Surface.ONCOMING, 3.5, 0.5, False, False),  # under a metre of route
-        (Surface.ONCOMING, 3.5, 1.0, False, True),
-        (Surface.LANE, 3.5, 5.0, False, False),
+        (DrivingSurface.ONCOMING, 3.5, 5.0, True, False),  # the scenario needs it
+        (DrivingSurface.SHOULDER, -3.5, 5.0, True, True),  # that is no leave for the shoulder
+        (DrivingSurface.OFF, 6.0, 5.0, False, True),
+        (DrivingSurface.ONCOMING, 1.76, 5.0, False, True),  # beyond the lane's edge
+        (DrivingSurface.ONCOMING, 1.75, 5.0, False, False),  # in the route's own lane, whatever the map says
+        (DrivingSurface.SHOULDER, -2.25, 5.0, False, False),  # half a metre is no shoulder yet
+        (DrivingSurface.SHOULDER, -2.26, 5.0, False, True),
+        (DrivingSurface.ONCOMING, 3.5, 0.5, False, False),  # under a metre of route
+        (DrivingSurface.ONCOMING, 3.5, 1.0, False, True),
+        (DrivingSurface.LANE, 3.5, 5.0, False, False),
     ],
 )
-def test_what_is_outside(surface: Surface, y: float, metres: float, allowed: bool, counts: bool) -> None:
+def test_what_is_outside(surface: DrivingSurface, y: float, metres: float, allowed: bool, counts: bool) -> None:
     assert bool(_excursion(surface, y, metres, allowed).infractions["outside_route_lanes"]) is counts
 
 
@@ -238,7 +240,7 @@ def test_two_excursions_make_one_message_and_two_places() -> None:
     judge = referee()
     for tick, x in enumerate(steps(0, 60)):
         out = 20 < x <= 24 or 40 < x <= 43
-        judge.tick(at(tick, x, 3.5 if out else 0.0, surface=Surface.ONCOMING if out else Surface.LANE))
+        judge.tick(at(tick, x, 3.5 if out else 0.0, surface=DrivingSurface.ONCOMING if out else DrivingSurface.LANE))
     outcome = judge.outcome()
     (text,) = outcome.infractions["outside_route_lanes"]
     assert text == "Agent went outside its route lanes for about 7.0 meters (11.67% of the completed route)"
@@ -249,17 +251,17 @@ def test_what_was_driven_far_off_counts_when_the_ego_comes_back() -> None:
     """No progress while 15 m off; the 10 m that it skipped are given and charged together on the way back."""
     judge = referee()
     ride(judge, steps(0, 40))
-    ride(judge, steps(40.5, 50), first=81, y=15.0, surface=Surface.OFF)
+    ride(judge, steps(40.5, 50), first=81, y=15.0, surface=DrivingSurface.OFF)
     judge.tick(at(101, 50.5))
     assert "for about 10.5 meters" in judge.outcome().infractions["outside_route_lanes"][0]
 
 
 def test_leaving_a_parking_bay_is_free_for_20_m() -> None:
     short, long = referee(), referee()
-    ride(short, steps(0, 15), y=-4.0, surface=Surface.SHOULDER)
+    ride(short, steps(0, 15), y=-4.0, surface=DrivingSurface.SHOULDER)
     ride(short, steps(15.5, 60), first=31)
     assert lists(short.outcome()) == {}
-    ride(long, steps(0, 60), y=-4.0, surface=Surface.SHOULDER)
+    ride(long, steps(0, 60), y=-4.0, surface=DrivingSurface.SHOULDER)
     assert "for about 39.5 meters" in long.outcome().infractions["outside_route_lanes"][0]
 
 
@@ -267,7 +269,7 @@ def test_standing_outside_adds_nothing() -> None:
     judge = referee()
     ride(judge, steps(0, 40))
     for tick in range(81, 200):
-        judge.tick(at(tick, 40.0, 3.5, speed=0.0, surface=Surface.ONCOMING))
+        judge.tick(at(tick, 40.0, 3.5, speed=0.0, surface=DrivingSurface.ONCOMING))
     assert lists(judge.outcome()) == {}
 
 
@@ -305,8 +307,8 @@ def test_means_over_the_ticks_that_had_traffic() -> None:
     [
         (),
         (OTHER,),  # the scenario's car
-        (replace(OTHER, kind=Kind.PEDESTRIAN, role="background"),),
-        (replace(OTHER, kind=Kind.BICYCLE, role="background"),),
+        (replace(OTHER, kind=ActorKind.PEDESTRIAN, role="background"),),
+        (replace(OTHER, kind=ActorKind.BICYCLE, role="background"),),
         _traffic(0.0, 1e-9),  # parked, with the rest of a brake's arithmetic
     ],
 )

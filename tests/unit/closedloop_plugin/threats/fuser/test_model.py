@@ -11,21 +11,21 @@ import pytest
 from support.closedloop.models import FakeModel
 from support.threats.told import CALM, attempt, crossing, good, site, transcript, wish
 
-from closedloop_plugin.agents.asking import Question, Said
-from closedloop_plugin.prompts.texts import THREATS, Texts
-from closedloop_plugin.threats.base import Wish
+from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
+from closedloop_plugin.prompts.texts import THREATS, PromptTexts
+from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.model import ModelFuser, facts_of, schema_of, vocabulary_of
 from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.making import make_fuser, with_room
 from closedloop_plugin.threats.reading import read_spec
-from closedloop_plugin.threats.spec import Behaviour, ThreatSpec
-from closedloop_plugin.threats.transcript import Attempt, Transcript, Verdict
+from closedloop_plugin.threats.spec import AdversaryBehaviour, ThreatSpec
+from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt, ThreatTranscript
 from closedloop_plugin.threats.write import program
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked
 
-TEXTS = Texts.load(None, "threats")
+TEXTS = PromptTexts.load(None, "threats")
 PROSE = "A child runs out from behind a parked van, 30 to 45 m on."
 FAST = "max_retries=0,backoff=0.001"
 
@@ -48,8 +48,8 @@ def by_purpose(**replies: Any) -> Callable[[Any], str]:
 
 
 def fused(
-    reply: Callable[[Any], str], wishes: list[Wish] | None = None, repairs: int = 3, **serving: Any
-) -> list[Attempt]:
+    reply: Callable[[Any], str], wishes: list[ThreatRequest] | None = None, repairs: int = 3, **serving: Any
+) -> list[ThreatAttempt]:
     with serve(reply=reply, **serving) as server:
         fuser = make_fuser(f"endpoint:m@{server.url},{FAST}", texts=TEXTS, cache=None, seed=0, repairs=repairs)
         return fuser.make(wishes or [wish()])
@@ -115,14 +115,14 @@ def test_a_batch_is_asked_step_by_step_and_each_gets_its_own() -> None:
 def test_the_frames_go_with_every_question() -> None:
     frame = np.full((4, 6, 3), 7, np.uint8)
     model = FakeModel(lambda q: PROSE if purpose_of(q.text) == "fuse" else json.dumps(good()))
-    ModelFuser(model, TEXTS).make([Wish(transcript(), 0, 1, (frame, frame))])
+    ModelFuser(model, TEXTS).make([ThreatRequest(transcript(), 0, 1, (frame, frame))])
     assert [len(q.images) for call in model.calls for q in call] == [2, 2]
     assert "The pictures show what the driver saw." in model.calls[0][0].text
 
 
 def test_failed_attempts_are_told_with_their_verdicts() -> None:
     spec = ThreatSpec.model_validate(good())
-    failed = attempt(spec, Verdict(passed=False, reason="the expert hit it in 4 of 4 draws {x} <<<END>>>"))
+    failed = attempt(spec, ScenarioVerdict(passed=False, reason="the expert hit it in 4 of 4 draws {x} <<<END>>>"))
     refused = attempt(None, refused="no valid spec in 4 replies")
     model = FakeModel(lambda q: PROSE if purpose_of(q.text) == "fuse" else json.dumps(good()))
     made = ModelFuser(model, TEXTS).make([wish(attempts=[failed, refused])])[0]
@@ -149,7 +149,11 @@ def test_one_failure_in_a_batch_is_only_its_own() -> None:
     wishes = [wish(site(route=f"r{i}")) for i in range(6)]
     model = FakeModel(
         lambda q: (
-            Said(error="http_500") if q.key.startswith("r3") else PROSE if "|fuse|" in q.key else json.dumps(good())
+            ModelReply(error="http_500")
+            if q.key.startswith("r3")
+            else PROSE
+            if "|fuse|" in q.key
+            else json.dumps(good())
         )
     )
     made = ModelFuser(model, TEXTS).make(wishes)
@@ -180,7 +184,7 @@ def test_a_hostile_reply_is_refused_counted_and_kept_within_bounds(name: str, tm
     assert all(len(e.prompt.encode()) < 20_100 and len(e.reply.encode()) < 20_100 for e in made.exchanges)
     story = transcript(attempts=[made])
     story.write(tmp_path / "t.json")
-    assert Transcript.read(tmp_path / "t.json") == story
+    assert ThreatTranscript.read(tmp_path / "t.json") == story
 
 
 def test_a_hostile_interview_cannot_leave_its_fence_nor_reach_a_program() -> None:
@@ -201,7 +205,7 @@ def test_a_failed_interview_is_not_fused() -> None:
     story = transcript()
     story.interview.answers[1].error = "timeout"
     model = FakeModel(lambda q: PROSE)
-    made = ModelFuser(model, TEXTS).make([Wish(story, 0, 1)])[0]
+    made = ModelFuser(model, TEXTS).make([ThreatRequest(story, 0, 1)])[0]
     assert made.spec is None and made.refused == "no interview: prediction: timeout" and model.calls == []
 
 
@@ -211,8 +215,8 @@ def test_an_empty_description_is_refused() -> None:
 
 
 def test_a_reply_cut_at_the_token_limit_says_so() -> None:
-    def answer(q: Question) -> Said:
-        return Said(PROSE) if "|fuse|" in q.key else Said(json.dumps(good())[:-5], cut=True)
+    def answer(q: ModelQuestion) -> ModelReply:
+        return ModelReply(PROSE) if "|fuse|" in q.key else ModelReply(json.dumps(good())[:-5], cut=True)
 
     made = ModelFuser(FakeModel(answer), TEXTS, repairs=0).make([wish()])[0]
     assert "token limit" in made.refused
@@ -235,7 +239,7 @@ def test_a_sampled_backends_names_do_not_change_who_it_is() -> None:
 def test_the_vocabulary_is_what_the_route_has_room_for() -> None:
     street, junction = vocabulary_of(site(oncoming=0)), vocabulary_of(crossing())
     assert "- run_light" not in street and "- oncoming" not in street and "next_left" not in street
-    assert "- run_light" in junction and {f"- {b.value}" for b in Behaviour} <= {
+    assert "- run_light" in junction and {f"- {b.value}" for b in AdversaryBehaviour} <= {
         x.split(":")[0] for x in junction.split("\n")
     }
 
@@ -287,13 +291,16 @@ def test_every_text_is_known_and_a_users_file_is_checked_against_its_own_book(tm
     assert set(TEXTS.texts) == set(THREATS)
     file = tmp_path / "mine.yaml"
     file.write_text("planning: '{scene} {perception} {prediction} And now?'\n")
-    assert Texts.load(file, "threats").fill("planning", scene="S", perception="a", prediction="b") == "S a b And now?"
+    assert (
+        PromptTexts.load(file, "threats").fill("planning", scene="S", perception="a", prediction="b")
+        == "S a b And now?"
+    )
     file.write_text("cng: '{words}'\n")
     with pytest.raises(DataError, match="belongs into a file of driving prompts; this is one of threats prompts"):
-        Texts.load(file, "threats")
+        PromptTexts.load(file, "threats")
     file.write_text("planning: 'What now?'\n")
     with pytest.raises(DataError, match=r"\{perception\}, \{prediction\}"):
-        Texts.load(file, "threats")
+        PromptTexts.load(file, "threats")
 
 
 @pytest.mark.parametrize("spec", ["expert", "rules:x", "gpt", "endpoint", ""])

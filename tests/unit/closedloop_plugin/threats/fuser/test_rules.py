@@ -11,15 +11,23 @@ from support.threats.told import CALM, attempt, crossing, site, transcript, wish
 from support.tiers import examples
 
 from closedloop_plugin.runner.task import episode_seed
-from closedloop_plugin.threats.base import Wish
+from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.rule_points import FORESEEN, RELIES, WHO
-from closedloop_plugin.threats.fuser.rule_words import Heard, Intent, Topic, heard
+from closedloop_plugin.threats.fuser.rule_words import AnswerKeywords, AnswerTopic, DrivingIntent, heard
 from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.fuser.slots import slots
-from closedloop_plugin.threats.site import Site, fit
-from closedloop_plugin.threats.spec import RULES, Adversary, Behaviour, Light, Occluder, Side, Weakness
+from closedloop_plugin.threats.site import ThreatSite, fit
+from closedloop_plugin.threats.spec import (
+    RULES,
+    Adversary,
+    AdversaryBehaviour,
+    AdversarySide,
+    EgoLight,
+    Occluder,
+    TargetWeakness,
+)
 from closedloop_plugin.threats.templates.crossing import waits_off
-from closedloop_plugin.threats.transcript import Verdict
+from closedloop_plugin.threats.transcript import ScenarioVerdict
 from closedloop_plugin.threats.write import program
 
 BLIND = (
@@ -36,20 +44,24 @@ FUSER = RulesFuser()
 @pytest.mark.parametrize(
     ("text", "said", "denied"),
     [
-        ("A cyclist rides on the right.", {Topic.TWO_WHEELERS}, set()),
-        ("There are no pedestrians.", set(), {Topic.WALKERS}),
-        ("No pedestrians, but a bus is parked.", {Topic.VEHICLES, Topic.PARKED}, {Topic.WALKERS}),
-        ("Pedestrians are not visible.", set(), {Topic.WALKERS}),
-        ("The child isn't there any more. A child waits.", {Topic.WALKERS}, set()),
-        ("I see not only cars.", {Topic.VEHICLES}, set()),
-        ("The traffic light is red.", {Topic.LIGHTS}, set()),
-        ("Somebody may open a door. It is foggy.", {Topic.DOOR, Topic.SKY}, set()),
-        ("It does not react to a car that comes out of a side road.", set(), {Topic.VEHICLES, Topic.JUNCTION}),
+        ("A cyclist rides on the right.", {AnswerTopic.TWO_WHEELERS}, set()),
+        ("There are no pedestrians.", set(), {AnswerTopic.WALKERS}),
+        ("No pedestrians, but a bus is parked.", {AnswerTopic.VEHICLES, AnswerTopic.PARKED}, {AnswerTopic.WALKERS}),
+        ("Pedestrians are not visible.", set(), {AnswerTopic.WALKERS}),
+        ("The child isn't there any more. A child waits.", {AnswerTopic.WALKERS}, set()),
+        ("I see not only cars.", {AnswerTopic.VEHICLES}, set()),
+        ("The traffic light is red.", {AnswerTopic.LIGHTS}, set()),
+        ("Somebody may open a door. It is foggy.", {AnswerTopic.DOOR, AnswerTopic.SKY}, set()),
+        (
+            "It does not react to a car that comes out of a side road.",
+            set(),
+            {AnswerTopic.VEHICLES, AnswerTopic.JUNCTION},
+        ),
         ("Ein Fußgänger überquert die Straße.", set(), set()),
         ("", set(), set()),
     ],
 )
-def test_topics_said_and_denied(text: str, said: set[Topic], denied: set[Topic]) -> None:
+def test_topics_said_and_denied(text: str, said: set[AnswerTopic], denied: set[AnswerTopic]) -> None:
     found = heard(text)
     assert set(found.said) == said and set(found.denied) == denied
 
@@ -57,14 +69,14 @@ def test_topics_said_and_denied(text: str, said: set[Topic], denied: set[Topic])
 @pytest.mark.parametrize(
     ("text", "meant"),
     [
-        ("I will keep my speed and go straight.", {Intent.KEEP}),
-        ("Maintain the current speed, then turn left.", {Intent.KEEP, Intent.LEFT}),
+        ("I will keep my speed and go straight.", {DrivingIntent.KEEP}),
+        ("Maintain the current speed, then turn left.", {DrivingIntent.KEEP, DrivingIntent.LEFT}),
         ("I do not brake.", set()),
-        ("Slow down and stop.", {Intent.SLOW, Intent.STOP}),
-        ("Overtake the truck and speed up.", {Intent.OVERTAKE, Intent.ACCELERATE}),
+        ("Slow down and stop.", {DrivingIntent.SLOW, DrivingIntent.STOP}),
+        ("Overtake the truck and speed up.", {DrivingIntent.OVERTAKE, DrivingIntent.ACCELERATE}),
     ],
 )
-def test_intentions(text: str, meant: set[Intent]) -> None:
+def test_intentions(text: str, meant: set[DrivingIntent]) -> None:
     assert set(heard(text).meant) == meant
 
 
@@ -72,11 +84,11 @@ def test_intentions(text: str, meant: set[Intent]) -> None:
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text: str) -> None:
     found = heard(text)
-    assert isinstance(found, Heard) and not set(found.said) & set(found.denied) and len(found.quote()) <= 140
+    assert isinstance(found, AnswerKeywords) and not set(found.said) & set(found.denied) and len(found.quote()) <= 140
 
 
 def test_the_tables_know_every_word() -> None:
-    assert set(WHO) == set(Adversary) and set(FORESEEN) == set(RELIES) == set(Behaviour)
+    assert set(WHO) == set(Adversary) and set(FORESEEN) == set(RELIES) == set(AdversaryBehaviour)
 
 
 # -- fitting -----------------------------------------------------------------------------------------------------------
@@ -99,7 +111,7 @@ texts = st.sampled_from([CALM, BLIND, ("", "", ""), ("stop " * 50,) * 3])
 
 @settings(max_examples=examples(60), deadline=None)
 @given(where=sites | crossings, seed=st.integers(0, 2**31), said=texts)
-def test_every_spec_fits_its_site_and_leaves_a_search_something_to_turn(where: Site, seed: int, said) -> None:
+def test_every_spec_fits_its_site_and_leaves_a_search_something_to_turn(where: ThreatSite, seed: int, said) -> None:
     made = FUSER.make([wish(where, said, seed)])[0]
     assume(slots(where))
     assert made.spec is not None and made.refused == ""
@@ -117,24 +129,26 @@ def test_a_route_without_room_is_refused_with_the_reason() -> None:
 
 def test_slots_are_all_that_the_checks_let_through() -> None:
     found = slots(crossing())
-    assert {s.behaviour for s in found} == set(Behaviour)
+    assert {s.behaviour for s in found} == set(AdversaryBehaviour)
     assert len(found) == len(set(found))
-    assert not [s for s in slots(site()) if s.behaviour in (Behaviour.RUN_LIGHT, Behaviour.TURN_ACROSS)]
-    assert not [s for s in slots(site(oncoming=0)) if s.behaviour is Behaviour.ONCOMING]
+    assert not [
+        s for s in slots(site()) if s.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS)
+    ]
+    assert not [s for s in slots(site(oncoming=0)) if s.behaviour is AdversaryBehaviour.ONCOMING]
 
 
 def test_who_crosses_against_the_rules_meets_an_ego_with_green() -> None:
     for seed in range(40):
         spec = FUSER.make([wish(crossing(), BLIND, seed)])[0].spec
         assert spec is not None
-        if spec.behaviour in (Behaviour.RUN_LIGHT, Behaviour.TURN_ACROSS):
-            assert spec.ego_light is Light.GREEN
+        if spec.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS):
+            assert spec.ego_light is EgoLight.GREEN
 
 
 # -- choosing ----------------------------------------------------------------------------------------------------------
 
 
-def made_of(said: tuple[str, str, str], n: int = 100, where: Site | None = None) -> list:
+def made_of(said: tuple[str, str, str], n: int = 100, where: ThreatSite | None = None) -> list:
     return [a.spec for a in FUSER.make([wish(where or site(left=1), said, seed) for seed in range(n)])]
 
 
@@ -151,7 +165,7 @@ def test_what_the_perception_denies_is_hit_more_often_than_what_it_sees() -> Non
 
 def test_an_overtaker_meets_oncoming_traffic_more_often_than_one_who_stops() -> None:
     counts = [
-        sum(s.behaviour is Behaviour.ONCOMING for s in made_of((CALM[0], "The car ahead may brake.", plan)))
+        sum(s.behaviour is AdversaryBehaviour.ONCOMING for s in made_of((CALM[0], "The car ahead may brake.", plan)))
         for plan in ("I overtake the car.", "I stop and wait.")
     ]
     assert counts[0] > counts[1]
@@ -160,12 +174,12 @@ def test_an_overtaker_meets_oncoming_traffic_more_often_than_one_who_stops() -> 
 def test_the_reason_quotes_the_answer_that_led_to_it() -> None:
     for spec in made_of(CALM, 40):
         assert spec.why and any(part in spec.why for part in ("perception says", "prediction says", "planning says"))
-        assert f"{spec.weakness.value} says" in spec.why or spec.weakness is Weakness.PERCEPTION
+        assert f"{spec.weakness.value} says" in spec.why or spec.weakness is TargetWeakness.PERCEPTION
 
 
 def test_a_target_that_misses_everything_is_probed_at_every_stage() -> None:
     found = Counter(spec.weakness for spec in made_of(BLIND))
-    assert set(found) == set(Weakness) and min(found.values()) >= 10
+    assert set(found) == set(TargetWeakness) and min(found.values()) >= 10
     specs = [s for s in made_of(BLIND) if s.why]
     assert all(s.why.startswith(f"{s.weakness.value} says") and s.weakness.value in s.description for s in specs)
 
@@ -186,9 +200,9 @@ def test_who_crosses_and_the_ego_come_together_whatever_is_drawn() -> None:
     met = 0
     for where in (site(), site(oncoming=1, right=1), crossing()):
         for spec in made_of(BLIND, 120, where):
-            if spec.behaviour is not Behaviour.CROSS:
+            if spec.behaviour is not AdversaryBehaviour.CROSS:
                 continue
-            lanes = where.right if spec.place.side is Side.RIGHT else where.left + where.oncoming
+            lanes = where.right if spec.place.side is AdversarySide.RIGHT else where.left + where.oncoming
             way = where.lane_width * (0.5 + lanes) + waits_off(spec.place.lane, spec.occluder)
             for pace in (spec.speed_mps.low, spec.speed_mps.high):
                 for due in (spec.trigger.value.low, spec.trigger.value.high):
@@ -226,7 +240,7 @@ def test_twenty_real_routes_have_a_good_variety(data_dir, tmp_path) -> None:
     routes = read_routes(data_dir / "bench2drive" / "bench2drive220.xml")[::11]
     roads = [(r, road_for(r, CATALOGUE[r.scenario].layout, town=None, folder=tmp_path)) for r in routes]
     real = [site_of("embedded220", r, road) for r, road in roads]
-    wishes = [Wish(transcript(s, BLIND), 0, episode_seed(k, s.route, 0)) for s in real for k in range(6)]
+    wishes = [ThreatRequest(transcript(s, BLIND), 0, episode_seed(k, s.route, 0)) for s in real for k in range(6)]
     specs = [a.spec for a in FUSER.make(wishes)]
     assert all(s is not None and fit(s, w.transcript.site) == [] for s, w in zip(specs, wishes, strict=True))
     behaviours = Counter(s.behaviour for s in specs if s)
@@ -243,7 +257,7 @@ RAN = {"compiles": True, "runs": True}
 def test_what_nobody_survived_comes_back_milder_then_gives_way() -> None:
     first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
     assert first is not None
-    hard = attempt(first, Verdict(passed=False, acts=True, reason="the expert hit it", **RAN))
+    hard = attempt(first, ScenarioVerdict(passed=False, acts=True, reason="the expert hit it", **RAN))
     second = FUSER.make([wish(texts=BLIND, seed=4, attempts=[hard])])[0].spec
     assert second is not None and (second.behaviour, second.adversary) == (first.behaviour, first.adversary)
     assert _seconds(second) > _seconds(first)
@@ -254,7 +268,7 @@ def test_what_nobody_survived_comes_back_milder_then_gives_way() -> None:
 
 def test_what_never_acted_acts_sooner() -> None:
     first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
-    idle = attempt(first, Verdict(passed=False, reason="never triggered", **RAN))
+    idle = attempt(first, ScenarioVerdict(passed=False, reason="never triggered", **RAN))
     second = FUSER.make([wish(texts=BLIND, seed=4, attempts=[idle])])[0].spec
     assert first is not None and second is not None and second.behaviour is first.behaviour
     assert _seconds(second) > _seconds(first)
@@ -262,14 +276,14 @@ def test_what_never_acted_acts_sooner() -> None:
 
 def test_what_does_not_compile_is_not_tried_again() -> None:
     first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
-    broken = attempt(first, Verdict(passed=False, reason="syntax"))
+    broken = attempt(first, ScenarioVerdict(passed=False, reason="syntax"))
     made = FUSER.make([wish(texts=BLIND, seed=k, attempts=[broken]) for k in range(30)])
     others = {a.spec.behaviour for a in made if a.spec}
     assert first is not None and first.behaviour not in others and len(others) > 3
 
 
 def test_when_everything_failed_it_still_makes_one() -> None:
-    failed = [attempt(spec, Verdict(passed=False), number=k) for k, spec in enumerate(made_of(BLIND, 60))]
+    failed = [attempt(spec, ScenarioVerdict(passed=False), number=k) for k, spec in enumerate(made_of(BLIND, 60))]
     assert {a.spec.behaviour for a in failed if a.spec} == {s.behaviour for s in slots(site(left=1))}
     assert FUSER.make([wish(site(left=1), BLIND, attempts=failed)])[0].spec is not None
 
@@ -282,4 +296,4 @@ def _seconds(spec) -> float:
 def test_covers_go_with_their_behaviours() -> None:
     for spec in made_of(BLIND, 60):
         assert spec.occluder in RULES[spec.behaviour].occluders
-        assert spec.occluder is not Occluder.NONE or spec.behaviour is not Behaviour.HIDDEN_STOP
+        assert spec.occluder is not Occluder.NONE or spec.behaviour is not AdversaryBehaviour.HIDDEN_STOP

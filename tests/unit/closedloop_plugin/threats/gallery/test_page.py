@@ -34,8 +34,8 @@ from support.threats.gallery import (
 from closedloop_plugin.threats.gallery import page as gallery
 from closedloop_plugin.threats.gallery import read as gallery_read
 from closedloop_plugin.threats.gallery import runs as gallery_runs
-from closedloop_plugin.threats.gallery.read import State
-from closedloop_plugin.threats.transcript import Verdict
+from closedloop_plugin.threats.gallery.read import ScenarioCheckState
+from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -52,7 +52,9 @@ def threats(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kept = transcript(second, tried, (EVIL, EVIL, EVIL), agent={"name": EVIL})
     kept.interview.answers[0].question = EVIL
     add(folder, kept, passed(ahead=30.0))
-    failed = Verdict(passed=False, compiles=True, runs=True, acts=True, tries=4, reason="hits it in 4 of 4 draws")
+    failed = ScenarioVerdict(
+        passed=False, compiles=True, runs=True, acts=True, tries=4, reason="hits it in 4 of 4 draws"
+    )
     add(folder, transcript(third, attempt(spec(adversary="van"))), failed)
     add(folder, transcript(fourth, attempt(spec(weakness="perception"))), passed())
     changed = folder / "scenarios" / f"{fourth.id}.scenic"
@@ -86,9 +88,13 @@ def page(threats: Path, runs: list[Path]) -> str:
 def test_states_follow_the_program_as_it_is(threats: Path) -> None:
     found = {s.name: s for s in gallery_read.read(threats).scenarios}
     assert {n: s.state for n, s in found.items()} == {
-        "101": State.PASSED, "102": State.PASSED, "103": State.FAILED, "104": State.CHANGED, "105": State.UNCHECKED,
-        "106": State.NOT_MADE,
-    }  # fmt: skip
+        "101": ScenarioCheckState.PASSED,
+        "102": ScenarioCheckState.PASSED,
+        "103": ScenarioCheckState.FAILED,
+        "104": ScenarioCheckState.CHANGED,
+        "105": ScenarioCheckState.UNCHECKED,
+        "106": ScenarioCheckState.NOT_MADE,
+    }
     assert found["103"].left_out == "the expert does not survive it"
     assert "changed by hand" in found["104"].troubles[0]
     assert found["106"].reason.startswith("fuser: ")

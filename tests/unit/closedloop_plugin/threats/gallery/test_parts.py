@@ -16,7 +16,7 @@ from support.threats.gallery import EVIL, ROUTES, Reader, add, attempt, exchange
 from closedloop_plugin.threats.gallery import page as gallery
 from closedloop_plugin.threats.gallery import read as gallery_read
 from closedloop_plugin.threats.gallery.page import clip
-from closedloop_plugin.threats.gallery.pictures import Mark, range_bar, thumbnail, top_view
+from closedloop_plugin.threats.gallery.pictures import RangeMark, range_bar, thumbnail, top_view
 from closedloop_plugin.threats.gallery.read import parameters
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
@@ -31,7 +31,7 @@ def test_parameters_of_a_program() -> None:
 
 
 def test_a_range_bar_marks_what_was_drawn() -> None:
-    bar = range_bar(10.0, 20.0, [Mark(15.0, "expert"), Mark(99.0, "failed"), Mark(10.0, "survived")])
+    bar = range_bar(10.0, 20.0, [RangeMark(15.0, "expert"), RangeMark(99.0, "failed"), RangeMark(10.0, "survived")])
     assert 'class="expert" d="M70.0 2v12"' in bar
     assert 'class="failed" d="M131.0 5' in bar  # beyond the range: at its end
     assert 'class="survived" cx="6.0"' in bar

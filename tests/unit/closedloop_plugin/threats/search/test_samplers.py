@@ -9,15 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from closedloop_plugin.threats.search.bayes import Surrogate, expected_improvement
-from closedloop_plugin.threats.search.samplers import SAMPLERS, Sampler
-from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.threats.search.bayes import GaussianProcessSurrogate, expected_improvement
+from closedloop_plugin.threats.search.samplers import SAMPLERS, ParameterSampler
+from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 
-MIXED = {"far": Domain(-5.0, 15.0), "many": Domain(2, 6, whole=True), "kind": Domain(options=("car", "van", 7))}
-UNIT = {f"p{i}": Domain(0.0, 1.0) for i in range(3)}
+MIXED = {
+    "far": ParameterDomain(-5.0, 15.0),
+    "many": ParameterDomain(2, 6, whole=True),
+    "kind": ParameterDomain(options=("car", "van", 7)),
+}
+UNIT = {f"p{i}": ParameterDomain(0.0, 1.0) for i in range(3)}
 
 
 def corner(at: tuple[float, float], side: float) -> Callable[[Mapping[str, Any]], float]:
@@ -31,7 +35,7 @@ def corner(at: tuple[float, float], side: float) -> Callable[[Mapping[str, Any]]
 
 
 def hunted(kind: str, rho: Callable[[Mapping[str, Any]], float | None], seed: int, runs: int = 50, lag: int = 1) -> Any:
-    sampler, waiting, found = Sampler(kind, UNIT, seed), [], []
+    sampler, waiting, found = ParameterSampler(kind, UNIT, seed), [], []
     for _ in range(runs):
         if len(waiting) == lag:
             sampler.tell(waiting.pop(0))
@@ -52,7 +56,7 @@ def failures(kind: str, seeds: range, **more: Any) -> float:
 
 @pytest.mark.parametrize("kind", SAMPLERS)
 def test_values_lie_in_their_domains_and_are_plain(kind: str) -> None:
-    sampler = Sampler(kind, MIXED, 3)
+    sampler = ParameterSampler(kind, MIXED, 3)
     for k in range(20):
         values = sampler.next()
         assert list(values) == list(MIXED)
@@ -109,9 +113,9 @@ def test_halton_covers_every_part_of_the_space() -> None:
 def test_what_could_not_be_scored_teaches_nothing() -> None:
     """All None: the cross-entropy sampler draws as if it had heard nothing, and bo stays at its random start."""
     for kind in ("ce", "bo"):
-        silent = Sampler(kind, UNIT, 4)
+        silent = ParameterSampler(kind, UNIT, 4)
         drawn = [silent.next() for _ in range(25)]
-        heard = Sampler(kind, UNIT, 4)
+        heard = ParameterSampler(kind, UNIT, 4)
         again = []
         for _ in range(25):
             again.append(heard.next())
@@ -128,9 +132,9 @@ def test_near_misses_teach_where_nothing_fails() -> None:
 
 def test_a_wrong_sampler_and_an_empty_space_are_told() -> None:
     with pytest.raises(Ad2Error, match="expected one of random, halton, ce, bo"):
-        Sampler("mab", UNIT, 0)
+        ParameterSampler("mab", UNIT, 0)
     with pytest.raises(Ad2Error, match="no free parameters"):
-        Sampler("ce", {}, 0)
+        ParameterSampler("ce", {}, 0)
 
 
 def test_expected_improvement_by_hand() -> None:
@@ -140,7 +144,7 @@ def test_expected_improvement_by_hand() -> None:
 
 
 def test_points_under_way_are_not_proposed_again() -> None:
-    process = Surrogate(2)
+    process = GaussianProcessSurrogate(2)
     for k in range(12):
         point, number = process.propose(k)
         process.learn(number, float(np.hypot(point[0] - 0.5, point[1] - 0.5)))

@@ -15,29 +15,29 @@ from typing import Any
 
 import pytest
 
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.state import Control, Decision, Observation
-from closedloop_plugin.runner.assemble import Driver, Subject, Wish, assemble
-from closedloop_plugin.runner.pool import Limits
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
+from closedloop_plugin.runner.pool import PoolLimits
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.threats.search.objective import robustness
 from closedloop_plugin.threats.search.picture import svg
 from closedloop_plugin.threats.search.report import findings, parts, text
-from closedloop_plugin.threats.search.search import Quest, search, with_expert
-from closedloop_plugin.threats.search.trial import Trial
-from closedloop_plugin.worlds.base import Domain, InvalidScene, Setup
+from closedloop_plugin.threats.search.search import ThreatSearchConfig, search, with_expert
+from closedloop_plugin.threats.search.trial import SearchTrial
+from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration
 
 HERE = Path(__file__).parent
-SPACE = {"beside": Domain(1.0, 6.0), "kind": Domain(options=("car", "van"))}
+SPACE = {"beside": ParameterDomain(1.0, 6.0), "kind": ParameterDomain(options=("car", "van"))}
 
 
 class Edge(FakeWorld):
@@ -47,7 +47,7 @@ class Edge(FakeWorld):
         super().__init__()
         self.most, self.invalid_below, self.runs = most, invalid_below, 0
 
-    def reset(self, setup: Setup) -> Observation:
+    def reset(self, setup: EpisodeSetup) -> Observation:
         self.runs += 1
         self.values = dict(setup.values)
         if float(setup.values.get("beside", 3.0)) < self.invalid_below:
@@ -79,7 +79,7 @@ class Hurry:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: Sequence[Ask]) -> list[Decision]:
+    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
         return [self._one(a.observation) for a in asks]
 
     def _one(self, seen: Observation) -> Decision:
@@ -92,23 +92,23 @@ class Hurry:
 
 def quest(
     folder: Path, workers: int = 1, mute: bool = False, world: Mapping[str, Any] | None = None, **more: Any
-) -> Quest:
+) -> ThreatSearchConfig:
     route = suite("demo").routes[0]
-    driver = Driver(
-        Hurry(mute), None, Recipe("unit.closedloop_plugin.threats.search.test_search:Hurry", {"mute": mute})
+    driver = DriverSetup(
+        Hurry(mute), None, FactoryRecipe("unit.closedloop_plugin.threats.search.test_search:Hurry", {"mute": mute})
     )
-    place = Recipe("unit.closedloop_plugin.threats.search.test_search:Edge", dict(world or {}))
-    wish = Wish(folder, place, profile("bench2drive"), seed=3, limits=Limits(workers), quiet=True)
-    run = assemble(wish, Subject("program x", "0" * 64, ["x"], (replace(route, id="x"),)), driver)
-    return Quest(run, SPACE, **{"sampler": "ce", "seed": 3, "budget": 14, **more})
+    place = FactoryRecipe("unit.closedloop_plugin.threats.search.test_search:Edge", dict(world or {}))
+    wish = RunConfig(folder, place, profile("bench2drive"), seed=3, limits=PoolLimits(workers), quiet=True)
+    run = assemble(wish, RouteSelection("program x", "0" * 64, ["x"], (replace(route, id="x"),)), driver)
+    return ThreatSearchConfig(run, SPACE, **{"sampler": "ce", "seed": 3, "budget": 14, **more})
 
 
-def essence(trials: Sequence[Trial]) -> list[Any]:
+def essence(trials: Sequence[SearchTrial]) -> list[Any]:
     return [(t.number, t.values, t.rho, t.verdict) for t in trials]
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Trial]]:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[SearchTrial]]:
     """A search with two workers, undisturbed."""
     folder = tmp_path_factory.mktemp("whole") / "out"
     return folder, search(quest(folder, workers=2))
@@ -158,11 +158,11 @@ def test_a_program_that_ended_itself_fails_only_by_what_happened() -> None:
 @pytest.mark.parametrize("end", ["invalid episode", "world failed", "agent failed"])
 def test_what_could_not_be_driven_is_no_number(end: str) -> None:
     assert robustness(record(end=end, status="Failed - Simulation crashed", score_composed=0.0)) is None
-    trial = Trial(0, {}, record(end=end), None)
+    trial = SearchTrial(0, {}, record(end=end), None)
     assert trial.verdict == "not scored" and not trial.failed
 
 
-def test_failures_are_found_where_they_are(whole: tuple[Path, list[Trial]]) -> None:
+def test_failures_are_found_where_they_are(whole: tuple[Path, list[SearchTrial]]) -> None:
     trials = whole[1]
     assert [t.number for t in trials] == list(range(14))
     assert any(t.failed for t in trials) and not all(t.failed for t in trials)
@@ -171,7 +171,7 @@ def test_failures_are_found_where_they_are(whole: tuple[Path, list[Trial]]) -> N
     assert len({t.record.seed for t in trials}) == 1  # nothing differs but the values
 
 
-def test_what_a_search_leaves_behind(whole: tuple[Path, list[Trial]]) -> None:
+def test_what_a_search_leaves_behind(whole: tuple[Path, list[SearchTrial]]) -> None:
     folder, trials = whole
     lines = [json.loads(line) for line in (folder / "runs.jsonl").read_text().splitlines()]
     assert sorted(row["number"] for row in lines) == list(range(14))
@@ -183,7 +183,7 @@ def test_what_a_search_leaves_behind(whole: tuple[Path, list[Trial]]) -> None:
 
 
 def test_the_number_of_workers_does_not_change_a_search_that_has_begun(
-    whole: tuple[Path, list[Trial]], tmp_path: Path
+    whole: tuple[Path, list[SearchTrial]], tmp_path: Path
 ) -> None:
     """5 runs with two workers, the rest with one: the same 14 runs as in one go."""
     search(quest(tmp_path, workers=2, budget=5))
@@ -191,7 +191,7 @@ def test_the_number_of_workers_does_not_change_a_search_that_has_begun(
 
 
 def test_a_finished_search_drives_nothing_and_a_larger_budget_goes_on(
-    whole: tuple[Path, list[Trial]], tmp_path: Path
+    whole: tuple[Path, list[SearchTrial]], tmp_path: Path
 ) -> None:
     first = search(quest(tmp_path, sampler="halton", budget=3, world={"most": 0}))
     before = (tmp_path / "episodes.jsonl").read_bytes()
@@ -239,7 +239,7 @@ def test_an_agent_that_answers_nothing_is_no_result(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="kills a process group")
 def test_a_killed_search_goes_on_and_ends_as_if_nothing_had_been(
-    whole: tuple[Path, list[Trial]], tmp_path: Path
+    whole: tuple[Path, list[SearchTrial]], tmp_path: Path
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), *sys.path])}
     process = subprocess.Popen([sys.executable, __file__, str(tmp_path)], env=environment)
@@ -256,7 +256,7 @@ def test_a_killed_search_goes_on_and_ends_as_if_nothing_had_been(
     assert essence(search(quest(tmp_path, workers=2))) == essence(whole[1])
 
 
-def test_unfair_failures_are_told_apart(whole: tuple[Path, list[Trial]], tmp_path: Path) -> None:
+def test_unfair_failures_are_told_apart(whole: tuple[Path, list[SearchTrial]], tmp_path: Path) -> None:
     """The same driver as its own expert: every failure is unfair. One that nobody drove again is unknown."""
     folder, trials = whole
     one = quest(folder, workers=2)
@@ -273,7 +273,9 @@ def test_unfair_failures_are_told_apart(whole: tuple[Path, list[Trial]], tmp_pat
 def test_the_report_counts_by_hand() -> None:
     """Six runs: one of the three in the lowest third failed, none of the others; two options."""
     trials = [
-        Trial(k, {"beside": v, "kind": "van" if k else "car"}, hit() if k == 1 else record(), -0.5 if k == 1 else 1.0)
+        SearchTrial(
+            k, {"beside": v, "kind": "van" if k else "car"}, hit() if k == 1 else record(), -0.5 if k == 1 else 1.0
+        )
         for k, v in enumerate((1.0, 1.5, 2.0, 3.5, 5.9, 6.0))
     ]
     assert [(p["failures"], p["runs"]) for p in parts("beside", SPACE["beside"], trials)] == [(1, 3), (0, 1), (0, 2)]
@@ -282,7 +284,7 @@ def test_the_report_counts_by_hand() -> None:
     ]  # fmt: skip
 
 
-def test_the_picture_is_a_whole_svg_and_escapes_names(whole: tuple[Path, list[Trial]]) -> None:
+def test_the_picture_is_a_whole_svg_and_escapes_names(whole: tuple[Path, list[SearchTrial]]) -> None:
     from xml.etree import ElementTree
 
     trials = whole[1]
@@ -317,16 +319,18 @@ def test_a_search_in_the_embedded_world(tmp_path: Path) -> None:
     program = tmp_path / "step.scenic"
     program.write_text(STEP_OUT)
     route = replace(suite("demo").routes[0], id="step")
-    recipe = Recipe("closedloop_plugin.agents.make:make_agent", {"spec": "steer-only"})
-    driver = Driver(make_agent("steer-only"), None, recipe)
-    world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": tmp_path / "maps"})
-    wish = Wish(tmp_path / "out", world, profile("bench2drive"), seed=1, traffic=False, quiet=True)
-    run = assemble(wish, Subject("program step", "0" * 64, ["step"], (route,), programs={"step": program}), driver)
+    recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": "steer-only"})
+    driver = DriverSetup(make_agent("steer-only"), None, recipe)
+    world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {"folder": tmp_path / "maps"})
+    wish = RunConfig(tmp_path / "out", world, profile("bench2drive"), seed=1, traffic=False, quiet=True)
+    run = assemble(
+        wish, RouteSelection("program step", "0" * 64, ["step"], (route,), programs={"step": program}), driver
+    )
     made = world.make()
     space = made.space(run.tasks[0].setup)
     made.close()
-    assert space == {"early": Domain(-3.0, 3.0)}
-    trials = search(Quest(run, space, "halton", budget=6))
+    assert space == {"early": ParameterDomain(-3.0, 3.0)}
+    trials = search(ThreatSearchConfig(run, space, "halton", budget=6))
     assert [t.record.end for t in trials] == ["completed"] * 6
     assert 0 < sum(t.failed for t in trials) < 6
     passed = [t.rho for t in trials if not t.failed]

@@ -15,21 +15,21 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.runner.episode import Cast, run_episode
-from closedloop_plugin.runner.pilot import Answer
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
+from closedloop_plugin.runner.pilot import DecisionResponse
+from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.site import fit, site_of
 from closedloop_plugin.threats.spec import ThreatSpec
 from closedloop_plugin.threats.write import program
-from closedloop_plugin.worlds.base import Setup, World
+from closedloop_plugin.worlds.base import EpisodeSetup, World
 
 pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.worlds.bridge.compile import scene_for
 from closedloop_plugin.worlds.bridge.params import space_of
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 pytestmark = pytest.mark.system
 
@@ -133,7 +133,7 @@ def written(spec: ThreatSpec, stand: Stand, folder: Path) -> Path:
 
 def params_of(stand: Stand) -> dict[str, Any]:
     route, road = stand
-    stage = Stage(road, {}, "", road.path.locate(*route.trigger[:2])[0], 3)
+    stage = ScenarioStage(road, {}, "", road.path.locate(*route.trigger[:2])[0], 3)
     options = {"writeCache": False, "useCache": False}
     return {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
 
@@ -176,10 +176,12 @@ def drive(world: World, route: Route, file: Path, values: dict[str, float], name
     """One episode. Who has hit somebody need not go on: the blind get 21 s, the others 30."""
     agent = make_agent(name)
     agent.start(f"{route.id}_rep0", 1)
-    setup = Setup(route, 1, program=file, values=values, traffic=False, max_ticks=600 if name == "expert" else 420)
-    cast = Cast(profile("bench2advlm"), agent=agent.describe(), privileged=True)
-    task = Task("demo", route.id, 0, setup)
-    return run_episode(world, task, cast, lambda ask: Answer(agent.decide([ask])[0])).record
+    setup = EpisodeSetup(
+        route, 1, program=file, values=values, traffic=False, max_ticks=600 if name == "expert" else 420
+    )
+    cast = EvaluationConditions(profile("bench2advlm"), agent=agent.describe(), privileged=True)
+    task = EpisodeTask("demo", route.id, 0, setup)
+    return run_episode(world, task, cast, lambda ask: DecisionResponse(agent.decide([ask])[0])).record
 
 
 def hits(record: EpisodeRecord) -> int:

@@ -10,24 +10,24 @@ from typing import Any
 import pytest
 
 from closedloop_plugin.agents import tracking
-from closedloop_plugin.agents.base import Ask
+from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Control, Decision
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.maps.build import road_for
-from closedloop_plugin.runner.episode import Cast, run_episode
-from closedloop_plugin.runner.pilot import Answer
-from closedloop_plugin.runner.task import Task
+from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
+from closedloop_plugin.runner.pilot import DecisionResponse
+from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.threats.site import Site, fit, site_of
-from closedloop_plugin.threats.spec import Behaviour, Lane, RoadKind, ThreatSpec
+from closedloop_plugin.threats.site import ThreatSite, fit, site_of
+from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversaryLane, RoadKind, ThreatSpec
 from closedloop_plugin.threats.templates import traffic
 from closedloop_plugin.threats.write import program
-from closedloop_plugin.worlds.base import Setup, World
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.base import EpisodeSetup, World
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 pytest.importorskip("scenic")
 from closedloop_plugin.worlds.bridge.compile import scene_for
@@ -41,38 +41,51 @@ LEFT_LANE, ONE_LANE, JUNCTION = "101", "103", "104"  # a lane on the left; only 
 COLLISIONS = ("collisions_vehicle", "collisions_layout", "collisions_pedestrian")
 
 # Of each behaviour: adversary, side, lane, and the numbers that it needs.
-PLAIN: dict[Behaviour, dict[str, Any]] = {
-    Behaviour.CUT_IN: {"adversary": "car", "place": ("right", "roadside"), "speed_mps": [3, 4.5]},
-    Behaviour.BRAKE_HARD: {"adversary": "van", "place": ("ahead", "own"), "stays_s": [3, 6]},
-    Behaviour.SLOW_AHEAD: {"adversary": "truck", "place": ("ahead", "own"), "speed_mps": [1.5, 3], "stays_s": [6, 9]},
-    Behaviour.ONCOMING: {"adversary": "car", "place": ("opposite", "oncoming"), "speed_mps": [6, 10]},
-    Behaviour.TAILGATE: {"adversary": "car", "place": ("behind", "own")},
-    Behaviour.HIDDEN_STOP: {
-        "adversary": "car", "place": ("ahead", "own"), "speed_mps": [6, 10], "stays_s": [5, 9], "occluder": "truck",
+PLAIN: dict[AdversaryBehaviour, dict[str, Any]] = {
+    AdversaryBehaviour.CUT_IN: {"adversary": "car", "place": ("right", "roadside"), "speed_mps": [3, 4.5]},
+    AdversaryBehaviour.BRAKE_HARD: {"adversary": "van", "place": ("ahead", "own"), "stays_s": [3, 6]},
+    AdversaryBehaviour.SLOW_AHEAD: {
+        "adversary": "truck",
+        "place": ("ahead", "own"),
+        "speed_mps": [1.5, 3],
+        "stays_s": [6, 9],
     },
-    Behaviour.EMERGENCY_PASS: {"adversary": "ambulance", "place": ("behind", "own"), "speed_mps": [12, 16]},
-}  # fmt: skip
+    AdversaryBehaviour.ONCOMING: {"adversary": "car", "place": ("opposite", "oncoming"), "speed_mps": [6, 10]},
+    AdversaryBehaviour.TAILGATE: {"adversary": "car", "place": ("behind", "own")},
+    AdversaryBehaviour.HIDDEN_STOP: {
+        "adversary": "car",
+        "place": ("ahead", "own"),
+        "speed_mps": [6, 10],
+        "stays_s": [5, 9],
+        "occluder": "truck",
+    },
+    AdversaryBehaviour.EMERGENCY_PASS: {"adversary": "ambulance", "place": ("behind", "own"), "speed_mps": [12, 16]},
+}
 FREE = {
-    Behaviour.CUT_IN: {"ahead", "due", "pace"},
-    Behaviour.BRAKE_HARD: {"ahead", "due", "rest"},
-    Behaviour.SLOW_AHEAD: {"ahead", "due", "pace", "stays"},
-    Behaviour.ONCOMING: {"ahead", "due", "pace", "over"},
-    Behaviour.TAILGATE: {"ahead", "due", "gap", "late", "slow"},
-    Behaviour.HIDDEN_STOP: {"ahead", "due", "pace", "stays"},
-    Behaviour.EMERGENCY_PASS: {"ahead", "due", "pace", "back"},
+    AdversaryBehaviour.CUT_IN: {"ahead", "due", "pace"},
+    AdversaryBehaviour.BRAKE_HARD: {"ahead", "due", "rest"},
+    AdversaryBehaviour.SLOW_AHEAD: {"ahead", "due", "pace", "stays"},
+    AdversaryBehaviour.ONCOMING: {"ahead", "due", "pace", "over"},
+    AdversaryBehaviour.TAILGATE: {"ahead", "due", "gap", "late", "slow"},
+    AdversaryBehaviour.HIDDEN_STOP: {"ahead", "due", "pace", "stays"},
+    AdversaryBehaviour.EMERGENCY_PASS: {"ahead", "due", "pace", "back"},
 }
 # Other words that the rules let through, one of each kind at least.
-OTHERS: list[tuple[str, Behaviour, dict[str, Any]]] = [
-    (LEFT_LANE, Behaviour.CUT_IN, {"adversary": "bus", "place": ("left", "next_left")}),
-    (ONE_LANE, Behaviour.CUT_IN, {"adversary": "bicycle", "trigger": {"kind": "distance", "value": [14, 20]}}),
-    (ONE_LANE, Behaviour.BRAKE_HARD, {"adversary": "bus", "trigger": {"kind": "distance", "value": [8, 20]}}),
-    (JUNCTION, Behaviour.BRAKE_HARD, {"road": "junction", "ego_light": "green"}),
-    (ONE_LANE, Behaviour.SLOW_AHEAD, {"adversary": "bicycle"}),
-    (ONE_LANE, Behaviour.ONCOMING, {"place": ("ahead", "own"), "trigger": {"kind": "distance", "value": [20, 30]}}),
-    (JUNCTION, Behaviour.TAILGATE, {"road": "junction", "adversary": "motorcycle"}),
-    (ONE_LANE, Behaviour.HIDDEN_STOP, {"adversary": "cones", "occluder": "bus"}),
-    (LEFT_LANE, Behaviour.HIDDEN_STOP, {"adversary": "barrier", "occluder": "van"}),
-    (LEFT_LANE, Behaviour.EMERGENCY_PASS, {"adversary": "firetruck"}),
+OTHERS: list[tuple[str, AdversaryBehaviour, dict[str, Any]]] = [
+    (LEFT_LANE, AdversaryBehaviour.CUT_IN, {"adversary": "bus", "place": ("left", "next_left")}),
+    (ONE_LANE, AdversaryBehaviour.CUT_IN, {"adversary": "bicycle", "trigger": {"kind": "distance", "value": [14, 20]}}),
+    (ONE_LANE, AdversaryBehaviour.BRAKE_HARD, {"adversary": "bus", "trigger": {"kind": "distance", "value": [8, 20]}}),
+    (JUNCTION, AdversaryBehaviour.BRAKE_HARD, {"road": "junction", "ego_light": "green"}),
+    (ONE_LANE, AdversaryBehaviour.SLOW_AHEAD, {"adversary": "bicycle"}),
+    (
+        ONE_LANE,
+        AdversaryBehaviour.ONCOMING,
+        {"place": ("ahead", "own"), "trigger": {"kind": "distance", "value": [20, 30]}},
+    ),
+    (JUNCTION, AdversaryBehaviour.TAILGATE, {"road": "junction", "adversary": "motorcycle"}),
+    (ONE_LANE, AdversaryBehaviour.HIDDEN_STOP, {"adversary": "cones", "occluder": "bus"}),
+    (LEFT_LANE, AdversaryBehaviour.HIDDEN_STOP, {"adversary": "barrier", "occluder": "van"}),
+    (LEFT_LANE, AdversaryBehaviour.EMERGENCY_PASS, {"adversary": "firetruck"}),
 ]
 
 
@@ -93,15 +106,15 @@ def roads(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RoadMap]:
 
 
 @pytest.fixture(scope="module")
-def sites(roads: dict[str, RoadMap]) -> dict[str, Site]:
+def sites(roads: dict[str, RoadMap]) -> dict[str, ThreatSite]:
     return {key: site_of("demo", ROUTES[key], road) for key, road in roads.items()}
 
 
-def spec_for(behaviour: Behaviour, site: Site, **words: Any) -> ThreatSpec:
+def spec_for(behaviour: AdversaryBehaviour, site: ThreatSite, **words: Any) -> ThreatSpec:
     """One that fits the site: in its middle, two or three seconds before."""
     said = {"road": "open", **PLAIN[behaviour], **words}
     side, lane = said.pop("place")
-    low, high = site.rooms(behaviour, Lane(lane), RoadKind(said["road"]))[-1]
+    low, high = site.rooms(behaviour, AdversaryLane(lane), RoadKind(said["road"]))[-1]
     low = max(low, min(25.0, high - 5.0))
     trigger = said.pop("trigger", {"value": [1.8, 3.0]})
     place = {"side": side, "lane": lane, "ahead_m": [low, min(low + 10.0, high)]}
@@ -114,7 +127,7 @@ def spec_for(behaviour: Behaviour, site: Site, **words: Any) -> ThreatSpec:
 @pytest.mark.parametrize("behaviour", sorted(PLAIN))
 @pytest.mark.parametrize("key", [LEFT_LANE, JUNCTION])
 def test_compiles_and_samples(
-    behaviour: Behaviour, key: str, sites: dict[str, Site], roads: dict[str, RoadMap], tmp_path: Path
+    behaviour: AdversaryBehaviour, key: str, sites: dict[str, ThreatSite], roads: dict[str, RoadMap], tmp_path: Path
 ) -> None:
     compiles(spec_for(behaviour, sites[key]), roads[key], sites[key], tmp_path, FREE[behaviour])
 
@@ -122,9 +135,9 @@ def test_compiles_and_samples(
 @pytest.mark.parametrize(("key", "behaviour", "words"), OTHERS)
 def test_other_words_compile_too(
     key: str,
-    behaviour: Behaviour,
+    behaviour: AdversaryBehaviour,
     words: dict[str, Any],
-    sites: dict[str, Site],
+    sites: dict[str, ThreatSite],
     roads: dict[str, RoadMap],
     tmp_path: Path,
 ) -> None:
@@ -132,7 +145,7 @@ def test_other_words_compile_too(
     compiles(spec_for(behaviour, sites[key], **words), roads[key], sites[key], tmp_path, free)
 
 
-def compiles(spec: ThreatSpec, road: RoadMap, site: Site, folder: Path, free: set[str]) -> None:
+def compiles(spec: ThreatSpec, road: RoadMap, site: ThreatSite, folder: Path, free: set[str]) -> None:
     """Its free parameters are the declared ones, drawn within their bounds; on one site under CARLA's model too."""
     file = folder / "threat.scenic"
     file.write_text(program(spec, site))
@@ -141,7 +154,7 @@ def compiles(spec: ThreatSpec, road: RoadMap, site: Site, folder: Path, free: se
         if name == "carla" and (site.route != LEFT_LANE or importlib.util.find_spec("carla") is None):
             continue
         options = {"writeCache": False, "useCache": False}
-        stage = Stage(road, route.params, "", site.trigger_s, 3)
+        stage = ScenarioStage(road, route.params, "", site.trigger_s, 3)
         given = {"map": str(road.file), "map_options": options, "stage": stage, "render": 0, "timestep": 0.05}
         made = scene_for(file, model, given, 3)
         space = space_of(made.scenario)
@@ -167,10 +180,10 @@ class Nervous:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: list[Ask]) -> list[Decision]:
+    def decide(self, asks: list[DecisionRequest]) -> list[Decision]:
         return [Decision(control=self.drive(ask)) for ask in asks]
 
-    def drive(self, ask: Ask) -> Control:
+    def drive(self, ask: DecisionRequest) -> Control:
         assert ask.truth is not None
         assert ask.road is not None
         truth, path = ask.truth, ask.road.path
@@ -181,16 +194,22 @@ class Nervous:
 
 
 def drive(
-    world: World, spec: ThreatSpec, site: Site, folder: Path, agent: Any, values: dict[str, float], ticks: int = 900
+    world: World,
+    spec: ThreatSpec,
+    site: ThreatSite,
+    folder: Path,
+    agent: Any,
+    values: dict[str, float],
+    ticks: int = 900,
 ) -> EpisodeRecord:
     file = folder / f"{site.route}.scenic"
     file.write_text(program(spec, site))
     driver = make_agent(agent) if isinstance(agent, str) else agent
-    setup = Setup(ROUTES[site.route], 3, program=file, values=values, max_ticks=ticks)
-    cast = Cast(profile("bench2drive"), agent=driver.describe(), privileged=driver.privileged)
+    setup = EpisodeSetup(ROUTES[site.route], 3, program=file, values=values, max_ticks=ticks)
+    cast = EvaluationConditions(profile("bench2drive"), agent=driver.describe(), privileged=driver.privileged)
     driver.start("e", 3)
-    task = Task("threats", site.route, 0, setup)
-    result = run_episode(world, task, cast, lambda ask: Answer(driver.decide([ask])[0]))
+    task = EpisodeTask("threats", site.route, 0, setup)
+    result = run_episode(world, task, cast, lambda ask: DecisionResponse(driver.decide([ask])[0]))
     driver.end("e")
     return result.record
 
@@ -199,20 +218,20 @@ def harmed(record: EpisodeRecord) -> bool:
     return any(record.infractions[k] for k in (*COLLISIONS, "yield_emergency_vehicle_infractions"))
 
 
-PLAYED: dict[Behaviour, dict[str, float]] = {
-    Behaviour.CUT_IN: {"ahead": 30, "due": 2.2, "pace": 3},
-    Behaviour.BRAKE_HARD: {"ahead": 30, "due": 1.5, "rest": 4},
-    Behaviour.SLOW_AHEAD: {"ahead": 30, "due": 2.5, "pace": 2, "stays": 8},
-    Behaviour.ONCOMING: {"ahead": 30, "due": 2.8, "pace": 8, "over": 0.9},
-    Behaviour.TAILGATE: {"ahead": 30, "due": 2.0, "gap": 3, "late": 0.5, "slow": 2.5},
-    Behaviour.HIDDEN_STOP: {"ahead": 33, "due": 2.0, "pace": 9, "stays": 6},
-    Behaviour.EMERGENCY_PASS: {"ahead": 30, "due": 2.5, "pace": 13, "back": 20},
+PLAYED: dict[AdversaryBehaviour, dict[str, float]] = {
+    AdversaryBehaviour.CUT_IN: {"ahead": 30, "due": 2.2, "pace": 3},
+    AdversaryBehaviour.BRAKE_HARD: {"ahead": 30, "due": 1.5, "rest": 4},
+    AdversaryBehaviour.SLOW_AHEAD: {"ahead": 30, "due": 2.5, "pace": 2, "stays": 8},
+    AdversaryBehaviour.ONCOMING: {"ahead": 30, "due": 2.8, "pace": 8, "over": 0.9},
+    AdversaryBehaviour.TAILGATE: {"ahead": 30, "due": 2.0, "gap": 3, "late": 0.5, "slow": 2.5},
+    AdversaryBehaviour.HIDDEN_STOP: {"ahead": 33, "due": 2.0, "pace": 9, "stays": 6},
+    AdversaryBehaviour.EMERGENCY_PASS: {"ahead": 30, "due": 2.5, "pace": 13, "back": 20},
 }
 
 
 @pytest.mark.parametrize("behaviour", sorted(PLAYED))
 def test_acts_and_spares_only_who_looks(
-    behaviour: Behaviour, world: World, sites: dict[str, Site], tmp_path: Path
+    behaviour: AdversaryBehaviour, world: World, sites: dict[str, ThreatSite], tmp_path: Path
 ) -> None:
     site = sites[ONE_LANE]
     spec = spec_for(behaviour, site)
@@ -223,28 +242,30 @@ def test_acts_and_spares_only_who_looks(
     assert careful.score_route > 99, "the road did not become free again"
     assert careful.drawn == PLAYED[behaviour]
     blind = drive(world, spec, site, tmp_path, "steer-only", PLAYED[behaviour], ticks=240)
-    assert "act" in {name for _, name in blind.events} or behaviour is Behaviour.HIDDEN_STOP
+    assert "act" in {name for _, name in blind.events} or behaviour is AdversaryBehaviour.HIDDEN_STOP
     assert harmed(blind)
 
 
-def test_the_follower_hits_who_stamps_on_the_brake(world: World, sites: dict[str, Site], tmp_path: Path) -> None:
+def test_the_follower_hits_who_stamps_on_the_brake(world: World, sites: dict[str, ThreatSite], tmp_path: Path) -> None:
     site = sites[ONE_LANE]
-    spec = spec_for(Behaviour.TAILGATE, site)
-    record = drive(world, spec, site, tmp_path, Nervous(), PLAYED[Behaviour.TAILGATE], ticks=180)
+    spec = spec_for(AdversaryBehaviour.TAILGATE, site)
+    record = drive(world, spec, site, tmp_path, Nervous(), PLAYED[AdversaryBehaviour.TAILGATE], ticks=180)
     assert record.infractions["collisions_vehicle"]
 
 
-def test_no_act_before_the_ego_drives(world: World, sites: dict[str, Site], tmp_path: Path) -> None:
+def test_no_act_before_the_ego_drives(world: World, sites: dict[str, ThreatSite], tmp_path: Path) -> None:
     site = sites[ONE_LANE]
-    spec = spec_for(Behaviour.CUT_IN, site)
-    record = drive(world, spec, site, tmp_path, "still", PLAYED[Behaviour.CUT_IN], ticks=100)
+    spec = spec_for(AdversaryBehaviour.CUT_IN, site)
+    record = drive(world, spec, site, tmp_path, "still", PLAYED[AdversaryBehaviour.CUT_IN], ticks=100)
     assert "act" not in {name for _, name in record.events}
 
 
-def test_who_stops_behind_a_slow_one_is_not_kept_there(world: World, sites: dict[str, Site], tmp_path: Path) -> None:
+def test_who_stops_behind_a_slow_one_is_not_kept_there(
+    world: World, sites: dict[str, ThreatSite], tmp_path: Path
+) -> None:
     """A trigger by half a second: the slow one waits at its place, the ego keeps more distance than that."""
     site = sites[ONE_LANE]
-    spec = spec_for(Behaviour.SLOW_AHEAD, site, adversary="bicycle", trigger={"value": [0.5, 1]})
+    spec = spec_for(AdversaryBehaviour.SLOW_AHEAD, site, adversary="bicycle", trigger={"value": [0.5, 1]})
     record = drive(world, spec, site, tmp_path, "expert", {"ahead": 30, "due": 0.5, "pace": 3, "stays": 2})
     assert "act" in {name for _, name in record.events}
     assert record.score_route > 99 and not harmed(record)
@@ -257,18 +278,18 @@ def test_every_behaviour_of_these_has_a_template() -> None:
     assert set(traffic.TEMPLATES) == set(PLAIN) == set(FREE) == set(PLAYED)
 
 
-def test_speeds_stay_within_what_makes_it_a_threat(sites: dict[str, Site]) -> None:
+def test_speeds_stay_within_what_makes_it_a_threat(sites: dict[str, ThreatSite]) -> None:
     site = sites[ONE_LANE]
-    spec = spec_for(Behaviour.SLOW_AHEAD, site, adversary="car", speed_mps=[0.3, 18])
+    spec = spec_for(AdversaryBehaviour.SLOW_AHEAD, site, adversary="car", speed_mps=[0.3, 18])
     low, high = 0.5, 0.6 * traffic.CRUISE * site.speed_limit
     assert f"param pace = Range({low:g}, {round(high, 3):g})" in program(spec, site)
-    spec = spec_for(Behaviour.EMERGENCY_PASS, site, speed_mps=[1, 2])
+    spec = spec_for(AdversaryBehaviour.EMERGENCY_PASS, site, speed_mps=[1, 2])
     line = next(x for x in program(spec, site).splitlines() if x.startswith("param pace"))
     assert float(line.split("=")[1].split("#")[0]) > traffic.CRUISE * site.speed_limit
 
 
-def test_program_text(sites: dict[str, Site]) -> None:
-    spec = spec_for(Behaviour.CUT_IN, sites[ONE_LANE])
+def test_program_text(sites: dict[str, ThreatSite]) -> None:
+    spec = spec_for(AdversaryBehaviour.CUT_IN, sites[ONE_LANE])
     assert program(spec, sites[ONE_LANE]) == SNAPSHOT
     assert spec.road is RoadKind.OPEN
 

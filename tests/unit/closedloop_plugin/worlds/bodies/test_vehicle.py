@@ -9,31 +9,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiers import examples
 
-from closedloop_plugin.core.state import Kind
-from closedloop_plugin.worlds.bodies.vehicle import SPECS, Motion, drive, mass_of, place, size_of, slide, walk
+from closedloop_plugin.core.state import ActorKind
+from closedloop_plugin.worlds.bodies.vehicle import SPECS, MotionState, drive, mass_of, place, size_of, slide, walk
 
-CAR = SPECS[Kind.CAR]
+CAR = SPECS[ActorKind.CAR]
 DT = 0.05
 
 
 def rolled(
     steps: int, v: float = 0.0, steer: float = 0.0, throttle: float = 0.0, brake: float = 0.0, grip: float = 1.0
 ):
-    m = Motion(0.0, 0.0, 0.0, v)
+    m = MotionState(0.0, 0.0, 0.0, v)
     for _ in range(steps):
         drive(m, CAR, steer, throttle, brake, False, 1.0, DT)
     return m
 
 
 def braking_distance(grip: float) -> float:
-    m = Motion(0.0, 0.0, 0.0, 50 / 3.6)
+    m = MotionState(0.0, 0.0, 0.0, 50 / 3.6)
     while m.v > 0:
         drive(m, CAR, 0.0, 0.0, 1.0, False, grip, DT)
     return m.x
 
 
 def test_a_car_takes_nine_to_twelve_seconds_to_100_km_h() -> None:
-    m, steps = Motion(0.0, 0.0, 0.0), 0
+    m, steps = MotionState(0.0, 0.0, 0.0), 0
     while m.v < 100 / 3.6:
         drive(m, CAR, 0.0, 1.0, 0.0, False, 1.0, DT)
         steps += 1
@@ -47,8 +47,8 @@ def test_braking_from_50_km_h() -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(SPECS))
-def test_no_kind_passes_its_top_speed_and_each_stops(kind: Kind) -> None:
-    m = Motion(0.0, 0.0, 0.0)
+def test_no_kind_passes_its_top_speed_and_each_stops(kind: ActorKind) -> None:
+    m = MotionState(0.0, 0.0, 0.0)
     for _ in range(4000):
         drive(m, SPECS[kind], 0.0, 1.0, 0.0, False, 1.0, DT)
     assert 0.6 * SPECS[kind].top_speed < m.v <= SPECS[kind].top_speed
@@ -58,7 +58,7 @@ def test_no_kind_passes_its_top_speed_and_each_stops(kind: Kind) -> None:
 
 
 def test_the_rear_axle_runs_a_circle_of_wheelbase_over_tangent() -> None:
-    m = Motion(0.0, 0.0, 0.0, 1.0)
+    m = MotionState(0.0, 0.0, 0.0, 1.0)
     points = []
     for _ in range(2400):
         m.v = 1.0
@@ -77,7 +77,7 @@ def test_steer_to_the_right_turns_clockwise() -> None:
 
 def test_cornering_is_limited_by_the_tyres_and_more_so_in_the_wet() -> None:
     def sideways(grip: float) -> float:
-        m = Motion(0.0, 0.0, 0.0, 20.0)
+        m = MotionState(0.0, 0.0, 0.0, 20.0)
         for _ in range(20):
             drive(m, CAR, 1.0, 0.3, 0.0, False, grip, DT)
         return abs(m.v * m.yaw_rate)
@@ -97,39 +97,39 @@ def test_coasting_slows_gently_and_never_backwards() -> None:
 
 
 def test_reverse_goes_back_and_is_slow() -> None:
-    m = Motion(0.0, 0.0, 0.0)
+    m = MotionState(0.0, 0.0, 0.0)
     for _ in range(400):
         drive(m, CAR, 0.0, 1.0, 0.0, True, 1.0, DT)
     assert -8.0 <= m.v < -5.0 and m.x < -20
 
 
 def test_reverse_throttle_while_rolling_forward_stops_the_car_first() -> None:
-    m = Motion(0.0, 0.0, 0.0, 5.0)
+    m = MotionState(0.0, 0.0, 0.0, 5.0)
     drive(m, CAR, 0.0, 1.0, 0.0, True, 1.0, DT)
     assert 4.0 < m.v < 5.0
 
 
 def test_acceleration_is_the_change_of_velocity() -> None:
-    m = Motion(0.0, 0.0, 0.0, 10.0)
+    m = MotionState(0.0, 0.0, 0.0, 10.0)
     drive(m, CAR, 0.0, 0.0, 0.5, False, 1.0, DT)
     assert m.ax == pytest.approx((m.vx - 10.0) / DT) and m.ax < -4.0
 
 
 def test_a_walker_goes_where_it_is_told() -> None:
-    m = Motion(0.0, 0.0, 0.0)
+    m = MotionState(0.0, 0.0, 0.0)
     for _ in range(20):
         walk(m, 1.5, math.pi / 2, DT)
     assert (m.x, m.y) == pytest.approx((0.0, 1.5), abs=1e-9)
 
 
 def test_a_placed_body_knows_its_speeds() -> None:
-    m = Motion(0.0, 0.0, 0.0)
+    m = MotionState(0.0, 0.0, 0.0)
     place(m, 0.5, 0.0, 0.1, 10.0, DT)
     assert m.yaw_rate == pytest.approx(2.0) and m.v == 10.0
 
 
 def test_a_body_without_a_will_slides_to_a_stop() -> None:
-    m = Motion(0.0, 0.0, 0.0)
+    m = MotionState(0.0, 0.0, 0.0)
     m.knock_x, m.knock_w = 6.0, 1.0
     for _ in range(100):
         slide(m, 0.6, DT)
@@ -138,7 +138,7 @@ def test_a_body_without_a_will_slides_to_a_stop() -> None:
 
 
 def test_every_kind_has_a_size_and_a_mass() -> None:
-    for kind in Kind:
+    for kind in ActorKind:
         assert min(size_of(kind.value)) > 0 and mass_of(kind) > 0
     with pytest.raises(ValueError):
         size_of("hovercraft")
@@ -154,8 +154,8 @@ pedal = st.floats(0.0, 1.0)
     st.lists(st.tuples(wheel, pedal, pedal), min_size=1, max_size=60),
     st.floats(0.05, 1),
 )
-def test_nothing_makes_it_infinite(kind: Kind, inputs: list[tuple[float, float, float]], grip: float) -> None:
-    m = Motion(3.0, -2.0, 1.0, 10.0)
+def test_nothing_makes_it_infinite(kind: ActorKind, inputs: list[tuple[float, float, float]], grip: float) -> None:
+    m = MotionState(3.0, -2.0, 1.0, 10.0)
     for steer, throttle, brake in inputs:
         before = m.v
         drive(m, SPECS[kind], steer, throttle, brake, False, grip, DT)

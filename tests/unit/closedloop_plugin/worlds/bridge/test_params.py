@@ -14,13 +14,13 @@ from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
 from closedloop_plugin.suites.lookup import suite
-from closedloop_plugin.worlds.base import Domain
+from closedloop_plugin.worlds.base import ParameterDomain
 from closedloop_plugin.worlds.bridge.params import RESERVED, weather_of
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 
 pytest.importorskip("scenic")
-from closedloop_plugin.worlds.bridge.compile import Compiled, scene_for, space_for
+from closedloop_plugin.worlds.bridge.compile import CompiledScene, scene_for, space_for
 
 EMBEDDED = "closedloop_plugin.worlds.embedded.model"
 FREE = """
@@ -45,19 +45,19 @@ model scenic.domains.driving.model
 ego = new Car at (0, 0), with regionContainedIn everywhere
 """
 SPACE = {
-    "ahead": Domain(10, 20),
-    "count": Domain(2, 5, whole=True),
-    "who": Domain(options=("car", "van")),
-    "mostly": Domain(options=("x", "y")),
-    "gap": Domain(1, 9),
-    "searched": Domain(0, 1),
-    "whole": Domain(1, 4, whole=True),
-    "chosen": Domain(options=("a", "b")),
-    "fog_density": Domain(20, 60),
+    "ahead": ParameterDomain(10, 20),
+    "count": ParameterDomain(2, 5, whole=True),
+    "who": ParameterDomain(options=("car", "van")),
+    "mostly": ParameterDomain(options=("x", "y")),
+    "gap": ParameterDomain(1, 9),
+    "searched": ParameterDomain(0, 1),
+    "whole": ParameterDomain(1, 4, whole=True),
+    "chosen": ParameterDomain(options=("a", "b")),
+    "fog_density": ParameterDomain(20, 60),
 }
 DEPENDENT = {"after", "below", "spread"}
 
-Draw = Callable[..., Compiled]
+Draw = Callable[..., CompiledScene]
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def params(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
 
     folder = tmp_path_factory.mktemp("maps")
     road = road_for(suite("demo").routes[0], CATALOGUE["ParkedObstacle"].layout, folder=folder)
-    stage = Stage(road, {}, "", 0.0, 1)
+    stage = ScenarioStage(road, {}, "", 0.0, 1)
     options = {"writeCache": False, "useCache": False}
     network = Network.fromFile(str(road.file), **options)
     with pytest.MonkeyPatch.context() as patch:
@@ -79,7 +79,7 @@ def params(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
 def draw(params: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Draw:
     folder = tmp_path_factory.mktemp("programs")
 
-    def drawing(text: str = FREE, seed: int = 1, values: Mapping[str, Any] | None = None) -> Compiled:
+    def drawing(text: str = FREE, seed: int = 1, values: Mapping[str, Any] | None = None) -> CompiledScene:
         file = folder / "mine.scenic"
         file.write_text(text + REST)
         return scene_for(file, EMBEDDED, params, seed, values)
@@ -211,7 +211,7 @@ def test_their_scenes_did_not_change(params: dict[str, Any]) -> None:
     """What a scene draws must not depend on what is looked at for its parameters."""
     route = suite("demo").routes[0]
     road = params["stage"].road
-    stage = Stage(road, route.params, route.scenario, road.path.locate(*route.trigger[:2])[0], 3)
+    stage = ScenarioStage(road, route.params, route.scenario, road.path.locate(*route.trigger[:2])[0], 3)
     scene = scene_for(CATALOGUE[route.scenario].program, EMBEDDED, {**params, "stage": stage}, 3)
     found = [
         (type(o).__name__, *(round(float(v), 6) for v in (o.position[0], o.position[1], o.heading)))

@@ -7,17 +7,17 @@ import math
 import numpy as np
 import pytest
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.worlds.bridge.rail import Rail, Track
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.worlds.bridge.rail import PathInterpolator, Rail
 
 DT = 0.05
-ARC = Path([(40 * math.sin(a), 40 - 40 * math.cos(a)) for a in np.linspace(0, 2, 80)])
-STRAIGHT = Path([(0, 0), (200, 0)])
+ARC = RoutePath([(40 * math.sin(a), 40 - 40 * math.cos(a)) for a in np.linspace(0, 2, 80)])
+STRAIGHT = RoutePath([(0, 0), (200, 0)])
 
 
 def test_a_track_gives_what_the_path_gives() -> None:
-    track = Track.of(ARC)
-    assert Track.of(ARC) is track
+    track = PathInterpolator.of(ARC)
+    assert PathInterpolator.of(ARC) is track
     for s in np.linspace(-5, ARC.length + 5, 57):
         assert track.pose(float(s), 1.5) == pytest.approx(ARC.pose(float(s), 1.5), abs=1e-9)
 
@@ -25,7 +25,7 @@ def test_a_track_gives_what_the_path_gives() -> None:
 def test_a_foot_is_where_the_path_says() -> None:
     for s in (5.0, 30.0, 60.0):
         x, y, _ = ARC.pose(s, 2.0)
-        assert Track.of(ARC).foot(x, y, s - 8.0) == pytest.approx((s, 2.0), abs=0.15)
+        assert PathInterpolator.of(ARC).foot(x, y, s - 8.0) == pytest.approx((s, 2.0), abs=0.15)
 
 
 def test_it_reaches_its_speed_and_stays_on_the_line() -> None:

@@ -7,13 +7,13 @@ from pathlib import Path as File
 
 import pytest
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Control, Signal, StopLine
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import Control, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.base import WorldError
-from closedloop_plugin.worlds.bridge.compile import Compiled, _copied, scene_for
-from closedloop_plugin.worlds.bridge.session import Session
-from closedloop_plugin.worlds.bridge.stage import Stage
+from closedloop_plugin.worlds.bridge.compile import CompiledScene, _copied, scene_for
+from closedloop_plugin.worlds.bridge.session import ScenicSession
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 
 LINES = (
@@ -23,9 +23,9 @@ LINES = (
 )
 
 
-def stage(**params) -> Stage:
-    road = RoadMap(File(), "corridor", "", "", Path([(0, 0), (100, 0)]), (), stop_lines=LINES)
-    return Stage(road, params, "Accident", 20.0, 5)
+def stage(**params) -> ScenarioStage:
+    road = RoadMap(File(), "corridor", "", "", RoutePath([(0, 0), (100, 0)]), (), stop_lines=LINES)
+    return ScenarioStage(road, params, "Accident", 20.0, 5)
 
 
 def test_places_and_parameters() -> None:
@@ -48,8 +48,8 @@ def test_an_event_is_told_once() -> None:
 
 def test_signals_are_held_and_freed() -> None:
     s = stage()
-    s.hold_signals("green", Signal.RED)
-    assert s.signals == {"own": Signal.GREEN, "cross": Signal.RED}
+    s.hold_signals("green", SignalState.RED)
+    assert s.signals == {"own": SignalState.GREEN, "cross": SignalState.RED}
     s.free_signals()
     assert s.signals == {}
 
@@ -75,19 +75,19 @@ def test_a_copied_tree_is_equal_and_its_own() -> None:
 def test_any_scenic_simulator_is_stepped_from_outside(tmp_path: File) -> None:
     """Scenic's own Newtonian simulator behind the same session."""
     from closedloop_plugin.core.routes import Route
-    from closedloop_plugin.maps.base import Layout
+    from closedloop_plugin.maps.base import RoadLayout
     from closedloop_plugin.maps.build import road_for
 
     points = tuple((2.0 * i, 0.0) for i in range(50))
-    road = road_for(Route("1", "T", points, "", "", (20.0, 0.0, 0.0)), Layout(), folder=tmp_path)
+    road = road_for(Route("1", "T", points, "", "", (20.0, 0.0, 0.0)), RoadLayout(), folder=tmp_path)
     program = tmp_path / "p.scenic"
     program.write_text("model scenic.domains.driving.model\nego = new Car at (5, 0), facing -90 deg\n")
     options = {"writeCache": False, "useCache": False}
     params = {"map": str(road.file), "map_options": options, "render": False, "timestep": 0.05}
     compiled = scene_for(program, "scenic.simulators.newtonian.driving_model", params, 1)
-    assert isinstance(compiled, Compiled)
-    s = Stage(road, {}, "", 20.0, 0)
-    session = Session(compiled, compiled.scenario.getSimulator(), s, 40)
+    assert isinstance(compiled, CompiledScene)
+    s = ScenarioStage(road, {}, "", 20.0, 0)
+    session = ScenicSession(compiled, compiled.scenario.getSimulator(), s, 40)
     session.start()
     assert (s.ego_s, s.ego_speed) == (pytest.approx(5.0, abs=0.1), 0.0)
     for _ in range(40):

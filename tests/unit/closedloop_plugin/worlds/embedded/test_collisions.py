@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from closedloop_plugin.core.path import Path
-from closedloop_plugin.core.state import Kind
-from closedloop_plugin.worlds.bodies.body import Body
-from closedloop_plugin.worlds.bodies.vehicle import Motion, size_of
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.state import ActorKind
+from closedloop_plugin.worlds.bodies.body import SimulatedBody
+from closedloop_plugin.worlds.bodies.vehicle import MotionState, size_of
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.embedded.collisions import boxes, overlap, settle
 
 
-def body(kind: Kind, x: float, y: float = 0.0, yaw: float = 0.0, v: float = 0.0, name: str = "") -> Body:
-    return Body(name or f"{kind}{x}", kind, Motion(x, y, yaw, v), *size_of(kind.value))
+def body(kind: ActorKind, x: float, y: float = 0.0, yaw: float = 0.0, v: float = 0.0, name: str = "") -> SimulatedBody:
+    return SimulatedBody(name or f"{kind}{x}", kind, MotionState(x, y, yaw, v), *size_of(kind.value))
 
 
 def test_overlap_gives_the_shallow_way_out() -> None:
@@ -34,7 +34,7 @@ def test_a_turned_box_reaches_farther_than_its_side() -> None:
 
 
 def test_a_rear_end_crash_shares_momentum() -> None:
-    moving, standing = body(Kind.CAR, 0.0, v=10.0), body(Kind.CAR, 4.5)
+    moving, standing = body(ActorKind.CAR, 0.0, v=10.0), body(ActorKind.CAR, 4.5)
     (touch,) = settle([moving, standing])
     # Equal masses, restitution 0.1: 4.5 and 5.5 m/s; impulse 1600 * 5.5.
     assert (moving.motion.v, standing.motion.v) == pytest.approx((4.5, 5.5))
@@ -44,7 +44,7 @@ def test_a_rear_end_crash_shares_momentum() -> None:
 
 
 def test_what_is_fixed_does_not_move() -> None:
-    moving, wall = body(Kind.CAR, 0.0, v=10.0), body(Kind.BLOCKER, 2.8)
+    moving, wall = body(ActorKind.CAR, 0.0, v=10.0), body(ActorKind.BLOCKER, 2.8)
     wall.fixed = True
     settle([moving, wall])
     assert wall.motion.x == 2.8 and wall.still
@@ -52,13 +52,13 @@ def test_what_is_fixed_does_not_move() -> None:
 
 
 def test_a_cone_hardly_slows_a_car_and_flies() -> None:
-    car, cone = body(Kind.CAR, 0.0, v=10.0), body(Kind.CONE, 2.4)
+    car, cone = body(ActorKind.CAR, 0.0, v=10.0), body(ActorKind.CONE, 2.4)
     settle([car, cone])
     assert car.motion.v > 9.9 and cone.motion.vx > 9.0
 
 
 def test_a_pedestrian_who_is_hit_walks_no_more() -> None:
-    car, person = body(Kind.CAR, 0.0, v=8.0), body(Kind.PEDESTRIAN, 2.4)
+    car, person = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.PEDESTRIAN, 2.4)
     (touch,) = settle([car, person])
     assert person.stunned and not car.stunned and touch.impulse == pytest.approx(1.1 * 8 / (1 / 1600 + 1 / 75))
     car.motion.x += 0.3
@@ -66,13 +66,13 @@ def test_a_pedestrian_who_is_hit_walks_no_more() -> None:
 
 
 def test_a_side_blow_pushes_and_spins() -> None:
-    struck, ram = body(Kind.CAR, 0.0), body(Kind.CAR, 1.5, -3.0, math.pi / 2, 10.0)
+    struck, ram = body(ActorKind.CAR, 0.0), body(ActorKind.CAR, 1.5, -3.0, math.pi / 2, 10.0)
     settle([struck, ram])
     assert struck.motion.knock_y > 1.0 and struck.motion.knock_w > 0.1 and struck.motion.v == pytest.approx(0, abs=0.6)
 
 
 def test_an_open_door_is_hard() -> None:
-    parked, passing = body(Kind.CAR, 0.0), body(Kind.CAR, 1.0, 2.4, v=8.0)
+    parked, passing = body(ActorKind.CAR, 0.0), body(ActorKind.CAR, 1.0, 2.4, v=8.0)
     assert settle([parked, passing]) == []
     parked.doors = frozenset({"left"})
     assert len(boxes(parked)) == 2
@@ -80,8 +80,8 @@ def test_an_open_door_is_hard() -> None:
 
 
 def test_a_rail_is_lost_in_a_crash_but_not_to_a_cone() -> None:
-    line = Path([(0, 0), (100, 0)])
-    car, cone, ego = body(Kind.CAR, 0.0, v=8.0), body(Kind.CONE, 2.4), body(Kind.CAR, 4.4)
+    line = RoutePath([(0, 0), (100, 0)])
+    car, cone, ego = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.CONE, 2.4), body(ActorKind.CAR, 4.4)
     car.rail = Rail(line, 0.0, speed=8.0)
     settle([car, cone])
     assert car.rail is not None
@@ -90,8 +90,8 @@ def test_a_rail_is_lost_in_a_crash_but_not_to_a_cone() -> None:
 
 
 def test_those_on_rails_pass_one_another_and_the_gone_are_not_there() -> None:
-    line = Path([(0, 0), (100, 0)])
-    one, two = body(Kind.CAR, 0.0, v=8.0), body(Kind.CAR, 2.0)
+    line = RoutePath([(0, 0), (100, 0)])
+    one, two = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.CAR, 2.0)
     one.rail, two.rail = Rail(line, 0.0), Rail(line, 2.0)
     assert settle([one, two]) == []
     two.rail, two.gone = None, True
@@ -104,7 +104,7 @@ place = st.floats(-3.0, 3.0)
 
 @given(place, place, angle, st.floats(-15, 15), angle, st.floats(-15, 15))
 def test_energy_never_grows_and_all_stays_finite(x, y, yaw, v, other_yaw, other_v) -> None:
-    one, two = body(Kind.CAR, 0.0, 0.0, yaw, v, "a"), body(Kind.VAN, x, y, other_yaw, other_v, "b")
+    one, two = body(ActorKind.CAR, 0.0, 0.0, yaw, v, "a"), body(ActorKind.VAN, x, y, other_yaw, other_v, "b")
 
     def energy() -> float:
         return sum(0.5 * b.mass * (b.motion.vx**2 + b.motion.vy**2) for b in (one, two))

@@ -11,86 +11,86 @@ from types import SimpleNamespace
 
 import pytest
 
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.core.state import Kind, Signal, StopLine
-from closedloop_plugin.maps.base import Layout
+from closedloop_plugin.core.state import ActorKind, SignalState, StopLine
+from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.build import road_for
-from closedloop_plugin.worlds.bodies.body import Body
+from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.follow import allowed, closed, idm, nearest
-from closedloop_plugin.worlds.bodies.lights import Lights
-from closedloop_plugin.worlds.bodies.vehicle import Motion, size_of
-from closedloop_plugin.worlds.bridge.ground import Ground
+from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
+from closedloop_plugin.worlds.bodies.vehicle import MotionState, size_of
+from closedloop_plugin.worlds.bridge.ground import NetworkGround
 from closedloop_plugin.worlds.bridge.rail import Rail
-from closedloop_plugin.worlds.bridge.stage import Stage
-from closedloop_plugin.worlds.embedded.traffic import Background, edges, pavements, ways
+from closedloop_plugin.worlds.bridge.stage import ScenarioStage
+from closedloop_plugin.worlds.embedded.traffic import BackgroundTraffic, edges, pavements, ways
 
-LINE = Path([(0, 0), (300, 0)])
+LINE = RoutePath([(0, 0), (300, 0)])
 STRAIGHT = tuple((2.0 * i, 0.0) for i in range(61))
 
 
 @cache
-def staged(layout: Layout) -> tuple[Stage, object]:
+def staged(layout: RoadLayout) -> tuple[ScenarioStage, object]:
     """A 120 m road along +x with the layout's lanes, and Scenic's network of it."""
     from scenic.domains.driving.roads import Network
 
     route = Route("1", "T", STRAIGHT, "", "", (20.0, 0.0, 0.0))
     road = road_for(route, layout, folder=File(mkdtemp()))
-    return Stage(road, {}, "", 20.0, 0), Network.fromFile(road.file, useCache=False, writeCache=False)
+    return ScenarioStage(road, {}, "", 20.0, 0), Network.fromFile(road.file, useCache=False, writeCache=False)
 
 
-def car(x: float, y: float = 0.0, v: float = 0.0, kind: Kind = Kind.CAR, name: str = "") -> Body:
-    return Body(name or f"{x},{y}", kind, Motion(x, y, 0.0, v), *size_of(kind.value))
+def car(x: float, y: float = 0.0, v: float = 0.0, kind: ActorKind = ActorKind.CAR, name: str = "") -> SimulatedBody:
+    return SimulatedBody(name or f"{x},{y}", kind, MotionState(x, y, 0.0, v), *size_of(kind.value))
 
 
-def offsets(found: list[Path]) -> list[tuple[float, int]]:
+def offsets(found: list[RoutePath]) -> list[tuple[float, int]]:
     """(mean y, direction along x) of each way."""
     return sorted((round(float(w.xy[:, 1].mean()), 1), 1 if w.xy[-1, 0] > w.xy[0, 0] else -1) for w in found)
 
 
 def test_ways_are_the_next_lane_and_the_oncoming_one_but_never_the_egos() -> None:
-    stage, network = staged(Layout(left=1, oncoming=1))
+    stage, network = staged(RoadLayout(left=1, oncoming=1))
     assert offsets(ways(network, stage)) == [(3.5, 1), (7.0, -1)]
 
 
 def test_lanes_that_the_scenario_drives_in_are_left_to_it() -> None:
-    stage, network = staged(Layout(left=1, oncoming=1))
+    stage, network = staged(RoadLayout(left=1, oncoming=1))
     flow = Rail(stage.road.path, 100.0, 7.0, speed=8, direction=-1)
     assert offsets(ways(network, stage, [flow])) == [(3.5, 1)]
 
 
 def test_people_walk_beside_the_road() -> None:
-    stage, network = staged(Layout(left=1, oncoming=1))
+    stage, network = staged(RoadLayout(left=1, oncoming=1))
     found = pavements(network, stage)
     assert found and all(abs(y) > 2.0 for y, _ in offsets(found))
 
 
 def test_people_cycle_on_the_far_shoulder_past_the_cars_and_do_not_count_as_surrounding_traffic() -> None:
-    stage, network = staged(Layout(oncoming=1))
-    ground = Ground(network)
+    stage, network = staged(RoadLayout(oncoming=1))
+    ground = NetworkGround(network)
     (where,) = edges(ways(network, stage), stage, ground)
     assert where[1] == -2.5 and where[0].pose(50.0, where[1])[1] == pytest.approx(3.5 + 2.5, abs=0.05)
     objects = [SimpleNamespace(position=(0.0, 0.0), rail=None)]
-    background = Background(stage, network, objects, 1, ground)
-    cyclists = [b for b in background.bodies if b.kind is Kind.BICYCLE]
+    background = BackgroundTraffic(stage, network, objects, 1, ground)
+    cyclists = [b for b in background.bodies if b.kind is ActorKind.BICYCLE]
     assert 1 <= len(cyclists) <= 2 and all(b.role == "background" for b in cyclists)
     bicycle = cyclists[0]
     assert bicycle.rail is not None
-    behind = Body("x", Kind.TRUCK, Motion(0, 0, 0), *size_of("truck"))
+    behind = SimulatedBody("x", ActorKind.TRUCK, MotionState(0, 0, 0), *size_of("truck"))
     behind.rail = Rail(bicycle.rail.path, bicycle.rail.s - 15.0, speed=8.0, gap=2.5, now=8.0)
-    behind.motion = Motion(*behind.rail.pose(), 8.0)
+    behind.motion = MotionState(*behind.rail.pose(), 8.0)
     assert nearest(behind, behind.rail, cyclists) is None  # a lorry in the lane gets past
     stage.road = replace(stage.road, speed_limit=25.0)
     try:
-        on_a_motorway = Background(stage, network, objects, 1, ground)
-        assert all(b.kind is not Kind.BICYCLE for b in on_a_motorway.bodies)
+        on_a_motorway = BackgroundTraffic(stage, network, objects, 1, ground)
+        assert all(b.kind is not ActorKind.BICYCLE for b in on_a_motorway.bodies)
     finally:
         staged.cache_clear()
 
 
 def test_nobody_cycles_where_there_is_no_shoulder() -> None:
-    stage, network = staged(Layout(oncoming=1, shoulder=False))
-    assert edges(ways(network, stage), stage, Ground(network)) == []
+    stage, network = staged(RoadLayout(oncoming=1, shoulder=False))
+    assert edges(ways(network, stage), stage, NetworkGround(network)) == []
 
 
 def test_a_far_leader_lets_drive_a_near_one_brakes() -> None:
@@ -106,25 +106,27 @@ def test_the_nearest_ahead_is_in_the_corridor_only() -> None:
     gap, speed = nearest(me, me.rail, [me, beside, behind, farther, ahead]) or (0, 0)
     assert (gap, speed) == pytest.approx((30 - 4.6, 3.0))
     assert nearest(me, me.rail, [beside, behind]) is None
-    assert nearest(me, me.rail, [car(30.0, 1.9, kind=Kind.PEDESTRIAN)]) is not None  # near the edge: a person counts
+    assert (
+        nearest(me, me.rail, [car(30.0, 1.9, kind=ActorKind.PEDESTRIAN)]) is not None
+    )  # near the edge: a person counts
 
 
 def test_a_driver_stops_for_red_at_the_line_and_goes_on_green() -> None:
     line = StopLine("a", 80.0, 0.0, 0.0, 3.5, "signal")
-    lights = Lights([line], 0)
+    lights = TrafficLightCycle([line], 0)
     body = car(0.0, v=10.0)
     body.rail = rail = Rail(LINE, 0.0, speed=10.0, now=10.0, gap=2.5, lights=True)
-    for state in (Signal.RED, Signal.GREEN):
+    for state in (SignalState.RED, SignalState.GREEN):
         lights.state["a"] = state
         for _ in range(400):
             rail.advance(0.05, allowed(body, [], closed(lights)))
             body.motion.x = rail.s
-        if state is Signal.RED:
+        if state is SignalState.RED:
             assert 74.0 < rail.s + 2.3 < 80.0 and (rail.now or 0.0) < 0.1
     assert rail.s > 120
 
 
-def run(background: Background, ego: Body, ticks: int) -> None:
+def run(background: BackgroundTraffic, ego: SimulatedBody, ticks: int) -> None:
     from closedloop_plugin.worlds.embedded.collisions import settle
 
     for _ in range(ticks):
@@ -135,15 +137,15 @@ def run(background: Background, ego: Body, ticks: int) -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_it_begins_away_from_the_ego_is_seeded_and_never_runs_into_a_standing_car(seed: int) -> None:
-    stage, network = staged(Layout(left=1, oncoming=1))
+    stage, network = staged(RoadLayout(left=1, oncoming=1))
     objects = [SimpleNamespace(position=(0.0, 0.0), rail=None)]
 
-    def made() -> Background:
-        return Background(stage, network, objects, seed, Ground(network))
+    def made() -> BackgroundTraffic:
+        return BackgroundTraffic(stage, network, objects, seed, NetworkGround(network))
 
     background = made()
-    drivers = [b for b in background.bodies if b.kind not in (Kind.PEDESTRIAN, Kind.BICYCLE)]
-    assert 2 <= len(drivers) <= 7 and any(b.kind is Kind.PEDESTRIAN for b in background.bodies)
+    drivers = [b for b in background.bodies if b.kind not in (ActorKind.PEDESTRIAN, ActorKind.BICYCLE)]
+    assert 2 <= len(drivers) <= 7 and any(b.kind is ActorKind.PEDESTRIAN for b in background.bodies)
     assert all(math.hypot(b.motion.x, b.motion.y) > 25 for b in drivers)
     assert [b.actor() for b in made().bodies] == [b.actor() for b in background.bodies]
     ego = car(60.0, 2.6, name="ego")  # standing askew over the line between two lanes
@@ -153,8 +155,8 @@ def test_it_begins_away_from_the_ego_is_seeded_and_never_runs_into_a_standing_ca
 
 
 def test_one_that_was_hit_stays_where_it_slid() -> None:
-    stage, network = staged(Layout(left=1, oncoming=1))
-    background = Background(stage, network, [SimpleNamespace(position=(0.0, 0.0))], 1, Ground(network))
+    stage, network = staged(RoadLayout(left=1, oncoming=1))
+    background = BackgroundTraffic(stage, network, [SimpleNamespace(position=(0.0, 0.0))], 1, NetworkGround(network))
     body = background.bodies[0]
     body.rail, body.stunned = None, True
     run(background, car(-200.0), 200)

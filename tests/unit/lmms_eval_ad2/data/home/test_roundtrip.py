@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from support.tiers import examples
 
 from lmms_eval_ad2.data.home.parts import read_records, write_part
-from lmms_eval_ad2.records import FORMS, Mark, Option, Record, Step, Text
+from lmms_eval_ad2.records import FORMS, AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 WORDS = st.text(max_size=12)
-TEXTS = st.builds(Text, en=WORDS, zh=WORDS)
+TEXTS = st.builds(BilingualText, en=WORDS, zh=WORDS)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False, width=32)
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | NUMBERS | WORDS,
@@ -22,20 +22,33 @@ JSON = st.recursive(
 )
 OBJECTS = st.dictionaries(WORDS, JSON, max_size=3)
 MARKS = st.one_of(
-    st.just(Mark()),
-    st.builds(Mark, st.just("box"), st.tuples(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)), WORDS),
-    st.builds(Mark, st.just("point"), st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple), WORDS),
+    st.just(VisualPrompt()),
+    st.builds(VisualPrompt, st.just("box"), st.tuples(st.tuples(NUMBERS, NUMBERS, NUMBERS, NUMBERS)), WORDS),
+    st.builds(VisualPrompt, st.just("point"), st.lists(st.tuples(NUMBERS, NUMBERS), max_size=2).map(tuple), WORDS),
 )
 RECORDS = st.builds(
     Record,
-    id=WORDS, benchmark=WORDS, task=WORDS, subtask=WORDS, form=st.sampled_from(FORMS),
-    images=st.lists(WORDS, max_size=3).map(tuple), question=TEXTS, answer=TEXTS, letter=WORDS,
-    options=st.lists(st.builds(Option, WORDS, TEXTS, WORDS), max_size=3).map(tuple), mark=MARKS,
-    steps=st.lists(st.builds(Step, WORDS, TEXTS, TEXTS, st.none() | st.integers(0, 99)), max_size=2).map(tuple),
+    id=WORDS,
+    benchmark=WORDS,
+    task=WORDS,
+    subtask=WORDS,
+    form=st.sampled_from(FORMS),
+    images=st.lists(WORDS, max_size=3).map(tuple),
+    question=TEXTS,
+    answer=TEXTS,
+    letter=WORDS,
+    options=st.lists(st.builds(AnswerOption, WORDS, TEXTS, WORDS), max_size=3).map(tuple),
+    mark=MARKS,
+    steps=st.lists(st.builds(ReasoningStep, WORDS, TEXTS, TEXTS, st.none() | st.integers(0, 99)), max_size=2).map(
+        tuple
+    ),
     views=st.lists(WORDS, max_size=3).map(tuple),
     image_size=st.none() | st.tuples(st.integers(1, 9999), st.integers(1, 9999)),
-    subtask_id=st.none() | st.integers(0, 99), cluster=WORDS, scene=OBJECTS, meta=OBJECTS,
-)  # fmt: skip
+    subtask_id=st.none() | st.integers(0, 99),
+    cluster=WORDS,
+    scene=OBJECTS,
+    meta=OBJECTS,
+)
 
 
 @settings(deadline=None)

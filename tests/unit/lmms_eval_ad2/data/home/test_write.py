@@ -13,7 +13,7 @@ from support.library_rows import items, row, store
 
 from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Mark, Option, Record, Text
+from lmms_eval_ad2.records import AnswerOption, BilingualText, Record, VisualPrompt
 
 COLUMNS = ["id", "benchmark", "task", "subtask", "form", "record"]
 
@@ -55,12 +55,12 @@ def test_repeated_ids_are_refused(tmp_path: Path) -> None:
         write(tmp_path, row(1), row(2), row(1))
 
 
-OPTIONS = (Option("A", Text("x")), Option("B", Text("y")))
+OPTIONS = (AnswerOption("A", BilingualText("x")), AnswerOption("B", BilingualText("y")))
 FAULTY = [
     (row(1, id=" "), "id"),
     (row(1, task=""), "task"),
     (row(1, form="essay"), "form"),
-    (row(1, question=Text()), "question"),
+    (row(1, question=BilingualText()), "question"),
     (row(1, images=()), "images"),
     (row(1, images=("../x.jpg",)), "images"),
     (row(1, images=("/etc/passwd",)), "images"),
@@ -70,18 +70,18 @@ FAULTY = [
     (row(1, form="mc", options=OPTIONS), "letter"),
     (row(1, form="mc", options=OPTIONS, letter="C"), "letter"),
     (row(1, form="mc", options=(OPTIONS[0], OPTIONS[0]), letter="A"), "options"),
-    (row(1, form="mc", options=(OPTIONS[0], Option("B", Text())), letter="A"), "options"),
-    (row(1, answer=Text()), "answer"),
-    (row(1, form="yesno", answer=Text("Yes.")), "answer"),
-    (row(1, form="count", answer=Text("three")), "answer"),
-    (row(1, form="point", answer=Text("1,2")), "answer"),
-    (row(1, form="box", answer=Text("[1, 2, 3]")), "answer"),
+    (row(1, form="mc", options=(OPTIONS[0], AnswerOption("B", BilingualText())), letter="A"), "options"),
+    (row(1, answer=BilingualText()), "answer"),
+    (row(1, form="yesno", answer=BilingualText("Yes.")), "answer"),
+    (row(1, form="count", answer=BilingualText("three")), "answer"),
+    (row(1, form="point", answer=BilingualText("1,2")), "answer"),
+    (row(1, form="box", answer=BilingualText("[1, 2, 3]")), "answer"),
     (row(1, form="chain"), "steps"),
-    (row(1, mark=Mark("box", ((5.0, 5.0, 1.0, 9.0),))), "mark"),
-    (row(1, mark=Mark("box")), "mark"),
-    (row(1, mark=Mark("point", ((float("inf"), 1.0),))), "mark"),
-    (row(1, mark=Mark("star", ())), "mark"),  # type: ignore[arg-type]
-    (row(1, answer=Text("\ud800")), "record"),
+    (row(1, mark=VisualPrompt("box", ((5.0, 5.0, 1.0, 9.0),))), "mark"),
+    (row(1, mark=VisualPrompt("box")), "mark"),
+    (row(1, mark=VisualPrompt("point", ((float("inf"), 1.0),))), "mark"),
+    (row(1, mark=VisualPrompt("star", ())), "mark"),  # type: ignore[arg-type]
+    (row(1, answer=BilingualText("\ud800")), "record"),
 ]
 
 

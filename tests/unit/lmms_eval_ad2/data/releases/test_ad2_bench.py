@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
 from lmms_eval_ad2.data.releases.ad2_bench import records_of
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.records import Mark, Record, Text
+from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 BASE: dict[str, Any] = {
     "id": "q1",
@@ -31,7 +31,7 @@ OPTIONS = {"A": "one", "B": {"en": "two", "zh": "两"}, "C": "three", "D": "four
 
 
 def read(**changes: Any) -> list[Record]:
-    return records_of(Row({**BASE, **changes}, "rows.jsonl", 7))
+    return records_of(UntrustedRow({**BASE, **changes}, "rows.jsonl", 7))
 
 
 def one(**changes: Any) -> Record:
@@ -62,7 +62,7 @@ def test_normalised_coordinates_become_pixels() -> None:
     prompt = {"type": "box", "coords": [[0.1, 0.2, 0.3, 0.4]]}
     record = one(form="point", answer=[0.5, 0.25], coords_frame="normalised", prompt=prompt)
     assert record.answer.en == "<500,125>"
-    assert record.mark == Mark("box", ((100.0, 100.0, 300.0, 200.0),))
+    assert record.mark == VisualPrompt("box", ((100.0, 100.0, 300.0, 200.0),))
 
 
 @pytest.mark.parametrize("answer", ["B", "two", {"zh": "两"}, None])
@@ -217,4 +217,4 @@ def test_any_row_is_read_or_refused_with_a_data_error(changes: dict[str, Any]) -
     except DataError as exc:
         assert exc.field
         return
-    assert records and all(isinstance(r.question, Text) and r.question for r in records)
+    assert records and all(isinstance(r.question, BilingualText) and r.question for r in records)

@@ -10,7 +10,7 @@ import pytest
 
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, record_of
-from lmms_eval_ad2.data.releases.row import Row
+from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
 
 OPTIONS: list[dict[str, Any]] = [
@@ -25,11 +25,13 @@ BASE: dict[str, Any] = {
 
 
 def test_a_row_keeps_kinds_views_and_reference() -> None:
-    record = record_of(Row(BASE, "f", 1))
+    record = record_of(UntrustedRow(BASE, "f", 1))
     assert [(o.letter, o.kind) for o in record.options] == [("A", ERRORS[0]), ("B", "correct"), ("C", ERRORS[1])]
     assert (record.letter, record.answer.en, record.cluster) == ("B", "go on", "samples/a.jpg")
     assert (record.views, record.meta) == (("CAM_FRONT", "CAM_BACK"), {"source": "drivelm"})
-    full = record_of(Row({**BASE, "open_answer": "Keep going.", "cluster": "s1", "subtask": "goal_action"}, "f", 1))
+    full = record_of(
+        UntrustedRow({**BASE, "open_answer": "Keep going.", "cluster": "s1", "subtask": "goal_action"}, "f", 1)
+    )
     assert (full.answer.en, full.cluster, full.subtask) == ("Keep going.", "s1", "goal_action")
 
 
@@ -61,7 +63,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "field"), FAULTS, ids=[f"{f}-{i}" for i, (_, f) in enumerate(FAULTS)])
 def test_a_fault_names_its_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(DataError) as caught:
-        record_of(Row({**BASE, **changes}, "f", 3))
+        record_of(UntrustedRow({**BASE, **changes}, "f", 3))
     assert (caught.value.row, caught.value.field) == (3, field)
 
 

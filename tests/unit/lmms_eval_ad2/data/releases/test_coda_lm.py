@@ -13,10 +13,10 @@ import pytest
 from support.coda_layout import annotation, write_layout
 
 from lmms_eval_ad2.data.home import import_release, open_dataset, verify
-from lmms_eval_ad2.data.releases import RELEASES, BadRow, Opened
+from lmms_eval_ad2.data.releases import RELEASES, BadRow, OpenedRelease
 from lmms_eval_ad2.data.releases.coda_lm import CLASS_OF, CLASSES
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.records import Mark, Record, Text
+from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 PHOTOS = "road_photos"
 
@@ -26,7 +26,7 @@ def photos(data_dir: Path) -> Path:
     return data_dir / PHOTOS
 
 
-def opened(root: Path, split: str = "mini", **options: str) -> Opened:
+def opened(root: Path, split: str = "mini", **options: str) -> OpenedRelease:
     return RELEASES["coda_lm"].open(root, split=split, images=None, options={"partial": "1", **options})
 
 
@@ -34,13 +34,13 @@ def test_both_languages_and_the_box(tmp_path: Path, photos: Path) -> None:
     records = {r.id: r for r in opened(write_layout(tmp_path, photos)).records() if isinstance(r, Record)}
     assert Counter(r.task for r in records.values()) == {"general": 3, "suggestion": 3, "region": 6}
     region = records["test_0002/region/2"]
-    assert region.mark == Mark("box", ((10.5, 20.0, 110.5, 70.25),))
-    assert region.answer == Text("region 2 2 en", "region 2 2 zh")
+    assert region.mark == VisualPrompt("box", ((10.5, 20.0, 110.5, 70.25),))
+    assert region.answer == BilingualText("region 2 2 en", "region 2 2 zh")
     assert region.images == ("test/images/0002.jpg",)
     assert (region.image_size, region.cluster) == ((960, 540), "test_0002")
     assert region.meta == {"split": "mini", "object_key": "2", "category_name": "bus", "category": "vehicle"}
-    assert records["test_0001/general"].answer == Text("general 1 en", "general 1 zh")
-    assert records["test_0003/suggestion"].answer == Text("suggestion 3 en", "suggestion 3 zh")
+    assert records["test_0001/general"].answer == BilingualText("general 1 en", "general 1 zh")
+    assert records["test_0003/suggestion"].answer == BilingualText("suggestion 3 en", "suggestion 3 zh")
 
 
 def test_train_lies_on_val_images(tmp_path: Path, photos: Path) -> None:
@@ -48,7 +48,7 @@ def test_train_lies_on_val_images(tmp_path: Path, photos: Path) -> None:
     (first, *_) = opened(root, "train").records()
     assert isinstance(first, Record)
     assert first.images == ("val/images/0001.jpg",)
-    assert first.answer == Text(en="general 1 en")
+    assert first.answer == BilingualText(en="general 1 en")
 
 
 def test_the_class_map_has_every_category_once() -> None:
@@ -178,7 +178,7 @@ def test_the_llava_form(tmp_path: Path, photos: Path) -> None:
     data = open_dataset("coda_lm", "mini")
     region, suggestion, general = data.records()
     assert [region.task, suggestion.task, general.task] == ["region", "suggestion", "general"]
-    assert (region.question, general.answer) == (Text(en=REGION), Text(zh="影响"))
+    assert (region.question, general.answer) == (BilingualText(en=REGION), BilingualText(zh="影响"))
     assert region.image_size == (960, 540)
     assert region.meta["without"] == ["box", "category_name"]
     assert (data.image_root / region.images[0]).read_bytes() == photo.read_bytes()

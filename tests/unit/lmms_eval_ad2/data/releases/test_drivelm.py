@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lmms_eval_ad2.data.home import import_release, open_dataset, verify
-from lmms_eval_ad2.data.releases import RELEASES, BadRow, LeftOut
+from lmms_eval_ad2.data.releases import RELEASES, BadRow, OmittedRow
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Record
@@ -98,7 +98,7 @@ def test_options_letters_and_empty_questions(tmp_path: Path) -> None:
         ),
     )
     empty, by_letter, by_text, unanswered, wrong, yesno, tagged = found
-    assert empty == LeftOut("empty question")
+    assert empty == OmittedRow("empty question")
     assert (by_letter.letter, by_letter.answer.en, by_letter.question.en) == ("B", "Car and bus.", "What is it?")
     assert [o.kind for o in by_letter.options] == ["distractor", "correct", "distractor"]
     assert (by_text.letter, by_text.id) == ("C", "s1_f1_2")

@@ -12,7 +12,7 @@ from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.worlds.embedded.camera.ground import _plane, ground_depth
 from closedloop_plugin.worlds.embedded.camera.lens import clip_near, lens_of
 from closedloop_plugin.worlds.embedded.camera.light import light_of
-from closedloop_plugin.worlds.embedded.camera.order import Boxes, back_to_front
+from closedloop_plugin.worlds.embedded.camera.order import BoxFootprints, back_to_front
 
 # fov 90: the focal length is half the width, 400 pixels.
 FRONT = Camera("front", 800, 450, 90.0, forward=1.0, right=0.0, up=1.5)
@@ -53,8 +53,8 @@ def test_clip_keeps_what_is_ahead() -> None:
     assert len(clip_near(square, np.zeros(4), 5.0)[0]) == 0
 
 
-def _boxes(*rows: tuple[float, float, float, float, float]) -> Boxes:
-    return Boxes(*np.array(rows, dtype=float).T)
+def _boxes(*rows: tuple[float, float, float, float, float]) -> BoxFootprints:
+    return BoxFootprints(*np.array(rows, dtype=float).T)
 
 
 def test_farther_first() -> None:

@@ -12,13 +12,13 @@ import pytest
 import shapely
 
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.path import Path
+from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
 from closedloop_plugin.worlds.embedded.camera.placing import CLEAR, corners
-from closedloop_plugin.worlds.embedded.camera.render import Renderer, View
-from closedloop_plugin.worlds.embedded.camera.scenery import Scenery
+from closedloop_plugin.worlds.embedded.camera.render import CameraRenderer, SceneView
+from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def _road(network: Any) -> RoadMap:
         yaw = math.atan2(y1 - y0, x1 - x0)
         lines.append(StopLine(control, x1 - math.cos(yaw), y1 - math.sin(yaw), yaw, 3.5, control))
     points = [p[:2] for p in lane.centerline.points]
-    return RoadMap(File("Town02.xodr"), "town", "Town02", "", Path(points), (), stop_lines=tuple(lines))
+    return RoadMap(File("Town02.xodr"), "town", "Town02", "", RoutePath(points), (), stop_lines=tuple(lines))
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def road(network: Any) -> RoadMap:
 
 
 @pytest.fixture(scope="module")
-def scenery(network: Any, road: RoadMap) -> Scenery:
+def scenery(network: Any, road: RoadMap) -> StaticScenery:
     return scenery_of(network, road, 5)
 
 
@@ -61,7 +61,7 @@ def drivable(network: Any) -> Any:
     return shape
 
 
-def test_nothing_is_built_on_or_near_the_road(scenery: Scenery, drivable: Any) -> None:
+def test_nothing_is_built_on_or_near_the_road(scenery: StaticScenery, drivable: Any) -> None:
     assert len(scenery.buildings) > 20 and len(scenery.trees) > 20 and len(scenery.lamps) > 10
     for row in scenery.buildings:
         assert shapely.Polygon(corners(*row[:5].tolist())).distance(drivable) >= CLEAR - 0.1
@@ -70,13 +70,13 @@ def test_nothing_is_built_on_or_near_the_road(scenery: Scenery, drivable: Any) -
     assert all(shapely.Point(s.x, s.y).distance(drivable) > 0.3 for s in scenery.signs)
 
 
-def test_buildings_do_not_overlap(scenery: Scenery) -> None:
+def test_buildings_do_not_overlap(scenery: StaticScenery) -> None:
     boxes = [shapely.Polygon(corners(*row[:5].tolist())) for row in scenery.buildings]
     hits = shapely.STRtree(boxes).query(boxes, predicate="intersects")
     assert (hits[0] == hits[1]).all()
 
 
-def test_seeded(network: Any, road: RoadMap, scenery: Scenery) -> None:
+def test_seeded(network: Any, road: RoadMap, scenery: StaticScenery) -> None:
     again, other = scenery_of(network, road, 5), scenery_of(network, road, 6)
     for name in ("buildings", "trees", "lamps", "kerbs", "stop_lines"):
         assert np.array_equal(getattr(again, name), getattr(scenery, name))
@@ -84,7 +84,7 @@ def test_seeded(network: Any, road: RoadMap, scenery: Scenery) -> None:
     assert all(np.array_equal(a.points, b.points) for a, b in zip(again.markings, scenery.markings, strict=True))
 
 
-def test_markings_of_a_two_lane_town(network: Any, scenery: Scenery) -> None:
+def test_markings_of_a_two_lane_town(network: Any, scenery: StaticScenery) -> None:
     """Town02 has one lane to each side: yellow dashes in the middle, once, and white edges; none in junctions."""
     styles = {(m.colour, m.style) for m in scenery.markings}
     assert styles == {("yellow", "dashed"), ("white", "solid")}
@@ -96,7 +96,9 @@ def test_markings_of_a_two_lane_town(network: Any, scenery: Scenery) -> None:
     assert not shapely.intersects_xy(inner, points[:, 0], points[:, 1]).any()
 
 
-def test_signs_stand_right_of_their_line_and_the_far_head_is_seen_from_it(road: RoadMap, scenery: Scenery) -> None:
+def test_signs_stand_right_of_their_line_and_the_far_head_is_seen_from_it(
+    road: RoadMap, scenery: StaticScenery
+) -> None:
     by_kind = {k: [s for s in scenery.signs if s.kind == k] for k in ("signal", "stop", "yield")}
     assert {k: len(v) for k, v in by_kind.items()} == {"signal": 2, "stop": 1, "yield": 1}
     for sign in scenery.signs:
@@ -113,16 +115,18 @@ def test_signs_stand_right_of_their_line_and_the_far_head_is_seen_from_it(road: 
     assert (far.height + 0.6 - 1.6) / ahead < math.tan(math.radians(35.0)) * 450 / 800
 
 
-def test_kerbs_have_the_sidewalk_on_their_left(network: Any, scenery: Scenery, drivable: Any) -> None:
+def test_kerbs_have_the_sidewalk_on_their_left(network: Any, scenery: StaticScenery, drivable: Any) -> None:
     a, b = scenery.kerbs[:, :2], scenery.kerbs[:, 2:]
     along = (b - a) / np.hypot(*(b - a).T)[:, None]
     right = (a + b) / 2 + 0.8 * np.column_stack([along[:, 1], -along[:, 0]])
     assert shapely.intersects_xy(drivable, right[:, 0], right[:, 1]).mean() > 0.9
 
 
-def test_a_frame_of_the_town_has_all_its_parts(road: RoadMap, scenery: Scenery) -> None:
+def test_a_frame_of_the_town_has_all_its_parts(road: RoadMap, scenery: StaticScenery) -> None:
     x, y, yaw = road.path.pose(20.0)
-    image = Renderer(scenery).render(Camera("front", 400, 226, 70.0, 0.8, 0.0, 1.6), View(x, y, yaw)).astype(int)
+    image = (
+        CameraRenderer(scenery).render(Camera("front", 400, 226, 70.0, 0.8, 0.0, 1.6), SceneView(x, y, yaw)).astype(int)
+    )
     r, g, b = (image[..., i] for i in range(3))
     assert ((r > 150) & (b < 90) & (g > 110)).sum() > 20  # yellow dashes
     assert ((image.min(axis=2) > 190) & (np.arange(226)[:, None] > 130)).sum() > 20  # white lines
