@@ -53,7 +53,7 @@ def inside() -> dict[str, float]:
     plan = WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(profile("bench2drive"), agent={}),
-        track=FactoryRecipe("closedloop_plugin.show.track:TrackLog"),
+        track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
     )
     desk = DecisionResponder(plan, Looking(), None, None)
     seen: dict[int, float] = {}

@@ -21,8 +21,8 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import Control, Decision, GroundTruth, Observation
 from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EvaluationConditions
-from closedloop_plugin.runner.pilot import DecisionRules
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, spare_the_scene
@@ -123,7 +123,7 @@ def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dic
     plan = WorkerConfig(
         FactoryRecipe(""),
         EvaluationConditions(rules, DecisionRules(), {}, None, True),
-        track=FactoryRecipe("closedloop_plugin.show.track:TrackLog"),
+        track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
     )
     desk = DecisionResponder(plan, TimedExpert(clock, bool(cameras)), None, None)
     start = time.thread_time()

@@ -18,8 +18,8 @@ from typing import Any
 from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, EndReason
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
-from closedloop_plugin.runner.pilot import DecisionRules
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask

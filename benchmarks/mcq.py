@@ -48,7 +48,7 @@ def measure(questions: int = QUESTIONS, latency: float = LATENCY) -> dict[str, f
 def _ours(url: str, folder: Path, questions: int) -> tuple[float, float, int]:
     """Seconds, processor seconds and requests of a build."""
     from lmms_eval_ad2.mcq.base import AcceptedQuestion, Outcome
-    from lmms_eval_ad2.mcq.making import make_maker
+    from lmms_eval_ad2.mcq.maker_spec import make_maker
 
     done: list[Outcome] = []
     asked = _questions(folder, questions)

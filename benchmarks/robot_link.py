@@ -28,10 +28,10 @@ from typing import Any
 from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.robots.onboard.link import PlannerLink, WakePipe, open_link
-from closedloop_plugin.robots.planner.planner import PlannerServer
+from closedloop_plugin.robots.planner.server import PlannerServer
 from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.transport.tunnel import SshTunnel
-from closedloop_plugin.robots.vehicles.read import LinkSettings, RobotConfig, find_robot
+from closedloop_plugin.robots.vehicles.robot_config import LinkSettings, RobotConfig, find_robot
 
 PICTURE, ORDER = 60_000, 200  # bytes
 ROUNDS, PAUSE_S, THINKS_S = 60, 0.05, 0.1

@@ -24,12 +24,12 @@ import aiohttp
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
 from closedloop_plugin.agents.endpoint import EndpointModel
-from closedloop_plugin.serve.desk import RequestBatcher
-from closedloop_plugin.serve.front import ChatHttpApi, RequestLimits
-from closedloop_plugin.serve.running import listening
-from closedloop_plugin.serve.words import ModelService
+from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.serve.batching import RequestBatcher
+from closedloop_plugin.serve.http_api import ChatHttpApi, RequestLimits
+from closedloop_plugin.serve.model_service import ModelService
+from closedloop_plugin.serve.server import listening
 
 BATCH, LATENCY_S, IN_FLIGHT, SECONDS, LONE = 8, 0.1, 32, 10.0, 50
 

@@ -27,8 +27,8 @@ from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.routes import sha256
 from closedloop_plugin.runner.assemble import DriverSetup, RouteSelection, RunConfig, assemble
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.latency import LatencyModel
-from closedloop_plugin.runner.pilot import DecisionRules
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.suites.lookup import suite

@@ -12,7 +12,7 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.worlds.base import EpisodeSetup
-from closedloop_plugin.worlds.bridge.compile import scene_for
+from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 
 STEPS, ROUNDS, FRAMES = 1500, 5, 150

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
+from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm import batch
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of

@@ -14,9 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from closedloop_plugin.agents import forecast, manoeuvre, tracking
+from closedloop_plugin.agents import tracking
 from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.manoeuvre import EGO_LENGTH, EGO_WIDTH, LateralOffset, RouteActor, StandstillTimer
+from closedloop_plugin.agents.planning import forecast, manoeuvre
+from closedloop_plugin.agents.planning.manoeuvre import (
+    EGO_LENGTH,
+    EGO_WIDTH,
+    LateralOffset,
+    RouteActor,
+    StandstillTimer,
+)
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.state import Decision, GroundTruth, SignalState
 from closedloop_plugin.maps.base import RoadMap

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path as File
 
-from closedloop_plugin.agents.asking import ModelBackend
 from closedloop_plugin.agents.base import Agent
-from closedloop_plugin.agents.questions import TASKS, DrivingPrompts
-from closedloop_plugin.agents.talker import ModelAgent
+from closedloop_plugin.agents.driving_prompts import TASKS, DrivingPrompts
+from closedloop_plugin.agents.model_agent import ModelAgent
+from closedloop_plugin.agents.model_backend import ModelBackend
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.profiles import profile as profile_named
@@ -26,12 +26,12 @@ from lmms_eval_ad2.errors import Ad2Error
 
 # name -> (module, class); their seed comes with start()
 BUILT_IN = {
-    "expert": ("expert", "Expert"),
-    "still": ("baselines", "Still"),
-    "straight": ("baselines", "Straight"),
+    "expert": ("expert", "ExpertDriver"),
+    "still": ("baselines", "StationaryDriver"),
+    "straight": ("baselines", "StraightDriver"),
     "random": ("baselines", "RandomDriver"),
-    "speed-only": ("baselines", "SpeedOnly"),
-    "steer-only": ("baselines", "SteerOnly"),
+    "speed-only": ("baselines", "SpeedOnlyDriver"),
+    "steer-only": ("baselines", "SteerOnlyDriver"),
 }
 MODELS = ("endpoint", "lmms")
 DEFAULT_PROFILE = "bench2advlm"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.carla.servers.control import CarlaServerStatus
+    from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
 
 EXAMPLES = """examples:
   ad2 carla up --binary CARLA_0.9.16/CarlaUE4.sh                            one server, on port 2000
@@ -61,7 +61,7 @@ def register(subparsers: Any) -> None:
 
 
 def up(args: argparse.Namespace) -> int:
-    from closedloop_plugin.carla.servers import control, order
+    from closedloop_plugin.carla.servers import lifecycle, spec
     from lmms_eval_ad2.errors import Ad2Error
 
     if not (0 < args.wait < math.inf and 0 < args.hang < math.inf):
@@ -69,7 +69,7 @@ def up(args: argparse.Namespace) -> int:
     what = {"binary": str(args.binary.expanduser().absolute())} if args.binary else {}
     if args.image:
         what.update(image=args.image, engine=args.engine)
-    jobs = order.jobs(
+    jobs = spec.jobs(
         _numbers("--ports", args.ports),
         _numbers("--gpus", args.gpus),
         quality=args.quality,
@@ -78,11 +78,11 @@ def up(args: argparse.Namespace) -> int:
         **what,
     )
     folder = _folder()
-    control.up(jobs, folder, args.wait, lambda n, seconds: _progress(n, len(jobs), seconds))
+    lifecycle.up(jobs, folder, args.wait, lambda n, seconds: _progress(n, len(jobs), seconds))
     if sys.stderr.isatty():
         print(file=sys.stderr)
     asked = {f"localhost:{job.port}" for job in jobs}
-    found = [s for s in control.status(folder, (), 10.0) if s.server in asked]
+    found = [s for s in lifecycle.status(folder, (), 10.0) if s.server in asked]
     _table(found, folder)
     _say_troubles(found, folder, args.wait)
     if any(s.probe.answers for s in found):
@@ -93,13 +93,13 @@ def up(args: argparse.Namespace) -> int:
 
 
 def status(args: argparse.Namespace) -> int:
-    from closedloop_plugin.carla.servers import control
+    from closedloop_plugin.carla.servers import lifecycle
     from lmms_eval_ad2.errors import Ad2Error
 
     if not 0 < args.timeout < math.inf:
         raise Ad2Error("--timeout is seconds above 0")
     folder = _folder()
-    found = control.status(folder, [s.strip() for s in args.servers.split(",") if s.strip()], args.timeout)
+    found = lifecycle.status(folder, [s.strip() for s in args.servers.split(",") if s.strip()], args.timeout)
     if args.json:
         print(json.dumps([_row(s) for s in found], indent=1))
     elif found:
@@ -111,10 +111,10 @@ def status(args: argparse.Namespace) -> int:
 
 
 def down(args: argparse.Namespace) -> int:
-    from closedloop_plugin.carla.servers import control
+    from closedloop_plugin.carla.servers import lifecycle
     from lmms_eval_ad2.errors import Ad2Error
 
-    lines = control.down(_folder(), None if args.port is None else (args.port,))
+    lines = lifecycle.down(_folder(), None if args.port is None else (args.port,))
     if args.port is not None and not lines:
         raise Ad2Error(
             f"--port {args.port}: no server of yours was started there (ad2 carla status); nothing was touched"
@@ -185,7 +185,7 @@ def _uptime(s: CarlaServerStatus) -> str:
 
 def _say_troubles(found: Sequence[CarlaServerStatus], folder: Path, waited_s: float | None = None) -> None:
     """What is wrong with each that is not as it should be, and what to do."""
-    from closedloop_plugin.carla.servers.control import tail
+    from closedloop_plugin.carla.servers.lifecycle import tail
     from closedloop_plugin.carla.servers.probe import advice
     from closedloop_plugin.carla.servers.state import log_file
 
@@ -206,7 +206,7 @@ def _say_troubles(found: Sequence[CarlaServerStatus], folder: Path, waited_s: fl
 
 def _stay(folder: Path, ports: Sequence[int]) -> int:
     """Until Ctrl-C or SIGTERM, or until all were given up (code 1): say what changes; then end them."""
-    from closedloop_plugin.carla.servers import control, processes, state
+    from closedloop_plugin.carla.servers import lifecycle, processes, state
 
     def end(*_: Any) -> None:
         raise KeyboardInterrupt
@@ -226,6 +226,6 @@ def _stay(folder: Path, ports: Sequence[int]) -> int:
         print()
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the end itself is not interrupted
-        print("\n".join(control.down(folder, ports)), flush=True)
+        print("\n".join(lifecycle.down(folder, ports)), flush=True)
         signal.signal(signal.SIGTERM, previous)
     return code

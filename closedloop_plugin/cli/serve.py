@@ -13,7 +13,7 @@ from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.profiles import Profile
-    from closedloop_plugin.serve.running import LoadedServices
+    from closedloop_plugin.serve.server import LoadedServices
 
 # Of `ad2 drive run`'s options: --model stands for the agent, and time passes where the car is.
 ELSEWHERE = ("agent", "latency")
@@ -64,9 +64,9 @@ def register(subparsers: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.harness.lmms_model import without_secrets
-    from closedloop_plugin.serve.desk import RequestBatcher
-    from closedloop_plugin.serve.front import ChatHttpApi, RequestLimits
-    from closedloop_plugin.serve.running import is_loopback, serve
+    from closedloop_plugin.serve.batching import RequestBatcher
+    from closedloop_plugin.serve.http_api import ChatHttpApi, RequestLimits
+    from closedloop_plugin.serve.server import is_loopback, serve
 
     args.agent = args.model.strip()
     _check(args)
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     from closedloop_plugin.agents.make import BUILT_IN, make_agent
-    from closedloop_plugin.cli.drive.order import check_driver
+    from closedloop_plugin.cli.drive.prepared_run import check_driver
 
     bounds = (("batch", 1, 4096), ("window_ms", 0, 60_000), ("queue", 1, 65_536), ("max_body_mb", 0.001, 4096),
               ("port", 0, 65_535))  # fmt: skip
@@ -116,11 +116,11 @@ def _key(variable: str | None) -> str:
 
 
 def _load(args: argparse.Namespace, rules: Profile) -> LoadedServices:
-    from closedloop_plugin.agents.talker import ModelAgent
-    from closedloop_plugin.cli.drive.order import driver_of
-    from closedloop_plugin.serve.driver import DriverService
-    from closedloop_plugin.serve.running import LoadedServices
-    from closedloop_plugin.serve.words import ModelService
+    from closedloop_plugin.agents.model_agent import ModelAgent
+    from closedloop_plugin.cli.drive.prepared_run import driver_of
+    from closedloop_plugin.serve.driver_service import DriverService
+    from closedloop_plugin.serve.model_service import ModelService
+    from closedloop_plugin.serve.server import LoadedServices
 
     made = driver_of(args, rules)
     driver = DriverService(

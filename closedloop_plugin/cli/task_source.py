@@ -8,7 +8,7 @@ from lmms_eval_ad2.plugins import TaskSource
 
 
 def ready(suite: str) -> bool:
-    from closedloop_plugin.threats.home import suite_of
+    from closedloop_plugin.threats.task_suite import suite_of
     from lmms_eval_ad2.errors import Ad2Error
 
     try:

@@ -14,7 +14,7 @@ from typing import Any
 
 from PIL import Image
 
-from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
+from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.parsing import failure_reason
 

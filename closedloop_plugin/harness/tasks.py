@@ -25,9 +25,9 @@ from typing import Any
 from lmms_eval import evaluator
 from lmms_eval.api.task import ConfigurableTask
 
+from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.agents.make import cameras_of
-from closedloop_plugin.agents.questions import DrivingPrompts
-from closedloop_plugin.agents.talker import ModelAgent
+from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import select
@@ -41,7 +41,7 @@ from closedloop_plugin.runner.run import run
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.summary import summarise
 from closedloop_plugin.suites.lookup import Suite, suite
-from closedloop_plugin.threats.home import THREAT, about, suite_of
+from closedloop_plugin.threats.task_suite import THREAT, about, suite_of
 from closedloop_plugin.worlds.recipes import workers_for, world_recipe
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -231,7 +231,7 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
         workers = workers_for(world, None if world.each else settings["workers"])
         wish = RunConfig(
             folder, world, profile(settings["profile"]), seed=settings["seed"],
-            track=FactoryRecipe("closedloop_plugin.show.track:TrackLog"), limits=PoolLimits(workers),
+            track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"), limits=PoolLimits(workers),
         )  # fmt: skip
         subject = RouteSelection(found.name, found.sha256, found.ids, routes, programs=found.programs)
         records = run(assemble(wish, subject, driver), *remote(driver))

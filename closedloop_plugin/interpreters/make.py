@@ -16,9 +16,9 @@ from closedloop_plugin.agents.base import DecisionRequest
 from closedloop_plugin.agents.make import make_backend
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Decision, InterpretedControl
-from closedloop_plugin.interpreters.backend import cng, dcs
 from closedloop_plugin.interpreters.base import Interpreter
-from closedloop_plugin.interpreters.describe import ModelDescriber, OfflineDescriber, SceneDescriber
+from closedloop_plugin.interpreters.describers import ModelDescriber, OfflineDescriber, SceneDescriber
+from closedloop_plugin.interpreters.model_interpreter import cng, dcs
 from closedloop_plugin.interpreters.rules import RuleInterpreter
 from closedloop_plugin.prompts.texts import PromptTexts, texts_of
 from lmms_eval_ad2.errors import Ad2Error

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest
-from closedloop_plugin.agents.questions import top_speed
+from closedloop_plugin.agents.driving_prompts import top_speed
 from closedloop_plugin.agents.tracking import pedals, to_speed
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl, Observation, RouteCommand
-from closedloop_plugin.interpreters import fine_grained, words
-from closedloop_plugin.interpreters.waypoints import NoTrajectory, follow, read_waypoints, steer_at
+from closedloop_plugin.interpreters.parsing import fine_grained, words
+from closedloop_plugin.interpreters.parsing.waypoints import NoTrajectory, follow, read_waypoints, steer_at
 
 ORDER = ("trajectory", "action", "reasoning")
 # Pedals of a braking word by its force: hard, none said, soft.

@@ -10,12 +10,12 @@ import numpy as np
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadLayout, RoadMap, RouteSection
-from closedloop_plugin.maps.corridor import corridor
-from closedloop_plugin.maps.highway import diverge, merge
-from closedloop_plugin.maps.junction import junction
+from closedloop_plugin.maps.builders.corridor import corridor
+from closedloop_plugin.maps.builders.highway import diverge, merge
+from closedloop_plugin.maps.builders.junction import junction
 from closedloop_plugin.maps.opendrive import document, keep
 from closedloop_plugin.maps.plan import MapPlan
-from closedloop_plugin.maps.town import town_road
+from closedloop_plugin.maps.towns.town_road import town_road
 from lmms_eval_ad2.errors import Ad2Error
 
 BUILDERS = {"corridor": corridor, "junction": junction, "merge": merge, "diverge": diverge}

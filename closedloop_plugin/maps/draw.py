@@ -7,7 +7,7 @@ from pathlib import Path as File
 import numpy as np
 
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.maps.lanes import DRIVABLE, LaneNetwork, read_town
+from closedloop_plugin.maps.towns.lanes import DRIVABLE, LaneNetwork, read_town
 
 COLOURS = {"shoulder": "#c9c4b8", "parking": "#b7c4d6", "biking": "#b8d6b8", "sidewalk": "#e3ddd2", "border": "#c9c4b8"}
 CONTROL = {"signal": "#d62728", "stop": "#8c1d1d", "yield": "#e6a400"}

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path as File
 
-from lmms_eval_ad2.prompts.flat import PromptTable
+from lmms_eval_ad2.prompts.prompt_table import PromptTable
 
 # Of a book (the file <book>.yaml beside this one): key -> (placeholders it must have, placeholders it may have)
 SLOTS: Mapping[str, tuple[str, str]] = {

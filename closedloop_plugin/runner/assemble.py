@@ -15,8 +15,8 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route, sha256
 from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EvaluationConditions
-from closedloop_plugin.runner.pilot import DecisionRules
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun

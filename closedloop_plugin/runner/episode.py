@@ -12,7 +12,7 @@ from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
 from closedloop_plugin.core.routes import sha256
 from closedloop_plugin.core.state import STATUS, Control, EndReason, GroundTruth, Observation
-from closedloop_plugin.runner.pilot import ControlScheduler, DecisionResponse, DecisionRules
+from closedloop_plugin.runner.decisions import ControlScheduler, DecisionResponse, DecisionRules
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.scoring.margins import SafetyMargins
 from closedloop_plugin.scoring.metric_log import MetricLog

@@ -22,9 +22,9 @@ from pathlib import Path
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.state import Decision, EndReason
 from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
-from closedloop_plugin.runner.pilot import DecisionResponse
-from closedloop_plugin.runner.roster import EpisodeScheduler
+from closedloop_plugin.runner.scheduler import EpisodeScheduler
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.runner.worker import WorkerConfig, decide, read, wants_reading
 from lmms_eval_ad2.errors import Ad2Error

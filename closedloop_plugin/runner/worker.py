@@ -33,8 +33,8 @@ import numpy as np
 from closedloop_plugin.agents.base import Agent, DecisionRequest
 from closedloop_plugin.core.state import Decision, InterpretedControl
 from closedloop_plugin.interpreters.base import Interpreter
+from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EpisodeResult, EpisodeTick, EvaluationConditions, TickObserver, run_episode
-from closedloop_plugin.runner.pilot import DecisionResponse
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.worlds.base import World, WorldError

@@ -22,7 +22,7 @@ import numpy as np
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
-from closedloop_plugin.scoring.compare_values import (
+from closedloop_plugin.scoring.measures import (
     MEASURES,
     SIGNS,
     ComparedEpisode,
@@ -33,7 +33,7 @@ from closedloop_plugin.scoring.compare_values import (
 )
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import Bounds, ClusterJackknife, Floats
-from lmms_eval_ad2.metrics.summary import paired
+from lmms_eval_ad2.metrics.paired_comparison import paired
 from lmms_eval_ad2.report.compare import holm
 
 FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)

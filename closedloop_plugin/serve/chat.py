@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from closedloop_plugin.serve.refusal import ApiError, wrong
+from closedloop_plugin.serve.api_error import ApiError, wrong
 
 MOST_IMAGES = 64
 MOST_TOKENS = 65_536

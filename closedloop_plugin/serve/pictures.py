@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from PIL import Image
 
-from closedloop_plugin.serve.refusal import ApiError
-from lmms_eval_ad2.pillow import strictly
+from closedloop_plugin.serve.api_error import ApiError
+from lmms_eval_ad2.strict_pillow import strictly
 
 # Of all pictures of a request together: six of 2560 x 1440 are 22 million. A few KB of PNG can hold billions.
 MOST_PIXELS = 40_000_000

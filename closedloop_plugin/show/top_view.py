@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.state import PEDESTRIANS, STATIC
-from closedloop_plugin.show.episode import ActorTrack, EpisodeTrack, Pose
+from closedloop_plugin.show.episode_track import ActorTrack, EpisodeTrack, Pose
 from lmms_eval_ad2.errors import require
 
 Ground = tuple[str, np.ndarray]  # kind of an OpenDRIVE lane, its outline (N, 2) in the map frame

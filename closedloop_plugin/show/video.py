@@ -13,7 +13,7 @@ from PIL import Image
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.show.caption import captioned
-from closedloop_plugin.show.episode import said_lines
+from closedloop_plugin.show.episode_track import said_lines
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra, require
 
 GIF_WIDTH = 400  # px

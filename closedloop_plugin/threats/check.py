@@ -48,8 +48,8 @@ SHAS = "programs.json"
 SIZE = (400, 225)  # pixels of a moment's picture
 LIBRARY = File(__file__).parent.parent / "scenarios"
 _IMPORT = re.compile(r"^(?:from|import|model)[ \t]+([A-Za-z_][\w.]*)", re.M)
-TRACK = FactoryRecipe("closedloop_plugin.show.track:TrackLog")
-MOMENT = "closedloop_plugin.threats.moment:SnapshotRecorder"
+TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
+MOMENT = "closedloop_plugin.threats.snapshot:SnapshotRecorder"
 
 
 @dataclass(frozen=True)

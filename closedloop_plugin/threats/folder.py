@@ -22,8 +22,8 @@ import numpy as np
 from PIL import Image
 
 from closedloop_plugin.suites.programs import INDEX, index_of
+from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ThreatAttempt, ThreatTranscript
-from closedloop_plugin.threats.write import program
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_json
 from lmms_eval_ad2.storage.identity import refuse_differences

@@ -23,7 +23,7 @@ from closedloop_plugin.threats.base import Fuser, Interviewee, ThreatRequest
 from closedloop_plugin.threats.check import ScenarioProgram, check, write_verdicts
 from closedloop_plugin.threats.folder import ThreatFolder, failed_technically, speakable
 from closedloop_plugin.threats.interview import interview
-from closedloop_plugin.threats.reading import short
+from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
 from closedloop_plugin.threats.verdict_files import read_verdicts
 from lmms_eval_ad2 import __version__

@@ -22,16 +22,16 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import FULL_BRAKE, Decision
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EpisodeResult, EvaluationConditions
-from closedloop_plugin.runner.pilot import DecisionRules
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed
 from closedloop_plugin.runner.worker import WorkerConfig
 from closedloop_plugin.threats.base import Interviewee, InterviewFrame
-from closedloop_plugin.threats.moment import write_jpeg
-from closedloop_plugin.threats.reading import short
 from closedloop_plugin.threats.site import site_of
+from closedloop_plugin.threats.snapshot import write_jpeg
+from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import InterviewRecord, ThreatTranscript
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2 import __version__

@@ -26,7 +26,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from lmms_eval_ad2.annotate.pieces import KINDS
+from lmms_eval_ad2.annotate.text_pieces import KINDS
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 Verdict = Literal["keep", "change", "delete", "add"]

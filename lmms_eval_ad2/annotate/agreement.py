@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
-from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.merge import similarity
-from lmms_eval_ad2.annotate.sheet import RecordReview
+from lmms_eval_ad2.annotate.project import AnnotationProject
+from lmms_eval_ad2.annotate.record_review import RecordReview
 from lmms_eval_ad2.metrics.agreement import krippendorff_alpha, spearman, weighted_kappa
 
 Unit = tuple[int, str]  # record number, key of a piece

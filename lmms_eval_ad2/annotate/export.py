@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.annotate import merge
-from lmms_eval_ad2.annotate.desk import AnnotationProject
-from lmms_eval_ad2.annotate.drafts import canonical
-from lmms_eval_ad2.annotate.pieces import OBJECTS
-from lmms_eval_ad2.annotate.sheet import PieceReview, RecordReview
+from lmms_eval_ad2.annotate.draft_prompts import canonical
+from lmms_eval_ad2.annotate.project import AnnotationProject
+from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview
+from lmms_eval_ad2.annotate.text_pieces import OBJECTS
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Answer, AnswerOption, BilingualText, Lang, ReasoningStep, Record

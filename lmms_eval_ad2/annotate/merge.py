@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from lmms_eval_ad2.annotate.sheet import PieceReview, RecordReview
+from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview
 
 ALIKE = 0.8  # similarity from which two added texts count as the same
 T = TypeVar("T", bound=Hashable)

@@ -12,9 +12,9 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from lmms_eval_ad2.annotate import look
+from lmms_eval_ad2.annotate import page_html
 from lmms_eval_ad2.annotate.actions import LONGEST, reviewer_name
-from lmms_eval_ad2.annotate.desk import AnnotationProject
+from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.annotate.record_view import RecordView
 from lmms_eval_ad2.errors import Ad2Error, require
 
@@ -76,7 +76,7 @@ class AnnotationPage:
             try:
                 return work(*values)
             except Ad2Error as exc:
-                raise self.gr.Error(look.escape(str(exc)), duration=None, print_exception=False) from exc
+                raise self.gr.Error(page_html.escape(str(exc)), duration=None, print_exception=False) from exc
 
         return run
 
@@ -88,7 +88,7 @@ class AnnotationPage:
 
     def where(self, who: str, number: int) -> str:
         done = self.desk.finished(reviewer_name(who)) if who.strip() else ()
-        return look.progress(len(done), self.total, number)
+        return page_html.progress(len(done), self.total, number)
 
     # -- one record ------------------------------------------------------------------------------------------------
 
@@ -98,12 +98,14 @@ class AnnotationPage:
             who = reviewer_name(who)
             sheet = self.desk.sheet(who, number)
         except Ad2Error as exc:
-            gr.HTML(look.trouble(str(exc) if str(who).strip() else "Give your name above; it stands with all you do."))
+            gr.HTML(
+                page_html.trouble(str(exc) if str(who).strip() else "Give your name above; it stands with all you do.")
+            )
             return
         with gr.Row(elem_classes="split", equal_height=False):
             with gr.Column(scale=6, elem_classes="look", min_width=420):
-                gr.HTML(look.picture(sheet, self.desk.folder.about.image_root), elem_id="picture")
-                gr.HTML(look.facts(sheet), elem_id="facts")
+                gr.HTML(page_html.picture(sheet, self.desk.folder.about.image_root), elem_id="picture")
+                gr.HTML(page_html.facts(sheet), elem_id="facts")
                 view = RecordView(self, who, number, sheet)
                 self._marks(view)
             with gr.Column(scale=5, min_width=420):
@@ -114,13 +116,13 @@ class AnnotationPage:
         gr, sheet = self.gr, view.sheet
         with gr.Accordion(f"Boxes and points ({len(sheet.mark.coords)})", open=bool(sheet.mark.coords)):
             boxes = gr.Textbox(
-                look.marks_text(sheet.mark), lines=2, max_lines=8, max_length=LONGEST, elem_id="boxes",
+                page_html.marks_text(sheet.mark), lines=2, max_lines=8, max_length=LONGEST, elem_id="boxes",
                 **view.fresh("boxes"), label="one a line, pixels: x_min y_min x_max y_max, or x y",
             )  # fmt: skip
             button = gr.Button("Save boxes", size="sm", elem_id="save-boxes")
 
         def save(text: str, version: int) -> int:
-            self.desk.save(view.who, view.number, "mark", look.read_marks(text))
+            self.desk.save(view.who, view.number, "mark", page_html.read_marks(text))
             return version + 1
 
         self.on(button.click, save, [boxes, self.version], self.version)
@@ -135,13 +137,14 @@ def serve(desk: AnnotationProject, *, reviewer: str = "", host: str = "127.0.0.1
     @app.middleware("http")
     async def guarded(request: Any, call_next: Any) -> Any:
         response = await call_next(request)
-        response.headers["Content-Security-Policy"] = look.POLICY
+        response.headers["Content-Security-Policy"] = page_html.POLICY
         response.headers["Referrer-Policy"] = "no-referrer"
         return response
 
-    theme = gr.themes.Default(font=look.FONTS, font_mono=("ui-monospace", "monospace"))
+    theme = gr.themes.Default(font=page_html.FONTS, font_mono=("ui-monospace", "monospace"))
     app = gr.mount_gradio_app(
-        app, page.blocks, path="/", theme=theme, css=look.CSS, head=f"<script>{look.DRAG.read_text('utf-8')}</script>",
+        app, page.blocks, path="/", theme=theme, css=page_html.CSS,
+        head=f"<script>{page_html.DRAG.read_text('utf-8')}</script>",
         footer_links=[], run_history=False, show_error=True, ssr_mode=False,
         enable_monitoring=False, mcp_server=False, pwa=False, max_file_size=1,
     )  # fmt: skip

@@ -21,18 +21,18 @@ from typing import Any
 
 from tqdm import tqdm
 
-from lmms_eval_ad2.annotate import drafts
+from lmms_eval_ad2.annotate import draft_prompts
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
 from lmms_eval_ad2.annotate.folder import AnnotationFolder
-from lmms_eval_ad2.annotate.pictures import data_url, rendered
-from lmms_eval_ad2.annotate.pieces import DraftAnnotation, in_language
+from lmms_eval_ad2.annotate.record_images import data_url, rendered
+from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation, in_language
 from lmms_eval_ad2.data.releases import stream
-from lmms_eval_ad2.data.releases.row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply
+from lmms_eval_ad2.llm.model import LanguageModel, read_model
 from lmms_eval_ad2.llm.session import EndpointSession, run, together
-from lmms_eval_ad2.llm.spec import LanguageModel, read_model
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.storage.journal import JournalFile, parse_object, read
 
@@ -131,7 +131,7 @@ def _from_file(folder: AnnotationFolder, path: Path, todo: list[int], report: Re
         elif name in wanted and name not in seen:
             seen.add(name)
             record = folder.record(wanted[name])
-            report(name, _draft(row, record, folder) if drafts.askable(record) else "has_options")
+            report(name, _draft(row, record, folder) if draft_prompts.askable(record) else "has_options")
     for name in wanted:
         if name not in seen:
             report(name, "not_in_file")
@@ -152,7 +152,7 @@ def _draft(row: UntrustedRow, record: Record, folder: AnnotationFolder) -> Draft
     if said is not None and not isinstance(said, str):
         raise row.fail("answer", "a text, or a list of texts", said)
     if said is not None and record.form == "chain":
-        return drafts.read(record, folder.about.lang, model, said)
+        return draft_prompts.read(record, folder.about.lang, model, said)
     if said is None and steps is None and objects is None:
         return "empty"
     texts = [said or "", *(t for group in (*(steps or ()), *(objects or ())) for t in group)]
@@ -182,26 +182,26 @@ async def _one(
     folder: AnnotationFolder, model: LanguageModel, session: EndpointSession, record: Record
 ) -> tuple[DraftAnnotation | str, str]:
     lang = folder.about.lang
-    if not drafts.askable(record):
+    if not draft_prompts.askable(record):
         return "has_options", ""
     try:
         urls = await asyncio.to_thread(_urls, record, folder.about.image_root)
-        text = drafts.question(record, lang)
+        text = draft_prompts.question(record, lang)
     except Ad2Error as exc:  # this record cannot be asked about; the others can
         return "no_picture", str(exc)
     parts: list[dict[str, Any]] = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
-    messages: list[dict[str, Any]] = [{"role": "system", "content": drafts.SYSTEM},
+    messages: list[dict[str, Any]] = [{"role": "system", "content": draft_prompts.SYSTEM},
                 {"role": "user", "content": [*parts, {"type": "text", "text": text}]}]  # fmt: skip
-    body = model.payload(messages, drafts.schema(record))
+    body = model.payload(messages, draft_prompts.schema(record))
     pictures = [hashlib.sha256(url.encode()).hexdigest() for url in urls]
-    key = key_of({**model.describe(), "system": drafts.SYSTEM, "text": text, "pictures": pictures})
+    key = key_of({**model.describe(), "system": draft_prompts.SYSTEM, "text": text, "pictures": pictures})
     outcome = await session.ask(
         body,
         key=key,
-        accept=lambda reply: isinstance(drafts.read(record, lang, model.label, reply.text), DraftAnnotation),
+        accept=lambda reply: isinstance(draft_prompts.read(record, lang, model.label, reply.text), DraftAnnotation),
     )
     if isinstance(outcome, ChatReply):
-        return drafts.read(record, lang, model.label, outcome.text), outcome.text[:200]
+        return draft_prompts.read(record, lang, model.label, outcome.text), outcome.text[:200]
     return outcome.reason, outcome.detail
 
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from lmms_eval_ad2.annotate import look
+from lmms_eval_ad2.annotate import page_html
 from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME
-from lmms_eval_ad2.annotate.sheet import PieceReview, RecordReview
+from lmms_eval_ad2.annotate.record_review import PieceReview, RecordReview
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.annotate.page import AnnotationPage
@@ -27,7 +27,7 @@ class RecordView:
     def __init__(self, page: AnnotationPage, who: str, number: int, sheet: RecordReview) -> None:
         self.page, self.gr, self.desk = page, page.gr, page.desk
         self.who, self.number, self.sheet = who, number, sheet
-        self.status = self.gr.HTML(look.status(sheet), elem_id="status", render=False)
+        self.status = self.gr.HTML(page_html.status(sheet), elem_id="status", render=False)
         self._laid_out = secrets.token_hex(4)
 
     def fresh(self, name: str) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class RecordView:
 
     def told(self, sheet: RecordReview) -> list[str]:
         """What is shown after each action: the record's state and the reviewer's."""
-        return [look.status(sheet), self.page.where(self.who, self.number)]
+        return [page_html.status(sheet), self.page.where(self.who, self.number)]
 
     def again(self, button: Any, work: Callable[[], Any]) -> None:
         """An action after which the record is laid out anew."""
@@ -115,10 +115,10 @@ class PieceView:
         """Lay it out and bind its events."""
         gr = self.gr
         with gr.Column(elem_classes="piece", elem_id=f"piece-{self.key.replace('.', '-')}"):
-            self.head = gr.HTML(look.head(self.line, self.place))
+            self.head = gr.HTML(page_html.head(self.line, self.place))
             self.words = self._boxes()
             if self.line.base.own:
-                gr.HTML(look.own(self.line))
+                gr.HTML(page_html.own(self.line))
             with gr.Row(elem_classes="tools"):
                 self._tools()
         outputs = [self.head, self.verdict, self.view.status, self.view.page.progress]
@@ -186,4 +186,4 @@ class PieceView:
 
     def _told(self, sheet: RecordReview) -> list[Any]:
         line = sheet.line(self.key) or self.line
-        return [look.head(line, self.place), None if self.added else line.verdict, *self.view.told(sheet)]
+        return [page_html.head(line, self.place), None if self.added else line.verdict, *self.view.told(sheet)]

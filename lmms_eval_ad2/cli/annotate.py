@@ -12,8 +12,8 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.annotate.desk import AnnotationProject
     from lmms_eval_ad2.annotate.folder import AnnotationFolder
+    from lmms_eval_ad2.annotate.project import AnnotationProject
 
 PARTS = ("page", "export", "agreement")
 ASKS = "general,suggestion,region,chain"
@@ -92,8 +92,8 @@ def _page_options(p: argparse.ArgumentParser) -> None:
 
 def page_(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.annotate.actions import reviewer_name
-    from lmms_eval_ad2.annotate.desk import AnnotationProject
-    from lmms_eval_ad2.annotate.intake import open_or_make
+    from lmms_eval_ad2.annotate.project import AnnotationProject
+    from lmms_eval_ad2.annotate.sources import open_or_make
 
     if args.reviewer:
         args.reviewer = reviewer_name(args.reviewer)
@@ -126,8 +126,8 @@ def _ensure_sample(source: str) -> None:
 
 
 def _request(args: argparse.Namespace) -> Any:
-    from lmms_eval_ad2.annotate.blank import ASKS
-    from lmms_eval_ad2.annotate.intake import AnnotationRequest
+    from lmms_eval_ad2.annotate.blank_records import ASKS
+    from lmms_eval_ad2.annotate.sources import AnnotationRequest
     from lmms_eval_ad2.llm.settings import one_of
 
     asks = tuple(one_of(ask.strip(), ASKS, "kind in --ask") for ask in args.ask.split(",") if ask.strip())
@@ -140,8 +140,8 @@ def _request(args: argparse.Namespace) -> Any:
 
 def _drafts(folder: AnnotationFolder, spec: str) -> None:
     from lmms_eval_ad2.annotate import preannotation
-    from lmms_eval_ad2.annotate.desk import ACTIONS
-    from lmms_eval_ad2.annotate.store import ReviewLog
+    from lmms_eval_ad2.annotate.project import ACTIONS
+    from lmms_eval_ad2.annotate.review_log import ReviewLog
 
     begun = {name for _, name in ReviewLog(folder.path / ACTIONS).states}
     told = preannotation.fill(folder, spec, begun)
@@ -152,8 +152,8 @@ def _drafts(folder: AnnotationFolder, spec: str) -> None:
 
 
 def _desk(path: Path) -> AnnotationProject:
-    from lmms_eval_ad2.annotate.desk import AnnotationProject
     from lmms_eval_ad2.annotate.folder import open_folder
+    from lmms_eval_ad2.annotate.project import AnnotationProject
 
     return AnnotationProject(open_folder(path))
 

@@ -120,7 +120,7 @@ def run_schema(args: argparse.Namespace) -> int:
 
 def _splits(args: argparse.Namespace) -> list[str]:
     """The split asked for, or all; for an unknown name "test", whose error then tells what to run."""
-    from lmms_eval_ad2.data.home.store import splits_of
+    from lmms_eval_ad2.data.home.dataset import splits_of
 
     return [args.split] if args.split else splits_of(args.name) or ["test"]
 

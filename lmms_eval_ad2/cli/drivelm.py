@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.scoring.drivelm import ChallengeResult
+    from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import ChallengeResult
 
 UNITS = (
     "Units: accuracy, parsed_accuracy, bleu_*, rouge_l, language and final are fractions (0..1); cider is 0..10; "
@@ -57,7 +57,7 @@ def register(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the score; 0, or 2 by way of DataError for files that cannot be read."""
-    from lmms_eval_ad2.scoring.drivelm import score_challenge
+    from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import score_challenge
 
     result = score_challenge(
         _load(args.answers),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lmms_eval_ad2.export.source import ExportTask
+    from lmms_eval_ad2.export.splits import ExportTask
 
 
 def register(subparsers: Any) -> None:
@@ -82,7 +82,7 @@ def find_tasks(names: str, split: str) -> tuple[list[ExportTask], dict[str, set[
 def _open_loop() -> list[ExportTask]:
     """All our tasks that ask records of the data home, by name."""
     from lmms_eval_ad2.cli.tasks import catalogue, load_yaml, tasks_dir
-    from lmms_eval_ad2.export.source import ExportTask
+    from lmms_eval_ad2.export.splits import ExportTask
     from lmms_eval_ad2.scoring.variant import TaskVariant
 
     files = {path.stem: path for path in tasks_dir().rglob("*.yaml")}
@@ -102,7 +102,7 @@ def _in_group(name: str) -> list[str]:
 
 
 def _imported(names: list[str], tasks: dict[str, ExportTask], split: str) -> list[str]:
-    from lmms_eval_ad2.data.home.store import splits_of
+    from lmms_eval_ad2.data.home.dataset import splits_of
     from lmms_eval_ad2.errors import Ad2Error
 
     there = [name for name in names if split in splits_of(tasks[name].dataset)]

@@ -33,12 +33,12 @@ def run(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.judge import make_judge
     from lmms_eval_ad2.report import tables
-    from lmms_eval_ad2.scoring import judged, store
+    from lmms_eval_ad2.scoring import judge_ratings, result_files
 
     if args.judge:
         os.environ["AD2_JUDGE"] = args.judge
     source = _find(args.run)
-    old = store.read_summary(source)
+    old = result_files.read_summary(source)
     judge = make_judge(None, cache=source / "judge.sqlite")
     target = args.out or source.with_name(f"{source.name}-rescored-{_tag(judge, args.frame)}")
     if target.resolve() == source.resolve():
@@ -47,8 +47,10 @@ def run(args: argparse.Namespace) -> int:
         name: rescore_task(source, target, name, table, judge, args.frame) for name, table in old["tasks"].items()
     }
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    store.write_summary(
-        target, {**old["run"], "judge": judged.about(judge), "rescored_from": source.name, "date": now}, tables_new
+    result_files.write_summary(
+        target,
+        {**old["run"], "judge": judge_ratings.about(judge), "rescored_from": source.name, "date": now},
+        tables_new,
     )
     print(tables.render(report.load([target])))
     print(f"rescored {len(tables_new)} tasks into {target}")
@@ -94,8 +96,8 @@ def rescore_task(
 
 def _again(folder: Path, name: str, variant: TaskVariant) -> Iterator[ScoredSample]:
     from lmms_eval_ad2.records import Record
-    from lmms_eval_ad2.scoring import store
+    from lmms_eval_ad2.scoring import result_files
     from lmms_eval_ad2.scoring.sample import score_sample
 
-    for row in store.read_samples(folder, name):
+    for row in result_files.read_samples(folder, name):
         yield score_sample(Record.from_dict(row["record"]), row["raw"], variant, name, row["prompt"])

@@ -19,9 +19,9 @@ from pathlib import Path, PurePosixPath
 from tqdm import tqdm
 
 from lmms_eval_ad2.data.home import DatasetManifest
+from lmms_eval_ad2.data.home.dataset import load_dataset
 from lmms_eval_ad2.data.home.parts import file_sha256
-from lmms_eval_ad2.data.home.store import load_dataset
-from lmms_eval_ad2.export.source import is_evaluation
+from lmms_eval_ad2.export.splits import is_evaluation
 from lmms_eval_ad2.records import Record
 
 SCENE = "same_scene"

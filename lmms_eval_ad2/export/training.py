@@ -26,15 +26,15 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.data.home import Dataset, open_dataset
 from lmms_eval_ad2.data.home.parts import file_sha256
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.export.choose import LeakReport, QuestionSelection, check, choose
 from lmms_eval_ad2.export.leaks import SCENE, HeldOutIndex
-from lmms_eval_ad2.export.source import ExportTask, held_out, refuse_evaluation
-from lmms_eval_ad2.prompts import asked, visual
+from lmms_eval_ad2.export.selection import LeakReport, QuestionSelection, check, choose
+from lmms_eval_ad2.export.splits import ExportTask, held_out, refuse_evaluation
+from lmms_eval_ad2.prompts import task_prompt, visual
 from lmms_eval_ad2.prompts.media_tags import without_tags
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.scoring.written import chain, reference, written
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes, atomic_write_json
 
 SCHEMA = "ad2-export/1"
@@ -237,14 +237,14 @@ def training_turns(record: Record, variant: TaskVariant, prompts: PromptSet) -> 
         if value is None:
             return []
         answer = written(value, form, lang, variant.frame, record.image_size)
-        return [(asked.words(record, variant, prompts), answer)]
+        return [(task_prompt.words(record, variant, prompts), answer)]
     steps = [reference(record, form, lang, step) for step in range(len(record.steps))]
     said = [str(step) for step in steps if step is not None]
     if not said or len(said) < len(steps):
         return []
     if not variant.rounds:
-        return [(asked.words(record, variant, prompts), chain(said))]
-    return [(asked.round_words(record, variant, i, said[:i], prompts), said[i]) for i in range(len(said))]
+        return [(task_prompt.words(record, variant, prompts), chain(said))]
+    return [(task_prompt.round_words(record, variant, i, said[:i], prompts), said[i]) for i in range(len(said))]
 
 
 def training_rows(
@@ -283,7 +283,7 @@ class TrainingImages:
 
     def of(self, record: Record, image_root: Path, variant: TaskVariant) -> list[str]:
         """Absolute paths, in the order in which the model is shown them. DataError where an image is not whole."""
-        stored = asked.untouched(record, variant)
+        stored = task_prompt.untouched(record, variant)
         if stored is not None:
             paths = [(image_root / path).absolute() for path in stored]
             if not any(self._is_turned(path) for path in paths):
@@ -293,7 +293,7 @@ class TrainingImages:
         key = (image_root, record.images, record.mark, record.benchmark, variant.mark, variant.coords, variant.layout,
                variant.views)  # fmt: skip
         if key not in self._done:
-            self._done[key] = [str(self._write(image)) for image in asked.pictures(record, image_root, variant)]
+            self._done[key] = [str(self._write(image)) for image in task_prompt.pictures(record, image_root, variant)]
         return self._done[key]
 
     def _is_turned(self, path: Path) -> bool:

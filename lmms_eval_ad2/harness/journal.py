@@ -22,9 +22,9 @@ from typing import Any
 from tqdm import tqdm
 
 import lmms_eval_ad2
-from lmms_eval_ad2.harness import asking
-from lmms_eval_ad2.harness.asking import Ask, request_parts
-from lmms_eval_ad2.harness.data import TASKS
+from lmms_eval_ad2.harness import batched_generation
+from lmms_eval_ad2.harness.batched_generation import Ask, request_parts
+from lmms_eval_ad2.harness.task_data import TASKS
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.journal import JournalFile, JournalLine, parse_object, scan
@@ -134,7 +134,7 @@ def _generate(lm: Any, ask: Ask, requests: list[Any], journal: AnswerJournal | N
         print(f"ad2: {len(known)} of {len(mine)} answers were there already; asking for {len(todo)}", flush=True)
     saver = _Saver(journal, keys, requests)
     with tqdm(total=len(todo), desc="answers", disable=getattr(lm, "rank", 0) != 0 or not todo) as bar:
-        for batch in asking.answers(lm, ask, requests, todo, saver.save):
+        for batch in batched_generation.answers(lm, ask, requests, todo, saver.save):
             saver.save(batch)
             for i, answer in batch.items():
                 answers[i] = answer

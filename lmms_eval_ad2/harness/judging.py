@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from lmms_eval_ad2.harness import run
-from lmms_eval_ad2.harness.data import TASKS, LoadedTask, task_settings
 from lmms_eval_ad2.harness.hooks import METRIC, prompt_of, read_rounds
+from lmms_eval_ad2.harness.task_data import TASKS, LoadedTask, task_settings
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring import pipeline
-from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER
-from lmms_eval_ad2.scoring.line import SampleSummary
 from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
+from lmms_eval_ad2.scoring.sample_summary import SampleSummary
+from lmms_eval_ad2.scoring.score_columns import LOWER_IS_BETTER
 
 FILTER = "none"
 

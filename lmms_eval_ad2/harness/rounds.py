@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmms_eval_ad2.harness.data import TASKS
+from lmms_eval_ad2.harness.task_data import TASKS
 
 
 @dataclass

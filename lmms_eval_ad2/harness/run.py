@@ -24,11 +24,11 @@ from typing import Any
 import lmms_eval_ad2
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.harness import hooks
-from lmms_eval_ad2.harness.asking import IMAGE_ENCODING
-from lmms_eval_ad2.harness.data import task_settings
+from lmms_eval_ad2.harness.batched_generation import IMAGE_ENCODING
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach
+from lmms_eval_ad2.harness.task_data import task_settings
 from lmms_eval_ad2.parsing import FAILURES
-from lmms_eval_ad2.scoring import judged, store
+from lmms_eval_ad2.scoring import judge_ratings, result_files
 from lmms_eval_ad2.storage.identity import run_folder
 
 PREVIOUS = "summary.previous.json"
@@ -69,13 +69,13 @@ class EvaluationRun:
         if not (self.folder and self.tables):
             return
         about = self.describe()
-        earlier = store.read_summary(self.folder, PREVIOUS) if (self.folder / PREVIOUS).exists() else None
+        earlier = result_files.read_summary(self.folder, PREVIOUS) if (self.folder / PREVIOUS).exists() else None
         tables = dict(self.tables)
         if earlier and all(earlier["run"].get(k) == about[k] for k in ALIKE) and _same_judge(earlier["run"], about):
             tables = {**earlier["tasks"], **tables}
         elif earlier and (lost := sorted(set(earlier["tasks"]) - set(tables))):
             print(f"ad2: an earlier run here was asked or judged otherwise; no longer in the summary: {lost}")
-        path = store.write_summary(self.folder, about, tables)
+        path = result_files.write_summary(self.folder, about, tables)
         (self.folder / PREVIOUS).unlink(missing_ok=True)
         print(f"ad2: results in {path.parent}; tables: ad2 report {path.parent}", flush=True)
 
@@ -95,7 +95,7 @@ class EvaluationRun:
             "profile": Path(hooks.prompts().source).name,  # "packaged", or the user's file of prompts
             "prompts_sha256": hooks.prompts().sha256,
             "image_encoding": {k: os.environ.get(k, v) for k, v in IMAGE_ENCODING.items()},
-            "judge": judged.about(judge) if judge else None,
+            "judge": judge_ratings.about(judge) if judge else None,
             "versions": versions(),
         }
 

@@ -22,7 +22,7 @@ import yaml
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.judge.base import JudgeItem
 from lmms_eval_ad2.judge.verdict import REPLY_FORMS, ReplyForm, read
-from lmms_eval_ad2.llm import shield
+from lmms_eval_ad2.llm import untrusted_text
 from lmms_eval_ad2.llm.settings import check_keys, one_of
 from lmms_eval_ad2.records import Unscored
 
@@ -99,7 +99,7 @@ class Rubric:
             elif name != "question" or value:
                 shown.append((title, value))
         plain = {k: list(v) if isinstance(v, tuple) else v for k, v in fields.items()}
-        return shield.fence(shown, shield.nonce(self.name, plain))
+        return untrusted_text.fence(shown, untrusted_text.nonce(self.name, plain))
 
 
 @functools.cache

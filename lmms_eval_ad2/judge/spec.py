@@ -17,8 +17,8 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, Judge
 from lmms_eval_ad2.llm import settings as llm_settings
+from lmms_eval_ad2.llm.model import pairs, yaml_mapping
 from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
-from lmms_eval_ad2.llm.spec import pairs, yaml_mapping
 
 BACKENDS = ("lexical", "embedding", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
@@ -101,7 +101,7 @@ def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 
 
 def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    from lmms_eval_ad2.judge.engine import LLMJudge
+    from lmms_eval_ad2.judge.llm import LLMJudge
     from lmms_eval_ad2.judge.rubrics import load
 
     said = CheckedSettings(settings, "judge")

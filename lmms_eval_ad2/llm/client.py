@@ -24,7 +24,6 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.llm.body import encoded
 from lmms_eval_ad2.llm.completion import (
     DETAIL,
     LONGEST_BODY,
@@ -34,6 +33,7 @@ from lmms_eval_ad2.llm.completion import (
     read_completion,
     read_error,
 )
+from lmms_eval_ad2.llm.request_body import encoded
 
 __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 

@@ -20,10 +20,10 @@ from lmms_eval_ad2.mcq.base import (
     Outcome,
     RejectedQuestion,
 )
-from lmms_eval_ad2.mcq.drawing import QuestionScheduler, chosen, key_of
-from lmms_eval_ad2.mcq.finish import McqBuildResult, finish
-from lmms_eval_ad2.mcq.mix import QuestionPlan
-from lmms_eval_ad2.mcq.options import row_fault, row_of
+from lmms_eval_ad2.mcq.output_files import McqBuildResult, finish
+from lmms_eval_ad2.mcq.question_plan import QuestionPlan
+from lmms_eval_ad2.mcq.question_rows import row_fault, row_of
+from lmms_eval_ad2.mcq.scheduling import QuestionScheduler, chosen, key_of
 from lmms_eval_ad2.mcq.sources import QuestionSource
 from lmms_eval_ad2.mcq.store import QuestionStore
 from lmms_eval_ad2.mcq.survey import SourceSurvey, load

@@ -23,7 +23,7 @@ from typing import Any
 from tqdm import tqdm
 
 from lmms_eval_ad2.data.home import open_dataset
-from lmms_eval_ad2.data.home.store import splits_of
+from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.releases import find_release
 from lmms_eval_ad2.data.releases.base import BadRow, Item
 from lmms_eval_ad2.errors import Ad2Error

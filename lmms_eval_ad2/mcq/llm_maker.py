@@ -20,12 +20,12 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.model import LanguageModel
 from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together
-from lmms_eval_ad2.llm.spec import LanguageModel
-from lmms_eval_ad2.mcq import roles
-from lmms_eval_ad2.mcq.asking import NoEndpointReply, NoUsableReply, RoleRequester
+from lmms_eval_ad2.mcq import role_prompts
 from lmms_eval_ad2.mcq.base import OpenQuestion, Outcome, RejectedQuestion
-from lmms_eval_ad2.mcq.roles import McqPromptTexts
+from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
+from lmms_eval_ad2.mcq.role_requester import NoEndpointReply, NoUsableReply, RoleRequester
 from lmms_eval_ad2.mcq.stages import MakerSettings, QuestionPipeline
 from lmms_eval_ad2.prompts.views import Views
 
@@ -132,10 +132,10 @@ class LLMMaker:
         if (down := session.down or rating.down) is not None:
             return RejectedQuestion(question, down.reason, down.detail, passing=True)
         try:
-            images = await asyncio.to_thread(roles.pictures, question, self.views)
+            images = await asyncio.to_thread(role_prompts.pictures, question, self.views)
         except Ad2Error as exc:
             return RejectedQuestion(question, "no_picture", str(exc))
-        own = roles.QuestionPrompts.of(self.texts, question, images)
+        own = role_prompts.QuestionPrompts.of(self.texts, question, images)
         make = RoleRequester(self.model, session, own, images, self.repairs)
         rate = RoleRequester(
             self.evaluator or self.model, rating, own, images, self.repairs, make.exchanges, make.notes

@@ -15,13 +15,13 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.llm.cache import ReplyCache
+from lmms_eval_ad2.llm.model import LanguageModel
 from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together
-from lmms_eval_ad2.llm.spec import LanguageModel
-from lmms_eval_ad2.mcq.asking import NoEndpointReply, NoUsableReply, RoleRequester
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.check import as_question, by_task, spread
 from lmms_eval_ad2.mcq.replies import EvaluationReply, evaluation
-from lmms_eval_ad2.mcq.roles import McqPromptTexts, QuestionPrompts, pictures
+from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts, QuestionPrompts, pictures
+from lmms_eval_ad2.mcq.role_requester import NoEndpointReply, NoUsableReply, RoleRequester
 from lmms_eval_ad2.mcq.text_only import usage
 from lmms_eval_ad2.prompts.views import Views
 from lmms_eval_ad2.records import Record

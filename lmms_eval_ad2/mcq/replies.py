@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lmms_eval_ad2.llm.client import ChatReply
-from lmms_eval_ad2.llm.shield import neutralise
+from lmms_eval_ad2.llm.untrusted_text import neutralise
 
 REFUSED = "refused"  # a filter's or the model's own refusal: asking again does not help
 LONGEST_REPLY = 60_000  # characters

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.home import open_dataset
+from lmms_eval_ad2.data.home.dataset import splits_of
 from lmms_eval_ad2.data.home.parts import file_sha256
-from lmms_eval_ad2.data.home.store import splits_of
 from lmms_eval_ad2.data.releases import Item, OmittedRow, find_release
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import Record

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
 from lmms_eval_ad2.mcq import replies
-from lmms_eval_ad2.mcq.asking import NoUsableReply, RoleRequester
 from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.faults import fault, normal, references
+from lmms_eval_ad2.mcq.role_requester import NoUsableReply, RoleRequester
 
 T = TypeVar("T")
 TWICE = 2  # a single category's proposer makes so many times n: there are no others to choose from

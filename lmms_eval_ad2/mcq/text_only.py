@@ -14,8 +14,8 @@ from typing import Any
 from lmms_eval_ad2.llm.batch import RequestUsage, ask
 from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
-from lmms_eval_ad2.llm.shield import neutralise
-from lmms_eval_ad2.llm.spec import LanguageModel
+from lmms_eval_ad2.llm.model import LanguageModel
+from lmms_eval_ad2.llm.untrusted_text import neutralise
 from lmms_eval_ad2.mcq.biases import guess, right_place, texts_of
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Answer, Record

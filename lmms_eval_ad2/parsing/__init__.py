@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.parsing.chain import read_chain
 from lmms_eval_ad2.parsing.count import read_count
+from lmms_eval_ad2.parsing.free_text import read_ocr, read_vqa
 from lmms_eval_ad2.parsing.geometry import Frame, read_box, read_point
 from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
 from lmms_eval_ad2.parsing.option import read_option
 from lmms_eval_ad2.parsing.reasons import FAILURES, REASONS, failure_reason
-from lmms_eval_ad2.parsing.text import read_ocr, read_vqa
 from lmms_eval_ad2.parsing.yesno import read_yesno
 from lmms_eval_ad2.records import Answer, Form, Unparsed
 

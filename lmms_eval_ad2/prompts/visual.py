@@ -15,10 +15,10 @@ from typing import TypeVar
 from PIL import ExifTags, Image, ImageDraw, ImageFont
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.pillow import strictly
 from lmms_eval_ad2.prompts.marks import MarkChoice, effective_mark
 from lmms_eval_ad2.prompts.views import GRID, Layout, Views, is_mosaic, shown
 from lmms_eval_ad2.records import Record, VisualPrompt
+from lmms_eval_ad2.strict_pillow import strictly
 
 __all__ = ["effective_mark", "load_image", "render"]
 

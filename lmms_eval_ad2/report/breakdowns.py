@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, settle
-from lmms_eval_ad2.report.lines import MULTI_VIEW, TaskGroup, data_sha, lines_of, reasons
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell, TaskSummary
-from lmms_eval_ad2.report.shapes import BENCHMARKS
+from lmms_eval_ad2.report.table_layouts import BENCHMARKS
+from lmms_eval_ad2.report.task_groups import MULTI_VIEW, TaskGroup, data_sha, lines_of, reasons
 
 SUBTASK = "sub-task"
 # What a paper's table of ours already shows.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.metrics import summary
+from lmms_eval_ad2.metrics import paired_comparison
 from lmms_eval_ad2.metrics.intervals import FRACTION
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary, judge_sha, sample_rows
@@ -233,7 +233,7 @@ def _row(
             notes=(*notes, said),
         )
     # As fractions: McNemar's test wants 0 and 1.
-    result = summary.paired(left, right, clusters=more | clusters, bounds=FRACTION, seed=seed)
+    result = paired_comparison.paired(left, right, clusters=more | clusters, bounds=FRACTION, seed=seed)
     ci = (100 * result.ci.low, 100 * result.ci.high) if result.ci else None
     return TaskComparison(
         name, result.n, **counts, mean_a=100 * result.mean_a, mean_b=100 * result.mean_b,

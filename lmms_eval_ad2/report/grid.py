@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report import published
-from lmms_eval_ad2.report.figures import fits, kind_title, rows_of, with_extras
-from lmms_eval_ad2.report.lines import TaskGroup, data_sha, lines_of, reason_notes, reasons
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
-from lmms_eval_ad2.report.shapes import CAPTIONS, SHAPES, TableColumn, TableLayout, own_shape
+from lmms_eval_ad2.report.table_layouts import CAPTIONS, SHAPES, TableColumn, TableLayout, own_shape
+from lmms_eval_ad2.report.table_rows import fits, kind_title, rows_of, with_extras
+from lmms_eval_ad2.report.task_groups import TaskGroup, data_sha, lines_of, reason_notes, reasons
 
 
 @dataclass(frozen=True, slots=True)

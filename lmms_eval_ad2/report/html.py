@@ -14,10 +14,11 @@ from typing import Any
 
 import lmms_eval_ad2
 from lmms_eval_ad2.errors import Ad2Error, require
-from lmms_eval_ad2.report import plots, tables
+from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
-from lmms_eval_ad2.report.cards import cards, plain
 from lmms_eval_ad2.report.grid import ResultGrid, grids
+from lmms_eval_ad2.report.page import plots
+from lmms_eval_ad2.report.page.worst_samples import cards, plain
 from lmms_eval_ad2.report.runs import RunSummary, TaskSummary
 from lmms_eval_ad2.storage.files import atomic_write
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.report.fields import AGAIN, DistractorRates, ScoreCell, SummaryReader
+from lmms_eval_ad2.report.summary_fields import AGAIN, DistractorRates, ScoreCell, SummaryReader
 
 SCHEMA = "ad2-run/1"
 FLOORS = {"ad2_chance": "chance", "ad2_majority": "majority"}

@@ -14,8 +14,8 @@ from lmms_eval_ad2.errors import require
 from lmms_eval_ad2.metrics.intervals import METHOD
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.grid import GridColumn, GridRow, ResultGrid, grids
-from lmms_eval_ad2.report.lines import data_notes
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
+from lmms_eval_ad2.report.task_groups import data_notes
 
 NONE = "–"
 WIDTH = 120  # of lines of prose in a terminal

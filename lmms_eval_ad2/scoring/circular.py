@@ -11,7 +11,7 @@ from typing import Any
 
 from lmms_eval_ad2.metrics.intervals import ConfidenceInterval
 from lmms_eval_ad2.metrics.position import preference
-from lmms_eval_ad2.scoring.line import OptionRotation, SampleSummary
+from lmms_eval_ad2.scoring.sample_summary import OptionRotation, SampleSummary
 
 CIRCULAR = "circular"  # right in every rotation: the headline
 CONSISTENCY = "consistency"  # the same text chosen in every rotation, right or wrong

@@ -9,7 +9,7 @@ from typing import Any
 from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.circular import percent, span
-from lmms_eval_ad2.scoring.line import SampleSummary
+from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 
 UNSAID = "unsaid"  # of records that do not say by whom or how they were made
 

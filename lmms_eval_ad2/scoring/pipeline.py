@@ -20,11 +20,11 @@ from lmms_eval_ad2.metrics.intervals import (
     mean_of_means_interval,
 )
 from lmms_eval_ad2.records import Unscored
-from lmms_eval_ad2.scoring import circular, distractors, judged
-from lmms_eval_ad2.scoring.layout import LOWER_IS_BETTER, MADE, mean_columns
-from lmms_eval_ad2.scoring.line import BREAKDOWNS, SampleSummary
+from lmms_eval_ad2.scoring import circular, distractors, judge_ratings
+from lmms_eval_ad2.scoring.result_files import sample_writer
 from lmms_eval_ad2.scoring.sample import ScoredSample
-from lmms_eval_ad2.scoring.store import sample_writer
+from lmms_eval_ad2.scoring.sample_summary import BREAKDOWNS, SampleSummary
+from lmms_eval_ad2.scoring.score_columns import LOWER_IS_BETTER, MADE, mean_columns
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 CHUNK = 4096  # samples judged together: far more than any endpoint has in flight, small in memory
@@ -43,7 +43,7 @@ def score_task(
     with sample_writer(folder, task) as write:
         for chunk in _chunks(samples):
             if any(s.pending for s in chunk):
-                judged.apply(chunk, judge(), progress=progress)
+                judge_ratings.apply(chunk, judge(), progress=progress)
                 label = judge().label
             for sample in chunk:
                 write(sample)

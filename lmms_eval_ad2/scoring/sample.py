@@ -14,10 +14,10 @@ from itertools import pairwise
 from typing import Any
 
 from lmms_eval_ad2.judge.base import JudgeItem
-from lmms_eval_ad2.metrics import ocr, spatial
+from lmms_eval_ad2.metrics import ocr, typed_answers
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.records import Answer, Form, Lang, Record, Unparsed
-from lmms_eval_ad2.scoring.layout import column_of
+from lmms_eval_ad2.scoring.score_columns import column_of
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 JUDGE_WORST = 0.1  # the judge's scale is 1..10; as a fraction, 1 is 0.1
@@ -155,10 +155,10 @@ def _exact(sample: ScoredSample, record: Record, read: Answer, variant: TaskVari
     if sample.form == "mc":
         sample.kind = next((o.kind for o in record.options if o.letter == read.value), None)
     if sample.form in ("point", "box"):
-        metric: Any = spatial.iou if sample.form == "box" else spatial.location_score
+        metric: Any = typed_answers.iou if sample.form == "box" else typed_answers.location_score
         value = float(metric(read.value, target.value))
     else:
-        value = spatial.accuracy(str(read.value), str(target.value))
+        value = typed_answers.accuracy(str(read.value), str(target.value))
     settle(sample, sample.column, value, value)
 
 

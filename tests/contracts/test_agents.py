@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from support.closedloop.models import FakeModel, ask, privileged
 
-from closedloop_plugin.agents.asking import ModelReply
 from closedloop_plugin.agents.base import Agent
+from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
-from closedloop_plugin.agents.questions import DrivingPrompts
-from closedloop_plugin.agents.talker import ModelAgent
+from closedloop_plugin.agents.model_agent import ModelAgent
+from closedloop_plugin.agents.model_backend import ModelReply
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.prompts.texts import PromptTexts
 from lmms_eval_ad2.testing.fake_endpoint import serve

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 from support.running import BIN, run
 
-from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.folder import open_folder
+from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.cli.main import main
 from lmms_eval_ad2.testing.fake_endpoint import serve
 

@@ -13,7 +13,7 @@ from support.mcq.records import question
 
 from lmms_eval_ad2.data.home import write_dataset
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.harness import data, hooks, judging
+from lmms_eval_ad2.harness import hooks, judging, task_data
 from lmms_eval_ad2.harness.journal import request_key
 from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -41,9 +41,9 @@ def images(tmp_path: Path) -> Path:
 
 def load(images: Path, records: list[Record], monkeypatch: pytest.MonkeyPatch, **ad2: Any) -> Any:
     """The rows of a task "t" over `records`."""
-    monkeypatch.setitem(data.TASKS, "t", None)  # type: ignore[arg-type]  # taken out again after the test
+    monkeypatch.setitem(task_data.TASKS, "t", None)  # type: ignore[arg-type]  # taken out again after the test
     write_dataset("autodrive_qa", "test", records, image_root=images, source={"n": len(records)})
-    return data.load("t", "autodrive_qa", "test", TaskVariant.from_dict({**AD2, **ad2}, "t"))
+    return task_data.load("t", "autodrive_qa", "test", TaskVariant.from_dict({**AD2, **ad2}, "t"))
 
 
 def answers(model: BaselineModel, rows: Any) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ def test_a_row_for_every_rotation_and_a_key_for_every_row(
     rows = load(images, [question("q1", "B", meta=told), question("q2", "D", meta=told)], monkeypatch)
     assert rows["id"] == [f"q{q}#{by}" for q in (1, 2) for by in range(4)]
     assert "2 questions, each once for every rotation of its options: 8" in capsys.readouterr().out
-    about = data.TASKS["t"].data
+    about = task_data.TASKS["t"].data
     assert (about["n"], about["questions"], about["maker"], about["distractors"]) == (8, 2, "rules", "all")
     assert about["correctness"] == {"mean": None, "n": 0, "unrated": 2}
     prompts = [hooks.doc_to_text(row) for row in rows]
@@ -82,7 +82,7 @@ def test_only_multiple_choice_is_asked(images: Path, monkeypatch: pytest.MonkeyP
     plain = replace(question("v"), options=(), letter="", form="vqa", answer=BilingualText("Brake."))
     rows = load(images, [question("q"), plain], monkeypatch)
     assert len(rows) == 4
-    assert data.TASKS["t"].data["left_out"] == 1
+    assert task_data.TASKS["t"].data["left_out"] == 1
     with pytest.raises(Ad2Error, match="that can be asked like this"):
         load(images, [plain], monkeypatch)
 

@@ -97,7 +97,7 @@ def test_naive_distractors_go_under_their_own_name(tmp_path: Path, capsys: pytes
 
 def test_rules_need_no_endpoint(tmp_path: Path, data_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every question of the real DriveLM sample, offline."""
-    pytest.importorskip("lmms_eval_ad2.mcq.rules.maker")
+    pytest.importorskip("lmms_eval_ad2.mcq.rules_maker")
     drivelm = data_dir / "drivelm"
     given = ["--source", f"drivelm={drivelm / 'train_sample.json'}", "--images", drivelm / "images", "--llm", "rules"]
     assert build(*given, "--out", tmp_path / "a") == 0
@@ -342,7 +342,7 @@ def test_the_key_is_written_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_shipped_settings_are_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from support.running import REPO
 
-    from lmms_eval_ad2.mcq.making import make_maker
+    from lmms_eval_ad2.mcq.maker_spec import make_maker
 
     monkeypatch.setenv("OPENAI_API_KEY", "x")
     assert make_maker(str(REPO / "configs/mcq" / name)).label.startswith("openai:")

@@ -17,9 +17,9 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models import manifests
 from lmms_eval_ad2.parsing import failure_reason, parse
 from lmms_eval_ad2.records import Answer, AnswerOption, BilingualText, ReasoningStep, Record
+from lmms_eval_ad2.scoring.reference_answers import written
 from lmms_eval_ad2.scoring.sample import score_sample
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.scoring.written import written
 
 if TYPE_CHECKING:
     from lmms_eval.api.instance import Instance

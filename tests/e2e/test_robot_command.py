@@ -20,7 +20,7 @@ from support.robots.sshd import Sshd, sshd
 from support.robots.vehicle_end import jpeg
 from support.running import BIN, REPO, environment, run
 
-from closedloop_plugin.robots.vehicles.read import RobotConfig, read_robot
+from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, read_robot
 
 pytest_plugins = ("support.robots.real_time",)
 RENEWED = {"robot": lambda folder, found: nullcontext(stationed(found["server"], folder))}

@@ -14,7 +14,7 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.site import site_of
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.write import program
+from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
 from lmms_eval_ad2.cli.main import main

@@ -9,8 +9,8 @@ from typing import Any
 from PIL import Image
 
 from lmms_eval_ad2.data.home import open_dataset, write_dataset
-from lmms_eval_ad2.data.home.store import Dataset
-from lmms_eval_ad2.export.source import ExportTask
+from lmms_eval_ad2.data.home.dataset import Dataset
+from lmms_eval_ad2.export.splits import ExportTask
 from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

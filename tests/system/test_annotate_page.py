@@ -10,9 +10,9 @@ import pytest
 from support.annotate.browser import Tab, browser, served
 from support.annotate.folders import EVIL, chain_record, choice_record, make_desk, text_record
 
-from lmms_eval_ad2.annotate import look, preannotation
-from lmms_eval_ad2.annotate.desk import AnnotationProject
+from lmms_eval_ad2.annotate import page_html, preannotation
 from lmms_eval_ad2.annotate.folder import open_folder
+from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
@@ -189,22 +189,27 @@ def test_html_is_escaped(tmp_path: Path) -> None:
     sheet = make_desk(tmp_path, text_record(id=EVIL, question=BilingualText(EVIL), answer=BilingualText(EVIL))).sheet(
         "anna", 0
     )
-    parts = [look.facts(sheet), look.status(sheet), look.trouble(EVIL), *(look.head(line) for line in sheet.lines)]
+    parts = [
+        page_html.facts(sheet),
+        page_html.status(sheet),
+        page_html.trouble(EVIL),
+        *(page_html.head(line) for line in sheet.lines),
+    ]
     assert all("<script" not in part and "<img src=x" not in part for part in parts)
 
 
 def test_a_picture_that_cannot_be_shown_is_told(tmp_path: Path) -> None:
     desk = make_desk(tmp_path, text_record(images=("gone.png",)), text_record(id="b", images=("../a.png",)))
     for number, told in ((0, "no such file"), (1, "it is not opened")):
-        assert told in look.picture(desk.sheet("anna", number), desk.folder.about.image_root)
+        assert told in page_html.picture(desk.sheet("anna", number), desk.folder.about.image_root)
 
 
 def test_boxes_as_numbers() -> None:
     mark = VisualPrompt("box", ((1.0, 2.5, 3.0, 4.0), (5.0, 6.0, 7.0, 8.0)))
-    assert look.marks_text(mark) == "1 2.5 3 4\n5 6 7 8"
-    assert look.read_marks(look.marks_text(mark)) == {"kind": "box", "coords": [[1, 2.5, 3, 4], [5, 6, 7, 8]]}
-    assert look.read_marks(" 1, 2 \n\n") == {"kind": "point", "coords": [[1, 2]]}
-    assert look.read_marks("") == {"kind": "none", "coords": []}
+    assert page_html.marks_text(mark) == "1 2.5 3 4\n5 6 7 8"
+    assert page_html.read_marks(page_html.marks_text(mark)) == {"kind": "box", "coords": [[1, 2.5, 3, 4], [5, 6, 7, 8]]}
+    assert page_html.read_marks(" 1, 2 \n\n") == {"kind": "point", "coords": [[1, 2]]}
+    assert page_html.read_marks("") == {"kind": "none", "coords": []}
     for bad, told in (("1 2 3", "line 1"), ("a b", "line 1"), ("1 2\n1 2 3 4", "either boxes")):
         with pytest.raises(Ad2Error, match=told):
-            look.read_marks(bad)
+            page_html.read_marks(bad)

@@ -203,7 +203,7 @@ def test_scenic_waits_ten_seconds_for_an_answer_and_ours_as_long_as_a_town_takes
 
     from scenic.simulators.carla.simulator import CarlaSimulator
 
-    from closedloop_plugin.carla.world.link import LOAD_S
+    from closedloop_plugin.carla.world.connection import LOAD_S
 
     assert inspect.signature(CarlaSimulator).parameters["timeout"].default == 10
     assert LOAD_S >= 60

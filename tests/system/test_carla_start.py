@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.carla.rig import EGO, FREE, Rig, rig_on, straight
 
-from closedloop_plugin.carla.world.looks import light_state
+from closedloop_plugin.carla.world.appearance import light_state
 from closedloop_plugin.carla.world.spawning import body_of
 from closedloop_plugin.carla.world.weather import dark
 from closedloop_plugin.core.camera import Camera

@@ -14,16 +14,16 @@ from support.robots.vehicle_end import TOKEN, VehicleEnd
 
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.core.profiles import profile
-from closedloop_plugin.robots.course import linked
-from closedloop_plugin.robots.course.drive import CourseRunTrace
-from closedloop_plugin.robots.course.linked import LinkedRun, LinkedTransport, PlannerSetup
-from closedloop_plugin.robots.course.ros_transport import free_port
-from closedloop_plugin.robots.course.vehicle_transport import GO, OperatorKeyboard, VehicleTransport
-from closedloop_plugin.robots.course.watch import SegmentEndReason, SegmentReferee
-from closedloop_plugin.robots.planner.planner import PlannerServer
+from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee
+from closedloop_plugin.robots.course.runner import CourseRunTrace
+from closedloop_plugin.robots.course.transports import linked
+from closedloop_plugin.robots.course.transports.linked import LinkedRun, LinkedTransport, PlannerSetup
+from closedloop_plugin.robots.course.transports.ros import free_port
+from closedloop_plugin.robots.course.transports.vehicle import GO, OperatorKeyboard, VehicleTransport
+from closedloop_plugin.robots.planner.server import PlannerServer
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import TrackSegment, sandbox
-from closedloop_plugin.robots.vehicles.read import find_robot
+from closedloop_plugin.robots.vehicles.robot_config import find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 TRACK = sandbox()

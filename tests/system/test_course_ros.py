@@ -15,16 +15,16 @@ from support.robots.sshd import sshd
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.interpreters.make import make_interpreter
-from closedloop_plugin.robots.course.drive import CoursePlan, run_course, segments_of
-from closedloop_plugin.robots.course.linked import PlannerSetup
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
-from closedloop_plugin.robots.course.ros_transport import RosTransport, on_this_machine
-from closedloop_plugin.robots.planner.planner import PlannerServer
+from closedloop_plugin.robots.course.runner import CoursePlan, run_course, segments_of
+from closedloop_plugin.robots.course.transports.linked import PlannerSetup
+from closedloop_plugin.robots.course.transports.ros import RosTransport, on_this_machine
+from closedloop_plugin.robots.planner.server import PlannerServer
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
 from closedloop_plugin.robots.transport.tunnel import SshTunnel
-from closedloop_plugin.robots.vehicles.read import RobotConfig, find_robot
+from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 pytest_plugins = ("support.robots.real_time",)

@@ -16,8 +16,8 @@ from support.running import BIN, REPO, host, run, run_folder
 from support.training_sets import MCQ, TESTED, mcq, store
 
 from lmms_eval_ad2.export.training import ExportSettings, export
-from lmms_eval_ad2.harness.models.prompting import GenerationSettings, ModelPrompt
-from lmms_eval_ad2.prompts import asked
+from lmms_eval_ad2.harness.models.generation import GenerationSettings, ModelPrompt
+from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
@@ -127,7 +127,9 @@ def test_training_and_evaluation_encode_a_question_alike(trained: Path, base: An
 
 
 def prompt_of(record: Record, images: Path, variant: TaskVariant) -> ModelPrompt:
-    return ModelPrompt(asked.words(record, variant, PromptSet.load()), asked.pictures(record, images, variant))
+    return ModelPrompt(
+        task_prompt.words(record, variant, PromptSet.load()), task_prompt.pictures(record, images, variant)
+    )
 
 
 def test_the_adapter_is_evaluated_and_answers_otherwise(

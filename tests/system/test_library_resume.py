@@ -16,7 +16,7 @@ import pytest
 from support import library_rows
 from support.library_rows import items, row, store
 
-from lmms_eval_ad2.data.home import open_dataset, verify, write, write_dataset
+from lmms_eval_ad2.data.home import open_dataset, verify, write_dataset, writer
 from lmms_eval_ad2.data.releases import Item
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
@@ -71,7 +71,7 @@ class Crash(Exception):
 
 def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
     """Let the `call`-th call of the writer's `name` fail, before it does anything."""
-    real, calls = getattr(write, name), []
+    real, calls = getattr(writer, name), []
 
     def failing(*args: object) -> object:
         calls.append(1)
@@ -79,7 +79,7 @@ def crash_at(monkeypatch: pytest.MonkeyPatch, name: str, call: int) -> None:
             raise Crash
         return real(*args)
 
-    monkeypatch.setattr(write, name, failing)
+    monkeypatch.setattr(writer, name, failing)
 
 
 @pytest.mark.parametrize("name", ["write_part", "atomic_write"])

@@ -8,9 +8,9 @@ import types
 import pytest
 from support.closedloop.models import ask, picture
 
+from closedloop_plugin.agents.driving_prompts import DrivingPrompts
 from closedloop_plugin.agents.make import cameras_of, make_agent
-from closedloop_plugin.agents.questions import DrivingPrompts
-from closedloop_plugin.agents.talker import ModelAgent
+from closedloop_plugin.agents.model_agent import ModelAgent
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.harness import lmms_model
 from closedloop_plugin.harness.lmms_model import LmmsModel

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from support.robots import ros_master
 
-from closedloop_plugin.robots.sandbox.process import MODULE, SandboxNodeProcess
+from closedloop_plugin.robots.sandbox.node_process import MODULE, SandboxNodeProcess
 from closedloop_plugin.robots.transport.ros import RosMaster
 from closedloop_plugin.robots.vehicles.base import RosTopics
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 from lmms_eval_ad2.errors import Ad2Error
 
 DRIVE = """

@@ -10,7 +10,7 @@ from support.closedloop.serving import served
 
 from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.harness import lmms_model
-from closedloop_plugin.serve.words import ModelService
+from closedloop_plugin.serve.model_service import ModelService
 
 pytest_plugins = ("support.tiny_models",)
 

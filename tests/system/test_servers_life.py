@@ -16,10 +16,10 @@ import pytest
 from support.carla.standin import binary, engine, free_ports, until
 from support.closedloop.patience import patiently
 
-from closedloop_plugin.carla.servers import containers, control, processes, state
-from closedloop_plugin.carla.servers.control import CarlaServerStatus
-from closedloop_plugin.carla.servers.order import CarlaServerSpec, jobs
+from closedloop_plugin.carla.servers import containers, lifecycle, processes, state
+from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
 from closedloop_plugin.carla.servers.probe import ServerProbeOutcome
+from closedloop_plugin.carla.servers.spec import CarlaServerSpec, jobs
 from closedloop_plugin.carla.servers.state import CarlaServerRecord
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -37,7 +37,7 @@ def carla(tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path / "home"
-    control.down(tmp_path / "home")
+    lifecycle.down(tmp_path / "home")
 
 
 def order(carla: Path, number: int = 1, **more: float) -> list[CarlaServerSpec]:
@@ -45,7 +45,7 @@ def order(carla: Path, number: int = 1, **more: float) -> list[CarlaServerSpec]:
 
 
 def up(some: list[CarlaServerSpec], folder: Path, wait_s: float = 60.0) -> list[CarlaServerRecord]:
-    return control.up(some, folder, wait_s, lambda answering, seconds: None)
+    return lifecycle.up(some, folder, wait_s, lambda answering, seconds: None)
 
 
 def read(folder: Path, port: int) -> CarlaServerRecord:
@@ -71,7 +71,7 @@ def runs(pid: int) -> bool:
 
 
 def stands(folder: Path, *others: str) -> dict[str, CarlaServerStatus]:
-    return {s.server: s for s in control.status(folder, others, 30.0)}
+    return {s.server: s for s in lifecycle.status(folder, others, 30.0)}
 
 
 def restarted(folder: Path, port: int, times: int) -> CarlaServerRecord | None:
@@ -95,7 +95,7 @@ def test_what_dies_comes_back_until_down(carla: Path, folder: Path) -> None:
     second = until(lambda: restarted(folder, job.port, 1))
     assert second.token != first.token and second.server != first.server
 
-    (line,) = control.down(folder, [job.port])
+    (line,) = lifecycle.down(folder, [job.port])
     assert f"localhost:{job.port}: ended process" in line
     assert state.read(folder, job.port) is None and not processes.alive(second.supervisor)
     assert len(starts(carla)) == 2 and not any(runs(pid) for pid in starts(carla))
@@ -127,13 +127,13 @@ def test_what_hangs_is_ended_and_started_anew(mode: str, carla: Path, folder: Pa
 def test_two_servers_are_ended_one_by_one(carla: Path, folder: Path) -> None:
     some = order(carla, 2)
     assert sorted(e.port for e in up(some, folder)) == sorted(j.port for j in some)
-    control.down(folder, [some[0].port])
+    lifecycle.down(folder, [some[0].port])
     left = stands(folder)
     assert list(left) == [f"localhost:{some[1].port}"] and all(s.good for s in left.values())
-    assert control.down(folder, [some[0].port]) == control.down(folder, []) == []
+    assert lifecycle.down(folder, [some[0].port]) == lifecycle.down(folder, []) == []
     with pytest.raises(Ad2Error, match="a server of yours stands there"):
         up(some, folder)
-    assert len(control.down(folder)) == 1 and control.down(folder) == []
+    assert len(lifecycle.down(folder)) == 1 and lifecycle.down(folder) == []
 
 
 def test_a_server_that_cannot_start_is_given_up_and_its_log_says_why(carla: Path, folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_server_that_cannot_start_is_given_up_and_its_log_says_why(carla: Path
     (entry,) = up([job], folder)
     assert entry.stage == "failed" and "exit code 7" in entry.reason and "3 starts without an answer" in entry.reason
     until(lambda: not processes.alive(entry.supervisor))
-    assert "no GPU for the stand-in" in control.tail(state.log_file(folder, job.port))
+    assert "no GPU for the stand-in" in lifecycle.tail(state.log_file(folder, job.port))
     standing = stands(folder)[entry.server_name]
     assert standing.word == "failed" and not standing.good
     (carla / "stillborn").unlink()
@@ -167,7 +167,7 @@ def test_an_interrupted_up_leaves_nothing(carla: Path, folder: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        control.up(order(carla, 2), folder, 60.0, interrupt)
+        lifecycle.up(order(carla, 2), folder, 60.0, interrupt)
     assert state.read_all(folder) == [] and not any(runs(pid) for pid in starts(carla))
 
 
@@ -177,7 +177,7 @@ def test_a_foreign_process_on_a_port_is_untouched(carla: Path, folder: Path) -> 
         with pytest.raises(Ad2Error, match=rf"port {some[1].port + 1} \(streaming of the server on {some[1].port}\)"):
             up(some, folder)
         assert not (carla / "starts").exists(), "nothing starts if not all can"
-        assert control.down(folder) == []
+        assert lifecycle.down(folder) == []
         socket.create_connection(foreign.getsockname()).close()
 
 
@@ -202,7 +202,7 @@ def test_a_killed_supervisor_leaves_no_orphan_unseen(carla: Path, folder: Path) 
     assert standing.word == "unwatched" and standing.probe.answers and not standing.good
     with pytest.raises(Ad2Error, match=rf"its supervisor was killed; ad2 carla down --port {job.port}"):
         up([job], folder)
-    (line,) = control.down(folder)
+    (line,) = lifecycle.down(folder)
     assert all(f"process {pid}" in line for pid in starts(carla))
     assert not any(runs(pid) for pid in starts(carla)) and state.read_all(folder) == []
 
@@ -212,7 +212,7 @@ def test_a_supervisor_killed_before_it_noted_the_pid_is_found_too(carla: Path, f
     (entry,) = up([job], folder)
     kill_supervisor(entry)
     state.write(folder, replace(entry, server=None))
-    control.down(folder)
+    lifecycle.down(folder)
     assert not any(runs(pid) for pid in starts(carla))
 
 
@@ -225,7 +225,7 @@ def test_a_record_with_a_pid_that_was_given_out_anew_touches_nobody(carla: Path,
         entry = CarlaServerRecord(job.port, "0" * 32, "answers", before, "/carla/CarlaUE4.sh", server=before)
         state.write(folder, entry)
         assert stands(folder)[entry.server_name].word == "gone"
-        assert control.down(folder) == [f"localhost:{job.port}: nothing of it ran any more"]
+        assert lifecycle.down(folder) == [f"localhost:{job.port}: nothing of it ran any more"]
         assert stranger.poll() is None and state.read_all(folder) == []
         state.write(folder, entry)
         assert up([job], folder)[0].stage == "answers"  # such a record is no obstacle
@@ -239,7 +239,7 @@ def test_a_broken_record_is_one_error_and_nothing_is_touched(carla: Path, folder
     file = folder / f"{job.port}.json"
     good = file.read_text()
     file.write_text(json.dumps({**asdict(entry), "server": {"pid": -1, "start": 0, "boot": "0"}}))
-    for act in (lambda: control.down(folder), lambda: control.status(folder, (), 1.0), lambda: up([job], folder)):
+    for act in (lambda: lifecycle.down(folder), lambda: lifecycle.status(folder, (), 1.0), lambda: up([job], folder)):
         with pytest.raises(Ad2Error, match=f"{job.port}.json: not a record"):
             act()
     assert all(runs(pid) for pid in starts(carla))
@@ -251,7 +251,7 @@ def test_two_ups_at_once_give_one_server(carla: Path, folder: Path) -> None:
     (carla / "wait").touch()  # it does not listen yet, so that its ports look free
     (job,) = order(carla)
     (entry,) = up([job], folder, wait_s=0.1)
-    second = control.supervise(job, folder)
+    second = lifecycle.supervise(job, folder)
     assert second.wait() == 1
     assert "another supervisor is at work" in (folder / f"{job.port}.fault").read_text()
     assert read(folder, job.port).token == entry.token and processes.alive(entry.supervisor)
@@ -277,9 +277,9 @@ def test_a_server_of_another_release_is_kept_and_named(carla: Path, folder: Path
 def test_status_asks_those_of_others_and_down_does_not_touch_them(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
-        (found,) = control.status(folder, (server,), 0.5)
+        (found,) = lifecycle.status(folder, (server,), 0.5)
         assert (found.word, found.probe.kind, found.entry) == ("silent", ServerProbeOutcome.SILENT, None)
-        assert control.down(folder) == []
+        assert lifecycle.down(folder) == []
 
 
 @pytest.mark.parametrize("name", ["docker", "podman"])
@@ -292,7 +292,7 @@ def test_a_container_from_up_to_down(name: str, carla: Path, folder: Path, monke
     os.kill(starts(carla)[0], signal.SIGKILL)
     again = until(lambda: restarted(folder, job.port, 1))
     assert again.container != entry.container
-    (line,) = control.down(folder)
+    (line,) = lifecycle.down(folder)
     assert again.container in line and not any(runs(pid) for pid in starts(carla))
     assert f"stop -t 5 {again.container}" in (carla / "calls").read_text()
 
@@ -309,10 +309,10 @@ def test_a_container_outlives_its_supervisor_and_client_and_is_still_found(
     assert runs(starts(carla)[0])
     (carla / "broken").touch()
     with pytest.raises(Ad2Error, match="docker does not say which containers there are"):
-        control.down(folder)
+        lifecycle.down(folder)
     (carla / "broken").unlink()
     assert stands(folder)[entry.server_name].word == "unwatched"
-    assert control.down(folder) == [f"localhost:{job.port}: ended container {entry.container}"]
+    assert lifecycle.down(folder) == [f"localhost:{job.port}: ended container {entry.container}"]
     assert not runs(starts(carla)[0])
 
 
@@ -328,7 +328,7 @@ def test_one_that_does_not_end_holds_up_no_other(carla: Path, folder: Path, monk
     with pytest.raises(
         Ad2Error, match=rf"localhost:{first}: docker does not say .*; localhost:{second}: ended process"
     ):
-        control.down(folder)
+        lifecycle.down(folder)
     assert [entry.port for entry in state.read_all(folder)] == [first]
     assert processes.ours(plain.server, plain.token) == []
     (carla / "broken").unlink()

@@ -19,7 +19,7 @@ from support.robots.sshd import Sshd, sshd
 
 from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.transport.tunnel import SshTunnel
-from closedloop_plugin.robots.vehicles.read import LinkSettings, RobotConfig, find_robot
+from closedloop_plugin.robots.vehicles.robot_config import LinkSettings, RobotConfig, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 pytest_plugins = ("support.robots.real_time",)

@@ -25,22 +25,22 @@ ALLOWED: dict[str, set[str]] = {
     "plugins": set(),
     "sigterm": set(),
     "storage": {"errors"},
-    "pillow": set(),
+    "strict_pillow": set(),
     "data": set(),
     "data.drivelm_text": {"records", "errors"},
-    "data.releases": {"records", "errors", "data.drivelm_text", "storage", "pillow"},
+    "data.releases": {"records", "errors", "data.drivelm_text", "storage", "strict_pillow"},
     "data.home": {"records", "errors", "data.releases", "storage"},
-    "prompts": {"records", "errors", "pillow"},
+    "prompts": {"records", "errors", "strict_pillow"},
     "parsing": {"records", "errors"},
     "metrics": {"records", "errors"},
     "llm": {"records", "errors"},
     "judge": {"llm", "parsing", "records", "errors", "storage", "testing.fake_judge"},
     # Builds AutoDrive-QA's questions: reads releases and the data home, asks models, writes a file that releases read.
-    "mcq": {"llm", "data", "prompts", "metrics", "parsing", "records", "errors", "storage", "pillow"},
+    "mcq": {"llm", "data", "prompts", "metrics", "parsing", "records", "errors", "storage", "strict_pillow"},
     # Training files: the texts and images of the tasks, from training splits.
     "export": {"scoring", "prompts", "data", "records", "errors", "storage"},
     # Human annotation: a page over the data home.
-    "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "errors", "storage", "pillow"},
+    "annotate": {"llm", "data", "prompts", "parsing", "metrics", "records", "errors", "storage", "strict_pillow"},
     "scoring": {"judge", "parsing", "metrics", "records", "errors", "data.drivelm_text", "storage"},
     "sample": {"data", "data.home", "records", "errors", "storage"},
     "harness": {
@@ -83,7 +83,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
 }  # fmt: skip
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # What the closed loop may use of the other package, which never knows it; its commands may use somewhat more.
-SHARED = {"errors", "storage", "pillow", "prompts", "parsing", "llm", "metrics", "report"}
+SHARED = {"errors", "storage", "strict_pillow", "prompts", "parsing", "llm", "metrics", "report"}
 SHARED_WITH_COMMANDS = SHARED | {"installation", "plugins", "sigterm"}
 # heavy library -> the rooms or files that may import it
 HEAVY = {
@@ -92,12 +92,12 @@ HEAVY = {
     "swift": ("lmms_eval_ad2/harness/models/swift.py",),
     "gradio": ("lmms_eval_ad2/annotate/page.py",),
     "sentence_transformers": ("lmms_eval_ad2/judge/embedding.py",),
-    "matplotlib": ("lmms_eval_ad2/report/plots.py", "closedloop_plugin/show/", "closedloop_plugin/maps/draw.py"),
+    "matplotlib": ("lmms_eval_ad2/report/page/plots.py", "closedloop_plugin/show/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/metrics/caption",),
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
     "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py"),
-    "datasets": ("lmms_eval_ad2/harness/data.py", "closedloop_plugin/harness/tasks.py"),
+    "datasets": ("lmms_eval_ad2/harness/task_data.py", "closedloop_plugin/harness/tasks.py"),
     "scenic": ("closedloop_plugin/worlds/bridge/", "closedloop_plugin/worlds/embedded/",
                "closedloop_plugin/carla/world/",
                "closedloop_plugin/scenarios/", "closedloop_plugin/threats/search/samplers.py"),
@@ -110,7 +110,7 @@ HEAVY = {
             "closedloop_plugin/robots/sandbox/", "closedloop_plugin/robots/onboard/jpeg.py"),
     "av": ("closedloop_plugin/show/",),
     "rospy": ("closedloop_plugin/robots/sandbox/node.py", "closedloop_plugin/robots/onboard/ros1.py",
-              "closedloop_plugin/robots/course/witness.py"),
+              "closedloop_plugin/robots/course/transports/ground_truth_node.py"),
     "rclpy": ("closedloop_plugin/robots/onboard/ros2.py",),
     "rosbags": ("closedloop_plugin/robots/course/",),
 }  # fmt: skip

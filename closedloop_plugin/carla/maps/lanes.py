@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.core.frames import from_carla, to_carla
-from closedloop_plugin.maps.lanes import LONGEST, STEP, Key, TownLane
-from closedloop_plugin.maps.trace import NEAR, foot
+from closedloop_plugin.maps.towns.lanes import LONGEST, STEP, Key, TownLane
+from closedloop_plugin.maps.towns.route_trace import NEAR, foot
 from lmms_eval_ad2.errors import Ad2Error, require
 
 DECKS = 4.0  # m between the heights at which a place is asked for: the decks of a bridge lie farther apart

@@ -14,9 +14,9 @@ import numpy as np
 from closedloop_plugin.carla.maps.lanes import CarlaLanes
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
-from closedloop_plugin.maps.lanes import Key
 from closedloop_plugin.maps.plan import eased
-from closedloop_plugin.maps.trace import ASKEW, CHANGE_COST, LanePosition, foot
+from closedloop_plugin.maps.towns.lanes import Key
+from closedloop_plugin.maps.towns.route_trace import ASKEW, CHANGE_COST, LanePosition, foot
 from lmms_eval_ad2.errors import Ad2Error
 
 DENSE = 10.0  # m: points nearer than this say the lane's direction, and where lanes change, whatever the marks say

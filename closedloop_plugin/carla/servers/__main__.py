@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from closedloop_plugin.carla.servers.keeper import CarlaServerSupervisor
-from closedloop_plugin.carla.servers.order import CarlaServerSpec
+from closedloop_plugin.carla.servers.spec import CarlaServerSpec
+from closedloop_plugin.carla.servers.supervisor import CarlaServerSupervisor
 from lmms_eval_ad2.errors import Ad2Error
 
 try:

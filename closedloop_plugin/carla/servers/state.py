@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from closedloop_plugin.carla.servers.order import ENGINES
 from closedloop_plugin.carla.servers.processes import ProcessIdentity
+from closedloop_plugin.carla.servers.spec import ENGINES
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 

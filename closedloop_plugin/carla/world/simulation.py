@@ -13,21 +13,21 @@ from typing import Any
 import carla
 from scenic.simulators.carla.simulator import CarlaSimulation, CarlaSimulator
 
-from closedloop_plugin.carla.world.lights import CarlaTrafficLights
-from closedloop_plugin.carla.world.member import SceneActor
-from closedloop_plugin.carla.world.places import transform, vector
+from closedloop_plugin.carla.world.scene_actor import SceneActor
 from closedloop_plugin.carla.world.sensors import CarlaCamera, ContactResolver, EgoEventSensors, ProgramSensor
 from closedloop_plugin.carla.world.spawning import blueprint_for, body_of, kind_said, spawn
 from closedloop_plugin.carla.world.traffic import CarlaTraffic, prepare
+from closedloop_plugin.carla.world.traffic_lights import CarlaTrafficLights
+from closedloop_plugin.carla.world.transforms import transform, vector
 from closedloop_plugin.carla.world.weather import dark, parameters
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.frames import yaw_of_heading
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, EgoContact
 from closedloop_plugin.worlds.base import WorldError
-from closedloop_plugin.worlds.bodies import follow
+from closedloop_plugin.worlds.bodies import car_following
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
-from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
+from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
@@ -158,13 +158,13 @@ class StagedSimulation(CarlaSimulation):
         around.lights.step(self.currentTime * dt, around.stage.signals)
         if crew.show:
             crew.show.show()
-        closed = follow.closed(around.lights)
+        closed = car_following.closed(around.lights)
         everyone = self.bodies
         commands: list[Any] = []
         for member in crew.members:
             member.look()
             self._count(member.body)
-            allowed = follow.allowed(member.body, everyone, closed)
+            allowed = car_following.allowed(member.body, everyone, closed)
             commands += [*member.move(dt, allowed, around.ground), *member.shows()]
         self._refused = self._send(commands)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from closedloop_plugin.carla.world.places import transform
+from closedloop_plugin.carla.world.transforms import transform
 from closedloop_plugin.core.state import ActorKind
 from closedloop_plugin.worlds.base import InvalidScene
 from closedloop_plugin.worlds.bodies.body import SimulatedBody

@@ -11,8 +11,8 @@ from typing import Any
 import carla
 import numpy as np
 
-from closedloop_plugin.carla.world.looks import kind_of
-from closedloop_plugin.carla.world.places import read
+from closedloop_plugin.carla.world.appearance import kind_of
+from closedloop_plugin.carla.world.transforms import read
 from closedloop_plugin.core.frames import from_carla
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.bodies.body import SimulatedBody

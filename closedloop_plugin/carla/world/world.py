@@ -18,7 +18,7 @@ from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import EgoContact
 from closedloop_plugin.maps.base import RoadLayout, RoadMap
 from closedloop_plugin.worlds.base import InvalidScene
-from closedloop_plugin.worlds.bridge.compile import CompiledScene
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.world import ScenicWorld
 from lmms_eval_ad2.errors import Ad2Error, require
@@ -36,7 +36,7 @@ class CarlaWorld(ScenicWorld):
         self, folder: File, server: str = "127.0.0.1:2000", wait_s: float = 60.0, any_version: bool = False
     ) -> None:
         require("carla", "for --world carla")
-        from closedloop_plugin.carla.world.link import CarlaConnection
+        from closedloop_plugin.carla.world.connection import CarlaConnection
 
         self._link = CarlaConnection(*address(server), wait_s, any_version)
         client, running = self._link.versions
@@ -61,7 +61,7 @@ class CarlaWorld(ScenicWorld):
         self._town = self._simulator.world.get_map()
 
     def _traced(self, route: Route) -> RoadMap:
-        from closedloop_plugin.carla.maps.network import carla_road
+        from closedloop_plugin.carla.maps.road_map import carla_road
 
         return carla_road(route, self._town, self._folder)
 

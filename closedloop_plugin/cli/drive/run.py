@@ -149,7 +149,7 @@ def _register_running(how: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 when every episode ran, 1 when some failed; what the user can mend is an Ad2Error."""
-    from closedloop_plugin.cli.drive.order import ordered
+    from closedloop_plugin.cli.drive.prepared_run import ordered
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.runner.run import AGAIN, FAILED
     from closedloop_plugin.runner.run import run as drive

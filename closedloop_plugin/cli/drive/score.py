@@ -43,7 +43,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.cli.drive.subject import left_out_note
+    from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
     from lmms_eval_ad2.errors import Ad2Error

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from closedloop_plugin.show.episode import EpisodeTrack
-    from closedloop_plugin.show.strip import Shot
+    from closedloop_plugin.show.episode_track import EpisodeTrack
+    from closedloop_plugin.show.film_strip import Shot
     from closedloop_plugin.show.top_view import Ground
 
 _FRAME = re.compile(r"(?P<camera>.+)_(?P<tick>\d{1,9})\.(jpg|png)")
@@ -48,8 +48,8 @@ class EpisodeFiles:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.show.episode import read_track
-    from closedloop_plugin.show.strip import film_strip
+    from closedloop_plugin.show.episode_track import read_track
+    from closedloop_plugin.show.film_strip import film_strip
     from closedloop_plugin.show.top_view import heading, top_view
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -96,8 +96,8 @@ def find(text: str) -> EpisodeFiles:
 def _with_record(track: EpisodeTrack, episode: EpisodeFiles) -> EpisodeTrack:
     """Infractions and scores from episodes.jsonl, which is the truth, where the run's folder has it."""
     from closedloop_plugin.runner.store import read_records
-    from closedloop_plugin.show.episode import place_of
-    from closedloop_plugin.show.track import result_of
+    from closedloop_plugin.show.episode_track import place_of
+    from closedloop_plugin.show.track_log import result_of
 
     records = [r for r in read_records(episode.run) if f"{r.route_id}_rep{r.repetition}" == episode.key]
     if not records:
@@ -109,7 +109,7 @@ def lanes(file: Path, sha256: str | None) -> list[Ground]:
     """Outlines of a map's lanes; nothing where the file is gone or is no longer the one that was driven."""
     import numpy as np
 
-    from closedloop_plugin.maps.lanes import read_town
+    from closedloop_plugin.maps.towns.lanes import read_town
     from closedloop_plugin.show.top_view import GROUND
 
     if sha256 is not None and not (file.is_file() and hashlib.sha256(file.read_bytes()).hexdigest() == sha256):
@@ -128,8 +128,8 @@ def pick(episode: EpisodeFiles, track: EpisodeTrack, camera: str | None, most: i
     import numpy as np
     from PIL import Image
 
-    from closedloop_plugin.show.episode import progress
-    from closedloop_plugin.show.strip import choose
+    from closedloop_plugin.show.episode_track import progress
+    from closedloop_plugin.show.film_strip import choose
     from closedloop_plugin.show.top_view import NAMES
 
     frames = _frames(episode, camera)

@@ -10,7 +10,7 @@ from closedloop_plugin.cli.robot.vehicle import robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.vehicles.read import RobotConfig
+    from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 EPILOG = """examples:
   ad2 robot deploy limo-ackermann --dry-run           what would be copied and run; nothing is

@@ -15,8 +15,8 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.planner.planner import PlannerServer
-    from closedloop_plugin.robots.vehicles.read import RobotConfig
+    from closedloop_plugin.robots.planner.server import PlannerServer
+    from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 # Of `ad2 drive run`'s options: a vehicle has one camera of its own, and its pace is that of its motions.
 ELSEWHERE = {"camera": None, "size": None, "latency": "waits", "decision_hz": None, "video": False}
@@ -54,7 +54,7 @@ def register(parts: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.cli.drive.order import check_driver
+    from closedloop_plugin.cli.drive.prepared_run import check_driver
     from closedloop_plugin.robots.deploy import read_token
     from closedloop_plugin.robots.planner.control_socket import answering
 
@@ -78,10 +78,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _planner(args: argparse.Namespace, robot: RobotConfig, token: bytes) -> PlannerServer:
-    from closedloop_plugin.cli.drive.order import driver_of
+    from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.robots.planner.journal import PlannerJournal
-    from closedloop_plugin.robots.planner.planner import PlannerServer
+    from closedloop_plugin.robots.planner.server import PlannerServer
 
     rules = profile(args.profile)
     driver = driver_of(args, rules)

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from closedloop_plugin.agents.base import Agent
     from closedloop_plugin.core.profiles import Profile
     from closedloop_plugin.interpreters.base import Interpreter
-    from closedloop_plugin.robots.course.drive import CoursePlan, CourseTransport
-    from closedloop_plugin.robots.course.linked import PlannerSetup
-    from closedloop_plugin.robots.planner.planner import PlannerServer
-    from closedloop_plugin.robots.vehicles.read import RobotConfig
+    from closedloop_plugin.robots.course.runner import CoursePlan, CourseTransport
+    from closedloop_plugin.robots.course.transports.linked import PlannerSetup
+    from closedloop_plugin.robots.planner.server import PlannerServer
+    from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 EXPERT = "track-expert"
 TRANSPORTS = ("local", "ros", "vehicle")
@@ -77,11 +77,11 @@ def register(parts: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.robots.course.bag import available
-    from closedloop_plugin.robots.course.drive import names, run_course
     from closedloop_plugin.robots.course.published import published
     from closedloop_plugin.robots.course.records import SegmentRunStore, by_course
-    from closedloop_plugin.robots.course.text import render
+    from closedloop_plugin.robots.course.report import render
+    from closedloop_plugin.robots.course.rosbag import available
+    from closedloop_plugin.robots.course.runner import names, run_course
     from lmms_eval_ad2.storage.identity import check_folder, check_identity, write_run
     from lmms_eval_ad2.storage.lock import lock_folder
 
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     from closedloop_plugin.agents.make import BUILT_IN
-    from closedloop_plugin.cli.drive.order import check_driver
+    from closedloop_plugin.cli.drive.prepared_run import check_driver
 
     if ":" not in args.agent and args.agent not in (EXPERT, *BUILT_IN):
         raise Ad2Error(
@@ -125,7 +125,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _driver(args: argparse.Namespace) -> tuple[Agent, Interpreter | None, Profile]:
     """The track expert is a talker like any model: it gets the interpreter that was asked for."""
-    from closedloop_plugin.cli.drive.order import driver_of
+    from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.interpreters.make import make_interpreter
     from closedloop_plugin.robots.track_expert import TrackExpert
@@ -145,7 +145,7 @@ def _driver(args: argparse.Namespace) -> tuple[Agent, Interpreter | None, Profil
 def _plan(
     args: argparse.Namespace, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
 ) -> CoursePlan:
-    from closedloop_plugin.robots.course.drive import CoursePlan, segments_of
+    from closedloop_plugin.robots.course.runner import CoursePlan, segments_of
     from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
     from closedloop_plugin.robots.sandbox.track import sandbox
     from lmms_eval_ad2 import __version__
@@ -189,14 +189,14 @@ def _transport(
 ) -> Iterator[CourseTransport]:
     agent, interpreter, rules = driver
     if args.transport == "local":
-        from closedloop_plugin.robots.course.local import LocalTransport
-        from closedloop_plugin.robots.planner.cycle import DecisionCycle
+        from closedloop_plugin.robots.course.transports.local import LocalTransport
+        from closedloop_plugin.robots.planner.decision_cycle import DecisionCycle
         from closedloop_plugin.robots.sandbox.track import sandbox
 
         cycle = DecisionCycle(agent, interpreter, rules, robot.vehicle, seed=args.seed)
         yield LocalTransport(cycle, sandbox(), robot.onboard.motion_s)
         return
-    from closedloop_plugin.robots.course.linked import PlannerSetup
+    from closedloop_plugin.robots.course.transports.linked import PlannerSetup
 
     def reachable(planner: PlannerServer) -> contextlib.AbstractContextManager[None]:
         from closedloop_plugin.robots.planner.control_socket import answering
@@ -211,7 +211,7 @@ def _transport(
 
 @contextlib.contextmanager
 def _through_ros(args: argparse.Namespace, link: PlannerSetup) -> Iterator[CourseTransport]:
-    from closedloop_plugin.robots.course.ros_transport import RosTransport, on_this_machine
+    from closedloop_plugin.robots.course.transports.ros import RosTransport, on_this_machine
 
     @contextlib.contextmanager
     def tunnel(port: int) -> Iterator[int]:
@@ -225,8 +225,8 @@ def _through_ros(args: argparse.Namespace, link: PlannerSetup) -> Iterator[Cours
 
 @contextlib.contextmanager
 def _to_vehicle(link: PlannerSetup) -> Iterator[CourseTransport]:
-    from closedloop_plugin.robots.course.ros_transport import free_port
-    from closedloop_plugin.robots.course.vehicle_transport import OperatorKeyboard, VehicleTransport
+    from closedloop_plugin.robots.course.transports.ros import free_port
+    from closedloop_plugin.robots.course.transports.vehicle import OperatorKeyboard, VehicleTransport
     from closedloop_plugin.robots.deploy import read_token
 
     if not sys.stdin.isatty():

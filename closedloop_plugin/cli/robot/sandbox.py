@@ -20,7 +20,7 @@ def register(subparsers: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.robots.vehicles.read import find_robot
+    from closedloop_plugin.robots.vehicles.robot_config import find_robot
     from lmms_eval_ad2.errors import Ad2Error
 
     if not 0 <= args.port <= 65535:
@@ -29,11 +29,11 @@ def run(args: argparse.Namespace) -> int:
     if args.picture:
         if args.picture.is_dir():
             raise Ad2Error(f"--picture {args.picture}: a folder; name a file in it, such as sheet.png")
-        from closedloop_plugin.robots.sandbox.picture import sheet
+        from closedloop_plugin.robots.sandbox.overview import sheet
 
         print(f"written: {sheet(robot.vehicle, args.picture)}")
         return 0
-    from closedloop_plugin.robots.sandbox.process import SandboxNodeProcess
+    from closedloop_plugin.robots.sandbox.node_process import SandboxNodeProcess
     from closedloop_plugin.robots.transport.ros import RosMaster
 
     with RosMaster(args.port) as master:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from closedloop_plugin.robots.vehicles.read import RobotConfig
+    from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 
 def add_robot(parser: Any) -> None:
@@ -17,7 +17,7 @@ def add_robot(parser: Any) -> None:
 
 
 def robot_of(text: str) -> RobotConfig:
-    from closedloop_plugin.robots.vehicles.read import find_robot
+    from closedloop_plugin.robots.vehicles.robot_config import find_robot
 
     return find_robot(text)
 

@@ -65,7 +65,7 @@ def register(parts: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from closedloop_plugin.cli.drive.subject import towns_of
+    from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.cli.drive.world import world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.suites.programs import index_of
@@ -207,9 +207,9 @@ def _compile_for_carla(
 ) -> None:
     from closedloop_plugin.maps.build import road_for
     from closedloop_plugin.worlds.base import EpisodeSetup
-    from closedloop_plugin.worlds.bridge.compile import scene_for
+    from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
+    from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, stage_for
     from closedloop_plugin.worlds.bridge.session import close_running
-    from closedloop_plugin.worlds.bridge.setting import params_for, program_of, stage_for
     from lmms_eval_ad2.errors import Ad2Error
 
     if program.problem:

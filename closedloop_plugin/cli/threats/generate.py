@@ -77,8 +77,8 @@ def _register_how(how: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from closedloop_plugin.prompts.texts import texts_of
+    from closedloop_plugin.threats.factories import make_fuser, make_teller
     from closedloop_plugin.threats.generate import generate
-    from closedloop_plugin.threats.making import make_fuser, make_teller
 
     for name, least in (("frames", 1), ("workers", 1), ("attempts", 1), ("tries", 1), ("repairs", 0), ("limit", 1)):
         value = getattr(args, name)
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _job(args: argparse.Namespace, prompts_sha256: str) -> ThreatGenerationConfig:
     from closedloop_plugin.agents.make import cameras_of
-    from closedloop_plugin.cli.drive.subject import asked_for, towns_of
+    from closedloop_plugin.cli.drive.selection import asked_for, towns_of
     from closedloop_plugin.cli.drive.world import world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.core.routes import sha256

@@ -77,7 +77,7 @@ def _register_where(where: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 where all runs are scored, 1 where some are not; what the user can mend is an Ad2Error."""
-    from closedloop_plugin.cli.drive.order import check_driver, driver_of
+    from closedloop_plugin.cli.drive.prepared_run import check_driver, driver_of
     from closedloop_plugin.runner.assemble import assemble, remote, standing
     from closedloop_plugin.threats.search.report import text
     from closedloop_plugin.threats.search.search import search
@@ -111,12 +111,12 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _wish(args: argparse.Namespace) -> RunConfig:
-    from closedloop_plugin.cli.drive.order import TRACK
+    from closedloop_plugin.cli.drive.prepared_run import TRACK
     from closedloop_plugin.cli.drive.world import limits_of, world_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.runner.assemble import RunConfig
+    from closedloop_plugin.runner.decisions import DecisionRules
     from closedloop_plugin.runner.latency import read_latency
-    from closedloop_plugin.runner.pilot import DecisionRules
 
     world, workers = world_of(args)
     return RunConfig(
@@ -134,7 +134,7 @@ def _wish(args: argparse.Namespace) -> RunConfig:
 
 def _subject(args: argparse.Namespace) -> RouteSelection:
     """The program as `ad2 drive run --scenario` takes it; DIR:NAME is a file of that folder."""
-    from closedloop_plugin.cli.drive.subject import program_subject
+    from closedloop_plugin.cli.drive.selection import program_subject
     from closedloop_plugin.suites.programs import programs_in
     from lmms_eval_ad2.errors import Ad2Error
 
@@ -193,7 +193,7 @@ def _checked(
     """The failures, each with the expert's episode on the same values."""
     from closedloop_plugin.agents.make import make_agent
     from closedloop_plugin.runner.assemble import DriverSetup, assemble
-    from closedloop_plugin.runner.pilot import DecisionRules
+    from closedloop_plugin.runner.decisions import DecisionRules
     from closedloop_plugin.runner.recipe import FactoryRecipe
     from closedloop_plugin.threats.search.search import with_expert
 
@@ -209,7 +209,7 @@ def _checked(
 
 def _written(out: Path, quest: ThreatSearchConfig, trials: list[SearchTrial]) -> dict[str, Any]:
     """report.json and search.svg."""
-    from closedloop_plugin.threats.search.picture import svg
+    from closedloop_plugin.threats.search.plot import svg
     from closedloop_plugin.threats.search.report import findings
     from lmms_eval_ad2.storage.files import atomic_write
 

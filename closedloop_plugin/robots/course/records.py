@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.robots.course.watch import AGAIN, SegmentEndReason
+from closedloop_plugin.robots.course.referee import AGAIN, SegmentEndReason
 from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
 

@@ -14,7 +14,7 @@ from pathlib import Path as File
 from typing import Any, TextIO
 
 from closedloop_plugin.robots.planner import control_socket, emergency
-from closedloop_plugin.robots.vehicles.read import RobotConfig
+from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 from lmms_eval_ad2.errors import Ad2Error
 
 PERIOD_S = 0.1

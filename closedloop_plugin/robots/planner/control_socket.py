@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.robots.planner.planner import PlannerServer
+from closedloop_plugin.robots.planner.server import PlannerServer
 from lmms_eval_ad2.errors import Ad2Error
 
 LINE_MAX = 65536

@@ -9,7 +9,7 @@ from pathlib import Path as File
 from closedloop_plugin.robots.deploy import on_board
 from closedloop_plugin.robots.planner import control_socket
 from closedloop_plugin.robots.transport import ssh
-from closedloop_plugin.robots.vehicles.read import RobotConfig
+from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 from lmms_eval_ad2.errors import Ad2Error
 
 STANDS_S = 0.5  # for the vehicle's own word that it stands; then the other way is tried

@@ -18,11 +18,11 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
-from closedloop_plugin.robots.sandbox.process import READY
+from closedloop_plugin.robots.sandbox.node_process import READY
 from closedloop_plugin.robots.sandbox.scene import SandboxScene
 from closedloop_plugin.robots.transport.ros import master_pid
 from closedloop_plugin.robots.vehicles.base import Twist, Vehicle, WordCommand
-from closedloop_plugin.robots.vehicles.read import find_robot
+from closedloop_plugin.robots.vehicles.robot_config import find_robot
 from lmms_eval_ad2.errors import Ad2Error, require
 
 STEP_S = 0.01

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from lmms_eval_ad2.errors import Ad2Error
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.vehicles.read import LinkSettings
+    from closedloop_plugin.robots.vehicles.robot_config import LinkSettings
 
 # Nobody is asked for anything, no unknown host is believed, and a dead link is noticed: 3 s after its last sign.
 OPTIONS = (

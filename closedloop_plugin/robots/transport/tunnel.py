@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from closedloop_plugin.robots.transport import ssh
 
 if TYPE_CHECKING:
-    from closedloop_plugin.robots.vehicles.read import RobotConfig
+    from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 BEAT_S = 1.0
 READY_S = 20.0  # from the start of ssh to the first word of the command at the other end

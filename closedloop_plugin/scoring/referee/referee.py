@@ -16,12 +16,12 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import STATUS, EndReason, GroundTruth
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.scoring.driving import composed, penalty_of
-from closedloop_plugin.scoring.referee.collisions import CollisionCriterion
-from closedloop_plugin.scoring.referee.finding import InfractionEvent, RefereeCriterion, at
-from closedloop_plugin.scoring.referee.lanes import OutsideLanesCriterion
+from closedloop_plugin.scoring.referee.criteria.base import InfractionEvent, RefereeCriterion, at
+from closedloop_plugin.scoring.referee.criteria.collisions import CollisionCriterion
+from closedloop_plugin.scoring.referee.criteria.outside_lanes import OutsideLanesCriterion
+from closedloop_plugin.scoring.referee.criteria.stop_lines import StopLineCriterion
+from closedloop_plugin.scoring.referee.criteria.traffic_speed import TrafficSpeedCriterion
 from closedloop_plugin.scoring.referee.progress import RouteProgress
-from closedloop_plugin.scoring.referee.signals import StopLineCriterion
-from closedloop_plugin.scoring.referee.speed import TrafficSpeedCriterion
 
 EPS = 1e-9  # times are sums of 0.05 s
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from closedloop_plugin.agents.asking import ModelBackend, ModelQuestion, ModelReply, fenced
+from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply, fenced
 from closedloop_plugin.prompts.texts import PromptTexts
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
-from closedloop_plugin.threats.reading import kept, read_spec, short
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     RULES,
@@ -27,8 +26,9 @@ from closedloop_plugin.threats.spec import (
     ThreatConditions,
     ThreatSpec,
 )
+from closedloop_plugin.threats.spec_parsing import kept, read_spec, short
+from closedloop_plugin.threats.spec_text import ACTS, sentence
 from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
-from closedloop_plugin.threats.words import ACTS, sentence
 
 DESCRIBED = 2000  # characters of a description that are kept and used
 TOLD = 5  # earlier attempts that are told of

@@ -15,9 +15,9 @@ from random import Random
 from typing import Any
 
 from closedloop_plugin.threats.base import ThreatRequest
-from closedloop_plugin.threats.fuser.rule_numbers import ThreatAdjustment, numbers, sky
-from closedloop_plugin.threats.fuser.rule_points import ThreatCandidate, candidates
-from closedloop_plugin.threats.fuser.rule_words import AnswerKeywords, AnswerTopic, heard
+from closedloop_plugin.threats.fuser.ruleset.candidates import ThreatCandidate, candidates
+from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, heard
+from closedloop_plugin.threats.fuser.ruleset.numbers import ThreatAdjustment, numbers, sky
 from closedloop_plugin.threats.fuser.slots import ThreatSlot, slots
 from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import (
@@ -28,8 +28,8 @@ from closedloop_plugin.threats.spec import (
     ThreatConditions,
     ThreatSpec,
 )
+from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
-from closedloop_plugin.threats.words import sentence
 
 NEAR_BEST = 3.5  # behaviours whose best threat has at most so many points less may be chosen
 STEEP = 0.8  # how much likelier the better behaviour is

@@ -16,13 +16,18 @@ from importlib import resources
 from pathlib import Path as File
 from typing import Any
 
-from closedloop_plugin.threats.gallery import read as gallery_read
 from closedloop_plugin.threats.gallery import runs as gallery_runs
+from closedloop_plugin.threats.gallery import scenarios as gallery_read
 from closedloop_plugin.threats.gallery.pictures import marks_of, moment_file, range_bar, thumbnail, top_view
-from closedloop_plugin.threats.gallery.read import GalleryScenario, ProgramParameter, ScenarioCheckState, ThreatGallery
 from closedloop_plugin.threats.gallery.runs import GalleryRun, SurvivalStatus, label_of
+from closedloop_plugin.threats.gallery.scenarios import (
+    GalleryScenario,
+    ProgramParameter,
+    ScenarioCheckState,
+    ThreatGallery,
+)
+from closedloop_plugin.threats.spec_text import sentence
 from closedloop_plugin.threats.transcript import ThreatAttempt
-from closedloop_plugin.threats.words import sentence
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.storage.files import atomic_write

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from closedloop_plugin.scenarios.looks import body_size, cover_size
-from closedloop_plugin.threats.draft import ProgramDraft
 from closedloop_plugin.threats.spec import Adversary, Occluder, ParameterRange, RoadKind
+from closedloop_plugin.threats.templates.draft import ProgramDraft
 
 SERVICES = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUCK})
 PROPS = {Occluder.CONTAINER: "static.prop.container", Occluder.ADVERTISEMENT: "static.prop.advertisement"}

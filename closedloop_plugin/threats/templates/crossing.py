@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from closedloop_plugin.threats.draft import ProgramDraft
 from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, AdversaryLane, Occluder, ParameterRange
 from closedloop_plugin.threats.templates import covers
+from closedloop_plugin.threats.templates.draft import ProgramDraft
 from closedloop_plugin.threats.templates.standing import block, open_door
 
 OFF = {AdversaryLane.ROADSIDE: 1.4, AdversaryLane.PAVEMENT: 3.4}  # m outside the last lane where they wait

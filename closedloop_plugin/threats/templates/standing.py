@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from closedloop_plugin.scenarios.looks import body_size
-from closedloop_plugin.threats.draft import ProgramDraft
 from closedloop_plugin.threats.spec import Adversary, Occluder, RoadKind
 from closedloop_plugin.threats.templates import covers
+from closedloop_plugin.threats.templates.draft import ProgramDraft
 
 ROOM_TO_PASS_M = 30.0  # of road behind an obstacle that is passed in the oncoming lane
 PULL_OUT_M = 8.0  # along the road, from beside the ego's lane into it

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from closedloop_plugin.threats.draft import ProgramDraft
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import (
     Adversary,
@@ -18,6 +17,7 @@ from closedloop_plugin.threats.spec import (
     Occluder,
     ParameterRange,
 )
+from closedloop_plugin.threats.templates.draft import ProgramDraft
 
 CRUISE = 0.65  # share of the speed limit at which a careful driver goes
 BICYCLE_TOP = 6.0  # m/s

@@ -12,7 +12,7 @@ from typing import Any
 
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
-from closedloop_plugin.worlds.bridge.compile import CompiledScene, place_of
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, place_of
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error, require
 

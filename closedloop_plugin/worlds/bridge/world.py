@@ -15,12 +15,12 @@ from closedloop_plugin.core.state import Control, DrivingSurface, EgoContact, Gr
 from closedloop_plugin.maps.base import RoadLayout, RoadMap
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, ParameterDomain, WorldError
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
-from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
-from closedloop_plugin.worlds.bridge.compile import CompiledScene, scene_for, space_for
+from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
 from closedloop_plugin.worlds.bridge.ground import OWN_WAY_M
 from closedloop_plugin.worlds.bridge.params import weather_of
+from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, stage_for, straight_on
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
-from closedloop_plugin.worlds.bridge.setting import params_for, program_of, stage_for, straight_on
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -16,13 +16,13 @@ from scenic.simulators.newtonian.simulator import NewtonianSimulation, Newtonian
 
 from closedloop_plugin.core.frames import scenic_heading, yaw_of_heading
 from closedloop_plugin.core.state import ActorKind, StopLine
-from closedloop_plugin.worlds.bodies import follow
+from closedloop_plugin.worlds.bodies import car_following
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
-from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
+from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, drive, place, slide, walk
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
+from closedloop_plugin.worlds.embedded.building_obstacles import BuildingObstacles
 from closedloop_plugin.worlds.embedded.collisions import BodyContact, settle
-from closedloop_plugin.worlds.embedded.walls import BuildingObstacles
 
 
 class TrafficModel(Protocol):
@@ -94,7 +94,7 @@ class EmbeddedSimulation(NewtonianSimulation):
         dt, around = self.timestep, self.surroundings
         held = around.stage.signals if around.stage else {}
         around.lights.step(self.currentTime * dt, held)
-        closed = follow.closed(around.lights)
+        closed = car_following.closed(around.lights)
         everyone = self.bodies
         for body, own in self._mirrors:
             _read(body, own)
@@ -143,7 +143,7 @@ class EmbeddedSimulation(NewtonianSimulation):
             body.motion = MotionState(float(x), float(y), yaw_of_heading(float(heading)), float(speed))
         elif body.rail is not None:
             was = m.v
-            body.rail.advance(dt, follow.allowed(body, others, lines))
+            body.rail.advance(dt, car_following.allowed(body, others, lines))
             place(m, *body.rail.pose(), body.rail.now or 0.0, dt)
             body.braking = m.v < was - 0.3 * dt or (m.v < 0.05 and body.kind not in WALKERS)
         elif body.spec is not None:

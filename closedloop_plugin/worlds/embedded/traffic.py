@@ -15,7 +15,7 @@ import numpy as np
 
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import ActorKind, DrivingSurface, StopLine
-from closedloop_plugin.worlds.bodies import follow
+from closedloop_plugin.worlds.bodies import car_following
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, place, size_of, slide
 from closedloop_plugin.worlds.bridge.ground import NetworkGround
@@ -72,7 +72,7 @@ class BackgroundTraffic:
                 self._pushed(body, dt)
                 continue
             if (self._tick + number) % THINK_TICKS == 0:
-                self._allowed[body.id] = follow.allowed(body, bodies, lines)
+                self._allowed[body.id] = car_following.allowed(body, bodies, lines)
             was = body.motion.v
             rail.advance(dt, self._allowed.get(body.id, math.inf))
             if rail.s > rail.path.length:

@@ -12,7 +12,7 @@ import numpy as np
 from closedloop_plugin.core.routes import Route, Weather
 from closedloop_plugin.core.state import EgoContact
 from closedloop_plugin.maps.base import RoadLayout, RoadMap
-from closedloop_plugin.worlds.bridge.compile import CompiledScene
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene
 from closedloop_plugin.worlds.bridge.ground import NetworkGround
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.bridge.world import ScenicWorld
@@ -36,9 +36,9 @@ class EmbeddedWorld(ScenicWorld):
         return road_for(route, layout, town=town, folder=self._folder)
 
     def _begin(self, compiled: CompiledScene, stage: ScenarioStage) -> None:
+        from closedloop_plugin.worlds.embedded.building_obstacles import BuildingObstacles
         from closedloop_plugin.worlds.embedded.simulation import EmbeddedSimulationContext, EmbeddedSimulator
         from closedloop_plugin.worlds.embedded.traffic import BackgroundTraffic
-        from closedloop_plugin.worlds.embedded.walls import BuildingObstacles
 
         seed = self._setup.seed
         self._ground = NetworkGround(self._network)

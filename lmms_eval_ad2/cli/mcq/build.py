@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lmms_eval_ad2.mcq.base import DistractorMaker
     from lmms_eval_ad2.mcq.build import McqBuildJob
-    from lmms_eval_ad2.mcq.finish import McqBuildResult
-    from lmms_eval_ad2.mcq.mix import QuestionPlan
+    from lmms_eval_ad2.mcq.output_files import McqBuildResult
+    from lmms_eval_ad2.mcq.question_plan import QuestionPlan
     from lmms_eval_ad2.mcq.sources import QuestionSource
     from lmms_eval_ad2.mcq.survey import SourceSurvey
 
@@ -125,7 +125,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _maker(args: argparse.Namespace) -> DistractorMaker:
-    from lmms_eval_ad2.mcq.making import make_maker
+    from lmms_eval_ad2.mcq.maker_spec import make_maker
 
     return make_maker(
         args.llm, kind=args.distractors, n=args.n, rounds=args.rounds, threshold=args.threshold, seed=args.seed,
@@ -166,7 +166,7 @@ def _by_name(option: str, values: Sequence[str] | None, names: Sequence[str]) ->
 
 def _shares(args: argparse.Namespace, names: Sequence[str]) -> tuple[dict[str, float] | None, dict[str, float] | None]:
     from lmms_eval_ad2.data.releases.autodrive_qa import TASKS
-    from lmms_eval_ad2.mcq.mix import parse_shares
+    from lmms_eval_ad2.mcq.question_plan import parse_shares
 
     return (
         parse_shares(args.mix, names) if args.mix is not None else None,
@@ -175,7 +175,7 @@ def _shares(args: argparse.Namespace, names: Sequence[str]) -> tuple[dict[str, f
 
 
 def _plan(args: argparse.Namespace, surveyed: SourceSurvey, mix: Any, tasks: Any) -> QuestionPlan:
-    from lmms_eval_ad2.mcq.mix import plan
+    from lmms_eval_ad2.mcq.question_plan import plan
 
     return plan(surveyed, mix=mix, tasks=tasks, total=args.total, seed=args.seed)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.llm.cache import ReplyCache
-    from lmms_eval_ad2.llm.spec import LanguageModel
+    from lmms_eval_ad2.llm.model import LanguageModel
     from lmms_eval_ad2.records import Record
 
 EXAMPLES = """examples:
@@ -92,7 +92,7 @@ def _built(args: argparse.Namespace) -> tuple[str, Path | None]:
 
 def _models(args: argparse.Namespace) -> tuple[LanguageModel | None, LanguageModel | None]:
     """--llm and --evaluator, before anything is read: a missing key must not cost the reader minutes."""
-    from lmms_eval_ad2.llm.spec import read_model
+    from lmms_eval_ad2.llm.model import read_model
 
     return (
         read_model(args.llm) if args.llm else None,
@@ -117,7 +117,7 @@ def _ask(
     if not (llm or evaluator):
         return
     from lmms_eval_ad2.mcq.rating import rate
-    from lmms_eval_ad2.mcq.roles import McqPromptTexts
+    from lmms_eval_ad2.mcq.role_prompts import McqPromptTexts
     from lmms_eval_ad2.mcq.text_only import text_only
 
     texts = McqPromptTexts.load(args.prompts)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from lmms_eval_ad2.data.home.check import record_fault
+from lmms_eval_ad2.data.home.dataset import Dataset, load_dataset
 from lmms_eval_ad2.data.home.parts import RecordTally, file_sha256, read_part
-from lmms_eval_ad2.data.home.store import Dataset, load_dataset
+from lmms_eval_ad2.data.home.record_check import record_fault
 from lmms_eval_ad2.data.releases.images import image_fault
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record

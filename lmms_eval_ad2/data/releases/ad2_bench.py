@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
-from lmms_eval_ad2.data.releases.row import UntrustedRow, plain
 from lmms_eval_ad2.data.releases.stream import open_rows
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow, plain
 from lmms_eval_ad2.records import FORMS, MARKS, AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 SCHEMA = """\

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
-from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.data.releases.stream import open_rows
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
 SCHEMA = """\

@@ -16,7 +16,7 @@ from typing import Any
 from lmms_eval_ad2.data.releases import parquet
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing
 from lmms_eval_ad2.data.releases.images import read_bytes
-from lmms_eval_ad2.data.releases.row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.storage.files import atomic_write_bytes

@@ -13,7 +13,7 @@ from typing import Any
 from lmms_eval_ad2.data.releases import coda_llava, stream
 from lmms_eval_ad2.data.releases.base import BadRow, BenchmarkRelease, Item, OpenedRelease, existing
 from lmms_eval_ad2.data.releases.images import size_of
-from lmms_eval_ad2.data.releases.row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 

@@ -23,7 +23,7 @@ from lmms_eval_ad2.data.releases.base import (
     image_folder,
 )
 from lmms_eval_ad2.data.releases.nuscenes import CAMERAS, SIZE, camera_path, six_cameras
-from lmms_eval_ad2.data.releases.row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import AnswerOption, BilingualText, Form, Record
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError, require
-from lmms_eval_ad2.pillow import strictly
+from lmms_eval_ad2.strict_pillow import strictly
 
 _DRIVE = re.compile(r"[A-Za-z]:")
 SUFFIX = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp"}

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, get_args
 
 from lmms_eval_ad2.data.releases.base import BenchmarkRelease, OpenedRelease
-from lmms_eval_ad2.data.releases.row import UntrustedRow
 from lmms_eval_ad2.data.releases.stream import open_rows
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.records import (
     FORMS,
     AnswerOption,

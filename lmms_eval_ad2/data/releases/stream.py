@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from lmms_eval_ad2.data.releases import stream
 from lmms_eval_ad2.data.releases.base import BadRow, Item, OpenedRelease, existing, image_folder
-from lmms_eval_ad2.data.releases.row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError, require
 from lmms_eval_ad2.records import Record
 

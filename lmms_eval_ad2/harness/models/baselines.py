@@ -17,10 +17,10 @@ from lmms_eval.api.model import lmms
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
-from lmms_eval_ad2.harness.models.prompting import failure
+from lmms_eval_ad2.harness.models.generation import failure
 from lmms_eval_ad2.records import Form, Record, Value
+from lmms_eval_ad2.scoring.reference_answers import chain, reference, written
 from lmms_eval_ad2.scoring.variant import TaskVariant
-from lmms_eval_ad2.scoring.written import chain, reference, written
 
 LARGEST_COUNT = 10
 

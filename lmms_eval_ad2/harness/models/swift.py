@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.harness.models.arguments import refuse_unknown, whole_number
-from lmms_eval_ad2.harness.models.prompting import (
+from lmms_eval_ad2.harness.models.generation import (
     GenerationSettings,
     InferenceEngine,
     ModelPrompt,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.around import NUMBERS
 from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form
+from lmms_eval_ad2.mcq.rules.surroundings import NUMBERS
 
 _WORDS = ("zero", *NUMBERS, "eleven", "twelve", "thirteen", "fourteen", "fifteen")
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
 from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form
+from lmms_eval_ad2.mcq.rules.directions import across, along
 from lmms_eval_ad2.mcq.rules.facts import bare
-from lmms_eval_ad2.mcq.rules.order import TAG
-from lmms_eval_ad2.mcq.rules.places import across, along
+from lmms_eval_ad2.mcq.rules.rankings import TAG
 
 _EXCEPT = re.compile(r"^Except for the ego vehicle, ", re.IGNORECASE)
 _EGO = "The ego vehicle"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules.around import WRONG_NUMBERS, plural, singular
 from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENSOR, RuleCase, in_form, replaced
+from lmms_eval_ad2.mcq.rules.surroundings import WRONG_NUMBERS, plural, singular
 
 _NUMBER = re.compile(rf"\b({'|'.join(WRONG_NUMBERS)})\b(?= (?:of the |[a-z]{{3,}}))", re.IGNORECASE)
 _STATE = re.compile(r"\b(moving|parked|stopped|standing)\b", re.IGNORECASE)

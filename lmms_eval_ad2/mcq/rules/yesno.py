@@ -11,9 +11,9 @@ from itertools import chain
 import yaml
 
 from lmms_eval_ad2.mcq.base import Distractor
-from lmms_eval_ad2.mcq.rules import free
+from lmms_eval_ad2.mcq.rules import free_text
 from lmms_eval_ad2.mcq.rules.base import LOGIC, SENSOR, SHORT, Rule, RuleCase
-from lmms_eval_ad2.mcq.rules.places import across, along
+from lmms_eval_ad2.mcq.rules.directions import across, along
 
 Rows = Mapping[str, list[list[str]]]
 
@@ -48,7 +48,7 @@ def rule_of(name: str, rows: Mapping[str, Rows]) -> Rule:
 def _statement_turned(case: RuleCase) -> Iterator[Distractor]:
     said = VERDICT.match(case.answer)
     if said and len(case.answer) - said.end() > 8:
-        yield from free.contraries(case)
+        yield from free_text.contraries(case)
 
 
 def _other_verdict(case: RuleCase, rows: Mapping[str, Rows]) -> Iterator[Distractor]:

@@ -239,22 +239,22 @@ def _ours() -> SimpleNamespace:
     """Every product name of this section: readers of which no short command exists."""
     from closedloop_plugin.carla.leaderboard_agent import ad2_link
     from closedloop_plugin.carla.servers import state
-    from closedloop_plugin.cli.drive.subject import values_of
-    from closedloop_plugin.interpreters.reading import read_cng
-    from closedloop_plugin.maps.reference_line import number
+    from closedloop_plugin.cli.drive.selection import values_of
+    from closedloop_plugin.interpreters.parsing.controls import read_cng
+    from closedloop_plugin.maps.towns.reference_line import number
     from closedloop_plugin.robots.course.records import read_records
     from closedloop_plugin.robots.onboard import clamp, wire
     from closedloop_plugin.robots.onboard.settings import read_settings
-    from closedloop_plugin.robots.vehicles.read import read_robot
+    from closedloop_plugin.robots.vehicles.robot_config import read_robot
     from closedloop_plugin.runner.latency import read_latency
     from closedloop_plugin.serve.chat import read_chat
-    from closedloop_plugin.threats.reading import first_object
     from closedloop_plugin.threats.spec import Distance
+    from closedloop_plugin.threats.spec_parsing import first_object
     from closedloop_plugin.worlds.bridge.params import check_values
     from lmms_eval_ad2.harness.models.arguments import whole_number
     from lmms_eval_ad2.judge import make_judge, verdict
     from lmms_eval_ad2.llm.completion import ChatReply, read_completion
-    from lmms_eval_ad2.llm.spec import read_model
+    from lmms_eval_ad2.llm.model import read_model
     from lmms_eval_ad2.mcq.replies import evaluation
 
     return SimpleNamespace(

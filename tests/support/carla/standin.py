@@ -36,7 +36,7 @@ def until(look: Callable[[], T], bound_s: float = 60.0) -> T:
 
 def free_ports(number: int = 1) -> list[int]:
     """None of them is given twice, nor to another worker of the same test run: they are bound only later."""
-    from closedloop_plugin.carla.servers.order import taken
+    from closedloop_plugin.carla.servers.spec import taken
 
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % WORKERS
     found: list[int] = []

@@ -11,8 +11,8 @@ from support.closedloop.cast import Follower
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EvaluationConditions
-from closedloop_plugin.runner.pilot import DecisionRules
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun, run

@@ -11,7 +11,7 @@ from typing import Any
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, Distractor, OpenQuestion, Outcome, RejectedQuestion, RoleExchange
 from lmms_eval_ad2.mcq.build import McqBuildJob
-from lmms_eval_ad2.mcq.mix import plan
+from lmms_eval_ad2.mcq.question_plan import plan
 from lmms_eval_ad2.mcq.sources import open_source
 from lmms_eval_ad2.mcq.survey import survey
 from lmms_eval_ad2.records import BilingualText, Record

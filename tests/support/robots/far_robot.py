@@ -11,7 +11,7 @@ from typing import Any
 
 from support.robots.sshd import Sshd, free_port
 
-from closedloop_plugin.robots.vehicles.read import LinkSettings, RobotConfig, find_robot
+from closedloop_plugin.robots.vehicles.robot_config import LinkSettings, RobotConfig, find_robot
 
 
 def far_robot(server: Sshd, folder: Path, **link: Any) -> RobotConfig:

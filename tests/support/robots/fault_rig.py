@@ -28,9 +28,9 @@ from support.running import BIN, environment
 
 from closedloop_plugin.robots import deploy
 from closedloop_plugin.robots.planner import control_socket
-from closedloop_plugin.robots.sandbox.process import SandboxNodeProcess
+from closedloop_plugin.robots.sandbox.node_process import SandboxNodeProcess
 from closedloop_plugin.robots.transport.ros import RosChildProcess, RosMaster
-from closedloop_plugin.robots.vehicles.read import RobotConfig, read_robot
+from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, read_robot
 
 HERE = Path(__file__).resolve().parent
 SPEED = 0.3  # m/s

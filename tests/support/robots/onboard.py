@@ -23,7 +23,7 @@ from typing import Any
 from support.running import REPO, TESTS
 
 from closedloop_plugin.robots.onboard import wire
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 HERE = Path(__file__).resolve().parent
 TOKEN, OTHER_TOKEN = bytes(range(32)), bytes(32)

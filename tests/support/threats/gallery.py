@@ -18,6 +18,7 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.site import ThreatSite
 from closedloop_plugin.threats.spec import ThreatSpec
+from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import (
     STAGES,
     FuserExchange,
@@ -27,7 +28,6 @@ from closedloop_plugin.threats.transcript import (
     ThreatAttempt,
     ThreatTranscript,
 )
-from closedloop_plugin.threats.write import program
 
 ROUTES = suite("demo").routes
 RULES = {"name": "rules"}

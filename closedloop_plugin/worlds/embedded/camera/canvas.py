@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from closedloop_plugin.worlds.embedded.camera.lens import NEAR, PinholeLens, clip_near
-from closedloop_plugin.worlds.embedded.camera.light import SceneLighting
+from closedloop_plugin.worlds.embedded.camera.lighting import SceneLighting
 
 SHIFT = 4  # fractional bits of OpenCV's coordinates: 1/16 pixel
 BESIDE = 60000.0  # pixels: a bar or plate that ends farther out is too near the lens to be worth drawing

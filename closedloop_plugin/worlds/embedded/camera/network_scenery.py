@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from closedloop_plugin.maps.base import RoadMap
-from closedloop_plugin.worlds.embedded.camera import placing, survey
+from closedloop_plugin.worlds.embedded.camera import network_features, placement
 from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
 
 REACH = 230.0  # m round the route: the camera sees no farther, and an ego 30 m off the route has ended
@@ -18,24 +18,24 @@ def scenery_of(network: Any, road: RoadMap, seed: int) -> StaticScenery:
 
     `network` needs: lanes (polygon, leftEdge, rightEdge, group), roads (lanes), shoulders, sidewalks, intersections.
     """
-    land = survey.land_of(network, road, REACH)
-    signs = survey.signs_of(land, road)
+    land = network_features.land_of(network, road, REACH)
+    signs = network_features.signs_of(land, road)
     urban = 1.0 if road.speed_limit < 20.0 else 0.3
     taken = np.array([[s.x, s.y] for s in signs]).reshape(-1, 2)
     lines = [line for line in road.stop_lines if land.near(line.x, line.y)]
     controls = {c: [x for x in lines if x.control == c] for c in ("signal", "stop", "yield")}
-    houses = placing.buildings(land, urban, seed)
+    houses = placement.buildings(land, urban, seed)
     return StaticScenery(
-        areas=survey.areas_of(land),
-        markings=survey.markings_of(network, land),
-        kerbs=survey.kerbs_of(land),
-        crosswalks=survey.crosswalks_of(land, controls["signal"]),
+        areas=network_features.areas_of(land),
+        markings=network_features.markings_of(network, land),
+        kerbs=network_features.kerbs_of(land),
+        crosswalks=network_features.crosswalks_of(land, controls["signal"]),
         stop_lines=_poses(controls["signal"] + controls["stop"]),
-        words=np.array([survey.behind(x, 4.0) for x in controls["stop"]]).reshape(-1, 3),
+        words=np.array([network_features.behind(x, 4.0) for x in controls["stop"]]).reshape(-1, 3),
         teeth=_poses(controls["yield"]),
         buildings=houses,
-        trees=placing.trees(land, urban, seed, taken, houses),
-        lamps=placing.lamps(land, urban, taken, houses),
+        trees=placement.trees(land, urban, seed, taken, houses),
+        lamps=placement.lamps(land, urban, taken, houses),
         signs=signs,
         urban=urban,
     )

@@ -12,19 +12,19 @@ import numpy as np
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import STATIC, VEHICLES, Actor, ActorKind, SignalState
-from closedloop_plugin.worlds.embedded.camera import street
 from closedloop_plugin.worlds.embedded.camera.canvas import Canvas
-from closedloop_plugin.worlds.embedded.camera.ground import GroundLayer
-from closedloop_plugin.worlds.embedded.camera.houses import BuildingLayer, draw_wall, visible
+from closedloop_plugin.worlds.embedded.camera.draw_order import BoxFootprints, back_to_front
+from closedloop_plugin.worlds.embedded.camera.layers import street
+from closedloop_plugin.worlds.embedded.camera.layers.buildings import BuildingLayer, draw_wall, visible
+from closedloop_plugin.worlds.embedded.camera.layers.ground import GroundLayer
+from closedloop_plugin.worlds.embedded.camera.layers.people import draw_body
+from closedloop_plugin.worlds.embedded.camera.layers.props import draw_prop
+from closedloop_plugin.worlds.embedded.camera.layers.sky import draw_rain, draw_sky
+from closedloop_plugin.worlds.embedded.camera.layers.vehicles import draw_vehicle
 from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, lens_of
-from closedloop_plugin.worlds.embedded.camera.light import light_of
-from closedloop_plugin.worlds.embedded.camera.order import BoxFootprints, back_to_front
-from closedloop_plugin.worlds.embedded.camera.people import draw_body
-from closedloop_plugin.worlds.embedded.camera.placing import corners
-from closedloop_plugin.worlds.embedded.camera.props import draw_prop
+from closedloop_plugin.worlds.embedded.camera.lighting import light_of
+from closedloop_plugin.worlds.embedded.camera.placement import corners
 from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
-from closedloop_plugin.worlds.embedded.camera.sky import draw_rain, draw_sky
-from closedloop_plugin.worlds.embedded.camera.vehicles import draw_vehicle
 
 BODIES = frozenset({ActorKind.PEDESTRIAN, ActorKind.CHILD, ActorKind.ANIMAL, ActorKind.BICYCLE, ActorKind.MOTORCYCLE})
 TREES_TO = 130.0  # m

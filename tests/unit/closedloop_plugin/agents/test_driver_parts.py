@@ -8,8 +8,9 @@ from pathlib import Path as File
 import numpy as np
 import pytest
 
-from closedloop_plugin.agents import forecast, manoeuvre, tracking
-from closedloop_plugin.agents.manoeuvre import LateralOffset, StandstillTimer
+from closedloop_plugin.agents import tracking
+from closedloop_plugin.agents.planning import forecast, manoeuvre
+from closedloop_plugin.agents.planning.manoeuvre import LateralOffset, StandstillTimer
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Actor, ActorKind, GroundTruth, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap

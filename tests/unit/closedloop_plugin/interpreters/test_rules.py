@@ -12,9 +12,9 @@ from support.tiers import examples
 
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Decision, RouteCommand
-from closedloop_plugin.interpreters.fine_grained import SpeedSuffixError, wanted_speed
+from closedloop_plugin.interpreters.parsing.fine_grained import SpeedSuffixError, wanted_speed
+from closedloop_plugin.interpreters.parsing.waypoints import REASONS, NoTrajectory, follow, read_waypoints, steer_at
 from closedloop_plugin.interpreters.rules import RuleInterpreter
-from closedloop_plugin.interpreters.waypoints import REASONS, NoTrajectory, follow, read_waypoints, steer_at
 
 RULES = profile("bench2advlm")
 SLOW = RuleInterpreter(RULES)

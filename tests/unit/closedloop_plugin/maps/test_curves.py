@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from closedloop_plugin.maps import curves
-from closedloop_plugin.maps.smooth import lane_jumps, smoothed
+from closedloop_plugin.maps.builders.smoothing import lane_jumps, smoothed
 
 COORDINATE = st.floats(-200, 200)
 YAW = st.floats(-math.pi, math.pi)

@@ -19,8 +19,8 @@ from support.tiers import examples
 
 from closedloop_plugin.carla.maps.from_server import address, fetch_town
 from closedloop_plugin.cli.drive import map as map_command
-from closedloop_plugin.maps.lanes import read_town
-from closedloop_plugin.maps.reference_line import polynomial, sampled
+from closedloop_plugin.maps.towns.lanes import read_town
+from closedloop_plugin.maps.towns.reference_line import polynomial, sampled
 from lmms_eval_ad2.errors import Ad2Error
 
 ROAD = (

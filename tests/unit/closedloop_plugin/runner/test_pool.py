@@ -17,8 +17,8 @@ from support.closedloop.runs import essence, plan, run_into, tasks
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.latency import read_latency
-from closedloop_plugin.runner.pilot import DecisionRules
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool, _WorkerHandle
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.worker import DecisionResponder, drive, spare_the_scene

@@ -11,7 +11,7 @@ from support.closedloop.runs import essence, plan, run_into, tasks
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.roster import EpisodeScheduler
+from closedloop_plugin.runner.scheduler import EpisodeScheduler
 from lmms_eval_ad2.errors import Ad2Error
 
 

@@ -15,7 +15,7 @@ from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
 pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for
-from closedloop_plugin.worlds.bridge.compile import CompiledScene, scene_for
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from support.closedloop.scored import episode
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import EndReason
 from closedloop_plugin.scoring.compare import ComparedRun, DrivingComparison, DrivingComparisonRow, compare
-from closedloop_plugin.scoring.compare_values import MEASURES
+from closedloop_plugin.scoring.measures import MEASURES
 from closedloop_plugin.scoring.published import published
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.metrics.intervals import PERCENT, mean_interval, wilson

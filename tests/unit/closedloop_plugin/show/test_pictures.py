@@ -16,8 +16,8 @@ from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.core.state import Control
 from closedloop_plugin.show import video
 from closedloop_plugin.show.caption import PAPER, captioned, font, wrapped
-from closedloop_plugin.show.episode import EpisodeTrack, parse_track, progress
-from closedloop_plugin.show.strip import choose, film_strip
+from closedloop_plugin.show.episode_track import EpisodeTrack, parse_track, progress
+from closedloop_plugin.show.film_strip import choose, film_strip
 from closedloop_plugin.show.top_view import NAMES, box, heading, top_view
 from closedloop_plugin.show.video import VideoRecorder, writer
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from support.closedloop.runs import SUITE, essence, plan, run_into, tasks
 
-from closedloop_plugin.cli.drive.subject import towns_of
+from closedloop_plugin.cli.drive.selection import towns_of
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.merge import merge
-from closedloop_plugin.runner.pilot import DecisionRules
 from closedloop_plugin.runner.pool import PoolLimits
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask, episode_seed, shard

@@ -17,8 +17,8 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import EndReason
+from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
-from closedloop_plugin.runner.pilot import DecisionResponse
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.suites.lookup import route_of
 from closedloop_plugin.threats.spec import RULES as RULES_OF
@@ -30,7 +30,7 @@ from lmms_eval_ad2.errors import Ad2Error
 pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.worlds.bridge.compile import scene_for
+from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
 from closedloop_plugin.worlds.bridge.session import close_running
 
 pytestmark = pytest.mark.integration

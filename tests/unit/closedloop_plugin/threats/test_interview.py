@@ -19,8 +19,8 @@ from PIL import Image
 from support.closedloop.models import FakeModel
 from support.threats.told import ROUTES, moment, transcript
 
-from closedloop_plugin.agents.asking import ModelReply
 from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.agents.model_backend import ModelReply
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import GroundTruth, Observation
@@ -29,11 +29,11 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.threats import interview as interviewing
 from closedloop_plugin.threats.base import InterviewFrame
+from closedloop_plugin.threats.factories import make_teller
 from closedloop_plugin.threats.interview import interview
-from closedloop_plugin.threats.making import make_teller
-from closedloop_plugin.threats.teller import ModelInterviewee
+from closedloop_plugin.threats.interviewees.model import ModelInterviewee
+from closedloop_plugin.threats.interviewees.observed import ObservedInterviewee
 from closedloop_plugin.threats.transcript import STAGES, StageAnswer, ThreatTranscript
-from closedloop_plugin.threats.witness import ObservedInterviewee
 from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.testing.fake_endpoint import serve

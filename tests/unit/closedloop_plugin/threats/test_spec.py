@@ -34,8 +34,8 @@ from closedloop_plugin.threats.spec import (
     ThreatSpec,
     clashes,
 )
-from closedloop_plugin.threats.words import ACTS, sentence
-from closedloop_plugin.threats.write import TEMPLATES, program
+from closedloop_plugin.threats.spec_text import ACTS, sentence
+from closedloop_plugin.threats.templates.program import TEMPLATES, program
 
 CORRIDOR = ThreatSite(
     suite="demo", route="101", scenario="X", town="Town01", map="corridor", length_m=134.0, trigger_s=12.0,

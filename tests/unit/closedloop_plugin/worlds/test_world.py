@@ -304,7 +304,9 @@ def test_an_error_in_a_program_of_ours_is_the_worlds(
 ) -> None:
     ours = tmp_path / "ours.scenic"
     ours.write_text(HEAD + EGO + FAILING.format(line="deeper()"))
-    monkeypatch.setattr("closedloop_plugin.worlds.bridge.setting._known", lambda route, program: (RoadLayout(), ours))
+    monkeypatch.setattr(
+        "closedloop_plugin.worlds.bridge.program_setup._known", lambda route, program: (RoadLayout(), ours)
+    )
     world.reset(EpisodeSetup(ROUTE, 1, traffic=False))
     with pytest.raises(WorldError, match=r"ours\.scenic, line 8: IndexError"):
         drive(world, GAS, 30)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from support.annotate.folders import chain_record, choice_record, keep_all, make_desk, scene_record, text_record
 
-from lmms_eval_ad2.annotate.desk import AnnotationProject
 from lmms_eval_ad2.annotate.export import export
+from lmms_eval_ad2.annotate.project import AnnotationProject
 from lmms_eval_ad2.data.releases.record_rows import open_records
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import BilingualText, Record

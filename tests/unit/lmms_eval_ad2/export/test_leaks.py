@@ -11,7 +11,7 @@ from support.training_sets import mcq, picture, store
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.export.leaks import EvaluationLeak, HeldOutIndex
-from lmms_eval_ad2.export.source import ExportTask, held_out, is_evaluation, is_training, refuse_evaluation
+from lmms_eval_ad2.export.splits import ExportTask, held_out, is_evaluation, is_training, refuse_evaluation
 from lmms_eval_ad2.records import BilingualText, Record
 from lmms_eval_ad2.scoring.variant import TaskVariant
 

@@ -13,10 +13,10 @@ from support.training_sets import MCQ, mcq
 
 from lmms_eval_ad2.cli.export import find_tasks
 from lmms_eval_ad2.export import training
-from lmms_eval_ad2.export.source import ExportTask
+from lmms_eval_ad2.export.splits import ExportTask
 from lmms_eval_ad2.export.training import TrainingImages
-from lmms_eval_ad2.harness import data, hooks
-from lmms_eval_ad2.prompts import asked
+from lmms_eval_ad2.harness import hooks, task_data
+from lmms_eval_ad2.prompts import task_prompt
 from lmms_eval_ad2.prompts.media_tags import MEDIA_TAGS, without_tags
 from lmms_eval_ad2.prompts.prompt_set import PromptSet
 from lmms_eval_ad2.records import BilingualText, Record
@@ -46,7 +46,7 @@ POINT = record("p", "point", answer=BilingualText("<10,20>"))
 def test_the_answer_is_read_as_right(question: Record, variant: TaskVariant, answer: str) -> None:
     ((asks, right),) = training.training_turns(question, variant, PROMPTS)
     assert right == answer
-    assert asks == asked.words(question, variant, PROMPTS)
+    assert asks == task_prompt.words(question, variant, PROMPTS)
     sample = score_sample(question, right, variant, "t")
     assert sample.status == "ok"
     assert sample.form == "vqa" or sample.score == 100
@@ -67,7 +67,7 @@ def test_rounds_are_rows_that_hold_the_references_before() -> None:
     task = ExportTask("ad2x_cot_rounds", "ad2_bench", "test", TaskVariant("ad2_bench", "cot", rounds=True))
     said = training.training_turns(chain(), task.variant, PROMPTS)
     assert [right for _, right in said] == ["truth 1", "truth 2", "truth 3"]
-    assert said[2][0] == asked.round_words(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
+    assert said[2][0] == task_prompt.round_words(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
     assert "truth 2" in said[2][0]
     assert "truth 3" not in said[2][0]
     made = list(training.training_rows(chain(), task, said, ["/a.png"]))
@@ -116,7 +116,7 @@ def test_words_and_pictures_are_those_of_the_evaluation(tmp_path: Path) -> None:
     tasks, _ = find_tasks("ad2demo_mcq_planning,ad2demo_coda_region,ad2demo_cot,ad2demo_relation", "train")
     pictures = TrainingImages(tmp_path)
     for task in tasks:
-        docs = data.load(task.name, task.dataset, "test", task.variant)
+        docs = task_data.load(task.name, task.dataset, "test", task.variant)
         for doc in islice(docs, 4):
             question, info = hooks.open_doc(doc)
             assert training.training_turns(question, task.variant, PROMPTS)[0][0] == hooks.doc_to_text(doc)

@@ -12,7 +12,7 @@ import pytest
 from support.training_sets import MCQ, MOSAIC, TESTED, mcq, six_views, store
 
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.export.source import ExportTask
+from lmms_eval_ad2.export.splits import ExportTask
 from lmms_eval_ad2.export.training import ExportSettings, card_path, export, leaks_path
 from lmms_eval_ad2.records import BilingualText
 from lmms_eval_ad2.scoring.variant import TaskVariant

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from support.builders import record
 
-from lmms_eval_ad2.harness import data
+from lmms_eval_ad2.harness import task_data
 from lmms_eval_ad2.harness.journal import AnswerJournal, attach, read_lines
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
@@ -39,8 +39,8 @@ def tasks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "a.jpg").write_bytes(b"one")
     for name in ("ta", "tb"):
         rows = pa.chunked_array([[record(f"{name}{i}").to_json() for i in range(6)]])
-        info = data.LoadedTask(name, TaskVariant("ad2_bench", "perception_base"), tmp_path, {}, rows)
-        monkeypatch.setitem(data.TASKS, name, info)
+        info = task_data.LoadedTask(name, TaskVariant("ad2_bench", "perception_base"), tmp_path, {}, rows)
+        monkeypatch.setitem(task_data.TASKS, name, info)
     yield tmp_path
 
 
@@ -95,7 +95,7 @@ def test_every_input_is_in_the_key(change: str, tasks: Path, monkeypatch: pytest
     model, asked = Model(), request("ta", 0)
     with attach(model, AnswerJournal(tasks / "j", 0)):
         model.generate_until([asked])
-    info = data.TASKS["ta"]
+    info = task_data.TASKS["ta"]
     args = list(asked.args)
     if change == "prompt":
         args[0] = "another"
@@ -104,10 +104,10 @@ def test_every_input_is_in_the_key(change: str, tasks: Path, monkeypatch: pytest
     elif change == "image":
         (tasks / "a.jpg").write_bytes(b"two")
     elif change == "variant":
-        monkeypatch.setitem(data.TASKS, "ta", replace(info, variant=replace(info.variant, mark="none")))
+        monkeypatch.setitem(task_data.TASKS, "ta", replace(info, variant=replace(info.variant, mark="none")))
     elif change == "record":
         rows = pa.chunked_array([[record("ta0", subtask="counting").to_json()]])
-        monkeypatch.setitem(data.TASKS, "ta", replace(info, records=rows))
+        monkeypatch.setitem(task_data.TASKS, "ta", replace(info, records=rows))
     metadata = {"ad2_step": 1} if change == "round" else {}
     again = SimpleNamespace(args=tuple(args), metadata=metadata)
     second = Model()

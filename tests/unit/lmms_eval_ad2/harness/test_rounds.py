@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from support.builders import chain
 
-from lmms_eval_ad2.harness import data, hooks, judging
+from lmms_eval_ad2.harness import hooks, judging, task_data
 from lmms_eval_ad2.harness.rounds import wrap_agentic
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
@@ -37,7 +37,7 @@ RECORDS = [chain("c0", steps=2), chain("c1", steps=20)]
 def requests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     rows = pa.chunked_array([[r.to_json() for r in RECORDS]])
     variant = TaskVariant("ad2_bench", "cot", rounds=True)
-    monkeypatch.setitem(data.TASKS, "tr", data.LoadedTask("tr", variant, tmp_path, {}, rows))
+    monkeypatch.setitem(task_data.TASKS, "tr", task_data.LoadedTask("tr", variant, tmp_path, {}, rows))
     made = []
     for i in range(2):
         args = ("first", {"max_agentic_steps": 16}, None, hooks.round_to_text, i, "tr", "test")

@@ -16,7 +16,7 @@ from lmms_eval_ad2.data.home import import_release
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.build import build
-from lmms_eval_ad2.mcq.finish import summed
+from lmms_eval_ad2.mcq.output_files import summed
 from lmms_eval_ad2.records import VisualPrompt
 
 

@@ -19,7 +19,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.mcq.base import AcceptedQuestion, OpenQuestion, Outcome, RejectedQuestion
 from lmms_eval_ad2.mcq.faults import fault
-from lmms_eval_ad2.mcq.making import make_maker
+from lmms_eval_ad2.mcq.maker_spec import make_maker
 from lmms_eval_ad2.testing import fake_replies
 from lmms_eval_ad2.testing.fake_endpoint import serve
 

@@ -14,7 +14,7 @@ from support.mcq.choices import choice
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
-from lmms_eval_ad2.llm.spec import LanguageModel, read_model
+from lmms_eval_ad2.llm.model import LanguageModel, read_model
 from lmms_eval_ad2.mcq.rating import rate
 from lmms_eval_ad2.mcq.text_only import text_only
 from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve

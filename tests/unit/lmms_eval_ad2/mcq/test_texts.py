@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lmms_eval_ad2.errors import DataError
-from lmms_eval_ad2.mcq.roles import SLOTS, McqPromptTexts
+from lmms_eval_ad2.mcq.role_prompts import SLOTS, McqPromptTexts
 
 
 def test_every_slot_has_a_text() -> None:

@@ -16,10 +16,11 @@ from support.make_runs import ad2_tasks, cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import Ad2Error
-from lmms_eval_ad2.report import html, plots
+from lmms_eval_ad2.report import html
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
-from lmms_eval_ad2.report.cards import worst
 from lmms_eval_ad2.report.grid import grids
+from lmms_eval_ad2.report.page import plots
+from lmms_eval_ad2.report.page.worst_samples import worst
 
 EVIL = "<script>alert(1)</script>\"'><img src=http://evil.example/x onerror=alert(1)>{{ 7*7 }}"
 

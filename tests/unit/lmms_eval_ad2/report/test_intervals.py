@@ -13,8 +13,8 @@ from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.metrics.intervals import METHOD
 from lmms_eval_ad2.report import compare, html, tables
-from lmms_eval_ad2.report.figures import mean
 from lmms_eval_ad2.report.runs import ScoreCell
+from lmms_eval_ad2.report.table_rows import mean
 
 
 def run_of(folder: Path, score: dict[str, Any], label: str = "toy-7b", **more: Any) -> list[report.RunSummary]:

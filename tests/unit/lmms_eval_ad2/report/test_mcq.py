@@ -11,10 +11,11 @@ from support.make_runs import cell, sample, summary, task, write_run
 
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.errors import Ad2Error, DataError
-from lmms_eval_ad2.report import html, plots, tables
+from lmms_eval_ad2.report import html, tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
 from lmms_eval_ad2.report.compare import compare, compare_sets, render
 from lmms_eval_ad2.report.grid import ResultGrid, grids
+from lmms_eval_ad2.report.page import plots
 
 DOMAIN, LOGIC, AMBIGUOUS = "driving_domain_misconceptions", "logical_inconsistencies", "question_ambiguity"
 FRONT = {"views": "front"}

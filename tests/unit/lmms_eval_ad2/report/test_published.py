@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmms_eval_ad2.report import published
-from lmms_eval_ad2.report.shapes import SHAPES
+from lmms_eval_ad2.report.table_layouts import SHAPES
 
 
 def rows(benchmark: str, number: int) -> dict[str, dict[str, float | None]]:

@@ -11,10 +11,10 @@ from support.make_runs import ad2_tasks, cell, summary, task, write_run
 from lmms_eval_ad2 import report
 from lmms_eval_ad2.report import tables
 from lmms_eval_ad2.report.breakdowns import breakdown_grids
-from lmms_eval_ad2.report.figures import mean
 from lmms_eval_ad2.report.grid import GridRow, ResultGrid, grids
-from lmms_eval_ad2.report.lines import reason_notes
 from lmms_eval_ad2.report.runs import ScoreCell
+from lmms_eval_ad2.report.table_rows import mean
+from lmms_eval_ad2.report.task_groups import reason_notes
 
 GPT4O = "openai:gpt-4o-2024-11-20"
 

@@ -11,10 +11,10 @@ from support.mcq.records import question
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
-from lmms_eval_ad2.scoring.line import SampleSummary
 from lmms_eval_ad2.scoring.pipeline import summarise
 from lmms_eval_ad2.scoring.rotation import ROTATED, rotations
 from lmms_eval_ad2.scoring.sample import score_sample
+from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 ROUND = TaskVariant("autodrive_qa", "planning", circular=True)

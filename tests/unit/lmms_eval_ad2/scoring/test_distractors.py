@@ -9,8 +9,8 @@ from support.mcq.records import DOMAIN, LOGIC, SENSOR, question
 
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.distractors import kind_table, made
-from lmms_eval_ad2.scoring.line import SampleSummary
 from lmms_eval_ad2.scoring.sample import score_sample
+from lmms_eval_ad2.scoring.sample_summary import SampleSummary
 from lmms_eval_ad2.scoring.variant import TaskVariant
 
 PLAIN = TaskVariant("autodrive_qa", "planning")

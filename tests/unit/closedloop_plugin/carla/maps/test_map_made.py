@@ -11,7 +11,7 @@ import pytest
 
 from closedloop_plugin.carla.maps.ground import CarlaGround
 from closedloop_plugin.carla.maps.lanes import CarlaLanes
-from closedloop_plugin.carla.maps.network import carla_road
+from closedloop_plugin.carla.maps.road_map import carla_road
 from closedloop_plugin.carla.maps.trace import a_star
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import DrivingSurface

@@ -15,7 +15,7 @@ from support.tiers import examples
 
 from closedloop_plugin.carla.maps.ground import CarlaGround
 from closedloop_plugin.carla.maps.lanes import CarlaLanes
-from closedloop_plugin.carla.maps.network import carla_road
+from closedloop_plugin.carla.maps.road_map import carla_road
 from closedloop_plugin.carla.maps.trace import CarlaLaneSearch, a_star, line, trace
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.routes import Route, read_routes
@@ -23,7 +23,7 @@ from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.maps.build import waypoint_errors
 from closedloop_plugin.maps.plan import TOWN_LIMIT
-from closedloop_plugin.maps.town import town_road
+from closedloop_plugin.maps.towns.town_road import town_road
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration

@@ -18,16 +18,16 @@ from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
-from closedloop_plugin.robots.course.drive import HAND_M, HAND_RAD, CoursePlan, placed, run_course, segments_of
-from closedloop_plugin.robots.course.hint import PathHint, guide
-from closedloop_plugin.robots.course.local import LocalTransport
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
-from closedloop_plugin.robots.course.watch import SegmentEndReason, SegmentReferee, most_decisions
-from closedloop_plugin.robots.planner.cycle import PATIENCE, DecisionCycle
+from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee, most_decisions
+from closedloop_plugin.robots.course.route_hint import PathHint, guide
+from closedloop_plugin.robots.course.runner import HAND_M, HAND_RAD, CoursePlan, placed, run_course, segments_of
+from closedloop_plugin.robots.course.transports.local import LocalTransport
+from closedloop_plugin.robots.planner.decision_cycle import PATIENCE, DecisionCycle
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 from lmms_eval_ad2.errors import Ad2Error
 
 pytestmark = pytest.mark.integration

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from closedloop_plugin.robots.course.published import published
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore, by_course, read_records
-from closedloop_plugin.robots.course.text import course, render
+from closedloop_plugin.robots.course.report import course, render
 from closedloop_plugin.show.robot_view import heading, robot_view
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.storage.identity import RESULTS
@@ -157,7 +157,7 @@ def test_a_bag_holds_what_was_driven_and_sent(tmp_path: File) -> None:
     from rosbags.rosbag1 import Reader
     from rosbags.typesys import Stores, get_typestore
 
-    from closedloop_plugin.robots.course.bag import write_bag
+    from closedloop_plugin.robots.course.rosbag import write_bag
 
     store = get_typestore(Stores.ROS1_NOETIC)
     found: dict[str, list[Any]] = {}
@@ -174,7 +174,7 @@ def test_a_bag_holds_what_was_driven_and_sent(tmp_path: File) -> None:
 
 def test_a_bag_is_replaced_whole(tmp_path: File) -> None:
     pytest.importorskip("rosbags")
-    from closedloop_plugin.robots.course.bag import write_bag
+    from closedloop_plugin.robots.course.rosbag import write_bag
 
     file = tmp_path / "x.bag"
     first = write_bag(DRIVE, file).stat().st_size

@@ -18,7 +18,7 @@ from support.running import REPO
 
 from closedloop_plugin.robots.onboard import clamp as module
 from closedloop_plugin.robots.onboard.clamp import clamp, problem, stop, vehicle_problem
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 ONBOARD = {name: vehicle.to_onboard() for name, vehicle in VEHICLES.items()}
 SIDEWAYS = {

@@ -12,7 +12,7 @@ from closedloop_plugin.robots.onboard.gate import ActuationGate
 from closedloop_plugin.robots.onboard.io import VehicleIO
 from closedloop_plugin.robots.onboard.journal import OnboardJournal
 from closedloop_plugin.robots.onboard.latch import PLANNER, VEHICLE, EmergencyStopLatch
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 GO = {"twist": {"vx": 0.3, "vy": 0.0, "wz": 0.0}}
 

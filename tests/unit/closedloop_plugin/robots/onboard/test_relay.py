@@ -20,7 +20,7 @@ from closedloop_plugin.robots.onboard.io import VehicleIO
 from closedloop_plugin.robots.onboard.journal import OnboardJournal
 from closedloop_plugin.robots.onboard.latch import EmergencyStopLatch
 from closedloop_plugin.robots.onboard.relay import FRESH_S, ActuationRelay, is_held
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 pytestmark = pytest.mark.integration
 

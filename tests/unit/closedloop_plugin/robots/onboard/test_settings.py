@@ -14,7 +14,7 @@ from support.robots.onboard import TOKEN, settings
 from support.tiers import examples
 
 from closedloop_plugin.robots.onboard.settings import SettingsError, read_settings, read_token
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 
 def changed(file: Path, **keys: Any) -> Path:

@@ -19,8 +19,8 @@ from support.robots.vehicle_end import TOKEN, connected
 from closedloop_plugin.agents.baselines import StraightDriver
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.robots.planner import console, control_socket, emergency
-from closedloop_plugin.robots.planner.planner import PlannerServer
-from closedloop_plugin.robots.vehicles.read import RobotConfig, find_robot
+from closedloop_plugin.robots.planner.server import PlannerServer
+from closedloop_plugin.robots.vehicles.robot_config import RobotConfig, find_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 

@@ -25,10 +25,10 @@ from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner import session as session_module
 from closedloop_plugin.robots.planner.connection_listener import ConnectionListener
-from closedloop_plugin.robots.planner.cycle import PATIENCE
+from closedloop_plugin.robots.planner.decision_cycle import PATIENCE
 from closedloop_plugin.robots.planner.journal import PlannerJournal
-from closedloop_plugin.robots.planner.planner import PlannerServer
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.planner.server import PlannerServer
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 pytestmark = pytest.mark.integration
 

@@ -12,7 +12,7 @@ from closedloop_plugin.robots.sandbox.body import SandboxBody
 from closedloop_plugin.robots.vehicles.base import Actuation, Twist, WordCommand
 from closedloop_plugin.robots.vehicles.jetbot import WHEELS_APART, WORD_SPEED
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 NAMES = sorted(VEHICLES)
 TWISTED = [name for name in NAMES if VEHICLES[name].kind == "twist"]

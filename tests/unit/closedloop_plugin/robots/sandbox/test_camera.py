@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from closedloop_plugin.robots.sandbox.camera import LINE, ROOM, FloorCamera, FloorCameraMount, floor_picture
-from closedloop_plugin.robots.sandbox.picture import sheet
+from closedloop_plugin.robots.sandbox.overview import sheet
 from closedloop_plugin.robots.sandbox.scene import VIEWS, SandboxScene
 from closedloop_plugin.robots.sandbox.track import sandbox
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 TRACK = sandbox()
 LEVEL = FloorCameraMount(ahead=0.1, up=0.18, fov=68.0)

@@ -8,7 +8,7 @@ import pytest
 
 from closedloop_plugin.robots.sandbox.scene import SandboxEvent, SandboxScene
 from closedloop_plugin.robots.vehicles.base import Twist
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 
 def scene_at(x: float, y: float, yaw: float, name: str = "limo-differential") -> SandboxScene:

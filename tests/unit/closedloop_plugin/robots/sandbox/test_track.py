@@ -17,7 +17,7 @@ from closedloop_plugin.robots.sandbox.scene import SandboxScene
 from closedloop_plugin.robots.sandbox.track import HALF_WIDTH, Footprint, sandbox
 from closedloop_plugin.robots.vehicles.base import Twist
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 TRACK = sandbox()
 LIMO = FOOTPRINTS["limo"]

@@ -13,7 +13,7 @@ from closedloop_plugin.core.state import Control
 from closedloop_plugin.robots.vehicles.base import Twist, VehicleCalibration, WordCommand
 from closedloop_plugin.robots.vehicles.limo import ACKERMANN, INNER
 from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, LimoDriverRelease, driver_angle, frame
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 USUAL = st.floats(-1.0, 1.0)

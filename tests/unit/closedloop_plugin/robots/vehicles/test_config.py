@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from closedloop_plugin.robots.vehicles.read import FOLDER, VEHICLES, find_robot, read_robot
+from closedloop_plugin.robots.vehicles.robot_config import FOLDER, VEHICLES, find_robot, read_robot
 from lmms_eval_ad2.errors import Ad2Error
 
 FILES = sorted(FOLDER.glob("*.yaml"))

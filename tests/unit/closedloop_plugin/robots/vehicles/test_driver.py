@@ -12,7 +12,7 @@ from closedloop_plugin.robots.vehicles.jetbot import TOP_SPEED
 from closedloop_plugin.robots.vehicles.limo import ACKERMANN, DIFFERENTIAL, INNER, MECANUM
 from closedloop_plugin.robots.vehicles.limo_driver import RELEASES, LimoSerialFrame, driver_angle, frame, int16
 from closedloop_plugin.robots.vehicles.limo_driver import driven as rolled
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 OLD, MIDDLE, NEW = RELEASES.values()
 

@@ -9,12 +9,12 @@ from dataclasses import replace
 import pytest
 
 from closedloop_plugin.core.state import COAST, FULL_BRAKE, Control
-from closedloop_plugin.interpreters.waypoints import steer_at
+from closedloop_plugin.interpreters.parsing.waypoints import steer_at
 from closedloop_plugin.robots.onboard.clamp import problem, vehicle_problem
 from closedloop_plugin.robots.vehicles.base import Twist, VehicleCalibration, WordCommand
 from closedloop_plugin.robots.vehicles.drivers import driven
 from closedloop_plugin.robots.vehicles.limo import TURNING_RADIUS
-from closedloop_plugin.robots.vehicles.read import VEHICLES
+from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
 
 TWISTED = [v for v in VEHICLES.values() if v.kind == "twist"]
 IDS = [v.name for v in TWISTED]

@@ -11,16 +11,16 @@ import pytest
 from support.closedloop.models import FakeModel
 from support.threats.told import CALM, attempt, crossing, good, site, transcript, wish
 
-from closedloop_plugin.agents.asking import ModelQuestion, ModelReply
+from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.prompts.texts import THREATS, PromptTexts
 from closedloop_plugin.threats.base import ThreatRequest
+from closedloop_plugin.threats.factories import make_fuser, with_room
 from closedloop_plugin.threats.fuser.model import ModelFuser, facts_of, schema_of, vocabulary_of
 from closedloop_plugin.threats.fuser.rules import RulesFuser
-from closedloop_plugin.threats.making import make_fuser, with_room
-from closedloop_plugin.threats.reading import read_spec
 from closedloop_plugin.threats.spec import AdversaryBehaviour, ThreatSpec
+from closedloop_plugin.threats.spec_parsing import read_spec
+from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatAttempt, ThreatTranscript
-from closedloop_plugin.threats.write import program
 from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.testing.fake_endpoint import serve
 from lmms_eval_ad2.testing.fake_replies import asked

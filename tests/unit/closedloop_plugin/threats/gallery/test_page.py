@@ -32,9 +32,9 @@ from support.threats.gallery import (
 )  # fmt: skip
 
 from closedloop_plugin.threats.gallery import page as gallery
-from closedloop_plugin.threats.gallery import read as gallery_read
 from closedloop_plugin.threats.gallery import runs as gallery_runs
-from closedloop_plugin.threats.gallery.read import ScenarioCheckState
+from closedloop_plugin.threats.gallery import scenarios as gallery_read
+from closedloop_plugin.threats.gallery.scenarios import ScenarioCheckState
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import Ad2Error
 

@@ -14,10 +14,10 @@ import pytest
 from support.threats.gallery import EVIL, ROUTES, Reader, add, attempt, exchange, noise, scene, spec, transcript
 
 from closedloop_plugin.threats.gallery import page as gallery
-from closedloop_plugin.threats.gallery import read as gallery_read
+from closedloop_plugin.threats.gallery import scenarios as gallery_read
 from closedloop_plugin.threats.gallery.page import clip
 from closedloop_plugin.threats.gallery.pictures import RangeMark, range_bar, thumbnail, top_view
-from closedloop_plugin.threats.gallery.read import parameters
+from closedloop_plugin.threats.gallery.scenarios import parameters
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 

@@ -27,7 +27,7 @@ from closedloop_plugin.runner.store import read_records
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.testing.fake_world import FakeWorld
 from closedloop_plugin.threats.search.objective import robustness
-from closedloop_plugin.threats.search.picture import svg
+from closedloop_plugin.threats.search.plot import svg
 from closedloop_plugin.threats.search.report import findings, parts, text
 from closedloop_plugin.threats.search.search import ThreatSearchConfig, search, with_expert
 from closedloop_plugin.threats.search.trial import SearchTrial

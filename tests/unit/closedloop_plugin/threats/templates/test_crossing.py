@@ -15,19 +15,19 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadMap
+from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EvaluationConditions, run_episode
-from closedloop_plugin.runner.pilot import DecisionResponse
 from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.threats.site import fit, site_of
 from closedloop_plugin.threats.spec import ThreatSpec
-from closedloop_plugin.threats.write import program
+from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.worlds.base import EpisodeSetup, World
 
 pytest.importorskip("scenic")
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.scenarios.catalogue import CATALOGUE
-from closedloop_plugin.worlds.bridge.compile import scene_for
+from closedloop_plugin.worlds.bridge.compiled_scene import scene_for
 from closedloop_plugin.worlds.bridge.params import space_of
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 

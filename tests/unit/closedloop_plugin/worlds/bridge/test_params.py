@@ -20,7 +20,7 @@ from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 
 pytest.importorskip("scenic")
-from closedloop_plugin.worlds.bridge.compile import CompiledScene, scene_for, space_for
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
 
 EMBEDDED = "closedloop_plugin.worlds.embedded.model"
 FREE = """

@@ -11,7 +11,7 @@ from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Control, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.base import WorldError
-from closedloop_plugin.worlds.bridge.compile import CompiledScene, _copied, scene_for
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, _copied, scene_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error

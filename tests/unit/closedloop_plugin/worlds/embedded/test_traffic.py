@@ -17,8 +17,8 @@ from closedloop_plugin.core.state import ActorKind, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
-from closedloop_plugin.worlds.bodies.follow import allowed, closed, idm, nearest
-from closedloop_plugin.worlds.bodies.lights import TrafficLightCycle
+from closedloop_plugin.worlds.bodies.car_following import allowed, closed, idm, nearest
+from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, size_of
 from closedloop_plugin.worlds.bridge.ground import NetworkGround
 from closedloop_plugin.worlds.bridge.rail import Rail

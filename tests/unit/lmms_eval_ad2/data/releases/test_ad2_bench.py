@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
 from lmms_eval_ad2.data.releases.ad2_bench import records_of
-from lmms_eval_ad2.data.releases.row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
 from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 

@@ -10,7 +10,7 @@ import pytest
 
 from lmms_eval_ad2.data.releases import RELEASES, BadRow
 from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, record_of
-from lmms_eval_ad2.data.releases.row import UntrustedRow
+from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import DataError
 
 OPTIONS: list[dict[str, Any]] = [

@@ -9,10 +9,10 @@ import pytest
 
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
-from closedloop_plugin.worlds.embedded.camera.ground import _plane, ground_depth
+from closedloop_plugin.worlds.embedded.camera.draw_order import BoxFootprints, back_to_front
+from closedloop_plugin.worlds.embedded.camera.layers.ground import _plane, ground_depth
 from closedloop_plugin.worlds.embedded.camera.lens import clip_near, lens_of
-from closedloop_plugin.worlds.embedded.camera.light import light_of
-from closedloop_plugin.worlds.embedded.camera.order import BoxFootprints, back_to_front
+from closedloop_plugin.worlds.embedded.camera.lighting import light_of
 
 # fov 90: the focal length is half the width, 400 pixels.
 FRONT = Camera("front", 800, 450, 90.0, forward=1.0, right=0.0, up=1.5)

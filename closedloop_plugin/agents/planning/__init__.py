@@ -1,0 +1,1 @@
+"""What the expert plans with: forecasts of other road users, manoeuvres."""

@@ -1,0 +1,165 @@
+"""CARLA's own map as the road: the route traced on carla.Map's lanes, its lights and signs, and the file for Scenic."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.carla.maps.lanes import CarlaLanes, key_of
+from closedloop_plugin.carla.maps.trace import line, trace
+from closedloop_plugin.core.frames import from_carla
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.routes import LOCATIONS, Route
+from closedloop_plugin.core.state import StopLine
+from closedloop_plugin.maps.base import RoadMap, RouteSection
+from closedloop_plugin.maps.opendrive import keep
+from closedloop_plugin.maps.plan import TOWN_LIMIT
+from closedloop_plugin.maps.towns.cutout import cut_out
+from closedloop_plugin.maps.towns.junctions import SIGN_NEAR, crossings, yaw_at
+from closedloop_plugin.maps.towns.lanes import CONTROLS, Key, TownLane, read_town
+from closedloop_plugin.maps.towns.town_road import AROUND, facts_of, spans_of, width_of
+
+
+def carla_road(route: Route, town_map: Any, folder: File) -> RoadMap:
+    """The route on the lanes of a `carla.Map`; the roads around it are written into `folder`, for Scenic.
+
+    `facts["start_z"]` is the road's height at the route's start, m. `sha256` is that of the whole town's OpenDRIVE.
+    """
+    data = town_map.to_opendrive().encode()
+    lanes = CarlaLanes(town_map)
+    ways = trace(route, lanes)
+    driving = line(lanes, ways)
+    path = RoutePath(driving.points)
+    driven = list(dict.fromkeys(x.lane for way in ways for x in way.stretches))
+    places = [route.trigger[:2], *(route.params[name][:2] for name in LOCATIONS if name in route.params)]
+    part = cut_out(data, np.vstack([path.xy, places]))
+    file = keep(part, folder, f"{lanes.name}-{hashlib.sha256(part).hexdigest()[:16]}.xodr")
+    town = read_town(file)
+    spans = spans_of(town, path, driven)
+    boxes = crossings(town, path.xy, AROUND)
+    first = ways[0].stretches[0]
+    return RoadMap(
+        file=file,
+        source="town",
+        town=route.town,
+        sha256=hashlib.sha256(data).hexdigest(),
+        path=path,
+        pieces=(RouteSection(0.0, round(path.length, 2), "measured"),),
+        junctions=tuple(span for _, span in spans),
+        changes=tuple(
+            (path.locate(*map(float, a[:2]))[0], path.locate(*map(float, b[:2]))[0], side)
+            for a, b, side in driving.changes
+        ),
+        stop_lines=stop_lines(lanes, path, driven, AROUND),
+        lane_width=width_of(town, driven),
+        speed_limit=speed_limit(lanes, first.lane, first.start) or TOWN_LIMIT,
+        facts=facts_of(route, town, path, spans, boxes, driven) | {"start_z": round(float(driving.points[0, 2]), 3)},
+    )
+
+
+# What carla.Map's landmarks demand of the lanes: stop lines of lights and signs, and the speed limit.
+SPEED = "274"
+KMH = 1 / 3.6
+POST = 100.0  # m from a light's post, beyond the junction perhaps, to where it stops traffic, at most
+
+Held = dict[Key, tuple[float, set[Key]]]  # an arriving lane -> metres along it where it stops, and whither it holds
+
+
+def stop_lines(lanes: CarlaLanes, path: RoutePath, driven: list[Key], within: float) -> tuple[StopLine, ...]:
+    """One for each light or sign and road that it holds, across all lanes of that road that obey it.
+
+    The id is the signal's in the OpenDRIVE file: CARLA finds its light by it.
+    """
+    held: dict[tuple[str, str, int], Held] = {}
+    for type_, control in CONTROLS.items():
+        for landmark in lanes.map.get_all_landmarks_of_type(type_):
+            post = from_carla(landmark.transform.location.x, landmark.transform.location.y)[:2]
+            if np.hypot(*(path.xy - post).T).min() > within + POST:
+                continue
+            for key in _valid(lanes, landmark):
+                for lane, s, onto in _approaches(lanes, landmark, key):
+                    group = held.setdefault((control, landmark.id, lane[0]), {})
+                    group.setdefault(lane, (s, set()))[1].update(onto)
+    out, taken = [], set()
+    for (control, id_, _), group in sorted(held.items()):
+        lanes_held = control, frozenset(group)
+        # A sign on a post and the same one painted on the road hold the same lanes: that is one line, as are two
+        # heads of a light over the same lanes.
+        if lanes_held in taken:
+            continue
+        taken.add(lanes_held)
+        x, y, yaw, width = _line(lanes, group)
+        if np.hypot(*(path.xy - (x, y)).T).min() > within:
+            continue
+        s, off = path.locate(x, y)
+        own = any(key in driven and (not onto or onto & set(driven)) for key, (_, onto) in group.items())
+        own = own and abs(off) < width and 0.5 < s < path.length - 0.5
+        out.append(StopLine(id_, x, y, yaw, width, control, own, s if own else None))
+    return tuple(out)
+
+
+def _valid(lanes: CarlaLanes, landmark: Any) -> Iterator[Key]:
+    """The driving lanes that it is for, on the road on which it stands or is referred to."""
+    for a, b in landmark.get_lane_validities():
+        for id_ in range(min(a, b), max(a, b) + 1):
+            waypoint = lanes.map.get_waypoint_xodr(landmark.road_id, id_, landmark.s) if id_ else None
+            if waypoint is not None and (key := key_of(waypoint)) in lanes.entries:
+                yield key
+
+
+def _approaches(lanes: CarlaLanes, landmark: Any, key: Key) -> Iterator[tuple[Key, float, set[Key]]]:
+    """(lane, s, connecting lanes) where it stops traffic: before the junction if it stands in one, as CARLA has it."""
+    lane = lanes[key].lane
+    if lane.junction >= 0:
+        seen, queue = set(), [(key, key)]
+        while queue:
+            here, way = queue.pop()
+            for before in lanes.before[here]:
+                if not lanes.entries[before].is_junction:
+                    yield before, lanes[before].lane.length, {way}
+                elif before not in seen:
+                    seen.add(before)
+                    queue.append((before, before))
+        return
+    entry = lanes.entries[key]
+    s = abs(landmark.s - entry.s)
+    ends = any(lanes.entries[k].is_junction for k in lane.after)
+    yield key, lane.length if ends and lane.length - s < SIGN_NEAR else min(s, lane.length), set()
+
+
+def _line(lanes: CarlaLanes, group: Held) -> tuple[float, float, float, float]:
+    """x, y, yaw, width of the line across the lanes."""
+    ends = [_cut(lanes[key].lane, s) for key, (s, _) in sorted(group.items())]
+    edges = np.array([p for _, left, right, _ in ends for p in (left, right)])
+    yaw = ends[0][3]
+    across = edges @ np.array([-np.sin(yaw), np.cos(yaw)])
+    x, y = np.mean([middle for middle, *_ in ends], axis=0)
+    return float(x), float(y), yaw, float(across.max() - across.min())
+
+
+def _cut(lane: TownLane, s: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Middle, left and right edge of a lane s metres along, and its direction there."""
+    if s >= lane.length:
+        return lane.centre[-1], lane.left[-1], lane.right[-1], yaw_at(lane.centre, -1)
+    i = int(np.searchsorted(lane.s, s, side="right")) - 1
+    return lane.centre[i], lane.left[i], lane.right[i], yaw_at(lane.centre[i:], 0)
+
+
+def speed_limit(lanes: CarlaLanes, key: Key, s: float) -> float | None:
+    """m/s by the last limit's sign passed on the lane's road when one is s metres along it, else by the first ahead.
+
+    CARLA takes the sign's number for km/h, whatever unit the file says (RoadRunner's files say mph).
+    """
+    signs = []
+    for landmark in lanes.map.get_all_landmarks_of_type(SPEED):
+        if landmark.road_id != key[0] or landmark.value <= 0:
+            continue
+        if any(min(v) <= key[2] <= max(v) for v in landmark.get_lane_validities()):
+            entry = lanes.entries[key]
+            along = (landmark.s - entry.s) * (1 if key[2] < 0 else -1)
+            signs.append((along > s, abs(along - s), float(landmark.value)))
+    return min(signs)[2] * KMH if signs else None

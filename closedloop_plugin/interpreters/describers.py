@@ -1,0 +1,89 @@
+"""The view ahead in words, for a slow system that cannot see (Bench2ADVLM section 3.1: pure LLMs get a description)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.model_backend import ModelBackend, ModelQuestion, ModelReply
+from closedloop_plugin.core.state import Observation
+from closedloop_plugin.prompts.texts import PromptTexts
+
+FRONT = "front"
+
+
+class SceneDescriber(Protocol):
+    """Words for the front pictures of several cars at once."""
+
+    name: str
+
+    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]: ...
+
+    def describe(self) -> dict[str, Any]: ...
+
+
+class ModelDescriber:
+    """A vision-language model writes the description."""
+
+    def __init__(self, backend: ModelBackend, texts: PromptTexts) -> None:
+        self.backend, self.texts = backend, texts
+        self.name = backend.name
+
+    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]:
+        prompt = self.texts.fill("describe")
+        return self.backend.ask(
+            [
+                ModelQuestion(f"{i}|{a.episode}|{a.observation.tick}|describe", prompt, (a.observation.images(FRONT),))
+                for i, a in enumerate(asks)
+            ]
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {"describer": self.name, **self.backend.describe()}
+
+
+class OfflineDescriber:
+    """No model: only what can be measured in the picture (light, contrast, colours of its parts). It names no road
+    user, and says so; a run with it shows what a slow system does that is nearly blind."""
+
+    name = "offline"
+
+    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]:
+        return [ModelReply(measured(a.observation)) for a in asks]
+
+    def describe(self) -> dict[str, Any]:
+        return {"describer": self.name, "version": 1}
+
+
+def measured(observation: Observation) -> str:
+    """A few honest sentences about the front picture, (H, W, 3) uint8 RGB."""
+    picture = np.asarray(observation.images(FRONT), dtype=np.float32)
+    height, width = picture.shape[:2]
+    grey = picture @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    light, contrast = float(grey.mean()), float(grey.std())
+    road = picture[height * 2 // 3 :, width // 3 : width * 2 // 3].reshape(-1, 3).mean(0)
+    middle = picture[height // 3 : height * 2 // 3, width // 3 : width * 2 // 3]
+    return (
+        "Measured from the picture without recognising anything in it. "
+        f"Light: {_light(light)} (mean {light:.0f} of 255). Contrast: {'low' if contrast < 30 else 'normal'} "
+        f"({contrast:.0f}). Ground before the car: RGB {_rgb(road)}. "
+        f"In the middle of the view {_share(middle, 0):.0%} of the picture is strongly red and "
+        f"{_share(middle, 1):.0%} strongly green. Road users, signs and lights are not known."
+    )
+
+
+def _light(mean: float) -> str:
+    return "dark" if mean < 50 else "dim" if mean < 90 else "daylight" if mean < 190 else "glaring"
+
+
+def _rgb(colour: np.ndarray) -> str:
+    return ", ".join(f"{v:.0f}" for v in colour)
+
+
+def _share(part: np.ndarray, channel: int) -> float:
+    """Share of pixels in which one channel is twice each other one and not dark."""
+    others = np.delete(part, channel, axis=2).max(2)
+    return float(((part[..., channel] > 2 * others) & (part[..., channel] > 100)).mean())

@@ -1,0 +1,1 @@
+"""A driving reply -> controls, waypoints or action words."""

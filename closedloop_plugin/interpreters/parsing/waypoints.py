@@ -1,0 +1,79 @@
+"""A trajectory in a reply -> waypoints, and the control that follows them by pure pursuit.
+
+Expected as the trajectory question asks: pairs (metres forward, metres to the left) in the car's frame, one every
+0.5 s, as [(1.0, 0.0), (2.0, 0.1)] or in square or angle brackets. Of several lists the last counts.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from closedloop_plugin.agents.driving_prompts import WAYPOINT_S
+from closedloop_plugin.agents.tracking import MAX_WHEEL, WHEELBASE, pedals, to_speed
+from closedloop_plugin.core.state import Control
+from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
+
+REASONS = ("no_waypoints", "too_few_waypoints", "not_finite", "implausible_waypoints", "truncated_waypoints")
+FARTHEST_M = 250.0
+STANDING_M = 0.25  # a plan that ends nearer than this asks for a stop
+LONGEST = 20_000
+Points = list[tuple[float, float]]
+
+_NUMBER = r"[+-]?(?:\d{1,12}(?:\.\d{0,12})?|\.\d{1,12}|nan|inf(?:inity)?)(?:e[+-]?\d{1,2})?"
+_PAIR = re.compile(
+    rf"[(\[<]\s{{0,4}}({_NUMBER})\s{{0,4}},\s{{0,4}}({_NUMBER})\s{{0,4}}(?:m\s{{0,2}})?[)\]>]", re.IGNORECASE
+)
+_JOINT = re.compile(r"\s{0,4}(?:,|;|->|and|then)?\s{0,4}", re.IGNORECASE)
+_OPEN = re.compile(r"[\s,;]{0,4}[(\[<]\s{0,4}[+-]?[\d.][^)\]>]{0,40}\Z")
+
+
+class NoTrajectory(Exception):
+    """The text has no usable trajectory; the message is one of REASONS."""
+
+
+def read_waypoints(text: str) -> Points:
+    """Two or more (metres forward, metres to the left). Raises NoTrajectory."""
+    answer, unfinished = without_thoughts(text[-LONGEST:])
+    if unfinished:
+        raise NoTrajectory("no_waypoints")
+    said = plain(answer)
+    last: Points = []
+    current: Points = []
+    end = -1
+    for match in _PAIR.finditer(said):
+        if end >= 0 and not _JOINT.fullmatch(said[end : match.start()][:20]):
+            current = []
+        current.append((float(match[1]), float(match[2])))
+        end, last = match.end(), current
+    if not last:
+        raise NoTrajectory("no_waypoints")
+    if _OPEN.match(said, end):
+        raise NoTrajectory("truncated_waypoints")
+    if len(last) < 2:
+        raise NoTrajectory("too_few_waypoints")
+    if not all(math.isfinite(v) for point in last for v in point):
+        raise NoTrajectory("not_finite")
+    if any(math.hypot(*point) > FARTHEST_M for point in last):
+        raise NoTrajectory("implausible_waypoints")
+    return last
+
+
+def follow(points: Points, speed: float) -> Control:
+    """Steer at the point a look-ahead away, with the speed that the first second of the plan has."""
+    if math.hypot(*points[-1]) < STANDING_M:
+        return Control(brake=0.6)
+    legs = [math.dist(a, b) for a, b in zip([(0.0, 0.0), *points], points, strict=False)]
+    wanted = sum(legs[:2]) / (WAYPOINT_S * min(len(legs), 2))
+    ahead = min(max(0.55 * speed + 2.2, 3.2), 12.0)  # as tracking.pursuit
+    forward, left = next((p for p in points if math.hypot(*p) >= ahead), points[-1])
+    throttle, brake = pedals(to_speed(wanted, speed), speed)
+    return Control(steer_at(forward, left), throttle, brake).checked()
+
+
+def steer_at(forward: float, left: float) -> float:
+    """Pure pursuit of a point in the car's frame (its centre): steer in [-1, 1], right > 0."""
+    forward += WHEELBASE / 2  # seen from the rear axle, which is what turns on a circle
+    reach = max(math.hypot(forward, left), 2.0)
+    wheel = math.atan2(2 * WHEELBASE * left, reach * reach)
+    return min(max(-wheel / MAX_WHEEL, -1.0), 1.0)

@@ -1,0 +1,1 @@
+"""Builders of corridor maps: straight roads, junctions, highways, smooth joints."""

@@ -1,0 +1,244 @@
+"""Reading an OpenDRIVE file: every lane as a line to drive, how lanes follow each other, and the signs' hold on them.
+
+Nothing is cached and nothing but XML is read: a town file may come from anywhere.
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from dataclasses import dataclass, field
+from pathlib import Path as File
+
+import numpy as np
+
+from closedloop_plugin.maps.towns.reference_line import number, polynomial, sampled
+from lmms_eval_ad2.errors import Ad2Error
+
+STEP = 0.5  # m between the points of a lane
+LONGEST = 1e5  # m of one road: more is a broken file, and would fill the memory
+DRIVABLE = ("driving", "entry", "exit", "offRamp", "onRamp", "connectingRamp", "bidirectional")
+CONTROLS = {"1000001": "signal", "206": "stop", "205": "yield"}
+
+Key = tuple[int, int, int]  # road, section, lane id
+
+
+@dataclass
+class TownLane:
+    """A lane in its direction of travel. centre, left, right: (N, 2); s: metres along the centre."""
+
+    key: Key
+    kind: str
+    centre: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    junction: int  # -1: none
+    forward: bool  # along the road's reference line
+    mark: str  # its outer border's
+    after: list[Key] = field(default_factory=list)
+    before: list[Key] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.s = np.r_[0.0, np.cumsum(np.hypot(*np.diff(self.centre, axis=0).T))]
+
+    @property
+    def length(self) -> float:
+        return float(self.s[-1])
+
+    @property
+    def width(self) -> float:
+        """At its end."""
+        return float(np.hypot(*(self.left[-1] - self.right[-1])))
+
+    def part(self, a: float, b: float) -> np.ndarray:
+        """Its centre from a to b metres, (N, 2)."""
+        inside = self.s[(self.s > a) & (self.s < b)]
+        at = np.r_[a, inside, b]
+        return np.column_stack([np.interp(at, self.s, self.centre[:, i]) for i in (0, 1)])
+
+
+@dataclass(frozen=True)
+class RoadSign:
+    """What a <signal> or <signalReference> says on one road."""
+
+    control: str
+    s: float
+    orientation: str
+    lanes: tuple[tuple[int, int], ...]  # (from, to), empty: all
+
+    def holds(self, lane: TownLane) -> bool:
+        """By lane ids where the file gives them (CARLA's towns turn the orientation round), else by orientation."""
+        if self.lanes:
+            return any(min(v) <= lane.key[2] <= max(v) for v in self.lanes)
+        return self.orientation not in ("+", "-") or (self.orientation == "+") == lane.forward
+
+
+@dataclass
+class LaneNetwork:
+    lanes: dict[Key, TownLane]
+    signs: dict[int, list[RoadSign]]  # by road
+    lengths: dict[int, float]
+    sections: dict[int, int]  # road -> how many
+
+    def drivable(self) -> list[TownLane]:
+        return [lane for lane in self.lanes.values() if lane.kind in DRIVABLE]
+
+    def beside(self, lane: TownLane, left: bool) -> TownLane | None:
+        """The neighbour of the same direction, or None."""
+        road, section, id_ = lane.key
+        inward = left  # towards the middle, in right-hand traffic
+        other = id_ + (1 if (id_ < 0) == inward else -1)
+        found = self.lanes.get((road, section, other))
+        return found if found is not None and found.kind in DRIVABLE and other * id_ > 0 else None
+
+
+def read_town(file: File) -> LaneNetwork:
+    """The whole file; Ad2Error says what is wrong with it."""
+    try:
+        root = ET.fromstring(file.read_bytes())
+    except OSError as exc:
+        raise Ad2Error(f"{file}: cannot read the map ({exc.strerror})") from exc
+    except ET.ParseError as exc:
+        raise Ad2Error(f"{file}: not an OpenDRIVE file: {exc}") from exc
+    if root.tag != "OpenDRIVE":
+        raise Ad2Error(f"{file}: not an OpenDRIVE file: it begins with <{root.tag}>")
+    town = LaneNetwork({}, {}, {}, {})
+    for road in root.iterfind("road"):
+        try:
+            _read_road(town, road)
+        except (ValueError, TypeError, AttributeError) as exc:
+            raise Ad2Error(f"{file}: road {road.get('id', '?')} cannot be read: {exc}") from exc
+    if not town.drivable():
+        raise Ad2Error(f"{file}: no driving lane in it")
+    try:
+        _link(town, root)
+        town.signs = _signs(root)
+    except (ValueError, TypeError) as exc:
+        raise Ad2Error(f"{file}: its links or signals cannot be read: {exc}") from exc
+    return town
+
+
+def _read_road(town: LaneNetwork, road: ET.Element) -> None:
+    id_, size = int(road.get("id", "")), number(road, "length")
+    if not 0 <= size <= LONGEST:
+        raise ValueError(f"its length is {size:g} m")
+    plan, lanes = road.find("planView"), road.find("lanes")
+    if plan is None or lanes is None:
+        raise ValueError("no planView or no lanes")
+    offsets = [_row(o, "s") for o in lanes.iterfind("laneOffset")]
+    sections = lanes.findall("laneSection")
+    starts = [number(section, "s") for section in sections] + [size]
+    if starts != sorted(starts) or starts[0] < 0:
+        raise ValueError("its lane sections are not in order, or lie beyond its end")
+    town.lengths[id_], town.sections[id_] = size, len(sections)
+    for i, section in enumerate(sections):
+        a, b = starts[i], max(starts[i + 1], starts[i] + 1e-3)
+        s = np.linspace(a, min(b, size) if size > a else b, max(2, int((b - a) / STEP) + 1))
+        poses = sampled(plan, s)
+        middle = polynomial(offsets, s)
+        for side in ("left", "right"):
+            block = section.find(side)
+            if block is not None:
+                _read_lanes(town, road, i, block, poses, middle, s - a, side)
+
+
+def _read_lanes(
+    town: LaneNetwork,
+    road: ET.Element,
+    section: int,
+    block: ET.Element,
+    poses: np.ndarray,
+    middle: np.ndarray,
+    along: np.ndarray,
+    side: str,
+) -> None:
+    sign = 1 if side == "left" else -1
+    normal = np.column_stack([-np.sin(poses[:, 2]), np.cos(poses[:, 2])])
+    inner = middle
+    for lane in sorted(block.iterfind("lane"), key=lambda e: abs(int(e.get("id", "0")))):
+        id_ = int(lane.get("id", ""))
+        outer = inner + sign * polynomial([_row(w, "sOffset") for w in lane.iterfind("width")], along)
+        near, far = (poses[:, :2] + t[:, None] * normal for t in (inner, outer))
+        inner = outer
+        forward = (id_ < 0) != (road.get("rule") == "LHT")
+        order = slice(None) if forward else slice(None, None, -1)
+        left, right = (near, far) if (id_ < 0) == forward else (far, near)
+        mark = lane.find("roadMark")
+        key = (int(road.get("id", "")), section, id_)
+        town.lanes[key] = TownLane(
+            key=key,
+            kind=lane.get("type", "none"),
+            centre=((near + far) / 2)[order],
+            left=left[order],
+            right=right[order],
+            junction=int(road.get("junction", "-1")),
+            forward=forward,
+            mark="none" if mark is None else mark.get("type", "none"),
+        )
+
+
+def _row(node: ET.Element, start: str) -> tuple[float, float, float, float, float]:
+    a, b, c, d = (number(node, name) for name in "abcd")
+    return number(node, start), a, b, c, d
+
+
+def _link(town: LaneNetwork, root: ET.Element) -> None:
+    """Fill `after` and `before` of every lane: within roads, from road to road, through junctions."""
+    joints: dict[int, list[ET.Element]] = {}
+    for junction in root.iterfind("junction"):
+        for c in junction.iterfind("connection"):
+            joints.setdefault(int(c.get("incomingRoad", "0")), []).append(c)
+    for road in root.iterfind("road"):
+        id_ = int(road.get("id", ""))
+        links = {tag: road.find(f"link/{tag}") for tag in ("predecessor", "successor")}
+        for i, section in enumerate(road.iterfind("lanes/laneSection")):
+            for lane in [*section.iterfind("left/lane"), *section.iterfind("right/lane")]:
+                here = town.lanes[(id_, i, int(lane.get("id", "")))]
+                for there in _next(town, here, lane, links, joints):
+                    if there in town.lanes and there not in here.after:
+                        here.after.append(there)
+                        town.lanes[there].before.append(here.key)
+
+
+def _next(
+    town: LaneNetwork, here: TownLane, lane: ET.Element, links: dict, joints: dict[int, list[ET.Element]]
+) -> list[Key]:
+    road, section, id_ = here.key
+    tag = "successor" if here.forward else "predecessor"
+    target = lane.find(f"link/{tag}")
+    step = section + (1 if here.forward else -1)
+    if 0 <= step < town.sections[road]:
+        return [] if target is None else [(road, step, int(target.get("id", "0")))]
+    link = links[tag]
+    if link is None:
+        return []
+    if link.get("elementType") == "road":
+        if target is None:
+            return []
+        return _begins(town, int(link.get("elementId", "0")), link.get("contactPoint"), int(target.get("id", "0")))
+    found: list[Key] = []
+    for c in joints.get(road, []):
+        pairs = {int(p.get("from", "0")): int(p.get("to", "0")) for p in c.iterfind("laneLink")} or {id_: id_}
+        if id_ in pairs:
+            found += _begins(town, int(c.get("connectingRoad", "0")), c.get("contactPoint"), pairs[id_])
+    return found
+
+
+def _begins(town: LaneNetwork, road: int, contact: str | None, lane: int) -> list[Key]:
+    """The lane as a key, if its traffic starts at that end of the road."""
+    key = (road, 0 if contact == "start" else town.sections.get(road, 1) - 1, lane)
+    return [key] if key in town.lanes and town.lanes[key].forward == (contact == "start") else []
+
+
+def _signs(root: ET.Element) -> dict[int, list[RoadSign]]:
+    types = {s.get("id"): CONTROLS.get(s.get("type", "")) for s in root.iter("signal")}
+    out: dict[int, list[RoadSign]] = {}
+    for road in root.iterfind("road"):
+        for node in [*road.iterfind("signals/signal"), *road.iterfind("signals/signalReference")]:
+            control = types.get(node.get("id"))
+            if control:
+                valid = tuple(
+                    (int(v.get("fromLane", "0")), int(v.get("toLane", "0"))) for v in node.iterfind("validity")
+                )
+                sign = RoadSign(control, number(node, "s"), node.get("orientation", "none"), valid)
+                out.setdefault(int(road.get("id", "")), []).append(sign)
+    return out

@@ -1,0 +1,144 @@
+"""A route's points -> the lanes of a town that it drives, by the cheapest way through the lane graph."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from closedloop_plugin.core.frames import wrap
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, TownLane
+from lmms_eval_ad2.errors import Ad2Error
+
+NEAR = 2.5  # m from a lane's middle at most
+ASKEW = math.radians(70)  # between the route's direction and the lane's
+CHANGE_COST = 6.0  # m of detour that a lane change is worth
+
+
+@dataclass(frozen=True)
+class LanePosition:
+    """A place on a lane: metres along it, and how far the route's point lies off its middle."""
+
+    lane: Key
+    s: float
+    off: float
+
+
+@dataclass(frozen=True)
+class RouteLeg:
+    """From one point of the route to the next: the lanes between, and +1 or -1 where it changes a lane."""
+
+    length: float
+    lanes: tuple[Key, ...]
+    change: int = 0
+
+
+def trace(route: Route, town: LaneNetwork, file: object) -> tuple[list[LanePosition], list[RouteLeg]]:
+    """One Spot a point and one Leg between each two (dynamic programming over the candidates)."""
+    p = np.array(route.points)
+    options = _candidates(p, town, route, file)
+    best: list[dict[int, tuple[float, int, RouteLeg | None]]] = [
+        {i: (o.off**2, -1, None) for i, o in enumerate(options[0])}
+    ]
+    for k in range(1, len(p)):
+        chord = float(np.hypot(*(p[k] - p[k - 1])))
+        here: dict[int, tuple[float, int, RouteLeg | None]] = {}
+        for i in best[-1]:
+            reach = _reach(town, options[k - 1][i], 1.6 * chord + 15.0)
+            for j, spot in enumerate(options[k]):
+                leg = _leg(town, options[k - 1][i], spot, reach)
+                if leg is None:
+                    continue
+                cost = best[-1][i][0] + spot.off**2 + 0.5 * abs(leg.length - chord) + (CHANGE_COST if leg.change else 0)
+                if j not in here or cost < here[j][0]:
+                    here[j] = (cost, i, leg)
+        if not here:
+            x, y = p[k]
+            raise Ad2Error(f"{file}: route {route.id}: no lane leads on to its point {k} ({x:.1f}, {y:.1f})")
+        best.append(here)
+    return _back(best, options)
+
+
+def _back(best: list[dict[int, tuple[float, int, RouteLeg | None]]], options: list[list[LanePosition]]):
+    i = min(best[-1], key=lambda j: best[-1][j][0])
+    spots, legs = [], []
+    for k in range(len(best) - 1, -1, -1):
+        spots.append(options[k][i])
+        _, i, leg = best[k][i]
+        if leg is not None:
+            legs.append(leg)
+    return spots[::-1], legs[::-1]
+
+
+def _candidates(p: np.ndarray, town: LaneNetwork, route: Route, file: object) -> list[list[LanePosition]]:
+    lanes = town.drivable()
+    where = np.concatenate([np.full(len(lane.centre), i) for i, lane in enumerate(lanes)])
+    tree = cKDTree(np.vstack([lane.centre for lane in lanes]))
+    out = []
+    for k, point in enumerate(p):
+        yaw = _yaw(p, k)
+        spots = []
+        for i in sorted(set(where[tree.query_ball_point(point, NEAR + 0.5)].tolist())):
+            s, off, heading = foot(lanes[i], point)
+            if off <= NEAR and abs(wrap(heading - yaw)) < ASKEW:
+                spots.append(LanePosition(lanes[i].key, s, off))
+        if not spots:
+            raise Ad2Error(
+                f"{file}: route {route.id}: its point {k} ({point[0]:.1f}, {point[1]:.1f}) lies on no lane; "
+                f"the route is of {route.town}: give that town's map"
+            )
+        out.append(spots)
+    return out
+
+
+def _yaw(p: np.ndarray, k: int) -> float:
+    """The route's direction at a point: along the shorter of its two steps (the other may be a gap round a corner)."""
+    steps = [p[i + 1] - p[i] for i in (k - 1, k) if 0 <= i < len(p) - 1]
+    step = min(steps, key=lambda v: float(np.hypot(*v)))
+    return math.atan2(step[1], step[0])
+
+
+def foot(lane: TownLane, point: np.ndarray) -> tuple[float, float, float]:
+    """(s along the lane, distance, the lane's yaw) of its place nearest to the point."""
+    a, ab = lane.centre[:-1], np.diff(lane.centre, axis=0)
+    t = np.clip(((point - a) * ab).sum(1) / np.maximum((ab * ab).sum(1), 1e-12), 0, 1)
+    gap = np.hypot(*(a + t[:, None] * ab - point).T)
+    i = int(gap.argmin())
+    return float(lane.s[i] + t[i] * (lane.s[i + 1] - lane.s[i])), float(gap[i]), math.atan2(ab[i, 1], ab[i, 0])
+
+
+def _reach(town: LaneNetwork, spot: LanePosition, limit: float) -> dict[Key, tuple[float, tuple[Key, ...]]]:
+    """Lanes that begin within `limit` metres ahead: (metres to their start, lanes on the way, both ends included)."""
+    first = town.lanes[spot.lane]
+    queue: list[tuple[float, Key, tuple[Key, ...]]] = [(first.length - spot.s, k, (spot.lane, k)) for k in first.after]
+    heapq.heapify(queue)
+    found: dict[Key, tuple[float, tuple[Key, ...]]] = {}
+    while queue:
+        distance, key, way = heapq.heappop(queue)
+        if key in found or distance > limit:
+            continue
+        found[key] = (distance, way)
+        lane = town.lanes[key]
+        for k in lane.after:
+            heapq.heappush(queue, (distance + lane.length, k, (*way, k)))
+    return found
+
+
+def _leg(
+    town: LaneNetwork, a: LanePosition, b: LanePosition, reach: dict[Key, tuple[float, tuple[Key, ...]]]
+) -> RouteLeg | None:
+    if a.lane == b.lane and b.s >= a.s - 0.5:
+        return RouteLeg(b.s - a.s, (a.lane,))
+    if b.lane in reach:
+        distance, way = reach[b.lane]
+        return RouteLeg(distance + b.s, way)
+    for left, side in ((True, 1), (False, -1)):
+        for start, before in [(a.lane, a.s), *((k, -d) for k, (d, _) in reach.items())]:
+            beside = town.beside(town.lanes[start], left)
+            if beside is not None and beside.key == b.lane and b.s >= before - 0.5:
+                return RouteLeg(b.s - before, (a.lane, b.lane), side)
+    return None

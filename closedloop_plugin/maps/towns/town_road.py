@@ -1,0 +1,146 @@
+"""A real town: the user's OpenDRIVE file as it is, the route traced on its lanes, and what stands at its junctions."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path as File
+from typing import Any
+
+import numpy as np
+
+from closedloop_plugin.core.path import RoutePath
+from closedloop_plugin.core.routes import Route
+from closedloop_plugin.core.state import StopLine
+from closedloop_plugin.maps.base import RoadMap, RouteSection
+from closedloop_plugin.maps.opendrive import keep
+from closedloop_plugin.maps.plan import TOWN_LIMIT, eased
+from closedloop_plugin.maps.towns.junctions import TownJunction, crossings
+from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, read_town
+from closedloop_plugin.maps.towns.route_trace import LanePosition, RouteLeg, foot, trace
+from lmms_eval_ad2.errors import Ad2Error
+
+AROUND = 250.0  # m of the route: stop lines farther away are left out
+
+
+def town_road(route: Route, file: File, folder: File) -> RoadMap:
+    """The town's file copied into `folder` (a simulator writes caches beside a map), and the route on its lanes."""
+    if not file.is_file():
+        raise Ad2Error(f"{file}: no such map; an OpenDRIVE file (.xodr) of {route.town} is expected")
+    data = file.read_bytes()
+    town = read_town(file)
+    spots, legs = trace(route, town, file)
+    path = RoutePath(_points(town, spots, legs))
+    digest = hashlib.sha256(data).hexdigest()
+    driven = list(dict.fromkeys(k for leg in legs for k in leg.lanes))
+    spans = spans_of(town, path, driven)
+    boxes = crossings(town, path.xy, AROUND)
+    return RoadMap(
+        file=keep(data, folder, f"{file.stem}-{digest[:16]}.xodr"),
+        source="town",
+        town=route.town,
+        sha256=digest,
+        path=path,
+        pieces=(RouteSection(0.0, round(path.length, 2), "measured"),),
+        junctions=tuple(span for _, span in spans),
+        changes=_changes(path, town, spots, legs),
+        stop_lines=_stop_lines(boxes, path, driven),
+        lane_width=width_of(town, driven),
+        speed_limit=TOWN_LIMIT,
+        facts=facts_of(route, town, path, spans, boxes, driven),
+    )
+
+
+def _points(town: LaneNetwork, spots: list[LanePosition], legs: list[RouteLeg]) -> np.ndarray:
+    """The middle of the lanes from the first point to the last; a lane change goes across from point to point."""
+    out = [town.lanes[spots[0].lane].part(spots[0].s, spots[0].s)]
+    for a, b, leg in zip(spots, spots[1:], legs, strict=False):
+        if leg.change:
+            ends = [town.lanes[o.lane].part(o.s, o.s)[0] for o in (a, b)]
+            out.append(ends[0] + eased(np.linspace(0, 1, 9))[:, None] * (ends[1] - ends[0]))
+            continue
+        for k, key in enumerate(leg.lanes):
+            start = a.s if k == 0 else 0.0
+            end = b.s if k == len(leg.lanes) - 1 else town.lanes[key].length
+            if end > start:
+                out.append(town.lanes[key].part(start, end))
+    points = np.vstack(out)
+    # Lanes meet within a few centimetres: drop what would make the line step back there.
+    return points[np.r_[True, np.hypot(*np.diff(points, axis=0).T) > 0.05]]
+
+
+def spans_of(town: LaneNetwork, path: RoutePath, driven: list[Key]) -> list[tuple[int, tuple[float, float]]]:
+    """(junction id, (from, to) in m along the path) of every junction that the route crosses, in its order."""
+    spans: list[tuple[int, tuple[float, float]]] = []
+    for key in driven:
+        lane = town.lanes[key]
+        if lane.junction < 0:
+            continue
+        a, b = (path.locate(*map(float, lane.centre[i]))[0] for i in (0, -1))
+        if b - a < 0.5:
+            continue
+        if spans and spans[-1][0] == lane.junction and a - spans[-1][1][1] < 1.0:
+            spans[-1] = (lane.junction, (spans[-1][1][0], b))
+        else:
+            spans.append((lane.junction, (a, b)))
+    return spans
+
+
+def _changes(
+    path: RoutePath, town: LaneNetwork, spots: list[LanePosition], legs: list[RouteLeg]
+) -> tuple[tuple[float, float, int], ...]:
+    out = []
+    for a, b, leg in zip(spots, spots[1:], legs, strict=False):
+        if leg.change:
+            s = [path.locate(*map(float, town.lanes[o.lane].part(o.s, o.s)[0]))[0] for o in (a, b)]
+            out.append((s[0], s[1], leg.change))
+    return tuple(out)
+
+
+def _stop_lines(boxes: dict[int, TownJunction], path: RoutePath, driven: list[Key]) -> tuple[StopLine, ...]:
+    """One a group of lanes that arrive together; the route's own where it drives one of them."""
+    out = []
+    for box in boxes.values():
+        for group in box.controlled:
+            x, y, yaw, width = group.line
+            s, off = path.locate(x, y)
+            own = any(lane.key in driven for lane in group.lanes) and abs(off) < width and 0.5 < s < path.length - 0.5
+            out.append(StopLine(group.id, x, y, yaw, width, group.control, own, s if own else None))
+    return tuple(out)
+
+
+def width_of(town: LaneNetwork, driven: list[Key]) -> float:
+    """Of the lanes that the route drives, the usual one, m."""
+    return round(float(np.median([town.lanes[k].width for k in driven])), 2)
+
+
+def facts_of(
+    route: Route,
+    town: LaneNetwork,
+    path: RoutePath,
+    spans: list[tuple[int, tuple[float, float]]],
+    boxes: dict[int, TownJunction],
+    driven: list[Key],
+) -> dict[str, Any]:
+    """What programs ask of a town: the lanes beside the ego's at its trigger, and the junction next ahead of there."""
+    trigger = path.locate(*route.trigger[:2])[0]
+    x, y, _ = path.pose(trigger)
+    at = min(driven, key=lambda k: foot(town.lanes[k], np.array([x, y]))[1])
+    facts: dict[str, Any] = {"topology": "town", "lanes": _beside(town, at)}
+    ahead = next(((j, span) for j, span in spans if span[1] > trigger + 1.0), None)
+    if ahead is not None:
+        junction, flows = boxes[ahead[0]].facts(town, driven)
+        junction |= {"entry_s": round(ahead[1][0], 3), "exit_s": round(ahead[1][1], 3)}
+        facts |= {"junction": junction, "flows": flows}
+    return facts
+
+
+def _beside(town: LaneNetwork, key: Key) -> dict[str, int]:
+    """Lanes of the ego's direction left and right of its own, and oncoming ones."""
+    counts = {}
+    for name, left in (("left", True), ("right", False)):
+        lane, n = town.beside(town.lanes[key], left), 0
+        while lane is not None:
+            lane, n = town.beside(lane, left), n + 1
+        counts[name] = n
+    oncoming = [lane for lane in town.drivable() if lane.key[:2] == key[:2] and lane.key[2] * key[2] < 0]
+    return counts | {"oncoming": len(oncoming)}

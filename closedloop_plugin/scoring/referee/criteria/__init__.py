@@ -1,0 +1,1 @@
+"""The infraction criteria, one module each."""

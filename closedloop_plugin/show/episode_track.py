@@ -1,0 +1,170 @@
+"""Reading a track file (track.py) for pictures. A malformed one is a DataError that names file and field."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from closedloop_plugin.show.track_log import FORMAT
+from lmms_eval_ad2.errors import Ad2Error, DataError
+
+Pose = tuple[float, float, float, float]  # t, x, y, yaw
+
+
+@dataclass(frozen=True)
+class TrackSample:
+    """One sample. Pose in the map frame, speed in m/s, control (steer, throttle, brake)."""
+
+    t: float
+    tick: int
+    x: float
+    y: float
+    yaw: float
+    speed: float
+    control: tuple[float, float, float]
+    said: dict[str, Any] = field(default_factory=dict)
+
+    def words(self) -> str:
+        """Time, speed and control, then what was said: the lines under a picture."""
+        steer, throttle, brake = self.control
+        head = f"{self.t:.1f} s, {3.6 * self.speed:.0f} km/h"
+        pedals = f"steer {steer:+.2f}, throttle {throttle:.2f}, brake {brake:.2f}"
+        return "\n".join([head, pedals, *said_lines(self.said)])
+
+
+@dataclass(frozen=True)
+class ActorTrack:
+    """One actor: what it is, and its track as pieces without a gap."""
+
+    id: str
+    kind: str
+    role: str
+    length: float
+    width: float
+    pieces: tuple[tuple[Pose, ...], ...]
+
+
+@dataclass(frozen=True)
+class EpisodeTrack:
+    """One episode from above."""
+
+    moments: tuple[TrackSample, ...]
+    bodies: tuple[ActorTrack, ...]
+    signals: tuple[tuple[float, str, str], ...]  # (t, stop line, state) at every change
+    events: tuple[tuple[float, str], ...]
+    route: tuple[tuple[float, float], ...] = ()
+    stop_lines: tuple[dict[str, Any], ...] = ()
+    places: tuple[dict[str, Any], ...] = ()
+    result: dict[str, Any] = field(default_factory=dict)
+    ego_size: tuple[float, float] = (4.5, 1.9)
+    map_file: str = ""
+    map_sha256: str = ""
+
+
+def progress(moments: Sequence[TrackSample]) -> list[float]:
+    """Of each moment: share of the time plus share of the metres driven, in [0, 2]. A pause weighs half of a drive."""
+    metres = [0.0]
+    for a, b in pairwise(moments):
+        metres.append(metres[-1] + math.dist((a.x, a.y), (b.x, b.y)))
+    seconds = [m.t - moments[0].t for m in moments]
+    return [s / max(seconds[-1], 1e-9) + d / max(metres[-1], 1e-9) for s, d in zip(seconds, metres, strict=True)]
+
+
+def said_lines(said: dict[str, Any]) -> list[str]:
+    """What the models said, as lines: each task's answer, the slow system's reply, what went wrong."""
+    lines = [f"{task}: {text}" for task, text in (said.get("texts") or {}).items()]
+    if said.get("raw"):
+        lines.append(f"{said.get('mode') or 'reply'}: {said['raw']}")
+    return lines + [f"{name}: {said[name]}" for name in ("reason", "error") if said.get(name)]
+
+
+def read_track(file: Path) -> EpisodeTrack:
+    """From a file that TrackLog.to_json filled."""
+    try:
+        raw = json.loads(file.read_text("utf-8"))
+    except FileNotFoundError:
+        raise Ad2Error(f"{file}: no such track file") from None
+    except (ValueError, OSError) as exc:
+        raise Ad2Error(f"{file}: not a track file: {exc}") from exc
+    return parse_track(raw, file)
+
+
+def parse_track(raw: Any, file: object = "track") -> EpisodeTrack:
+    """From the JSON value."""
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        found = raw.get("format") if isinstance(raw, dict) else type(raw).__name__
+        raise DataError(file, None, "format", f"{FORMAT}, of `ad2 drive run`", found)
+    try:
+        road = raw.get("road") or {}
+        samples = raw["samples"]
+        track = EpisodeTrack(
+            tuple(_moment(s) for s in samples),
+            _bodies(raw["bodies"], samples),
+            tuple((float(s["t"]), str(k), str(v)) for s in samples for k, v in s.get("signals", {}).items()),
+            tuple((float(t), str(name)) for t, name in raw.get("events", ())),
+            tuple((float(x), float(y)) for x, y in road.get("route", ())),
+            tuple(_stop_line(line) for line in road.get("stop_lines", ())),
+            tuple(place_of(p) for p in raw.get("places", ())),
+            dict(raw.get("result", {})),
+            (float(raw["ego"].get("length", 4.5)), float(raw["ego"].get("width", 1.9))),
+            str(road.get("file", "")),
+            str(road.get("sha256", "")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise DataError(file, None, "samples", "a track as `ad2 drive run` writes it", str(exc)) from exc
+    numbers = [v for m in track.moments for v in (m.t, m.x, m.y, m.yaw, m.speed)]
+    if not track.moments or not all(map(math.isfinite, numbers)):
+        raise DataError(file, None, "samples", "at least one sample, and finite numbers")
+    return track
+
+
+def _moment(sample: dict[str, Any]) -> TrackSample:
+    x, y, yaw, speed = (float(v) for v in sample["ego"])
+    steer, throttle, brake = (float(v) for v in sample["control"])
+    said = dict(sample.get("said") or {})
+    return TrackSample(float(sample["t"]), int(sample["tick"]), x, y, yaw, speed, (steer, throttle, brake), said)
+
+
+def _bodies(known: dict[str, Any], samples: list[dict[str, Any]]) -> tuple[ActorTrack, ...]:
+    """Each actor's poses; where it did not move, its last one stands until the sample at which it was gone."""
+    pieces: dict[str, list[list[Pose]]] = {name: [] for name in known}
+    here: dict[str, list[Pose]] = {}
+    for sample in samples:
+        t = float(sample["t"])
+        for name, pose in sample.get("actors", {}).items():
+            if pose is None:
+                here.pop(name, None)
+                continue
+            if name not in here:
+                here[name] = []
+                pieces[name].append(here[name])
+            x, y, yaw = (float(v) for v in pose)
+            here[name].append((t, x, y, yaw))
+    return tuple(
+        ActorTrack(
+            name,
+            str(about["kind"]),
+            str(about["role"]),
+            float(about["length"]),
+            float(about["width"]),
+            tuple(tuple(piece) for piece in pieces[name]),
+        )
+        for name, about in known.items()
+    )
+
+
+def _stop_line(raw: dict[str, Any]) -> dict[str, Any]:
+    numbers = {name: float(raw[name]) for name in ("x", "y", "yaw", "width")}
+    texts = {"id": str(raw["id"]), "control": str(raw["control"])}
+    return {**numbers, **texts, "on_route": bool(raw.get("on_route"))}
+
+
+def place_of(raw: dict[str, Any]) -> dict[str, Any]:
+    """An infraction to draw: kind, text, time_s, x, y."""
+    numbers = {name: float(raw[name]) for name in ("time_s", "x", "y")}
+    return {**numbers, "kind": str(raw["kind"]), "text": str(raw.get("text", ""))}

@@ -1,0 +1,1 @@
+"""The rules of the rule-based fuser: keywords, candidate places, numbers."""

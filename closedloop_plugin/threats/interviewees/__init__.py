@@ -1,0 +1,1 @@
+"""Who answers an interview: a model, or an observed driver."""

@@ -1,0 +1,1 @@
+"""What the camera draws, one module per layer."""

@@ -1,0 +1,141 @@
+"""What stands beside the road: trees, lamp posts, signs, traffic lights."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import cv2
+import numpy as np
+
+from closedloop_plugin.core.state import SignalState
+from closedloop_plugin.worlds.embedded.camera.canvas import SHIFT, Canvas, Colour, fixed
+from closedloop_plugin.worlds.embedded.camera.layers.plates import give_way, stop
+from closedloop_plugin.worlds.embedded.camera.mesh import Mesh, MeshBuilder, draw_mesh
+from closedloop_plugin.worlds.embedded.camera.scenery import TrafficControlDevice
+
+STEEL = (96.0, 100.0, 104.0)
+LAMP_ON = {
+    SignalState.RED: (255.0, 30.0, 24.0),
+    SignalState.YELLOW: (255.0, 190.0, 20.0),
+    SignalState.GREEN: (30.0, 240.0, 110.0),
+}
+LAMP_OFF = {
+    SignalState.RED: (66.0, 16.0, 14.0),
+    SignalState.YELLOW: (66.0, 52.0, 14.0),
+    SignalState.GREEN: (12.0, 54.0, 30.0),
+}
+ORDER = (SignalState.RED, SignalState.YELLOW, SignalState.GREEN)
+HEAD = 0.36  # m between two lamps of a signal
+SIMPLE_FROM = 45.0  # m: from here a signal is a dark bar with one lit lamp
+
+
+@lru_cache(maxsize=4)
+def _leaves(shape: int) -> np.ndarray:
+    """(24, 2) outline of a crown, radius about 1."""
+    rng = np.random.default_rng([shape, 5])
+    angle = np.arange(24) * (math.tau / 24)
+    radius = 1.0 + rng.uniform(-0.13, 0.13, 24)
+    return np.column_stack([np.cos(angle), np.sin(angle)]) * radius[:, None]
+
+
+def draw_tree(canvas: Canvas, row: np.ndarray) -> None:
+    """A trunk and a ragged crown, lighter above."""
+    x, y, height, radius = row.tolist()
+    lens = canvas.lens
+    distance = math.hypot(x - lens.x, y - lens.y)
+    trunk = canvas.flat((96.0, 74.0, 54.0), x, y, distance)
+    canvas.limb((x, y, 0.0), (x, y, height - radius), 0.16, trunk)
+    u, v, depth = lens.spot(x, y, height - radius)
+    if depth < 0.8:
+        return
+    size = radius * lens.focal / depth
+    shape = int(abs(x * 13 + y * 7)) % 4
+    for share, lift, tone in ((1.0, 0.0, 0.72), (0.74, 0.2, 0.95), (0.42, 0.38, 1.18)):
+        colour = canvas.flat(((64.0 + 6 * shape) * tone, (104.0 + 4 * shape) * tone, 52.0 * tone), x, y, distance)
+        blob = size * share * _leaves(shape) + (u - 0.12 * size * lift, v - size * lift)
+        cv2.fillPoly(canvas.image, [fixed(np.minimum(np.maximum(blob, -1e6), 1e6))], colour, cv2.LINE_AA, SHIFT)
+
+
+def draw_post(canvas: Canvas, row: np.ndarray) -> None:
+    """A street lamp; lit in the dark."""
+    x, y, yaw = row.tolist()
+    distance = math.hypot(x - canvas.lens.x, y - canvas.lens.y)
+    colour = canvas.flat(STEEL, x, y, distance)
+    c, s = math.cos(yaw), math.sin(yaw)
+    tip = x + 1.8 * c, y + 1.8 * s, 6.9
+    canvas.limb((x, y, 0.0), (x, y, 6.7), 0.07, colour)
+    canvas.limb((x, y, 6.7), tip, 0.05, colour)
+    lit = canvas.beams > 0
+    bulb = canvas.glowing((255.0, 226.0, 170.0), distance) if lit else colour
+    canvas.limb((tip[0] - 0.25 * c, tip[1] - 0.25 * s, 6.87), (tip[0], tip[1], 6.87), 0.09, bulb)
+    if lit:
+        canvas.shine(tip, 1.6, (255.0, 214.0, 150.0), 0.6 * canvas.beams)
+
+
+def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | None) -> None:
+    """A pole with a plate, or a signal with its lamps (none lit where the state is unknown)."""
+    distance = math.hypot(sign.x - canvas.lens.x, sign.y - canvas.lens.y)
+    steel = canvas.flat(STEEL, sign.x, sign.y, distance)
+    c, s = math.cos(sign.yaw), math.sin(sign.yaw)
+    top = sign.x, sign.y, sign.height + (0.3 if sign.kind == "signal" else 0.0)
+    canvas.limb((sign.x, sign.y, 0.0), top, 0.07, steel)
+    if sign.kind == "signal":
+        head = sign.x - sign.arm * s, sign.y + sign.arm * c
+        if sign.arm > 0:
+            canvas.limb(top, (*head, top[2]), 0.06, steel)
+        _signal(canvas, head, sign, state)
+        return
+    half = 0.45
+    x, y = sign.x - 0.08 * c, sign.y - 0.08 * s  # on the side of the traffic it speaks to
+    left, right = (x - half * s, y + half * c), (x + half * s, y - half * c)
+    z0, z1 = sign.height - half, sign.height + half
+    eye = (canvas.lens.x - sign.x) * c + (canvas.lens.y - sign.y) * s
+    plate = np.array([(*left, z1), (*right, z1), (*right, z0), (*left, z0)])
+    if eye < 0:
+        canvas.plate(plate, stop() if sign.kind == "stop" else give_way(), 1.2)
+    else:
+        inset = 0.3 * half
+        back = plate + np.array([[0, 0, -inset], [0, 0, -inset], [0, 0, inset], [0, 0, inset]])
+        canvas.polygon(back, canvas.flat((150.0, 152.0, 154.0), sign.x, sign.y, distance))
+
+
+@lru_cache(maxsize=4)
+def _housing(state: SignalState | None) -> Mesh:
+    """A signal's head round (0, 0, 0), facing backwards (-x): to the traffic that comes."""
+    b = MeshBuilder()
+    tall = 1.5 * HEAD + 0.1
+    box = b.box((-0.14, 0.14), 0.27, (-tall, tall), (34.0, 36.0, 38.0))
+    b.on(box["back"], (0.0, 1.0, 0.0, 1.0), (18.0, 18.0, 20.0))
+    angle = -np.arange(16) * (math.tau / 16)
+    for i, lamp in enumerate(ORDER):
+        z = (1 - i) * HEAD
+        on = lamp is state
+        ring = [(-0.15, 0.165 * math.cos(a), z + 0.165 * math.sin(a)) for a in angle]
+        colour: Colour = LAMP_ON[lamp] if on else LAMP_OFF[lamp]
+        b.face(ring, colour, on)
+    return b.mesh()
+
+
+def _signal(canvas: Canvas, head: tuple[float, float], sign: TrafficControlDevice, state: SignalState | None) -> None:
+    c, s = math.cos(sign.yaw), math.sin(sign.yaw)
+    behind = (canvas.lens.x - head[0]) * c + (canvas.lens.y - head[1]) * s < 0
+    distance = math.hypot(canvas.lens.x - head[0], canvas.lens.y - head[1])
+    if distance < SIMPLE_FROM:
+        draw_mesh(canvas, _raised(state, sign.height), head[0], head[1], sign.yaw)
+    else:
+        case = canvas.flat((24.0, 26.0, 28.0), *head, distance)
+        canvas.limb((*head, sign.height - HEAD), (*head, sign.height + HEAD), 0.27, case)
+    if state is None or not behind:
+        return
+    lamp = head[0] - 0.16 * c, head[1] - 0.16 * s, sign.height + (1 - ORDER.index(state)) * HEAD
+    if distance >= SIMPLE_FROM:
+        canvas.ball(lamp, 0.17, canvas.glowing(LAMP_ON[state], distance))
+    canvas.shine(lamp, 0.5, LAMP_ON[state], 0.22 + 0.4 * min(canvas.beams, 1.0))
+
+
+@lru_cache(maxsize=64)
+def _raised(state: SignalState | None, height: float) -> Mesh:
+    mesh = _housing(state)
+    up = np.array([0.0, 0.0, height])
+    return Mesh(mesh.points + up, mesh.starts, mesh.normals, mesh.middles + up, mesh.colours, mesh.shining)

@@ -1,0 +1,123 @@
+"""Buildings, trees and lamp posts beside the road, seeded; none on ground that vehicles or walkers use."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import shapely
+from shapely.geometry.base import BaseGeometry
+
+from closedloop_plugin.worlds.embedded.camera.network_features import SurfaceGeometry, outlines, polygons, resample
+
+CLEAR = 3.0  # m between drivable ground and anything placed
+WALLS = (
+    (178, 120, 98),
+    (202, 186, 160),
+    (160, 150, 142),
+    (214, 206, 196),
+    (150, 104, 84),
+    (186, 168, 132),
+    (134, 142, 152),
+    (196, 150, 120),
+    (120, 112, 108),
+    (222, 214, 180),
+)
+
+
+def _kerbside(land: SurfaceGeometry, used: BaseGeometry, offset: float, step: float) -> np.ndarray:
+    """(n, 3) x, y and the outward direction, every `step` metres round the used ground, `offset` metres out."""
+    rows = []
+    for shape in polygons(used.buffer(offset, quad_segs=3)):
+        for line in outlines(shape):  # ground always on the left, so the outside is on the right
+            p = resample(line, step)
+            d = np.diff(p, axis=0)
+            rows.append(np.column_stack([(p[:-1] + p[1:]) / 2, np.arctan2(-d[:, 0], d[:, 1])]))
+    found = np.concatenate(rows) if rows else np.zeros((0, 3))
+    edge = land.window.buffer(-2 * offset - 2)
+    return found[shapely.intersects_xy(edge, found[:, 0], found[:, 1])]
+
+
+def _keep_clear(land: SurfaceGeometry, metres: float) -> BaseGeometry:
+    shape = shapely.union(land.paved.buffer(max(CLEAR, metres)), land.sidewalks.buffer(metres))
+    shapely.prepare(shape)
+    return shape
+
+
+def buildings(land: SurfaceGeometry, urban: float, seed: int) -> np.ndarray:
+    """(n, 9) footprints that face the road, of different sizes and colours; sparse in the country."""
+    rng = np.random.default_rng([seed, 1])
+    places = _kerbside(land, land.used, 4.5, 9.0)
+    clear = _keep_clear(land, 2.0)
+    rows: list[tuple[float, ...]] = []
+    boxes: list[BaseGeometry] = []
+    grid: dict[tuple[int, int], list[int]] = {}
+    for x, y, out in places.tolist():
+        front, deep, floors = rng.uniform(9, 19), rng.uniform(9, 14), rng.integers(2, 7)
+        wall, gap, skip = rng.integers(len(WALLS)), rng.uniform(0, 3), rng.random()
+        if skip > 0.15 + 0.75 * urban:
+            continue
+        far = deep / 2 + gap
+        cx, cy = x + far * math.cos(out), y + far * math.sin(out)
+        box = shapely.Polygon(corners(cx, cy, out, deep, front))
+        cell = int(cx // 40), int(cy // 40)
+        near = [i for a in (-1, 0, 1) for b in (-1, 0, 1) for i in grid.get((cell[0] + a, cell[1] + b), ())]
+        if clear.intersects(box) or any(boxes[i].intersects(box) for i in near):
+            continue
+        grid.setdefault(cell, []).append(len(boxes))
+        boxes.append(box)
+        rows.append((cx, cy, out, deep, front, floors * 3.2 + 0.8, *WALLS[wall]))
+    return np.array(rows).reshape(-1, 9)
+
+
+def corners(x: float, y: float, yaw: float, length: float, width: float) -> np.ndarray:
+    """(4, 2) of a box, counter-clockwise from the front left."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    a, b = length / 2, width / 2
+    local = np.array([[a, b], [-a, b], [-a, -b], [a, -b]])
+    return np.column_stack([x + local[:, 0] * c - local[:, 1] * s, y + local[:, 0] * s + local[:, 1] * c])
+
+
+def trees(land: SurfaceGeometry, urban: float, seed: int, taken: np.ndarray, houses: np.ndarray) -> np.ndarray:
+    """(n, 4) x, y, height, crown radius; a row beside the road, more of them where there are few houses."""
+    rng = np.random.default_rng([seed, 2])
+    rows = [_row(rng, p, 3.6) for p in _kerbside(land, land.used, 3.4, 11.0).tolist() if rng.random() < 0.5]
+    if urban < 0.9:
+        rows += [_row(rng, p, 6.0) for p in _kerbside(land, land.used, 12.0, 7.0).tolist() if rng.random() < 0.8]
+    found = np.array(rows).reshape(-1, 4)
+    clear = _keep_clear(land, 1.0)
+    found = found[~shapely.intersects_xy(clear, found[:, 0], found[:, 1]) & ~within(found, houses, 1.5)]
+    return found[_away(found, taken, 6.0)]
+
+
+def _row(rng: np.random.Generator, place: list[float], spread: float) -> tuple[float, float, float, float]:
+    height = rng.uniform(4.5, 8.5)
+    off = rng.uniform(0.0, spread - 3.0)
+    x, y = place[0] + off * math.cos(place[2]), place[1] + off * math.sin(place[2])
+    return x, y, height, height * rng.uniform(0.24, 0.34)
+
+
+def lamps(land: SurfaceGeometry, urban: float, taken: np.ndarray, houses: np.ndarray) -> np.ndarray:
+    """(n, 3) posts every 28 m, their arms over the road; none on country roads."""
+    if urban < 0.5:
+        return np.zeros((0, 3))
+    places = _kerbside(land, land.paved, CLEAR + 0.1, 28.0)
+    places[:, 2] += math.pi
+    clear = land.paved.buffer(CLEAR)
+    places = places[~shapely.intersects_xy(clear, places[:, 0], places[:, 1])]
+    return places[_away(places, taken, 3.0) & ~within(places, houses, 0.5)]
+
+
+def within(rows: np.ndarray, houses: np.ndarray, margin: float) -> np.ndarray:
+    """(n,) which places lie in one of the buildings, or nearer than `margin` to it."""
+    dx, dy = rows[:, None, 0] - houses[None, :, 0], rows[:, None, 1] - houses[None, :, 1]
+    c, s = np.cos(houses[:, 2]), np.sin(houses[:, 2])
+    inside = np.abs(dx * c + dy * s) < houses[:, 3] / 2 + margin
+    return (inside & (np.abs(-dx * s + dy * c) < houses[:, 4] / 2 + margin)).any(axis=1)
+
+
+def _away(rows: np.ndarray, taken: np.ndarray, metres: float) -> np.ndarray:
+    if not len(taken):
+        return np.ones(len(rows), bool)
+    gap = np.hypot(rows[:, None, 0] - taken[None, :, 0], rows[:, None, 1] - taken[None, :, 1])
+    return gap.min(axis=1) > metres

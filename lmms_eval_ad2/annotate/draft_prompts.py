@@ -1,0 +1,115 @@
+"""What a model is asked for before people look at a record, and what is taken of its reply. The wording is ours.
+
+Untrusted: a reply becomes a draft only in the shape that was asked for, within bounds; else it is a reason why not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from lmms_eval_ad2.annotate.actions import LONGEST, LONGEST_NAME, MOST
+from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation, listed
+from lmms_eval_ad2.data.releases.untrusted_row import plain
+from lmms_eval_ad2.parsing import failure_reason, parse
+from lmms_eval_ad2.prompts import text as prompts
+from lmms_eval_ad2.records import Lang, Record, Unparsed
+
+SYSTEM = (
+    "You draft annotations of driving scenes; people will check every sentence. Say only what the picture shows, "
+    "leave out what you are not sure of, and write plain, complete sentences."
+)
+CATEGORIES = (
+    "vehicle", "vulnerable road user", "traffic sign", "traffic light", "traffic cone", "barrier", "other object",
+)  # fmt: skip
+_OBJECTS = (
+    "{question}\nList each object that a driver here must reckon with, once, under one of these categories: "
+    "{categories}. For each give one text: what it is, where it stands, and how it affects the ego car, understandable "
+    "without the other texts. Then sum the whole scene up in one paragraph.\nAnswer with JSON alone: "
+    '{{"objects": [{{"category": "...", "text": "..."}}], "answer": "..."}}{language}'
+)
+_CHINESE = "\nWrite all texts in Chinese; keep the category names as they are."
+SCHEMA: Mapping[str, Any] = {
+    "type": "object", "additionalProperties": False, "required": ["objects", "answer"],
+    "properties": {
+        "objects": {
+            "type": "array",
+            "items": {
+                "type": "object", "additionalProperties": False, "required": ["category", "text"],
+                "properties": {"category": {"type": "string", "enum": list(CATEGORIES)}, "text": {"type": "string"}},
+            },
+        },
+        "answer": {"type": "string"},
+    },
+}  # fmt: skip
+
+
+def askable(record: Record) -> bool:
+    """Records with options are not: there, people choose among texts that stand already."""
+    return not record.options
+
+
+def question(record: Record, lang: Lang) -> str:
+    """The words that go with the pictures."""
+    if listed(record) == "object":
+        language = _CHINESE if lang == "zh" else ""
+        return _OBJECTS.format(
+            question=record.question.get(lang), categories=", ".join(CATEGORIES), language=language
+        )  # fmt: skip
+    return prompts.build(record, lang=lang)
+
+
+def schema(record: Record) -> tuple[str, Mapping[str, Any]] | None:
+    """Name and JSON schema of the reply, where it is JSON."""
+    return ("scene", SCHEMA) if listed(record) == "object" else None
+
+
+def read(record: Record, lang: Lang, model: str, reply: str) -> DraftAnnotation | str:
+    """The draft in a reply, or a short stable code why there is none."""
+    if len(reply) > 4 * LONGEST:
+        return "too_long"
+    if listed(record) == "object":
+        return _objects(model, reply)
+    found = parse(reply, record.form, image_size=record.image_size, n_steps=len(record.steps))
+    if isinstance(found, Unparsed):
+        return found.reason
+    if record.form == "chain" and isinstance(found.value, tuple):
+        rows = zip(record.steps, found.value, strict=False)
+        steps = tuple((s.name, s.question.zh if lang == "zh" else s.question.en, str(said)) for s, said in rows)
+        return DraftAnnotation(model, steps=steps)
+    return DraftAnnotation(
+        model, answer=canonical(found.value, record.form) if record.form != "vqa" else str(found.value)
+    )
+
+
+def canonical(value: Any, form: str) -> str:
+    """A parsed value as Record.answer has it: "yes", "3", "<x,y>", "[x1, y1, x2, y2]"."""
+    if form == "point":
+        return f"<{','.join(plain(v) for v in value)}>"
+    return f"[{', '.join(plain(v) for v in value)}]" if form == "box" else str(value)
+
+
+def _objects(model: str, reply: str) -> DraftAnnotation | str:
+    if failed := failure_reason(reply):
+        return failed
+    start, end = reply.find("{"), reply.rfind("}")
+    try:
+        data = json.loads(reply[start : end + 1])
+    except (ValueError, RecursionError):
+        return "not_json"
+    if not isinstance(data, dict) or not isinstance(data.get("answer"), str):
+        return "not_as_asked"
+    return _checked(model, data.get("objects"), data["answer"].strip())
+
+
+def _checked(model: str, rows: Any, answer: str) -> DraftAnnotation | str:
+    if not isinstance(rows, list) or len(rows) > MOST or len(answer) > LONGEST:
+        return "not_as_asked"
+    found = []
+    for row in rows:
+        good = isinstance(row, dict) and all(isinstance(row.get(k), str) for k in ("category", "text"))
+        if not good or len(row["category"]) > LONGEST_NAME or len(row["text"]) > LONGEST:
+            return "not_as_asked"
+        found.append((row["category"].strip(), row["text"].strip()))
+    return DraftAnnotation(model, answer=answer or None, objects=tuple(found))

@@ -1,0 +1,162 @@
+"""What a page can do: look at records, save what a reviewer says, go on. Knows nothing of pages.
+
+Each `save_*` is on the disk when it returns. Raises Ad2Error for what cannot be saved.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from typing import Any
+
+from lmms_eval_ad2.annotate import preannotation
+from lmms_eval_ad2.annotate.actions import MOST, SCALES, Verdict
+from lmms_eval_ad2.annotate.folder import AnnotationFolder
+from lmms_eval_ad2.annotate.record_review import RecordReview, make_sheet
+from lmms_eval_ad2.annotate.review_log import ReviewLog
+from lmms_eval_ad2.annotate.text_pieces import DraftAnnotation
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.records import Record
+
+ACTIONS = "actions.jsonl"
+Words = tuple[str, str, str]  # name, question, text of a piece
+
+
+class AnnotationProject:
+    """An opened folder with its drafts and actions. May be used by several threads, and beside other processes."""
+
+    def __init__(self, folder: AnnotationFolder) -> None:
+        self.folder = folder
+        self.actions = ReviewLog(folder.path / ACTIONS)
+        self.drafts: dict[str, DraftAnnotation] = preannotation.load(folder)
+        self.scale = SCALES[folder.about.scale]
+        self._finished: dict[tuple[str, str], bool] = {}
+        self._lock = threading.RLock()
+        if strangers := sorted({name for _, name in self.actions.states} - set(folder.index)):
+            raise Ad2Error(f"{self.actions.path} speaks of {strangers[0]}, which is no record of this folder")
+
+    def sheet(self, reviewer: str, number: int) -> RecordReview:
+        """Record `number` (from 0) as this reviewer has it, other processes' actions included."""
+        self._catch_up()
+        return self._sheet(reviewer, self.folder.record(number))
+
+    def _sheet(self, reviewer: str, record: Record) -> RecordReview:
+        fields = self.actions.fields(reviewer, record.id)
+        return make_sheet(record, self.folder.about.lang, self.drafts.get(record.id), fields)
+
+    # -- saving ----------------------------------------------------------------------------------------------------
+
+    def save_verdict(self, reviewer: str, number: int, key: str, verdict: Verdict | None, words: Words) -> RecordReview:
+        """Keep, change, delete or (None) undecided; the words are kept with it, whatever the verdict."""
+        sheet = self.sheet(reviewer, number)
+        line = sheet.line(key)
+        if line is None:
+            raise Ad2Error(f"{sheet.record.id} has no text '{key}'")
+        if verdict == "keep":
+            words = line.base.words
+        if line.verdict == "add" and verdict in ("keep", "change"):
+            verdict = "add"  # there is nothing of before that could be kept or changed
+        return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
+
+    def save_words(self, reviewer: str, number: int, key: str, words: Words) -> RecordReview:
+        """Other words are a change; the words of before take a change back."""
+        line = self.sheet(reviewer, number).line(key)
+        if line is None or line.now.words == words:
+            return self.sheet(reviewer, number)
+        if line.verdict in ("add", "delete"):
+            return self._save(reviewer, number, key, "edit", _value(line.verdict, words))
+        verdict: Verdict | None = "change" if words != line.base.words else None
+        return self._save(reviewer, number, key, verdict or "undo", _value(verdict, words))
+
+    def save_score(self, reviewer: str, number: int, key: str, score: int | None) -> RecordReview:
+        """A mark on the folder's scale for a text as it was before the reviewer; None takes it back."""
+        low, high = self.scale
+        if score is not None and not low <= score <= high:
+            raise Ad2Error(f"score {score}: from {low} to {high}")
+        return self._save(reviewer, number, f"score/{key}", "score", score)
+
+    def save(self, reviewer: str, number: int, field: str, value: Any) -> RecordReview:
+        """complete, note, mark or letter (actions.py)."""
+        return self._save(reviewer, number, field, field, value)
+
+    def add(self, reviewer: str, number: int) -> RecordReview:
+        """A new, empty step or object at the end."""
+        sheet = self.sheet(reviewer, number)
+        if sheet.listed is None or len(sheet.lines) >= MOST:
+            raise Ad2Error(f"{sheet.record.id}: nothing can be added to it")
+        key = f"{sheet.listed}.new-{secrets.token_hex(4)}"
+        return self._save(reviewer, number, key, "add", _value("add", ("", "", "")))
+
+    def move(self, reviewer: str, number: int, key: str, by: int) -> RecordReview:
+        """One step or object up (-1) or down (1)."""
+        sheet = self.sheet(reviewer, number)
+        keys = [line.base.key for line in sheet.lines if line.base.kind == sheet.listed]
+        if key not in keys:
+            raise Ad2Error(f"{sheet.record.id}: '{key}' cannot be moved")
+        at = keys.index(key)
+        to = min(max(at + by, 0), len(keys) - 1)
+        if to == at:
+            return sheet
+        keys.insert(to, keys.pop(at))
+        return self._save(reviewer, number, "order", "move", keys)
+
+    def _save(self, reviewer: str, number: int, field: str, action: str, value: Any) -> RecordReview:
+        record = self.folder.record(number)
+        if self.actions.fields(reviewer, record.id).get(field) == value:
+            return self.sheet(reviewer, number)  # browsers may say a thing twice
+        try:
+            self.actions.append(reviewer, record.id, field, action, value)
+        except OSError as exc:
+            raise Ad2Error(f"NOT SAVED: {self.actions.path}: {exc.strerror}; make room, then do it again") from exc
+        with self._lock:
+            self._finished.pop((reviewer, record.id), None)
+        return self.sheet(reviewer, number)
+
+    # -- going on --------------------------------------------------------------------------------------------------
+
+    def finished(self, reviewer: str) -> set[int]:
+        """The numbers of the records that this reviewer has finished."""
+        self._catch_up()
+        found = set()
+        for who, name in list(self.actions.states):
+            if who == reviewer and self._is_finished(reviewer, name):
+                found.add(self.folder.index[name])
+        return found
+
+    def _is_finished(self, reviewer: str, name: str) -> bool:
+        with self._lock:
+            known = self._finished.get((reviewer, name))
+        if known is None:
+            known = self._sheet(reviewer, self.folder.record(self.folder.index[name])).finished
+            with self._lock:
+                self._finished[reviewer, name] = known
+        return known
+
+    def go(self, reviewer: str, number: int, by: int, only_open: bool = False) -> int:
+        """The next number in direction `by` (-1, 1), of an unfinished record if `only_open`; else the same."""
+        done = self.finished(reviewer) if only_open else set()
+        at = number + by
+        while 0 <= at < len(self.folder):
+            if at not in done:
+                return at
+            at += by
+        return number
+
+    def first_open(self, reviewer: str) -> int:
+        """The first unfinished record; the last one where all are finished."""
+        done = self.finished(reviewer)
+        return next((n for n in range(len(self.folder)) if n not in done), len(self.folder) - 1)
+
+    def _catch_up(self) -> None:
+        touched = self.actions.refresh()
+        with self._lock:
+            for key in touched:
+                self._finished.pop(key, None)
+        for _, name in touched:
+            if name not in self.folder.index:
+                raise Ad2Error(f"{self.actions.path} speaks of {name}, which is no record of this folder")
+
+
+def _value(verdict: Verdict | None, words: Words) -> dict[str, Any]:
+    name, question, text = (w.replace("\r\n", "\n").strip() for w in words)
+    return {"verdict": verdict, "name": name, "question": question, "text": text}

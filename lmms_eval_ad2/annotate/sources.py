@@ -1,0 +1,109 @@
+"""From what a user names to records: a dataset of the data home, a file of Records, or a folder of pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from lmms_eval_ad2.annotate.blank_records import ASKS, blank_records
+from lmms_eval_ad2.annotate.folder import (
+    AnnotationFolder,
+    AnnotationMetadata,
+    is_folder,
+    make_folder,
+    open_folder,
+    relocate,
+)
+from lmms_eval_ad2.data.home import open_dataset
+from lmms_eval_ad2.data.home.dataset import splits_of
+from lmms_eval_ad2.data.releases import BadRow, OpenedRelease
+from lmms_eval_ad2.data.releases.record_rows import open_records
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.records import Lang, Record
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationSource:
+    """Records and the folder that their images lie in. `records` starts a new pass at each call."""
+
+    name: str
+    split: str
+    image_root: Path
+    records: Callable[[], Iterator[Record]]
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationRequest:
+    """What a user asked for. `split`, `images`, `lang`, `scale`: None where they did not say."""
+
+    source: str
+    split: str | None = None
+    images: Path | None = None
+    boxes: Path | None = None
+    asks: Sequence[str] = ASKS
+    limit: int | None = None
+    lang: Lang | None = None
+    scale: int | None = None
+
+
+def open_source(request: AnnotationRequest) -> AnnotationSource:
+    """Raises Ad2Error where nothing is there under this name, with what there is."""
+    path = Path(request.source).expanduser()
+    if path.is_dir():
+        root = path.resolve()
+        return AnnotationSource(request.source, "", root, lambda: blank_records(root, request.asks, request.boxes))
+    if path.is_file():
+        opened = open_records(path, request.split, request.images)
+        return AnnotationSource(request.source, opened.split, opened.image_root, lambda: _good(opened))
+    if path.suffix in (".jsonl", ".json") or "/" in request.source:
+        raise Ad2Error(f"no such file or folder: {request.source}")
+    splits = splits_of(request.source)
+    if len(splits) > 1 and not request.split:
+        raise Ad2Error(f"{request.source} is imported in several splits: --split {' | '.join(splits)}")
+    dataset = open_dataset(request.source, request.split or (splits[0] if splits else "test"))
+    root = request.images or dataset.image_root
+    if not root.is_dir():
+        raise Ad2Error(f"--images: no such folder: {root}")
+    return AnnotationSource(request.source, dataset.split, root.resolve(), dataset.records)
+
+
+def _good(opened: OpenedRelease) -> Iterator[Record]:
+    """A bad row stops: what is annotated must be whole."""
+    for item in opened.records():
+        if isinstance(item, BadRow):
+            raise item.error
+        if isinstance(item, Record):
+            yield item
+
+
+def open_or_make(out: Path, request: AnnotationRequest) -> AnnotationFolder:
+    """The folder at `out`: a new one, or the one that the same command began.
+
+    Raises Ad2Error where it was made from something else.
+    """
+    if is_folder(out):
+        return _again(out, request)
+    source = open_source(request)
+    about = AnnotationMetadata(
+        source.name, source.split, 0, "", source.image_root, request.lang or "en",
+        request.scale if request.scale is not None else 10,
+    )  # fmt: skip
+    records = islice(source.records(), request.limit) if request.limit is not None else source.records()
+    return make_folder(out, records, about)
+
+
+def _again(out: Path, request: AnnotationRequest) -> AnnotationFolder:
+    folder = open_folder(out)
+    about = folder.about
+    said = {"SOURCE": (request.source, about.source), "--split": (request.split, about.split or None),
+            "--lang": (request.lang, about.lang), "--scale": (request.scale, about.scale)}  # fmt: skip
+    for option, (now, before) in said.items():
+        if now is not None and now != before:
+            raise Ad2Error(f"{out} was begun with {option} {before}, not {now}; take that, or another --out")
+    if request.images and request.images.resolve() != about.image_root:
+        if not request.images.is_dir():
+            raise Ad2Error(f"--images: no such folder: {request.images}")
+        relocate(folder, request.images.resolve())
+    return folder

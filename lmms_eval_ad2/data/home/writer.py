@@ -1,0 +1,314 @@
+"""Records -> a dataset in the data home, part by part; killed at any time, the same call goes on (layout: home.py)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tqdm import tqdm
+
+from lmms_eval_ad2 import __version__
+from lmms_eval_ad2.data.home.location import split_dir
+from lmms_eval_ad2.data.home.manifest import DatasetManifest, DatasetPart
+from lmms_eval_ad2.data.home.parts import PART_SIZE, RecordTally, file_sha256, read_part, write_part
+from lmms_eval_ad2.data.home.record_check import record_fault
+from lmms_eval_ad2.data.releases.base import BadRow, Item, OmittedRow
+from lmms_eval_ad2.data.releases.images import image_fault
+from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.storage.files import atomic_write, remove_leftovers
+from lmms_eval_ad2.storage.identity import digest
+from lmms_eval_ad2.storage.lock import lock_in_turn
+
+# An import under way: the folder `.<split>.new`, its progress.json, and how an interrupted one is taken up again.
+#
+# progress.json is replaced after each part: {key, consumed, stream, bad_rows, bad_bytes,
+# left_out, parts}. `consumed` items of the source went into the parts so far, and `stream` is
+# the hash of these items: on resume the source is read again from its start, and must give
+# just the same items before new ones are taken.
+log = logging.getLogger(__name__)
+
+
+class SourceChangedError(Exception):
+    """The source gives other items than at the interrupted import."""
+
+
+class StagedImport:
+    """Takes items one by one; holds one part of records in memory, and 8 bytes an id."""
+
+    def __init__(
+        self,
+        folder: Path,
+        label: str,
+        key: str,
+        image_root: Path,
+        skip_bad: bool,
+        check_images: bool,
+        part_size: int,
+        resume: bool,
+    ) -> None:
+        self.folder, self.label, self.key = folder, label, key
+        self.image_root, self.skip_bad, self.check_images, self.part_size = (
+            image_root,
+            skip_bad,
+            check_images,
+            part_size,
+        )
+        self.tally = RecordTally()
+        self.parts: list[DatasetPart] = []
+        self.left_out: Counter[str] = Counter()
+        self.bad_rows = 0
+        self._rows: list[tuple[Record, str]] = []
+        self._consumed = self._skip = 0
+        self._stream, self._wanted = hashlib.sha256(), ""
+        self._image_fault = lru_cache(maxsize=8192)(image_fault)
+        if not (resume and self._take_up()):
+            self._start()
+        self._bad_file = (folder / "bad_rows.jsonl").open("ab")
+
+    def __enter__(self) -> StagedImport:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bad_file.close()
+        if kind is None and not self.bad_rows:
+            (self.folder / "bad_rows.jsonl").unlink()
+
+    def take(self, item: Item) -> None:
+        """Take the source's next item; raises DataError for a bad one unless they are skipped."""
+        text = _text(item)
+        self._consumed += 1
+        self._stream.update(text.encode("utf-8", "backslashreplace") + b"\n")
+        if self._consumed <= self._skip:
+            if self._consumed == self._skip and self._stream.hexdigest() != self._wanted:
+                raise SourceChangedError("the source differs from that of the interrupted import")
+            return
+        if isinstance(item, OmittedRow):
+            self.left_out[item.reason] += 1
+        elif isinstance(item, BadRow):
+            self._bad(item.error)
+        elif not text:
+            self._bad(DataError(self.label, f"record '{item.id}'", "meta", "a plain, shallow object"))
+        elif fault := self._fault(item, text):
+            self._bad(fault)
+        else:
+            self._add(item, text)
+
+    def finish(self) -> None:
+        """Write the last part; raises Stale where the source has become shorter."""
+        if self._consumed < self._skip:
+            raise SourceChangedError("the source has become shorter since the interrupted import")
+        if self._rows:
+            self._flush()
+
+    def _add(self, record: Record, text: str) -> None:
+        self.tally.add(record.id, record.task, record.subtask, record.form, text)
+        self._rows.append((record, text))
+        if len(self._rows) >= self.part_size:
+            self._flush()
+
+    def _fault(self, record: Record, text: str) -> DataError | None:
+        where = f"record '{record.id}'"
+        if fault := record_fault(record):
+            return DataError(self.label, where, *fault)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as exc:
+            return DataError(self.label, where, "record", "valid Unicode", text[exc.start : exc.start + 1])
+        if self.tally.seen(record.id):
+            return DataError(self.label, where, "id", "an id that no other record has", record.id)
+        if self.check_images:
+            for path in record.images:
+                if problem := self._image_fault(self.image_root / path, record.image_size):
+                    return DataError(self.label, where, "images", "a readable image", f"{path}: {problem}")
+        return None
+
+    def _bad(self, error: DataError) -> None:
+        if not self.skip_bad:
+            hint = f"{error.hint} --skip-bad goes on without such rows and lists them.".strip()
+            raise DataError(error.file, error.row, error.field, error.expected, error.found, hint) from error
+        self.bad_rows += 1
+        row = {name: getattr(error, name) for name in ("file", "row", "field", "expected", "found", "hint")}
+        self._bad_file.write(json.dumps(row, default=str).encode() + b"\n")
+
+    def _flush(self) -> None:
+        self.parts.append(write_part(self.folder, len(self.parts), self._rows))
+        self._rows = []
+        self._bad_file.flush()
+        progress = {
+            "key": self.key, "consumed": self._consumed, "stream": self._stream.hexdigest(),
+            "bad_rows": self.bad_rows, "bad_bytes": self._bad_file.tell(), "left_out": dict(self.left_out),
+            "parts": [asdict(part) for part in self.parts],
+        }  # fmt: skip
+        with atomic_write(self.folder / "progress.json") as handle:
+            handle.write(json.dumps(progress))
+
+    def _start(self) -> None:
+        if self.folder.exists():
+            shutil.rmtree(self.folder)
+        self.folder.mkdir(parents=True)
+
+    def _take_up(self) -> bool:
+        """Go on from progress.json where it belongs to this import and its parts are whole."""
+        path = self.folder / "progress.json"
+        try:
+            progress = json.loads(path.read_text(encoding="utf-8"))
+            parts = [DatasetPart(**part) for part in progress["parts"]]
+        except FileNotFoundError:
+            return False
+        except (ValueError, KeyError, TypeError):
+            log.warning("%s: progress of the interrupted import is unreadable: starting again", self.label)
+            return False
+        if progress["key"] != self.key:
+            log.warning("%s: an interrupted import had another source or other arguments: starting again", self.label)
+            return False
+        if not all(self._whole(part) for part in parts):
+            log.warning("%s: a part of the interrupted import is damaged: starting again", self.label)
+            return False
+        self._restore(progress, parts)
+        log.warning("%s: going on after %d records of an interrupted import", self.label, self.tally.n)
+        return True
+
+    def _whole(self, part: DatasetPart) -> bool:
+        path = self.folder / part.file
+        return path.is_file() and file_sha256(path) == part.sha256
+
+    def _restore(self, progress: dict[str, Any], parts: list[DatasetPart]) -> None:
+        for part in parts:
+            for row in read_part(self.folder / part.file):
+                self.tally.add(row["id"], row["task"], row["subtask"], row["form"], row["record"])
+        self.parts = parts
+        self._skip, self._wanted = progress["consumed"], progress["stream"]
+        self.bad_rows, self.left_out = progress["bad_rows"], Counter(progress["left_out"])
+        with (self.folder / "bad_rows.jsonl").open("ab") as file:
+            file.truncate(progress["bad_bytes"])
+        remove_leftovers(self.folder)
+
+
+def _text(item: Item) -> str:
+    """An item's text for the hash; "" for a record that does not go to JSON (nested without end)."""
+    if isinstance(item, Record):
+        try:
+            return item.to_json()
+        except (RecursionError, TypeError):
+            return ""
+    return str(item.error) if isinstance(item, BadRow) else item.reason
+
+
+log = logging.getLogger(__name__)
+_BUSY = "%s is being imported by another process: waiting for it"
+
+
+def write_dataset(
+    name: str,
+    split: str,
+    records: Iterable[Item],
+    *,
+    image_root: Path,
+    source: Mapping[str, Any],
+    skip_bad: bool = False,
+    check_images: bool = False,
+    home: Path | None = None,
+    resume: bool = True,
+    expected: Mapping[str, int] | None = None,
+    part_size: int = PART_SIZE,
+) -> DatasetManifest:
+    """Store `records` as dataset `name`, split `split`, and replace a former one only when all are written.
+
+    `source` tells where the records come from (JSON-able) and belongs to the identity of the
+    import: an interrupted one goes on only with the same source and arguments.
+    `expected` gives the number of records by task; other numbers raise DataError.
+    Raises DataError at the first bad row (with `skip_bad` it is counted and listed in
+    bad_rows.jsonl), at a repeated id, and Ad2Error where nothing is left to store.
+    """
+    final = split_dir(name, split, home)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    key = import_key(image_root, source, skip_bad, check_images, part_size)
+    with lock_in_turn(final.parent / f".{split}.lock", lambda: log.warning(_BUSY, f"{name} {split}")) as waited:
+        # Whoever held the lock may have written just this (ranks of one run that all want the sample).
+        if waited and (done := finished(final, key)):
+            return done
+        new = final.with_name(f".{split}.new")
+        label = f"{name} {split}"
+        with StagedImport(new, label, key, Path(image_root), skip_bad, check_images, part_size, resume) as stage:
+            try:
+                _pour(stage, records, label)
+            except SourceChangedError as exc:
+                shutil.rmtree(new)
+                raise Ad2Error(
+                    f"{label}: {exc}; what was written of it is removed: run the same command again"
+                ) from exc
+        _check_counts(stage, expected or {}, label)
+        manifest = DatasetManifest(
+            name=name, split=split, n=stage.tally.n, sha256=stage.tally.sha256, counts=stage.tally.sorted_counts(),
+            parts=tuple(stage.parts), image_root=str(Path(image_root).absolute()), source=dict(source),
+            version=__version__, created=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), key=key,
+            bad_rows=stage.bad_rows, left_out=dict(sorted(stage.left_out.items())),
+        )  # fmt: skip
+        manifest.save(new)
+        _exchange(new, final)
+    return manifest
+
+
+def finished(folder: Path, key: str) -> DatasetManifest | None:
+    """The manifest of `folder` where it is the whole result of just this import, its parts unchanged."""
+    try:
+        manifest = DatasetManifest.load(folder)
+    except (FileNotFoundError, Ad2Error):
+        return None
+    if manifest.key != key:
+        return None
+    parts = [(folder / part.file, part.sha256) for part in manifest.parts]
+    return manifest if all(path.is_file() and file_sha256(path) == sha for path, sha in parts) else None
+
+
+def import_key(
+    image_root: Path, source: Mapping[str, Any], skip_bad: bool, check_images: bool, part_size: int = PART_SIZE
+) -> str:
+    """The identity of an import: what it reads, with which version and arguments."""
+    arguments = (skip_bad, check_images, part_size)
+    return digest([__version__, str(Path(image_root).absolute()), dict(source), *arguments])
+
+
+def _pour(stage: StagedImport, records: Iterable[Item], label: str) -> None:
+    with tqdm(desc=label, unit=" records", disable=None) as bar:
+        for item in records:
+            stage.take(item)
+            if isinstance(item, Record):
+                bar.update()
+    stage.finish()
+
+
+def _check_counts(stage: StagedImport, expected: Mapping[str, int], label: str) -> None:
+    if stage.tally.n == 0:
+        raise Ad2Error(f"{label}: no record could be read ({stage.bad_rows} bad rows)")
+    for task, number in expected.items():
+        found = stage.tally.counts["task"].get(task, 0)
+        if found != number:
+            skipped = f" ({stage.bad_rows} bad rows were skipped)" if stage.bad_rows else ""
+            hint = "Fetch the whole release, or take what there is with --partial."
+            raise DataError(label, None, f"task {task}", f"{number} records in all", f"{found}{skipped}", hint)
+
+
+def _exchange(new: Path, final: Path) -> None:
+    old = final.with_name(f".{final.name}.old")
+    if old.exists():
+        shutil.rmtree(old)
+    if final.exists():
+        final.rename(old)
+    new.rename(final)
+    (final / "progress.json").unlink()
+    if old.exists():
+        shutil.rmtree(old)

@@ -1,0 +1,164 @@
+"""`dataset_path: "ad2:NAME"` in a YAML: rows straight from the data home, no hub, no arrow copy, no retries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.prompts import task_prompt
+from lmms_eval_ad2.records import Record
+from lmms_eval_ad2.scoring import distractors
+from lmms_eval_ad2.scoring.rotation import rotations
+from lmms_eval_ad2.scoring.score_columns import MADE
+from lmms_eval_ad2.scoring.variant import TaskVariant
+
+if TYPE_CHECKING:
+    from lmms_eval_ad2.data.home import Dataset
+
+PREFIX = "ad2:"
+SAMPLE = "sample_"
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTask:
+    """What the hooks need to know of a loaded task."""
+
+    name: str
+    variant: TaskVariant
+    image_root: Path
+    data: dict[str, Any]  # name, split, sha256, n, image_root, ...: as it stands in summary.json
+    records: Any  # pyarrow column of the records' JSON, by row
+
+
+TASKS: dict[str, LoadedTask] = {}
+
+
+def task_settings(task: Any) -> dict[str, Any] | None:
+    """The `metadata: ad2:` block of a task's YAML, or None where the task is not ours."""
+    metadata = getattr(getattr(task, "config", None), "metadata", None)
+    return metadata.get("ad2") if isinstance(metadata, dict) else None
+
+
+def wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
+    def download(self: Any, dataset_kwargs: Any = None) -> Any:
+        path = self.config.dataset_path
+        if not (isinstance(path, str) and path.startswith(PREFIX)):
+            return original(self, dataset_kwargs)
+        name = self.config.task
+        settings = task_settings(self)
+        if settings is None:
+            raise Ad2Error(f"task {name}: dataset_path '{path}' needs a block 'ad2' under metadata")
+        split = self.config.test_split or "test"
+        rows = load(name, path[len(PREFIX) :], split, TaskVariant.from_dict(settings, f"task {name}"))
+        self.dataset = self.dataset_no_image = {split: rows}
+        return None
+
+    return download
+
+
+def load(task: str, name: str, split: str, variant: TaskVariant) -> Any:
+    """The rows of a task as a datasets.Dataset; by `ad2_task` and `ad2_row` the hooks find settings and record."""
+    import datasets
+    import pyarrow as pa
+
+    from lmms_eval_ad2.data.home import open_dataset
+
+    if name.startswith(SAMPLE):
+        from lmms_eval_ad2.sample import ensure_sample
+
+        ensure_sample()
+    source = open_dataset(name, split)
+    table, left_out = _of_part(task, source, variant)
+    foreign = _without_chinese(table) if variant.lang == "zh" else 0
+    if foreign:
+        print(f"ad2: {task}: {foreign} of {table.num_rows} records have no Chinese text; they are asked in English")
+    questions = table.num_rows
+    made = distractors.made(_records(table)) if variant.benchmark == MADE else {}
+    if variant.circular:
+        table = _rotated(table)
+        print(f"ad2: {task}: {questions} questions, each once for every rotation of its options: {table.num_rows}")
+    info = {
+        "name": name,
+        "split": split,
+        "sha256": source.sha256,
+        "n": table.num_rows,
+        "questions": questions,
+        "left_out": left_out,
+        "not_in_lang": foreign,
+        **made,
+        "image_root": str(source.image_root),
+    }
+    TASKS[task] = LoadedTask(task, variant, Path(source.image_root), info, table["record"])
+    table = table.append_column("ad2_task", pa.repeat(task, table.num_rows))
+    table = table.append_column("ad2_row", pa.array(range(table.num_rows), pa.int64()))
+    return datasets.Dataset(datasets.table.InMemoryTable(table))
+
+
+def _of_part(task: str, source: Dataset, variant: TaskVariant) -> tuple[Any, int]:
+    """The records of the task's part that can be asked as it asks, and how many others there are: those are told."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    parts = [pq.read_table(path, memory_map=True) for path in source.parts]
+    whole = pa.concat_tables([t.filter(pc.equal(t["task"], variant.part)) for t in parts])
+    table = _askable(whole, variant)
+    left_out = whole.num_rows - table.num_rows
+    if left_out:
+        print(f"ad2: {task}: {left_out} of {whole.num_rows} records have not what this variant asks for; left out")
+    if table.num_rows == 0:
+        raise Ad2Error(
+            f"task {task}: dataset '{source.name}' ({source.split}) has no records of part '{variant.part}'"
+            + (f" that can be asked like this ({variant.changes()})" if left_out else "")
+            + f"; see: ad2 data verify {source.name}"
+        )
+    return table, left_out
+
+
+def _records(table: Any) -> Iterator[Record]:
+    """The records of a table, one chunk as text in memory at a time."""
+    for chunk in table["record"].chunks:
+        yield from map(Record.from_json, chunk.to_pylist())
+
+
+def _without_chinese(table: Any) -> int:
+    """Records with neither a Chinese question nor a Chinese reference (CODA-LM has only the latter)."""
+    return sum(not (r.question.zh or r.answer.zh) for r in _records(table))
+
+
+def _rotated(table: Any) -> Any:
+    """A row for each rotation of each question's options, those of a question one after the other."""
+    import pyarrow as pa
+
+    rows, ids, texts = [], [], []
+    for row, record in enumerate(_records(table)):
+        for turned in rotations(record):
+            rows.append(row)
+            ids.append(turned.id)
+            texts.append(turned.to_json())
+    table = table.take(pa.array(rows, pa.int64()))
+    for name, values in (("id", ids), ("record", texts)):
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.array(values, table.schema.field(name).type))
+    return table
+
+
+def _askable(table: Any, variant: TaskVariant) -> Any:
+    """Only the records that have what the variant needs (a canonical task asks every record of its part)."""
+    plain = variant.form is None and variant.style == "direct" and not (variant.rounds or variant.circular)
+    if plain and variant.mark == "native" and not variant.coords:
+        return table
+    import pyarrow as pa
+
+    keep = [can_ask(record, variant) for record in _records(table)]
+    return table.filter(pa.array(keep, pa.bool_()))
+
+
+def can_ask(record: Record, variant: TaskVariant) -> bool:
+    """Has the record the form and the visual prompt that the variant asks for?"""
+    if variant.circular and variant.asked_form(record.form) != "mc":
+        return False
+    return task_prompt.can_ask(record, variant)

@@ -1,0 +1,211 @@
+"""What each role of the pipeline is asked: instructions, fenced material, pictures.
+
+Question, answer and candidates are untrusted, whoever wrote them (a data set, or another model): they stand between
+fences that carry a nonce of their content, and cannot pose as a fence or a turn (llm/shield.py).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from lmms_eval_ad2.data.releases.autodrive_qa import ERRORS, NAIVE
+from lmms_eval_ad2.llm.request_body import JsonSafeText
+from lmms_eval_ad2.llm.untrusted_text import fence, neutralise, nonce
+from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
+from lmms_eval_ad2.prompts.prompt_table import PromptTable
+from lmms_eval_ad2.prompts.views import CAMERAS, Views, camera, shown
+from lmms_eval_ad2.prompts.visual import render
+
+JPEG_QUALITY = 95
+_NAME = re.compile(r"[\w-]{1,32}")
+_REPEATED = 4_000  # characters of a refused reply that the model sees again
+
+Message = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DataUrlImage:
+    """One camera's picture as a data URL. `view` is "" where it has no name; `sha256` is that of the JPEG."""
+
+    view: str
+    sha256: str
+    url: str
+
+
+def pictures(question: OpenQuestion, views: Views) -> tuple[DataUrlImage, ...]:
+    """The pictures of a question, with its mark drawn on the first. Slow (files, JPEG): call it in a thread.
+
+    "front" keeps the front camera's of several cameras; frames of one camera (LingoQA) all stay. Raises DataError for
+    a picture that is absent or broken.
+    """
+    record = question.record
+    if not any(camera(view) == "front" for view in record.views):
+        views = "all"
+    names = [view for view, _ in shown(record, views)]
+    images = render(record, question.image_root, views=views)
+    return tuple(_encoded(view, image) for view, image in zip(names, images, strict=True))
+
+
+def _encoded(view: str, image: Any) -> DataUrlImage:
+    buffer = io.BytesIO()
+    image.save(buffer, "JPEG", quality=JPEG_QUALITY)
+    data = buffer.getvalue()
+    url = JsonSafeText("data:image/jpeg;base64," + base64.b64encode(data).decode("ascii"))
+    return DataUrlImage(view, hashlib.sha256(data).hexdigest(), url)
+
+
+@dataclass(frozen=True, slots=True)
+class RolePrompt:
+    """A request before its pictures are put in. turns: (refused reply, what was wrong with it) that came before."""
+
+    role: str
+    system: str
+    text: str
+    labels: tuple[str, ...] = ()
+    turns: tuple[tuple[str, str], ...] = ()
+
+    def after(self, reply: str, complaint: str) -> RolePrompt:
+        """The same request after a reply that could not be used."""
+        return replace(self, turns=(*self.turns, (neutralise(reply[:_REPEATED]), complaint)))
+
+    def messages(self, images: Sequence[DataUrlImage]) -> list[Message]:
+        """Chat messages with the pictures as data URLs."""
+        return self._messages([{"type": "image_url", "image_url": {"url": p.url}} for p in images])
+
+    def outline(self, images: Sequence[DataUrlImage]) -> list[Message]:
+        """The same with each picture's hash in its place: what a cache key is made of."""
+        return self._messages([{"type": "image", "sha256": p.sha256} for p in images])
+
+    @property
+    def latest(self) -> str:
+        """What the last request added, for a transcript: the task, or the complaint about a reply."""
+        return self.turns[-1][1] if self.turns else self.text
+
+    def _messages(self, parts: Sequence[Message]) -> list[Message]:
+        content: list[Message] = []
+        for label, part in zip(self.labels, parts, strict=True):
+            content += [{"type": "text", "text": label}, part]
+        content.append({"type": "text", "text": self.text})
+        said: list[Message] = [{"role": "system", "content": self.system}, {"role": "user", "content": content}]
+        for reply, complaint in self.turns:
+            said += [{"role": "assistant", "content": reply}, {"role": "user", "content": complaint}]
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionPrompts:
+    """The prompts of all roles for one question."""
+
+    texts: McqPromptTexts
+    question: OpenQuestion
+    labels: tuple[str, ...]
+
+    @classmethod
+    def of(cls, texts: McqPromptTexts, question: OpenQuestion, images: Sequence[DataUrlImage]) -> QuestionPrompts:
+        """Roles for a question with these pictures."""
+        return cls(texts, question, tuple(_label(texts, p.view, i, len(images)) for i, p in enumerate(images, 1)))
+
+    def propose(self, category: str, n: int) -> RolePrompt:
+        """n wrong options of one error category, or naive ones."""
+        key = NAIVE if category == NAIVE else "propose"
+        return self._prompt(key, f"propose:{category}", (), n, category)
+
+    def review(self, category: str, candidates: Sequence[Distractor]) -> RolePrompt:
+        """A verdict and a comment for each candidate of one category."""
+        parts = [part for i, d in enumerate(candidates, 1) for part in _with_reason("distractor", i, d)]
+        return self._prompt("review", f"review:{category}", parts, len(candidates), category)
+
+    def refine(self, category: str, candidates: Sequence[Distractor], comments: Mapping[int, str]) -> RolePrompt:
+        """The candidates of one category anew, after the reviewer's comments by number."""
+        parts: list[tuple[str, str]] = []
+        for i, d in enumerate(candidates, 1):
+            parts += _commented(i, d, comments.get(i, ""), "reviewer")
+        return self._prompt("refine", f"refine:{category}", parts, len(candidates), category)
+
+    def select(self, pool: Sequence[Distractor], n: int) -> RolePrompt:
+        """The best n of the pool."""
+        parts = [part for i, d in enumerate(pool, 1) for part in _with_reason("candidate", i, d)]
+        return self._prompt("select", "select", parts, n)
+
+    def evaluate(self, distractors: Sequence[Distractor]) -> RolePrompt:
+        """Whether any distractor could be called right."""
+        parts = [(f"distractor {i}", d.text) for i, d in enumerate(distractors, 1)]
+        return self._prompt("evaluate", "evaluate", parts, len(distractors))
+
+    def mend(self, distractors: Sequence[Distractor], comments: Mapping[int, str]) -> RolePrompt:
+        """The commented distractors anew; the others are shown as they stand."""
+        parts: list[tuple[str, str]] = []
+        for i, d in enumerate(distractors, 1):
+            parts += _commented(i, d, comments[i], "evaluator") if i in comments else [(f"distractor {i}", d.text)]
+        return self._prompt("mend", "mend", parts, len(comments))
+
+    def complaint(self, fault: str) -> str:
+        """What a model is told about a reply that cannot be used."""
+        return self.texts.fill("again", fault=fault)
+
+    def _prompt(self, key: str, role: str, parts: Sequence[tuple[str, str]], n: int, category: str = "") -> RolePrompt:
+        shown_parts = [("question", self.question.text), ("correct answer", self.question.answer), *parts]
+        material = fence(shown_parts, nonce(role, {"parts": [list(part) for part in shown_parts]}))
+        error = self.texts.fill(f"error_{category}") if category and category != NAIVE else ""
+        text = self.texts.fill(
+            key, material=material, n=n, error=error, category=_words(category), style=self.texts.fill("style")
+        )
+        return RolePrompt(role, self.texts.fill("system"), text, self.labels)
+
+
+def _label(texts: McqPromptTexts, view: str, i: int, n: int) -> str:
+    if view in CAMERAS:
+        return texts.fill("view", view=f"CAM_{view.upper()}", i=i, n=n)  # as object tags spell the cameras
+    # Any other name comes from the data, and no fence is round it: a name, or nothing.
+    return texts.fill("view", view=view, i=i, n=n) if _NAME.fullmatch(view) else texts.fill("view_unnamed", i=i, n=n)
+
+
+def _words(category: str) -> str:
+    return category.replace("_", " ")
+
+
+def _with_reason(what: str, number: int, one: Distractor) -> list[tuple[str, str]]:
+    title = f"{what} {number}" + (f" ({_words(one.category)})" if what == "candidate" else "")
+    return [(title, one.text), (f"reason {number}", one.reason)]
+
+
+def _commented(number: int, one: Distractor, comment: str, who: str) -> list[tuple[str, str]]:
+    return [*_with_reason("distractor", number, one), (f"{who} on {number}", comment)]
+
+
+# The prompt texts of the pipeline: the packaged ones, overlaid by a user's YAML file, every key and slot checked.
+PACKAGED = "prompts.yaml"
+
+# key -> (placeholders it must have, placeholders it may have)
+SLOTS: dict[str, tuple[str, str]] = {
+    "system": ("", ""),
+    "view": ("view", "i n"),
+    "view_unnamed": ("", "i n"),
+    "style": ("", ""),
+    "propose": ("material n error", "category style"),
+    **{f"error_{category}": ("", "") for category in ERRORS},
+    "naive": ("material n", "style"),
+    "review": ("material", "n category error"),
+    "refine": ("material", "n category error style"),
+    "select": ("material n", ""),
+    "evaluate": ("material", "n"),
+    "mend": ("material", "n style"),
+    "again": ("fault", ""),
+}
+
+
+class McqPromptTexts(PromptTable):
+    """The pipeline's texts by the keys of SLOTS."""
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> McqPromptTexts:
+        """The packaged texts, overlaid by those of the YAML file `path`; DataError as PromptTable.overlaid tells."""
+        return cls.overlaid(resources.files(__package__).joinpath(PACKAGED), path, SLOTS)

@@ -1,0 +1,96 @@
+"""What is asked for, checked before anything starts."""
+
+from __future__ import annotations
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+from support.carla.standin import binary, engine, free_ports
+
+from closedloop_plugin.carla.servers.spec import CarlaServerSpec, jobs, taken
+from lmms_eval_ad2.errors import Ad2Error
+
+
+def test_the_command_of_a_binary() -> None:
+    job = CarlaServerSpec(2010, 1, binary="/c/CarlaUE4.sh", quality="Low", extra=("-fps=20",))
+    assert job.command("unused") == [
+        "/c/CarlaUE4.sh", "-RenderOffScreen", "-nosound", "-carla-rpc-port=2010", "-graphicsadapter=1",
+        "-quality-level=Low", "-fps=20",
+    ]  # fmt: skip
+    assert not any("graphicsadapter" in word for word in CarlaServerSpec(2000, binary="/c").command("unused"))
+
+
+def test_the_command_of_a_container() -> None:
+    words = " ".join(CarlaServerSpec(2000, 1, image="carlasim/carla:0.9.16").command("name"))
+    assert words.startswith("docker run --rm --name name --net=host ")
+    assert "--gpus device=1" in words and "graphicsadapter" not in words
+    assert words.endswith("carlasim/carla:0.9.16 bash CarlaUE4.sh -RenderOffScreen -nosound -carla-rpc-port=2000")
+    assert "--gpus all" in " ".join(CarlaServerSpec(2000, image="i").command("name"))
+    podman = " ".join(CarlaServerSpec(2000, 1, image="i", engine="podman").command("name"))
+    assert "--device nvidia.com/gpu=1" in podman and "--gpus" not in podman
+
+
+def test_a_job_goes_to_its_supervisor_and_back() -> None:
+    job = CarlaServerSpec(2010, 1, binary="/c/CarlaUE4.sh", extra=("-a", "b c"))
+    assert CarlaServerSpec.from_json(json.loads(json.dumps(job.to_json()))) == job
+
+
+def test_gpus_one_for_all_or_one_for_each(tmp_path: Path) -> None:
+    file = str(binary(tmp_path))
+    assert [j.gpu for j in jobs([2000, 2010], [], binary=file)] == [None, None]
+    assert [j.gpu for j in jobs([2000, 2010], [3], binary=file)] == [3, 3]
+    assert [j.gpu for j in jobs([2000, 2010], [0, 1], binary=file)] == [0, 1]
+    with pytest.raises(Ad2Error, match="names 2 GPUs, --ports 3"):
+        jobs([2000, 2010, 2020], [0, 1], binary=file)
+
+
+@pytest.mark.parametrize("ports", [[2000, 2000], [2000, 2002], [2000, 8000], [2001, 8000], [8000, 2000]])
+def test_overlapping_ports_are_refused(ports: list[int], tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="overlap"):
+        jobs(ports, [], binary=str(binary(tmp_path)))
+
+
+@pytest.mark.parametrize("port", [0, 80, 59536, 99999])
+def test_ports_out_of_range_are_refused(port: int, tmp_path: Path) -> None:
+    with pytest.raises(Ad2Error, match="expected 1024 to 59535"):
+        jobs([port], [], binary=str(binary(tmp_path)))
+
+
+def test_the_program_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = binary(tmp_path)
+    with pytest.raises(Ad2Error, match="no such file; there is"):
+        jobs([2000], [], binary=str(tmp_path))
+    with pytest.raises(Ad2Error, match="no such file"):
+        jobs([2000], [], binary=str(tmp_path / "other.sh"))
+    file.chmod(0o644)
+    with pytest.raises(Ad2Error, match=r"not executable; chmod \+x"):
+        jobs([2000], [], binary=str(file))
+    for what in ({}, {"binary": str(file), "image": "i"}):
+        with pytest.raises(Ad2Error, match="one of them"):
+            jobs([2000], [], **what)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Ad2Error, match="not found on PATH"):
+        jobs([2000], [], image="i", engine="podman")
+    engine(tmp_path, "podman")
+    assert jobs([2000], [], image="i", engine="podman")[0].engine == "podman"
+
+
+@pytest.mark.parametrize("image", ["--privileged", "a b", "x;y", "-v/:/x"])
+def test_an_image_is_a_name_and_no_option(image: str) -> None:
+    with pytest.raises(Ad2Error, match="expected an image's name"):
+        jobs([2000], [], image=image)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("offset", "role"), [(0, "RPC"), (1, "streaming"), (2, "secondary"), (6000, "traffic manager")]
+)
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_port_that_somebody_listens_on_is_taken(offset: int, role: str, host: str) -> None:
+    (port,) = free_ports()
+    with socket.create_server((host, port + offset)):
+        assert role in taken(port, traffic_manager=True)
+        assert bool(taken(port, traffic_manager=False)) == (offset < 6000)
+    assert taken(port, traffic_manager=True) == ""

@@ -1,0 +1,271 @@
+"""ad2-driver: the same control as in this process, the protocol's answers and refusals, episodes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.closedloop.models import FakeModel, observation, picture
+from support.closedloop.serving import Served, chat, client, served, user
+
+from closedloop_plugin.agents.base import DecisionRequest
+from closedloop_plugin.agents.driving_prompts import DrivingPrompts
+from closedloop_plugin.agents.make import cameras_of, make_agent
+from closedloop_plugin.agents.model_agent import ModelAgent
+from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.carla.leaderboard_agent.ad2_link import (
+    DriverFailure,
+    DriverHttpClient,
+    LeaderboardAgentConfig,
+    png,
+)
+from closedloop_plugin.core.profiles import PROFILES, profile
+from closedloop_plugin.core.state import COAST, Control, Decision, InterpretedControl, RouteCommand
+from closedloop_plugin.interpreters.applied_control import verdict
+from closedloop_plugin.interpreters.make import make_interpreter
+from closedloop_plugin.prompts.texts import PromptTexts
+from closedloop_plugin.runner import decisions
+from closedloop_plugin.serve.api_error import ApiError
+from closedloop_plugin.serve.driver_service import EPISODES, DriverService
+
+RULES = profile("bench2advlm")
+NAMES = ("front", "front_left", "front_right", "back", "back_left", "back_right")
+
+
+def talker(model: FakeModel, cameras: str = "front@80x45", tasks: tuple[str, ...] = ("action",)) -> ModelAgent:
+    seen = cameras_of(cameras, RULES)
+    return ModelAgent(model, DrivingPrompts(PromptTexts.load(), RULES, tuple(c.name for c in seen)), seen, tasks)
+
+
+def service(model: FakeModel, **how: Any) -> DriverService:
+    return DriverService(talker(model, **how), make_interpreter("rules", "rules", RULES), RULES)
+
+
+def request(
+    speed: float = 3.0, command: RouteCommand = RouteCommand.FOLLOW, tick: int = 4, **changes: Any
+) -> dict[str, Any]:
+    return {
+        "ad2_drive": 1, "episode": "e0", "tick": tick, "time_s": tick * 0.05, "speed": speed, "command": str(command),
+        "target": [10.0, 0.0], "speed_limit": 13.9, "cameras": ["front"], **changes,
+    }  # fmt: skip
+
+
+def ask_for(server: Served, said: dict[str, Any], names: tuple[str, ...] = ("front",)) -> dict[str, Any]:
+    """The JSON object in the answer to `said`, through OpenAI's client."""
+    with client(server.url) as talk:
+        messages = user(*(picture(n) for n in names), json.dumps(said))
+        reply = talk.chat.completions.create(model="ad2-driver", messages=messages)
+    return json.loads(reply.choices[0].message.content or "")
+
+
+def refusal(made: DriverService, *parts: Any) -> str:
+    with pytest.raises(ApiError) as refused:
+        made.read(chat(messages=user(*parts)))
+    assert refused.value.status == 400
+    return refused.value.message
+
+
+SAYINGS = [
+    "Speed up.",
+    "Slow down and turn left.",
+    "Stop now.",
+    "Turn right slowly.",
+    "Keep going straight.",
+    "Bananas.",
+]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("words", SAYINGS)
+@pytest.mark.parametrize(
+    ("speed", "command"), [(0.0, RouteCommand.FOLLOW), (4.2, RouteCommand.LEFT), (7.5, RouteCommand.RIGHT)]
+)
+def test_the_control_is_that_of_the_loop_in_this_process(words: str, speed: float, command: RouteCommand) -> None:
+    def answer(question: ModelQuestion) -> str:  # sees its picture
+        return words if question.images[0][0, 0, 2] == picture("front")[0, 0, 2] else "a wrong picture"
+
+    model = FakeModel(answer)
+    agent, interpreter = talker(model), make_interpreter("rules", "rules", RULES)
+    here = DecisionRequest("e0", observation(speed=speed, command=command))
+    (decision,) = agent.decide([here])
+    (reading,) = interpreter.interpret([(here, decision)])
+    made = DriverService(agent, interpreter, RULES)
+    with served(driver=made) as server:
+        told = ask_for(server, request(speed, command))
+    assert model.calls[0][0].text == model.calls[1][0].text
+    if reading.control is None:
+        assert told["control"] is None and told["unparsed"] == reading.reason
+    else:
+        assert Control(**told["control"]) == RULES.post(reading.control, speed) and told["unparsed"] is None
+    assert (told["texts"], told["raw"], told["error"]) == ({"action": words}, reading.raw, None)
+    assert (told["ad2_drive"], told["mode"], told["policy"]) == (1, reading.mode, "official")
+    assert told["latency_s"] == pytest.approx(0.25 + reading.latency_s, abs=0.05)
+
+
+def test_some_of_those_sayings_can_be_read_and_some_not() -> None:
+    """Else the test above would compare nothing with nothing."""
+    made = service(FakeModel(lambda q: SAYINGS[int(q.key.split("|")[0])]))
+    asks = [DecisionRequest(f"e{i}", observation()) for i in range(len(SAYINGS))]
+    told = [json.loads(done.text) for done in made.answer(asks)]
+    assert [t["unparsed"] is None for t in told] == [True] * 5 + [False]
+    assert len({str(t["control"]) for t in told}) >= 4
+
+
+control = st.builds(Control, *[st.floats(-2, 2) | st.sampled_from([float("nan"), float("inf")])] * 3)
+reading = st.builds(
+    InterpretedControl, st.none() | control, st.text(max_size=20),
+    st.sampled_from([None, "no_reply timeout", "no_description", "truncated", "two answers"]),
+)  # fmt: skip
+decision = st.builds(Decision, st.just({"action": "x"}), st.none() | control, error=st.none() | st.text(max_size=9))
+
+
+@given(decision, st.none() | reading, st.sampled_from(sorted(PROFILES)), st.floats(0, 20))
+def test_the_verdict_is_the_pilots(said: Decision, read: InterpretedControl | None, name: str, speed: float) -> None:
+    """What a caller that coasts without a control then does is what the runner does with the same answer."""
+    rules = profile(name)
+    theirs = decisions.ControlScheduler(rules, decisions.DecisionRules(), 0)
+    theirs.take(decisions.DecisionResponse(said, read), 0)
+    given, error, unparsed = verdict(said, read, rules, speed)
+    assert sum(x is not None for x in (given, error, unparsed)) == 1
+    assert (given or COAST) == theirs.control(0, speed)
+    assert (theirs.counts["agent_errors"], theirs.counts["unparsed"]) == (error is not None, unparsed is not None)
+
+
+@pytest.mark.integration
+def test_a_caller_builds_its_sensors_from_the_description() -> None:
+    made = DriverService(
+        talker(FakeModel(lambda q: "x"), "surround@800x450"), make_interpreter("rules", "rules", RULES), RULES,
+        policy="strict", decision_hz=2.0,
+    )  # fmt: skip
+    with served(driver=made) as server:
+        status, told, _ = server.call("/v1/ad2/driver")
+        listed = [m["id"] for m in server.call("/v1/models")[1]["data"]]
+    assert status == 200 and listed == ["ad2-driver"]
+    assert [c["name"] for c in told["cameras"]] == list(NAMES)
+    left = told["cameras"][1]
+    assert left == {"name": "front_left", "width": 800, "height": 450, "fov": 70.0, "forward": 0.27, "right": -0.55,
+                    "up": 1.6, "yaw": -55.0}  # fmt: skip
+    assert (told["ad2_drive"], told["profile"], told["hz"], told["decision_hz"]) == (1, "bench2advlm", 20.0, 2.0)
+    assert told["agent"]["kind"] == "model" and told["interpreter"]["name"] == "rules" and told["policy"] == "strict"
+    assert told["version"]
+
+
+@pytest.mark.integration
+def test_bench2drives_agent_understands_every_answer() -> None:
+    """Both ends of the protocol as they are: the wire of closedloop_plugin/bench2drive against this server."""
+
+    def answer(question: ModelQuestion) -> ModelReply | str:
+        return ModelReply(error="timeout") if "travel at 1.0 " in question.text else "Stop." if question.images else "?"
+
+    bgra = np.dstack([picture("front")[:, :, ::-1], np.full((45, 80), 255, np.uint8)])
+    said = {k: v for k, v in request(3.0).items() if k != "ad2_drive"}
+    with served(driver=service(FakeModel(answer)), key="sesame") as server:
+        link = DriverHttpClient(
+            LeaderboardAgentConfig(base_url=server.url, api_key_env="KEY", retries=0, wait_s=0.0), {"KEY": "sesame"}
+        )
+        assert link.driver()["cameras"][0]["width"] == 80
+        told = link.decide(said, [("png", png(bgra))])
+        with pytest.raises(DriverFailure, match="the driver failed: action: timeout"):
+            link.decide({**said, "speed": 1.0}, [("png", png(bgra))])
+        with pytest.raises(DriverFailure, match=r"HTTP 400: cameras: .* there is no front"):
+            link.decide({**said, "cameras": []}, [])
+    assert told["control"]["brake"] > 0 and told["unparsed"] is None
+    with served(driver=service(FakeModel(lambda q: "Bananas."))) as server:
+        link = DriverHttpClient(LeaderboardAgentConfig(base_url=server.url, retries=0, wait_s=0.0), {})
+        told = link.decide(said, [("png", png(bgra))])
+        assert told["control"] is None and told["unparsed"]
+
+
+def test_pictures_find_their_camera_in_any_order_and_the_others_are_not_unpacked() -> None:
+    model = FakeModel(lambda q: "Stop.")
+    made = service(model, cameras="surround@80x45")
+    order = (*reversed(NAMES), "rear_view")
+    parts = [picture(n) for n in NAMES[::-1]] + [{"type": "image_url", "image_url": {"url": "data:nonsense"}}]
+    made.answer([made.read(chat(messages=user(*parts, json.dumps(request(cameras=order))))).payload])
+    for image, name in zip(model.calls[0][0].images, NAMES, strict=True):
+        assert np.array_equal(image, picture(name))
+
+
+def test_a_camera_that_is_lacking_is_named() -> None:
+    made = service(FakeModel(lambda q: "x"), cameras="surround@80x45")
+    told = refusal(made, picture("front"), picture("back"), json.dumps(request(cameras=["front", "back"])))
+    assert "there is no front_left, front_right, back_left, back_right" in told
+
+
+@pytest.mark.integration
+def test_what_failed_is_told_and_counted() -> None:
+    def answer(question: ModelQuestion) -> ModelReply | str:
+        return ModelReply(error="timeout") if "travel at 1.0 " in question.text else "Stop."
+
+    with served(driver=service(FakeModel(answer))) as server:
+        failed, fine = ask_for(server, request(1.0)), ask_for(server, request(2.0, speed_limit=None))
+        health = server.call("/health")[1]
+    assert (failed["error"], failed["control"], failed["texts"]) == ("action: timeout", None, {})
+    assert fine["error"] is None and fine["control"]["brake"] > 0
+    assert (health["failed"], health["answered"]) == (1, 1)
+
+
+def test_one_exception_for_all_cars_is_asked_apart() -> None:
+    made = service(FakeModel(lambda q: ModelReply(error="generation_failed: x")))
+    asks = [DecisionRequest(f"e{i}", observation()) for i in range(2)]
+    with pytest.raises(RuntimeError, match="generation_failed"):
+        made.answer(asks)
+    (alone,) = made.answer(asks[:1])
+    assert json.loads(alone.text)["error"] == "action: generation_failed: x" and alone.failed
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"ad2_drive": 2}, "ad2_drive"), ({"episode": ""}, "episode"), ({"episode": "\ud800"}, "episode"),
+     ({"episode": "x" * 201}, "episode"), ({"tick": -1}, "tick"), ({"tick": 1.5}, "tick"), ({"tick": True}, "tick"),
+     ({"time_s": "1"}, "time_s"), ({"speed": float("nan")}, "speed"), ({"speed": None}, "speed"),
+     ({"speed": 10**400}, "speed"), ({"command": "drift"}, "lane follow"), ({"command": []}, "command"),
+     ({"target": [1]}, "target"), ({"target": [1, None]}, "target"), ({"target": {"a": 1}}, "target"),
+     ({"speed_limit": -1}, "speed_limit"), ({"cameras": "front"}, "cameras"), ({"cameras": []}, "0 names for 1"),
+     ({"cameras": [["front"]]}, "cameras")],
+)  # fmt: skip
+def test_a_wrong_field_is_named(change: dict[str, Any], named: str) -> None:
+    assert named in refusal(service(FakeModel(lambda q: "x")), picture("front"), json.dumps(request(**change)))
+
+
+def test_words_around_the_object_are_refused() -> None:
+    made = service(FakeModel(lambda q: "x"))
+    assert "JSON object" in refusal(made, picture("front"), "two", "texts")
+    assert "not JSON" in refusal(made, picture("front"), "What should the car do?")
+    twice = json.dumps(request(cameras=["front", "front"]))
+    assert "each once" in refusal(made, picture("front"), picture("front"), twice)
+
+
+def test_a_baseline_drives_without_a_model_and_hears_of_its_episodes() -> None:
+    """`random` keeps dice of each episode: the same name and seed give the same drive, a new start starts anew."""
+
+    def drive(made: DriverService, ticks: range, episode: str) -> list[str]:
+        return [_drive(made, request(tick=t, episode=episode, cameras=[])) for t in ticks]
+
+    def driver(seed: int = 0) -> DriverService:
+        return DriverService(make_agent("random"), None, RULES, seed=seed)
+
+    first = drive(driver(), range(0, 60, 10), "a")
+    assert len(set(first)) > 2
+    assert drive(driver(), range(0, 60, 10), "a") == first
+    assert drive(driver(1), range(0, 60, 10), "a") != first
+    again = driver()
+    assert drive(again, range(0, 60, 10), "a") == first == drive(again, range(0, 60, 10), "a")
+    assert drive(again, range(0, 60, 10), "b") != first
+
+
+def test_episodes_are_not_kept_for_ever() -> None:
+    agent = make_agent("random")
+    made = DriverService(agent, None, RULES)
+    for i in range(EPISODES + 5):
+        _drive(made, request(episode=f"e{i}", cameras=[]))
+    assert len(made._episodes) == len(agent._dice) == EPISODES  # type: ignore[attr-defined]
+
+
+def _drive(made: DriverService, said: dict[str, Any]) -> str:
+    (done,) = made.answer([made.read(chat(messages=user(json.dumps(said)))).payload])
+    return done.text

@@ -1,0 +1,108 @@
+"""Nobody's request, whatever it holds, gets anything but a completion or an error object, or keeps others waiting."""
+
+from __future__ import annotations
+
+import base64
+import json
+import socket
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from support.closedloop.models import FakeModel, picture
+from support.closedloop.serving import Served, data_url, served, user
+from support.tiers import examples
+
+from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.core.profiles import profile
+from closedloop_plugin.serve.driver_service import DriverService
+from closedloop_plugin.serve.model_service import ModelService
+
+pytestmark = pytest.mark.integration
+
+MANY = settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+PICTURE = data_url(picture("front"))
+scalar = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+anything = st.recursive(
+    scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+part = anything | st.sampled_from([{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": PICTURE}}])
+message = anything | st.fixed_dictionaries(
+    {
+        "role": st.sampled_from(["user", "system", "assistant"]) | anything,
+        "content": st.lists(part, max_size=3) | anything,
+    }
+)
+bodies = st.fixed_dictionaries(
+    {"model": st.sampled_from(["fake", "ad2-driver"]) | anything, "messages": st.lists(message, max_size=3) | anything},
+    optional=dict.fromkeys(("max_tokens", "temperature", "n", "stream", "stop", "tools"), anything),
+)
+DRIVE = {
+    "ad2_drive": 1, "episode": "e", "tick": 1, "time_s": 0.1, "speed": 1.0, "command": "lane follow",
+    "target": [1.0, 0.0], "speed_limit": None, "cameras": [],
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def server():
+    driver = DriverService(make_agent("random"), None, profile("bench2drive"))
+    with served([ModelService(FakeModel(lambda q: "fine"))], driver=driver) as running:
+        yield running
+        assert running.call("/health")[1]["failed"] == 0
+
+
+def proper(server: Served, body: Any) -> int:
+    """The status; what came with it has the shape that clients expect, and others are still served."""
+    status, told, _ = server.call("/v1/chat/completions", body)
+    if status == 200:
+        assert isinstance(told["choices"][0]["message"]["content"], str)
+    else:
+        assert (
+            status in (400, 404) and isinstance(told["error"]["message"], str) and len(told["error"]["message"]) < 2000
+        )
+    return status
+
+
+@MANY
+@given(st.binary(max_size=200) | st.text(max_size=50).map(str.encode) | anything.map(lambda x: json.dumps(x).encode()))
+def test_any_bytes(server: Served, raw: bytes) -> None:
+    assert proper(server, raw) in (400, 404)
+
+
+@MANY
+@given(bodies.filter(lambda b: b.get("stream") is not True))
+def test_any_json_that_looks_like_a_request(server: Served, body: dict[str, Any]) -> None:
+    proper(server, body)
+    assert server.chat()[0] == 200
+
+
+@MANY
+@given(st.dictionaries(st.sampled_from(sorted(DRIVE)), anything), st.lists(st.just(PICTURE), max_size=2))
+def test_any_change_to_a_drivers_request(server: Served, change: dict[str, Any], urls: list[str]) -> None:
+    pictures = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+    proper(server, {"model": "ad2-driver", "messages": user(*pictures, json.dumps({**DRIVE, **change}))})
+
+
+@MANY
+@given(st.binary(max_size=60), st.sampled_from(["png", "jpeg", "webp"]), st.integers(0, 400))
+def test_any_picture(server: Served, junk: bytes, kind: str, keep: int) -> None:
+    """The beginning of a real picture and then anything."""
+    head, _, data = data_url(picture("front"), kind).partition(",")
+    spoilt = base64.b64encode(base64.b64decode(data)[:keep] + junk).decode()
+    proper(
+        server,
+        {"model": "fake", "messages": user("x", {"type": "image_url", "image_url": {"url": f"{head},{spoilt}"}})},
+    )
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\0\0\0", b"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{"]
+)
+def test_half_a_request_holds_nobody_up(server: Served, raw: bytes) -> None:
+    parts = urlsplit(server.url)
+    with socket.create_connection((parts.hostname, parts.port), timeout=60) as half:
+        half.sendall(raw)
+        assert server.chat()[0] == 200

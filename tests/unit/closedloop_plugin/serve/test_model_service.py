@@ -1,0 +1,247 @@
+"""The bare model through a real socket: OpenAI's own client, our endpoint model, and every refusal."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import openai
+import pytest
+from support.closedloop.models import FakeModel, ask, picture
+from support.closedloop.serving import Tunable, chat, client, served, user
+
+from closedloop_plugin.agents.endpoint import EndpointModel
+from closedloop_plugin.agents.make import make_agent
+from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
+from closedloop_plugin.harness.lmms_model import LmmsModel
+from closedloop_plugin.serve.batching import RequestBatcher
+from closedloop_plugin.serve.http_api import RequestLimits
+from closedloop_plugin.serve.model_service import ModelService
+from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig
+from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
+
+pytestmark = pytest.mark.integration
+
+
+def test_openais_client_gets_words_for_pictures() -> None:
+    model = FakeModel(lambda q: f"{len(q.images)} pictures, blue {q.images[0][0, 0, 2]}: {q.text}")
+    with served(model) as server, client(server.url) as talk:
+        assert [m.id for m in talk.models.list()] == ["fake"]
+        assert talk.models.retrieve("fake").id == "fake"
+        messages = [{"role": "system", "content": "Be brief."}, *user(picture("front"), picture("back"), "What?")]
+        reply = talk.chat.completions.create(model="fake", messages=messages, seed=1, top_p=0.5, user="ignored")
+    (choice,) = reply.choices
+    assert choice.message.content == f"2 pictures, blue {sum(map(ord, 'front')) % 256}: Be brief.\n\nWhat?"
+    assert (choice.finish_reason, reply.usage, reply.model, reply.object) == ("stop", None, "fake", "chat.completion")
+    (question,) = model.calls[0]
+    assert np.array_equal(question.images[1], picture("back"))
+
+
+def test_a_stream_holds_the_same_words() -> None:
+    with served(FakeModel(lambda q: ModelReply("Slow dówn.", cut=True))) as server, client(server.url) as talk:
+        chunks = list(talk.chat.completions.create(model="fake", messages=user("?"), stream=True))
+    assert "".join(c.choices[0].delta.content or "" for c in chunks) == "Slow dówn."
+    assert [c.choices[0].finish_reason for c in chunks] == [None, None, "length"]
+    assert len({c.id for c in chunks}) == 1 and chunks[0].choices[0].delta.role == "assistant"
+
+
+def test_our_own_client_and_endpoint_model_understand_it() -> None:
+    async def complete(url: str):
+        async with ChatClient(EndpointConfig(url, max_retries=0)) as own:
+            return await own.complete({"model": "fake", "messages": user("x")})
+
+    with served(Tunable(lambda q: ModelReply("yes " + q.text[:1], cut=q.text == "cut"))) as server:
+        assert asyncio.run(complete(server.url)) == ChatReply("yes x", "stop", "fake")
+        model = EndpointModel.from_spec(f"fake@{server.url},max_retries=0")
+        answers = model.ask([ModelQuestion("a", "cut"), ModelQuestion("b", "b", (picture("front"),))])
+        agent = make_agent(f"endpoint:fake@{server.url}", cameras="front@80x45")
+        (decision,) = agent.decide([ask()])
+    assert [(s.text, s.cut, s.error) for s in answers] == [("yes c", True, None), ("yes b", False, None)]
+    assert decision.error is None and decision.texts["action"].startswith("yes ")
+
+
+def test_concurrent_requests_share_calls_and_each_gets_its_own_answer() -> None:
+    everybody, first = threading.Event(), threading.Event()
+
+    class Counting(RequestBatcher):
+        puts = 0
+
+        def put(self, service, order):
+            future = super().put(service, order)
+            self.puts += 1
+            if self.puts == 9:
+                everybody.set()
+            return future
+
+    def answer(question: ModelQuestion) -> str:
+        if not first.is_set():
+            first.set()
+            assert everybody.wait(60)
+        return f"to {question.text}"
+
+    async def all_at_once(url: str) -> list[str | None]:
+        async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0, timeout=60) as talk:
+            create = talk.chat.completions.create
+            replies = await asyncio.gather(*(create(model="fake", messages=user(str(i))) for i in range(9)))
+        return [r.choices[0].message.content for r in replies]
+
+    model = FakeModel(answer)
+    with served(model, desk=Counting(4)) as server:
+        assert asyncio.run(all_at_once(server.url)) == [f"to {i}" for i in range(9)]
+        status, health, _ = server.call("/health")
+    sizes = [len(call) for call in model.calls]
+    assert sum(sizes) == 9 and len(sizes) <= 4 and sizes[1] == 4
+    assert (status, health["status"], health["answered"], health["failed"], health["waiting"]) == (200, "ok", 9, 0, 0)
+    assert health["batches"] == len(sizes) and health["mean_batch"] == round(9 / len(sizes), 2)
+
+
+def test_settings_reach_the_model_and_never_mix_in_a_call() -> None:
+    model = Tunable(lambda q: "x")
+    with served(model) as server:
+        assert server.chat(max_tokens=5)[0] == 200
+        assert server.chat(max_completion_tokens=7, max_tokens=5, temperature=0.5)[0] == 200
+        assert server.chat()[0] == 200
+    assert model.asked_with == [(5, None), (7, 0.5), (None, None)]
+    orders = [ModelService(model).read(chat(max_tokens=n)) for n in (5, 6, 5)]
+    assert orders[0].group == orders[2].group != orders[1].group
+
+
+def test_an_lmms_model_is_tuned_without_being_loaded_again() -> None:
+    model = LmmsModel(object(), "some", "api_key=x", {"max_new_tokens": 9})
+    tuned = model.tuned(7, 0.5)
+    told = {**model.describe(), "max_new_tokens": 7, "temperature": 0.5, "do_sample": True}
+    assert tuned.lm is model.lm and tuned.describe() == told != model.describe()
+    assert model.tuned().describe() == model.describe()
+
+
+def test_a_relay_passes_settings_on_and_what_was_withheld() -> None:
+    with fake_endpoint(reply="far", failures=["ok", "filtered", "500"], keep_bodies=True) as far:
+        model = EndpointModel.from_spec(f"far@{far.url},max_retries=0,seed=3")
+        with served([ModelService(model)]) as server:
+            assert server.chat(model="far", max_tokens=9)[1]["choices"][0]["message"]["content"] == "far"
+            withheld = server.chat(model="far")[1]["choices"][0]
+            status, failed, _ = server.chat(model="far")
+        assert [(b["max_tokens"], b["seed"]) for b in far.bodies[:2]] == [(9, 3), (256, 3)]
+    assert (withheld["finish_reason"], withheld["message"]["content"]) == ("content_filter", "")
+    assert status == 500 and "http_500" in failed["error"]["message"]
+
+
+def test_a_model_without_settings_says_so() -> None:
+    with served(FakeModel(lambda q: "x")) as server:
+        status, body, _ = server.chat(max_tokens=5)
+    assert status == 400 and "max_tokens" in body["error"]["message"]
+
+
+def test_a_failing_model_is_a_500_with_its_reason_and_counted() -> None:
+    def answer(question: ModelQuestion) -> ModelReply | str:
+        if question.text == "raise":
+            raise RuntimeError("CUDA out of memory")
+        return ModelReply(error="generation_failed: RuntimeError: no") if question.text == "fail" else "fine"
+
+    with served(FakeModel(answer)) as server:
+        for text, named in (("raise", "CUDA out of memory"), ("fail", "generation_failed")):
+            status, body, _ = server.chat(messages=user(text))
+            assert status == 500 and named in body["error"]["message"] and body["error"]["code"] == "model_failed"
+        with client(server.url) as talk, pytest.raises(openai.InternalServerError):
+            talk.chat.completions.create(model="fake", messages=user("raise"))
+        assert server.chat()[0] == 200
+        health = server.call("/health")[1]
+        assert "last failure" in server.front.news()
+    assert (health["failed"], health["answered"]) == (3, 1)
+
+
+def test_one_exception_for_a_whole_call_is_asked_apart() -> None:
+    """LmmsModel gives the exception of a batch to all its questions; here others' pictures are no fault of mine."""
+
+    class AllOrNothing(FakeModel):
+        def ask(self, questions):
+            answers = super().ask(questions)
+            return (
+                [ModelReply(error="generation_failed: x")] * len(answers) if any(a.error for a in answers) else answers
+            )
+
+    model = AllOrNothing(lambda q: ModelReply(error="x") if q.text == "bad" else "good")
+    desk, words = RequestBatcher(8, 0.0), ModelService(model)
+    futures = [desk.put(words, words.read(chat(messages=user(t)))) for t in ("a", "bad", "b")]
+    worker = threading.Thread(target=desk.work, daemon=True)
+    worker.start()
+    done = [f.result(30) for f in futures]
+    desk.close()
+    worker.join(30)
+    assert [d.text for d in done] == ["good", "", "good"] and (done[1].error or "").startswith("generation_failed")
+
+
+def test_a_full_queue_is_a_429_that_says_when_to_come_back() -> None:
+    asked, go = threading.Event(), threading.Event()
+
+    def answer(question: ModelQuestion) -> str:
+        asked.set()
+        assert go.wait(60)
+        return "late"
+
+    with served(FakeModel(answer), limits=RequestLimits(queue=1)) as server:
+        replies: list[int] = []
+        waiting = threading.Thread(target=lambda: replies.append(server.chat()[0]))
+        waiting.start()
+        try:
+            assert asked.wait(60)
+            status, body, headers = server.chat()
+        finally:
+            go.set()
+            waiting.join(60)
+        assert (status, headers["Retry-After"], body["error"]["code"]) == (429, "1", "queue_full")
+        assert replies == [200]
+        assert server.chat()[0] == 200  # the seat is free again
+
+
+def test_while_it_loads_it_says_so() -> None:
+    with served(opened=False) as server:
+        status, health, _ = server.call("/health")
+        assert (status, health["status"], health["model"]) == (503, "loading", "loading-model")
+        for path in ("/v1/models", "/v1/ad2/driver"):
+            status, body, headers = server.call(path)
+            assert status == 503 and headers["Retry-After"] == "5" and "loading-model" in body["error"]["message"]
+        assert server.chat()[0] == 503
+
+
+def test_who_goes_away_takes_the_request_along() -> None:
+    """The first request is being answered; the second client hangs up before its turn, the third is answered."""
+    asked, go, queued, gone = (threading.Event() for _ in range(4))
+
+    class Watched(RequestBatcher):
+        def put(self, service, order):
+            future = super().put(service, order)
+            future.add_done_callback(lambda f: gone.set() if f.cancelled() else None)
+            if order.payload[1].text == "leaves":
+                queued.set()
+            return future
+
+    def answer(question: ModelQuestion) -> str:
+        asked.set()
+        assert go.wait(60)
+        return question.text
+
+    model = FakeModel(answer)
+    replies: dict[str, Any] = {}
+    with served(model, desk=Watched(1)) as server:
+        first = threading.Thread(target=lambda: replies.update(first=server.chat()[0]))
+        first.start()
+        try:
+            assert asked.wait(60)
+            leaver = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
+            body = json.dumps({"model": "fake", "messages": user("leaves")})
+            leaver.request("POST", "/v1/chat/completions", body, {"Content-Type": "application/json"})
+            assert queued.wait(60)
+            leaver.close()
+            assert gone.wait(60)
+        finally:
+            go.set()
+            first.join(60)
+        third = server.chat(messages=user("stays"))
+    assert replies == {"first": 200} and third[0] == 200
+    assert [q.text for call in model.calls for q in call] == ["hi", "stays"]

@@ -1,0 +1,84 @@
+"""llm/spec: the ways to name a model, and what is said when one is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm.model import LanguageModel, read_model
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_the_spellings_name_the_same_model(tmp_path: Path) -> None:
+    file = tmp_path / "model.yaml"
+    file.write_text("backend: openai\nmodel: m\nbase_url: http://h:1/v1\nconcurrency: 9\n")
+    models = [
+        read_model(spec)
+        for spec in (
+            "openai:model=m,base_url=http://h:1/v1,concurrency=9",
+            "openai:m,base_url=http://h:1/v1/,concurrency=9",
+            "endpoint:m@http://h:1/v1,concurrency=9",
+            "endpoint:http://h:1/v1,model=m,concurrency=9",
+            str(file),
+            {"model": "m", "base_url": "http://h:1/v1", "concurrency": 9},
+        )
+    ]
+    assert models == [models[0]] * len(models)
+    assert (models[0].label, models[0].endpoint.concurrency) == ("openai:m", 9)
+
+
+def test_a_reply_form_is_asked_for_as_the_server_knows_it() -> None:
+    schema = ("picks", {"type": "object"})
+
+    def asked(structured: str) -> dict[str, object]:
+        spec = f"endpoint:m@http://h/v1,structured={structured}"
+        return read_model(spec).payload([], schema).get("response_format", {})
+
+    assert asked("json_schema") == {
+        "type": "json_schema", "json_schema": {"name": "picks", "strict": True, "schema": {"type": "object"}},
+    }  # fmt: skip
+    assert asked("json_object") == {"type": "json_object"}
+    assert asked("none") == {}
+    assert "response_format" not in read_model("endpoint:m@http://h/v1").payload([])
+
+
+def test_defaults_prices_and_what_is_told() -> None:
+    model = read_model("endpoint:m@http://h/v1,price_prompt=2,price_completion=10", max_tokens=77, seed=5)
+    assert (model.sampling.max_tokens, model.sampling.seed) == (77, 5)
+    assert model.price is not None and model.price.cost(1_000_000, 100_000) == 3.0
+    assert read_model("endpoint:m@http://h/v1,seed=null").sampling.seed is None
+    assert read_model("endpoint:m@http://h/v1,seed=8", seed=5).sampling.seed == 8
+    told = LanguageModel(model.endpoint, model.sampling).describe()
+    assert "http" not in repr(told) and told["model"] == "m"
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("opena:model=m", "unknown --llm .*did you mean openai"),
+        ("openai:", "--llm: which model"),
+        ("openai", "--llm: which model"),
+        ("openai:model=m,api_key=sk-secret", "no key belongs here"),
+        ("openai:model=m,rubrics=x.yaml,base_url=http://h/v1", "unknown key of --llm: 'rubrics'"),
+        ("openai:model=m,base_url=http://h/v1,structured=xml", "structured 'xml'"),
+        ("openai:model=m,base_url=http://h/v1,concurrency=0", "--llm setting concurrency"),
+        ("endpoint:m@http://me:sk-secret@h/v1", "base_url of h"),
+        ("endpoint:m@h:80", "base_url: expected http"),
+        ("endpoint:m@http://h:99999999/v1", "no address"),
+        ("openai:model=m,base_url=http://[::1/v1", "no address"),
+        ("openai:model=m", "OPENAI_API_KEY is not set"),
+        ("none.yaml", "cannot read the file of --llm"),
+        ({"backend": "lexical", "model": "m"}, "unknown backend of --llm"),
+    ],
+)
+def test_mistakes_are_named(spec: str, message: str) -> None:
+    with pytest.raises(Ad2Error, match=message) as caught:
+        read_model(spec)
+    assert "sk-secret" not in str(caught.value)

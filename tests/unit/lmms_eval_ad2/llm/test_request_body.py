@@ -1,0 +1,52 @@
+"""A request's body: the JSON that json.dumps would write, with plain texts put in as they are."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmms_eval_ad2.llm import request_body
+from lmms_eval_ad2.llm.request_body import JsonSafeText, encoded
+
+TEXTS = st.text(st.characters(exclude_categories=("Cs",)))
+PLAIN = st.binary(max_size=60).map(
+    lambda data: JsonSafeText("data:image/jpeg;base64," + base64.b64encode(data).decode())
+)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS | PLAIN,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(TEXTS, JSON, max_size=4))
+def test_the_same_as_json_dumps(payload: dict[str, Any]) -> None:
+    assert encoded(payload) == json.dumps(payload, ensure_ascii=False).encode()
+
+
+def test_several_pictures_keep_their_order() -> None:
+    urls = [JsonSafeText(f"data:,{i}") for i in range(12)]
+    assert json.loads(encoded({"a": urls, "b": {"c": (urls[3], "x")}})) == {"a": urls, "b": {"c": ["data:,3", "x"]}}
+
+
+def test_a_plain_text_is_not_looked_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Any] = []
+    dumps = json.dumps
+    monkeypatch.setattr(request_body.json, "dumps", lambda value, **more: (seen.append(value), dumps(value, **more))[1])
+    encoded({"url": JsonSafeText("A" * 1000)})
+    assert len(seen[0]["url"]) < 100
+
+
+@pytest.mark.parametrize("text", ['"', "\\", "\n", "é", "<"])
+def test_what_json_escapes_is_not_plain(text: str) -> None:
+    with pytest.raises(ValueError, match="plain"):
+        JsonSafeText(f"data:{text}")
+
+
+def test_a_lone_surrogate_does_no_harm() -> None:
+    assert json.loads(encoded({"a": "\ud800", "b": JsonSafeText("x")})) == {"a": "?", "b": "x"}

@@ -1,0 +1,79 @@
+"""Ratings into columns: means, missing replies, silent answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from support.builders import BASE, chain, record
+
+from lmms_eval_ad2.judge.base import JudgeItem, JudgeRating
+from lmms_eval_ad2.records import BilingualText, Unscored
+from lmms_eval_ad2.scoring import judge_ratings
+from lmms_eval_ad2.scoring.sample import score_sample
+from lmms_eval_ad2.scoring.variant import TaskVariant
+
+COT = TaskVariant("ad2_bench", "cot", style="chain")
+
+
+class Scripted:
+    """A judge that gives the scores of a list, in order; None is a failed reply."""
+
+    label = "scripted"
+
+    def __init__(self, *scores: float | None) -> None:
+        self.scores: list[float | None] = list(scores)
+        self.asked: list[JudgeItem] = []
+        self.usage: dict[str, Any] = {}
+
+    def describe(self) -> dict[str, Any]:
+        return {"backend": "scripted"}
+
+    def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
+        self.asked += items
+        given = [self.scores.pop(0) for _ in items]
+        return [
+            Unscored(i.rubric, "timeout") if s is None else JudgeRating(i.id, s)
+            for i, s in zip(items, given, strict=True)
+        ]
+
+
+def test_chain_by_hand() -> None:
+    sample = score_sample(chain(), "<start1>a<end><start2>b<end><start3>c<end>", COT, "t")
+    judge_ratings.apply([sample], Scripted(8, 6, 4, 9, 7, 5, 10), progress=False)
+    assert sample.values == pytest.approx({"sacs": 0.6, "slps": 0.8, "orcs": 0.5, "djss": 1.0})
+    assert sample.score == pytest.approx((60 + 80 + 50 + 100) / 4)
+    assert not sample.pending
+
+
+def test_a_missing_reply_is_left_out_or_worst() -> None:
+    sample = score_sample(chain(), "<start1>a<end><start2>b<end><start3>c<end>", COT, "t")
+    judge_ratings.apply([sample], Scripted(8, None, 4, 9, 7, None, 10), progress=False)
+    assert sample.values == pytest.approx({"sacs": 0.6, "slps": 0.8, "orcs": None, "djss": 1.0})
+    assert sample.strict == pytest.approx({"sacs": (0.8 + 0.1 + 0.4) / 3, "slps": 0.8, "orcs": 0.1, "djss": 1.0})
+    assert (sample.status, sample.reason, sample.score) == ("unscored", "timeout", None)
+
+
+def test_a_silent_step_gets_the_lowest_mark_without_asking() -> None:
+    sample = score_sample(chain(), "<start1>a<end><start3>c<end>", COT, "t")
+    judge = Scripted(8, 4, 5, 10)
+    judge_ratings.apply([sample], judge, progress=False)
+    assert [i.rubric for i in judge.asked] == ["ad2_sacs", "ad2_sacs", "ad2_orcs", "ad2_djss"]
+    assert sample.values["sacs"] == pytest.approx((0.8 + 0.1 + 0.4) / 3)
+    assert sample.values["slps"] == pytest.approx(0.1)
+
+
+def test_one_call_for_all_samples() -> None:
+    asked = [score_sample(record(f"r{i}", "vqa", answer=BilingualText("x y")), "x", BASE, "t") for i in range(5)]
+    judge = Scripted(*range(1, 6))
+    judge_ratings.apply(asked, judge, progress=False)
+    assert [s.values["existence"] for s in asked] == pytest.approx([0.1, 0.2, 0.3, 0.4, 0.5])
+    assert len(judge.asked) == 5
+
+
+def test_a_chain_of_one_step_has_no_pairs() -> None:
+    sample = score_sample(chain(steps=1), "<start1>stop<end>", COT, "t")
+    judge_ratings.apply([sample], Scripted(6, 8), progress=False)
+    assert sample.values == pytest.approx({"sacs": 0.6, "orcs": 0.8})
+    assert sample.score == pytest.approx(70)

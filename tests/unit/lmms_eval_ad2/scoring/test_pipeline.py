@@ -1,0 +1,115 @@
+"""summarise: cells, means, counts under both rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.builders import BASE, boxed, record
+
+from lmms_eval_ad2.records import BilingualText
+from lmms_eval_ad2.scoring.pipeline import summarise as summarise_lines
+from lmms_eval_ad2.scoring.sample import ScoredSample, score_sample
+from lmms_eval_ad2.scoring.sample_summary import SampleSummary
+from lmms_eval_ad2.scoring.variant import TaskVariant
+
+
+def summarise(samples: list[ScoredSample], variant: TaskVariant, judge: str | None) -> dict[str, Any]:
+    return summarise_lines([SampleSummary.of(s, variant) for s in samples], variant, judge)
+
+
+def four_columns() -> list[ScoredSample]:
+    count = record("n1", "count", subtask="counting", answer=BilingualText("3"))
+    point = record("p1", "point", subtask="location", answer=BilingualText("<20,10>"))
+    return [
+        score_sample(record("e1"), "A", BASE, "t"),
+        score_sample(record("e2"), "B", BASE, "t"),
+        score_sample(record("e3"), "[LMMS_EVAL_REQUEST_FAILED after 5 retries] x", BASE, "t"),
+        score_sample(count, "3", BASE, "t"),
+        score_sample(point, "<20,10>", BASE, "t"),
+        score_sample(boxed(), "[20, 10, 40, 30]", BASE, "t"),
+        score_sample(record("x1", subtask="category"), "A", BASE, "t"),
+    ]
+
+
+def test_the_mean_is_over_columns_not_samples() -> None:
+    table = summarise(four_columns(), BASE, None)
+    columns = {k: v["official"] for k, v in table["columns"].items()}
+    assert columns == pytest.approx(
+        {"existence": 50, "counting": 100, "location": 100, "detection": 100 / 3, "category": 100}, abs=1e-5
+    )
+    # category stands beside the mean: Table 5 has no such column
+    assert table["score"]["official"] == pytest.approx((50 + 100 + 100 + 100 / 3) / 4, abs=1e-5)
+
+
+def test_strict_counts_the_failed_request() -> None:
+    table = summarise(four_columns(), BASE, None)
+    cell = table["columns"]["existence"]
+    assert (cell["official"], cell["strict"]) == pytest.approx((50, 100 / 3), abs=1e-5)
+    assert (cell["n"], cell["n_ok"], cell["n_unparsed"], cell["n_unscored"]) == (3, 2, 0, 1)
+    assert table["reasons"] == {"unscored:request_failed": 1}
+
+
+def test_a_missing_column_is_named() -> None:
+    table = summarise(four_columns()[:3], BASE, None)
+    assert table["score"]["missing_columns"] == ["counting", "location", "detection"]
+
+
+def test_a_column_without_any_score_is_none_and_spoils_the_mean() -> None:
+    failed = [score_sample(record("e1"), "[LMMS_EVAL_REQUEST_FAILED after 5 retries] x", BASE, "t")]
+    table = summarise(failed, BASE, None)
+    assert table["columns"]["existence"]["official"] is None
+    assert table["score"]["official"] is None
+    assert table["score"]["strict"] == 0
+
+
+def test_error_kinds_count_wrong_choices_only() -> None:
+    variant = TaskVariant("autodrive_qa", "perception")
+    rows = [score_sample(record(f"q{i}", benchmark="autodrive_qa"), t, variant, "t") for i, t in enumerate("AABC")]
+    table = summarise(rows, variant, None)
+    assert table["error_kinds"] == {"distractor": 2}
+    assert table["score"]["official"] == 50
+
+
+def test_groups_by_weather() -> None:
+    fog = record("f1", scene={"weather": "fog", "severity": "severe"})
+    rain = record("f2", scene={"weather": "rainy"})
+    table = summarise([score_sample(fog, "A", BASE, "t"), score_sample(rain, "B", BASE, "t")], BASE, None)
+    assert {k: v["official"] for k, v in table["breakdowns"]["weather"].items()} == {"fog": 100, "rainy": 0}
+    assert list(table["breakdowns"]["severity"]) == ["severe"]
+
+
+def test_no_samples_at_all() -> None:
+    table = summarise([], BASE, None)
+    assert (table["n"], table["score"]["official"], table["columns"]) == (0, None, {})
+
+
+CAPTIONED = TaskVariant("coda_lm", "region", captions=("bleu_1",))
+
+
+def free(id: str, said: str, **changes: Any) -> ScoredSample:
+    asked = record(
+        id, "vqa", benchmark="coda_lm", answer=BilingualText("a red car"), scene={"weather": "fog"}, **changes
+    )
+    return score_sample(asked, said, CAPTIONED, "t")
+
+
+def test_ngram_metrics_keep_answers_whose_judge_failed() -> None:
+    samples = [free("a", "a red car"), free("b", "a red car"), free("c", "[LMMS_EVAL_REQUEST_FAILED] x")]
+    samples[1].status, samples[1].reason = "unscored", "timeout"
+    texts = [SampleSummary.of(s, CAPTIONED).text for s in samples]
+    assert texts == [("a red car", "a red car"), ("a red car", "a red car"), None]
+
+
+@pytest.mark.integration
+def test_what_only_ngrams_score_has_no_groups() -> None:
+    variant = TaskVariant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
+    rows = [score_sample(record("a", "vqa", answer=BilingualText("x y")), said, variant, "t") for said in ("x y", "")]
+    table = summarise(rows, variant, None)
+    assert (table["subtasks"], table["breakdowns"], table["columns"].keys()) == ({}, {}, {"bleu_1"})
+
+
+def test_an_empty_reference_is_no_reference_for_ngrams_either() -> None:
+    variant = TaskVariant("autodrive_qa", "perception", form="vqa", judge=False, captions=("bleu_1",))
+    sample = score_sample(record("a", "vqa", answer=BilingualText("")), "a red car", variant, "t")
+    assert (sample.status, sample.reason, SampleSummary.of(sample, variant).text) == ("unscored", "bad_reference", None)
