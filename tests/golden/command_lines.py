@@ -150,7 +150,7 @@ def _fake_endpoint(words: Sequence[str]) -> Any:
 
 
 def _advlm_server() -> Path:
-    return REPO / "closedloop_plugin" / "bench2drive" / "advlm_server.py"
+    return REPO / "closedloop_plugin" / "carla" / "leaderboard_agent" / "advlm_server.py"
 
 
 def _onboard(name: str) -> Callable[..., Any]:

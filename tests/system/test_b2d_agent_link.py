@@ -20,7 +20,7 @@ from support.running import REPO
 
 from closedloop_plugin.carla.leaderboard_agent import ad2_link as link
 
-FOLDER = REPO / "closedloop_plugin" / "bench2drive"
+FOLDER = REPO / "closedloop_plugin" / "carla" / "leaderboard_agent"
 SHIPPED = REPO / "configs" / "bench2drive" / "agent.json"
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=8),

@@ -150,7 +150,7 @@ def test_an_address_that_is_none(wrong: str) -> None:
 
 
 def test_the_command_writes_and_draws(tmp_path: File, capsys: pytest.CaptureFixture[str]) -> None:
-    from closedloop_plugin.suites.lookup import lookup as suites
+    from closedloop_plugin.suites import lookup as suites
 
     parser = argparse.ArgumentParser()
     map_command.register(parser.add_subparsers())

@@ -108,7 +108,7 @@ def test_what_the_model_cannot_take_fails_alone(working) -> None:
     working(desk)
     one, two, three = (f.result(30) for f in futures)
     assert (one.text, three.text) == ("1", "3")
-    assert two.failed and two.error is not None and two.error.startswith("RuntimeError: poison (in test_serve_desk")
+    assert two.failed and two.error is not None and two.error.startswith("RuntimeError: poison (in test_batching")
     assert echo.calls == [[1, 2, 3], [1], [2], [3]]
     assert texts(put(desk, echo, 4)) == ["4"]
 

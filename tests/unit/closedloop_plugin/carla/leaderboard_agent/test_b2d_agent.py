@@ -22,7 +22,7 @@ from closedloop_plugin.scoring.comfort import find_motions
 
 pytestmark = pytest.mark.integration
 
-AGENT = REPO / "closedloop_plugin" / "bench2drive" / "agent.py"
+AGENT = REPO / "closedloop_plugin" / "carla" / "leaderboard_agent" / "agent.py"
 QUICK = {"timeout_s": 20, "retries": 0, "wait_s": 0}
 DRIVES = [0.25, 0.5, 0.0]
 COASTS = [0.0, 0.0, 0.0]

@@ -22,7 +22,7 @@ EAST, NORTH, SOUTH = math.pi / 2, 0.0, math.pi  # as the compass says it; north 
 def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """agent.py, imported by its bare name beside fakes that leave with the test."""
     before = dict(sys.modules)
-    monkeypatch.syspath_prepend(str(REPO / "closedloop_plugin" / "bench2drive"))
+    monkeypatch.syspath_prepend(str(REPO / "closedloop_plugin" / "carla" / "leaderboard_agent"))
     stand_in.install()
     try:
         yield importlib.import_module("agent")
