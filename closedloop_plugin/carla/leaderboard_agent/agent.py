@@ -27,10 +27,10 @@ from typing import Any, Mapping, Sequence
 import carla
 from ad2_link import (
     CAMERA,
-    Config,
+    CarlaImageEncoder,
     DriverFailure,
-    Encoder,
-    Link,
+    DriverHttpClient,
+    LeaderboardAgentConfig,
     SetupError,
     choose_encoder,
     finite,
@@ -234,7 +234,7 @@ class Ad2Agent(AutonomousAgent):
         file, name = split_config(path_to_conf_file)
         self._name = Path(name or time.strftime("ad2_%m_%d_%H_%M_%S")).name
         self._config = read_config(file, os.environ)
-        self._encoder: Encoder = choose_encoder(self._config.image_format, self._config.jpeg_quality)
+        self._encoder: CarlaImageEncoder = choose_encoder(self._config.image_format, self._config.jpeg_quality)
         projection = GnssProjection(
             [p for p, _ in self._global_plan or ()],
             [(t.location.x, t.location.y) for t, _ in self._global_plan_world_coord or ()],
@@ -243,7 +243,7 @@ class Ad2Agent(AutonomousAgent):
         dense = [(projection.to_map(p["lat"], p["lon"]), int(option.value)) for p, option in self._plan_gps_HACK]
         self._route = LeaderboardRoute([point for point, _ in dense], [option for _, option in dense])
         self._place = EgoLocalizer(projection, self._route.heading())
-        self._link = Link(self._config, os.environ)
+        self._link = DriverHttpClient(self._config, os.environ)
         driver = self._link.driver()
         self._cameras = cameras_of(driver, self._config)
         self._period = period_of(driver)
@@ -360,7 +360,7 @@ class Ad2Agent(AutonomousAgent):
                 raise DriverGaveUp(f"policy strict: a reply could not be read ({answer['unparsed']})")
 
 
-def cameras_of(driver: Mapping[str, Any], config: Config) -> list[dict[str, Any]]:
+def cameras_of(driver: Mapping[str, Any], config: LeaderboardAgentConfig) -> list[dict[str, Any]]:
     """The cameras that the driver wants, with the configuration's changes."""
     found = driver.get("cameras")
     if not isinstance(found, list) or not all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in found):

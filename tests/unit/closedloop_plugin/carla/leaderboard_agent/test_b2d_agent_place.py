@@ -35,7 +35,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 
 def projection(agent: Any, reference: tuple[float, float] = (42.0, 2.0)) -> Any:
     points = [(0.0, 0.0), (50.0, 0.0), (50.0, -40.0)]
-    return agent.Projection([stand_in.gps(x, y, *reference) for x, y in points], points)
+    return agent.GnssProjection([stand_in.gps(x, y, *reference) for x, y in points], points)
 
 
 @pytest.mark.parametrize("reference", [(0.0, 0.0), (42.0, 2.0), (-33.9, 151.2), (69.0, -179.9)])
@@ -56,7 +56,7 @@ def test_a_degree_by_hand(agent: ModuleType) -> None:
 
 def test_a_straight_plan_is_enough(agent: ModuleType) -> None:
     line = [(10.0, 5.0), (60.0, 5.0)]
-    found = agent.Projection([stand_in.gps(x, y, 42.0, 2.0) for x, y in line], line)
+    found = agent.GnssProjection([stand_in.gps(x, y, 42.0, 2.0) for x, y in line], line)
     off = stand_in.gps(30.0, -20.0, 42.0, 2.0)
     assert found.to_map(off["lat"], off["lon"]) == pytest.approx((30.0, -20.0), abs=1e-3)
 
@@ -67,19 +67,19 @@ def test_a_straight_plan_is_enough(agent: ModuleType) -> None:
 )
 def test_plans_that_say_nothing(agent: ModuleType, points: list[tuple[float, float]], words: str) -> None:
     with pytest.raises(Exception, match=words):
-        agent.Projection([stand_in.gps(x, y, 42.0, 2.0) for x, y in points], points)
+        agent.GnssProjection([stand_in.gps(x, y, 42.0, 2.0) for x, y in points], points)
 
 
 def test_a_plan_that_contradicts_itself(agent: ModuleType) -> None:
     world = [(0.0, 0.0), (50.0, 0.0), (50.0, -40.0)]
     turned = [stand_in.gps(y, x, 42.0, 2.0) for x, y in world]
     with pytest.raises(Exception, match="disagree by"):
-        agent.Projection(turned, world)
+        agent.GnssProjection(turned, world)
 
 
 def place_at(agent: Any, x: float, y: float, compass: float) -> Any:
     """A car whose centre stands at (x, y): GNSS 1.4 m behind it."""
-    found = agent.Place(projection(agent), 0.0)
+    found = agent.EgoLocalizer(projection(agent), 0.0)
     yaw = compass - math.pi / 2
     rear = stand_in.gps(x - 1.4 * math.cos(yaw), y - 1.4 * math.sin(yaw), 42.0, 2.0)
     found.update([rear["lat"], rear["lon"], 0.0], compass, 0.0, 0.05)
@@ -107,7 +107,7 @@ def test_the_ego_frame(agent: ModuleType, compass: float, point: tuple[float, fl
 def test_noise_is_smoothed_and_motion_does_not_lag(agent: ModuleType) -> None:
     """5 m/s eastward, GNSS with the leaderboard's noise of 5e-6 degrees: 0.56 m north, 0.41 m east."""
     draw = random.Random(3)
-    place = agent.Place(projection(agent), 0.0)
+    place = agent.EgoLocalizer(projection(agent), 0.0)
     errors = []
     for i in range(400):
         x = 0.25 * i
@@ -123,7 +123,7 @@ def test_noise_is_smoothed_and_motion_does_not_lag(agent: ModuleType) -> None:
 
 def test_readings_that_are_not_finite_are_left_out(agent: ModuleType) -> None:
     """The compass gives NaN in its first frames: then the route's direction holds."""
-    place = agent.Place(projection(agent), -0.5)
+    place = agent.EgoLocalizer(projection(agent), -0.5)
     assert place.centre is None
     place.update([math.nan, 2.0, 0.0], math.nan, math.nan, 0.05)
     assert place.centre is None and place.yaw == -0.5 and place.speed == 0.0
@@ -138,7 +138,7 @@ def test_commands_begin_15_m_before_and_end_with_their_place(agent: ModuleType) 
     """A left turn from 30 to 40 m, a lane change at 70 m, straight on over a junction from 90 m."""
     option = [LEFT if 30 <= i <= 40 else CHANGE_LEFT if i == 70 else STRAIGHT if 90 <= i < 95 else FOLLOW
               for i in range(120)]  # fmt: skip
-    route = agent.Route([(float(i), 0.0) for i in range(120)], option)
+    route = agent.LeaderboardRoute([(float(i), 0.0) for i in range(120)], option)
     expected = {0: "lane follow", 14: "lane follow", 15: "turn left", 40: "turn left", 41: "lane follow",
                 54: "lane follow", 55: "change lane left", 70: "change lane left", 71: "lane follow",
                 75: "go straight", 94: "go straight", 96: "lane follow"}  # fmt: skip
@@ -153,7 +153,7 @@ def test_the_route_is_followed_through_its_own_crossing(agent: ModuleType) -> No
     loop = [(60.0, -float(i)) for i in range(61)] + [(60.0 - i, -60.0) for i in range(31)]
     back = [(30.0, -60.0 + i) for i in range(91)]
     points = [p for leg in (there, loop[:61], loop[61:], back) for p in leg]
-    route = agent.Route(points, [FOLLOW] * len(points))
+    route = agent.LeaderboardRoute(points, [FOLLOW] * len(points))
     assert route.advance(0.0, 0.2) == pytest.approx(0.2)
     for x, y in there[1:]:
         assert route.advance(x, y + 0.2) == pytest.approx(0.2)  # at 30 m the other branch is nearer
@@ -170,5 +170,5 @@ def test_the_route_is_followed_through_its_own_crossing(agent: ModuleType) -> No
 
 def test_the_first_heading_is_the_routes(agent: ModuleType) -> None:
     """Also where the plan begins with the same point twice."""
-    route = agent.Route([(0.0, 0.0), (0.0, 0.0), (0.0, -1.0), (0.0, -6.0)], [FOLLOW] * 4)
+    route = agent.LeaderboardRoute([(0.0, 0.0), (0.0, 0.0), (0.0, -1.0), (0.0, -6.0)], [FOLLOW] * 4)
     assert route.heading() == pytest.approx(-math.pi / 2)
