@@ -143,17 +143,17 @@ class _Server:
 
 def _serve(batch: int) -> None:
     """Until standard input ends."""
-    front = ChatHttpApi(RequestBatcher(batch), RequestLimits())
-    front.open([ModelService(SlowModel())], None, "slow")
-    with listening(front, "127.0.0.1", 0) as url:
-        threading.Thread(target=_close_at_end, args=[front.desk], daemon=True).start()
+    api = ChatHttpApi(RequestBatcher(batch), RequestLimits())
+    api.open([ModelService(SlowModel())], None, "slow")
+    with listening(api, "127.0.0.1", 0) as url:
+        threading.Thread(target=_close_at_end, args=[api.batcher], daemon=True).start()
         print(url, flush=True)
-        front.desk.work()
+        api.batcher.work()
 
 
-def _close_at_end(desk: RequestBatcher) -> None:
+def _close_at_end(batcher: RequestBatcher) -> None:
     sys.stdin.read()
-    desk.close()
+    batcher.close()
 
 
 if __name__ == "__main__":

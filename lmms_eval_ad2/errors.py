@@ -1,4 +1,4 @@
-"""The error family. What is the user's to mend is an Ad2Error: printed as one message, no traceback."""
+"""Exception classes. An error that the user can fix is an Ad2Error: printed as one message, without a traceback."""
 
 from __future__ import annotations
 
@@ -6,32 +6,41 @@ import importlib
 from types import ModuleType
 from typing import Any
 
-# module -> what a user types to get it, where that is not `pip install <module>`.
-INSTALL: dict[str, str] = {
-    "swift": "pip install 'lmms-eval-ad2[swift]'",
-    "sentence_transformers": "pip install 'lmms-eval-ad2[embedding]'",
-    "gradio": "pip install 'lmms-eval-ad2[annotate]'",
+# Where pip finds this package: "." is a checkout. After a release: the distribution's name, here and in the docs.
+PACKAGE = "."
+
+
+def install_command(extra: str) -> str:
+    """The command that installs this package with one of its extras."""
+    return f"pip install '{PACKAGE}[{extra}]'"
+
+
+# module -> the command that installs it, if that is not `pip install <module>`.
+INSTALL = {
     "lmms_eval": "pip install lmms-eval==0.7.3",
-    "scenic": "pip install 'lmms-eval-ad2[drive]'",
-    "greenlet": "pip install 'lmms-eval-ad2[drive]'",
-    "shapely": "pip install 'lmms-eval-ad2[drive]'",
-    "cv2": "pip install 'lmms-eval-ad2[drive]'",
-    "av": "pip install 'lmms-eval-ad2[drive]'",
-    "verifai": "pip install 'lmms-eval-ad2[threats]'",
-    "sklearn": "pip install 'lmms-eval-ad2[threats]'",
-    "carla": "pip install 'lmms-eval-ad2[carla]'",
-    "rosbags": "pip install 'lmms-eval-ad2[robots]'",
-    "defusedxml": "pip install 'lmms-eval-ad2[robots]'",
-    "pyparsing": "pip install 'lmms-eval-ad2[robots]'",
+    "swift": install_command("swift"),
+    "sentence_transformers": install_command("embedding"),
+    "gradio": install_command("annotate"),
+    "scenic": install_command("drive"),
+    "greenlet": install_command("drive"),
+    "shapely": install_command("drive"),
+    "cv2": install_command("drive"),
+    "av": install_command("drive"),
+    "verifai": install_command("threats"),
+    "sklearn": install_command("threats"),
+    "carla": install_command("carla"),
+    "rosbags": install_command("robots"),
+    "defusedxml": install_command("robots"),
+    "pyparsing": install_command("robots"),
 }
 
 
 class Ad2Error(Exception):
-    """Something the user can mend; the message says what and how."""
+    """An error that the user can fix; the message names the problem and the remedy."""
 
 
 class DataError(Ad2Error):
-    """A malformed file or row: where it is, what was expected, what was found, what to do."""
+    """A malformed file or row; the message has its location, the expected and the found value, and a hint."""
 
     def __init__(
         self, file: object, row: int | str | None, field: str, expected: str, found: Any = None, hint: str = ""
@@ -49,7 +58,7 @@ class DataError(Ad2Error):
 
 
 class MissingExtra(Ad2Error):
-    """An optional library is not installed."""
+    """An optional library is missing."""
 
 
 def require(module: str, why: str = "") -> ModuleType:
@@ -59,8 +68,8 @@ def require(module: str, why: str = "") -> ModuleType:
     except ImportError as exc:
         root = module.split(".")[0]
         command = INSTALL.get(root, f"pip install {root}")
-        # An installed library whose own import fails is another fault: show it.
+        # The library is installed, but one of its own imports fails: report that import.
         if getattr(exc, "name", None) not in (None, root, module):
-            raise Ad2Error(f"{root} is installed but does not import: {exc}") from exc
+            raise Ad2Error(f"{root} is installed but cannot be imported: {exc}") from exc
         need = f" ({why})" if why else ""
         raise MissingExtra(f"{root} is needed{need} and not installed: {command}") from exc

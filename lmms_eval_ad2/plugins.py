@@ -4,10 +4,10 @@
     ad2.run_kinds     RunKind: recognises run folders, and compares two of them for `ad2 report`
     ad2.task_sources  TaskSource: the data of tasks whose `dataset_path` has its prefix
     ad2.doctor        function () -> list of installation.Finding: lines of `ad2 doctor`
-    ad2.demo          function (folder) -> list of str: a part of `ad2 demo`, and the lines to print at its end
+    ad2.demo          function (folder) -> list of str: one part of `ad2 demo`; returns the lines printed at the end
 
-Our own entries are declared in setup.cfg, those of closedloop_plugin among them; other distributions may add theirs.
-A package that cannot be imported costs one warning on stderr, never the command that asks for it.
+The entries of lmms_eval_ad2 and closedloop_plugin are declared in setup.cfg; other distributions may add their own.
+A package that cannot be imported causes one warning on stderr; the command continues without it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _reported: set[tuple[str, str]] = set()  # package and reason of each warning so
 
 @dataclass(frozen=True)
 class RunKind:
-    """Run folders that are not lmms-eval's: how to tell one, and how two are compared.
+    """A kind of run folder other than lmms-eval's: a test that recognises it, and a comparison of two of them.
 
-    `compare(a, b, force=, as_json=, markdown=, published=)` returns the text to print; Ad2Error where the two are not
-    comparable, which `force` overrules.
+    `compare(a, b, force=, as_json=, markdown=, published=)` returns the text to print. It raises Ad2Error if the two
+    are not comparable, unless `force` is given.
     """
 
     about: str  # completes "not ..." in a message, as in "a run folder of `ad2 drive run`"
@@ -45,15 +45,15 @@ class RunKind:
 
 @dataclass(frozen=True)
 class TaskSource:
-    """Data of the tasks whose `dataset_path` is `prefix` and a name; both functions get the name."""
+    """Data of the tasks whose `dataset_path` is `prefix` followed by a name; both functions receive the name."""
 
-    prefix: str  # with its colon, as in "ad2drive:"
-    ready: Callable[[str], bool]  # whether the task could run now
-    hint: Callable[[str], str]  # the command that brings the data
+    prefix: str  # including the colon, as in "ad2drive:"
+    ready: Callable[[str], bool]  # whether the data is present
+    hint: Callable[[str], str]  # the command that provides the data
 
 
 def declared(group: str) -> list[metadata.EntryPoint]:
-    """Entries of a group, by name, not imported yet. Of several with one name ours is kept, else the first."""
+    """Entries of a group, sorted by name, not imported. Of several with the same name, ours is kept, else the first."""
     by_name: dict[str, list[metadata.EntryPoint]] = {}
     for entry in metadata.entry_points(group=group):
         by_name.setdefault(entry.name, []).append(entry)
@@ -61,9 +61,9 @@ def declared(group: str) -> list[metadata.EntryPoint]:
 
 
 def load(entry: metadata.EntryPoint) -> Any:
-    """The object behind an entry; None, after a warning, where it cannot be imported.
+    """The object of an entry, or None, after a warning, if it cannot be imported.
 
-    A package that fails costs one line, however many entries it has.
+    A package that fails causes one warning, however many entries it has.
     """
     try:
         return entry.load()
@@ -72,14 +72,14 @@ def load(entry: metadata.EntryPoint) -> Any:
         package = entry.value.partition(":")[0].partition(".")[0]
         if (package, reason) not in _reported:
             _reported.add((package, reason))
-            what = f"entry '{entry.name}' of {entry.group}, and any other that fails likewise, is left out"
+            what = f"entry '{entry.name}' of {entry.group}, and any other that fails in the same way, is left out"
             warn(f"{package}: {what}: {reason}")
         return None
 
 
 @functools.cache
 def loaded(group: str) -> tuple[Any, ...]:
-    """The objects of a group, ordered by their entries' names; imported once a process."""
+    """The objects of a group, ordered by entry name; imported once per process."""
     return tuple(found for entry in declared(group) if (found := load(entry)) is not None)
 
 
@@ -88,8 +88,7 @@ def warn(text: str) -> None:
 
 
 def _only(entries: list[metadata.EntryPoint]) -> metadata.EntryPoint:
-    """Reading a distribution's name costs time, so only where a name is taken twice."""
-    if len(entries) == 1:
+    if len(entries) == 1:  # the usual case: reading the name of a distribution is slow
         return entries[0]
     kept = next((e for e in entries if e.dist and e.dist.name == _DISTRIBUTION), entries[0])
     for other in entries:

@@ -1,10 +1,10 @@
-"""What flows through the house: a question (Record), an answer (Answer | Unparsed), its worth (Score | Unscored).
+"""Core data types: a question (Record), an answer (Answer | Unparsed) and its score (Score | Unscored).
 
-All are frozen and go to JSON and back without loss. "Could not be read" and "could not be
-scored" are outcomes of their own, never 0 and never silence.
+All are frozen; a Record is converted to JSON and back without loss. "Could not be read" and "could not be scored" are
+separate outcomes, never 0 and never dropped.
 
-Coordinates are pixels of the stored image (`Record.image_size`), origin top left, boxes
-as (x_min, y_min, x_max, y_max).
+Coordinates are pixels of the stored image (`Record.image_size`), origin top left; boxes are
+(x_min, y_min, x_max, y_max).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ MARKS: tuple[MarkKind, ...] = ("none", "text", "point", "box")
 
 @dataclass(frozen=True, slots=True)
 class BilingualText:
-    """The same text in the languages a release has; an absent one is the empty string."""
+    """A text in the languages that a release has; a missing one is the empty string."""
 
     en: str = ""
     zh: str = ""
 
     def get(self, lang: Lang) -> str:
-        """The text in `lang`, or in the other language where this one is absent."""
+        """The text in `lang`, or in the other language if `lang` is missing."""
         return (self.zh or self.en) if lang == "zh" else (self.en or self.zh)
 
     def __bool__(self) -> bool:
@@ -43,8 +43,8 @@ class BilingualText:
 class AnswerOption:
     """One option of a multiple-choice question.
 
-    `kind` says where it came from: "correct", "distractor", "none_matches" (AD2's E),
-    "absent" (AD2's F), or the error category of an AutoDrive-QA distractor.
+    `kind` is its origin: "correct", "distractor", "none_matches" (AD2-Bench's option E), "absent" (its option F), or
+    the error category of an AutoDrive-QA distractor.
     """
 
     letter: str
@@ -54,7 +54,7 @@ class AnswerOption:
 
 @dataclass(frozen=True, slots=True)
 class VisualPrompt:
-    """A visual prompt. `coords` holds points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels."""
+    """A marked region. `coords` holds points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels."""
 
     kind: MarkKind = "none"
     coords: tuple[tuple[float, ...], ...] = ()
@@ -73,14 +73,14 @@ class ReasoningStep:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One question over one or several images.
+    """One question about one or several images.
 
     `answer` is the free-text reference, or the canonical text of a typed one:
     yesno "yes" | "no"; count "3"; point "<x,y>"; box "[x1, y1, x2, y2]".
-    `letter` is the correct option where `options` are given; a record that has options
-    and a free-text answer can be asked in either form.
+    `letter` is the correct option if there are `options`; a record with options and a free-text answer can be asked
+    in either form.
     `views` names the camera of each image (may be empty for single-image benchmarks).
-    `cluster` groups records that share evidence (an image, a scene): intervals resample it whole.
+    `cluster` groups records that share evidence (an image, a scene): confidence intervals leave out whole clusters.
     """
 
     id: str
@@ -103,7 +103,7 @@ class Record:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces, UTF-8 kept."""
+        """Canonical JSON: sorted keys, no spaces, characters outside ASCII unescaped."""
         return json.dumps(_plain(self), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -112,7 +112,7 @@ class Record:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Record:
-        """Rebuild a record from parsed `to_json`; raises KeyError/TypeError on a foreign shape."""
+        """A record from the parsed output of `to_json`; raises KeyError or TypeError for any other structure."""
         d = dict(data)
         d["question"] = BilingualText(**d["question"])
         d["answer"] = BilingualText(**d["answer"])
@@ -134,10 +134,7 @@ class Record:
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """A dataclass as a dict, nested ones included.
-
-    `dataclasses.asdict` copies every leaf and takes five times as long.
-    """
+    """A dataclass as a dict, recursively. `dataclasses.asdict` copies every leaf and takes five times as long."""
     return {name: _value(getattr(part, name)) for name in part.__slots__}
 
 
@@ -154,11 +151,11 @@ Value = str | int | tuple[float, ...] | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model's text says, read with certainty.
+    """An answer that was read from a model's text without ambiguity.
 
     `value` by form: mc a letter; yesno "yes"/"no"; count an int; point (x, y); box
-    (x1, y1, x2, y2); ocr, vqa a string; chain a tuple with one string a step.
-    `note` tells how it was read where that matters ("centre of a box", "proportional").
+    (x1, y1, x2, y2); ocr, vqa a string; chain a tuple with one string per step.
+    `note` describes how it was read, if that matters ("centre of a box", "proportional").
     """
 
     form: Form
@@ -177,7 +174,7 @@ class Unparsed:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A number for one sample. `value` is in the metric's own unit (0..1 unless the metric says otherwise)."""
+    """The score of one sample. `value` is in the unit of the metric (0..1 unless documented otherwise)."""
 
     metric: str
     value: float
@@ -186,7 +183,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Unscored:
-    """No number could be had (judge failed, request failed, tool missing). `reason` is a short stable code."""
+    """No score could be computed (judge failed, request failed, tool missing). `reason` is a short stable code."""
 
     metric: str
     reason: str

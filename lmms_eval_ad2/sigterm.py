@@ -1,4 +1,4 @@
-"""SIGTERM for commands that run until they are ended."""
+"""SIGTERM handling for commands that run until they are stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM as Ctrl-C: what has to be told or closed at the end is, whichever comes."""
+    """Raise KeyboardInterrupt on SIGTERM, as Ctrl-C does, so that both lead to the same cleanup."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Pillow, strict: lmms-eval tells it, for the whole process, to fill up truncated files. Where we read they are faults.
+"""Strict image decoding: lmms-eval makes Pillow accept truncated files for the whole process; our readers refuse them.
 
-Knows nothing of ours; Pillow is imported when it is used.
+No imports of this project; Pillow is imported on first use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _lock = threading.Lock()
 
 @contextmanager
 def strictly() -> Iterator[None]:
-    """Within: a truncated image raises OSError on load. What others had set is there again afterwards."""
+    """Within the block, loading a truncated image raises OSError. The former setting is restored afterwards."""
     from PIL import ImageFile
 
     if not ImageFile.LOAD_TRUNCATED_IMAGES:

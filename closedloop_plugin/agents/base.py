@@ -1,4 +1,4 @@
-"""The Agent. Its contract: tests/contracts/test_agents.py."""
+"""The Agent protocol. Contract: tests/contracts/test_agents.py."""
 
 from __future__ import annotations
 
@@ -13,28 +13,30 @@ from closedloop_plugin.maps.base import RoadMap
 
 @dataclass(frozen=True)
 class DecisionRequest:
-    """One waiting episode's question. `truth` and `road` are filled only for an agent with `privileged`."""
+    """Request of one episode for a decision. `truth` and `road` are set only for a privileged agent."""
 
-    episode: str  # unique key: an agent may keep state by it between start and end
+    episode: str  # unique key, under which an agent may keep state between start and end
     observation: Observation
     truth: GroundTruth | None = None
     road: RoadMap | None = None
 
 
 class Agent(Protocol):
-    name: str  # as it stands in tables, e.g. "expert (privileged)", "lmms:qwen2_5_vl"
-    privileged: bool
-    local: bool  # True: cheap, no model; built anew in each world process. False: one, in the parent, batched
-    cameras: tuple[Camera, ...]  # which it wants; () for none
+    """The fast system: from an observation to a decision."""
+
+    name: str  # in tables, e.g. "expert (privileged)", "lmms:qwen2_5_vl"
+    privileged: bool  # uses ground truth
+    local: bool  # True: cheap, no model; one instance per world process. False: one in the parent process, batched
+    cameras: tuple[Camera, ...]  # that it needs
 
     def start(self, episode: str, seed: int) -> None: ...
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        """One Decision an ask, in order. A model's failure is Decision(error=...), not an exception."""
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        """One Decision per request, in order. A failure of the model is Decision(error=...), not an exception."""
         ...
 
     def end(self, episode: str) -> None: ...
 
     def describe(self) -> dict[str, Any]:
-        """Name, model, model_args, prompts' hash, tasks: goes into every result."""
+        """Name, model, model_args, hash of the prompts, tasks; part of every result."""
         ...

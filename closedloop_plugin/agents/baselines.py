@@ -1,4 +1,4 @@
-"""Trivial drivers: what a benchmark must tell apart. The privileged ones know the route's exact line and say so."""
+"""Trivial drivers that a benchmark must be able to distinguish. Those that use ground truth are marked privileged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closedloop_plugin.core.state import FULL_BRAKE, Control, Decision
 
 
 class BaselineDriver:
-    """One control per ask, from `drive`."""
+    """Base class: one control per request, from `drive`."""
 
     name = ""
     privileged = False
@@ -29,10 +29,10 @@ class BaselineDriver:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "privileged": self.privileged}
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        return [Decision(control=self.drive(ask)) for ask in asks]
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        return [Decision(control=self.drive(request)) for request in requests]
 
-    def drive(self, ask: DecisionRequest) -> Control:
+    def drive(self, request: DecisionRequest) -> Control:
         raise NotImplementedError
 
 
@@ -41,17 +41,17 @@ class StationaryDriver(BaselineDriver):
 
     name = "still"
 
-    def drive(self, ask: DecisionRequest) -> Control:
+    def drive(self, request: DecisionRequest) -> Control:
         return FULL_BRAKE
 
 
 class StraightDriver(BaselineDriver):
-    """About 5 m/s, wheel in the middle, eyes shut."""
+    """Drives straight ahead at about 5 m/s without any input."""
 
     name = "straight"
 
-    def drive(self, ask: DecisionRequest) -> Control:
-        throttle, brake = tracking.pedals(tracking.to_speed(5.0, ask.observation.speed), ask.observation.speed)
+    def drive(self, request: DecisionRequest) -> Control:
+        throttle, brake = tracking.pedals(tracking.to_speed(5.0, request.observation.speed), request.observation.speed)
         return Control(0.0, throttle, brake)
 
 
@@ -61,49 +61,49 @@ class RandomDriver(BaselineDriver):
     name = "random"
 
     def __init__(self) -> None:
-        self._dice: dict[str, np.random.Generator] = {}
+        self._generators: dict[str, np.random.Generator] = {}
         self._held: dict[str, tuple[float, Control]] = {}
 
     def start(self, episode: str, seed: int) -> None:
-        self._dice[episode] = np.random.default_rng([seed, 0x0D1CE])
+        self._generators[episode] = np.random.default_rng([seed, 0x0D1CE])
         self._held.pop(episode, None)
 
     def end(self, episode: str) -> None:
-        self._dice.pop(episode, None)
+        self._generators.pop(episode, None)
         self._held.pop(episode, None)
 
-    def drive(self, ask: DecisionRequest) -> Control:
-        now = ask.observation.time_s
-        since, control = self._held.get(ask.episode, (-1.0, Control()))
+    def drive(self, request: DecisionRequest) -> Control:
+        now = request.observation.time_s
+        since, control = self._held.get(request.episode, (-1.0, Control()))
         if now - since >= 0.5:
-            steer, throttle, brake = self._dice[ask.episode].uniform([-1, 0, 0], [1, 1, 0.4])
+            steer, throttle, brake = self._generators[request.episode].uniform([-1, 0, 0], [1, 1, 0.4])
             since, control = now, Control(steer, throttle, brake if throttle < 0.3 else 0.0)
-            self._held[ask.episode] = since, control
+            self._held[request.episode] = since, control
         return control
 
 
 class SpeedOnlyDriver(ExpertDriver):
-    """The expert's pedals, the wheel in the middle."""
+    """The expert's pedals without steering."""
 
     name = "speed only (privileged)"
 
-    def _one(self, ask: DecisionRequest) -> Decision:
-        decision = super()._one(ask)
+    def _decide(self, request: DecisionRequest) -> Decision:
+        decision = super()._decide(request)
         if decision.control is None:
             return decision
         return Decision(control=Control(0.0, decision.control.throttle, decision.control.brake))
 
 
 class SteerOnlyDriver(ExpertDriver):
-    """Follows the route and obeys its lights and signs, blind to everybody else."""
+    """Follows the route and obeys signals and signs, but ignores all other actors."""
 
     name = "steer only (privileged)"
 
-    def _one(self, ask: DecisionRequest) -> Decision:
-        if ask.truth is None or ask.road is None:
+    def _decide(self, request: DecisionRequest) -> Decision:
+        if request.truth is None or request.road is None:
             return Decision(error="this driver needs the truth and the road")
-        mind = self._minds.setdefault(ask.episode, expert.ExpertState())
-        scene = expert.look(ask.truth, ask.road, mind)
-        top, stop = expert.speed_limit(scene, mind)
+        state = self._states.setdefault(request.episode, expert.ExpertState())
+        scene = expert.observe(request.truth, request.road, state)
+        top, stop = expert.speed_limit(scene, state)
         wanted = min(tracking.to_speed(top, scene.speed), stop)
-        return Decision(control=tracking.control(ask.truth.ego, ask.road.path, scene.s, 0.0, wanted))
+        return Decision(control=tracking.control(request.truth.ego, request.road.path, scene.s, 0.0, wanted))

@@ -1,4 +1,4 @@
-"""Observation -> what the fast system is asked, one question for each task (Bench2ADVLM section 3.1)."""
+"""Prompts of the fast system: one question per task from an Observation (Bench2ADVLM section 3.1)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from closedloop_plugin.core.state import Observation
 from closedloop_plugin.prompts.texts import PromptTexts
 
 TASKS = ("action", "trajectory", "reasoning", "threat")
-WAYPOINTS, WAYPOINT_S = 6, 0.5  # a plan over 3 s, as nuScenes planners give it
-# "selecting from predefined suffixes" (section 5); which ones is not published, these are ours.
+WAYPOINTS, WAYPOINT_S = 6, 0.5  # a trajectory of 3 s, as in nuScenes planning
+# "selecting from predefined suffixes" (section 5); the set is not published, this one is ours.
 SUFFIXES = tuple(f"with speed = {share:g}" for share in (0.0, 0.25, 0.5, 0.75, 1.0))
 
 
 def top_speed(profile: Profile, observation: Observation) -> float:
-    """m/s that a suffix's 1.0 stands for: the profile's limit on driving, else the road's."""
+    """Speed in m/s of the suffix 1.0: the profile's speed limit, else the road's."""
     return profile.max_speed if profile.max_speed is not None else observation.speed_limit
 
 
 def situation(texts: PromptTexts, observation: Observation, cameras: Sequence[str] = ("front",)) -> str:
-    """What speedometer and navigation say, in words."""
+    """Speed, speed limit, navigation command and target point as text."""
     forward, left = observation.target
     side = "straight on" if abs(left) < 0.5 else f"{abs(left):.1f} m to the {'left' if left > 0 else 'right'}"
     names = [name.replace("_", " ") for name in cameras]
@@ -38,7 +38,7 @@ def situation(texts: PromptTexts, observation: Observation, cameras: Sequence[st
 
 @dataclass(frozen=True)
 class DrivingPrompts:
-    """All that the prompts of one agent depend on. `suffixes`: the action question asks for one of SUFFIXES too."""
+    """Everything that the prompts of one agent depend on. `suffixes`: the action question also offers SUFFIXES."""
 
     texts: PromptTexts
     profile: Profile
@@ -46,7 +46,7 @@ class DrivingPrompts:
     suffixes: bool = False
 
     def question(self, task: str, observation: Observation) -> str:
-        """The prompt of a task of TASKS."""
+        """The prompt of one of TASKS."""
         here = situation(self.texts, observation, self.cameras)
         if task == "action":
             clause = ""
@@ -59,7 +59,7 @@ class DrivingPrompts:
         return self.texts.fill(task, situation=here)
 
     def suffix_question(self, observation: Observation, decision: str) -> str:
-        """Asks which suffix fits `decision`, a text that is already fenced."""
+        """The question which suffix fits `decision`, a text that is already fenced."""
         here = situation(self.texts, observation, self.cameras)
         top = f"{top_speed(self.profile, observation):g}"
         return self.texts.fill("suffix", situation=here, decision=decision, list=_listed(), top=top)
@@ -70,14 +70,14 @@ def _listed() -> str:
 
 
 def chosen_suffix(reply: str) -> str | None:
-    """The one suffix of SUFFIXES that a reply names; None where it names none or several."""
+    """The suffix of SUFFIXES in a reply; None if it contains none or several."""
     low = " ".join(reply.lower().split())
-    found = {s for s in SUFFIXES if _stands_in(s, low)}
+    found = {s for s in SUFFIXES if _contains(s, low)}
     return found.pop() if len(found) == 1 else None
 
 
-def _stands_in(suffix: str, text: str) -> bool:
-    """Whether `suffix` stands there whole: "with speed = 0" is no part of "with speed = 0.5"."""
+def _contains(suffix: str, text: str) -> bool:
+    """Whether `suffix` occurs as a whole: "with speed = 0" does not occur in "with speed = 0.5"."""
     start = text.find(suffix)
     while start >= 0:
         after = text[start + len(suffix) :][:2]

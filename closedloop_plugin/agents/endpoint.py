@@ -1,4 +1,4 @@
-"""A model behind an OpenAI-compatible endpoint: all questions of a decision in one go, pictures as data URLs."""
+"""EndpointModel: a model behind an OpenAI-compatible endpoint. Questions are sent concurrently, images as data URLs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,12 +28,12 @@ JPEG_QUALITY = 90
 
 
 class EndpointModel:
-    """`options` as spec.endpoint_options gives them. `cache`: a file that keeps replies between runs.
+    """ModelBackend for an endpoint. `options`: from endpoint_options. `cache`: a file that keeps replies between runs.
 
-    A cached reply takes no time, so a run with --latency measured must have no cache.
+    A cached reply has no latency, so a run with --latency measured must not use a cache.
     """
 
-    def __init__(self, options: Mapping[str, Any], *, cache: File | None = None, seed: int = 0) -> None:
+    def __init__(self, options: Mapping[str, Any], *, cache: Path | None = None, seed: int = 0) -> None:
         self.options = dict(options)
         self.name = f"endpoint:{options['model']}"
         self.tally = batch.RequestUsage()
@@ -54,26 +54,26 @@ class EndpointModel:
         )
 
     @classmethod
-    def from_spec(cls, spec: str, *, cache: File | None = None, seed: int = 0) -> EndpointModel:
+    def from_spec(cls, spec: str, *, cache: Path | None = None, seed: int = 0) -> EndpointModel:
         return cls(endpoint_options(spec), cache=cache, seed=seed)
 
     def tuned(self, max_tokens: int | None = None, temperature: float | None = None) -> EndpointModel:
-        """The same model asked with other settings; None: as here."""
+        """The same model with other settings; None: unchanged."""
         given = {"max_tokens": max_tokens, "temperature": temperature}
         changed = {**self.options, "seed": self._seed, **{k: v for k, v in given.items() if v is not None}}
         return EndpointModel(changed)
 
     def reach(self) -> None:
-        """Ad2Error where nobody listens at the address: before any world is started."""
+        """Check that the endpoint answers, before any world is started. Raises Ad2Error if it does not."""
 
-        async def knock() -> None:
+        async def connect() -> None:
             async with ChatClient(self.endpoint) as client:
                 await client.reach()
 
-        asyncio.run(knock())
+        asyncio.run(connect())
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
-        """See Backend.ask. Time is counted from the first request to the last reply."""
+        """See ModelBackend.ask. `seconds`: from the first request to the last reply of the call."""
         urls = self._data_urls(questions)
         payloads = [self._payload(q, [urls[id(image)] for image in q.images]) for q in questions]
         keys = [self._key(q, p) for q, p in zip(questions, payloads, strict=True)]
@@ -84,10 +84,10 @@ class EndpointModel:
         )  # fmt: skip
         seconds = time.monotonic() - start
         self._served |= {o.model for o in outcomes.values() if isinstance(o, ChatReply) and o.model}
-        return [_said(outcomes[key], seconds) for key in keys]
+        return [_reply(outcomes[key], seconds) for key in keys]
 
     def describe(self) -> dict[str, Any]:
-        """Without the key. `served_as` are the names that replies carried: what an alias stood for."""
+        """Settings without the API key. `served_as`: model names in the replies, to which an alias resolved."""
         return {
             "backend": "endpoint",
             "model": self.options["model"],
@@ -105,7 +105,7 @@ class EndpointModel:
         content.append({"type": "text", "text": question.text})
         return {
             "model": self.options["model"],
-            # Text-only servers often refuse a list of parts.
+            # Text-only servers often reject a list of parts.
             "messages": [{"role": "user", "content": content if question.images else question.text}],
             self._limit_key: self.options.get("max_tokens", MAX_TOKENS),
             "temperature": self._temperature,
@@ -115,11 +115,11 @@ class EndpointModel:
     def _key(self, question: ModelQuestion, payload: Mapping[str, Any]) -> str:
         if self._cache is None:
             return question.key
-        # A sampled reply belongs to its own episode and tick; a greedy one to everybody who asks the same.
+        # A sampled reply is cached for its episode and tick; a greedy one for every request with the same content.
         return key_of({**payload, "_of": question.key} if self._temperature else payload)
 
     def _data_urls(self, questions: Sequence[ModelQuestion]) -> dict[int, str]:
-        """By the picture's identity: the tasks of one decision share theirs. Pillow encodes outside Python's lock."""
+        """Data URLs by id of the image, which the tasks of one decision share. Threads help: Pillow releases the GIL."""
         images = {id(image): image for q in questions for image in q.images}
         with ThreadPoolExecutor(8) as pool:
             return dict(zip(images, pool.map(self._data_url, images.values()), strict=True))
@@ -131,7 +131,7 @@ class EndpointModel:
         return f"data:image/{self._format};base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
-def _said(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:
+def _reply(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:
     if isinstance(outcome, RequestFailure):
         return ModelReply(
             error=f"{outcome.reason}: {outcome.detail}" if outcome.detail else outcome.reason, seconds=seconds
@@ -143,8 +143,7 @@ def _said(outcome: ChatReply | RequestFailure, seconds: float) -> ModelReply:
     return ModelReply(outcome.text, seconds=seconds, cut=outcome.finish_reason == "length")
 
 
-# From what a user wrote to a model: `endpoint:MODEL@URL,key=value,...` or `lmms:NAME,arg=value,...`.
-# option -> how it is read; the names are those of a judge's spec
+# Options of `endpoint:MODEL@URL,key=value,...` with their types; the same names as in a judge's spec.
 ENDPOINT_OPTIONS: Mapping[str, type] = {
     "model": str, "base_url": str, "api_key_env": str, "timeout": float, "max_retries": int, "concurrency": int,
     "rpm": float, "backoff": float, "temperature": float, "seed": int, "max_tokens": int, "max_tokens_key": str,
@@ -155,7 +154,7 @@ _AT_LEAST = {"timeout": 0.001, "max_retries": 0, "concurrency": 1, "rpm": 0.001,
 
 
 def endpoint_options(spec: str) -> dict[str, Any]:
-    """What follows `endpoint:` as checked options with `model` and `base_url`; Ad2Error says what is wrong."""
+    """Checked options, with `model` and `base_url`, from the text after `endpoint:`. Raises Ad2Error."""
     first, _, rest = spec.partition(",")
     options: dict[str, Any] = {}
     if first.startswith(("http://", "https://")):
@@ -190,18 +189,18 @@ def _value(key: str, text: str) -> Any:
     try:
         value = ENDPOINT_OPTIONS[key](text)
     except ValueError:
-        raise Ad2Error(f"endpoint: {key}: expected {_words(key)}, found '{text}'") from None
+        raise Ad2Error(f"endpoint: {key}: expected {_expected(key)}, found '{text}'") from None
     if key in _AT_LEAST and not _AT_LEAST[key] <= value < float("inf"):
-        raise Ad2Error(f"endpoint: {key}: expected {_words(key)} of at least {_AT_LEAST[key]:g}, found '{text}'")
+        raise Ad2Error(f"endpoint: {key}: expected {_expected(key)} of at least {_AT_LEAST[key]:g}, found '{text}'")
     return value
 
 
-def _words(key: str) -> str:
+def _expected(key: str) -> str:
     return {int: "a whole number", float: "a number", str: "a text"}[ENDPOINT_OPTIONS[key]]
 
 
 def endpoint_choice(options: Mapping[str, Any], key: str, allowed: tuple[str, ...]) -> str:
-    """One of `allowed` (the first where nothing was said)."""
+    """The value of an option, one of `allowed`; the default is the first."""
     value = str(options.get(key, allowed[0]))
     if value not in allowed:
         raise Ad2Error(f"endpoint: {key}: expected one of {', '.join(allowed)}, found '{value}'")

@@ -1,8 +1,10 @@
-"""A driver that knows everything: the upper bound, and the proof that a scenario can be survived. Privileged.
+"""ExpertDriver: a rule-based driver with ground truth; the upper bound, and the check that a scenario is passable.
 
-Each decision: (1) where across the road (manoeuvre.py), (2) the speed that bends, lights, stop signs and the car ahead
-allow, (3) rollouts against everybody's forecast (forecast.py): the strongest acceleration after which a way on or a
-way to stop remains free.
+Each decision has three steps: (1) the lateral offset from the route (manoeuvre.py); (2) the speed that curvature,
+signals, stop signs and the car ahead allow; (3) rollouts against forecasts of all actors (forecast.py): the strongest
+acceleration after which either continuing or braking stays free of contact.
+
+Frame: the route's (s along, d to the left, metres). Speeds in m/s, accelerations in m/s2.
 """
 
 from __future__ import annotations
@@ -25,32 +27,34 @@ from closedloop_plugin.agents.planning.manoeuvre import (
     StandstillTimer,
 )
 from closedloop_plugin.core.camera import Camera
-from closedloop_plugin.core.state import Decision, GroundTruth, SignalState
+from closedloop_plugin.core.state import Decision, GroundTruth, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 
-FRONT = EGO_LENGTH / 2
-ASIDE = 0.9  # m: as far as the lane's edge allows
-FIRSTS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)
+FRONT = EGO_LENGTH / 2  # m from the ego's centre to its bumper
+CRUISE_SHARE = 0.65  # of the speed limit; scenario flows are timed for this speed (scenarios/flows.py)
+COMFORT_DECELERATION = 2.0  # m/s2, planned stops
+ASIDE = 0.9  # m of an evasion, about to the edge of a lane of 3.5 m
+FIRST_ACCELERATIONS = (2.0, 0.8, 0.0, -1.5, -3.5, -7.5)  # m/s2 that the rollouts try, from full to emergency braking
 
 
 @dataclass
 class ExpertState:
-    """What the driver remembers of an episode."""
+    """Memory of the driver within an episode."""
 
     s: float | None = None
     time_s: float = 0.0
     lateral: LateralOffset = field(default_factory=LateralOffset)
-    patience: StandstillTimer = field(default_factory=StandstillTimer)
-    stopped: set[str] = field(default_factory=set)  # stop signs done
-    waited_s: float = 0.0
-    nudged_until: float = -1.0  # time_s
-    waits: bool = False  # for a gap to move over
-    gave_way_until: float = -1.0  # time_s: who has braked for somebody does not race him next
+    standstill: StandstillTimer = field(default_factory=StandstillTimer)
+    stops_made: set[str] = field(default_factory=set)  # ids of stop signs at which the car has stopped
+    standing_s: float = 0.0  # duration of the current standstill
+    evading_until: float = -1.0  # time_s until which the offset of an evasion is kept
+    waiting_for_gap: bool = False  # in the lane to move into
+    yielding_until: float = -1.0  # time_s: no acceleration after braking for an actor, so as not to race it
 
 
 @dataclass(frozen=True)
 class ExpertScene:
-    """One tick, in the route's frame."""
+    """One tick in the route's frame: place (s, d) in m and speed in m/s of the ego, and all actors."""
 
     truth: GroundTruth
     road: RoadMap
@@ -61,7 +65,7 @@ class ExpertScene:
 
 
 class ExpertDriver:
-    """Privileged reference driver."""
+    """Privileged reference driver, see the head of this file."""
 
     name = "expert (privileged)"
     privileged = True
@@ -69,202 +73,215 @@ class ExpertDriver:
     cameras: tuple[Camera, ...] = ()
 
     def __init__(self) -> None:
-        self._minds: dict[str, ExpertState] = {}
+        self._states: dict[str, ExpertState] = {}
 
     def start(self, episode: str, seed: int) -> None:
-        self._minds[episode] = ExpertState()
+        self._states[episode] = ExpertState()
 
     def end(self, episode: str) -> None:
-        self._minds.pop(episode, None)
+        self._states.pop(episode, None)
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "privileged": True}
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        return [self._one(ask) for ask in asks]
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        return [self._decide(request) for request in requests]
 
-    def _one(self, ask: DecisionRequest) -> Decision:
-        if ask.truth is None or ask.road is None:
+    def _decide(self, request: DecisionRequest) -> Decision:
+        if request.truth is None or request.road is None:
             return Decision(error="the expert needs the truth and the road")
-        mind = self._minds.setdefault(ask.episode, ExpertState())
-        scene = look(ask.truth, ask.road, mind)
-        choose_side(scene, mind)
-        top, stop = speed_limit(scene, mind)
-        wanted = min(tracking.to_speed(top, scene.speed), stop, follow(scene, mind))
-        if mind.waits and mind.lateral.why == "parked":
-            wanted = -3.0
-        if ask.truth.time_s < mind.gave_way_until and scene.speed > 1.0:
+        state = self._states.setdefault(request.episode, ExpertState())
+        scene = observe(request.truth, request.road, state)
+        choose_offset(scene, state)
+        top, stop = speed_limit(scene, state)
+        wanted = min(tracking.to_speed(top, scene.speed), stop, follow(scene, state))
+        if state.waiting_for_gap and state.lateral.purpose == "parked":
+            wanted = -3.0  # stays in the parking bay
+        if request.truth.time_s < state.yielding_until and scene.speed > 1.0:
             wanted = min(wanted, 0.0)
-        acceleration = safest(scene, mind, wanted, top)
-        if acceleration < -2.0 and acceleration < wanted - 1.0:
-            mind.gave_way_until = ask.truth.time_s + 1.2
-        mind.waited_s = mind.waited_s + 0.05 if scene.speed < 0.2 else 0.0
-        ahead = np.array([scene.s + 3.0])
-        offset = float(mind.lateral.at(ahead)[0])
-        control = tracking.control(ask.truth.ego, ask.road.path, scene.s, offset, acceleration)
+        acceleration = safest_acceleration(scene, state, wanted, top)
+        if acceleration < -2.0 and acceleration < wanted - 1.0:  # braked hard, and only because of an actor
+            state.yielding_until = request.truth.time_s + 1.2
+        state.standing_s = state.standing_s + 0.05 if scene.speed < 0.2 else 0.0  # one tick at 20 Hz
+        ahead = np.array([scene.s + 3.0])  # 3 m ahead, since steering takes effect with a delay
+        offset = float(state.lateral.at(ahead)[0])
+        control = tracking.control(request.truth.ego, request.road.path, scene.s, offset, acceleration)
         return Decision(control=control, thought={"a": round(acceleration, 2), "offset": round(offset, 2), "top": top})
 
 
-def look(truth: GroundTruth, road: RoadMap, mind: ExpertState) -> ExpertScene:
-    """Place everybody on the route; the driver's own place moves on from the last one."""
-    s, d = road.path.locate(truth.ego.x, truth.ego.y, mind.s)
-    first = mind.s is None
-    dt = max(truth.time_s - mind.time_s, 0.0)
-    mind.s, mind.time_s = s, truth.time_s
-    actors = manoeuvre.seen(road.path, truth, s)
-    mind.patience.watch(actors, dt)
-    if first and abs(d) > 0.3:  # starts beside its lane (ParkingExit): the way in is a ramp as well
-        mind.lateral = LateralOffset(s, d, d, 1.0, "parked")
+def observe(truth: GroundTruth, road: RoadMap, state: ExpertState) -> ExpertScene:
+    """The scene in the route's frame; the ego is located near its previous place."""
+    s, d = road.path.locate(truth.ego.x, truth.ego.y, state.s)
+    first = state.s is None
+    dt = max(truth.time_s - state.time_s, 0.0)
+    state.s, state.time_s = s, truth.time_s
+    actors = manoeuvre.route_actors(road.path, truth, s)
+    state.standstill.update(actors, dt)
+    if first and abs(d) > 0.3:  # starts beside its lane (ParkingExit): it moves into the lane by a ramp as well
+        state.lateral = LateralOffset(s, d, d, 1.0, "parked")
     return ExpertScene(truth, road, actors, s, d, truth.ego.speed)
 
 
-def choose_side(scene: ExpertScene, mind: ExpertState) -> None:
-    """Begin or end a move across the road."""
-    lateral, s, d = mind.lateral, scene.s, scene.d
-    mind.waits = False
-    if scene.truth.time_s < mind.nudged_until:
+def choose_offset(scene: ExpertScene, state: ExpertState) -> None:
+    """Begin or end a lateral move: yield to a siren, leave a parking bay, pass what blocks the lane, return."""
+    lateral, s, d = state.lateral, scene.s, scene.d
+    state.waiting_for_gap = False
+    if scene.truth.time_s < state.evading_until:
         return
     if manoeuvre.siren_behind(scene.actors, s):
         lanes = scene.road.facts.get("lanes", {})
         width = scene.road.lane_width
-        side = -width if lanes.get("right") else width if lanes.get("left") else -0.7
-        mind.waits = not manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, side)
-        if not mind.waits:
-            lateral.go(s, d, side, scene.speed, "yield")
+        side = -width if lanes.get("right") else width if lanes.get("left") else -0.7  # 0.7 m: the edge of its own lane
+        state.waiting_for_gap = not manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, side)
+        if not state.waiting_for_gap:
+            lateral.move(s, d, side, scene.speed, "yield")
         return
-    if lateral.why == "parked":
-        mind.waits = not manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, 0.0)
-        if not mind.waits:
-            lateral.go(s, d, 0.0, scene.speed, "out")
+    if lateral.purpose == "parked":
+        state.waiting_for_gap = not manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, 0.0)
+        if not state.waiting_for_gap:
+            lateral.move(s, d, 0.0, scene.speed, "out")
         return
-    if lateral.why == "oncoming" and scene.speed < 1.0 and manoeuvre.head_on(scene.actors, s, d):
-        lateral.go(s, d, 0.0, scene.speed, "")
+    if lateral.purpose == "oncoming" and scene.speed < 1.0 and manoeuvre.head_on(scene.actors, s, d):
+        lateral.move(s, d, 0.0, scene.speed, "")
         return
-    group = manoeuvre.blockers(scene.road, scene.truth, scene.actors, mind.patience, s)
-    way = manoeuvre.way_round(scene.road, scene.truth, group) if group else None
-    if way is None:
+    group = manoeuvre.blockers(scene.road, scene.truth, scene.actors, state.standstill, s)
+    option = manoeuvre.passing_offset(scene.road, scene.truth, group) if group else None
+    if option is None:
         if not group and lateral.target and manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, 0.0):
-            lateral.go(s, d, 0.0, scene.speed, "")
+            lateral.move(s, d, 0.0, scene.speed, "")
         return
-    target, why = way
-    if lateral.why == why == "oncoming":
+    target, purpose = option
+    if lateral.purpose == purpose == "oncoming":
         lateral.back_s = manoeuvre.passed_at(group, s, scene.speed)
-    if lateral.target == target or group[0].s - s > 45.0:
+    if lateral.target == target or group[0].s - s > 45.0:  # farther ahead than a lane change needs
         return
     free = manoeuvre.gap_is_free(scene.actors, s, d, scene.speed, target)
-    if why == "oncoming" and lateral.why != "oncoming":
-        near = group[0].s - group[0].half_s - s < 26.0
+    if purpose == "oncoming" and lateral.purpose != "oncoming":
+        near = group[0].s - group[0].half_s - s < 26.0  # oncoming lane: only from close up, to use it briefly
         free = free and near and manoeuvre.oncoming_is_free(scene.actors, s, scene.speed, group, target)
-    mind.waits = not free
+    state.waiting_for_gap = not free
     if free:
-        lateral.go(s, d, target, scene.speed, why)
+        lateral.move(s, d, target, scene.speed, purpose)
 
 
-def speed_limit(scene: ExpertScene, mind: ExpertState) -> tuple[float, float]:
-    """What bends, the limit, lights and stop signs allow: (speed now, m/s; acceleration that stops at a line, m/s2)."""
-    limit = 0.65 * scene.road.speed_limit
-    if mind.lateral.why == "out" and abs(scene.d) > 1.2:
+def speed_limit(scene: ExpertScene, state: ExpertState) -> tuple[float, float]:
+    """Limits from curvature, speed limit, signals and stop signs: (speed, m/s; acceleration to stop at a line, m/s2).
+
+    The acceleration is inf while no firm braking for a line is needed.
+    """
+    limit = CRUISE_SHARE * scene.road.speed_limit
+    if state.lateral.purpose == "out" and abs(scene.d) > 1.2:  # m: still in the parking bay
         limit = 2.5
-    elif mind.waits and mind.lateral.why not in ("parked", "pass", "oncoming"):
-        limit *= 0.6  # who drives beside us gets past
+    elif state.waiting_for_gap and state.lateral.purpose not in ("parked", "pass", "oncoming"):
+        limit *= 0.6  # falls back, so that the car beside passes and the gap opens
     top, stop = tracking.curve_speed(scene.road.path, scene.s, scene.speed, limit), math.inf
     for line in scene.road.stop_lines:
         if not line.on_route or line.route_s is None:
             continue
-        gap = line.route_s - (scene.s + FRONT)
-        if not -1.0 < gap < 60.0:
+        gap = line.route_s - (scene.s + FRONT)  # m from the bumper to the line
+        if not -1.0 < gap < 60.0:  # crossed already, or too far away to matter
             continue
-        if line.control == "signal":
-            state = scene.truth.signals.get(line.id, SignalState.GREEN)
-            stoppable = gap > scene.speed**2 / (2 * 4.5)
-            hold = (state == SignalState.RED and (gap > -0.3 or scene.speed < 1.5)) or (
-                state == SignalState.YELLOW and stoppable
-            )
-        else:
-            if line.control == "stop" and scene.speed < 0.08 and gap < 3.0:
-                mind.stopped.add(line.id)
-            hold = line.control == "stop" and line.id not in mind.stopped
-        if hold:
+        if must_stop(line, gap, scene, state):
+            # Stop 0.7 m before the line: a = v^2 / (2 room), v = sqrt(2 a room). Below 1.6 m/s2 the limit on the
+            # speed alone brakes gently enough.
             room = gap - 0.7
             needed = scene.speed**2 / (2 * room) if room > 0.05 else 8.0
             stop = min(stop, -needed if needed > 1.6 else math.inf)
-            top = min(top, math.sqrt(2 * 2.0 * room) if room > 0.05 else 0.0)
+            top = min(top, math.sqrt(2 * COMFORT_DECELERATION * room) if room > 0.05 else 0.0)
     return top, stop
 
 
-def follow(scene: ExpertScene, mind: ExpertState) -> float:
-    """IDM acceleration behind the nearest thing in the ego's own corridor, m/s2."""
+def must_stop(line: StopLine, gap: float, scene: ExpertScene, state: ExpertState) -> bool:
+    """Whether the ego has to stop at a line `gap` metres ahead of its bumper; notes a stop that was made."""
+    if line.control == "signal":
+        light = scene.truth.signals.get(line.id, SignalState.GREEN)
+        stoppable = gap > scene.speed**2 / (2 * 4.5)  # yellow: only if 4.5 m/s2, firm but safe braking, is enough
+        # Red: also a little beyond the line, unless the car is already driving through.
+        held_by_red = light == SignalState.RED and (gap > -0.3 or scene.speed < 1.5)
+        return held_by_red or (light == SignalState.YELLOW and stoppable)
+    if line.control == "stop" and scene.speed < 0.08 and gap < 3.0:  # below the profiles' stop_speed and stop_reach_m
+        state.stops_made.add(line.id)
+    return line.control == "stop" and line.id not in state.stops_made
+
+
+def follow(scene: ExpertScene, state: ExpertState) -> float:
+    """Car-following acceleration behind the actors in the ego's own corridor, m/s2 (IDM, Treiber et al. 2000)."""
     best = math.inf
     for x in scene.actors:
-        ahead = float(mind.lateral.at(np.array([x.s - x.half_s]))[0])
-        if x.s <= scene.s + 1.0 or x.v_s < -1.0 or abs(x.d - ahead) > x.half_d + EGO_WIDTH / 2 + 0.15:
-            continue
+        corridor = float(state.lateral.at(np.array([x.s - x.half_s]))[0])  # d of the ego when it reaches the actor
+        if x.s <= scene.s + 1.0 or x.v_s < -1.0 or abs(x.d - corridor) > x.half_d + EGO_WIDTH / 2 + 0.15:
+            continue  # behind, oncoming, or with 0.15 m to spare beside the corridor
         if abs(x.v_d) > 1.0:
-            continue  # crossing: the rollouts' part
-        stands = mind.patience.stands(x)
-        if stands and mind.lateral.why in ("pass", "oncoming"):
-            continue  # on the way round it: the rollouts' part
-        waits = stands and mind.waits and mind.lateral.target == 0.0
+            continue  # crosses: left to the rollouts
+        standing = state.standstill.is_standing(x)
+        if standing and state.lateral.purpose in ("pass", "oncoming"):
+            continue  # the ego is passing it: left to the rollouts
+        # IDM without the free-road term: a = a_max (1 - (s*/gap)^2), s* = s0 + v T + v dv / (2 sqrt(a_max b)), with
+        # a_max = 2.0 m/s2, b = 3.0 m/s2, T = 1.3 s, s0 = 3 m; 9.5 m behind an obstacle leave room to steer past it.
+        before_passing = standing and state.waiting_for_gap and state.lateral.target == 0.0
         gap = x.s - x.half_s - scene.s - FRONT
-        still = 9.5 if waits else 3.0
+        s0 = 9.5 if before_passing else 3.0
         v, lead = scene.speed, max(x.v_s, 0.0)
-        wanted = still + max(0.0, 1.3 * v + v * (v - lead) / (2 * math.sqrt(2.0 * 3.0)))
-        best = min(best, 2.0 * (1 - (wanted / max(gap, 0.1)) ** 2))
-    return max(best, -8.0)
+        desired = s0 + max(0.0, 1.3 * v + v * (v - lead) / (2 * math.sqrt(2.0 * 3.0)))
+        best = min(best, 2.0 * (1 - (desired / max(gap, 0.1)) ** 2))
+    return max(best, -8.0)  # full braking
 
 
-def safest(scene: ExpertScene, mind: ExpertState, wanted: float, top: float) -> float:
-    """The strongest acceleration up to the wanted one that leaves a free way, m/s2; it may move the car aside a little.
+def safest_acceleration(scene: ExpertScene, state: ExpertState, wanted: float, top: float) -> float:
+    """The strongest acceleration up to the wanted one whose rollout stays free, m/s2; may start a small evasion.
 
-    A rollout holds the acceleration for 0.6 s and then either goes on or brakes: one of both has to stay free.
+    A rollout holds the acceleration for 0.6 s, then either accelerates (1.8 m/s2) or brakes (-5 m/s2). It is free if
+    one of the two touches no actor within the horizon.
     """
-    others = [x for x in scene.actors if matters(x, scene)]
-    firsts = [wanted] + [a for a in FIRSTS if a < wanted - 0.05]
+    others = [x for x in scene.actors if is_relevant(x, scene)]
+    firsts = [wanted] + [a for a in FIRST_ACCELERATIONS if a < wanted - 0.05]
     if not others:
         return wanted
-    discs = forecast.forecast([x.actor for x in others], [keeps_to_road(x, scene) for x in others])
-    margin = 0.15 if mind.waited_s < 20.0 else 0.0
+    discs = forecast.forecast([x.actor for x in others], [forecast_on_road(x, scene) for x in others])
+    margin = 0.15 if state.standing_s < 20.0 else 0.0  # m; after 20 s at a standstill the car accepts tight gaps
     runs = [forecast.rollout(scene.speed, a, then, max(top, 3.0)) for a in firsts for then in (1.8, -5.0)]
-    starts = scene.s + np.stack(runs)
+    places = scene.s + np.stack(runs)
 
-    def free(way: LateralOffset) -> np.ndarray:
-        """Time at which the better continuation of each first acceleration touches somebody, s."""
-        hit = forecast.touches(scene.road.path, starts, way.at, (EGO_LENGTH, EGO_WIDTH), discs, margin)
-        return hit.reshape(-1, 2).max(1)
+    def contact_times(offset: LateralOffset) -> np.ndarray:
+        """For each first acceleration the time to contact of its better continuation, s; inf: free."""
+        times = forecast.contact_times(scene.road.path, places, offset.at, (EGO_LENGTH, EGO_WIDTH), discs, margin)
+        return times.reshape(-1, 2).max(1)
 
     def strongest(times: np.ndarray) -> float:
-        good = np.flatnonzero(np.isinf(times))
-        return firsts[good[0]] if len(good) else -math.inf
+        free = np.flatnonzero(np.isinf(times))
+        return firsts[free[0]] if len(free) else -math.inf
 
-    straight = free(mind.lateral)
+    straight = contact_times(state.lateral)
     best = strongest(straight)
-    for side in (-ASIDE, ASIDE) if best < -2.5 and may_step_aside(scene, mind) else ():
-        aside = LateralOffset()
-        aside.go(scene.s, scene.d, side, scene.speed, "aside")
-        other = strongest(free(aside))
+    # Evade only if staying in place needs hard braking.
+    for side in (-ASIDE, ASIDE) if best < -2.5 and may_evade(scene, state) else ():
+        evasion = LateralOffset()
+        evasion.move(scene.s, scene.d, side, scene.speed, "aside")
+        other = strongest(contact_times(evasion))
         if other > best:
-            best, mind.lateral, mind.nudged_until = other, aside, scene.truth.time_s + 1.5
+            best, state.lateral, state.evading_until = other, evasion, scene.truth.time_s + 1.5
+    # No rollout is free: the one with the latest contact, but at least 6 m/s2 of braking.
     return best if best > -math.inf else min(firsts[int(straight.argmax())], -6.0)
 
 
-def keeps_to_road(x: RouteActor, scene: ExpertScene) -> np.ndarray | None:
-    """Where a car on the ego's road will be if it follows its bends; None near junctions and for who crosses."""
+def forecast_on_road(x: RouteActor, scene: ExpertScene) -> np.ndarray | None:
+    """Forecast of an actor that follows the ego's road, (T, 3); None near junctions and for crossing or slow actors."""
     reach = 5.0 + abs(x.v_s) * forecast.HORIZON_S
     near = any(start - reach < x.s < end + reach for start, end in scene.road.junctions)
-    if near or abs(x.v_s) < 1.0 or abs(x.v_d) > 0.25 * abs(x.v_s):
+    if near or abs(x.v_s) < 1.0 or abs(x.v_d) > 0.25 * abs(x.v_s):  # slower than walking, or 14 degrees off the road
         return None
-    return forecast.along(scene.road.path, x.s, x.d, x.v_s, x.v_d)
+    return forecast.along_path(scene.road.path, x.s, x.d, x.v_s, x.v_d)
 
 
-def may_step_aside(scene: ExpertScene, mind: ExpertState) -> bool:
-    """Somebody comes head-on in or over the edge of the ego's lane, and the car is in its lane and moving."""
-    coming = any(x.v_s < -2.0 and 0 < x.s - scene.s < 60.0 and abs(x.d) < 3.0 for x in scene.actors)
+def may_evade(scene: ExpertScene, state: ExpertState) -> bool:
+    """Whether an actor approaches head-on in or at the edge of the ego's lane while the ego drives in its lane."""
+    approaching = any(x.v_s < -2.0 and 0 < x.s - scene.s < 60.0 and abs(x.d) < 3.0 for x in scene.actors)
     crossing = any(start - 15.0 < scene.s < end for start, end in scene.road.junctions)
-    return coming and not crossing and scene.speed > 2.0 and mind.lateral.why in ("", "aside")
+    return approaching and not crossing and scene.speed > 2.0 and state.lateral.purpose in ("", "aside")
 
 
-def matters(x: RouteActor, scene: ExpertScene) -> bool:
-    """Who belongs into the rollouts: not those who follow behind in the ego's own lane: they watch us."""
+def is_relevant(x: RouteActor, scene: ExpertScene) -> bool:
+    """Whether the rollouts check this actor: all except those that follow in the ego's lane, which keep their distance."""
     if x.s + x.half_s > scene.s - FRONT:
         return True
-    return abs(x.d - scene.d) > 1.6 or abs(x.v_d) > 1.0
+    return abs(x.d - scene.d) > 1.6 or abs(x.v_d) > 1.0  # in another lane, or changing lanes

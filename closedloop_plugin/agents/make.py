@@ -1,9 +1,9 @@
-"""From `--agent` to an Agent.
+"""Agents by their command-line specification (`--agent`).
 
 expert | still | straight | random | speed-only | steer-only
 endpoint:MODEL@http://host:port/v1[,timeout=60,max_tokens=256,temperature=0,format=jpeg,...]
 endpoint:http://host:port/v1,model=MODEL,...
-lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature are ours)
+lmms:NAME[,pretrained=...,batch_size=4,device=cpu,...]      (max_new_tokens and temperature: generation settings)
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import difflib
 import importlib
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path as File
+from pathlib import Path
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.driving_prompts import TASKS, DrivingPrompts
@@ -24,7 +24,7 @@ from closedloop_plugin.core.profiles import profile as profile_named
 from closedloop_plugin.prompts.texts import PromptTexts, texts_of
 from lmms_eval_ad2.errors import Ad2Error
 
-# name -> (module, class); their seed comes with start()
+# name -> (module, class)
 BUILT_IN = {
     "expert": ("expert", "ExpertDriver"),
     "still": ("baselines", "StationaryDriver"),
@@ -43,17 +43,17 @@ def make_agent(
     *,
     tasks: Sequence[str] = ("action",),
     cameras: str | Sequence[Camera] | None = None,
-    prompts: PromptTexts | File | str | None = None,
-    cache: File | None = None,
+    prompts: PromptTexts | Path | str | None = None,
+    cache: Path | None = None,
     seed: int = 0,
     profile: Profile | None = None,
     fine_grained: bool | str = False,
 ) -> Agent:
-    """The agent that `spec` names; Ad2Error says in one line what is wrong with it.
+    """The agent for `spec`. Raises Ad2Error, in one line, if it is malformed.
 
-    tasks: of TASKS; hybrid interpreters need "threat" too. cameras: "front" (default) or "surround", with a size of
-    one's own as "front@800x450", or Camera objects. cache: replies of an endpoint (not with --latency measured).
-    fine_grained: "off", "prompt" (= True) or "question", see Talker.
+    tasks: of TASKS; hybrid interpreters also need "threat". cameras: "front" (default) or "surround", optionally with a
+    size as in "front@800x450", or Camera objects. cache: for replies of an endpoint (not with --latency measured).
+    fine_grained: "off", "prompt" (= True) or "question", see ModelAgent.
     """
     kind, colon, _ = spec.strip().partition(":")
     if kind in BUILT_IN and not colon:
@@ -73,8 +73,8 @@ def make_agent(
     return ModelAgent(make_backend(spec, cache=cache, seed=seed), prompter, seen, asked, fine)
 
 
-def make_backend(spec: str, *, cache: File | None = None, seed: int = 0) -> ModelBackend:
-    """The model behind `endpoint:...` or `lmms:...`, reached or loaded."""
+def make_backend(spec: str, *, cache: Path | None = None, seed: int = 0) -> ModelBackend:
+    """The model for `endpoint:...` (checked to be reachable) or `lmms:...` (loaded)."""
     kind, _, rest = spec.strip().partition(":")
     if kind == "endpoint":
         from closedloop_plugin.agents.endpoint import EndpointModel
@@ -90,7 +90,7 @@ def make_backend(spec: str, *, cache: File | None = None, seed: int = 0) -> Mode
 
 
 def cameras_of(wanted: str | Sequence[Camera] | None, profile: Profile) -> tuple[Camera, ...]:
-    """Cameras by name and size; the front one always comes first, since interpreters look through it."""
+    """Cameras by name and size. The front camera is always first, since interpreters use it."""
     if wanted is not None and not isinstance(wanted, str):
         return tuple(wanted)
     name, at, size = (wanted or "front").partition("@")

@@ -1,4 +1,4 @@
-"""The fast system under test: any model that answers in words, asked for all waiting episodes and tasks at once."""
+"""ModelAgent: a vision-language model as fast system, called for all waiting episodes and tasks at once."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from closedloop_plugin.core.state import Decision
 
 
 class ModelAgent:
-    """One model call a task and decision. `fine_grained`: "off", "prompt" (the action question offers the suffixes) or
-    "question" (a second question, which has the command in it, and whose answer is put behind the command)."""
+    """One model call per task and decision.
+
+    `fine_grained`: "off"; "prompt", the action question offers the speed suffixes; "question", a second question requests
+    for the suffix of the command, which is appended to it (Bench2ADVLM section 5).
+    """
 
     privileged = False
     local = False
@@ -33,49 +36,49 @@ class ModelAgent:
         self.name = backend.name
 
     def start(self, episode: str, seed: int) -> None:
-        """Nothing to keep: every decision stands alone, as in the published loop."""
+        """No state: decisions are independent of each other, as in the published loop."""
 
     def end(self, episode: str) -> None:
         """See start."""
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
         """See Agent.decide."""
-        decisions = self.decisions(asks, self.backend.ask(self.questions(asks)))
-        return self._with_suffixes(asks, decisions) if self.fine_grained == "question" else decisions
+        decisions = self.decisions(requests, self.backend.ask(self.questions(requests)))
+        return self._with_suffixes(requests, decisions) if self.fine_grained == "question" else decisions
 
-    def questions(self, asks: Sequence[DecisionRequest]) -> list[ModelQuestion]:
-        """Every ask's questions in the order of `tasks`, ask by ask."""
-        made = []
-        for number, ask in enumerate(asks):
-            observation = ask.observation
+    def questions(self, requests: Sequence[DecisionRequest]) -> list[ModelQuestion]:
+        """Questions of all requests: for each request one per task, in the order of `tasks`."""
+        questions = []
+        for number, request in enumerate(requests):
+            observation = request.observation
             images = tuple(observation.images(camera.name) for camera in self.cameras)
             for task in self.tasks:
-                key = f"{number}|{ask.episode}|{observation.tick}|{task}"
-                made.append(ModelQuestion(key, self.prompter.question(task, observation), images))
-        return made
+                key = f"{number}|{request.episode}|{observation.tick}|{task}"
+                questions.append(ModelQuestion(key, self.prompter.question(task, observation), images))
+        return questions
 
-    def decisions(self, asks: Sequence[DecisionRequest], said: Sequence[ModelReply]) -> list[Decision]:
-        """The answers to `questions(asks)` as decisions; one failed task fails the decision."""
+    def decisions(self, requests: Sequence[DecisionRequest], replies: Sequence[ModelReply]) -> list[Decision]:
+        """Decisions from the replies to `questions(requests)`; one failed task fails the decision."""
         each = len(self.tasks)
-        return [self._decision(said[i * each : (i + 1) * each]) for i in range(len(asks))]
+        return [self._decision(replies[i * each : (i + 1) * each]) for i in range(len(requests))]
 
-    def _decision(self, said: Sequence[ModelReply]) -> Decision:
-        failed = [f"{task}: {s.error}" for task, s in zip(self.tasks, said, strict=True) if s.error is not None]
-        texts = {task: s.text for task, s in zip(self.tasks, said, strict=True) if s.error is None}
-        seconds = max((s.seconds for s in said), default=0.0)
+    def _decision(self, replies: Sequence[ModelReply]) -> Decision:
+        failed = [f"{task}: {r.error}" for task, r in zip(self.tasks, replies, strict=True) if r.error is not None]
+        texts = {task: r.text for task, r in zip(self.tasks, replies, strict=True) if r.error is None}
+        seconds = max((r.seconds for r in replies), default=0.0)
         return Decision(texts, latency_s=seconds, error="; ".join(failed) or None)
 
-    def _with_suffixes(self, asks: Sequence[DecisionRequest], decisions: list[Decision]) -> list[Decision]:
-        """The second question, for every decision that has a command. A suffix off the list is left out and noted."""
+    def _with_suffixes(self, requests: Sequence[DecisionRequest], decisions: list[Decision]) -> list[Decision]:
+        """Ask for the suffix of every decision with a command. A reply that is not on the list is noted and ignored."""
         wanted = [i for i, d in enumerate(decisions) if d.error is None and "action" in d.texts]
-        made = []
+        questions = []
         for i in wanted:
-            observation, words = asks[i].observation, fenced("decision", decisions[i].texts["action"])
+            observation, words = requests[i].observation, fenced("decision", decisions[i].texts["action"])
             images = tuple(observation.images(camera.name) for camera in self.cameras)
-            key = f"{i}|{asks[i].episode}|{observation.tick}|suffix"
-            made.append(ModelQuestion(key, self.prompter.suffix_question(observation, words), images))
-        for i, said in zip(wanted, self.backend.ask(made) if made else [], strict=True):
-            decisions[i] = _joined(decisions[i], said)
+            key = f"{i}|{requests[i].episode}|{observation.tick}|suffix"
+            questions.append(ModelQuestion(key, self.prompter.suffix_question(observation, words), images))
+        for i, reply in zip(wanted, self.backend.ask(questions) if questions else [], strict=True):
+            decisions[i] = _joined(decisions[i], reply)
         return decisions
 
     def describe(self) -> dict[str, Any]:
@@ -92,13 +95,13 @@ class ModelAgent:
         }
 
 
-def _joined(decision: Decision, said: ModelReply) -> Decision:
-    """The command with its suffix behind it ("Keep going straight. with speed = 0.5")."""
-    seconds = decision.latency_s + said.seconds
-    if said.error is not None:
-        return replace(decision, latency_s=seconds, error=f"suffix: {said.error}")
-    suffix = chosen_suffix(said.text)
-    thought = {**decision.thought, "suffix_reply": said.text[:200]}
+def _joined(decision: Decision, reply: ModelReply) -> Decision:
+    """The decision with the suffix appended to its command ("Keep going straight. with speed = 0.5")."""
+    seconds = decision.latency_s + reply.seconds
+    if reply.error is not None:
+        return replace(decision, latency_s=seconds, error=f"suffix: {reply.error}")
+    suffix = chosen_suffix(reply.text)
+    thought = {**decision.thought, "suffix_reply": reply.text[:200]}
     if suffix is None:
         return replace(decision, latency_s=seconds, thought=thought)
     command = decision.texts["action"].rstrip().rstrip(".")

@@ -1,4 +1,4 @@
-"""A question to a model and what it said: the one interface between the loop and any model, fast or slow."""
+"""ModelBackend: the interface between the loop and any model, fast or slow; questions and replies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class ModelQuestion:
-    """`key` is unique within a call and names episode, tick and task; `images` are (H, W, 3) uint8 RGB, shown first."""
+    """A prompt with images, (H, W, 3) uint8 RGB, which precede the text. `key`: unique within a call."""
 
     key: str
     text: str
@@ -22,28 +22,28 @@ class ModelQuestion:
 
 @dataclass(frozen=True)
 class ModelReply:
-    """The model's words, or `error`: why there are none. `seconds`: wall time of the call, encoding left out."""
+    """Reply text, or error. `seconds`: wall time of the call, without the encoding of images."""
 
     text: str = ""
     error: str | None = None
     seconds: float = 0.0
-    cut: bool = False  # ended at the token limit
+    cut: bool = False  # truncated at the token limit
 
 
 class ModelBackend(Protocol):
-    """A model: behind an endpoint or in this process. Passed by every implementation: tests/contracts."""
+    """A model behind an endpoint or in this process."""
 
-    name: str  # as it stands in tables
+    name: str  # in tables
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
-        """One Said a question, in order. Raises Ad2Error only for what the user must mend (no server, wrong key)."""
+        """One ModelReply per question, in order. Raises Ad2Error only for errors of the user (no server, wrong key)."""
         ...
 
     def describe(self) -> dict[str, Any]: ...
 
 
-# A model's words inside another model's prompt. Judges have the same need (llm/shield.py), but here braces matter
-# too: the slow system answers in JSON, so nothing quoted may look like an answer.
+# Escaping of model text inside another model's prompt. As for judges (lmms_eval_ad2/llm/shield.py), and braces are
+# escaped too: the slow system answers in JSON, and quoted text must not look like an answer.
 _RUNS = re.compile(r"([<>])(?=\1)")
 _SPECIAL = re.compile(
     r"(?i)(?<=<)(?=[|｜])|(?<=[|｜])(?=>)"
@@ -56,7 +56,7 @@ LONGEST = 4000  # characters of one text that enter another prompt
 
 
 def harmless(text: str) -> str:
-    """`text` without invisible characters, fences, chat-template tokens and braces; cut at LONGEST. Idempotent."""
+    """`text` without invisible characters, fences, chat-template tokens and braces, cut at LONGEST. Idempotent."""
     text = "".join(c for c in text[:LONGEST].replace("\r\n", "\n").replace("\r", "\n") if _visible(c))
     return _SPECIAL.sub(_DOT, _RUNS.sub(rf"\1{_DOT}", text.translate(_BRACES))).strip()
 

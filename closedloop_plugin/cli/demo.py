@@ -13,11 +13,11 @@ NEEDED = ("scenic", "greenlet", "shapely", "cv2")
 
 def drive(out: Path) -> list[str]:
     """Drive, print the tables, draw. Returns the line that names the pictures; none without the drive extra."""
-    from lmms_eval_ad2.errors import Ad2Error
+    from lmms_eval_ad2.errors import Ad2Error, install_command
 
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
-        print(f"\nclosed loop left out ({', '.join(missing)} missing): pip install 'lmms-eval-ad2[drive]'")
+        print(f"\nclosed loop left out ({', '.join(missing)} missing): {install_command('drive')}")
         return []
     for agent in DRIVERS:
         print(f"\ndriving routes {ROUTES} of the demo suite with {agent} ...", flush=True)

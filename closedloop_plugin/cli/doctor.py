@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lmms_eval_ad2.errors import install_command
 from lmms_eval_ad2.installation import Finding, imports, version_of
 
 
@@ -11,9 +12,9 @@ def findings() -> list[Finding]:
 
 def scenic() -> Finding:
     if not version_of("scenic"):
-        return "scenic", True, "not installed; for ad2 drive: pip install 'lmms-eval-ad2[drive]'"
+        return "scenic", True, f"not installed; for ad2 drive: {install_command('drive')}"
     name, good, text = imports("scenic")
-    needs = "" if version_of("greenlet") else "; greenlet is missing: pip install 'lmms-eval-ad2[drive]'"
+    needs = "" if version_of("greenlet") else f"; greenlet is missing: {install_command('drive')}"
     return name, good and not needs, text + needs
 
 
@@ -21,6 +22,6 @@ def carla() -> Finding:
     """CARLA's client. Whether a server answers and fits: ad2 carla status."""
     found = version_of("carla")
     if found is None:
-        return "carla", True, "not installed; for --world carla and ad2 carla: pip install 'lmms-eval-ad2[carla]'"
+        return "carla", True, f"not installed; for --world carla and ad2 carla: {install_command('carla')}"
     name, good, text = imports("carla")
     return name, good, f"client {found}: servers must be CARLA {found} (ad2 carla status asks them)" if good else text

@@ -76,14 +76,14 @@ def run(args: argparse.Namespace) -> int:
     key = _key(args.api_key_env)
     if not key and not is_loopback(args.host):
         print(f"warning: on {args.host} anybody can use this model; --api-key-env NAME asks for a key", file=sys.stderr)
-    front = ChatHttpApi(
+    api = ChatHttpApi(
         RequestBatcher(args.batch, args.window_ms / 1000),
         RequestLimits(args.queue, int(args.max_body_mb * 2**20)),
         key,
         without_secrets(args.model),
     )
     with ended_by_sigterm():
-        serve(front, args.host, args.port, lambda: _load(args, rules))
+        serve(api, args.host, args.port, lambda: _load(args, rules))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
+from lmms_eval_ad2.errors import install_command
 from lmms_eval_ad2.plugins import TaskSource
 
 
@@ -21,7 +22,7 @@ def ready(suite: str) -> bool:
 def hint(suite: str) -> str:
     if suite == "threat":
         return "ad2 threats generate --suite ... --agent ... --fuser rules --out DIR, then AD2_THREATS=DIR"
-    return "ad2 drive routes add bench2drive220.xml, with pip install 'lmms-eval-ad2[drive]'"
+    return f"ad2 drive routes add bench2drive220.xml, with {install_command('drive')}"
 
 
 TASK_SOURCE = TaskSource("ad2drive:", ready, hint)

@@ -1,4 +1,4 @@
-"""The camera of the ego vehicle: where it is mounted and what it sees."""
+"""Camera: mounting and image size of a camera on the ego vehicle."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Camera:
-    """A pinhole camera on the ego, CARLA's conventions: metres forward, RIGHT, up from the ego's centre on the ground;
-    yaw in degrees clockwise, horizontal field of view in degrees."""
+    """A pinhole camera on the ego, in CARLA's conventions.
+
+    Position: metres forward, RIGHT and up from the ego's centre on the ground. Yaw: degrees, clockwise. Field of view:
+    horizontal, degrees.
+    """
 
     name: str
     width: int

@@ -1,8 +1,8 @@
-"""Axis conversions, all of them, in one place.
+"""Axis conversions between the map frame, CARLA and Scenic.
 
-map     right-handed, x east, y north, yaw radians counter-clockwise from +x   (everything of ours)
+map     right-handed, x east, y north, yaw radians counter-clockwise from +x   (the frame of this package)
 CARLA   left-handed, y to the south, yaw degrees clockwise from +x             (route files, result files, carla)
-Scenic  the map's axes, heading radians counter-clockwise from +y              (Scenic programs)
+Scenic  axes of the map frame, heading radians counter-clockwise from +y              (Scenic programs)
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ def yaw_of_heading(heading: float) -> float:
 
 
 def wrap(angle: float) -> float:
-    """Into (-pi, pi]."""
+    """`angle` in (-pi, pi]."""
     wrapped = math.remainder(angle, math.tau)
     return math.pi if wrapped == -math.pi else wrapped
 
 
 def to_ego(x: float, y: float, ego_x: float, ego_y: float, ego_yaw: float) -> tuple[float, float]:
     """A map point in the ego's frame: metres forward, metres to the left."""
+    # Rotation by -yaw: (forward, left) = R(-yaw) (p - p_ego).
     dx, dy = x - ego_x, y - ego_y
     c, s = math.cos(ego_yaw), math.sin(ego_yaw)
     return dx * c + dy * s, -dx * s + dy * c

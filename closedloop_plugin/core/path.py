@@ -1,4 +1,4 @@
-"""A route as a line to drive: arc length, lateral offset, curvature. numpy only."""
+"""RoutePath: a route as a polyline with arc length, lateral offset and curvature. numpy only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from closedloop_plugin.core.state import RouteCommand
 
 
 class RoutePath:
-    """A polyline in the map frame, resampled at `step` metres. s: metres from its start; d: metres to its LEFT."""
+    """A polyline in the map frame, resampled at `step` metres. s: metres from the start; d: metres to the LEFT."""
 
     def __init__(self, points: Sequence[Sequence[float]] | np.ndarray, step: float = 0.5) -> None:
         raw = np.asarray(points, dtype=float)[:, :2]
@@ -26,13 +26,13 @@ class RoutePath:
         self.xy = np.column_stack([np.interp(self.s, along, raw[:, i]) for i in (0, 1)])
         d = np.gradient(self.xy, self.s, axis=0)
         self.yaw = np.unwrap(np.arctan2(d[:, 1], d[:, 0]))
-        self.curvature = np.gradient(self.yaw, self.s)  # 1/m, left > 0
-        # Of each piece, for locate: x and y of its start, of its vector, and the vector's square.
+        self.curvature = np.gradient(self.yaw, self.s)  # kappa = d yaw / d s, 1/m, left > 0
+        # For `locate`: start a, vector b and |b|^2 of each segment.
         (self._ax, self._ay), (self._bx, self._by) = self.xy[:-1].T.copy(), np.diff(self.xy, axis=0).T.copy()
         self._bb = self._bx * self._bx + self._by * self._by
 
     def pose(self, s: float, d: float = 0.0) -> tuple[float, float, float]:
-        """(x, y, yaw) at s metres along and d metres to the left; beyond an end it goes straight on."""
+        """(x, y, yaw) at arc length s and offset d to the left; beyond its ends the path is extended straight."""
         i = min(max(s, 0.0), self.length)
         x, y = (float(np.interp(i, self.s, self.xy[:, k])) for k in (0, 1))
         yaw = float(np.interp(i, self.s, self.yaw))
@@ -40,9 +40,10 @@ class RoutePath:
         return x + over * math.cos(yaw) - d * math.sin(yaw), y + over * math.sin(yaw) + d * math.cos(yaw), wrap(yaw)
 
     def locate(self, x: float, y: float, near: float | None = None, reach: float = 30.0) -> tuple[float, float]:
-        """(s, d) of the closest place; with `near`, only within `reach` metres along from there (loops, crossings).
+        """(s, d) of the closest point of the path.
 
-        Before the start and beyond the end the line goes straight on, as in `pose`: s < 0 or s > length.
+        With `near`, only points within `reach` metres of arc length from it are considered (for paths that cross
+        themselves). Beyond its ends the path is extended straight, as in `pose`: s < 0 or s > length.
         """
         lo, hi = 0, len(self._bb)
         if near is not None:
@@ -50,6 +51,7 @@ class RoutePath:
             lo = min(int(first), hi - 1)
             hi = min(max(int(last), lo + 1), hi)
         ax, ay, bx, by = self._ax[lo:hi], self._ay[lo:hi], self._bx[lo:hi], self._by[lo:hi]
+        # Foot of the point p on a segment a + t b: t = (p - a).b / |b|^2, clipped to [0, 1] except at the two ends.
         along = ((x - ax) * bx + (y - ay) * by) / self._bb[lo:hi]
         t = np.minimum(np.maximum(along, 0.0), 1.0)
         if lo == 0 and along[0] < 0.0:
@@ -60,7 +62,7 @@ class RoutePath:
         gap = gx * gx + gy * gy
         i = int(gap.argmin())
         s = float(self.s[lo + i] + t[i] * (self.s[lo + i + 1] - self.s[lo + i]))
-        side = bx[i] * (y - ay[i]) - by[i] * (x - ax[i])
+        side = bx[i] * (y - ay[i]) - by[i] * (x - ax[i])  # b x (p - a): positive to the left
         return s, math.copysign(math.sqrt(float(gap[i])), side)
 
     def bend(self, s: float, ahead: float) -> float:
@@ -72,9 +74,10 @@ class RoutePath:
 def commands(
     path: RoutePath, junctions: Sequence[tuple[float, float]], changes: Sequence[tuple[float, float, int]] = ()
 ) -> Callable[[float], RouteCommand]:
-    """A function s -> Command. `junctions`: (from, to) in m along; `changes`: (from, to, +1 left | -1 right).
+    """A function from arc length to RouteCommand.
 
-    A command is given from 15 m before the place, as a navigator does.
+    `junctions`: (from, to) in m; `changes`: (from, to, +1 left | -1 right). A command is given from 15 m before the
+    place, as a navigation system does.
     """
     turns = []
     for start, end in junctions:
@@ -92,6 +95,6 @@ def commands(
     ]
 
     def at(s: float) -> RouteCommand:
-        return next((what for a, b, what in turns if a <= s < b), RouteCommand.FOLLOW)
+        return next((command for a, b, command in turns if a <= s < b), RouteCommand.FOLLOW)
 
     return at

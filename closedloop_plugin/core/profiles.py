@@ -1,4 +1,7 @@
-"""Rules of a benchmark: rates, limits, penalties, post-processing. A result names its profile; two never mix."""
+"""Profile: the rules of a benchmark (rates, limits, penalties, post-processing).
+
+A result names its profile; results of different profiles are never averaged.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from lmms_eval_ad2.errors import Ad2Error
 
 @dataclass(frozen=True)
 class InfractionPenalties:
-    """What one event costs. multiplicative: a factor each; additive: a weight, penalty = 1 / (1 + sum)."""
+    """Penalty of one infraction of each kind.
+
+    rule "multiplicative": penalty = product of the factors; "additive": penalty = 1 / (1 + sum of the weights).
+    """
 
     rule: str = "multiplicative"
     collisions_pedestrian: float = 0.5
@@ -27,14 +33,14 @@ class InfractionPenalties:
 
 @dataclass(frozen=True)
 class Profile:
-    """All constants of one benchmark; source in docs/closed-loop.md."""
+    """All constants of one benchmark; sources in docs/closed-loop.md."""
 
     name: str
     penalties: InfractionPenalties = InfractionPenalties()
     hz: float = 20.0  # simulation
     decision_hz: float = 20.0
     max_ticks: int = 4000
-    complete_percent: float = 99.0  # route done above this, and within complete_m of the end
+    complete_percent: float = 99.0  # route completed above this, and within complete_m of its end
     complete_m: float = 10.0
     off_route_m: float = 30.0
     blocked_s: float = 60.0
@@ -45,9 +51,9 @@ class Profile:
     timeout_limit_share: float = 0.1  # of the speed limit
     stop_speed: float = 0.1
     stop_reach_m: float = 4.0
-    # Post-processing of a read control (public code of Bench2ADVLM); None: leave it.
-    min_brake: float | None = None
-    max_speed: float | None = None  # m/s: above it no throttle
+    # Post-processing of an interpreted control (public code of Bench2ADVLM); None: not applied.
+    min_brake: float | None = None  # a weaker brake is set to 0
+    max_speed: float | None = None  # m/s; above it throttle is 0
     max_throttle: float | None = None
     cameras: tuple[Camera, ...] = ()
     throttle_set: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
@@ -55,7 +61,7 @@ class Profile:
     brake_set: tuple[float, ...] = (0.0, 0.3, 0.6, 0.9)
 
     def post(self, control: Control, speed: float) -> Control:
-        """The profile's limits on a control that was read, in the published order (reference: after parsing)."""
+        """`control` after the profile's post-processing, in the published order. `speed` in m/s."""
         c = control.checked()
         if self.min_brake is not None:
             if c.brake < self.min_brake:
@@ -70,7 +76,7 @@ class Profile:
 
 
 def surround(width: int = 1600, height: int = 900) -> tuple[Camera, ...]:
-    """Bench2Drive's six cameras: fov 70, back 110."""
+    """Bench2Drive's six cameras; field of view 70 degrees, back 110."""
     place = {
         "front": (0.80, 0.0, 0.0, 70.0),
         "front_left": (0.27, -0.55, -55.0, 70.0),
@@ -96,14 +102,24 @@ PROFILES: Mapping[str, Profile] = {
     "leaderboard-2.0": Profile("leaderboard-2.0", InfractionPenalties(min_speed_infractions=0.7), max_ticks=10**9),
     "leaderboard-2.1": Profile(
         "leaderboard-2.1",
-        InfractionPenalties("additive", 1.0, 0.7, 0.6, 0.4, 0.25, 0.4, 0.4, 0.4),
+        InfractionPenalties(
+            rule="additive",
+            collisions_pedestrian=1.0,
+            collisions_vehicle=0.7,
+            collisions_layout=0.6,
+            red_light=0.4,
+            stop_infraction=0.25,
+            scenario_timeouts=0.4,
+            yield_emergency_vehicle_infractions=0.4,
+            min_speed_infractions=0.4,
+        ),
         max_ticks=10**9,
     ),
 }
 
 
 def profile(name: str) -> Profile:
-    """By name; an unknown one lists the known."""
+    """The profile with this name. Raises Ad2Error, which lists the names, for an unknown one."""
     if name not in PROFILES:
         raise Ad2Error(f"no profile {name!r}; known: {', '.join(PROFILES)}")
     return PROFILES[name]

@@ -1,4 +1,4 @@
-"""EpisodeRecord: one line of episodes.jsonl, and all that the scores need. JSON both ways."""
+"""EpisodeRecord: one line of episodes.jsonl, with everything that scoring needs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-# The infraction lists of an official record, in its order.
+# Infraction lists of an official record, in its order.
 INFRACTIONS = (
     "collisions_layout",
     "collisions_pedestrian",
@@ -25,7 +25,7 @@ INFRACTIONS = (
 
 @dataclass(frozen=True)
 class EpisodeRecord:
-    """One episode, finished or failed. Lists of messages carry their numbers, as the official files do."""
+    """One finished or failed episode. Infraction messages contain their measured values, as in the official files."""
 
     suite: str  # "embedded220", "bench2drive220", a file's stem, or a user's program
     route_id: str
@@ -47,17 +47,17 @@ class EpisodeRecord:
     agent: dict[str, Any]
     interpreter: dict[str, Any] | None
     profile: str
-    world: dict[str, Any]  # backend, version, waiting; changed and decision_hz where unlike the profile
+    world: dict[str, Any]  # backend, version, waiting; changed and decision_hz where they differ from the profile
     map: dict[str, Any]  # source, sha256, pieces [[from, to, kind]], invented, experimental
     weather: dict[str, float] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)  # decisions, unparsed (also by reason), agent_errors, retries
-    events: list[tuple[float, str]] = field(default_factory=list)  # of the scenario, (time in s, name)
-    places: list[dict[str, Any]] = field(default_factory=list)  # infractions to draw: kind, time_s, x, y, text
-    drawn: dict[str, Any] = field(default_factory=dict)  # free parameters of its program, as they were
-    margins: dict[str, Any] = field(default_factory=dict)  # how near it came to failing; scoring.margins
+    events: list[tuple[float, str]] = field(default_factory=list)  # of the scenario: (time in s, name)
+    places: list[dict[str, Any]] = field(default_factory=list)  # of the infractions: kind, time_s, x, y, text
+    drawn: dict[str, Any] = field(default_factory=dict)  # values of its program's free parameters
+    margins: dict[str, Any] = field(default_factory=dict)  # distances to failure, see scoring.margins
     comfort: dict[str, Any] = field(default_factory=dict)  # official and corrected share, segments
     junctions_passed: int | None = None
-    reason: str = ""  # of a failure, in words
+    reason: str = ""  # of a failure
     version: str = ""
 
     @property
@@ -66,12 +66,12 @@ class EpisodeRecord:
 
     @property
     def clean(self) -> bool:
-        """No infraction but min_speed_infractions."""
+        """No infraction except min_speed_infractions."""
         return all(not v for k, v in self.infractions.items() if k != "min_speed_infractions")
 
     @property
     def success(self) -> bool:
-        """Completed, and nothing but min_speed_infractions (Bench2Drive's rule)."""
+        """Completed without infractions except min_speed_infractions (Bench2Drive's rule)."""
         return self.status in ("Completed", "Perfect") and self.clean
 
     def to_json(self) -> str:

@@ -1,4 +1,4 @@
-"""Bench2Drive's route files (leaderboard 2.0 XML) -> Route; suites of them. Positions become map frame here."""
+"""Reading of Bench2Drive's route files (leaderboard 2.0 XML) into Route. Positions are converted to the map frame."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.frames import from_carla
@@ -19,7 +19,7 @@ Pose = tuple[float, float, float]  # x, y, yaw in the map frame
 
 @dataclass(frozen=True)
 class Weather:
-    """CARLA's weather parameters: percentages, and the sun's angles in degrees."""
+    """CARLA's weather parameters: percentages; sun angles in degrees."""
 
     cloudiness: float = 5.0
     precipitation: float = 0.0
@@ -33,7 +33,7 @@ class Weather:
 
 @dataclass(frozen=True)
 class Route:
-    """One route with its one scenario."""
+    """One route with its scenario."""
 
     id: str
     town: str
@@ -47,22 +47,22 @@ class Route:
 
     @cached_property
     def length(self) -> float:
-        """Metres along the file's points."""
+        """Length of the polyline of the file's points, m."""
         return sum(math.dist(a, b) for a, b in zip(self.points, self.points[1:], strict=False))
 
 
 LOCATIONS = ("start_actor_flow", "end_actor_flow", "other_actor_location", "end_location")
 DIRECTIONS = ("left", "right", "opposite")
-# Written out as numbers; of the others a word is as good.
+# Parameters that must be numbers; others may be words.
 NUMBERS = frozenset({
     "distance", "speed", "flow_speed", "crossing_angle", "offset", "frequency", "source_dist_interval",
     "bicycle_speed", "bicycle_drive_distance", "front_vehicle_distance", "behind_vehicle_distance",
 })  # fmt: skip
 
 
-def read_routes(file: File) -> list[Route]:
-    """All routes of a file, in its order. DataError names file, route and field; a doubled id is refused."""
-    file = File(file)
+def read_routes(file: Path) -> list[Route]:
+    """All routes of a file, in file order. Raises DataError (file, route, field) for a malformed or repeated route."""
+    file = Path(file)
     if not file.is_file():
         raise Ad2Error(f"{file}: no such route file")
     try:
@@ -75,7 +75,7 @@ def read_routes(file: File) -> list[Route]:
     seen: set[str] = set()
     for route in routes:
         if route.id in seen:
-            raise DataError(file, f"route {route.id}", "id", "an id once in a file", route.id)
+            raise DataError(file, f"route {route.id}", "id", "a unique id", route.id)
         seen.add(route.id)
     if not routes:
         raise DataError(file, None, "route", "at least one route")
@@ -83,7 +83,7 @@ def read_routes(file: File) -> list[Route]:
 
 
 def select(routes: Iterable[Route], ids: Iterable[str]) -> list[Route]:
-    """The routes with these ids, in that order; an unknown one is named."""
+    """The routes with these ids, in that order. Raises Ad2Error for an unknown id."""
     known = {r.id: r for r in routes}
     wanted = list(ids)
     missing = [i for i in wanted if i not in known]
@@ -92,17 +92,17 @@ def select(routes: Iterable[Route], ids: Iterable[str]) -> list[Route]:
     return [known[i] for i in wanted]
 
 
-def sha256(file: File) -> str:
-    return hashlib.sha256(File(file).read_bytes()).hexdigest()
+def sha256(file: Path) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
 
 
-def _route(file: File, node: ET.Element) -> Route:
+def _route(file: Path, node: ET.Element) -> Route:
     row = f"route {node.get('id', '?')}"
     for name in ("id", "town"):
         if not node.get(name):
             raise DataError(file, row, name, "a value")
     points = [_place(file, row, p)[:2] for p in node.iterfind("waypoints/position")]
-    points = [p for i, p in enumerate(points) if i == 0 or p != points[i - 1]]  # InvadingTurn 2790 doubles one
+    points = [p for i, p in enumerate(points) if i == 0 or p != points[i - 1]]  # InvadingTurn 2790 repeats one
     if len(points) < 2:
         raise DataError(file, row, "waypoints", "two positions or more", len(points))
     scenarios = node.findall("scenarios/scenario")
@@ -127,7 +127,7 @@ def _route(file: File, node: ET.Element) -> Route:
     )
 
 
-def _weather(file: File, row: str, node: ET.Element) -> Weather:
+def _weather(file: Path, row: str, node: ET.Element) -> Weather:
     first = node.find("weathers/weather")
     if first is None:
         return Weather()
@@ -135,7 +135,7 @@ def _weather(file: File, row: str, node: ET.Element) -> Weather:
     return Weather(**{name: _number(file, row, first, name) for name in names})
 
 
-def _param(file: File, row: str, node: ET.Element) -> Any:
+def _param(file: Path, row: str, node: ET.Element) -> Any:
     if node.tag in LOCATIONS:
         return _place(file, row, node)
     if "from" in node.attrib:
@@ -153,7 +153,7 @@ def _param(file: File, row: str, node: ET.Element) -> Any:
         return value
 
 
-def _place(file: File, row: str, node: ET.Element) -> Pose:
+def _place(file: Path, row: str, node: ET.Element) -> Pose:
     return from_carla(
         _number(file, row, node, "x"),
         _number(file, row, node, "y"),
@@ -161,7 +161,7 @@ def _place(file: File, row: str, node: ET.Element) -> Pose:
     )
 
 
-def _number(file: File, row: str, node: ET.Element, name: str) -> float:
+def _number(file: Path, row: str, node: ET.Element, name: str) -> float:
     text = node.get(name)
     try:
         value = float(text)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""What flows round the loop. Imports nothing of ours.
+"""Core data types of the closed loop: Observation, Decision, Control, GroundTruth. Imports no other module of ours.
 
-Frame of every position here: the map frame, right-handed, metres, x east, y north; yaw in radians,
-counter-clockwise from +x (frames.py converts CARLA's and Scenic's). Control follows CARLA: steer > 0 is right.
+All positions are in the map frame: right-handed, metres, x east, y north; yaw in radians, counter-clockwise from +x
+(frames.py converts from CARLA and Scenic). Control follows CARLA: steer > 0 is right.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Control:
-    """Normalised pedals and wheel, as carla.VehicleControl: steer in [-1, 1] (right > 0), throttle, brake in [0, 1]."""
+    """Normalised controls as in carla.VehicleControl: steer in [-1, 1] (right > 0), throttle and brake in [0, 1]."""
 
     steer: float = 0.0
     throttle: float = 0.0
     brake: float = 0.0
 
     def checked(self) -> Control:
-        """Clamped to the ranges above; ValueError on NaN or infinity (CARLA accepts a NaN silently)."""
+        """Clamped to the ranges above. Raises ValueError for NaN or infinity, which CARLA accepts silently."""
         values = (float(self.steer), float(self.throttle), float(self.brake))
         if not all(map(math.isfinite, values)):
             raise ValueError(f"control is not finite: steer {self.steer}, throttle {self.throttle}, brake {self.brake}")
@@ -37,7 +37,7 @@ FULL_BRAKE = Control(brake=1.0)
 
 
 class RouteCommand(StrEnum):
-    """The route's hint at this place (CARLA's RoadOption)."""
+    """Navigation command of the route (CARLA's RoadOption)."""
 
     FOLLOW = "lane follow"
     LEFT = "turn left"
@@ -48,7 +48,7 @@ class RouteCommand(StrEnum):
 
 
 class ActorKind(StrEnum):
-    """What an actor is; the camera draws by it, the infractions count by it."""
+    """Kind of an actor. Selects how cameras draw it and which infraction a collision counts as."""
 
     CAR = "car"
     VAN = "van"
@@ -66,7 +66,7 @@ class ActorKind(StrEnum):
     BARRIER = "barrier"
     DEBRIS = "debris"
     WARNING_SIGN = "warning sign"
-    BLOCKER = "blocker"  # a container, an advertisement, a vending machine: what a pedestrian steps out from behind
+    BLOCKER = "blocker"  # an object that hides a pedestrian: container, advertisement, vending machine
 
 
 PEDESTRIANS = frozenset({ActorKind.PEDESTRIAN, ActorKind.CHILD})
@@ -77,7 +77,7 @@ EMERGENCY = frozenset({ActorKind.POLICE, ActorKind.AMBULANCE, ActorKind.FIRETRUC
 
 @dataclass(frozen=True)
 class Actor:
-    """One body at one moment. (x, y) is the centre of its box."""
+    """State of one body at one time. (x, y) is the centre of its bounding box."""
 
     id: str
     kind: ActorKind
@@ -91,12 +91,12 @@ class Actor:
     yaw_rate: float = 0.0  # rad/s, counter-clockwise
     ax: float = 0.0  # m/s2, map frame
     ay: float = 0.0
-    steer: float = 0.0  # the wheel now, right > 0
+    steer: float = 0.0  # current steering, right > 0
     colour: tuple[int, int, int] = (120, 120, 130)  # RGB
     lamps: frozenset[str] = frozenset()  # of: brake, left, right, hazard, siren, headlights, reverse
     doors: frozenset[str] = frozenset()  # of: left, right
-    # ego | scenario | background. Efficiency compares with the background; where a scenario leaves no lane for one, the
-    # world gives this role to the cars that the scenario itself sends along.
+    # ego | scenario | background. Efficiency compares the ego with background actors; if a scenario leaves no lane for
+    # them, the world assigns this role to the scenario's own flow.
     role: str = "scenario"
 
 
@@ -108,20 +108,20 @@ class SignalState(StrEnum):
 
 @dataclass(frozen=True)
 class StopLine:
-    """Where traffic of one approach stops. (x, y): middle of the line; yaw: the direction of traffic."""
+    """Stop line of one approach. (x, y): middle of the line; yaw: direction of traffic."""
 
     id: str
     x: float
     y: float
     yaw: float
-    width: float  # m, across the lanes it holds for
+    width: float  # m, across the lanes that it applies to
     control: str  # "signal" | "stop" | "yield"
-    on_route: bool = False  # True: the ego's own route crosses it
+    on_route: bool = False  # the ego's route crosses it
     route_s: float | None = None  # m along the route, where on_route
 
 
 class DrivingSurface(StrEnum):
-    """What is under the ego's centre."""
+    """Surface under the ego's centre."""
 
     LANE = "lane"  # a driving lane in the direction of travel, or any lane inside a junction
     ONCOMING = "oncoming"
@@ -131,7 +131,7 @@ class DrivingSurface(StrEnum):
 
 @dataclass(frozen=True)
 class EgoContact:
-    """The ego touches a body in this tick. `impulse` in kg m/s."""
+    """A contact of the ego with a body in this tick. `impulse` in kg m/s."""
 
     actor: str
     kind: ActorKind
@@ -142,52 +142,52 @@ class EgoContact:
 
 @dataclass(frozen=True)
 class GroundTruth:
-    """All there is to know about one tick: for the referee, and for agents that declare themselves privileged."""
+    """Complete state of one tick, for the referee and for privileged agents."""
 
     tick: int
     time_s: float
     ego: Actor
-    actors: tuple[Actor, ...] = ()  # everybody else that is on the stage
+    actors: tuple[Actor, ...] = ()  # all other bodies
     signals: Mapping[str, SignalState] = field(default_factory=dict)  # by StopLine.id
-    contacts: tuple[EgoContact, ...] = ()  # of the ego; `actor` may be a house, which is nobody in `actors`
+    contacts: tuple[EgoContact, ...] = ()  # of the ego; `actor` may be a building, which is not in `actors`
     surface: DrivingSurface = DrivingSurface.LANE
-    oncoming_allowed: bool = False  # a TwoWays scenario: the other lane must be used, it counts as no infraction
+    oncoming_allowed: bool = False  # a TwoWays scenario: using the oncoming lane is necessary and no infraction
     events: tuple[tuple[float, str], ...] = ()  # (time_s, name) from the scenario so far: "trigger", "act", "end", ...
-    crossed: tuple[str, ...] = ()  # lane markings that the ego's wheels crossed in this tick, by a lane sensor
+    crossed: tuple[str, ...] = ()  # lane markings that the ego crossed in this tick, from a lane sensor
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a car's own sensors and its navigation know."""
+    """What an agent may use: the car's sensors and its navigation system."""
 
     tick: int
     time_s: float
     speed: float  # m/s
     command: RouteCommand
     target: tuple[float, float]  # a route point some metres ahead, ego frame: metres forward, to the LEFT
-    images: Callable[[str], np.ndarray]  # camera name -> (H, W, 3) uint8 RGB, rendered when asked for
+    images: Callable[[str], np.ndarray]  # camera name -> (H, W, 3) uint8 RGB, rendered on demand
     speed_limit: float = 50 / 3.6  # m/s
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the fast system said. A driving baseline or the expert fills `control` and needs no interpreter."""
+    """Output of the fast system. Baselines and the expert fill `control` and need no interpreter."""
 
     texts: Mapping[str, str] = field(default_factory=dict)  # task (action, trajectory, reasoning, threat ...) -> answer
     control: Control | None = None
     latency_s: float = 0.0  # wall time the model took for this answer
-    error: str | None = None  # the model could not answer: named, counted, never replaced by an invented text
+    error: str | None = None  # why the model could not answer; counted, never replaced by an invented text
     thought: Mapping[str, Any] = field(default_factory=dict)  # for logs and pictures only
 
 
 @dataclass(frozen=True)
 class InterpretedControl:
-    """What the slow system made of it. control None: the reply could not be read, `reason` says why."""
+    """Output of the slow system. control None: the reply could not be parsed; `reason` is the code."""
 
     control: Control | None
     raw: str = ""
     reason: str | None = None
-    mode: str = ""  # which interpreter really spoke (hybrid switches)
+    mode: str = ""  # the interpreter that was used (hybrid switches between two)
     latency_s: float = 0.0
 
 
@@ -205,7 +205,7 @@ class EndReason(StrEnum):
     WORLD_FAILED = "world failed"  # died or hung, retries used up
 
 
-# The official status text of each (reference: Bench2Drive's result file).
+# Status texts of Bench2Drive's result files.
 STATUS = {
     EndReason.COMPLETED: "Completed",
     EndReason.ROUTE_DEVIATION: "Failed - Agent deviated from the route",

@@ -16,6 +16,7 @@ from PIL import Image
 
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from lmms_eval_ad2.errors import Ad2Error, require
+from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.parsing import failure_reason
 
 MAX_TOKENS = 256
@@ -47,7 +48,7 @@ class LmmsModel:
             raise Ad2Error(f"lmms:{name}: expected KEY=VALUE, separated by commas, after the model's name") from None
         generation = {key: given.pop(key) for key in GENERATION if key in given}
         for key, value in generation.items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+            if not is_number(value) or value < 0:
                 raise Ad2Error(f"lmms:{name}: {key}: expected a number from 0 on, found {value!r}")
         return cls(_load(name.strip(), tuple(sorted(given.items(), key=str))), name.strip(), args, generation)
 

@@ -266,7 +266,11 @@ class WorldPool:
             self._feed(hand)
         if not (self._roster.waiting or self.more or any(h.task for h in self._hands)):
             while self._hands:
-                self._end(self._hands.pop())
+                hand = self._hands.pop()
+                server = self.plan.world.server(hand.number)
+                if not hand.ready and server:
+                    self.on_restart(f"{server}: not ready when the last episode ended")
+                self._end(hand)
 
     # Answers
 

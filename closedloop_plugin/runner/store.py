@@ -14,7 +14,6 @@ replaced) or half a line at the end (see storage/journal.py).
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.runner.episode import EpisodeResult
 from closedloop_plugin.scoring.official import from_episode
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.storage.files import DISK_FULL, atomic_write
 from lmms_eval_ad2.storage.identity import RESULTS, check_identity, write_run
 from lmms_eval_ad2.storage.journal import JournalFile, read
@@ -117,15 +117,11 @@ def _own_fields(record: EpisodeRecord) -> None:
     for name in ("drawn", "margins"):
         if not isinstance(getattr(record, name), dict):
             raise TypeError(f"{name}: expected an object")
-    if not all(_number(time) and isinstance(name, str) for time, name in record.events):
+    if not all(is_number(time) and isinstance(name, str) for time, name in record.events):
         raise TypeError("events: expected [seconds, name] each")
     for place in record.places:
-        if not (isinstance(place["kind"], str) and all(_number(place[key]) for key in ("time_s", "x", "y"))):
+        if not (isinstance(place["kind"], str) and all(is_number(place[key]) for key in ("time_s", "x", "y"))):
             raise TypeError("places: expected objects of kind, time_s, x, y")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -1,1 +1,1 @@
-"""Official scores: infractions, driving score, success, efficiency, comfort, ability."""
+"""Official scores: infractions, driving score, success rate, efficiency, comfortness, abilities."""

@@ -1,14 +1,14 @@
 """The five abilities of Bench2Drive and their mean, the Skill Score.
 
-Success counts per ability over the routes that have a record; one without leaves the denominator (unlike Driving Score
-and Success Rate) and is listed, as the official script lists it under "crashed".
+An ability is the success rate over the routes of its scenario types that have a record. A route without a record is
+not in the denominator (unlike Driving Score and Success Rate); it is listed, as by the official script under "crashed".
 
-Traffic_Signs has two official variants. N: records of its types, S: successes, J: those that passed the junction test.
-    v0.0.3   every record counts twice: (S + J) / 2N; the published tables
-    v0.0.4   a failed record that passed the junction test is credited: records with success or the test, / N
-Junction test: driven past the route's first junction without an infraction at a stop sign or a red light. It needs the
-town's map (or a record of ours, which counts its junctions); where one record cannot be tested the figure is S / N,
-labelled partial.
+Traffic_Signs has two official variants. N: records of its types, S: successes, J: records passing the junction test.
+    v0.0.3   (S + J) / 2N: the published tables
+    v0.0.4   |S or J| / N: a failed record that passed the junction test counts fully
+Junction test: the ego passed the route's first junction without an infraction at a stop sign or a red light. It needs
+the town's map, or one of our records, which count junctions. If a record cannot be tested, the figure is S / N and
+marked as partial.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from lmms_eval_ad2.errors import Ad2Error
 
 VARIANTS = ("v0.0.3", "v0.0.4")
 
-# route id -> share of the route, in [0, 1], that must be exceeded to have passed the first junction (the official
-# script: (waypoints up to the junction + 8) / waypoints, at 1 m), or whether the junction was passed.
+# route id -> share of the route in [0, 1] beyond which the first junction is passed (official script, waypoints at 1 m:
+# (waypoints up to the junction + 8) / waypoints), or whether it was passed.
 Junctions = Mapping[str, float | bool]
 
 _JUNCTION_TURNS = (
@@ -44,7 +44,7 @@ _JUNCTION_HAZARDS = (
     "VehicleTurningRoutePedestrian",
 )
 
-# ability -> scenario types; a type may be in several.
+# ability -> scenario types; a type may belong to several abilities
 ABILITIES: Mapping[str, frozenset[str]] = {
     "Overtaking": frozenset(
         {
@@ -100,13 +100,13 @@ ABILITIES: Mapping[str, frozenset[str]] = {
 
 @dataclass(frozen=True)
 class AbilityScore:
-    """One ability. `values`: each record's share of success in [0, 1]; `routes`: its route id, the same order."""
+    """One ability. `values`: success of each record in [0, 1]; `routes`: the route ids in the same order."""
 
     values: tuple[float, ...]
     routes: tuple[str, ...]
     partial: bool = False  # Traffic_Signs without the junction test
-    untested: int = 0  # records whose junction test is not known
-    at_most: float | None = None  # where partial: the figure if every record that can still pass the test did
+    untested: int = 0  # records with unknown junction test
+    at_most: float | None = None  # if partial: the figure in percent if all untested records passed
 
     @property
     def percent(self) -> float | None:
@@ -114,16 +114,16 @@ class AbilityScore:
 
 
 def of_type(scenario: str) -> tuple[str, ...]:
-    """The abilities that a scenario type tests."""
+    """Abilities that a scenario type tests."""
     return tuple(name for name, types in ABILITIES.items() if scenario in types)
 
 
 def skills(
     records: Sequence[tuple[str, OfficialRecord]], variant: str = "v0.0.3", junctions: Junctions | None = None
 ) -> dict[str, AbilityScore]:
-    """All five, from (scenario type by the route file, record)."""
+    """All five abilities. `records`: (scenario type from the route file, record)."""
     if variant not in VARIANTS:
-        raise Ad2Error(f"no Traffic_Signs variant {variant!r}; known: {', '.join(VARIANTS)}")
+        raise Ad2Error(f"unknown Traffic_Signs variant {variant!r}; known: {', '.join(VARIANTS)}")
     found = {}
     for name, types in ABILITIES.items():
         members = [record for scenario, record in records if scenario in types]
@@ -135,7 +135,7 @@ def skills(
 
 
 def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Junctions) -> AbilityScore:
-    """Traffic_Signs over records of its types."""
+    """Traffic_Signs over the records of its scenario types."""
     tests = [passed_junction(r, junctions) for r in records]
     routes = tuple(r.route_id for r in records)
     untested = sum(test is None for test in tests)
@@ -147,15 +147,15 @@ def traffic_signs(records: Sequence[OfficialRecord], variant: str, junctions: Ju
 
 
 def passed_junction(record: OfficialRecord, junctions: Junctions) -> bool | None:
-    """The junction test; None where the map would have to say. No infraction at lights or signs is part of it."""
+    """The junction test of a record; None if it needs the town's map and `junctions` has no entry."""
     if record.infractions["stop_infraction"] or record.infractions["red_light"] or not record.score_route:
         return False
-    fact = junctions.get(record.route_id)
-    if fact is None:
+    junction = junctions.get(record.route_id)
+    if junction is None:
         return None if record.junctions_passed is None else record.junctions_passed > 0
-    if isinstance(fact, bool):
-        return fact
-    return record.score_route / 100.0 > fact
+    if isinstance(junction, bool):
+        return junction
+    return record.score_route / 100.0 > junction
 
 
 def _credit(success: bool, passed: bool, variant: str) -> float:
@@ -163,7 +163,7 @@ def _credit(success: bool, passed: bool, variant: str) -> float:
 
 
 def skill_score(found: Mapping[str, AbilityScore]) -> float | None:
-    """Mean of the five in percent; None where one of them has no record."""
+    """Mean of the five abilities in percent; None if one of them has no record."""
     values = [skill.percent for skill in found.values()]
     known = [value for value in values if value is not None]
     return sum(known) / len(ABILITIES) if len(known) == len(ABILITIES) else None

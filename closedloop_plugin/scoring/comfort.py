@@ -1,14 +1,15 @@
-"""Comfortness (Bench2Drive calls it smoothness): the share of 20-sample segments in which six quantities keep bounds.
+"""Comfortness (Bench2Drive: smoothness): share of 20-sample segments in which six quantities stay within bounds.
 
-Both modes: at each sample lon = a . forward, lat = a . right, magnitude = |a|, all in the plane, and the yaw rate; each
-smoothed by a Savitzky-Golay filter (order 2, window min(7, n)) within its segment; jerks are derivatives, by the same
-filter, of the smoothed accelerations. A segment is comfortable when every sample of all six is strictly inside. A last
-segment of fewer than 20 samples is left out; an episode of 20 or fewer is one segment; fewer than 3 cannot be filtered.
+Both modes compute, per sample and in the ground plane, lon = a . forward, lat = a . right, magnitude = |a| and the yaw
+rate. Each is smoothed within its segment by a Savitzky-Golay filter (order 2, window min(7, n)); jerks are derivatives
+of the smoothed accelerations by the same filter. A segment is comfortable if every sample of all six is strictly within
+BOUNDS. A last segment of fewer than 20 samples is dropped; an episode of 20 or fewer is one segment; fewer than 3
+samples cannot be filtered.
 
-`official`   as Bench2Drive's script computes: dt = 0.1 s whatever the rate; the yaw rate as CARLA gives it (degrees/s)
-             against bounds in rad/s, and "unwrapped" like an angle (whole turns of 2 pi between neighbours removed);
-             "yaw acceleration" is the yaw rate once more, without a derivative.
-`corrected`  dt = the real distance of samples; yaw rate in rad/s, not unwrapped; yaw acceleration is its derivative.
+`official`   as Bench2Drive's script computes it: dt = 0.1 s at any rate; the yaw rate as CARLA reports it (degrees/s)
+             against bounds in rad/s, and unwrapped like an angle (multiples of 2 pi between neighbours removed);
+             "yaw acceleration" is the yaw rate again, not its derivative.
+`corrected`  dt is the real sampling interval; yaw rate in rad/s, not unwrapped; yaw acceleration is its derivative.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.numbers import is_number
 
 Floats = NDArray[np.float64]
 
@@ -34,7 +36,7 @@ SEGMENT = 20  # samples
 WINDOW, ORDER = 7, 2
 FIELDS = ("acceleration", "angular_velocity", "forward_vector", "right_vector")
 
-# quantity -> (low, high), strict; m/s2, m/s3, rad/s2, rad/s
+# quantity -> (low, high), exclusive; m/s2, m/s3, rad/s2, rad/s: nuPlan's comfort bounds, as in Bench2Drive's script
 BOUNDS = {
     "lon_acceleration": (-4.05, 2.40),
     "lat_acceleration": (-4.89, 4.89),
@@ -47,7 +49,7 @@ BOUNDS = {
 
 @dataclass(frozen=True)
 class EgoMotion:
-    """An episode's samples, each array (n, 3), CARLA's axes: m/s2; degrees/s; unit vectors. `steps`: (n,) ticks."""
+    """Motion of an episode in CARLA's axes: arrays (n, 3) in m/s2, degrees/s, unit vectors; `steps`: (n,) ticks."""
 
     acceleration: Floats
     angular_velocity: Floats
@@ -60,52 +62,53 @@ class EgoMotion:
 
 
 def share(motion: EgoMotion, mode: str, dt: float = 0.05) -> float | None:
-    """Share of comfortable segments in [0, 1]; None with fewer than 3 samples. `dt`: s, for `corrected` only."""
+    """Share of comfortable segments in [0, 1]; None for fewer than 3 samples. `dt` in s, used by `corrected` only."""
     verdicts = segments(motion, mode, dt)
     return sum(verdicts) / len(verdicts) if verdicts else None
 
 
 def segments(motion: EgoMotion, mode: str, dt: float = 0.05) -> list[bool]:
-    """The verdict on each segment, in order."""
+    """Whether each segment is comfortable, in order. Raises Ad2Error for an unknown mode."""
     if mode not in MODES:
-        raise Ad2Error(f"no comfort mode {mode!r}; known: {', '.join(MODES)}")
+        raise Ad2Error(f"unknown comfort mode {mode!r}; known: {', '.join(MODES)}")
     n = len(motion)
     if n <= ORDER:
         return []
     length = min(n, SEGMENT)
-    # All segments at once, one a row: an episode has hundreds, and each alone is too small for numpy.
-    values = _six(motion, slice(0, n - n % length), (-1, length), mode, dt)
-    return [bool(verdict) for verdict in _inside(values)]
+    # All segments at once, one per row: an episode has hundreds, and each alone is too small for numpy.
+    values = _quantities(motion, slice(0, n - n % length), (-1, length), mode, dt)
+    return [bool(inside) for inside in _inside(values)]
 
 
 def comfortable(values: Mapping[str, Floats]) -> bool:
-    """Every sample of all six strictly inside its bounds."""
+    """Whether every sample of all six quantities is strictly within its bounds."""
     return bool(_inside(values))
 
 
 def quantities(motion: EgoMotion, cut: slice, mode: str, dt: float) -> dict[str, Floats]:
     """The six quantities of one segment, each (n,), as the mode computes them."""
-    return _six(motion, cut, (-1,), mode, dt)
+    return _quantities(motion, cut, (-1,), mode, dt)
 
 
 def _inside(values: Mapping[str, Floats]) -> NDArray[np.bool_]:
-    """Of each segment (the axes before the last): every sample of all six strictly inside."""
+    """Per segment (all axes but the last): whether every sample of all six is strictly within bounds."""
     return np.logical_and.reduce(
         [((values[name] > low) & (values[name] < high)).all(axis=-1) for name, (low, high) in BOUNDS.items()]
     )
 
 
-def _six(motion: EgoMotion, cut: slice, shape: tuple[int, ...], mode: str, dt: float) -> dict[str, Floats]:
-    """The six quantities of the samples in `cut`, laid out in `shape`: its last axis is a segment's samples."""
+def _quantities(motion: EgoMotion, cut: slice, shape: tuple[int, ...], mode: str, dt: float) -> dict[str, Floats]:
+    """The six quantities of the samples in `cut`, reshaped to `shape`; its last axis holds a segment's samples."""
     a, forward, right = (
         np.asarray(x)[cut, :2] for x in (motion.acceleration, motion.forward_vector, motion.right_vector)
     )
     rate = np.asarray(motion.angular_velocity)[cut, 2].reshape(shape)
     official = mode == "official"
     delta = OFFICIAL_DT if official else dt
+    # lon = a . forward, lat = a . right, magnitude = |a|, in m/s2; the z component is dropped.
     lon = _smooth((a * forward).sum(axis=1).reshape(shape))
     magnitude = _smooth(np.hypot(a[:, 0], a[:, 1]).reshape(shape))
-    yaw_rate = _smooth(_unturned(rate) if official else np.radians(rate))
+    yaw_rate = _smooth(_unwrapped(rate) if official else np.radians(rate))
     return {
         "lon_acceleration": lon,
         "lat_acceleration": _smooth((a * right).sum(axis=1).reshape(shape)),
@@ -117,40 +120,45 @@ def _six(motion: EgoMotion, cut: slice, shape: tuple[int, ...], mode: str, dt: f
 
 
 def _smooth(values: Floats, delta: float | None = None) -> Floats:
-    """Filtered along the last axis; with `delta` (s) its first derivative instead."""
+    """Savitzky-Golay filter along the last axis; with `delta` (sampling interval, s) the first derivative."""
     weights = _weights(values.shape[-1], 0 if delta is None else 1)
-    found = (weights * values[..., None, :]).sum(axis=-1)
-    return found if delta is None else found / delta
+    filtered = (weights * values[..., None, :]).sum(axis=-1)
+    return filtered if delta is None else filtered / delta
 
 
 @cache
 def _weights(n: int, derivative: int) -> Floats:
-    """(n, n): row i gives the filter's value (or first derivative, per sample) at sample i of n.
+    """Filter matrix (n, n): row i gives the filtered value (or derivative, per sample interval) at sample i of n.
 
-    The Savitzky-Golay filter as scipy.signal computes it: the parabola of least squares through the window round the
-    sample, at the ends through the first and the last window. Written out here because that import costs each world
-    process 0.7 s, and a segment is so short that the filter is one small matrix.
+    Same as scipy.signal.savgol_filter with mode "interp": a least-squares parabola through the window centred on the
+    sample; near the ends, through the first or last window. Written out here because importing scipy.signal costs each
+    world process 0.7 s, and a segment is so short that the filter is one small matrix.
     """
     window = min(WINDOW, n)
     matrix = np.zeros((n, n))
     for i in range(n):
         first = min(max(i - window // 2, 0), n - window)
         powers = np.arange(ORDER + 1)
-        fit = np.linalg.pinv((np.arange(first, first + window)[:, None] - float(i)) ** powers)  # about sample i: at 0
+        # Least squares: y(j) = c0 + c1 (j - i) + c2 (j - i)^2, so c = pinv(A) y with A[j, k] = (j - i)^k. At j = i the
+        # value is c0 and the first derivative is c1: rows 0 and 1 of pinv(A).
+        fit = np.linalg.pinv((np.arange(first, first + window)[:, None] - float(i)) ** powers)
         matrix[i, first : first + window] = fit[derivative]
     return matrix
 
 
-def _unturned(values: Floats) -> Floats:
-    """Steps between neighbours brought within half a turn of 2 pi, as one does with angles."""
+def _unwrapped(values: Floats) -> Floats:
+    """Multiples of 2 pi removed from the differences of neighbours, as for angles in radians."""
     turns = np.zeros_like(values)
     turns[..., 1:] = np.cumsum(np.round(np.diff(values) / math.tau), axis=-1)
     return values - math.tau * turns
 
 
-def read_motion(file: File) -> EgoMotion:
-    """A metric_info.json: an object keyed by tick, each with the four vectors of FIELDS (more is ignored)."""
-    file = File(file)
+def read_motion(file: Path) -> EgoMotion:
+    """Read a metric_info.json: an object keyed by tick; each value holds the four vectors of FIELDS.
+
+    Other keys are ignored. Raises Ad2Error if the file cannot be read, DataError if a value is malformed.
+    """
+    file = Path(file)
     try:
         data = json.loads(file.read_text("utf-8"))
     except OSError as exc:
@@ -160,18 +168,19 @@ def read_motion(file: File) -> EgoMotion:
     return parse_motion(data, file)
 
 
-def find_motions(folder: File, names: Mapping[tuple[str, int], str]) -> dict[tuple[str, int], EgoMotion]:
-    """Motion of each (route id, repetition) whose file is there; `names`: its save_name in the result file.
+def find_motions(folder: Path, names: Mapping[tuple[str, int], str]) -> dict[tuple[str, int], EgoMotion]:
+    """Motion of each (route id, repetition) that has a file. `names`: (route id, repetition) -> save_name.
 
-    Looked for, in this order: FOLDER/<save_name>/metric_info.json (Bench2Drive), FOLDER/<route>_rep<k>.json (ours).
+    Tried in this order: FOLDER/<save_name>/metric_info.json (Bench2Drive), FOLDER/<route>_rep<k>.json (ours).
+    Raises Ad2Error if the folder or all files are missing.
     """
     if not folder.is_dir():
         raise Ad2Error(f"{folder}: no such folder of metric_info files")
     found: dict[tuple[str, int], EgoMotion] = {}
     for (route, k), save_name in names.items():
-        # The names come from a file: only their last part, so that they cannot lead out of the folder.
-        own = folder / File(f"{route}_rep{k}.json").name
-        official = folder / File(save_name).name / "metric_info.json" if save_name else own
+        # The names come from a result file: only the last path component is used, so they cannot leave the folder.
+        own = folder / Path(f"{route}_rep{k}.json").name
+        official = folder / Path(save_name).name / "metric_info.json" if save_name else own
         file = official if official.is_file() else own
         if file.is_file():
             found[route, k] = read_motion(file)
@@ -182,7 +191,7 @@ def find_motions(folder: File, names: Mapping[tuple[str, int], str]) -> dict[tup
 
 
 def parse_motion(data: Any, file: object = "metric_info") -> EgoMotion:
-    """As read_motion, from the parsed object. Ticks are put in order of their number."""
+    """Like read_motion, from the parsed object. Samples are sorted by tick."""
     if not isinstance(data, dict) or not data:
         raise DataError(file, None, "(top)", "an object keyed by tick", data)
     rows = sorted(((_step(file, key), value) for key, value in data.items()), key=lambda row: row[0])
@@ -204,4 +213,4 @@ def _vector(file: object, step: int, row: Any, name: str) -> list[float]:
 
 
 def _is_finite(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e15 < value < 1e15
+    return is_number(value) and abs(value) < 1e15

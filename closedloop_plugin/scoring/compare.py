@@ -1,12 +1,12 @@
-"""Two runs of one driver, route by route: what its scores lose from the standard routes to the threats on them.
+"""Paired comparison of two runs of one driver over their common routes, typically standard routes against threats.
 
-A threat scenario has the id of the route that it plays on, and its scenario type: abilities are grouped by the standard
-route's type in both columns. Only routes that both runs have enter; the others are named. An episode in which the world
-or the agent failed says nothing of the driving: it is left out and named, never counted 0.
+A threat scenario has the id of the route it plays on. Abilities are grouped by the standard route's scenario type in
+both columns. Only routes that both runs have are compared; the others are listed. An episode in which the world or the
+agent failed is left out and listed, never counted as 0.
 
-Both runs' figures, the drop (a - b) and its share of a have intervals that leave out the same routes of both
-(lmms_eval_ad2/metrics/intervals.py). p-values: metrics.summary.paired; Holm's correction over the five figures of the
-paper, and over the others.
+The figures a and b, the drop a - b and the relative drop (a - b) / a have jackknife intervals that leave out the same
+route of both runs (lmms_eval_ad2/metrics/intervals.py). p-values: lmms_eval_ad2/metrics/paired_comparison.py, with
+Holm's correction over the five figures of the paper, and separately over the others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ROUNDING = 1e-9  # percent
 
 @dataclass(frozen=True)
 class ComparedRun:
-    """A run: `routes`, the ids that it was asked for; `records`, at most one an episode."""
+    """A run. `routes`: the requested route ids; `records`: at most one per episode."""
 
     name: str
     routes: Sequence[str]
@@ -52,10 +52,10 @@ class ComparedRun:
 
 @dataclass(frozen=True)
 class DrivingComparisonRow:
-    """A measure over the `n` routes for which both runs give it. Spans are 95 % intervals, None where unknown.
+    """A measure over the `n` routes for which both runs have a value. Spans are 95 % intervals, None if unknown.
 
-    `relative`: drop in percent of a, None where a is 0. `spread_a`, `spread_b`: sample standard deviation of the
-    figure over repetitions. `reason`: why there is no figure.
+    `relative`: drop in percent of a, None if a is 0. `spread_a`, `spread_b`: sample standard deviation of the figure
+    over repetitions. `reason`: why there is no figure.
     """
 
     name: str
@@ -81,7 +81,7 @@ class DrivingComparisonRow:
 
 @dataclass(frozen=True)
 class DrivingComparison:
-    """`left_out`: reason -> ids of the routes that are in no row. `repetitions`: of each run, as its records count."""
+    """Result of `compare`. `left_out`: reason -> route ids; `repetitions`: number found in the records of each run."""
 
     rows: Sequence[DrivingComparisonRow]
     routes: Sequence[str]
@@ -91,22 +91,23 @@ class DrivingComparison:
 
 
 def compare(a: ComparedRun, b: ComparedRun, seed: int = 0) -> DrivingComparison:
-    """Rows in the order of MEASURES. Ad2Error where the runs have no route in common that both drove."""
-    played_a, out_a = _playable(a)
-    played_b, out_b = _playable(b)
-    both = [route for route in a.routes if route in played_a and route in played_b]
-    routes = [route for route in both if _place(played_a[route][0]) == _place(played_b[route][0])]
-    left_out = _left_out(a, b, out_a, out_b, both)
+    """Compare two runs; rows are in the order of MEASURES. Raises Ad2Error if both drove no common route."""
+    records_a, excluded_a = _usable_records(a)
+    records_b, excluded_b = _usable_records(b)
+    both = [route for route in a.routes if route in records_a and route in records_b]
+    routes = [route for route in both if _place(records_a[route][0]) == _place(records_b[route][0])]
+    left_out = _left_out(a, b, excluded_a, excluded_b, both)
     if others := [route for route in both if route not in routes]:
         left_out["on another route under the same id"] = others
     if not routes:
         raise Ad2Error(
-            f"{a.name} and {b.name} have no route in common that both drove ({_said(left_out)}): a threat scenario is "
-            "named by its route's id"
+            f"{a.name} and {b.name} have no route in common that both drove ({_counts_text(left_out)}): a threat "
+            "scenario has the id of its route"
         )
-    types = {route: played_a[route][0].scenario for route in routes}
+    types = {route: records_a[route][0].scenario for route in routes}
     left, right = (
-        [ComparedEpisode.of(r, types[route]) for route in routes for r in side[route]] for side in (played_a, played_b)
+        [ComparedEpisode.of(r, types[route]) for route in routes for r in records[route]]
+        for records in (records_a, records_b)
     )
     tested = signs_tested([*left, *right])
     values_a, values_b = parts_of(left, tested), parts_of(right, tested)
@@ -117,49 +118,49 @@ def compare(a: ComparedRun, b: ComparedRun, seed: int = 0) -> DrivingComparison:
     return DrivingComparison(_corrected(rows), routes, left_out, repetitions, tuple(notes))
 
 
-def _playable(side: ComparedRun) -> tuple[dict[str, list[EpisodeRecord]], dict[str, str]]:
-    """(records by route, why a route has none); an episode that failed is not among them."""
-    latest = {(r.route_id, r.repetition): r for r in side.records}
+def _usable_records(run: ComparedRun) -> tuple[dict[str, list[EpisodeRecord]], dict[str, str]]:
+    """(records by route without failed episodes, reason for each route that has none)."""
+    latest = {(r.route_id, r.repetition): r for r in run.records}
     by_route: dict[str, list[EpisodeRecord]] = {}
-    out = dict.fromkeys(side.routes, "no record")
+    excluded = dict.fromkeys(run.routes, "no record")
     for (route, _), record in sorted(latest.items()):
         if record.map.get("experimental", False):
-            out[route] = "experimental map"
+            excluded[route] = "experimental map"
         elif record.end in FAILED:
-            out[route] = record.end
+            excluded[route] = record.end
         else:
             by_route.setdefault(route, []).append(record)
-    return by_route, {route: why for route, why in out.items() if route not in by_route}
+    return by_route, {route: reason for route, reason in excluded.items() if route not in by_route}
 
 
 def _place(record: EpisodeRecord) -> tuple[str, str]:
-    """Which route an episode plays on, whatever its id: two suites may number theirs alike."""
+    """Identifies a route independently of its id: two suites may use the same ids."""
     return record.town, record.scenario_name
 
 
 def _left_out(
-    a: ComparedRun, b: ComparedRun, out_a: Mapping[str, str], out_b: Mapping[str, str], routes: Sequence[str]
+    a: ComparedRun, b: ComparedRun, excluded_a: Mapping[str, str], excluded_b: Mapping[str, str], routes: Sequence[str]
 ) -> dict[str, list[str]]:
-    """Every route of either run is in `routes` (both drove it) or here, under its first reason."""
+    """reason -> routes of either run that are not in `routes` (those that both drove)."""
     found: dict[str, list[str]] = {}
-    of_a, of_b = {*a.routes, *out_a}, {*b.routes, *out_b}
-    for route in dict.fromkeys([*a.routes, *out_a, *b.routes, *out_b]):
+    of_a, of_b = {*a.routes, *excluded_a}, {*b.routes, *excluded_b}
+    for route in dict.fromkeys([*a.routes, *excluded_a, *b.routes, *excluded_b]):
         if route in routes:
             continue
         if route not in of_b:
-            why = f"only in {a.name}"
+            reason = f"only in {a.name}"
         elif route not in of_a:
-            why = f"only in {b.name}"
-        elif route in out_a:
-            why = f"{out_a[route]} in {a.name}"
+            reason = f"only in {b.name}"
+        elif route in excluded_a:
+            reason = f"{excluded_a[route]} in {a.name}"
         else:
-            why = f"{out_b.get(route, 'no record')} in {b.name}"
-        found.setdefault(why, []).append(route)
+            reason = f"{excluded_b.get(route, 'no record')} in {b.name}"
+        found.setdefault(reason, []).append(route)
     return found
 
 
-def _said(left_out: Mapping[str, Sequence[str]]) -> str:
-    return "; ".join(f"{len(routes)} {why}" for why, routes in left_out.items())
+def _counts_text(left_out: Mapping[str, Sequence[str]]) -> str:
+    return "; ".join(f"{len(routes)} {reason}" for reason, routes in left_out.items())
 
 
 def _row(measure: DrivingMeasure, a: Parts, b: Parts, seed: int) -> DrivingComparisonRow:
@@ -167,20 +168,20 @@ def _row(measure: DrivingMeasure, a: Parts, b: Parts, seed: int) -> DrivingCompa
     units = sorted({route for part in shared for route in part})
     row = DrivingComparisonRow(measure.name, measure.title, measure.group, measure.higher, len(units))
     if not all(shared):
-        return replace(row, reason="no route that both drove gives it")
+        return replace(row, reason="no route that both drove has a value")
     sums = _table(units, shared, a), _table(units, shared, b)
     if not all((part[..., 1].sum(axis=0) > 0).all() for part in sums):
         return replace(row, reason="nothing was driven")
-    one, two = (float(_figure(part.sum(axis=0))) for part in sums)
-    drop = one - two
+    figure_a, figure_b = (float(_figure(part.sum(axis=0))) for part in sums)
+    drop = figure_a - figure_b
     ci_a, ci_b, ci_drop, ci_relative = _intervals(sums, measure.bounds)
     p_value, test = _tested(units, sums, seed)
     return replace(
         row,
-        a=one,
-        b=two,
+        a=figure_a,
+        b=figure_b,
         drop=drop,
-        relative=100.0 * drop / one if one > 0 else None,
+        relative=100.0 * drop / figure_a if figure_a > 0 else None,
         ci_a=ci_a,
         ci_b=ci_b,
         ci_drop=ci_drop,
@@ -191,7 +192,7 @@ def _row(measure: DrivingMeasure, a: Parts, b: Parts, seed: int) -> DrivingCompa
 
 
 def _table(units: Sequence[str], shared: Sequence[Sequence[str]], parts: Parts) -> Floats:
-    """(units, parts, 2): numerators and denominators; 0, 0 where a route is not in a part."""
+    """Array (units, parts, 2) of numerators and denominators; (0, 0) for a route that is not in a part."""
     found = np.zeros((len(units), len(parts), 2))
     place = {route: i for i, route in enumerate(units)}
     for k, (names, part) in enumerate(zip(shared, parts, strict=True)):
@@ -201,14 +202,14 @@ def _table(units: Sequence[str], shared: Sequence[Sequence[str]], parts: Parts) 
 
 
 def _figure(sums: Floats) -> Floats:
-    """(..., parts, 2) -> (...): mean over the parts of their ratios."""
+    """(..., parts, 2) -> (...): mean over the parts of numerator / denominator."""
     return (sums[..., 0] / sums[..., 1]).mean(axis=-1)
 
 
 def _intervals(sums: tuple[Floats, Floats], bounds: Bounds) -> tuple[Span | None, ...]:
-    """Of a, b, a - b and (a - b) / a in percent; None where a part has fewer than two routes.
+    """Intervals of a, b, a - b and 100 (a - b) / a; None if a part has fewer than two routes.
 
-    The last is also None where a is 0, and where leaving out a route does not change it (b is 0).
+    The last is also None if a is 0, or if leaving out a route does not change it (b is 0).
     """
     a, b = (ClusterJackknife.of_ratios(part[..., 0], part[..., 1]) for part in sums)
     if a is None or b is None:
@@ -224,7 +225,8 @@ def _intervals(sums: tuple[Floats, Floats], bounds: Bounds) -> tuple[Span | None
 
 
 def _joint(a: ClusterJackknife, b: ClusterJackknife, figure: Callable[[Any, Any], Any]) -> ClusterJackknife:
-    """Of a figure of both runs, which leave out the same route together."""
+    """Jackknife of a figure of both runs, leaving out the same route of both."""
+    # moves[i] is the scaled change of a figure without route i (see intervals.unit_moves), carried through `figure`.
     whole = figure(a.figure, b.figure)
     moved = figure(a.figure + a.moves, b.figure + b.moves) - whole
     return ClusterJackknife(whole, moved, (a.weights + b.weights) / 2)
@@ -236,17 +238,19 @@ def _span(found: ClusterJackknife, bounds: Bounds) -> Span:
 
 
 def _tested(units: Sequence[str], sums: tuple[Floats, Floats], seed: int) -> tuple[float | None, str]:
-    """p-value and test of the drop: each route's share in it, a's against b's.
+    """(p-value, test name) of the drop: a paired test of the contribution of each route to a and to b.
 
-    Of a ratio (denominators that differ) the share is the numerator less what the pooled ratio expects: under the
-    hypothesis that the runs are alike a route's two sides may be swapped, and the pooled ratio does not notice.
+    For a mean the contribution is sum_k n_k / w_k, w_k = K sum(d_k) / routes, over the K parts: its mean over the
+    routes is the figure. For a ratio of sums it is the residual n - r d with the pooled ratio
+    r = sum(n_a + n_b) / sum(d_a + d_b): under the null hypothesis a route's two sides may be swapped, which leaves r
+    unchanged.
     """
     a, b = sums
     if np.isin(a[..., 1], (0.0, 1.0)).all():
         weights = a[..., 1].sum(axis=0) * a.shape[1] / len(units)
         left, right = ((part[..., 0] / weights).sum(axis=1) for part in sums)
         if a.shape[1] == 1 and np.isin(np.stack([left, right]), (0.0, 100.0)).all():
-            left, right = left / 100.0, right / 100.0  # right or wrong: McNemar's test
+            left, right = left / 100.0, right / 100.0  # binary: McNemar's test
     else:
         pooled = (a + b).sum(axis=0)
         ratio = pooled[:, 0] / pooled[:, 1]
@@ -258,7 +262,7 @@ def _tested(units: Sequence[str], sums: tuple[Floats, Floats], seed: int) -> tup
 
 
 def _corrected(rows: Sequence[DrivingComparisonRow]) -> list[DrivingComparisonRow]:
-    """Two families: the figures that the paper prints, and the rest."""
+    """Holm's correction in two families: the figures of the paper's tables, and the others."""
     found: dict[str, float | None] = {}
     for paper in (True, False):
         family = [row for row in rows if (row.group == "paper") == paper]
@@ -266,8 +270,8 @@ def _corrected(rows: Sequence[DrivingComparisonRow]) -> list[DrivingComparisonRo
     return [replace(row, p_holm=found[row.name]) for row in rows]
 
 
-def _repetitions(played: Sequence[ComparedEpisode]) -> int:
-    return len({p.episode.repetition for p in played})
+def _repetitions(episodes: Sequence[ComparedEpisode]) -> int:
+    return len({p.episode.repetition for p in episodes})
 
 
 def _with_spread(
@@ -277,11 +281,11 @@ def _with_spread(
     return [replace(row, spread_a=spreads[0].get(row.name), spread_b=spreads[1].get(row.name)) for row in rows]
 
 
-def _spread(played: Sequence[ComparedEpisode], tested: bool) -> dict[str, float]:
-    """Sample standard deviation over the repetitions' own figures, of what at least two of them give."""
+def _spread(episodes: Sequence[ComparedEpisode], tested: bool) -> dict[str, float]:
+    """Sample standard deviation over the figures of the single repetitions, for measures with at least two."""
     values: dict[str, list[float]] = {}
-    for k in sorted({p.episode.repetition for p in played}):
-        for name, parts in parts_of([p for p in played if p.episode.repetition == k], tested).items():
+    for k in sorted({p.episode.repetition for p in episodes}):
+        for name, parts in parts_of([p for p in episodes if p.episode.repetition == k], tested).items():
             sums = [np.array(list(part.values())).sum(axis=0) for part in parts if part]
             if len(sums) == len(parts) and all(total[1] > 0 for total in sums):
                 values.setdefault(name, []).append(float(_figure(np.stack(sums))))
@@ -291,20 +295,18 @@ def _spread(played: Sequence[ComparedEpisode], tested: bool) -> dict[str, float]
 def _notes(
     a: Sequence[ComparedEpisode], b: Sequence[ComparedEpisode], sides: tuple[ComparedRun, ComparedRun], tested: bool
 ) -> list[str]:
-    """What a reader of the rows must know, a sentence each."""
+    """Remarks on the rows, one sentence each."""
     found = ["abilities and Skill Score are grouped by the standard route's scenario type in both columns"]
     if not tested:
-        found.append(f"{SIGNS}: successes alone in both columns, because some records lack the junction test")
-    for side, played in zip(sides, (a, b), strict=True):
+        found.append(f"{SIGNS}: success rate only in both columns, because some records lack the junction test")
+    for side, episodes in zip(sides, (a, b), strict=True):
         failed = Counter(r.end for r in side.records if r.end in FAILED)
         if failed:
             text = ", ".join(f"{n} {end}" for end, n in sorted(failed.items()))
-            found.append(f"{side.name}: episodes that say nothing of the driving are left out, not counted 0: {text}")
-        uneven = Counter(Counter(p.episode.route_id for p in played).values())
+            found.append(f"{side.name}: episodes without a valid drive are left out, not counted 0: {text}")
+        uneven = Counter(Counter(p.episode.route_id for p in episodes).values())
         if len(uneven) > 1:
-            found.append(
-                f"{side.name}: its routes have {min(uneven)} to {max(uneven)} repetitions; each route counts once"
-            )
+            found.append(f"{side.name}: routes have {min(uneven)} to {max(uneven)} repetitions; each route counts once")
     if any(p.episode.drawn for p in a) and not any(p.episode.drawn for p in b):
         found.append(f"{sides[0].name} has scenarios with free parameters and {sides[1].name} none: the drop is a - b")
     return found

@@ -1,8 +1,7 @@
-"""Driving Score and Success Rate: what one event costs, and the means over a route file.
+"""Driving Score and Success Rate: the penalty of infractions, and the means over a route file.
 
-Every (route, repetition) of the route file is in the denominator; one without a record counts 0 (reference: Driving
-Score and Success Rate). Of two records for the same one the later counts, as in a run that was resumed; the official
-script would add up both.
+Every (route, repetition) of the route file is in the denominator; one without a record counts 0. Of two records of the
+same episode the later counts, as in a resumed run; the official script would sum both.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from closedloop_plugin.core.record import INFRACTIONS
 from closedloop_plugin.scoring.efficiency import percents
 from closedloop_plugin.scoring.official_record import OfficialRecord
 
-# A count of these costs nothing by itself: they end the route, or are charged by their percentages.
+# Not penalised by count: these end the route or are penalised by their percentage.
 _UNCOUNTED = {"outside_route_lanes", "min_speed_infractions", "route_dev", "vehicle_blocked", "route_timeout"}
 _OUTSIDE = re.compile(r"\(\s*(\d+(?:\.\d*)?)\s*%")
 
@@ -24,18 +23,23 @@ _OUTSIDE = re.compile(r"\(\s*(\d+(?:\.\d*)?)\s*%")
 def penalty(
     counts: Mapping[str, int], outside_percent: float, p: InfractionPenalties, speed_percents: Sequence[float] = ()
 ) -> float:
-    """The factor on the route's score, in [0, 1].
+    """Penalty factor on the route completion, in [0, 1].
 
-    `counts`: events by the names of record.INFRACTIONS. `outside_percent`: share of the route driven outside its
-    lanes, in percent; both rules take it off as (1 - percent / 100). `speed_percents`: the minimum speed events; where
-    the profile charges them (CARLA Leaderboard), only below 100 and by what is lacking: 1 - (1 - factor)(1 - percent /
-    100), or weight x (1 - percent / 100). The last, and lanes under the additive rule, are inferred by analogy.
+    `counts`: number of events per name of record.INFRACTIONS. `outside_percent`: share of the route driven outside its
+    lanes, in percent. `speed_percents`: percentages of the minimum speed events; only those below 100 cost anything.
+
+        multiplicative   prod f_i^n_i * prod_j (1 - (1 - f_s) x_j) * (1 - outside / 100)
+        additive         (1 - outside / 100) / (1 + sum w_i n_i + sum_j w_s x_j)
+
+    with f_i or w_i the profile's coefficient of infraction i, n_i its count, s the minimum speed infraction and
+    x_j = 1 - percent_j / 100. The speed and lane terms of the additive rule are our inference by analogy.
+    Raises ValueError for unknown names, negative counts or a share outside 0..100.
     """
     unknown = [name for name in counts if name not in INFRACTIONS]
     if unknown:
-        raise ValueError(f"no such infraction: {', '.join(unknown)}; known: {', '.join(INFRACTIONS)}")
+        raise ValueError(f"unknown infraction: {', '.join(unknown)}; known: {', '.join(INFRACTIONS)}")
     if not 0 <= outside_percent <= 100.0 + 1e-9 or min(counts.values(), default=0) < 0:
-        raise ValueError(f"not a share in percent and counts of events: {outside_percent}, {dict(counts)}")
+        raise ValueError(f"expected a percentage and event counts, found {outside_percent}, {dict(counts)}")
     counted = [(getattr(p, name), n) for name, n in counts.items() if name not in _UNCOUNTED]
     lacking = [1.0 - value / 100.0 for value in speed_percents if value < 100.0]
     lanes = max(1.0 - outside_percent / 100.0, 0.0)
@@ -46,12 +50,12 @@ def penalty(
 
 
 def composed(score_route: float, penalty: float) -> float:
-    """score_composed: route's percentage times penalty, never below 0, six decimals."""
+    """score_composed in percent: route completion (percent) times penalty, at least 0, six decimals."""
     return round(max(score_route * penalty, 0.0), 6)
 
 
 def penalty_of(infractions: Mapping[str, Sequence[str]], p: InfractionPenalties) -> float:
-    """`penalty` from a record's lists of messages; several messages on lanes cost one after the other."""
+    """`penalty` from a record's message lists; several lane messages multiply: prod (1 - percent / 100)."""
     counts = {name: len(texts) for name, texts in infractions.items() if name in INFRACTIONS}
     hits = (_OUTSIDE.search(text) for text in infractions.get("outside_route_lanes", ()))
     inside = math.prod(max(0.0, 1.0 - float(hit.group(1)) / 100.0) for hit in hits if hit)
@@ -60,20 +64,20 @@ def penalty_of(infractions: Mapping[str, Sequence[str]], p: InfractionPenalties)
 
 
 def latest(records: Iterable[OfficialRecord]) -> tuple[dict[tuple[str, int], OfficialRecord], int]:
-    """(the last record of each (route id, repetition), number of records that gave way to it)."""
+    """(last record of each (route id, repetition), number of earlier duplicates dropped)."""
     kept: dict[tuple[str, int], OfficialRecord] = {}
-    doubled = 0
+    duplicates = 0
     for record in records:
-        doubled += record.key in kept
+        duplicates += record.key in kept
         kept[record.key] = record
-    return kept, doubled
+    return kept, duplicates
 
 
 def driving_score(records: Sequence[OfficialRecord], denominator: int) -> float:
-    """Sum of score_composed over `denominator` (routes x repetitions), in [0, 100]; no record, no score: 0."""
+    """Sum of score_composed / `denominator` (routes x repetitions), in [0, 100]; a missing record counts 0."""
     return math.fsum(r.score for r in records) / denominator
 
 
 def success_rate(records: Sequence[OfficialRecord], denominator: int) -> float:
-    """Percent of `denominator` that were driven to the end with no infraction but minimum speed."""
+    """Successful records in percent of `denominator` (routes x repetitions); see OfficialRecord.success."""
     return 100.0 * sum(r.success for r in records) / denominator

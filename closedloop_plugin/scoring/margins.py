@@ -1,15 +1,14 @@
-"""How near an episode came to failing, while nothing has happened yet: what a search for failures climbs down.
+"""Safety margins of an episode: how close it came to a collision. The threat search minimises them.
 
-Added to every record as `margins`. Distances are between boxes, in metres; times in seconds.
+Stored in every record as `margins`. Bodies are oriented boxes in the map frame (m, rad); times are in seconds.
 
-    min_gap_m        least distance from the ego's box to any other's (0: they touched; null: there was nobody)
-    nearest          what that other one was (its kind)
-    min_ttc_s        least time to collision, both keeping their speed and direction (null: never on a course that
-                     would meet within 8 s)
-    hardest_brake    the ego's strongest deceleration before it first touched anything, m/s2
+    min_gap_m        smallest distance from the ego's box to another box (0: contact; null: no other actor)
+    nearest          kind of that actor
+    min_ttc_s        smallest time to collision at constant velocities (null: no collision course within 8 s)
+    hardest_brake    largest deceleration of the ego before its first contact, m/s2
 
-Looked at every second tick (0.1 s): at 30 m/s of difference a gap can be wrong by the 1.5 m between two looks, and the
-collision that such a look would miss is told by the contacts, which are read at every tick.
+Sampled every second tick (0.1 s): at a relative speed of 30 m/s a body moves 3 m between two samples, so a minimum
+between them can be missed by 1.5 m. Collisions are not missed: contacts are read at every tick.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from closedloop_plugin.core.boxes import OrientedBox, gap, oriented_box, time_to_collision
 from closedloop_plugin.core.state import Actor, GroundTruth
 
 HORIZON_S = 8.0
 EVERY = 2  # ticks
-Box = tuple[float, float, float, float, float, float]  # x, y, cos, sin, half length, half width
 
 
 class SafetyMargins:
-    """One episode's. `add` once a tick."""
+    """Margins of one episode. Call `add` once per tick."""
 
     def __init__(self) -> None:
         self._gap = math.inf
@@ -44,38 +43,40 @@ class SafetyMargins:
             return
         cos, sin = math.cos(ego.yaw), math.sin(ego.yaw)
         self._brake = max(self._brake, -(ego.ax * cos + ego.ay * sin))
-        mine = (ego.x, ego.y, cos, sin, 0.5 * ego.length, 0.5 * ego.width)
-        self._look(mine, ego.speed, truth.actors)
+        ego_box = oriented_box(ego.x, ego.y, ego.yaw, ego.length, ego.width)
+        self._update(ego_box, ego.speed, truth.actors)
 
-    def _look(self, mine: Box, speed: float, actors: tuple[Actor, ...]) -> None:
-        """Most actors are dismissed as circles about their boxes: this runs in every episode, for every actor."""
-        x, y, cos, sin, half, wide = mine
+    def _update(self, ego_box: OrientedBox, speed: float, actors: tuple[Actor, ...]) -> None:
+        """Update gap and time to collision. Enclosing circles rule out most actors before the exact box tests."""
+        x, y, cos, sin, half, wide = ego_box
         vx, vy, reach = speed * cos, speed * sin, half + wide
         for other in actors:
-            dx, dy, pace = other.x - x, other.y - y, other.speed
-            near = reach + 0.5 * (other.length + other.width)  # at least the two radii together
-            away = dx * dx + dy * dy
+            # d = (dx, dy): from the ego to the other actor, m. u = (ux, uy): its velocity relative to the ego, m/s.
+            dx, dy, other_speed = other.x - x, other.y - y, other.speed
+            radii = reach + 0.5 * (other.length + other.width)  # half length + half width >= half diagonal, for both
+            distance2 = dx * dx + dy * dy
             ux, uy = -vx, -vy
-            if pace:
+            if other_speed:
                 yaw = other.yaw
-                ux, uy = pace * math.cos(yaw) - vx, pace * math.sin(yaw) - vy
-            closing, across, fast = -(dx * ux + dy * uy), dx * uy - dy * ux, ux * ux + uy * uy
-            # On course: the circles meet at all, and sooner than the least time so far.
-            meets = away < near * near or (
+                ux, uy = other_speed * math.cos(yaw) - vx, other_speed * math.sin(yaw) - vy
+            closing, across, speed2 = -(dx * ux + dy * uy), dx * uy - dy * ux, ux * ux + uy * uy
+            # The circles overlap, or they will: -d.u > 0 (approaching), the line of motion passes the ego at
+            # |d x u| / |u| < radii, and they can touch before the smallest time so far: |d| - radii < ttc |u|.
+            on_course = distance2 < radii * radii or (
                 closing > 0.0
-                and across * across < near * near * fast
-                and away < (near + self._ttc * math.sqrt(fast)) ** 2
+                and across * across < radii * radii * speed2
+                and distance2 < (radii + self._ttc * math.sqrt(speed2)) ** 2
             )
-            closer = away < (near + self._gap) ** 2
-            if not (meets or closer):
+            closer = distance2 < (radii + self._gap) ** 2
+            if not (on_course or closer):
                 continue
-            theirs = (other.x, other.y, math.cos(other.yaw), math.sin(other.yaw), 0.5 * other.length, 0.5 * other.width)
+            box = oriented_box(other.x, other.y, other.yaw, other.length, other.width)
             if closer:
-                found = gap(mine, theirs, self._gap)
+                found = gap(ego_box, box, self._gap)
                 if found < self._gap:
                     self._gap, self._nearest = found, str(other.kind)
-            if meets:
-                self._ttc = min(self._ttc, time_to_collision(mine, theirs, ux, uy, self._ttc))
+            if on_course:
+                self._ttc = min(self._ttc, time_to_collision(ego_box, box, ux, uy, self._ttc))
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -84,58 +85,3 @@ class SafetyMargins:
             "min_ttc_s": round(self._ttc, 3) if self._ttc < HORIZON_S else None,
             "hardest_brake": round(self._brake, 2),
         }
-
-
-def gap(a: Box, b: Box, below: float = math.inf) -> float:
-    """Metres between two boxes, 0 where they overlap. `below`: an answer from there on need not be exact."""
-    apart = max(distance - reach for distance, reach in _axes(a, b))
-    if apart <= 0.0:
-        return 0.0
-    if apart >= below:
-        return apart
-    return min(_to_corners(a, b), _to_corners(b, a))
-
-
-def time_to_collision(a: Box, b: Box, vx: float, vy: float, within: float = HORIZON_S) -> float:
-    """Seconds until the boxes meet, if b moves by (vx, vy) m/s as seen from a and neither turns; math.inf: never, or
-    later than `within`. 0 where they overlap now."""
-    enter, leave = 0.0, within
-    dx, dy = b[0] - a[0], b[1] - a[1]
-    for ux, uy in ((a[2], a[3]), (-a[3], a[2]), (b[2], b[3]), (-b[3], b[2])):
-        reach = _reach(a, ux, uy) + _reach(b, ux, uy)
-        distance, closing = dx * ux + dy * uy, vx * ux + vy * uy
-        if abs(closing) < 1e-9:
-            if abs(distance) >= reach:
-                return math.inf
-            continue
-        one, two = (-reach - distance) / closing, (reach - distance) / closing
-        enter, leave = max(enter, min(one, two)), min(leave, max(one, two))
-        if enter >= leave:
-            return math.inf
-    return enter
-
-
-def _axes(a: Box, b: Box) -> list[tuple[float, float]]:
-    """(distance of the centres, sum of the half extents) along each of the four directions of the sides."""
-    dx, dy = b[0] - a[0], b[1] - a[1]
-    return [
-        (abs(dx * ux + dy * uy), _reach(a, ux, uy) + _reach(b, ux, uy))
-        for ux, uy in ((a[2], a[3]), (-a[3], a[2]), (b[2], b[3]), (-b[3], b[2]))
-    ]
-
-
-def _reach(box: Box, ux: float, uy: float) -> float:
-    """Half the box's extent along a unit direction."""
-    return box[4] * abs(box[2] * ux + box[3] * uy) + box[5] * abs(box[2] * uy - box[3] * ux)
-
-
-def _to_corners(a: Box, b: Box) -> float:
-    """From box a to the nearest corner of b: two boxes that are apart are nearest at a corner of one of them."""
-    x, y, c, s, half, wide = a
-    best = math.inf
-    for u, v in ((1, 1), (1, -1), (-1, -1), (-1, 1)):
-        dx = b[0] + u * b[4] * b[2] - v * b[5] * b[3] - x
-        dy = b[1] + u * b[4] * b[3] + v * b[5] * b[2] - y
-        forward, left = abs(dx * c + dy * s) - half, abs(dy * c - dx * s) - wide
-        best = min(best, math.hypot(max(forward, 0.0), max(left, 0.0)))
-    return best

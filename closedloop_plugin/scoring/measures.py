@@ -1,13 +1,15 @@
-"""What a comparison compares: each measure of a run, route by route.
+"""Measures of a run per route, as `compare` needs them.
 
-Repetitions are averaged by route. A mean is written as {route: (value, 1)}; a ratio of sums, as collisions per
-kilometre, as {route: (numerator, denominator)}; the Skill Score is the mean of several means. All three are the same
-form, Parts: the mean over the parts of (sum of the first) / (sum of the second).
+Repetitions are averaged per route. Every measure has the form Parts, a list of {route: (numerator, denominator)}:
+
+    value = mean over parts of (sum of numerators / sum of denominators)
+
+A mean over routes is one part with denominators 1; a ratio of sums (collisions per kilometre) is one part; the Skill
+Score, a mean of means, has one part per ability.
 """
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from closedloop_plugin.scoring.efficiency import route_efficiency
 from closedloop_plugin.scoring.official import from_episode
 from closedloop_plugin.scoring.official_record import OfficialRecord
 from lmms_eval_ad2.metrics.intervals import NOT_NEGATIVE, PERCENT, Bounds
+from lmms_eval_ad2.numbers import is_number
 
 Part = Mapping[str, tuple[float, float]]  # route -> (numerator, denominator)
 Parts = Sequence[Part]
@@ -28,7 +31,7 @@ NEAR_S = 1.5  # time to collision below which an episode counts as a near miss
 
 @dataclass(frozen=True)
 class DrivingMeasure:
-    """`group`: "paper" (the five of the tables), "ability" or "extra"; `higher`: more is better; `bounds` of values."""
+    """A measure. `group`: "paper" (the five of the tables), "ability" or "extra"; `higher`: higher is better."""
 
     name: str
     title: str
@@ -53,7 +56,7 @@ MEASURES = (
 
 @dataclass(frozen=True)
 class ComparedEpisode:
-    """One episode: our record, and the same through the door of official files."""
+    """One episode: our record, and the same record in the official form."""
 
     episode: EpisodeRecord
     official: OfficialRecord
@@ -64,10 +67,10 @@ class ComparedEpisode:
         return cls(episode, from_episode(episode), scenario)
 
 
-def parts_of(played: Sequence[ComparedEpisode], signs_tested: bool) -> dict[str, Parts]:
-    """Every measure of these episodes; a measure that they do not give has an empty part.
+def parts_of(episodes: Sequence[ComparedEpisode], signs_tested: bool) -> dict[str, Parts]:
+    """Every measure of these episodes; a measure without values has an empty part.
 
-    `signs_tested`: every record of both runs knows its junction test; else Traffic_Signs is successes alone.
+    `signs_tested`: the junction test is known for every record of both runs; if not, Traffic_Signs is the success rate.
     """
     means: dict[str, Callable[[ComparedEpisode], float | None]] = {
         "success_rate": lambda p: 100.0 * p.official.success,
@@ -75,30 +78,30 @@ def parts_of(played: Sequence[ComparedEpisode], signs_tested: bool) -> dict[str,
         "efficiency": lambda p: route_efficiency(p.official.infractions["min_speed_infractions"]),
         "comfortness": _comfort,
         "min_ttc_s": lambda p: _margin(p, "min_ttc_s"),
-        "near_misses": _near,
+        "near_misses": _near_miss,
         "min_gap_m": lambda p: _margin(p, "min_gap_m"),
     }
-    found: dict[str, Parts] = {name: [_by_route(played, value)] for name, value in means.items()}
+    found: dict[str, Parts] = {name: [_by_route(episodes, value)] for name, value in means.items()}
     for name, types in ABILITIES.items():
-        members = [p for p in played if p.scenario in types]
+        members = [p for p in episodes if p.scenario in types]
         found[name] = [_by_route(members, _signs(signs_tested) if name == SIGNS else means["success_rate"])]
     found["skill_score"] = [found[name][0] for name in ABILITIES]
-    found["collisions_per_km"] = [_collisions(played)]
+    found["collisions_per_km"] = [_collisions(episodes)]
     return found
 
 
-def signs_tested(played: Sequence[ComparedEpisode]) -> bool:
-    """Whether the junction test of Traffic_Signs is known of every episode that needs it."""
-    return all(passed_junction(p.official, {}) is not None for p in played if p.scenario in ABILITIES[SIGNS])
+def signs_tested(episodes: Sequence[ComparedEpisode]) -> bool:
+    """Whether the junction test of Traffic_Signs is known for every episode that needs it."""
+    return all(passed_junction(p.official, {}) is not None for p in episodes if p.scenario in ABILITIES[SIGNS])
 
 
-def _by_route(played: Sequence[ComparedEpisode], value: Callable[[ComparedEpisode], float | None]) -> Part:
-    """Mean over a route's repetitions that have the value; a route without any is absent."""
+def _by_route(episodes: Sequence[ComparedEpisode], value: Callable[[ComparedEpisode], float | None]) -> Part:
+    """Mean over the repetitions of each route that have the value; a route without values is absent."""
     values: dict[str, list[float]] = {}
-    for one in played:
-        found = value(one)
+    for episode in episodes:
+        found = value(episode)
         if found is not None:
-            values.setdefault(one.episode.route_id, []).append(found)
+            values.setdefault(episode.episode.route_id, []).append(found)
     return {route: (statistics.fmean(each), 1.0) for route, each in values.items()}
 
 
@@ -108,30 +111,29 @@ def _signs(tested: bool) -> Callable[[ComparedEpisode], float]:
     return lambda p: 100.0 * traffic_signs([p.official], "v0.0.3", {}).values[0]
 
 
-def _comfort(played: ComparedEpisode) -> float | None:
-    share = played.official.comfort.get("official")
+def _comfort(episode: ComparedEpisode) -> float | None:
+    share = episode.official.comfort.get("official")
     return None if share is None else 100.0 * share
 
 
-def _margin(played: ComparedEpisode, name: str) -> float | None:
-    value = played.episode.margins.get(name)
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if known else None  # type: ignore[arg-type]
+def _margin(episode: ComparedEpisode, name: str) -> float | None:
+    value = episode.episode.margins.get(name)
+    return float(value) if is_number(value) else None
 
 
-def _near(played: ComparedEpisode) -> float | None:
-    """Never on course with anybody (None among the margins) is no near miss; no margins at all is not known."""
-    if "min_ttc_s" not in played.episode.margins:
+def _near_miss(episode: ComparedEpisode) -> float | None:
+    """100 for a near miss, else 0. min_ttc_s None means no collision course; without margins the value is unknown."""
+    if "min_ttc_s" not in episode.episode.margins:
         return None
-    ttc = _margin(played, "min_ttc_s")
+    ttc = _margin(episode, "min_ttc_s")
     return 100.0 * (ttc is not None and ttc < NEAR_S)
 
 
-def _collisions(played: Sequence[ComparedEpisode]) -> Part:
-    """Collisions and kilometres driven of each route, summed over its repetitions."""
+def _collisions(episodes: Sequence[ComparedEpisode]) -> Part:
+    """(collisions, kilometres driven) of each route, summed over its repetitions."""
     found: dict[str, tuple[float, float]] = {}
-    for one in played:
-        record = one.episode
+    for episode in episodes:
+        record = episode.episode
         hits = sum(len(texts) for name, texts in record.infractions.items() if name.startswith("collisions"))
         km = record.route_length_m * record.score_route / 100.0 / 1000.0
         before = found.get(record.route_id, (0.0, 0.0))

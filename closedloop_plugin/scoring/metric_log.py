@@ -1,10 +1,10 @@
-"""Writes what Comfortness reads, in the layout and the axes of Bench2Drive's metric_info.json.
+"""Log of the ego's motion in the layout and axes of Bench2Drive's metric_info.json, the input of Comfortness.
 
     {"0": {"acceleration": [x, y, z], "angular_velocity": [..], "forward_vector": [..], "right_vector": [..],
            "location": [..], "rotation": [roll, pitch, yaw]}, "1": ...}
 
-CARLA's left-handed axes, as `carla` itself would give them: y and yaw change their sign against the map frame (through
-frames.py), angular velocity in degrees/s, rotation in degrees. Our worlds are flat: z, roll and pitch are 0.
+CARLA's left-handed axes: y and yaw have the opposite sign of the map frame (core/frames.py). Acceleration in m/s2,
+angular velocity in degrees/s, rotation in degrees, location in m. Our worlds are flat: z, roll and pitch are 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DECIMALS = 5  # a file of 4,000 ticks stays near 1 MB
 
 
 class MetricLog:
-    """One episode's log. A tick that is told twice keeps its last state."""
+    """Log of one episode. A tick that is added twice keeps its last state."""
 
     def __init__(self) -> None:
         self._rows: dict[int, dict[str, list[float]]] = {}
@@ -48,9 +48,9 @@ class MetricLog:
         return {str(tick): self._rows[tick] for tick in sorted(self._rows)}
 
     def comfort(self) -> dict[str, Any]:
-        """{"official": share, "corrected": share, "segments": number, "dt": s}: what the file of `to_json` gives.
+        """{"official": share, "corrected": share, "segments": number, "dt": s}, as computed from `to_json`.
 
-        The shares are None with fewer than three ticks. dt is the median distance of the logged times.
+        The shares are None for fewer than three ticks. dt is the median interval of the logged times.
         """
         if len(self._rows) < 3:
             return {**dict.fromkeys(MODES), "segments": 0, "dt": None}
@@ -59,7 +59,7 @@ class MetricLog:
         motion = EgoMotion(**columns, steps=np.array(ticks))
         dt = round(float(np.median(np.diff([self._times[t] for t in ticks]))), 9)
         verdicts = {mode: segments(motion, mode, dt) for mode in MODES}
-        shares = {mode: sum(found) / len(found) for mode, found in verdicts.items()}
+        shares = {mode: sum(flags) / len(flags) for mode, flags in verdicts.items()}
         return {**shares, "segments": len(verdicts["official"]), "dt": dt}
 
 

@@ -1,12 +1,12 @@
-"""Official result files: read from disk, merged or split; and our own episodes in the same form.
+"""Official result files, merged or split: reading them, and writing our own episodes in the same form.
 
     {"_checkpoint": {"records": [see official_record.py]}, "driving score": mean, "success rate": fraction,
-     "eval num": records, "ad2": {"origin": {...}, "versions": [...]}}                   "ad2" in files of ours only
+     "eval num": records, "ad2": {"origin": {...}, "versions": [...]}}                   "ad2" in our files only
 
-Every record of ours says its origin itself, so that no piece of a file can pass for a result of CARLA.
+Each of our records carries its origin, so that no part of a file can be mistaken for a CARLA result.
 
-A file that was cut off while it was written gives all its whole records; how many were lost is counted and said.
-Of a folder: episodes.jsonl where there is one (a run of ours); else every official result file right in it, but for a
+A file that was truncated while it was written yields its complete records and the number of lost ones. A folder stands
+for its episodes.jsonl if it has one (a run of ours), otherwise for all official result files directly in it, except a
 merged.json beside others, which only repeats them.
 """
 
@@ -16,7 +16,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import INFRACTIONS, EpisodeRecord
@@ -29,37 +29,37 @@ _DECODER = json.JSONDecoder()
 
 @dataclass(frozen=True)
 class OfficialResults:
-    """What was read. `lost`: (file, records that were cut off); `files`: those that gave records."""
+    """Records read from files. `lost`: (file, number of truncated records); `files`: the files that were read."""
 
     records: tuple[OfficialRecord, ...]
     files: tuple[str, ...]
     lost: tuple[tuple[str, int], ...] = ()
 
 
-def read(paths: Sequence[File]) -> OfficialResults:
-    """All records of these files and folders, in their order."""
+def read(paths: Sequence[Path]) -> OfficialResults:
+    """All records of these files and folders, in their order. Raises Ad2Error if there is no complete record."""
     records: list[OfficialRecord] = []
     lost: list[tuple[str, int]] = []
-    files = [file for path in paths for file in _files(File(path))]
+    files = [file for path in paths for file in _files(Path(path))]
     for file in files:
-        found, missing = read_file(file)
+        found, n_lost = read_file(file)
         records += found
-        if missing:
-            lost.append((str(file), missing))
+        if n_lost:
+            lost.append((str(file), n_lost))
     if not records:
-        raise Ad2Error(f"{', '.join(map(str, paths))}: no whole record in it")
+        raise Ad2Error(f"{', '.join(map(str, paths))}: no complete record in it")
     return OfficialResults(tuple(records), tuple(map(str, files)), tuple(lost))
 
 
-def read_apart(paths: Sequence[File]) -> OfficialResults:
-    """As `read`, each path one repetition of its own: official runs call every one of theirs rep0."""
+def read_apart(paths: Sequence[Path]) -> OfficialResults:
+    """Like `read`, with each path as one repetition: official runs label all of theirs rep0."""
     parts = [read([path]) for path in paths]
     records = [replace(r, repetition=k) for k, part in enumerate(parts) for r in part.records]
     return OfficialResults(tuple(records), sum((p.files for p in parts), ()), sum((p.lost for p in parts), ()))
 
 
-def read_file(file: File) -> tuple[list[OfficialRecord], int]:
-    """(records, number lost at a cut-off end) of one file."""
+def read_file(file: Path) -> tuple[list[OfficialRecord], int]:
+    """(records, number lost at a truncated end) of one file."""
     try:
         text = file.read_bytes().decode("utf-8", errors="replace")
     except OSError as exc:
@@ -71,20 +71,20 @@ def read_file(file: File) -> tuple[list[OfficialRecord], int]:
 
 
 def from_episode(record: EpisodeRecord, file: object = "episode", row: int | str = 0) -> OfficialRecord:
-    """An episode of ours through the same door as a foreign file."""
+    """Convert one of our episodes, with the same validation as records of official files."""
     return parse_record(_official_record(record, 0), file, row)
 
 
 def to_official(records: Sequence[EpisodeRecord], n_routes: int | None = None) -> dict[str, Any]:
-    """The merged official form of one run's episodes; of two of one episode the later counts.
+    """Merged official result of one run's episodes; of two records of an episode the later counts.
 
-    "driving score" and "success rate" are over `n_routes` episodes (routes x repetitions; default: those given), as
-    the official script's are over 220. Where they come from stands under "ad2".
+    "driving score" and "success rate" are means over `n_routes` episodes (routes x repetitions; default: those given),
+    as the official script's are over 220. "ad2" holds the origin. Raises Ad2Error for records of several runs.
     """
     kept = {r.key: r for r in records}.values()
     origins = {json.dumps(_origin(r), sort_keys=True) for r in kept}
     if len(origins) > 1:
-        raise Ad2Error(f"episodes of {len(origins)} different runs do not go into one result file: {sorted(origins)}")
+        raise Ad2Error(f"episodes of {len(origins)} different runs cannot be in one result file: {sorted(origins)}")
     rows = [_official_record(r, i) for i, r in enumerate(kept)]
     total = n_routes or len(rows)
     return {
@@ -122,7 +122,7 @@ def _official_id(r: EpisodeRecord) -> str:
 
 
 def _origin(r: EpisodeRecord) -> dict[str, Any]:
-    """What must be the same for scores to go into one mean."""
+    """Facts that must be equal for scores to be averaged."""
     interpreter = r.interpreter or {}
     changed = str(r.world.get("changed", ""))
     return {
@@ -155,7 +155,7 @@ def _extras(r: EpisodeRecord) -> dict[str, Any]:
     }
 
 
-def _files(path: File) -> list[File]:
+def _files(path: Path) -> list[Path]:
     if not path.exists():
         raise Ad2Error(f"{path}: no such file or folder")
     if not path.is_dir():
@@ -169,7 +169,7 @@ def _files(path: File) -> list[File]:
     return split or found
 
 
-def _official(file: File, text: str) -> tuple[list[Any], int]:
+def _official(file: Path, text: str) -> tuple[list[Any], int]:
     """(raw records, number lost)."""
     try:
         data = json.loads(text)
@@ -185,8 +185,8 @@ def _official(file: File, text: str) -> tuple[list[Any], int]:
     return rows, 0
 
 
-def _whole_records(file: File, text: str) -> tuple[list[Any], int]:
-    """The records before the place where a broken file ends, and how many begin at or after it."""
+def _whole_records(file: Path, text: str) -> tuple[list[Any], int]:
+    """(complete records before the truncation of a broken file, number of records that begin at or after it)."""
     start = text.find('"records"')
     at = text.find("[", start) + 1 if start >= 0 else 0
     if not at:
@@ -204,8 +204,8 @@ def _whole_records(file: File, text: str) -> tuple[list[Any], int]:
         rows.append(row)
 
 
-def _episodes(file: File, text: str) -> tuple[list[OfficialRecord], int]:
-    """Lines of episodes.jsonl; half a line at the very end is one lost record."""
+def _episodes(file: Path, text: str) -> tuple[list[OfficialRecord], int]:
+    """Records of episodes.jsonl; an incomplete last line counts as one lost record."""
     *lines, rest = text.split("\n")
     records = []
     for row, line in enumerate(lines, 1):

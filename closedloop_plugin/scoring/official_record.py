@@ -1,10 +1,10 @@
-"""One record of an official result file, whatever wrote it.
+"""A record of an official result file, from Bench2Drive or from this package.
 
     {"route_id": "RouteScenario_4937_rep0", "scenario_name": "ParkingCutIn_1", "status", "town_name", "save_name",
      "infractions": {name: [message]}, "scores": {"score_route", "score_penalty", "score_composed"}, "meta": {...}}
 
-Records of ours add "ad2": {"origin": {backend, suite, profile, ...}, "version", "comfort", "junctions_passed",
-"experimental", ...}. Missing keys are tolerated and named in `gaps`; a value of a wrong type is a DataError.
+Our records add "ad2": {"origin": {backend, suite, profile, ...}, "version", "comfort", "junctions_passed",
+"experimental", ...}. Missing keys are tolerated and listed in `gaps`; a value of a wrong type raises DataError.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from typing import Any
 
 from closedloop_plugin.core.record import INFRACTIONS
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.numbers import is_number
 
 DONE = ("Completed", "Perfect")
-# Statuses of episodes that say nothing of the driving: something broke, or the run was cut off in the middle.
+# Statuses of episodes without a valid drive: a crash, or a run that was interrupted.
 CRASHED = ("Simulation crashed", "Agent couldn't be set up", "Agent crashed", "sensors were invalid", "Started")
 
 _ROUTE_ID = re.compile(r"RouteScenario_(.+)_rep([0-9]{1,9})")
@@ -28,7 +29,7 @@ SCORES = ("score_route", "score_penalty", "score_composed")
 
 @dataclass(frozen=True)
 class OfficialRecord:
-    """What the scores need of one episode. Scores in percent, the penalty a factor; None: the file does not say."""
+    """The data of one episode that the scores need. Scores in percent, penalty as a factor; None if not in the file."""
 
     route_id: str
     repetition: int
@@ -43,13 +44,13 @@ class OfficialRecord:
     meta: Mapping[str, float] = field(default_factory=dict)  # route_length m, duration_game s, duration_system s
     save_name: str = ""
     gaps: tuple[str, ...] = ()  # missing keys: "status", "infractions", "scores.score_route" ...
-    source: str = ""  # file and place in it
-    # Only in records of ours:
+    source: str = ""  # file and record number
+    # Only in our records:
     origin: Mapping[str, Any] = field(default_factory=dict)  # backend, suite, profile, waiting, agent, interpreter
-    version: str = ""  # of world and package
-    comfort: Mapping[str, Any] = field(default_factory=dict)  # as MetricLog.comfort()
+    version: str = ""  # versions of world and package
+    comfort: Mapping[str, Any] = field(default_factory=dict)  # see MetricLog.comfort
     junctions_passed: int | None = None
-    experimental: bool = False  # its map's topology is not sound: kept out of headline means
+    experimental: bool = False  # the map's topology is uncertain: excluded from headline means
 
     @property
     def key(self) -> tuple[str, int]:
@@ -57,7 +58,7 @@ class OfficialRecord:
 
     @property
     def score(self) -> float:
-        """score_composed; route x penalty where only these are known; 0 where nothing is."""
+        """score_composed; route x penalty if only these are known; otherwise 0."""
         if self.score_composed is not None:
             return max(self.score_composed, 0.0)
         if self.score_route is None or self.score_penalty is None:
@@ -66,7 +67,7 @@ class OfficialRecord:
 
     @property
     def success(self) -> bool:
-        """Driven to the end, and no infraction but minimum speed. A record without its lists is no success."""
+        """Whether the route was completed without infractions other than minimum speed. False without "infractions"."""
         clean = all(not texts for name, texts in self.infractions.items() if name != "min_speed_infractions")
         return self.status in DONE and clean and "infractions" not in self.gaps
 
@@ -76,7 +77,7 @@ class OfficialRecord:
 
 
 def parse_record(raw: Any, file: object, row: int | str) -> OfficialRecord:
-    """One element of "records"; DataError names file, record and field."""
+    """Parse one element of "records". Raises DataError with file, record and field."""
     if not isinstance(raw, dict):
         raise DataError(file, row, "record", "an object", raw)
     route_id, repetition = _route_id(raw.get("route_id"), file, row)
@@ -143,7 +144,7 @@ def _score(scores: Mapping[str, Any], name: str, file: object, row: int | str, g
 
 
 def _infractions(raw: Mapping[str, Any], file: object, row: int | str, gaps: list[str]) -> dict[str, tuple[str, ...]]:
-    """All lists of the record; a list it lacks is empty (older files have fewer)."""
+    """All infraction lists; a missing one is empty (older files have fewer)."""
     found = _table(raw, "infractions", file, row, gaps)
     for name, texts in found.items():
         if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
@@ -152,7 +153,7 @@ def _infractions(raw: Mapping[str, Any], file: object, row: int | str, gaps: lis
 
 
 def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
-    """The fields that only records of ours fill; nothing for a foreign record."""
+    """The fields that only our records have; {} for other records."""
     if raw is None:
         return {}
     if not isinstance(raw, dict):
@@ -177,5 +178,5 @@ def _ours(raw: Any, file: object, row: int | str) -> dict[str, Any]:
 
 
 def _is_number(value: Any) -> bool:
-    """Finite, and not a whole number so long that no float holds it."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e15 < value < 1e15
+    """Whether the value is a finite number of moderate size (an integer may be too large for a float)."""
+    return is_number(value) and abs(value) < 1e15

@@ -1,7 +1,7 @@
 """Tables 1 and 2 of the Bench2ADVLM paper: standard and threat routes, driven in CARLA.
 
-Facts to stand in tables of their own beside a comparison of ours, never in one column with it: another world, other
-models. Figures and claims are in `published.yaml`.
+Shown in separate tables beside our comparisons, never in the same column: world and models differ. The figures, and
+claims of the paper's text about them, are in published.yaml.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import yaml
 
 @dataclass(frozen=True)
 class PublishedDriver:
-    """One fast system with one slow system in one mode ("cng", "dcs"). Figures in percent, by name as in a summary."""
+    """A fast system with a slow system in one mode ("cng", "dcs"). Figures in percent, by their names in a summary."""
 
     fast: str
     slow: str
@@ -27,13 +27,13 @@ class PublishedDriver:
 
     @property
     def drop(self) -> dict[str, float]:
-        """Table 1 less Table 2, to the two decimals that both are printed with."""
+        """Table 1 minus Table 2, rounded to the two printed decimals."""
         return {name: round(value - self.threat[name], 2) for name, value in self.standard.items()}
 
 
 @dataclass(frozen=True)
 class TableClaim:
-    """A sentence of the paper's text about its tables, and what the printed figures give."""
+    """A statement of the paper's text about its tables, and the value computed from the printed figures."""
 
     where: str
     says: str
@@ -43,7 +43,7 @@ class TableClaim:
 
 @dataclass(frozen=True)
 class PublishedThreatTables:
-    """`columns`: the five figures in the tables' order."""
+    """Both tables. `columns`: names of the five figures in the order of the tables."""
 
     paper: str
     world: str
@@ -59,7 +59,7 @@ class PublishedThreatTables:
 
 @functools.cache
 def published() -> PublishedThreatTables:
-    """Both tables as they are printed."""
+    """Read the tables as printed (cached)."""
     raw = yaml.safe_load(resources.files(__package__).joinpath("published.yaml").read_text("utf-8"))
     columns = tuple(raw["columns"])
     return PublishedThreatTables(

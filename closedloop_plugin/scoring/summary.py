@@ -1,18 +1,18 @@
-"""All scores of a set of records over a route file: the table of `ad2 drive score`.
+"""All scores of a set of records over a route file: the data of `ad2 drive score`.
 
-    driving_score, success_rate, efficiency, comfortness, abilities, skill_score     figures; "intervals" has the same
-    n_routes                      routes in the headline means; x repetitions is the denominator of the first two
-    n_missing, missing            (route, repetition)s without a record
-    n_records, n_duplicates       after and beyond: of two records of one the later counts
-    n_crashed, crashed            records whose status says that something broke, or that never ended
-    n_outside                     records of no route or repetition to score
-    n_experimental, experimental  routes kept out of the headline means, and their own scores
-    repetitions, types            mean and deviation over repetitions; a row a scenario type
-    partial, notes                figures that lack an input; what a reader must know
+    driving_score, success_rate, efficiency, comfortness, abilities, skill_score     also the keys of "intervals"
+    n_routes                      routes in the headline means; times repetitions: denominator of the first two
+    n_missing, missing            (route, repetition) pairs without a record
+    n_records, n_duplicates       records scored; duplicates dropped (of two records of an episode the later counts)
+    n_crashed, crashed            records whose status is a crash, or which never ended
+    n_outside                     records of other routes or repetitions
+    n_experimental, experimental  routes excluded from the headline means, and their own scores
+    repetitions, types            mean and standard deviation over repetitions; one row per scenario type
+    partial, notes                figures that lack an input; remarks for readers
     profile, comfort_mode, traffic_signs, origin, versions, interval_method
 
-What cannot be computed is None, never 0, with its reason in "notes". Percentages are 0..100, efficiency may pass 100.
-Intervals are of 95 %, over routes (lmms_eval_ad2/metrics/intervals.py).
+A figure that cannot be computed is None, never 0, with the reason in "notes". Percentages are 0..100; efficiency may
+exceed 100. Intervals have 95 % coverage and cluster by route (lmms_eval_ad2/metrics/intervals.py).
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ from lmms_eval_ad2.metrics.intervals import (
 )
 
 Key = tuple[str, int]  # route id, repetition
-_SCORE_SLACK = 0.05  # percent: messages round their numbers
+_SCORE_SLACK = 0.05  # percent: numbers in messages are rounded
 
 
 @dataclass(frozen=True)
 class ScoringOptions:
-    """How to score."""
+    """Rules by which records are scored."""
 
     profile: Profile
     comfort_mode: str = "official"
@@ -59,19 +59,19 @@ class ScoringOptions:
 
 @dataclass
 class _ScoreTable:
-    """The records of some (route, repetition)s and the values that the means are taken over."""
+    """Records of a set of (route, repetition) pairs, and the values that enter the means."""
 
     routes: Mapping[str, Route]
-    keys: Sequence[Key]  # all that should be there
+    keys: Sequence[Key]  # all expected episodes
     records: Mapping[Key, OfficialRecord]
-    comforts: Mapping[Key, float]  # share of comfortable segments, where known
-    asked: ScoringOptions
+    comforts: Mapping[Key, float]  # share of comfortable segments, if known
+    options: ScoringOptions
     skills: Mapping[str, AbilityScore] = field(init=False)
     efficiencies: Mapping[Key, float] = field(init=False)
 
     def __post_init__(self) -> None:
         pairs = [(self.routes[key[0]].scenario, record) for key, record in self.records.items()]
-        self.skills = skills(pairs, self.asked.traffic_signs, self.asked.junctions)
+        self.skills = skills(pairs, self.options.traffic_signs, self.options.junctions)
         found = {k: route_efficiency(r.infractions["min_speed_infractions"]) for k, r in self.records.items()}
         self.efficiencies = {key: value for key, value in found.items() if value is not None}
 
@@ -119,106 +119,110 @@ def summarise(
     junctions: Junctions | None = None,
     traffic_signs: str = "v0.0.3",
 ) -> dict[str, Any]:
-    """Every score with its interval and counts; JSON values only; keys above.
-    `metric_info`: motion by (route id, repetition); without it the comfort that records of ours carry is taken.
-    `junctions`: see ability.Junctions.
+    """All scores with intervals and counts as JSON values; keys: see the module.
+
+    `metric_info`: motion by (route id, repetition); without it, the comfort stored in our own records is used.
+    `junctions`: see ability.Junctions. Raises Ad2Error for records of several runs, of another profile or route file.
     """
-    asked = ScoringOptions(profile, comfort_mode, traffic_signs, junctions)
+    options = ScoringOptions(profile, comfort_mode, traffic_signs, junctions)
     origin = _one_origin(records, profile)
     by_id = {route.id: route for route in routes}
-    kept, doubled = latest(records)
-    ours = {key: r for key, r in kept.items() if key[0] in by_id and key[1] < repetitions}
-    _check_routes(kept, ours, by_id, repetitions)
-    experimental = {key[0] for key, r in ours.items() if r.experimental}
+    kept, duplicates = latest(records)
+    scored = {key: r for key, r in kept.items() if key[0] in by_id and key[1] < repetitions}
+    _check_routes(kept, scored, by_id, repetitions)
+    experimental = {key[0] for key, r in scored.items() if r.experimental}
     headline = [route for route in routes if route.id not in experimental]
     keys = [(route.id, k) for route in headline for k in range(repetitions)]
-    comforts, comfort_notes = _comforts(ours, metric_info, comfort_mode, 1.0 / profile.hz)
-    sheet = _sheet(by_id, keys, ours, comforts, asked)
-    outside = len(kept) - len(ours)
+    comforts, comfort_notes = _comforts(scored, metric_info, comfort_mode, 1.0 / profile.hz)
+    table = _table(by_id, keys, scored, comforts, options)
+    outside = len(kept) - len(scored)
     return {
-        **sheet.headline(),
+        **table.headline(),
         "n_routes": len(headline),
-        "n_duplicates": doubled,
+        "n_duplicates": duplicates,
         "n_outside": outside,
         "n_experimental": len(experimental),
-        **_counted(sheet),
-        "experimental": _experimental(routes, experimental, repetitions, ours, comforts, asked),
-        **_broken_down(sheet, headline, repetitions),
-        "notes": _notes(sheet, doubled, outside, experimental) + comfort_notes,
-        **_rules(asked, origin),
-        "versions": {"lmms_eval_ad2": __version__, "records": sorted({r.version for r in ours.values() if r.version})},
+        **_counted(table),
+        "experimental": _experimental(routes, experimental, repetitions, scored, comforts, options),
+        **_broken_down(table, headline, repetitions),
+        "notes": _notes(table, duplicates, outside, experimental) + comfort_notes,
+        **_rules(options, origin),
+        "versions": {
+            "lmms_eval_ad2": __version__,
+            "records": sorted({r.version for r in scored.values() if r.version}),
+        },
     }
 
 
-def _sheet(
+def _table(
     routes: Mapping[str, Route],
     keys: Sequence[Key],
     records: Mapping[Key, OfficialRecord],
     comforts: Mapping[Key, float],
-    asked: ScoringOptions,
+    options: ScoringOptions,
 ) -> _ScoreTable:
-    there = {key: records[key] for key in keys if key in records}
-    return _ScoreTable(routes, keys, there, {key: comforts[key] for key in there if key in comforts}, asked)
+    present = {key: records[key] for key in keys if key in records}
+    return _ScoreTable(routes, keys, present, {key: comforts[key] for key in present if key in comforts}, options)
 
 
-def _broken_down(sheet: _ScoreTable, routes: Sequence[Route], repetitions: int) -> dict[str, Any]:
+def _broken_down(table: _ScoreTable, routes: Sequence[Route], repetitions: int) -> dict[str, Any]:
     return {
-        "intervals": sheet.intervals(),
+        "intervals": table.intervals(),
         "interval_method": METHOD,
-        "repetitions": _repetitions(sheet, routes, repetitions),
-        "types": _types(sheet),
-        "partial": _partial(sheet),
+        "repetitions": _repetitions(table, routes, repetitions),
+        "types": _types(table),
+        "partial": _partial(table),
     }
 
 
-def _counted(sheet: _ScoreTable) -> dict[str, Any]:
-    crashed = [r for key in sheet.keys if (r := sheet.records.get(key)) and r.crashed]
+def _counted(table: _ScoreTable) -> dict[str, Any]:
+    crashed = [r for key in table.keys if (r := table.records.get(key)) and r.crashed]
     return {
-        "n_records": len(sheet.records),
-        "n_missing": len(sheet.missing),
+        "n_records": len(table.records),
+        "n_missing": len(table.missing),
         "n_crashed": len(crashed),
-        "missing": [list(key) for key in sheet.missing],
+        "missing": [list(key) for key in table.missing],
         "crashed": [{"route": r.route_id, "repetition": r.repetition, "status": r.status} for r in crashed],
     }
 
 
-def _rules(asked: ScoringOptions, origin: Mapping[str, Any]) -> dict[str, Any]:
+def _rules(options: ScoringOptions, origin: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "profile": asked.profile.name,
-        "comfort_mode": asked.comfort_mode,
-        "traffic_signs": asked.traffic_signs,
+        "profile": options.profile.name,
+        "comfort_mode": options.comfort_mode,
+        "traffic_signs": options.traffic_signs,
         "origin": origin,
     }
 
 
-def _part(sheet: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:
-    return _sheet(sheet.routes, keys, sheet.records, sheet.comforts, sheet.asked)
+def _part(table: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:
+    return _table(table.routes, keys, table.records, table.comforts, table.options)
 
 
 def _one_origin(records: Sequence[OfficialRecord], profile: Profile) -> dict[str, Any]:
-    """Where the records come from ({}: official files, which do not say); refused where they are of several runs."""
+    """Origin of the records; {} for official files, which do not store it. Records of several runs are rejected."""
     origins = {json.dumps(dict(r.origin), sort_keys=True) for r in records}
     if len(origins) > 1:
-        raise Ad2Error(f"results of different runs never go into one mean; here are {', '.join(sorted(origins))}")
+        raise Ad2Error(f"results of different runs cannot be averaged; found {', '.join(sorted(origins))}")
     origin: dict[str, Any] = json.loads(origins.pop()) if origins else {}
     if origin.get("profile", profile.name) != profile.name:
         raise Ad2Error(
-            f"these results were driven under profile {origin['profile']}, not {profile.name}: score them by it"
+            f"these results were driven under profile {origin['profile']}, not {profile.name}: use that profile"
         )
     return origin
 
 
 def _check_routes(
-    kept: Mapping[Key, OfficialRecord], ours: Mapping[Key, OfficialRecord], routes: Mapping[str, Route], n: int
+    kept: Mapping[Key, OfficialRecord], scored: Mapping[Key, OfficialRecord], routes: Mapping[str, Route], n: int
 ) -> None:
-    """The wrong route file is refused: ids are unique only within one."""
-    if kept and not ours:
+    """Reject a wrong route file: route ids are unique only within one file."""
+    if kept and not scored:
         example = next(iter(kept.values()))
         raise Ad2Error(
             f"none of the {len(kept)} records is of a route in the route file within {n} repetition(s); the first is "
-            f"route {example.route_id}, repetition {example.repetition}. Is it the route file that was driven?"
+            f"route {example.route_id}, repetition {example.repetition}. Is this the route file that was driven?"
         )
-    if ours and all(_foreign(r, routes[key[0]]) for key, r in ours.items()):
+    if scored and all(_foreign(r, routes[key[0]]) for key, r in scored.items()):
         raise Ad2Error("every record names another town or scenario than its route: this is not the route file driven")
 
 
@@ -230,7 +234,7 @@ def _foreign(record: OfficialRecord, route: Route) -> bool:
 def _comforts(
     records: Mapping[Key, OfficialRecord], metric_info: Mapping[Key, EgoMotion] | None, mode: str, dt: float
 ) -> tuple[dict[Key, float], list[str]]:
-    """Share of comfortable segments of each record that has one, and what to say of the others."""
+    """(share of comfortable segments by record, notes on records without one)."""
     found: dict[Key, float | None] = {}
     for key, record in records.items():
         if metric_info is None:
@@ -246,7 +250,7 @@ def _comforts(
 
 
 def _stride(motion: EgoMotion) -> float:
-    """Ticks from one sample to the next (an agent may log every other tick)."""
+    """Ticks between two samples (an agent may log every second tick)."""
     gaps = motion.steps[1:] - motion.steps[:-1]
     return float(statistics.median(gaps.tolist())) if len(gaps) else 1.0
 
@@ -257,21 +261,21 @@ def _experimental(
     repetitions: int,
     records: Mapping[Key, OfficialRecord],
     comforts: Mapping[Key, float],
-    asked: ScoringOptions,
+    options: ScoringOptions,
 ) -> dict[str, Any] | None:
-    """Routes whose map's topology is not sound: scored apart."""
+    """Scores of the routes whose map topology is uncertain; they are excluded from the headline."""
     if not ids:
         return None
     keys = [(route.id, k) for route in routes if route.id in ids for k in range(repetitions)]
-    head = _sheet({r.id: r for r in routes}, keys, records, comforts, asked).headline()
+    head = _table({r.id: r for r in routes}, keys, records, comforts, options).headline()
     return {"routes": sorted(ids), "driving_score": head["driving_score"], "success_rate": head["success_rate"]}
 
 
-def _repetitions(sheet: _ScoreTable, routes: Sequence[Route], n: int) -> dict[str, Any] | None:
-    """Mean and sample standard deviation (n - 1) over the repetitions' own scores; None with one repetition."""
+def _repetitions(table: _ScoreTable, routes: Sequence[Route], n: int) -> dict[str, Any] | None:
+    """Mean and sample standard deviation (n - 1) over the scores of the repetitions; None for one repetition."""
     if n < 2:
         return None
-    heads = [_part(sheet, [(route.id, k) for route in routes]).headline() for k in range(n)]
+    heads = [_part(table, [(route.id, k) for route in routes]).headline() for k in range(n)]
     flat = [{**{k: v for k, v in head.items() if k != "abilities"}, **head["abilities"]} for head in heads]
     return {"n": n, **{name: _spread([head[name] for head in flat]) for name in flat[0]}}
 
@@ -282,11 +286,11 @@ def _spread(values: Sequence[float | None]) -> dict[str, Any]:
     return {"mean": _mean(known), "std": std, "values": list(values)}
 
 
-def _types(sheet: _ScoreTable) -> list[dict[str, Any]]:
-    """A row a scenario type, in alphabetical order."""
+def _types(table: _ScoreTable) -> list[dict[str, Any]]:
+    """One row per scenario type, in alphabetical order."""
     rows = []
-    for scenario in sorted({sheet.routes[key[0]].scenario for key in sheet.keys}):
-        part = _part(sheet, [key for key in sheet.keys if sheet.routes[key[0]].scenario == scenario])
+    for scenario in sorted({table.routes[key[0]].scenario for key in table.keys}):
+        part = _part(table, [key for key in table.keys if table.routes[key[0]].scenario == scenario])
         head = part.headline()
         rows.append(
             {
@@ -300,45 +304,45 @@ def _types(sheet: _ScoreTable) -> list[dict[str, Any]]:
     return rows
 
 
-def _partial(sheet: _ScoreTable) -> list[str]:
-    found = [name for name, skill in sheet.skills.items() if skill.partial]
+def _partial(table: _ScoreTable) -> list[str]:
+    found = [name for name, skill in table.skills.items() if skill.partial]
     return [*found, "skill_score"] if found else []
 
 
-def _notes(sheet: _ScoreTable, doubled: int, outside: int, experimental: set[str]) -> list[str]:
-    """What a reader of the figures must know, a sentence each."""
-    records, missing = sheet.records.values(), sheet.missing
-    signs = sheet.skills["Traffic_Signs"]
-    empty = [name for name, skill in sheet.skills.items() if not skill.values]
+def _notes(table: _ScoreTable, duplicates: int, outside: int, experimental: set[str]) -> list[str]:
+    """Remarks on the figures, one sentence each."""
+    records, missing = table.records.values(), table.missing
+    signs = table.skills["Traffic_Signs"]
+    empty = [name for name, skill in table.skills.items() if not skill.values]
     gaps = sorted({gap for r in records for gap in r.gaps if gap != "town_name"})
-    foreign = [r.route_id for key, r in sheet.records.items() if _foreign(r, sheet.routes[key[0]])]
-    other = [r.route_id for r in records if _other_penalty(r, sheet.asked.profile)]
-    said = [
-        (doubled, f"{doubled} duplicate record(s) removed: of one route and repetition the last counts"),
+    foreign = [r.route_id for key, r in table.records.items() if _foreign(r, table.routes[key[0]])]
+    other = [r.route_id for r in records if _other_penalty(r, table.options.profile)]
+    notes = [
+        (duplicates, f"{duplicates} duplicate record(s) removed: the last of a route and repetition counts"),
         (outside, f"{outside} record(s) left out: their route or repetition is not among those to score"),
-        (experimental, f"{len(experimental)} experimental route(s) kept out of every figure, scored apart"),
+        (experimental, f"{len(experimental)} experimental route(s) excluded from every figure, scored separately"),
         (missing, f"{len(missing)} episode(s) have no record: 0 in Driving Score and Success Rate, left out elsewhere"),
         (gaps, f"some records lack {', '.join(gaps)}: without a score they count 0, without lists they are no success"),
         (foreign, f"{len(foreign)} record(s) name another town or scenario than their route: {_few(foreign)}"),
-        (other, f"{len(other)} record(s) have a score that profile {sheet.asked.profile.name} would not give; left as "
-         f"it stands: {_few(other)}"),
-        (not sheet.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
+        (other, f"{len(other)} record(s) have a score that profile {table.options.profile.name} would not give; kept "
+         f"unchanged: {_few(other)}"),
+        (not table.efficiencies, "efficiency: no record has a speed message up to 1,000 %"),
         (empty, f"no record tests {', '.join(empty)}: no figure there, and no Skill Score"),
-        (signs.partial, _junction_note(signs, sheet.asked.traffic_signs)),
+        (signs.partial, _junction_note(signs, table.options.traffic_signs)),
     ]  # fmt: skip
-    return [text for condition, text in said if condition]
+    return [text for condition, text in notes if condition]
 
 
 def _junction_note(signs: AbilityScore, variant: str) -> str:
-    best = "" if signs.at_most is None else f"; if all of them passed it would be {signs.at_most:.4f}"
+    best = "" if signs.at_most is None else f"; if all of these passed, it would be {signs.at_most:.4f}"
     return (
-        "Traffic_Signs is partial, and Skill Score with it: successes / records, because the junction test of "
+        "Traffic_Signs and the Skill Score are partial: successes / records, because the junction test of "
         f"{variant} needs the towns' maps for {signs.untested} record(s){best}"
     )
 
 
 def _other_penalty(record: OfficialRecord, profile: Profile) -> bool:
-    """The score is not what the record's own infractions cost under the profile."""
+    """Whether the score differs from score_route times the penalty of the record's infractions under the profile."""
     if record.score_route is None or record.score_composed is None or "infractions" in record.gaps:
         return False
     expected = record.score_route * penalty_of(record.infractions, profile.penalties)

@@ -1,17 +1,20 @@
-"""What is answered in place of a completion: OpenAI's error object with its HTTP status."""
+"""Error replies: OpenAI's error object with its HTTP status."""
 
 from __future__ import annotations
 
 import reprlib
 from typing import Any
 
-_SHORT = reprlib.Repr()  # bounded in depth and length: what is shown came from outside
+_SHORT = reprlib.Repr()  # bounded in depth and length: the values shown come from clients
 _SHORT.maxstring = _SHORT.maxother = 80
 _TYPES = {401: "authentication_error", 429: "rate_limit_error"}
 
 
 class ApiError(Exception):
-    """`param`: the field of the request that is wrong; `code`: a short stable name; `retry_s`: seconds to wait."""
+    """A request that is refused or failed.
+
+    `param`: the invalid field of the request; `code`: a short stable name; `retry_s`: seconds for Retry-After.
+    """
 
     def __init__(
         self, status: int, message: str, *, param: str | None = None, code: str | None = None, retry_s: int = 0
@@ -30,6 +33,6 @@ class ApiError(Exception):
 
 
 def wrong(param: str, expected: str, found: Any = None) -> ApiError:
-    """HTTP 400 for one field; what was found is shown short."""
+    """HTTP 400 for an invalid field; the found value is shortened."""
     shown = "" if found is None else f", found {_SHORT.repr(found)}"
     return ApiError(400, f"{param}: expected {expected}{shown}", param=param, code="invalid_value")

@@ -1,18 +1,18 @@
-"""The body of POST /v1/chat/completions, read strictly: what a model would not get to see is refused, not dropped.
+"""Parses the body of POST /v1/chat/completions strictly: content that a model would not see is refused, not dropped.
 
-Read are model, messages, max_tokens (max_completion_tokens), temperature, n, stream; all else is ignored, as
+Fields used: model, messages, max_tokens (max_completion_tokens), temperature, n, stream. All others are ignored, as
 OpenAI-compatible servers do.
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from closedloop_plugin.serve.api_error import ApiError, wrong
+from lmms_eval_ad2.numbers import is_number, is_whole
 
 MOST_IMAGES = 64
 MOST_TOKENS = 65_536
@@ -20,7 +20,7 @@ MOST_TOKENS = 65_536
 
 @dataclass(frozen=True)
 class CompletionSettings:
-    """Of one request's generation; None: the model's own."""
+    """Generation settings of one request; None: the model's default."""
 
     max_tokens: int | None = None
     temperature: float | None = None
@@ -28,7 +28,7 @@ class CompletionSettings:
 
 @dataclass(frozen=True)
 class ChatCompletionRequest:
-    """One request. `system` and `texts`: the parts in words; `urls`: the pictures in order, still encoded."""
+    """One request. `system`, `texts`: its text parts; `urls`: its images in order, as data URLs."""
 
     model: str
     system: str
@@ -39,7 +39,7 @@ class ChatCompletionRequest:
 
 
 def read_chat(raw: bytes) -> ChatCompletionRequest:
-    """The request in a body; Refusal names the field that is wrong."""
+    """Parse a request body. ApiError names the invalid field."""
     body = mapping_of(raw, "the body")
     model = body.get("model")
     if not isinstance(model, str) or not model:
@@ -54,7 +54,7 @@ def read_chat(raw: bytes) -> ChatCompletionRequest:
 
 
 def mapping_of(raw: bytes | str, what: str) -> Mapping[str, Any]:
-    """A JSON object; Refusal where the text is none."""
+    """Parse a JSON object. ApiError if `raw` is not one; `what` names it in the message."""
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError) as exc:
@@ -67,16 +67,15 @@ def mapping_of(raw: bytes | str, what: str) -> Mapping[str, Any]:
 def number(data: Mapping[str, Any], key: str, low: float, high: float) -> float:
     """A finite number of `data` in [low, high]."""
     value = data.get(key)
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
-    if not fits or not math.isfinite(value):  # type: ignore[arg-type]
+    if not is_number(value) or not low <= value <= high:
         raise wrong(key, f"a number from {low:g} to {high:g}", value)
-    return float(value)  # type: ignore[arg-type]
+    return float(value)
 
 
 def whole(data: Mapping[str, Any], key: str, low: int, high: int) -> int:
     """A whole number of `data` in [low, high]."""
     value = data.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    if not is_whole(value, low, high):
         raise wrong(key, f"a whole number from {low} to {high}", value)
     return value
 
@@ -90,7 +89,7 @@ def _settings(body: Mapping[str, Any]) -> CompletionSettings:
 
 
 def _messages(messages: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """System words, the user's texts, the user's pictures. Models here answer one question, they hold no talk."""
+    """System text, user texts, user image URLs. There is no multi-turn chat: exactly one user message is accepted."""
     if not isinstance(messages, list) or not messages:
         raise wrong("messages", "a list with one user message", messages)
     system: list[str] = []
@@ -99,14 +98,14 @@ def _messages(messages: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
         where = f"messages[{i}]"
         role = message.get("role") if isinstance(message, dict) else None
         if role not in ("system", "developer", "user"):
-            raise wrong(f"{where}.role", "system or user (earlier answers are not taken)", role)
+            raise wrong(f"{where}.role", "system or user (there is no multi-turn chat)", role)
         texts, urls = _parts(message.get("content"), f"{where}.content")
         if role == "user":
             if user is not None:
                 raise wrong(where, "no second user message: one question a request")
             user = texts, urls
         elif urls:
-            raise wrong(f"{where}.content", "words only in a system message")
+            raise wrong(f"{where}.content", "text only in a system message")
         else:
             system += texts
     if user is None:
@@ -117,17 +116,17 @@ def _messages(messages: Any) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
 
 
 def _parts(content: Any, where: str) -> tuple[list[str], list[str]]:
-    """Texts and image addresses of one message's content."""
+    """Texts and image URLs of one message's content."""
     texts: list[str] = []
     urls: list[str] = []
     if isinstance(content, str):
-        return [_writable(content)], urls
+        return [_without_surrogates(content)], urls
     if not isinstance(content, list):
         raise wrong(where, "a text or a list of parts", content)
     for i, part in enumerate(content):
         kind = part.get("type") if isinstance(part, dict) else None
         if kind == "text" and isinstance(part.get("text"), str):
-            texts.append(_writable(part["text"]))
+            texts.append(_without_surrogates(part["text"]))
         elif kind == "image_url":
             image = part.get("image_url")
             url = image.get("url") if isinstance(image, dict) else image
@@ -139,6 +138,6 @@ def _parts(content: Any, where: str) -> tuple[list[str], list[str]]:
     return texts, urls
 
 
-def _writable(text: str) -> str:
-    """Without lone surrogates: no tokenizer takes them, and one would fail its whole batch."""
+def _without_surrogates(text: str) -> str:
+    """Lone surrogates replaced: tokenizers reject them, and one would fail its whole batch."""
     return text.encode("utf-8", "replace").decode()

@@ -1,7 +1,7 @@
 """`ad2-driver`: fast system, slow system and the profile's post-processing behind one model name.
 
-The request's words are a JSON object (docs/serve.md); so are the answer's. What the loop makes of an answer between
-two ticks (how long it takes effect, coasting where there is none) is the caller's.
+The text of a request is a JSON object, and so is the text of the reply (docs/serve.md). Control between two decisions
+(when a decision takes effect and for how long, coasting without one) is up to the client.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from closedloop_plugin.serve.service import ServiceReply, ServiceRequest
 from lmms_eval_ad2 import __version__
 
 PROTOCOL = 1
-FAR = 100_000.0  # m, m/s, s: beyond any drive
-EPISODES = 1024  # that an agent may keep something of; the oldest are ended
+FAR = 100_000.0  # m, m/s: bound of the numbers in a request
+EPISODES = 1024  # episodes open at once in the agent; beyond it the oldest are ended
 
 
 class DriverService:
-    """An agent that looks at no truth, with its interpreter (None where it gives controls itself)."""
+    """A non-privileged agent with its interpreter (None for an agent that returns controls itself)."""
 
     name = "ad2-driver"
 
@@ -46,10 +46,10 @@ class DriverService:
     ) -> None:
         self.agent, self.interpreter, self.profile, self.policy = agent, interpreter, profile, policy
         self.decision_hz, self.seed = decision_hz or profile.decision_hz, seed
-        self._episodes: OrderedDict[str, int] = OrderedDict()  # name -> its last tick
+        self._episodes: OrderedDict[str, int] = OrderedDict()  # name -> last tick
 
     def describe(self) -> dict[str, Any]:
-        """GET /v1/ad2/driver: from it a caller builds its sensors."""
+        """The body of GET /v1/ad2/driver, from which a client configures its sensors."""
         return {
             "ad2_drive": PROTOCOL,
             "agent": self.agent.describe(),
@@ -63,86 +63,89 @@ class DriverService:
         }
 
     def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
-        """See Service.read. Pictures of cameras that nobody here looks through are not unpacked."""
+        """See ChatService.read. Images of cameras that the agent does not use are not decoded."""
         if len(chat.texts) != 1 or chat.system:
             raise wrong("messages", "images, then one text that holds the JSON object of ad2-driver")
-        said = mapping_of(chat.texts[0], "ad2-driver: the text")
-        if said.get("ad2_drive") != PROTOCOL:
-            raise wrong("ad2_drive", f"{PROTOCOL}: the protocol that this server speaks", said.get("ad2_drive"))
-        sent = dict(zip(_cameras(said, len(chat.urls)), chat.urls, strict=True))
+        body = mapping_of(chat.texts[0], "ad2-driver: the text")
+        if body.get("ad2_drive") != PROTOCOL:
+            raise wrong("ad2_drive", f"{PROTOCOL}: the protocol version of this server", body.get("ad2_drive"))
+        sent = dict(zip(_cameras(body, len(chat.urls)), chat.urls, strict=True))
         wanted = [camera.name for camera in self.agent.cameras]
-        if lacking := [name for name in wanted if name not in sent]:
-            raise wrong("cameras", f"the driver's {', '.join(wanted)}; there is no {', '.join(lacking)}")
+        if missing := [name for name in wanted if name not in sent]:
+            raise wrong("cameras", f"the driver's {', '.join(wanted)}; there is no {', '.join(missing)}")
         images = dict(zip(wanted, pictures([sent[name] for name in wanted], wanted), strict=True))
-        return ServiceRequest("drive", _ask(said, images))
+        return ServiceRequest("drive", _decision_request(body, images))
 
-    def answer(self, asks: Sequence[DecisionRequest]) -> list[ServiceReply]:
-        """See Service.answer."""
-        for ask in asks:
-            self._begin(ask)
-        decisions = self.agent.decide(asks)
-        broken = [d.error for d in decisions if "generation_failed" in (d.error or "")]
-        if 1 < len(decisions) == len(broken):  # one exception was everybody's: then each is asked alone
-            raise RuntimeError(broken[0])
-        readings = self._readings(asks, decisions)
-        return [self._done(a, d, r) for a, d, r in zip(asks, decisions, readings, strict=True)]
+    def answer(self, requests: Sequence[DecisionRequest]) -> list[ServiceReply]:
+        """See ChatService.answer."""
+        for request in requests:
+            self._track_episode(request)
+        decisions = self.agent.decide(requests)
+        failed = [d.error for d in decisions if "generation_failed" in (d.error or "")]
+        if 1 < len(decisions) == len(failed):  # one exception failed the whole batch: RequestBatcher retries each alone
+            raise RuntimeError(failed[0])
+        interpreted = self._interpret(requests, decisions)
+        return [self._reply(*parts) for parts in zip(requests, decisions, interpreted, strict=True)]
 
-    def _begin(self, ask: DecisionRequest) -> None:
-        """The agent hears of an episode with its first tick, and again where one starts anew."""
-        tick = ask.observation.tick
-        last = self._episodes.pop(ask.episode, None)
+    def _track_episode(self, request: DecisionRequest) -> None:
+        """Start an episode in the agent at its first request, and again if its tick goes back."""
+        tick = request.observation.tick
+        last = self._episodes.pop(request.episode, None)
         if last is not None and tick < last:
-            self.agent.end(ask.episode)
+            self.agent.end(request.episode)
         if last is None or tick < last:
-            digest = hashlib.sha256(f"{self.seed}:{ask.episode}".encode()).digest()
-            self.agent.start(ask.episode, int.from_bytes(digest[:4], "big") >> 1)
-        self._episodes[ask.episode] = tick
+            digest = hashlib.sha256(f"{self.seed}:{request.episode}".encode()).digest()
+            self.agent.start(request.episode, int.from_bytes(digest[:4], "big") >> 1)
+        self._episodes[request.episode] = tick
         if len(self._episodes) > EPISODES:
             self.agent.end(self._episodes.popitem(last=False)[0])
 
-    def _readings(
-        self, asks: Sequence[DecisionRequest], decisions: Sequence[Decision]
+    def _interpret(
+        self, requests: Sequence[DecisionRequest], decisions: Sequence[Decision]
     ) -> list[InterpretedControl | None]:
-        readings: list[InterpretedControl | None] = [None] * len(asks)
-        worded = [i for i, d in enumerate(decisions) if d.error is None and d.control is None]
-        if worded and self.interpreter is not None:
-            made = self.interpreter.interpret([(asks[i], decisions[i]) for i in worded])
-            for i, reading in zip(worded, made, strict=True):
-                readings[i] = reading
-        return readings
+        """Interpret the decisions that are text; None for controls and errors."""
+        interpreted: list[InterpretedControl | None] = [None] * len(requests)
+        textual = [i for i, d in enumerate(decisions) if d.error is None and d.control is None]
+        if textual and self.interpreter is not None:
+            found = self.interpreter.interpret([(requests[i], decisions[i]) for i in textual])
+            for i, control in zip(textual, found, strict=True):
+                interpreted[i] = control
+        return interpreted
 
-    def _done(self, ask: DecisionRequest, decision: Decision, reading: InterpretedControl | None) -> ServiceReply:
-        control, error, unparsed = verdict(decision, reading, self.profile, ask.observation.speed)
-        told = {
+    def _reply(
+        self, request: DecisionRequest, decision: Decision, interpreted: InterpretedControl | None
+    ) -> ServiceReply:
+        control, error, unparsed = verdict(decision, interpreted, self.profile, request.observation.speed)
+        reply = {
             "ad2_drive": PROTOCOL,
             "control": asdict(control) if control else None,
             "texts": dict(decision.texts),
-            "raw": reading.raw if reading else "",
-            "mode": reading.mode if reading else "",
+            "raw": interpreted.raw if interpreted else "",
+            "mode": interpreted.mode if interpreted else "",
             "error": error,
             "unparsed": unparsed,
-            "latency_s": decision.latency_s + (reading.latency_s if reading else 0.0),
+            "latency_s": decision.latency_s + (interpreted.latency_s if interpreted else 0.0),
             "policy": self.policy,
         }
-        return ServiceReply(json.dumps(told), failed=error is not None)
+        return ServiceReply(json.dumps(reply), failed=error is not None)
 
 
-def _ask(said: Mapping[str, Any], images: Mapping[str, Any]) -> DecisionRequest:
-    """The request as the agents know it."""
-    episode, command = said.get("episode"), said.get("command")
+def _decision_request(body: Mapping[str, Any], images: Mapping[str, Any]) -> DecisionRequest:
+    """Validate the JSON object of a request. Frame: x forward, y left, m; speeds in m/s."""
+    episode, command = body.get("episode"), body.get("command")
     if not isinstance(episode, str) or not 0 < len(episode) <= 200 or not episode.isprintable():
         raise wrong("episode", "a name of 1 to 200 printable characters", episode)
     if not isinstance(command, str) or command not in set(RouteCommand):
         raise wrong("command", f"one of {', '.join(RouteCommand)}", command)
-    target = said.get("target")
+    target = body.get("target")
     if not isinstance(target, list) or len(target) != 2:
         raise wrong("target", "[metres forward, metres to the left]", target)
     forward, left = (number({"target": value}, "target", -FAR, FAR) for value in target)
-    limit = {} if said.get("speed_limit") is None else {"speed_limit": number(said, "speed_limit", 0.0, FAR)}
+    limit = {} if body.get("speed_limit") is None else {"speed_limit": number(body, "speed_limit", 0.0, FAR)}
     observation = Observation(
-        whole(said, "tick", 0, 2**53),
-        number(said, "time_s", 0.0, 2.0**53),
-        number(said, "speed", -FAR, FAR),
+        whole(body, "tick", 0, 2**53),
+        number(body, "time_s", 0.0, 2.0**53),
+        number(body, "speed", -FAR, FAR),
         RouteCommand(command),
         (forward, left),
         images.__getitem__,
@@ -151,10 +154,10 @@ def _ask(said: Mapping[str, Any], images: Mapping[str, Any]) -> DecisionRequest:
     return DecisionRequest(episode, observation)
 
 
-def _cameras(said: Mapping[str, Any], pictures_sent: int) -> list[str]:
-    names = said.get("cameras")
+def _cameras(body: Mapping[str, Any], image_count: int) -> list[str]:
+    names = body.get("cameras")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise wrong("cameras", "the names of the images, in their order", names)
-    if len(set(names)) != len(names) or len(names) != pictures_sent:
-        raise ApiError(400, f"cameras: {len(names)} names for {pictures_sent} images, each once", param="cameras")
+    if len(set(names)) != len(names) or len(names) != image_count:
+        raise ApiError(400, f"cameras: {len(names)} names for {image_count} images, each once", param="cameras")
     return names

@@ -1,4 +1,4 @@
-"""The HTTP side: who may ask, how much at once, which model; what is wrong comes back as OpenAI's error object."""
+"""The HTTP API: routes, API key, request limits, choice of the model. Errors are OpenAI's error objects."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from closedloop_plugin.serve.chat import ChatCompletionRequest, read_chat
 from closedloop_plugin.serve.driver_service import DriverService
 from closedloop_plugin.serve.service import ChatService, ServiceReply, ServiceRequest
 
-_BODY_S = 60.0  # a request that is still not there then is given up
+_BODY_S = 60.0  # time limit for receiving a request body
 _LOADING_RETRY_S = 5
 
 
 @dataclass(frozen=True)
 class RequestLimits:
-    """`queue`: requests held at once, from their first byte to their answer, which bounds memory as well."""
+    """`queue`: requests in progress at once, from first byte to reply, which also bounds memory."""
 
     queue: int = 256
     body_bytes: int = 64 * 2**20
 
 
 class ChatHttpApi:
-    """Answers 503 until `open` names what there is."""
+    """OpenAI-compatible HTTP API. Replies 503 until `open` is called."""
 
-    def __init__(self, desk: RequestBatcher, limits: RequestLimits, key: str = "", model: str = "") -> None:
-        self.desk, self.limits, self.model = desk, limits, model
-        self.answered = self.failed = self.held = 0
+    def __init__(self, batcher: RequestBatcher, limits: RequestLimits, key: str = "", model: str = "") -> None:
+        self.batcher, self.limits, self.model = batcher, limits, model
+        self.answered = self.failed = self.pending = 0
         self.last_failure = ""
         self._key = key.encode()
-        self._log = sys.stderr  # this one: while a model answers, its wrapper's output is kept off sys.stderr
+        self._log = sys.stderr  # keep this object: while a model runs, sys.stderr is replaced to hide its output
         self._services: dict[str, ChatService] = {}
         self._driver: DriverService | None = None
         self._since = int(time.time())
 
     def open(self, services: Sequence[ChatService], driver: DriverService | None, model: str) -> None:
-        """The model is loaded."""
+        """Start answering with the loaded services."""
         self._driver, self.model = driver, model
         self._services = {service.name: service for service in services}
 
@@ -60,10 +60,10 @@ class ChatHttpApi:
         app.router.add_post("/v1/chat/completions", self._complete)
         return app
 
-    def news(self) -> str:
-        """What was done so far, for the log."""
-        mean = self.desk.asked / self.desk.batches if self.desk.batches else 0.0
-        line = f"answered {self.answered}, failed {self.failed}, waiting {self.held}, {mean:.1f} a batch"
+    def summary(self) -> str:
+        """Counts so far, as one line for the log."""
+        mean = self.batcher.requests / self.batcher.batches if self.batcher.batches else 0.0
+        line = f"answered {self.answered}, failed {self.failed}, waiting {self.pending}, {mean:.1f} a batch"
         return f"{line}; last failure: {self.last_failure}" if self.last_failure else line
 
     @web.middleware
@@ -75,12 +75,12 @@ class ChatHttpApi:
                 self._check_key(request)
             return await handler(request)
         except ApiError as refusal:
-            return refused(refusal)
+            return error_response(refusal)
         except web.HTTPException as exc:  # no such path, wrong method, body too large
-            return refused(ApiError(exc.status, f"{request.method} {request.path[:200]}: {exc.reason}"))
-        except Exception:  # ours to mend: the caller still gets an error object, the log the place
+            return error_response(ApiError(exc.status, f"{request.method} {request.path[:200]}: {exc.reason}"))
+        except Exception:  # a bug: the client gets an error object, the log the traceback
             traceback.print_exc(file=self._log)
-            return refused(ApiError(500, "an error of this server's own; its log has it", code="internal_error"))
+            return error_response(ApiError(500, "internal error of this server; see its log", code="internal_error"))
 
     def _check_key(self, request: web.Request) -> None:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ").strip()
@@ -91,42 +91,42 @@ class ChatHttpApi:
         state = {
             "status": "ok" if self._services else "loading",
             "model": self.model,
-            "waiting": self.held,
+            "waiting": self.pending,
             "answered": self.answered,
             "failed": self.failed,
-            "batches": self.desk.batches,
-            "mean_batch": round(self.desk.asked / self.desk.batches, 2) if self.desk.batches else None,
+            "batches": self.batcher.batches,
+            "mean_batch": round(self.batcher.requests / self.batcher.batches, 2) if self.batcher.batches else None,
         }
-        return as_json(state, 200 if self._services else 503)
+        return json_response(state, 200 if self._services else 503)
 
     async def _models(self, request: web.Request) -> web.Response:
-        return as_json(models(self._offered(), self._since))
+        return json_response(model_list(self._loaded(), self._since))
 
     async def _model(self, request: web.Request) -> web.Response:
         service = self._service(request.match_info["name"])
-        return as_json(models([service.name], self._since)["data"][0])
+        return json_response(model_list([service.name], self._since)["data"][0])
 
     async def _describe(self, request: web.Request) -> web.Response:
-        self._offered()
+        self._loaded()
         if self._driver is None:
             raise ApiError(404, "there is no driver here", code="model_not_found")
-        return as_json(self._driver.describe())
+        return json_response(self._driver.describe())
 
     async def _complete(self, request: web.Request) -> web.Response:
-        self._offered()
-        if self.held >= self.limits.queue:
-            raise ApiError(429, f"{self.held} requests are held here already", code="queue_full", retry_s=1)
-        self.held += 1
+        self._loaded()
+        if self.pending >= self.limits.queue:
+            raise ApiError(429, f"{self.pending} requests are in progress already", code="queue_full", retry_s=1)
+        self.pending += 1
         try:
             raw = await self._body(request)
-            chat, service, order = await asyncio.get_running_loop().run_in_executor(None, self._read, raw)
-            done = await asyncio.wrap_future(self.desk.put(service, order))
+            chat, service, parsed = await asyncio.get_running_loop().run_in_executor(None, self._read, raw)
+            reply = await asyncio.wrap_future(self.batcher.put(service, parsed))
         finally:
-            self.held -= 1
-        return self._counted(chat, done)
+            self.pending -= 1
+        return self._response(chat, reply)
 
     async def _body(self, request: web.Request) -> bytes:
-        # A web page cannot send this type to another address unasked: nobody's browser drives our model.
+        # A web page cannot send this content type cross-origin without a CORS preflight: protects against CSRF.
         if request.content_type != "application/json":
             raise ApiError(415, "expected Content-Type: application/json", code="unsupported_media_type")
         most = self.limits.body_bytes
@@ -147,59 +147,59 @@ class ChatHttpApi:
         service = self._service(chat.model)
         return chat, service, service.read(chat)
 
-    def _counted(self, chat: ChatCompletionRequest, done: ServiceReply) -> web.Response:
-        self.failed, self.answered = self.failed + done.failed, self.answered + (not done.failed)
-        if done.error is not None:
-            self.last_failure = done.error
-            raise ApiError(500, f"the model failed: {done.error}", code="model_failed")
-        return answered(chat, done)
+    def _response(self, chat: ChatCompletionRequest, reply: ServiceReply) -> web.Response:
+        self.failed, self.answered = self.failed + reply.failed, self.answered + (not reply.failed)
+        if reply.error is not None:
+            self.last_failure = reply.error
+            raise ApiError(500, f"the model failed: {reply.error}", code="model_failed")
+        return completion_response(chat, reply)
 
     def _service(self, name: str) -> ChatService:
-        service = self._offered().get(name)
+        service = self._loaded().get(name)
         if service is None:
             known = ", ".join(self._services)
             raise ApiError(
-                404, f"no model {name[:200]!r} here; there is: {known}", param="model", code="model_not_found"
+                404, f"no model {name[:200]!r} here; available: {known}", param="model", code="model_not_found"
             )
         return service
 
-    def _offered(self) -> dict[str, Any]:
+    def _loaded(self) -> dict[str, Any]:
+        """The services by name. ApiError 503 while the model is loading."""
         if not self._services:
             raise ApiError(503, f"{self.model} is still loading", code="loading", retry_s=_LOADING_RETRY_S)
         return self._services
 
 
-# What is sent back: completions, chunks of a stream, error objects, all as OpenAI's clients read them.
-def answered(chat: ChatCompletionRequest, done: ServiceReply) -> web.Response:
-    """`usage` is null: lmms-eval's models do not count tokens, and a zero would be a false number."""
+def completion_response(chat: ChatCompletionRequest, reply: ServiceReply) -> web.Response:
+    """A completion in OpenAI's format. `usage` is null: lmms-eval's models do not count tokens."""
     head = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": chat.model, "usage": None}
     if chat.stream:
-        return _stream(head, done)
-    message = {"role": "assistant", "content": done.text, "refusal": None}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": done.finish}
-    return as_json({**head, "object": "chat.completion", "choices": [choice]})
+        return _stream(head, reply)
+    message = {"role": "assistant", "content": reply.text, "refusal": None}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish}
+    return json_response({**head, "object": "chat.completion", "choices": [choice]})
 
 
-def refused(refusal: ApiError) -> web.Response:
-    return as_json(refusal.body, refusal.status, refusal.headers)
+def error_response(refusal: ApiError) -> web.Response:
+    return json_response(refusal.body, refusal.status, refusal.headers)
 
 
-def models(names: Iterable[str], since: int) -> dict[str, Any]:
-    """GET /v1/models."""
+def model_list(names: Iterable[str], since: int) -> dict[str, Any]:
+    """The body of GET /v1/models."""
     listed = [{"id": name, "object": "model", "created": since, "owned_by": "lmms-eval-ad2"} for name in names]
     return {"object": "list", "data": listed}
 
 
-def as_json(data: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+def json_response(data: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     return web.Response(body=json.dumps(data).encode(), status=status, headers=headers, content_type="application/json")
 
 
-def _stream(head: Mapping[str, Any], done: ServiceReply) -> web.Response:
-    """All words in one chunk, since they are all there: the model behind gives them at once."""
+def _stream(head: Mapping[str, Any], reply: ServiceReply) -> web.Response:
+    """A completion as server-sent events. The text is one chunk: the model returns it at once."""
     deltas: list[tuple[dict[str, Any], str | None]] = [
         ({"role": "assistant", "content": ""}, None),
-        ({"content": done.text}, None),
-        ({}, done.finish),
+        ({"content": reply.text}, None),
+        ({}, reply.finish),
     ]
     lines = [
         json.dumps(

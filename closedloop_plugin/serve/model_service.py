@@ -1,4 +1,4 @@
-"""The bare model: pictures and a question in, its words out."""
+"""Serves a model without the driving stack: images and a question in, the reply text out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from closedloop_plugin.serve.service import ServiceReply, ServiceRequest
 
 
 class ModelService:
-    """A Backend as a service, under the model's own name."""
+    """Serves a ModelBackend under the model's own name."""
 
     def __init__(self, backend: ModelBackend) -> None:
         self.backend = backend
@@ -21,26 +21,26 @@ class ModelService:
         self._numbers = itertools.count()
 
     def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
-        """See Service.read. Requests with other settings of generation go into calls of their own."""
+        """See ChatService.read. Requests with different generation settings are not batched together."""
         self._tuned(chat.settings)
         text = "\n\n".join(filter(None, (chat.system, "\n".join(chat.texts))))
         if not text.strip():
-            raise wrong("messages", "a question in words")
+            raise wrong("messages", "a question as text")
         images = pictures(chat.urls, [f"image {i}" for i in range(1, len(chat.urls) + 1)])
         return ServiceRequest(
             chat.settings, (chat.settings, ModelQuestion(str(next(self._numbers)), text, tuple(images)))
         )
 
     def answer(self, payloads: Sequence[tuple[CompletionSettings, ModelQuestion]]) -> list[ServiceReply]:
-        """See Service.answer."""
-        said = self._tuned(payloads[0][0]).ask([question for _, question in payloads])
-        failed = [s.error for s in said if (s.error or "").startswith("generation_failed")]
-        if 1 < len(said) == len(failed):  # one exception was everybody's: then each is asked alone
+        """See ChatService.answer."""
+        replies = self._tuned(payloads[0][0]).ask([question for _, question in payloads])
+        failed = [reply.error for reply in replies if (reply.error or "").startswith("generation_failed")]
+        if 1 < len(replies) == len(failed):  # one exception failed the whole batch: RequestBatcher retries each alone
             raise RuntimeError(failed[0])
-        return [_done(s) for s in said]
+        return [_service_reply(reply) for reply in replies]
 
     def _tuned(self, settings: CompletionSettings) -> ModelBackend:
-        """The model with a request's own settings."""
+        """The backend with the settings of a request. ApiError if it cannot take them."""
         if settings == CompletionSettings():
             return self.backend
         tuned = getattr(self.backend, "tuned", None)
@@ -49,9 +49,9 @@ class ModelService:
         return tuned(settings.max_tokens, settings.temperature)
 
 
-def _done(said: ModelReply) -> ServiceReply:
-    if said.error is None:
-        return ServiceReply(said.text, "length" if said.cut else "stop")
-    if said.error.startswith("refused"):  # an endpoint behind this one withheld it
+def _service_reply(reply: ModelReply) -> ServiceReply:
+    if reply.error is None:
+        return ServiceReply(reply.text, "length" if reply.cut else "stop")
+    if reply.error.startswith("refused"):  # content filter of the endpoint behind this one
         return ServiceReply("", "content_filter")
-    return ServiceReply(error=said.error, failed=True)
+    return ServiceReply(error=reply.error, failed=True)

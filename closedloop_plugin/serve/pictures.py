@@ -1,4 +1,4 @@
-"""Pictures in requests: data URLs only (no address is ever fetched), bounded before they are unpacked."""
+"""Decodes the images of requests: data URLs only (nothing is fetched), size checked before decoding."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from PIL import Image
 from closedloop_plugin.serve.api_error import ApiError
 from lmms_eval_ad2.strict_pillow import strictly
 
-# Of all pictures of a request together: six of 2560 x 1440 are 22 million. A few KB of PNG can hold billions.
+# Limit for all images of one request together: six of 2560 x 1440 are 22 million. A few KB of PNG can hold billions.
 MOST_PIXELS = 40_000_000
 _HEAD = re.compile(r"(?i)data:image/(?:jpeg|jpg|png|webp);base64")
 _FORMATS = ("JPEG", "PNG", "WEBP")
 
 
 def pictures(urls: Sequence[str], names: Sequence[str]) -> list[np.ndarray]:
-    """(H, W, 3) uint8 RGB of each; Refusal names the one that is wrong."""
-    left, made = MOST_PIXELS, []
+    """Decode each image to (H, W, 3) uint8 RGB. ApiError names the invalid one."""
+    left, decoded = MOST_PIXELS, []
     for url, name in zip(urls, names, strict=True):
         image = _picture(url, name, left)
         left -= image.shape[0] * image.shape[1]
-        made.append(image)
-    return made
+        decoded.append(image)
+    return decoded
 
 
 def _picture(url: str, name: str, most: int) -> np.ndarray:
@@ -42,9 +42,9 @@ def _picture(url: str, name: str, most: int) -> np.ndarray:
             return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
     except binascii.Error as exc:
         raise _bad(name, f"not base64: {exc}") from None
-    # What Pillow raises depends on the format and on where a picture breaks off.
+    # What Pillow raises depends on the format and on where the data is truncated.
     except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as exc:
-        raise _bad(name, f"no whole picture: {type(exc).__name__}: {str(exc)[:120]}") from None
+        raise _bad(name, f"not a complete image: {type(exc).__name__}: {str(exc)[:120]}") from None
 
 
 def _bad(name: str, why: str) -> ApiError:

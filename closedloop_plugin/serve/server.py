@@ -1,4 +1,4 @@
-"""A server from start to end: HTTP in a thread of its own, the model in this one, where libraries expect to be."""
+"""Runs the server: HTTP in its own thread, the model in the main thread, where some libraries require to run."""
 
 from __future__ import annotations
 
@@ -19,55 +19,56 @@ from closedloop_plugin.serve.http_api import ChatHttpApi
 from closedloop_plugin.serve.service import ChatService
 from lmms_eval_ad2.errors import Ad2Error
 
-_NEWS_S = 60.0
-_FAREWELL_S = 2.0  # for answers that are on their way when the server ends
+_REPORT_PERIOD_S = 60.0
+_SHUTDOWN_S = 2.0  # for replies being sent when the server ends
 
 
 @dataclass(frozen=True)
 class LoadedServices:
-    """What is there once everything is loaded. `model`: as it stands in /health."""
+    """The services once the model is loaded. `model`: the name shown in /health."""
 
     services: Sequence[ChatService]
     driver: DriverService
     model: str
 
 
-def serve(front: ChatHttpApi, host: str, port: int, load: Callable[[], LoadedServices]) -> None:
-    """Load and answer until Ctrl-C. The address is taken first: a port in use is told before minutes of
-    loading, and who asks meanwhile hears that it loads."""
-    log = sys.stderr  # this one: while a model answers, its wrapper's progress bars are kept off sys.stderr
-    with listening(front, host, port, log) as url:
+def serve(api: ChatHttpApi, host: str, port: int, load: Callable[[], LoadedServices]) -> None:
+    """Load the model and answer requests until Ctrl-C.
+
+    The port is bound before loading, which can take minutes: a port in use is reported at once, and requests
+    meanwhile get HTTP 503 "loading".
+    """
+    log = sys.stderr  # keep this object: while a model runs, sys.stderr is replaced to hide its progress bars
+    with listening(api, host, port, log) as url:
         try:
-            print(f"{url}: loading {front.model}", file=log, flush=True)
-            offer = load()
-            front.open(offer.services, offer.driver, offer.model)
-            names = ", ".join(service.name for service in offer.services)
+            print(f"{url}: loading {api.model}", file=log, flush=True)
+            loaded = load()
+            api.open(loaded.services, loaded.driver, loaded.model)
+            names = ", ".join(service.name for service in loaded.services)
             print(f"{url}: ready, models: {names}", flush=True)
-            front.desk.work()
+            api.batcher.work()
         except KeyboardInterrupt:
-            print(f"stopped; {front.news()}", file=log, flush=True)
+            print(f"stopped; {api.summary()}", file=log, flush=True)
         finally:
-            front.desk.close()
+            api.batcher.close()
 
 
 @contextlib.contextmanager
-def listening(front: ChatHttpApi, host: str, port: int, log: TextIO | None = None) -> Iterator[str]:
-    """HTTP until the block ends; gives the base URL, as clients want it. Port 0: any free one."""
+def listening(api: ChatHttpApi, host: str, port: int, log: TextIO | None = None) -> Iterator[str]:
+    """Serve HTTP until the block ends; yields the base URL for clients. Port 0: any free one."""
     loop = asyncio.new_event_loop()
-    # handler_cancellation: who goes away takes the request along, if it still waits.
-    runner = web.AppRunner(
-        front.application(), access_log=None, handler_cancellation=True, shutdown_timeout=_FAREWELL_S
-    )
+    # handler_cancellation: a client that disconnects cancels its request if it still waits.
+    runner = web.AppRunner(api.application(), access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_S)
     thread = threading.Thread(target=loop.run_forever, name="ad2-serve", daemon=True)
     thread.start()
     try:
         url = asyncio.run_coroutine_threadsafe(_start(runner, host, port), loop).result()
-        news = asyncio.run_coroutine_threadsafe(_report(front, log), loop) if log else None
+        report = asyncio.run_coroutine_threadsafe(_report(api, log), loop) if log else None
         try:
             yield url
         finally:
-            if news:
-                news.cancel()
+            if report:
+                report.cancel()
     finally:
         asyncio.run_coroutine_threadsafe(runner.cleanup(), loop).result()
         loop.call_soon_threadsafe(loop.stop)
@@ -76,7 +77,7 @@ def listening(front: ChatHttpApi, host: str, port: int, log: TextIO | None = Non
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can ask there."""
+    """Whether the address is reachable from this machine only."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -98,11 +99,11 @@ async def _start(runner: web.AppRunner, host: str, port: int) -> str:
     return f"http://{shown}:{runner.addresses[0][1]}/v1"
 
 
-async def _report(front: ChatHttpApi, log: TextIO) -> None:
-    """A line a minute, if there is anything new."""
-    told = front.news()
+async def _report(api: ChatHttpApi, log: TextIO) -> None:
+    """Print a summary every minute if it has changed."""
+    last = api.summary()
     while True:
-        await asyncio.sleep(_NEWS_S)
-        if (line := front.news()) != told:
+        await asyncio.sleep(_REPORT_PERIOD_S)
+        if (line := api.summary()) != last:
             print(line, file=log, flush=True)
-            told = line
+            last = line

@@ -1,4 +1,4 @@
-"""What is offered under one model name: reads a request, and answers many that waited together."""
+"""The interface of what is served under one model name: validates requests and answers them in batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from closedloop_plugin.serve.chat import ChatCompletionRequest
 
 @dataclass(frozen=True)
 class ServiceRequest:
-    """One request, read. Only orders of one `group` may be answered in one call."""
+    """A validated request. Only requests of one `group` may be answered in one call."""
 
     group: Hashable
     payload: Any
@@ -19,7 +19,7 @@ class ServiceRequest:
 
 @dataclass(frozen=True)
 class ServiceReply:
-    """The words of an answer, or `error`: why there are none. `failed`: count it as such, whatever the words say."""
+    """Reply text, or `error` if there is none. `failed`: counted as a failure even if there is a text."""
 
     text: str = ""
     finish: str = "stop"  # OpenAI's finish_reason: stop, length, content_filter
@@ -28,12 +28,12 @@ class ServiceReply:
 
 
 class ChatService(Protocol):
-    name: str  # in /v1/models
+    name: str  # as listed in /v1/models
 
     def read(self, chat: ChatCompletionRequest) -> ServiceRequest:
-        """Refusal where the request is wrong. Called in any thread."""
+        """Validate a request. ApiError if it is invalid. Called from any thread."""
         ...
 
     def answer(self, payloads: Sequence[Any]) -> list[ServiceReply]:
-        """One Done a payload, in order. Called in the one thread that works with models."""
+        """One ServiceReply per payload, in order. Called only from the thread of RequestBatcher.work."""
         ...

@@ -18,7 +18,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path as File
+from pathlib import Path
 
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
 from closedloop_plugin.core.camera import Camera
@@ -46,7 +46,7 @@ from lmms_eval_ad2.storage.lock import lock_folder
 SUITE = "check"  # as it stands in the records
 SHAS = "programs.json"
 SIZE = (400, 225)  # pixels of a moment's picture
-LIBRARY = File(__file__).parent.parent / "scenarios"
+LIBRARY = Path(__file__).parent.parent / "scenarios"
 _IMPORT = re.compile(r"^(?:from|import|model)[ \t]+([A-Za-z_][\w.]*)", re.M)
 TRACK = FactoryRecipe("closedloop_plugin.show.track_log:TrackLog")
 MOMENT = "closedloop_plugin.threats.snapshot:SnapshotRecorder"
@@ -57,13 +57,13 @@ class ScenarioProgram:
     """One scenario. Without a route it plays on its own map, or on that of check()."""
 
     name: str
-    file: File
+    file: Path
     route: Route | None = None
     problem: str = ""  # why it cannot be tried
     spec: ThreatSpec | None = None  # its adversary must be the one that acts; None: anything of the scenario
 
 
-def programs_of(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> list[ScenarioProgram]:
+def programs_of(folder: Path, routes_of: Callable[[str], tuple[Route, ...]]) -> list[ScenarioProgram]:
     """Every program of a folder, those that its suite.json leaves out too. One that names no route, or none that there
     is, says so itself: the others are checked all the same."""
     routes_by = routes_for(folder, index_of(folder), routes_of)
@@ -71,14 +71,14 @@ def programs_of(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> 
     return [_program(file, routes_by, _spec_of(folder, file)) for file in files]
 
 
-def _program(file: File, routes_of: Callable[[str], tuple[Route, ...]], spec: ThreatSpec | None) -> ScenarioProgram:
+def _program(file: Path, routes_of: Callable[[str], tuple[Route, ...]], spec: ThreatSpec | None) -> ScenarioProgram:
     try:
         return ScenarioProgram(file.stem, file, route_of(file, routes_of), spec=spec)
     except Ad2Error as exc:
         return ScenarioProgram(file.stem, file, problem=str(exc), spec=spec)
 
 
-def _spec_of(folder: File, file: File) -> ThreatSpec | None:
+def _spec_of(folder: Path, file: Path) -> ThreatSpec | None:
     """What a generated program is made from; None for one of the user's own, or that was edited since."""
     told = folder / "transcripts" / f"{file.stem}.json"
     last = ThreatTranscript.read(told).last if told.is_file() else None
@@ -87,7 +87,7 @@ def _spec_of(folder: File, file: File) -> ThreatSpec | None:
 
 def check(
     programs: Sequence[ScenarioProgram],
-    out: File,
+    out: Path,
     *,
     world: FactoryRecipe,
     judge: str = "expert",
@@ -95,9 +95,9 @@ def check(
     workers: int = 1,
     seed: int = 0,
     profile: Profile,
-    towns: Mapping[str, File] | None = None,
+    towns: Mapping[str, Path] | None = None,
     quiet: bool = False,
-    map: File | None = None,
+    map: Path | None = None,
     retry_failed: bool = False,
 ) -> dict[str, ScenarioVerdict]:
     """Drive each program with the judge until it has survived a draw, `tries` draws at most; a verdict of each.
@@ -134,13 +134,13 @@ def _wants(draws: Sequence[ScenarioDraw]) -> bool:
 class _DrawRunner:
     """All draws of one number: of each program that needs one more."""
 
-    out: File
+    out: Path
     world: FactoryRecipe
     judge: str
     seed: int
     profile: Profile
-    towns: Mapping[str, File]
-    map: File | None
+    towns: Mapping[str, Path]
+    map: Path | None
     limits: PoolLimits
     retry_failed: bool
     quiet: bool
@@ -188,7 +188,7 @@ def _camera(rules: Profile) -> Camera:
 # -- what a drive depends on -----------------------------------------------------------------------------------------
 
 
-def _digest(program: ScenarioProgram, towns: Mapping[str, File], map: File | None) -> str:
+def _digest(program: ScenarioProgram, towns: Mapping[str, Path], map: Path | None) -> str:
     route = program.route
     town = towns.get(route.town) if route else map
     parts = [sha_of(program.file, route) if route else sha256(program.file), sha256(town) if town else ""]
@@ -202,14 +202,14 @@ def _library() -> str:
     return hashlib.sha256("\n".join(sha256(f) for f in files).encode()).hexdigest()
 
 
-def _imported(program: File) -> list[str]:
+def _imported(program: Path) -> list[str]:
     """Of the modules beside a program that it names: a library of the user's own."""
     names = _IMPORT.findall(program.read_text("utf-8", errors="replace"))
     files = [program.parent / (name.replace(".", "/") + ending) for name in names for ending in (".scenic", ".py")]
     return [sha256(f) for f in files if f.is_file()]
 
 
-def _forget_changed(out: File, shas: Mapping[str, str]) -> list[str]:
+def _forget_changed(out: Path, shas: Mapping[str, str]) -> list[str]:
     """Drop the records of programs that are others now; the names of all programs of the folder."""
     there = _shas(out)
     changed = {name for name, sha in shas.items() if there.get(name) not in (None, sha)}
@@ -227,12 +227,12 @@ def _forget_changed(out: File, shas: Mapping[str, str]) -> list[str]:
     return sorted(now)
 
 
-def _shas(out: File) -> dict[str, str]:
+def _shas(out: Path) -> dict[str, str]:
     return json_object(out / SHAS, "an object of sha256 by scenario", f"Remove {out}: everything is driven anew")
 
 
 def _unchanged(
-    programs: Sequence[ScenarioProgram], shas: Mapping[str, str], towns: Mapping[str, File], map: File | None
+    programs: Sequence[ScenarioProgram], shas: Mapping[str, str], towns: Mapping[str, Path], map: Path | None
 ) -> None:
     """A program that was edited while it was driven has a verdict of nobody knows which text."""
     for program in programs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path as File
+from pathlib import Path
 
 from closedloop_plugin.agents.make import BUILT_IN, MODELS, make_agent, make_backend
 from closedloop_plugin.core.camera import Camera
@@ -21,7 +21,7 @@ TOLD_TOKENS, FUSED_TOKENS = 512, 1024  # an answer in the interview; a spec is a
 
 
 def make_teller(
-    agent_spec: str, *, texts: PromptTexts, cache: File | None, seed: int, profile: Profile, cameras: Sequence[Camera]
+    agent_spec: str, *, texts: PromptTexts, cache: Path | None, seed: int, profile: Profile, cameras: Sequence[Camera]
 ) -> Interviewee:
     """A model is interviewed; a driver without words is observed. `texts`: of the book "threats". Ad2Error says in one
     line what is wrong with `agent_spec`."""
@@ -33,7 +33,7 @@ def make_teller(
     return ObservedInterviewee(agent_spec.strip(), agent)
 
 
-def make_fuser(spec: str, *, texts: PromptTexts, cache: File | None, seed: int, repairs: int = 3) -> Fuser:
+def make_fuser(spec: str, *, texts: PromptTexts, cache: Path | None, seed: int, repairs: int = 3) -> Fuser:
     """`rules`, `endpoint:...` or `lmms:...`; Ad2Error for everything else. `texts`: of the book "threats"."""
     kind, colon, _ = spec.strip().partition(":")
     if kind == RULES and not colon:

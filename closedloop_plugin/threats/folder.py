@@ -15,7 +15,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -40,12 +40,12 @@ def speakable(suite: str, route: str) -> bool:
 class ThreatFolder:
     """One threat suite on disk."""
 
-    path: File
+    path: Path
 
-    def program_file(self, route: str) -> File:
+    def program_file(self, route: str) -> Path:
         return self.path / "scenarios" / f"{route}.scenic"
 
-    def transcript_file(self, route: str) -> File:
+    def transcript_file(self, route: str) -> Path:
         return self.path / "transcripts" / f"{route}.json"
 
     def begin(self, asked: Mapping[str, Any]) -> None:

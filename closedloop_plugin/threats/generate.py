@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
@@ -38,14 +38,14 @@ NAME = 80  # characters of a suite's name, see program_suites
 class ThreatGenerationConfig:
     """What is asked. `base_file`: of a suite that is a route file; `routes`: those asked for, of the suite."""
 
-    folder: File
+    folder: Path
     suite: Suite
     routes: Sequence[Route]
     world: FactoryRecipe
     profile: Profile
     cameras: Sequence[Camera]
-    base_file: File | None = None
-    towns: Mapping[str, File] = field(default_factory=dict)
+    base_file: Path | None = None
+    towns: Mapping[str, Path] = field(default_factory=dict)
     seed: int = 0
     frames: int = 1
     workers: int = 1

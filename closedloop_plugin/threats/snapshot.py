@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 from io import BytesIO
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
@@ -37,8 +37,8 @@ QUALITY = 85
 class SnapshotRecorder:
     """One episode's. A repeated episode begins without the files of the one before."""
 
-    def __init__(self, folder: File, camera: str, task: EpisodeTask) -> None:
-        self.folder, self.camera, self.task = File(folder), camera, task
+    def __init__(self, folder: Path, camera: str, task: EpisodeTask) -> None:
+        self.folder, self.camera, self.task = Path(folder), camera, task
         self._last: EpisodeTick | None = None
         self._kept = False
         for file in self._files():
@@ -60,7 +60,7 @@ class SnapshotRecorder:
         of = "act" if any(name == "act" for _, name in last.truth.events) else "end"
         self._keep(last, of)
 
-    def _files(self) -> tuple[File, File]:
+    def _files(self) -> tuple[Path, Path]:
         return self.folder / f"{self.task.key}.jpg", self.folder / f"{self.task.key}.json"
 
     def _keep(self, seen: EpisodeTick, of: str) -> None:
@@ -104,7 +104,7 @@ def _body(actor: Actor) -> dict[str, Any]:
     return {"kind": str(actor.kind), "role": role, **numbers}
 
 
-def write_jpeg(file: File, image: Image.Image, quality: int) -> None:
+def write_jpeg(file: Path, image: Image.Image, quality: int) -> None:
     """A JPEG that appears whole."""
     data = BytesIO()
     image.save(data, "JPEG", quality=quality)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.suites.lookup import Suite, data_home, suite
@@ -14,8 +14,8 @@ THREAT = "threat"  # the suite of the task's YAML
 VARIABLE = "AD2_THREATS"
 
 
-def threats_folder() -> File:
-    return File(os.environ.get(VARIABLE) or data_home() / "threats").expanduser().absolute()
+def threats_folder() -> Path:
+    return Path(os.environ.get(VARIABLE) or data_home() / "threats").expanduser().absolute()
 
 
 def suite_of(name: str) -> Suite:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -94,12 +94,12 @@ class ThreatTranscript(_StrictModel):
     def last(self) -> ThreatAttempt | None:
         return self.attempts[-1] if self.attempts else None
 
-    def write(self, file: File) -> None:
+    def write(self, file: Path) -> None:
         with atomic_write(file) as handle:
             handle.write(self.model_dump_json(indent=1) + "\n")
 
     @classmethod
-    def read(cls, file: File) -> ThreatTranscript:
+    def read(cls, file: Path) -> ThreatTranscript:
         """DataError names file, field and what was expected."""
         try:
             return cls.model_validate_json(file.read_bytes())

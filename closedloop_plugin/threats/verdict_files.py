@@ -6,7 +6,7 @@ DIR/check.json    scenario -> Verdict, program_sha256, judge, world, seed, profi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.routes import sha256
@@ -21,7 +21,7 @@ VERDICTS = "check.json"
 
 
 def write_verdicts(
-    folder: File, verdicts: Mapping[str, ScenarioVerdict], out: File | None = None, files: Sequence[File] | None = None
+    folder: Path, verdicts: Mapping[str, ScenarioVerdict], out: Path | None = None, files: Sequence[Path] | None = None
 ) -> None:
     """folder/check.json: each verdict with what it is a verdict of; earlier ones of unchanged programs stay.
 
@@ -43,7 +43,7 @@ def write_verdicts(
     atomic_write_json(folder / VERDICTS, {**before, **now})
 
 
-def read_verdicts(folder: File) -> dict[str, dict[str, Any]]:
+def read_verdicts(folder: Path) -> dict[str, dict[str, Any]]:
     """check.json by scenario; {} where there is none."""
     file = folder / VERDICTS
     expected = "an object of verdicts by scenario"
@@ -53,7 +53,7 @@ def read_verdicts(folder: File) -> dict[str, dict[str, Any]]:
     return found
 
 
-def update_left_out(folder: File, verdicts: Mapping[str, ScenarioVerdict]) -> None:
+def update_left_out(folder: Path, verdicts: Mapping[str, ScenarioVerdict]) -> None:
     """suite.json's left_out: those that failed, with the reason; not those that pass now. Without the file: nothing."""
     index = index_of(folder)
     if not index:

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
@@ -82,7 +82,7 @@ class ScenarioDraw:
         return any(name == event for _, name in self.record.events)
 
 
-def draw_of(record: EpisodeRecord, folder: File, spec: ThreatSpec | None = None) -> ScenarioDraw:
+def draw_of(record: EpisodeRecord, folder: Path, spec: ThreatSpec | None = None) -> ScenarioDraw:
     """With what its track in the run's `folder` shows; with a spec, of the spec's adversary alone."""
     moves = spec is not None and spec.behaviour not in STANDING
     acted = next((float(time) for time, name in record.events if name == "act"), None)

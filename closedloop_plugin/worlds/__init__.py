@@ -1,1 +1,1 @@
-"""Where the car drives. base.py is what the runner sees."""
+"""Simulated worlds. base.py is the interface that the runner uses."""

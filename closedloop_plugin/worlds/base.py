@@ -1,10 +1,10 @@
-"""The World: what an episode is run in. Its contract: tests/contracts/test_worlds.py."""
+"""World: the protocol of a simulator that runs episodes. Contract tests: tests/contracts/test_worlds.py."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any, Protocol
 
 from closedloop_plugin.core.camera import Camera
@@ -15,23 +15,23 @@ from closedloop_plugin.maps.base import RoadMap
 
 @dataclass(frozen=True)
 class EpisodeSetup:
-    """One episode to run: a `route` (its scenario comes from the catalogue) or a `program`, a user's .scenic file."""
+    """One episode to run: a `route` (its scenario is taken from the catalogue) or a `program` (.scenic file)."""
 
     route: Route | None
     seed: int
     cameras: tuple[Camera, ...] = ()
-    timestep: float = 0.05
-    program: File | None = None
-    town: File | None = None  # OpenDRIVE file to use instead of a corridor
+    timestep: float = 0.05  # s
+    program: Path | None = None
+    town: Path | None = None  # OpenDRIVE file to use instead of a corridor
     traffic: bool = True  # background vehicles and pedestrians
-    weather: Weather | None = None  # instead of the route's
-    values: Mapping[str, Any] = field(default_factory=dict)  # for the program's `param`s, instead of what it draws
+    weather: Weather | None = None  # replaces the route's
+    values: Mapping[str, Any] = field(default_factory=dict)  # fix the program's `param`s, which are drawn otherwise
     max_ticks: int = 4000
 
 
 @dataclass(frozen=True)
 class ParameterDomain:
-    """What a free parameter may be: real or whole numbers in [low, high], or one of `options`."""
+    """Domain of a free parameter: real or whole numbers in [low, high], or one of `options`."""
 
     low: float = 0.0
     high: float = 0.0
@@ -40,22 +40,22 @@ class ParameterDomain:
 
 
 class WorldError(RuntimeError):
-    """The simulator failed (not the agent, not the user): the episode may be tried again."""
+    """The simulator failed, not the agent or the user; the episode may be repeated."""
 
 
 class InvalidScene(RuntimeError):
-    """The scenario cannot be placed or was rejected: an invalid episode, counted, never dropped."""
+    """The scenario cannot be placed or was rejected. The episode is recorded and counted as invalid."""
 
 
 class World(Protocol):
-    """One simulator. reset -> step* -> (reset ... | close). Main thread only, one episode at a time.
+    """One simulator. Calls: reset, step*, then reset again or close. Main thread only, one episode at a time.
 
-    `reset` raises InvalidScene, WorldError, or errors.Ad2Error (a user's mistake: a missing map, a wrong program).
-    `step` applies the control for one timestep and returns what the car sees then. After the scenario or the tick
-    limit has ended the simulation, `step` raises WorldError; `done` says so before.
+    `reset` raises InvalidScene, WorldError, or Ad2Error (a user's mistake, such as a missing map or a wrong program).
+    `step` applies the control for one timestep and returns the observation after it. Once the scenario or the tick
+    limit has ended the simulation, `done` is set and `step` raises WorldError.
     """
 
-    backend: str  # "embedded", "carla", "fake": stands in every record, and decides which suites may run
+    backend: str  # "embedded", "carla", "fake": written to every record, decides which suites may run
     version: str
 
     def reset(self, setup: EpisodeSetup) -> Observation: ...
@@ -69,23 +69,24 @@ class World(Protocol):
 
     @property
     def done(self) -> str | None:
-        """Why the simulation itself has ended (a user's `terminate`), or None."""
+        """Why the simulation has ended (such as a program's `terminate`), or None."""
         ...
 
     @property
     def weather(self) -> Weather:
-        """Of this episode: the setup's, the route's, and what the program says of it."""
+        """Weather of this episode: the setup's or the route's, with the changes of the program."""
         ...
 
     @property
     def drawn(self) -> Mapping[str, Any]:
-        """The free parameters of this episode's program (`param name = Range(...)`) with the values that they have."""
+        """Values of the free parameters (`param name = Range(...)`) of this episode's program."""
         ...
 
     def space(self, setup: EpisodeSetup) -> Mapping[str, ParameterDomain]:
-        """The free parameters of a setup's program, without running it. Ends the episode that runs.
+        """Domains of the free parameters of a setup's program, without running it. Ends a running episode.
 
-        Ad2Error: the program is wrong."""
+        Raises Ad2Error if the program is wrong.
+        """
         ...
 
     def close(self) -> None: ...

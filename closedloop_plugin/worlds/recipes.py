@@ -1,4 +1,4 @@
-"""Which world is driven in, by its name: the recipe that every worker makes it by."""
+"""Recipes from which workers create a world, by the world's name."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SERVER = "127.0.0.1:2000"  # CARLA's own default
 def world_recipe(
     name: str, servers: str | None = None, any_version: bool = False, wait_s: float | None = None
 ) -> FactoryRecipe:
-    """`name`: of WORLDS, or an own world as MODULE:CALLABLE. `servers`: "host:port,...", of CARLA, a worker each;
-    `wait_s`: how long one may take until it answers, s."""
+    """`name`: one of WORLDS, or a custom world as MODULE:CALLABLE. `servers`: "host:port,..." of CARLA, one per worker;
+    `wait_s`: seconds until one must answer."""
     if name != "carla" and (servers or any_version or wait_s is not None):
         raise Ad2Error(f"--servers, --server-wait and --any-version belong to --world carla; the world here is {name}")
     if wait_s is not None and not 0 < wait_s < math.inf:
@@ -30,24 +30,24 @@ def world_recipe(
     if ":" in name:
         return FactoryRecipe(name)
     if name not in WORLDS:
-        raise Ad2Error(f"--world {name}: known: {', '.join(WORLDS)}, or an own one as MODULE:CALLABLE")
-    given: dict[str, Any] = {"folder": data_home() / "maps"}
+        raise Ad2Error(f"--world {name}: known: {', '.join(WORLDS)}, or a custom one as MODULE:CALLABLE")
+    arguments: dict[str, Any] = {"folder": data_home() / "maps"}
     if name != "carla":
-        return FactoryRecipe(WORLDS[name], given)
+        return FactoryRecipe(WORLDS[name], arguments)
     require("carla", "for the world carla")
     if any_version:
-        given["any_version"] = True
+        arguments["any_version"] = True
     if wait_s is not None:
-        given["wait_s"] = wait_s
+        arguments["wait_s"] = wait_s
     named = _servers(SERVER if servers is None else servers)
-    return FactoryRecipe(WORLDS[name], given, tuple({"server": server} for server in named))
+    return FactoryRecipe(WORLDS[name], arguments, tuple({"server": server} for server in named))
 
 
 def _servers(text: str) -> list[str]:
-    """Each once, with room between the ports of one host: two worlds in one server spoil each other's episodes."""
+    """Distinct servers, with ports apart on one host: two worlds on one server would disturb each other's episodes."""
     named: dict[tuple[str, int], str] = {}
     for server in filter(None, map(str.strip, text.split(","))):
-        named.setdefault(_place(server), server)
+        named.setdefault(_normalized(server), server)
     if not named:
         raise Ad2Error(f"--servers {text!r}: expected host:port with commas between, such as localhost:2000")
     for a, b in itertools.pairwise(sorted(named)):
@@ -59,15 +59,15 @@ def _servers(text: str) -> list[str]:
     return list(named.values())
 
 
-def _place(server: str) -> tuple[str, int]:
-    """Host and port, this machine's under one name."""
+def _normalized(server: str) -> tuple[str, int]:
+    """Host and port; localhost becomes 127.0.0.1."""
     host, port = address(server, "--servers")
     return ("127.0.0.1" if host.lower() == "localhost" else host.lower()), port
 
 
 def workers_for(world: FactoryRecipe, wanted: int | None) -> int:
-    """As many as wanted; a CARLA server runs one world at a time, so one each at most, and by default."""
+    """Number of workers: `wanted` or 1. With CARLA at most one per server, the default: it runs one world at a time."""
     most = len(world.each)
     if most and (wanted or 0) > most:
-        raise Ad2Error(f"--workers {wanted}: a CARLA server runs one world at a time; here are {most} (--servers)")
+        raise Ad2Error(f"--workers {wanted}: a CARLA server runs one world at a time; --servers names {most}")
     return wanted or most or 1

@@ -20,7 +20,6 @@ from a page: both are untrusted.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,6 +27,7 @@ from typing import Any, Literal, get_args
 
 from lmms_eval_ad2.annotate.text_pieces import KINDS
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.numbers import is_number
 
 Verdict = Literal["keep", "change", "delete", "add"]
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -131,7 +131,7 @@ def _mark(value: Any) -> str | None:
 
 
 def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 1e6
+    return is_number(value) and abs(value) < 1e6
 
 
 _CHECKS: dict[str, Callable[[Any], str | None]] = {

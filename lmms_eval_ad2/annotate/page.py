@@ -65,10 +65,14 @@ class AnnotationPage:
         return blocks
 
     def on(self, event: Callable[..., Any], work: Callable[..., Any], inputs: list[Any], outputs: Any) -> None:
-        """Bind an event: one queue for all, nothing of it offered as an API, errors as text and never as HTML."""
+        """Bind an event: one queue for all, nothing of it offered as an API, errors as text and never as HTML.
+
+        trigger_mode: Gradio's default, "once", drops an event while an earlier one of the same control is pending; a
+        second click on another verdict would be shown and not saved.
+        """
         event(
             self._told(work), inputs, outputs, show_progress="hidden", concurrency_limit=1, concurrency_id="desk",
-            api_visibility="private",
+            api_visibility="private", trigger_mode="multiple",
         )  # fmt: skip
 
     def _told(self, work: Callable[..., Any]) -> Callable[..., Any]:

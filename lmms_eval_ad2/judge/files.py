@@ -12,6 +12,7 @@ from lmms_eval_ad2.judge.agreement import TIE, HumanVotes, JudgedAnswer
 from lmms_eval_ad2.judge.base import HIGHEST, LOWEST, JudgeItem, JudgeRating
 from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.settings import one_of
+from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.storage.files import atomic_write
 
@@ -79,7 +80,7 @@ def read_ratings(path: Path) -> list[JudgedAnswer]:
     found: dict[tuple[str, ...], JudgedAnswer] = {}
     for number, row in rows(path):
         score = row.get("score")
-        good = isinstance(score, int | float) and not isinstance(score, bool) and LOWEST <= score <= HIGHEST
+        good = is_number(score) and LOWEST <= score <= HIGHEST
         if not (good or score is None) or "score" not in row:
             raise DataError(path, number, "score", "a number from 1 to 10, or null", score)
         task, sample, model = (_text(path, number, row, name) for name in ("task", "id", "model"))

@@ -1,1 +1,1 @@
-"""AutoDrive-QA made: open questions turned into multiple choice with distractors from five error categories."""
+"""AutoDrive-QA, rebuilt: open questions turned into multiple choice, with distractors of five error categories."""

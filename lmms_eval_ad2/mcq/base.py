@@ -1,9 +1,10 @@
-"""What flows through the pipeline: an open Question in, Made (three distractors) or Rejected out.
+"""Data types of the pipeline: OpenQuestion in, AcceptedQuestion (three distractors) or RejectedQuestion out.
 
-    source -> Question -> Maker (five proposers, reviewer, refiner, selector, evaluator; or rules) -> Made | Rejected
+    source -> OpenQuestion -> DistractorMaker (five proposers, reviewer, refiner, selector, evaluator; or rules)
+           -> AcceptedQuestion | RejectedQuestion
            -> options shuffled by a stored seed -> a row that `ad2 data import autodrive_qa` reads
 
-Whatever a language model said is untrusted: it becomes a Distractor only after `faults.fault` found nothing.
+Text from a language model is untrusted: it becomes a Distractor only after `faults.fault` has found nothing.
 Source: AutoDrive-QA sections 3 and 4.1, appendices G to J.
 """
 
@@ -19,20 +20,20 @@ from lmms_eval_ad2.records import Record
 
 SELECTED = 3  # distractors of a question (section 4.1)
 
-ENDPOINT_DOWN = "endpoint_down"  # as llm/session.py calls it
+ENDPOINT_DOWN = "endpoint_down"  # the reason code of llm/session.py
 
-# What is asked of the maker: all five categories, one of them alone (Table 8), or distractors without error modelling.
+# Kinds of distractors: all five categories, without error modelling, or one category alone (Table 8).
 KINDS: tuple[str, ...] = ("all", NAIVE, *ERRORS)
 
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestion:
-    """One open question with its answer, placed in the paper's taxonomy (section 3.3).
+    """One open question with its answer and its place in the paper's taxonomy (section 3.3).
 
-    record: as its reader gave it; image paths are relative to `image_root`.
+    record: as read from the source; image paths are relative to `image_root`.
     source: drivelm | nuscenes_qa | lingoqa | records. task: perception | prediction | planning.
-    answer: as an option prints it ("Yes.", "Two", "Going ahead.").
-    scene: all records of the same key frame (this one among them), one tuple shared by them; what rules draw on.
+    answer: in the form of an option ("Yes.", "Two", "Going ahead.").
+    scene: all records of the same key frame, this one included; one tuple shared by its questions. Input of the rules.
     """
 
     id: str
@@ -46,7 +47,7 @@ class OpenQuestion:
 
     @property
     def text(self) -> str:
-        """The question's own words."""
+        """The text of the question."""
         return self.record.question.get("en")
 
 
@@ -61,10 +62,10 @@ class Distractor:
 
 @dataclass(frozen=True, slots=True)
 class RoleExchange:
-    """One request to a language model and what came back, as the transcript keeps it.
+    """One request to a language model and its reply, as recorded in the transcript.
 
     role: "propose:logical_inconsistencies", "review:...", "refine:...", "select", "evaluate", ...
-    fault: "" where the reply was taken, else why it was not. Image data are left out of `prompt`.
+    fault: "" if the reply was accepted, else a code for why not. `prompt` does not contain image data.
     """
 
     role: str
@@ -78,9 +79,10 @@ class RoleExchange:
 
 @dataclass(frozen=True, slots=True)
 class AcceptedQuestion:
-    """Three distractors. correctness: the evaluator's 1 to 5 (Table 8), None where nobody rated; rounds: refinements.
+    """A question with its three distractors.
 
-    pool: all candidates that were chosen from. notes: counts of what happened, by a short code ("equals_answer": 2).
+    correctness: the evaluator's rating, 1 to 5 (Table 8); None without an evaluator. rounds: number of refinements.
+    pool: all candidates of the selection. notes: counts of events by short code ("equals_answer": 2).
     """
 
     question: OpenQuestion
@@ -94,10 +96,10 @@ class AcceptedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class RejectedQuestion:
-    """No multiple-choice question. `reason` is a short stable code ("ambiguous", "too_few_distractors", "http_500").
+    """A question without a result. `reason` is a short stable code ("ambiguous", "too_few_distractors", "http_500").
 
-    passing: a fault of the endpoint, not of the question: the same command asks it again. With the reason ENDPOINT_DOWN
-    nothing else is asked in this start.
+    passing: the endpoint failed, not the question; running the same command again retries it. After the reason
+    ENDPOINT_DOWN no further request is made in this run.
     """
 
     question: OpenQuestion
@@ -118,18 +120,20 @@ class DistractorMaker(Protocol):
     label: str
 
     def describe(self) -> dict[str, Any]:
-        """Everything that can change an outcome, JSON-able: models, settings, prompts' sha256. No keys, no addresses'
-        passwords. Equal at every start of one folder."""
+        """Everything that can change an outcome, JSON-able: models, settings, sha256 of the prompts.
+
+        Excludes credentials. Must be equal in every run that continues a folder.
+        """
         ...
 
     def account(self) -> dict[str, Any]:
-        """What was spent so far: requests, retries, cached, failed, tokens, cost (where prices are known)."""
+        """Resources used so far: requests, retries, cached, failed, tokens, cost (if prices are known)."""
         ...
 
     def make(self, questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> None:
-        """Call `done` once for each question, as soon as it is finished, in any order.
+        """Call `done` once for each question as soon as it is finished, in any order.
 
-        `done` may be called from another thread, never from two at once. Raises Ad2Error where no request can
-        succeed; what was done until then has been handed over.
+        `done` may be called from another thread, but never concurrently. Raises Ad2Error if no request can succeed;
+        outcomes finished before that have been passed to `done`.
         """
         ...

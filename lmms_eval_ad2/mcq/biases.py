@@ -1,7 +1,7 @@
-"""What gives the right option away without the image: its length, its place, its words. Pure functions on records.
+"""Biases that reveal the right option without the image: its length, its position, its words.
 
-Every function takes multiple-choice records (options and a right letter) and gives JSON-able facts. Chance is what
-guessing gives, 1/k of k options; ties count as fractions.
+Pure functions of multiple-choice records (options and a right letter) with JSON-able results. The chance level is 1/k
+for k options; ties count as fractions.
 """
 
 from __future__ import annotations
@@ -17,47 +17,47 @@ from lmms_eval_ad2.mcq.chance import ChanceComparison, against_chance
 from lmms_eval_ad2.mcq.wording import normal
 from lmms_eval_ad2.records import Record
 
-_LEAST_EXPECTED = 5  # a chi-square test wants as many in each cell
-_PRIOR = 1.0  # imagined sightings of a feature that was never seen: at the rate of chance
+_LEAST_EXPECTED = 5  # expected count of each cell that a chi-square test needs
+_PRIOR = 1.0  # pseudo-count of every feature, right at the rate of chance
 Features = Callable[[str], Iterable[str]]
 
 
 def texts_of(record: Record) -> list[str]:
-    """The options' texts in their order."""
+    """The texts of the options, in order."""
     return [option.text.get("en") for option in record.options]
 
 
 def right_place(record: Record) -> int:
-    """The right option's place, from 0."""
+    """Index of the right option, from 0."""
     return next(place for place, option in enumerate(record.options) if option.letter == record.letter)
 
 
 def chosen_best(scores: Sequence[float], right: int) -> float:
-    """What choosing the highest score is worth: 1 where the right option has it, a share where several have."""
+    """Accuracy of choosing the highest score: 1 if only the right option has it, 1/m if it is one of m, else 0."""
     best = max(scores)
     winners = [place for place, score in enumerate(scores) if score >= best - 1e-12]
     return 1 / len(winners) if right in winners else 0.0
 
 
-def guess(records: Sequence[Record], hits: Sequence[float]) -> ChanceComparison | None:
-    """`hits` of the records against guessing among their options."""
+def compare_with_chance(records: Sequence[Record], hits: Sequence[float]) -> ChanceComparison | None:
+    """Compare `hits` (one per record, 0 to 1) with guessing among the options of each record."""
     return against_chance(hits, [1 / len(r.options) for r in records], [r.cluster or r.id for r in records])
 
 
 def length(records: Sequence[Record]) -> dict[str, Any]:
-    """Characters of the right option against the wrong ones', and what choosing the longest or shortest would be worth.
+    """Length in characters of right and wrong options, and the accuracy of choosing the longest or the shortest.
 
-    ratio: geometric mean over the questions of right / mean of the wrong ones. rank: 0 always the shortest, 1 always
-    the longest, 0.5 without any bias.
+    ratio: exp(mean of ln(l / m)) over the questions, l the right option's length, m the mean of the wrong ones'.
+    rank: 0 if the right option is always the shortest, 1 if always the longest, 0.5 without bias.
     """
     if not records:
         return {"n": 0}
     rows = [([len(text) for text in texts_of(record)], right_place(record)) for record in records]
     right = [sizes[place] for sizes, place in rows]
     wrong = [(sum(sizes) - sizes[place]) / (len(sizes) - 1) for sizes, place in rows]
-    longest = guess(records, [chosen_best(sizes, place) for sizes, place in rows])
+    longest = compare_with_chance(records, [chosen_best(sizes, place) for sizes, place in rows])
     ratios = [math.log(max(1, a) / max(1, b)) for a, b in zip(right, wrong, strict=True)]
-    shortest = guess(records, [chosen_best([-size for size in sizes], place) for sizes, place in rows])
+    shortest = compare_with_chance(records, [chosen_best([-size for size in sizes], place) for sizes, place in rows])
     return {
         "n": len(records), "right_mean": _mean(right), "wrong_mean": _mean(wrong),
         "ratio": round(math.exp(_mean(ratios)), 4),
@@ -68,12 +68,13 @@ def length(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _rank(sizes: Sequence[int], place: int) -> float:
+    """Share of the wrong options that are shorter than the right one; equal ones count half."""
     others = [size for at, size in enumerate(sizes) if at != place]
     return sum((sizes[place] > size) + (sizes[place] == size) / 2 for size in others) / len(others)
 
 
 def position(records: Sequence[Record]) -> dict[str, Any]:
-    """How often each letter is right, against equally often; and what always choosing the commonest would be worth."""
+    """How often each letter is right, with a chi-square test for equal shares, and the commonest letter's accuracy."""
     if not records:
         return {"n": 0}
     most = max(len(record.options) for record in records)
@@ -93,10 +94,10 @@ def position(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def prior(records: Sequence[Record], features: Features) -> dict[str, Any] | None:
-    """What a reader scores who never sees an image or the question, and knows how often each text was right elsewhere.
+    """Accuracy without image and question: choose the option whose features were right most often elsewhere.
 
-    For each cluster the counts of all the others are used; None where there is just one. An option's score is the mean
-    over its features of how much more often than chance they were right.
+    Leave-one-cluster-out: for each cluster the counts of all others are used; None if there is only one. The score of
+    an option is the mean over its features of ln(right / expected by chance), see _FeatureCounts.score.
     """
     groups: dict[str, list[Record]] = defaultdict(list)
     for record in records:
@@ -114,23 +115,23 @@ def prior(records: Sequence[Record], features: Features) -> dict[str, Any] | Non
         for name, members in groups.items()
         for r in members
     ]
-    found = guess(ordered, hits)
+    found = compare_with_chance(ordered, hits)
     return found.to_dict() | {"clusters": len(groups)} if found else None
 
 
 def whole_text(text: str) -> Iterable[str]:
-    """An option as one feature: "No." is right more often than not."""
+    """The whole option as one feature: finds texts that are mostly right, such as "No."."""
     return (normal(text),)
 
 
 def single_words(text: str) -> Iterable[str]:
-    """An option's words and its length in steps: "with a reason, so it is wrong"."""
+    """The words of an option and its length on a log2 scale: finds, for example, that options with a reason are wrong."""
     words = normal(text).split()
     return {*words, f"#{len(words).bit_length()}"}
 
 
 class _FeatureCounts:
-    """How often each feature stood in an option, and how often that was the right one."""
+    """Per feature: how often it was in the right option, and how often chance predicts (sum of 1/k over options)."""
 
     def __init__(self) -> None:
         self.right: Counter[str] = Counter()
@@ -144,6 +145,10 @@ class _FeatureCounts:
                 self.expected[feature] += 1 / len(record.options)
 
     def score(self, text: str, options: int, without: _FeatureCounts, features: Features) -> float:
+        """Mean over the features of ln((r + q/k) / (e + q/k)), with the counts r, e less those of `without`.
+
+        q = _PRIOR, k = number of options; 0 without features.
+        """
         logs = []
         for feature in features(text):
             right = self.right[feature] - without.right[feature]

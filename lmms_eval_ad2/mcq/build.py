@@ -1,4 +1,4 @@
-"""A plan made into questions: draw, make, replace from the reserve what was rejected, write the set and its card."""
+"""Build of a question set: make the planned questions, replace rejected ones from the reserve, write set and card."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from lmms_eval_ad2.mcq.sources import QuestionSource
 from lmms_eval_ad2.mcq.store import QuestionStore
 from lmms_eval_ad2.mcq.survey import SourceSurvey, load
 
-_ACCOUNT_S = 5.0  # between two account lines; kill -9 loses at most so much of the account
-_WITHOUT_IMAGES = 64  # questions of a source, from its first, until its image folder counts as the wrong one
+_ACCOUNT_S = 5.0  # seconds between two account lines in the journal: what kill -9 loses of the account at most
+_WITHOUT_IMAGES = 64  # first questions of a source without images after which its image folder counts as wrong
 
 
 @dataclass(frozen=True, slots=True)
 class McqBuildJob:
-    """What is to be built. kind: what is asked of the maker. limit: ask at most so many questions in this start."""
+    """Input of a build. kind: one of base.KINDS. limit: maximum number of questions in this run."""
 
     sources: tuple[QuestionSource, ...]
     survey: SourceSurvey
@@ -47,7 +47,7 @@ class McqBuildJob:
     progress: bool = True
 
     def settings(self) -> dict[str, Any]:
-        """What must be equal at every start of one folder."""
+        """Settings that must be equal at every start in one folder."""
         return {
             "sources": {s.name: {"split": s.split, "sha256": s.sha256} for s in self.sources},
             "maker": self.maker.describe(), "distractors": self.kind, "seed": self.seed, "plan": self.plan.facts(),
@@ -55,60 +55,60 @@ class McqBuildJob:
 
 
 def build(job: McqBuildJob) -> McqBuildResult:
-    """Make all that the plan asks for and is not made yet; files in job.out as store.py tells.
+    """Make the questions of the plan that are not made yet, and write the files described in store.py to job.out.
 
-    On Ctrl-C, and where the endpoint refuses everything (Ad2Error), what was made until then is written as a set, too.
+    On Ctrl-C, and if the endpoint refuses everything (Ad2Error), the questions made so far are still written as a set.
     """
     with QuestionStore(job.out, job.settings()) as store:
         store.link_images({source.name: source.image_root for source in job.sources})
-        there = sum(store.status(*key_of(e)) == "made" for s in job.plan.strata for e in chosen(s, store))
+        made = sum(store.status(*key_of(e)) == "made" for s in job.plan.strata for e in chosen(s, store))
         with tqdm(
-            total=job.plan.total, initial=there, desc="questions", unit="", disable=None if job.progress else True
+            total=job.plan.total, initial=made, desc="questions", unit="", disable=None if job.progress else True
         ) as bar:
-            work = _BuildRun(job, store, bar)
+            build_run = _BuildRun(job, store, bar)
             try:
-                work.run()
+                build_run.run()
             except (KeyboardInterrupt, Ad2Error):
-                work.close()
+                build_run.close()
                 raise
             else:
-                return work.close()
+                return build_run.close()
             finally:
-                work.stop()
+                build_run.stop()
 
 
 class _BuildRun:
-    """One start of a build."""
+    """One run of a build."""
 
     def __init__(self, job: McqBuildJob, store: QuestionStore, bar: Any) -> None:
         self.job, self.store, self.bar = job, store, bar
-        self.drawing = QuestionScheduler(job.plan, store, job.limit)
+        self.scheduler = QuestionScheduler(job.plan, store, job.limit)
         self._splits = {source.name: source.split for source in job.sources}
         self._rejected = self._passing = 0
-        self._down = False
+        self._endpoint_down = False
         self._account_at = time.monotonic()
-        # A thread of its own writes: a disk that is slow to sync must not keep the endpoint waiting.
+        # Outcomes are written in a separate thread, so that slow disk syncs do not delay requests.
         self._writer = ThreadPoolExecutor(1, "ad2-mcq-write")
         self._failure: BaseException | None = None
 
     def run(self) -> None:
-        """First what the plan drew, then, round after round, replacements for what was rejected."""
-        while entries := self.drawing.next():
+        """Make the drawn questions, then in further rounds replacements of the rejected ones."""
+        while entries := self.scheduler.next():
             failed = self._passing
             questions = load(self.job.sources, entries, progress=self.job.progress)
             self.job.maker.make(askable(questions, self.done), self.done)
             self._drain()
-            if self._down or self._passing - failed == len(entries):
-                return  # the endpoint is gone: the reserve would go the same way
+            if self._endpoint_down or self._passing - failed == len(entries):
+                return  # the endpoint is down: further rounds would fail as well
 
     def done(self, outcome: Outcome) -> None:
-        """Keep one outcome. Raises what the writing of a former one met, a full disk say."""
+        """Queue one outcome for writing. Raises the error of an earlier write, for example a full disk."""
         if self._failure is not None:
             raise self._failure
         self._writer.submit(self._write, outcome)
 
     def _drain(self) -> None:
-        """Wait until all that was handed over is written."""
+        """Wait until all queued outcomes are written."""
         self._writer.submit(int).result()
         if self._failure is not None:
             raise self._failure
@@ -117,29 +117,29 @@ class _BuildRun:
         if self._failure is None:
             try:
                 self._keep(outcome)
-            except BaseException as exc:  # carried over to the maker's thread
+            except BaseException as exc:  # raised again in the maker's thread
                 self._failure = exc
 
     def _keep(self, outcome: Outcome) -> None:
         row = None
         if isinstance(outcome, AcceptedQuestion):
             row = self._row(outcome)
-            # Whatever a maker hands over, nothing gets into the set that its reader would refuse.
+            # Third-party makers are not trusted: a row that could not be imported becomes a rejection.
             if fault := row_fault(row, outcome.distractors):
-                outcome, row = _refused(outcome, fault), None
+                outcome, row = _not_importable(outcome, fault), None
         line = _line(outcome, row)
         self.store.save(line, _transcript(line, outcome) if outcome.exchanges else None)
         self._passing += line["status"] == "passing"
-        self._down = self._down or line.get("reason") == ENDPOINT_DOWN
+        self._endpoint_down = self._endpoint_down or line.get("reason") == ENDPOINT_DOWN
         self._rejected += line["status"] == "rejected"
         if time.monotonic() - self._account_at > _ACCOUNT_S:
             self._account_at = time.monotonic()
             self.store.save_account(self.job.maker.account())
         self._show(line["status"] == "made")
 
-    def _row(self, made: AcceptedQuestion) -> dict[str, Any]:
-        split = self._splits[made.question.source]
-        return row_of(made, seed=self.job.seed, maker=self.job.maker.label, kind=self.job.kind, split=split)
+    def _row(self, accepted: AcceptedQuestion) -> dict[str, Any]:
+        split = self._splits[accepted.question.source]
+        return row_of(accepted, seed=self.job.seed, maker=self.job.maker.label, kind=self.job.kind, split=split)
 
     def _show(self, made: bool) -> None:
         if not self.bar.disable:
@@ -157,19 +157,19 @@ class _BuildRun:
         return finish(self.job, self.store)
 
     def stop(self) -> None:
-        """End the writing, whatever happened: nothing is written into a closed store."""
+        """Wait for the writer thread, so that nothing is written to a closed store."""
         self._writer.shutdown(wait=True)
 
 
 def askable(questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> Iterator[OpenQuestion]:
-    """The questions that can be asked at all; the others are rejected: "image_missing", and "visual_mark" (a box or
-    point to be drawn on the image, for which the set's rows have no field).
+    """The questions that can be used; the others are rejected.
 
-    Ad2Error where all images of a source's first questions are missing: then the folder is the wrong one, and nothing
-    is kept of them.
+    Reasons: "image_missing", and "visual_mark" (a box or point to be drawn on the image, for which rows have no field).
+    Raises Ad2Error if the images of a source's first questions are all missing: then the image folder is wrong, and
+    these rejections are not recorded.
     """
-    seen: set[str] = set()
-    waiting: dict[str, list[RejectedQuestion]] = {}
+    with_images: set[str] = set()  # sources
+    waiting: dict[str, list[RejectedQuestion]] = {}  # by source, until one of its images is found
     for question in questions:
         source = question.source
         if question.record.mark.kind != "none":
@@ -177,32 +177,34 @@ def askable(questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) 
             continue
         absent = next((name for name in question.record.images if not (question.image_root / name).is_file()), None)
         if absent is None:
-            seen.add(source)
+            with_images.add(source)
             for held in waiting.pop(source, ()):
                 done(held)
             yield question
             continue
         held = RejectedQuestion(question, "image_missing", absent)
-        if source in seen:
+        if source in with_images:
             done(held)
             continue
         waiting.setdefault(source, []).append(held)
         if len(waiting[source]) >= _WITHOUT_IMAGES:
             raise _no_images(held, len(waiting[source]))
-    for lot in waiting.values():
-        raise _no_images(lot[0], len(lot))
+    for missing in waiting.values():
+        raise _no_images(missing[0], len(missing))
 
 
 def _no_images(first: RejectedQuestion, number: int) -> Ad2Error:
     question = first.question
     return Ad2Error(
-        f"{question.source}: the images of its first {number} questions are not there, such as "
+        f"{question.source}: the images of its first {number} questions are not there, for example "
         f"{question.image_root / first.detail}. Name their folder: --images {question.source}=DIR"
     )
 
 
-def _refused(made: AcceptedQuestion, fault: str) -> RejectedQuestion:
-    return RejectedQuestion(made.question, "not_importable", fault, False, made.rounds, made.exchanges, made.notes)
+def _not_importable(accepted: AcceptedQuestion, fault: str) -> RejectedQuestion:
+    return RejectedQuestion(
+        accepted.question, "not_importable", fault, False, accepted.rounds, accepted.exchanges, accepted.notes
+    )
 
 
 def _line(outcome: Outcome, row: dict[str, Any] | None) -> dict[str, Any]:
@@ -214,19 +216,19 @@ def _line(outcome: Outcome, row: dict[str, Any] | None) -> dict[str, Any]:
     if isinstance(outcome, AcceptedQuestion):
         return line | {"row": row}
     line["status"] = "passing" if outcome.passing else "rejected"
-    said = {"question": question.text, "answer": question.answer}
-    return line | {"reason": outcome.reason, "detail": outcome.detail} | said
+    texts = {"question": question.text, "answer": question.answer}
+    return line | {"reason": outcome.reason, "detail": outcome.detail} | texts
 
 
 def _transcript(line: dict[str, Any], outcome: Outcome) -> dict[str, Any]:
     question = outcome.question
-    told = {
+    transcript = {
         **{name: value for name, value in line.items() if name != "row"},
         "question": question.text, "answer": question.answer, "images": list(question.record.images),
     }  # fmt: skip
     if isinstance(outcome, AcceptedQuestion):
-        told["distractors"] = [asdict(distractor) for distractor in outcome.distractors]
-        told["correctness"] = outcome.correctness
-        told["pool"] = [asdict(distractor) for distractor in outcome.pool]
-    told["exchanges"] = [asdict(exchange) for exchange in outcome.exchanges]
-    return told
+        transcript["distractors"] = [asdict(distractor) for distractor in outcome.distractors]
+        transcript["correctness"] = outcome.correctness
+        transcript["pool"] = [asdict(distractor) for distractor in outcome.pool]
+    transcript["exchanges"] = [asdict(exchange) for exchange in outcome.exchanges]
+    return transcript

@@ -1,4 +1,4 @@
-"""A way to answer against chance: is its accuracy more than guessing gives?"""
+"""Comparison of an accuracy with the chance level: interval and significance test."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from scipy.stats import binomtest, norm
 
 from lmms_eval_ad2.metrics.intervals import FRACTION, ConfidenceInterval, mean_interval, wilson
 
-ALPHA = 0.01  # a bias is called one below this p-value, where the interval leaves chance out as well
-FEW = 10  # clusters: with fewer, an interval over them is too wide to warn by
+ALPHA = 0.01  # a bias is reported if p is below this and the interval excludes chance as well
+FEW = 10  # clusters; with fewer, an interval over clusters is too wide to be useful
 
 
 @dataclass(frozen=True, slots=True)
 class ChanceComparison:
-    """Accuracy and chance as fractions.
+    """Accuracy and chance level as fractions, with interval and test.
 
-    ci: 95 %; over clusters, or Wilson's over questions where there are fewer than ten clusters: `ci_of` is "clusters"
-    or "questions". p_value: two-sided, takes the questions as independent; `test` is "binomial" (exact) or "normal"
-    (ties count as fractions, or numbers of options differ).
+    ci: 95 % interval over clusters, or Wilson's over questions if there are fewer than FEW clusters; `ci_of` is
+    "clusters" or "questions". p_value: two-sided, treats the questions as independent; `test` is "binomial" (exact), or
+    "normal" if ties count as fractions or numbers of options differ.
     """
 
     n: int
@@ -34,7 +34,7 @@ class ChanceComparison:
 
     @property
     def above_chance(self) -> bool:
-        """More than chance by the test and by the interval, which knows that questions on one image are alike."""
+        """Above chance by the test and by the interval, which accounts for the dependence of questions on one image."""
         return self.p_value < ALPHA and self.ci.low > self.chance
 
     def to_dict(self) -> dict[str, Any]:
@@ -46,7 +46,10 @@ class ChanceComparison:
 
 
 def against_chance(hits: Sequence[float], chances: Sequence[float], clusters: Sequence[str]) -> ChanceComparison | None:
-    """hits: 0 to 1 a question (1/2 where two options tie and one is right); chances: 1/k of k options. None of none."""
+    """Compare the mean of `hits` with the mean of `chances`; None without questions.
+
+    hits: 0 to 1 per question (1/2 if two options tie and one is right). chances: 1/k for k options.
+    """
     if not hits:
         return None
     n, accuracy, chance = len(hits), sum(hits) / len(hits), sum(chances) / len(chances)
@@ -55,7 +58,8 @@ def against_chance(hits: Sequence[float], chances: Sequence[float], clusters: Se
     if all(hit in (0, 1) for hit in hits) and len(set(chances)) == 1:
         exact = binomtest(round(sum(hits)), n, chance)
         return ChanceComparison(n, accuracy, chance, ci, ci_of, float(exact.pvalue), "binomial")
-    # Ties make the true variance smaller than this, so the p-value is on the careful side.
-    spread = math.sqrt(sum(c * (1 - c) for c in chances)) / n
-    p_value = float(2 * norm.sf(abs(accuracy - chance) / spread))
+    # z = (accuracy - chance) / sigma with sigma = sqrt(sum of c (1 - c)) / n over the questions' chances c.
+    # Ties make the true variance smaller, so the p-value is conservative.
+    sigma = math.sqrt(sum(c * (1 - c) for c in chances)) / n
+    p_value = float(2 * norm.sf(abs(accuracy - chance) / sigma))
     return ChanceComparison(n, accuracy, chance, ci, ci_of, p_value, "normal")

@@ -1,6 +1,6 @@
-"""Is a set of multiple-choice questions fit to measure with? Assembled here, measured in biases, text_only and rating.
+"""Quality check of a set of multiple-choice questions: faulty rows, duplicates, biases, ratings.
 
-`check` gives one JSON-able report, schema "ad2-mcq-check/1":
+The measures are in biases.py, text_only.py and rating.py. `check` returns a JSON-able report, schema "ad2-mcq-check/1":
 
     {"schema", "data": {"name", "split", "sha256", "n", "invalid", "invalid_rows", "not_multiple_choice"},
      "duplicates": {"questions": [{"ids", "answers_differ"}], "options": [{"id", "letters"}]},
@@ -9,7 +9,7 @@
      "stored_correctness": {"all", "by_task"}, "text_only": null | {...}, "correctness": null | {...},
      "warnings": ["..."], "found": 3}
 
-found: rows that must be mended (invalid, duplicate, faulty); warnings: biases past the stated thresholds.
+found: number of rows to fix (invalid, duplicate, faulty); warnings: biases above the stated thresholds.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from lmms_eval_ad2.mcq import biases
 from lmms_eval_ad2.mcq.base import OpenQuestion
 from lmms_eval_ad2.mcq.chance import ALPHA
 from lmms_eval_ad2.mcq.faults import FAULTS, fault, normal, ordered, same
+from lmms_eval_ad2.numbers import is_whole
 from lmms_eval_ad2.records import Record
 
 SCHEMA = "ad2-mcq-check/1"
-RATIO = 1.25  # a right option longer or shorter than the wrong ones by this factor is worth a look
-SHOWN = 200  # rows of one list in the report; all are counted
+RATIO = 1.25  # warn if the right option is longer or shorter than the wrong ones by more than this factor
+SHOWN = 200  # rows listed in the report; all are counted
 
 
 @dataclass(slots=True)
 class QuestionSet:
-    """What was read. Image paths are relative to `image_root`; `other` counts records without options."""
+    """A set that was read. Image paths are relative to `image_root`; `other` counts records without options."""
 
     name: str
     split: str
@@ -51,7 +52,7 @@ class QuestionSet:
     other: int = 0
 
     def take(self, items: Iterable[Item]) -> None:
-        """Keep the multiple-choice records, and why rows could not be read."""
+        """Add the multiple-choice records, and the errors of rows that could not be read."""
         ids: set[str] = set()
         for item in items:
             if isinstance(item, BadRow):
@@ -66,9 +67,9 @@ class QuestionSet:
 
 
 def read(source: str, *, split: str | None = None, images: Path | None = None) -> QuestionSet:
-    """The questions of a file in the schema of autodrive_qa, or of an imported dataset.
+    """Read a file in the schema of autodrive_qa, or an imported dataset.
 
-    Raises Ad2Error where there is neither, or nothing to check in it.
+    Raises Ad2Error if `source` is neither, or has no multiple-choice question.
     """
     path = Path(source)
     if path.is_file():
@@ -95,7 +96,7 @@ def _imported(name: str, split: str | None, images: Path | None) -> QuestionSet:
 
 
 def check(questions: QuestionSet, *, progress: bool = True) -> dict[str, Any]:
-    """All that needs no model. `add` puts what models said into the report, and the warnings."""
+    """Report of all checks that need no model. The caller adds the results of models and `warnings`."""
     records = questions.records
     asked_twice, alike = duplicate_questions(records), duplicate_options(records)
     faults = find_faults(questions, progress=progress)
@@ -130,7 +131,7 @@ def by_task(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def as_question(record: Record, image_root: Path) -> OpenQuestion:
-    """The open question that a multiple-choice record was made of, with its other reference where it has one."""
+    """The open question behind a multiple-choice record; its open answer, if any, becomes a second reference."""
     written = record.answer.get("en")
     meta = {**record.meta, "references": [written]} if written else dict(record.meta)
     source = str(record.meta.get("source", record.benchmark))
@@ -140,10 +141,10 @@ def as_question(record: Record, image_root: Path) -> OpenQuestion:
 
 
 def duplicate_questions(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """Questions that are asked again about the same images (and mark), and whether their right options differ."""
+    """Questions with equal text, images and rating, and whether their right options differ."""
     groups: dict[Any, list[Record]] = defaultdict(list)
     for record in records:
-        groups[normal(record.question.get("en")), record.images, record.mark.coords].append(record)
+        groups[normal(record.question.get("en")), record.images, record.rating.coords].append(record)
     return [
         {"ids": [r.id for r in part], "answers_differ": len({normal(_right(r)) for r in part}) > 1}
         for part in groups.values()
@@ -156,7 +157,7 @@ def _right(record: Record) -> str:
 
 
 def duplicate_options(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """Wrong options that say the same as another wrong one of their question."""
+    """Pairs of wrong options of one question with the same meaning."""
     found = []
     for record in records:
         in_order = ordered(as_question(record, Path()))
@@ -171,7 +172,7 @@ def duplicate_options(records: Iterable[Record]) -> list[dict[str, Any]]:
 
 
 def find_faults(questions: QuestionSet, *, progress: bool = True) -> dict[str, Any]:
-    """Wrong options that the gate of `ad2 mcq build` refuses (mcq/faults.py)."""
+    """Wrong options that `ad2 mcq build` would refuse (mcq/faults.py)."""
     rows, codes, kinds = [], Counter[str](), Counter[str]()
     for record in tqdm(questions.records, desc="options", unit="question", disable=None if progress else True):
         question = as_question(record, questions.image_root)
@@ -189,54 +190,54 @@ def find_faults(questions: QuestionSet, *, progress: bool = True) -> dict[str, A
 
 
 def _stored(records: Sequence[Record]) -> dict[str, Any]:
-    """The evaluator's marks that the build kept, where it had one."""
-    marks = {task: [m for r in part for m in _mark(r)] for task, part in by_task(records).items()}
+    """The evaluator's ratings stored by the build, if it had an evaluator."""
+    ratings = {task: [m for r in part for m in _rating(r)] for task, part in by_task(records).items()}
     return {
-        "all": spread([mark for part in marks.values() for mark in part]),
-        "by_task": {task: spread(part) for task, part in marks.items()},
+        "all": spread([rating for part in ratings.values() for rating in part]),
+        "by_task": {task: spread(part) for task, part in ratings.items()},
     }
 
 
-def _mark(record: Record) -> list[int]:
+def _rating(record: Record) -> list[int]:
     value = record.meta.get("correctness")
-    return [value] if isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 5 else []
+    return [value] if is_whole(value, 1, 5) else []
 
 
-def spread(marks: Sequence[int]) -> dict[str, Any]:
-    """Mean and distribution of marks from 1 to 5."""
-    counts = Counter(marks)
+def spread(ratings: Sequence[int]) -> dict[str, Any]:
+    """Mean and distribution of ratings from 1 to 5."""
+    counts = Counter(ratings)
     return {
-        "n": len(marks), "mean": round(sum(marks) / len(marks), 4) if marks else None,
-        "counts": {str(mark): counts[mark] for mark in range(1, 6)},
+        "n": len(ratings), "mean": round(sum(ratings) / len(ratings), 4) if ratings else None,
+        "counts": {str(rating): counts[rating] for rating in range(1, 6)},
     }  # fmt: skip
 
 
 def warnings(report: dict[str, Any]) -> list[str]:
-    """Biases past the thresholds, one sentence each."""
+    """Biases above the thresholds, one sentence each."""
     found = []
     length, position = report["length"]["all"], report["position"]
     for name, what in (("choose_longest", "longest"), ("choose_shortest", "shortest")):
-        guess = length.get(name)
-        if guess and guess["above_chance"]:
-            found.append(f"the right option is the {what} too often: choosing it scores {against(guess)}")
+        comparison = length.get(name)
+        if comparison and comparison["above_chance"]:
+            found.append(f"the right option is the {what} too often: choosing it scores {against(comparison)}")
     if length["n"] and not 1 / RATIO <= length["ratio"] <= RATIO:
         found.append(f"the right option is {length['ratio']:.2f} times as long as the wrong ones (threshold {RATIO})")
     if position.get("p_value") is not None and position["p_value"] < ALPHA:
         found.append(f"the right letter is not evenly spread: {position['counts']} (p {position['p_value']:.2g})")
     for name, what in (("text", "whole texts"), ("words", "words")):
-        guess = report["prior"][name]
-        if guess and guess["above_chance"]:
-            found.append(f"options give themselves away by their {what} alone: {against(guess)}")
+        comparison = report["prior"][name]
+        if comparison and comparison["above_chance"]:
+            found.append(f"options reveal the answer by their {what} alone: {against(comparison)}")
     asked = report["text_only"]
     if asked and asked["all"] and asked["all"]["above_chance"]:
         found.append(f"answerable without the image by {asked['model']}: {against(asked['all'])}")
     return found
 
 
-def against(guess: dict[str, Any]) -> str:
+def against(comparison: dict[str, Any]) -> str:
     """ "41.0 % (95 % 38.2 to 43.9, chance 25.0 %, p 1e-05)"."""
-    low, high = (100 * edge for edge in guess["ci"])
+    low, high = (100 * edge for edge in comparison["ci"])
     return (
-        f"{100 * guess['accuracy']:.1f} % (95 % {low:.1f} to {high:.1f}, chance {100 * guess['chance']:.1f} %, "
-        f"p {guess['p_value']:.2g})"
+        f"{100 * comparison['accuracy']:.1f} % (95 % {low:.1f} to {high:.1f}, chance {100 * comparison['chance']:.1f} %, "
+        f"p {comparison['p_value']:.2g})"
     )

@@ -1,4 +1,4 @@
-"""The end of a start: questions.jsonl, rejected.jsonl and the card, made anew of the journal."""
+"""Output files of a build: questions.jsonl, rejected.jsonl and the card, derived from the journal."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SPLIT = "test"
 
 @dataclass(frozen=True, slots=True)
 class McqBuildResult:
-    """What a start of a build leaves.
+    """Result of one run of a build.
 
-    questions: the file. card: its card. left: questions of the plan that were not asked yet (--limit). short: strata
-    that ran out of questions, with "asked" and "made"; empty where neither a total nor shares were asked for.
+    questions: the file. card: its card. left: number of questions of the plan without an outcome (--limit). short:
+    strata that ran out of questions, with "asked" and "made"; empty if neither a total nor shares were given.
     """
 
     questions: Path
@@ -38,52 +38,52 @@ class McqBuildResult:
 
     @property
     def unfinished(self) -> int:
-        """Questions that failed with the endpoint: the same command asks them again."""
+        """Number of questions that failed with the endpoint; running the same command again retries them."""
         return sum(self.card["unfinished"].values())
 
 
 def finish(job: McqBuildJob, store: QuestionStore) -> McqBuildResult:
-    """Write the set as the journal has it, files in the order that store.py tells."""
+    """Write the output files from the journal, in the order given in store.py."""
     taken = [key_of(entry) for stratum in job.plan.strata for entry in chosen(stratum, store)]
     made = [key for key in taken if store.status(*key) == "made"]
-    tally, notes = CardCounts(), Counter[str]()
-    digest = write_lines(job.out / "questions.jsonl", _rows(store, made, tally, notes))
+    counts, notes = CardCounts(), Counter[str]()
+    digest = write_lines(job.out / "questions.jsonl", _rows(store, made, counts, notes))
     reasons = {"rejected": Counter[str](), "passing": Counter[str]()}
     write_lines(job.out / "rejected.jsonl", _rejections(store, job, set(taken), reasons, notes))
-    asked_for_all = job.plan.asked is None and not job.plan.mix and not job.plan.tasks  # then nothing can replace
+    asked_for_all = job.plan.asked is None and not job.plan.mix and not job.plan.tasks  # then there is no reserve
     short = [] if asked_for_all else _short(job, store)
     settings = job.maker.describe()
-    told = card({
+    card_data = card({
         "name": dataset_name(job.kind), "split": SPLIT, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "file": {"name": "questions.jsonl", "sha256": digest}, "seed": job.seed, "kind": job.kind,
         "maker": job.maker.label, "evaluator": (settings.get("evaluator") or {}).get("model"), "settings": settings,
-        "counts": tally.facts(), "sources": job.survey.facts()["sources"], "plan": job.plan.facts(),
+        "counts": counts.facts(), "sources": job.survey.facts()["sources"], "plan": job.plan.facts(),
         "rejected": dict(sorted(reasons["rejected"].items())), "unfinished": dict(sorted(reasons["passing"].items())),
         "notes": dict(sorted(notes.items())), "short": short, "account": summed(store.accounts),
     })  # fmt: skip
-    atomic_write_json(job.out / "card.json", told, errors="backslashreplace")
+    atomic_write_json(job.out / "card.json", card_data, errors="backslashreplace")
     with atomic_write(job.out / "card.md", errors="backslashreplace") as handle:
-        handle.write(markdown(told))
+        handle.write(markdown(card_data))
     left = sum(store.status(*key) is None for key in taken)
-    return McqBuildResult(job.out / "questions.jsonl", told, left, short)
+    return McqBuildResult(job.out / "questions.jsonl", card_data, left, short)
 
 
 def dataset_name(kind: str) -> str:
-    """The name to import a set under: what the tasks read ("autodrive_qa", "autodrive_qa_naive", ...)."""
+    """The dataset name under which the tasks expect a set ("autodrive_qa", "autodrive_qa_naive", ...)."""
     return "autodrive_qa" if kind == "all" else f"autodrive_qa_{kind}"
 
 
 def _rows(
-    store: QuestionStore, made: Iterable[Key], tally: CardCounts, notes: Counter[str]
+    store: QuestionStore, made: Iterable[Key], counts: CardCounts, notes: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """Raises DataError for a row that was changed by hand, so that it could not be imported."""
+    """Rows of the made questions. Raises DataError for a row that cannot be imported because it was edited by hand."""
     for line in store.lines(made):
         try:
             record_of(UntrustedRow(line["row"], store.journal, line["id"]))
         except DataError as exc:
-            hint = "Remove the question's line, and the same command asks it again."
+            hint = "Remove the question's line; the same command asks it again."
             raise DataError(exc.file, exc.row, exc.field, exc.expected, exc.found, hint) from exc
-        tally.add(line["row"])
+        counts.add(line["row"])
         notes.update(line["notes"])
         yield line["row"]
 
@@ -91,9 +91,9 @@ def _rows(
 def _rejections(
     store: QuestionStore, job: McqBuildJob, taken: Set[Key], reasons: Mapping[str, Counter[str]], notes: Counter[str]
 ) -> Iterator[dict[str, Any]]:
-    """In the order of the plan, so that two equal builds write equal files.
+    """Journal lines of rejected and failed questions, in the order of the plan: equal builds write equal files.
 
-    A question of the reserve that failed with the endpoint and is no longer needed is left out: nobody asks it again.
+    A question of the reserve that failed with the endpoint and is no longer needed is left out; it is not retried.
     """
     for stratum in job.plan.strata:
         keys = [key_of(entry) for entry in stratum.entries]
@@ -107,15 +107,15 @@ def _rejections(
 def _short(job: McqBuildJob, store: QuestionStore) -> list[dict[str, Any]]:
     found = []
     for stratum in job.plan.strata:
-        standing = len(chosen(stratum, store))
-        if standing < stratum.quota:
+        made = len(chosen(stratum, store))
+        if made < stratum.quota:
             where = {"source": stratum.source, "task": stratum.task, "subtask": stratum.subtask}
-            found.append({**where, "asked": stratum.quota, "made": standing})
+            found.append({**where, "asked": stratum.quota, "made": made})
     return found
 
 
 def summed(accounts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The accounts of all starts as one: numbers added, also in inner mappings; of anything else the latest."""
+    """Sum of the accounts of all starts: numbers are added, also in nested mappings; of other values the last is kept."""
     total: dict[str, Any] = {}
     for account in accounts:
         for name, value in account.items():

@@ -1,4 +1,4 @@
-"""From a made question to a row of `ad2 data schema autodrive_qa`: options shuffled by a stored seed."""
+"""Rows of `ad2 data schema autodrive_qa`, made of accepted questions; options are shuffled by a stored seed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from lmms_eval_ad2.mcq.base import SELECTED, AcceptedQuestion, OpenQuestion
 CORRECT = "correct"
 
 
-def row_of(made: AcceptedQuestion, *, seed: int, maker: str, kind: str, split: str) -> dict[str, Any]:
-    """One row of questions.jsonl.
+def row_of(accepted: AcceptedQuestion, *, seed: int, maker: str, kind: str, split: str) -> dict[str, Any]:
+    """Build one row of questions.jsonl.
 
-    The order of the options depends on `seed` and the question's id alone, so that a question keeps its letter in every
-    set that is made of it with one seed. Image paths begin with the source's name (OUT/images/<source>). `maker`: the
-    maker's label; `kind`: what was asked of it; `split`: the source's split.
+    The order of the options depends only on `seed` and the question's id, so that the right option has the same letter
+    in every set made with one seed. Image paths begin with the source's name (OUT/images/<source>). `maker`: the
+    maker's label; `kind`: the requested kind of distractors; `split`: the source's split.
     """
-    question = made.question
+    question = accepted.question
     record = question.record
-    texts = [(question.answer, CORRECT, "")] + [(d.text, d.category, d.reason) for d in made.distractors]
+    texts = [(question.answer, CORRECT, "")] + [(d.text, d.category, d.reason) for d in accepted.distractors]
     random.Random(f"{seed}:{question.id}").shuffle(texts)
     lettered = [(chr(ord("A") + place), *text) for place, text in enumerate(texts)]
     row: dict[str, Any] = {
@@ -41,30 +41,30 @@ def row_of(made: AcceptedQuestion, *, seed: int, maker: str, kind: str, split: s
         row["image_size"] = list(record.image_size)
     row["meta"] = {
         "source_id": question.id, "source_split": split, "distractors": kind, "maker": maker,
-        "correctness": made.correctness, "rounds": made.rounds, "seed": seed,
+        "correctness": accepted.correctness, "rounds": accepted.rounds, "seed": seed,
         "reasons": {letter: reason for letter, _, _, reason in lettered if reason},
     }  # fmt: skip
     return row
 
 
 def row_id(source: str, name: str) -> str:
-    """Ids are unique within a source only. The same question has the same id in every set made of it."""
+    """The row's id: ids are unique only within a source. A question has the same id in every set."""
     return f"{source}:{name}"
 
 
 def reference(question: OpenQuestion) -> str:
-    """What an open answer is compared with: the source's own words; typed answers (yes/no, a number) as an option's."""
+    """Reference for open answers: the source's text; for typed answers (yes/no, a number) the text of the option."""
     record = question.record
     words = record.answer.get("en") if record.form in ("vqa", "mc") else ""
     return words or question.answer
 
 
 def row_fault(row: Mapping[str, Any], distractors: Sequence[Any]) -> str | None:
-    """Why the reader of `ad2 data import autodrive_qa` would refuse `row`, or None: what is built can be imported."""
+    """Why `ad2 data import autodrive_qa` would refuse `row`, or None: every row of a built set can be imported."""
     if len(distractors) != SELECTED:
         return f"{len(distractors)} distractors, expected {SELECTED}"
     try:
-        # A text from a hostile JSON reply or file may hold half a surrogate pair, which no file can.
+        # Text from an untrusted reply or file may contain an unpaired surrogate, which cannot be written as UTF-8.
         json.dumps(row, ensure_ascii=False).encode()
         record_of(UntrustedRow(row, "questions.jsonl", None))
     except UnicodeEncodeError as exc:

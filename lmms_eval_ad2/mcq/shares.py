@@ -1,9 +1,9 @@
-"""How many questions each source and each task give: shares and what is there -> an integer table source x task.
+"""Integer table of questions (source x task) from shares and the numbers of available questions.
 
-Both margins of the table are met exactly (largest remainder where a share is no whole number of questions), no cell is
-above what is there, and among such tables one is taken that is near to independence of source and task: the one of
-least relative entropy to the product of the shares, rounded. NuScenes-QA has perception alone, so that the product
-itself can never be met; the other sources then give less of it.
+Symbols: a_ij available questions of source i and task j, r_i and c_j margins (questions per source and per task),
+x_ij the table. Both margins are met exactly (rounded by largest remainder), 0 <= x_ij <= a_ij, and x is close to
+independence of source and task: it is the table of least relative entropy to r_i c_j, rounded to integers.
+NuScenes-QA has only perception, so that the product itself cannot be met; the other sources then supply less of it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from lmms_eval_ad2.errors import Ad2Error
 
 Table = list[list[int]]
-_SWEEPS = 500
+_SWEEPS = 500  # at most, of iterative proportional fitting
 _EPS = 1e-9
 
 
 def parse_shares(text: str, known: Sequence[str]) -> dict[str, float]:
-    """ "drivelm=0.6,lingoqa=0.4" -> shares by name, in the order of `known`; names not given have the share 0.
+    """Parse "drivelm=0.6,lingoqa=0.4": shares by name, in the order of `known`; names not given have the share 0.
 
-    Raises Ad2Error for an unknown or repeated name, a share that is no number from 0 to 1, and a sum that is not 1.
+    Raises Ad2Error for an unknown or repeated name, a share that is not a number from 0 to 1, and a sum other than 1.
     """
     shares: dict[str, float] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
@@ -45,7 +45,7 @@ def parse_shares(text: str, known: Sequence[str]) -> dict[str, float]:
 
 
 def check_sum(shares: Mapping[str, float]) -> None:
-    """Raise Ad2Error for shares that do not sum to 1 within a millionth."""
+    """Raise Ad2Error if the shares do not sum to 1 within 1e-6."""
     total = math.fsum(shares.values())
     if not abs(total - 1) <= 1e-6:
         listed = ", ".join(f"{name}={share:g}" for name, share in shares.items()) or "none"
@@ -53,9 +53,9 @@ def check_sum(shares: Mapping[str, float]) -> None:
 
 
 def apportion(total: int, weights: Sequence[float], limits: Sequence[int] | None = None) -> list[int]:
-    """`total` units by `weights`, by largest remainder (ties: the earlier one); none above its limit.
+    """Divide `total` units in proportion to `weights` by largest remainder (ties: the earlier one), within `limits`.
 
-    What a limit cuts off goes to the others by their weights. Raises ValueError where the limits hold less.
+    Units above a limit go to the others in proportion to their weights. Raises ValueError if the limits sum to less.
     """
     caps = [total] * len(weights) if limits is None else list(limits)
     if sum(cap for cap, weight in zip(caps, weights, strict=True) if weight > 0) < total:
@@ -65,14 +65,14 @@ def apportion(total: int, weights: Sequence[float], limits: Sequence[int] | None
     while rest:
         open_ = [i for i, weight in enumerate(weights) if weight > 0 and given[i] < caps[i]]
         scale = math.fsum(weights[i] for i in open_)
-        exact = {i: rest * weights[i] / scale for i in open_}
+        exact = {i: rest * weights[i] / scale for i in open_}  # q_i = rest * w_i / sum of open w
         over = [i for i in open_ if given[i] + exact[i] >= caps[i]]
         if over:
             for i in over:
                 rest -= caps[i] - given[i]
                 given[i] = caps[i]
             continue
-        # Shares such as 0.2 are no binary fractions: what is whole but for 1e-9 is whole.
+        # Shares such as 0.2 are not exact in binary: treat a value within 1e-9 below an integer as that integer.
         floors = {i: math.floor(exact[i] + _EPS) for i in open_}
         left = rest - sum(floors.values())
         first = sorted(open_, key=lambda i: (-round(exact[i] - floors[i], 9), i))[:left]
@@ -83,25 +83,26 @@ def apportion(total: int, weights: Sequence[float], limits: Sequence[int] | None
 
 
 def level(total: int, limits: Sequence[int]) -> list[int]:
-    """`total` units over the limits, as even as these allow; what remains goes to the first that have room."""
+    """Divide `total` units as evenly as the limits allow; a remainder goes to the first entries below their limit."""
     given = [0] * len(limits)
     rest = total
     while rest:
-        room = [i for i, limit in enumerate(limits) if given[i] < limit]
-        if not room:
+        open_ = [i for i, limit in enumerate(limits) if given[i] < limit]
+        if not open_:
             raise ValueError(f"{total} do not fit into {list(limits)}")
-        step = min(rest // len(room), min(limits[i] - given[i] for i in room))
-        for i in room if step else room[:rest]:
+        step = min(rest // len(open_), min(limits[i] - given[i] for i in open_))
+        for i in open_ if step else open_[:rest]:
             given[i] += step or 1
             rest -= step or 1
     return given
 
 
 def greatest_total(available: Table, rows: Sequence[float], columns: Sequence[float]) -> int:
-    """The greatest total whose table can be filled with these shares of rows and columns; 0 where none can."""
+    """The greatest total for which a table with these shares of rows and columns exists; 0 if there is none."""
     cells = np.array(available, dtype=float)
     n, m = cells.shape
-    # Variables: the cells, then the total. Each margin equals its share of the total.
+    # Linear programme: maximise T subject to sum_j x_ij = rows_i T, sum_i x_ij = columns_j T, 0 <= x_ij <= a_ij.
+    # Variables: the cells x_ij in row order, then T.
     equal = np.zeros((n + m, n * m + 1))
     for i in range(n):
         equal[i, i * m : (i + 1) * m], equal[i, -1] = 1, -rows[i]
@@ -110,16 +111,16 @@ def greatest_total(available: Table, rows: Sequence[float], columns: Sequence[fl
     bounds = [(0, cap) for cap in cells.ravel()] + [(0, cells.sum())]
     found = linprog([0] * (n * m) + [-1], A_eq=equal, b_eq=np.zeros(n + m), bounds=bounds, method="highs")
     most = math.floor(found.x[-1] + 1e-6) if found.success else 0
-    while most > 0 and fill(available, apportion(most, rows), apportion(most, columns), np.zeros((n, m))) is None:
-        most -= 1  # whole questions may ask for one more here or there than the shares do
+    while most > 0 and integer_table(available, apportion(most, rows), apportion(most, columns), np.zeros((n, m))) is None:
+        most -= 1  # a margin rounded up may exceed its share by one question
     return most
 
 
-def rough(available: Table, rows: Sequence[int], columns: Sequence[int]) -> np.ndarray:
-    """The real-valued table with these margins, within what is available, nearest to their product in relative entropy.
+def continuous_table(available: Table, rows: Sequence[int], columns: Sequence[int]) -> np.ndarray:
+    """The real-valued table with these margins and x_ij <= a_ij that is closest to r_i c_j in relative entropy.
 
-    Its cells are min(available, u_i v_j rows_i columns_j): sweeps over rows and columns solve for the factors. Where
-    the margins just fit, the sweeps come only near them; `fill` makes them exact.
+    By the optimality conditions x_ij = min(a_ij, u_i v_j r_i c_j). Iterative proportional fitting solves for u and v in
+    turn. If the margins only just fit, it converges slowly and stops close to them; `integer_table` makes them exact.
     """
     caps = np.array(available, dtype=float)
     start = np.outer(rows, columns) * (caps > 0)
@@ -135,13 +136,16 @@ def rough(available: Table, rows: Sequence[int], columns: Sequence[int]) -> np.n
 
 
 def _factor(weights: np.ndarray, caps: np.ndarray, total: float) -> float:
-    """f with sum(min(caps, f * weights)) = total; the one that fills the caps where they hold less."""
+    """Solve sum_k min(caps_k, f weights_k) = total for f; if the caps sum to less, the f that reaches all of them.
+
+    The left side is piecewise linear in f with breakpoints caps_k / weights_k, which are visited in order.
+    """
     used = weights > 0
     if not used.any() or total <= 0:
         return 0.0
     weights, caps = weights[used], caps[used]
     order = np.argsort(caps / weights, kind="stable")
-    full, rest = 0.0, float(weights.sum())
+    full, rest = 0.0, float(weights.sum())  # sum of the caps already reached, sum of the other weights
     for k in order:
         if full + caps[k] / weights[k] * rest >= total:
             return (total - full) / rest
@@ -149,17 +153,19 @@ def _factor(weights: np.ndarray, caps: np.ndarray, total: float) -> float:
     return float((caps / weights).max())
 
 
-def fill(available: Table, rows: Sequence[int], columns: Sequence[int], near: np.ndarray) -> Table | None:
-    """An integer table with exactly these margins, no cell above `available`, near to `near`; None where there is none.
+def integer_table(available: Table, rows: Sequence[int], columns: Sequence[int], near: np.ndarray) -> Table | None:
+    """The integer table with exactly these margins and x_ij <= a_ij that is closest to `near`; None if there is none.
 
-    Each cell is floor(near) - d + e + f with 0 <= e <= 1: a step up costs what it takes away from `near`.
+    Integer programme that minimises sum |x - near|. With b = floor(near) and p = near - b, each cell is
+    x = b - d + e + f, where 0 <= d <= b, 0 <= e <= 1, f >= 0. Up to the constant sum of p, the distance is
+    d + (1 - 2 p) e + f.
     """
     caps = np.array(available, dtype=float)
     n, m = caps.shape
     base = np.minimum(np.floor(near + _EPS), caps).ravel()
     part = np.clip(near.ravel() - base, 0, 1)
     size = n * m
-    # A hair's breadth of cost a cell, so that of equal tables always the same one is taken.
+    # A cost of 1e-7 times the cell index makes the choice between equally close tables deterministic.
     tie = np.arange(size) * 1e-7
     cost = np.concatenate([1 + tie, 1 - 2 * part + tie, 1 + tie])
     upper = np.concatenate([base, np.minimum(1, caps.ravel() - base), np.maximum(0, caps.ravel() - base - 1)])

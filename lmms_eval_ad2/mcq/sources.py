@@ -1,10 +1,12 @@
-"""Where open questions come from: a dataset of the data home, a release's file or folder, or a file of Records.
+"""Sources of open questions: a dataset of the data home, a release's file or folder, or a file of Records.
 
-drivelm                        the dataset of that name in the data home (of its only split, or the one named)
-drivelm:train                  its split `train`
-drivelm=v1_1_train_nus.json    a release's own file, read as `ad2 data import drivelm` would
-lingoqa:train=LingoQA          or its folder: both training files, action/ and scenery/
-records=reviewed.jsonl         one Record a line, as `ad2 annotate` exports them
+Forms of --source:
+
+    drivelm                        the dataset of that name in the data home (its only split, or that of --split)
+    drivelm:train                  its split `train`
+    drivelm=v1_1_train_nus.json    a release's own file, read as by `ad2 data import drivelm`
+    lingoqa:train=LingoQA          a release's folder: both training files, action/ and scenery/
+    records=reviewed.jsonl         one Record per line, as exported by `ad2 annotate`
 """
 
 from __future__ import annotations
@@ -26,12 +28,12 @@ from lmms_eval_ad2.records import Record
 
 RECORDS = "records"
 NAMES = ("drivelm", "nuscenes_qa", "lingoqa", RECORDS)
-# What to do where a name stands twice; of the others a release's split is one file.
-TWICE = {
+# What to do instead of naming a source twice. A split of any other release is a single file.
+_INSTEAD_OF_TWICE = {
     "lingoqa": "its training files go in together, as the folder that holds action/ and scenery/: lingoqa:train=FOLDER",
     RECORDS: "put the lines of both files into one",
 }
-LISTED = 20  # bad rows kept with their text; all are counted
+LISTED = 20  # bad rows whose text is kept; all are counted
 _SPEC = re.compile(r"(?P<name>[a-z_]+)(?::(?P<split>[A-Za-z0-9][\w.-]{0,63}))?(?:=(?P<path>.+))?", re.DOTALL)
 
 
@@ -39,8 +41,8 @@ _SPEC = re.compile(r"(?P<name>[a-z_]+)(?::(?P<split>[A-Za-z0-9][\w.-]{0,63}))?(?
 class QuestionSource:
     """An opened source. Image paths of its records are relative to `image_root`.
 
-    `sha256` is of the data: the dataset's own, or of the files that are read. `left_out` (by reason), `bad` and
-    `bad_rows` (the first LISTED, as text) tell of the latest pass of `records`.
+    `sha256` is that of the dataset, or of the files that are read. `left_out` (by reason), `bad` and `bad_rows`
+    (the first LISTED, as text) describe the latest pass of `records`.
     """
 
     name: str
@@ -55,7 +57,7 @@ class QuestionSource:
     bad_rows: list[str] = field(default_factory=list)
 
     def records(self) -> Iterator[Record]:
-        """A new pass, always in the same order. A bad row raises its DataError, or is counted if `skip_bad`."""
+        """Read all records, always in the same order. A bad row raises its DataError, or is counted if `skip_bad`."""
         self.left_out, self.bad, self.bad_rows = Counter(), 0, []
         for item in self.read():
             if isinstance(item, Record):
@@ -73,7 +75,7 @@ class QuestionSource:
             self.bad_rows.append(str(error))
 
     def facts(self) -> dict[str, Any]:
-        """What a card says of it; of a path the last part, so that a card tells nothing of its maker's machine."""
+        """Entry for card.json. Only the last part of a path is included: nothing about the user's machine."""
         name, sign, path = self.spec.partition("=")
         last = sign and f"={Path(path).absolute().name}"  # absolute: "." has no last part
         return {
@@ -83,19 +85,19 @@ class QuestionSource:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Raises Ad2Error where a source stands twice among `names`, with what to do instead."""
+    """Raise Ad2Error if `names` contains a source twice, with what to do instead."""
     for name, times in Counter(names).items():
         if times > 1:
-            instead = TWICE.get(name, "build a set for each split")
+            instead = _INSTEAD_OF_TWICE.get(name, "build a set for each split")
             raise Ad2Error(f"--source {name}: named more than once; a set takes one split of a source: {instead}")
 
 
 def open_source(
     spec: str, *, split: str | None = None, images: Path | None = None, skip_bad: bool = False
 ) -> QuestionSource:
-    """The source that `spec` names (forms: this module's docstring); `split` holds where the spec names none.
+    """Open the source `spec` (forms: this module's docstring). `split` applies if the spec names none.
 
-    Raises Ad2Error for an unknown name and for data that are not there, with the command that brings them.
+    Raises Ad2Error for an unknown name, and for missing data, with the command that imports them.
     """
     found = _SPEC.fullmatch(spec.strip())
     if not found or found["name"] not in NAMES:
@@ -115,7 +117,7 @@ def open_source(
 
 
 def _only_split(name: str) -> str:
-    """The split that a data home has of `name`; raises Ad2Error where it has several. "train" where it has none."""
+    """The only imported split of `name`, "train" if none is imported. Raises Ad2Error if there are several."""
     splits = splits_of(name)
     if len(splits) > 1:
         raise Ad2Error(f"{name} is imported in several splits: name one, such as {name}:{splits[0]} ({splits})")
@@ -123,7 +125,7 @@ def _only_split(name: str) -> str:
 
 
 def _sha256(files: list[Path]) -> str:
-    """The file's sha256; of several files, that of their names and hashes."""
+    """The sha256 of one file, or of the names and hashes of several files."""
     try:
         hashes = [file_sha256(path) for path in files]
     except OSError as exc:

@@ -1,7 +1,7 @@
-"""A built set divided into training and test questions, so that no scene is in both.
+"""Split of a built set into training and test questions, with no scene in both.
 
-Questions about one scene share its pictures, cars and weather: a model trained on some of them has seen the others.
-DriveLM and NuScenes-QA are both made of nuScenes, so that a scene is known by its own name, whatever its source.
+Questions about one scene share its images, cars and weather, so that training on some of them leaks into the others.
+DriveLM and NuScenes-QA are both based on nuScenes; a scene is therefore identified by its own name, without its source.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lmms_eval_ad2.storage.files import atomic_write
 
 @dataclass(frozen=True, slots=True)
 class SceneSplit:
-    """Two files and how much is in each: (questions, scenes)."""
+    """The two files and the numbers in each: (questions, scenes)."""
 
     train: Path
     test: Path
@@ -27,15 +27,15 @@ class SceneSplit:
 
 
 def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> SceneSplit:
-    """Write FOLDER/train.jsonl and FOLDER/test.jsonl, lines as they are, in their order.
+    """Write FOLDER/train.jsonl and FOLDER/test.jsonl; lines and their order are unchanged.
 
-    test: share of the questions, met as nearly as whole scenes allow; the same seed takes the same scenes. Raises
-    Ad2Error for a share outside 0 to 1 or a set of fewer than two scenes, DataError for a line that is no question.
+    test: share of the questions, approximated by whole scenes; the same seed selects the same scenes. Raises Ad2Error
+    for a share outside 0 to 1 or a set of fewer than two scenes, DataError for a line that is not a question.
     """
     if not 0 < test < 1:
-        raise Ad2Error(f"--test {test:g}: a share between 0 and 1, such as 0.2")
+        raise Ad2Error(f"--test {test:g}: expected a share between 0 and 1, such as 0.2")
     try:
-        lines = source.read_text("utf-8").split("\n")  # a text may hold other line ends
+        lines = source.read_text("utf-8").split("\n")  # not splitlines: texts may contain other line separators
     except (OSError, UnicodeDecodeError) as exc:
         raise Ad2Error(f"cannot read {source}: {exc}") from exc
     scenes: dict[str, list[int]] = defaultdict(list)
@@ -43,7 +43,7 @@ def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> SceneSpl
         if line.strip():
             scenes[_scene(line, source, number + 1)].append(number)
     if len(scenes) < 2:
-        raise Ad2Error(f"{source}: {len(scenes)} scene(s): nothing can be divided without a scene in both parts")
+        raise Ad2Error(f"{source}: {len(scenes)} scene(s); a split needs at least two")
     total = sum(map(len, scenes.values()))
     chosen = _chosen(scenes, test * total, seed)
     held = {number for name in chosen for number in scenes[name]}
@@ -56,7 +56,7 @@ def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> SceneSpl
 
 
 def _chosen(scenes: dict[str, list[int]], wanted: float, seed: int) -> set[str]:
-    """Scenes in seeded order, each taken where it brings the number nearer; never none, never all."""
+    """Test scenes: in seeded order, each one that brings the number of questions closer to `wanted`; not none, not all."""
     names = sorted(scenes)
     random.Random(f"split:{seed}").shuffle(names)
     chosen: set[str] = set()

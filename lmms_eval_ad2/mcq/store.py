@@ -1,22 +1,22 @@
-"""The folder that a build owns: what lies in it, and in which order it is written.
+"""The output folder of a build: its files and the order in which they are written.
 
-    OUT/lock                 held by the one process that builds into OUT
+    OUT/lock                 held by the process that builds into OUT
     OUT/settings.json        everything that can change a question; compared at every start
-    OUT/journal.jsonl        append only, the only truth; of two lines for one question the later counts:
+    OUT/journal.jsonl        append only, the source of truth; the last line of a question counts:
                                {"source", "id", "status": "made" | "rejected" | "passing", "task", "subtask", ...}
-                             and what a start has spent so far: {"start": number, "account": {...}}
-    OUT/transcripts/<source>/<hh>/<id>.json   what was said to a model and by it; only where one was asked
+                             and the resources used by a start so far: {"start": number, "account": {...}}
+    OUT/transcripts/<source>/<hh>/<id>.json   requests and replies of a question; only if a model was used
     OUT/replies.sqlite       the replies, by content (llm/cache.py), unless --cache names another file
-    OUT/images/<source>      a link to the source's image folder, made anew at every start
+    OUT/images/<source>      a link to the source's image folder, created again at every start
 
-    Made of the journal at the end of every start, in this order, each whole or not at all:
+    Derived from the journal at the end of every start, in this order, each written atomically:
     OUT/questions.jsonl      rows of `ad2 data schema autodrive_qa`, in the plan's order
-    OUT/rejected.jsonl       what is no question, with its reason
+    OUT/rejected.jsonl       rejected questions, with their reasons
     OUT/card.json, OUT/card.md
 
-Of one question the transcript comes first, then its line: a line implies its transcript. Lines reach the operating
-system at once (so kill -9 loses none) and the disk within SYNC_S; see storage/journal.py. "passing" is a fault of the
-endpoint: the question is asked again at the next start.
+A "start" is one run of the command. The transcript of a question is written before its line, so that a line implies a
+transcript. Lines are passed to the operating system at once (kill -9 loses none) and reach the disk within SYNC_S, see
+storage/journal.py. "passing" is a failure of the endpoint: the next start retries the question.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class QuestionStore:
-    """OUT, opened for writing. Use as a context manager: it holds the folder's lock.
+    """OUT, opened for writing. A context manager that holds the folder's lock.
 
-    Raises Ad2Error where the folder is another build's or in use, DataError for a spoilt journal.
+    Raises Ad2Error if the folder belongs to another build or is in use, DataError for a corrupt journal.
     """
 
     def __init__(self, folder: Path, settings: Mapping[str, Any]) -> None:
@@ -57,7 +57,7 @@ class QuestionStore:
             self._place: dict[Key, int] = {}
             self._accounts: list[dict[str, Any]] = []
             self._read()
-            # A start whose every question met a fault of the endpoint binds nobody to its settings.
+            # As long as every question failed with the endpoint, the settings may still change.
             _check_settings(folder, settings, begun=bool(self.keys("made", "rejected")))
             self._accounts.append({})
             self._lines = JournalFile(self.journal, sync_s=SYNC_S)
@@ -66,11 +66,11 @@ class QuestionStore:
             raise
 
     def status(self, source: str, name: str) -> str | None:
-        """One of STATUSES, or None where the question was not asked yet."""
+        """One of STATUSES, or None if the question has no outcome yet."""
         return self._status.get((source, name))
 
     def save(self, line: Mapping[str, Any], transcript: Mapping[str, Any] | None = None) -> None:
-        """Keep one outcome: its transcript, then its journal line (with source, id and status)."""
+        """Write one outcome: its transcript, then its journal line (with source, id and status)."""
         key = (line["source"], line["id"])
         if transcript is not None:
             atomic_write_json(transcript_path(self.folder, *key), transcript, errors="backslashreplace")
@@ -78,17 +78,17 @@ class QuestionStore:
         self._status[key] = line["status"]
 
     def save_account(self, account: Mapping[str, Any]) -> None:
-        """What this start has spent so far; the last line of a start counts."""
+        """Write the resources used by this start so far; the last such line of a start counts."""
         self._accounts[-1] = dict(account)
         self._append({"start": len(self._accounts), "account": account})
 
     @property
     def accounts(self) -> list[dict[str, Any]]:
-        """What every start has spent, this one last."""
+        """The resources used by each start, the current one last."""
         return list(self._accounts)
 
     def lines(self, keys: Iterable[Key]) -> Iterator[dict[str, Any]]:
-        """The last line of each question of `keys` that has one, in the order of `keys`."""
+        """The last journal line of each question, in the order of `keys`; questions without a line are skipped."""
         with self.journal.open("rb") as handle:
             for key in keys:
                 if key in self._place:
@@ -96,26 +96,26 @@ class QuestionStore:
                     yield json.loads(handle.readline())
 
     def keys(self, *statuses: str) -> list[Key]:
-        """The questions of these statuses, in the order in which they were first finished."""
+        """The questions with one of these statuses, in the order of their first outcomes."""
         return [key for key, status in self._status.items() if status in statuses]
 
     def link_images(self, roots: Mapping[str, Path]) -> None:
-        """OUT/images/<source> -> image folder. Links, not copies: nuScenes has 400 GB."""
+        """Link OUT/images/<source> to the image folder; not a copy, since nuScenes has 400 GB."""
         for name, root in roots.items():
             link = self.folder / "images" / name
             link.parent.mkdir(exist_ok=True)
             if link.is_symlink():
                 link.unlink()
             elif link.exists():
-                raise Ad2Error(f"{link}: expected a link to {root}; move what lies there away")
+                raise Ad2Error(f"{link}: expected a link to {root}; move the existing file or folder away")
             link.symlink_to(root.absolute(), target_is_directory=True)
 
     def _append(self, line: Mapping[str, Any]) -> int:
-        """One whole line; its place in the file."""
+        """Append one line; its offset in the file."""
         return self._lines.append(json.dumps(line, ensure_ascii=False).encode("utf-8", "backslashreplace"))
 
     def _read(self) -> None:
-        hint = "Remove the line, and the same command asks that question again."
+        hint = "Remove the line; the same command asks that question again."
         for line in read(self.journal, _entry, expected="an outcome", hint=hint):
             entry = line.value
             if "start" in entry:
@@ -137,7 +137,7 @@ class QuestionStore:
 
 
 def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
-    """JSON lines that appear whole or not at all; their sha256."""
+    """Write a JSONL file atomically; its sha256."""
     digest = hashlib.sha256()
     with atomic_write(path, errors="backslashreplace") as handle:
         for row in rows:
@@ -148,14 +148,14 @@ def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def transcript_path(folder: Path, source: str, name: str) -> Path:
-    """Ids come from files of others: the name keeps what is harmless of one, and stays unique."""
+    """Path of a transcript. Ids are untrusted: unsafe characters are replaced, and a hash keeps the name unique."""
     return folder / "transcripts" / _safe(source) / _digest(name)[:2] / f"{_safe(name)}.json"
 
 
 def _safe(name: str) -> str:
-    plain = _UNSAFE.sub("_", name)[:_LONGEST_NAME]
-    # Some file systems take A and a for the same.
-    return plain if plain == name == name.lower() else f"{plain}-{_digest(name)[:12]}"
+    safe = _UNSAFE.sub("_", name)[:_LONGEST_NAME]
+    # Some file systems are not case-sensitive.
+    return safe if safe == name == name.lower() else f"{safe}-{_digest(name)[:12]}"
 
 
 def _digest(name: str) -> str:
@@ -165,7 +165,7 @@ def _digest(name: str) -> str:
 def _entry(content: bytes) -> dict[str, Any]:
     entry = parse_object(content)
     if not (_is_account(entry) if "start" in entry else _is_outcome(entry)):
-        raise ValueError("a field is absent or of another form")
+        raise ValueError("a field is missing or of the wrong type")
     return entry
 
 
@@ -174,14 +174,14 @@ def _is_account(line: Mapping[str, Any]) -> bool:
 
 
 def _is_outcome(line: Mapping[str, Any]) -> bool:
-    """What the end of a start reads; whether a row can be imported is looked at there (finish.py)."""
-    good = line["status"] in STATUSES and all(isinstance(line[key], str) for key in ("source", "id"))
-    good = good and all(type(count) is int for count in dict(line["notes"]).values())
-    return good and (isinstance(line["row"], dict) if line["status"] == "made" else isinstance(line["reason"], str))
+    """Check the fields that output_files.py reads; it also checks that rows can be imported."""
+    valid = line["status"] in STATUSES and all(isinstance(line[key], str) for key in ("source", "id"))
+    valid = valid and all(type(count) is int for count in dict(line["notes"]).values())
+    return valid and (isinstance(line["row"], dict) if line["status"] == "made" else isinstance(line["reason"], str))
 
 
 def _check_settings(folder: Path, settings: Mapping[str, Any], begun: bool) -> None:
-    """Write settings.json, or compare with what a former start that has begun the set has written there."""
+    """Write settings.json, or compare with the settings of a previous start that has made or rejected a question."""
     path = folder / "settings.json"
     here = json.loads(json.dumps(settings))
     if not (begun and path.exists()):

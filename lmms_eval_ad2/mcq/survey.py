@@ -1,8 +1,8 @@
-"""What the sources hold, in two passes: light entries of all questions first, the drawn questions whole afterwards.
+"""Questions of the sources, read in two passes: short entries of all questions, then the drawn questions in full.
 
-DriveLM's 377,956 questions do not fit into memory as Records. `survey` keeps a few words of each (a hundred megabytes
-for 400,000); `load` reads the sources once more and keeps the frames that are asked for, compressed, so that questions
-come in any order with all the records of their frame.
+DriveLM's 377,956 questions do not fit into memory as Records. `survey` keeps a short entry of each (100 MB for
+400,000); `load` reads the sources again and keeps the requested frames, compressed, so that questions can be returned
+in any order together with all records of their frame.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _CACHED = 8  # frames kept unpacked
 
 @dataclass(frozen=True, slots=True)
 class SurveyEntry:
-    """One classified question of the source called `source`.
+    """One classified question of the source named `source`.
 
-    `at` is the source's place among the sources, `number` the question's place among the source's records, both from 0.
-    `frame` names the records that it is seen with, `cluster` its scene.
+    `at` is the index of the source, `number` the index of the record within the source, both from 0. `frame` names the
+    key frame that it shares with other records, `cluster` its scene.
     """
 
     source: str
@@ -50,11 +50,11 @@ class SurveyEntry:
 
 @dataclass(frozen=True, slots=True)
 class SourceSurvey:
-    """All questions that can be used, in the order of the sources; the others counted by source and reason.
+    """All usable questions in the order of the sources, and counts of the others by source and reason.
 
-    Reasons: those of taxonomy.classify; "duplicate" (question, answer and images of another one), "same_id",
-    "contradictory" (question and images of another one of the source, with another answer: nobody can tell which of
-    them is right, so none is asked).
+    Reasons: those of taxonomy.classify; "duplicate" (same question, answer and images as another one), "same_id",
+    "contradictory" (same question and images as another one of the source, but another answer: none of them is used,
+    since it is unknown which is right).
     """
 
     entries: tuple[SurveyEntry, ...]
@@ -67,27 +67,27 @@ class SourceSurvey:
 
 
 def survey(sources: Sequence[QuestionSource], *, progress: bool = True) -> SourceSurvey:
-    """Read all sources once. Raises Ad2Error where none has a usable question, DataError for a bad row."""
+    """Read all sources once. Raises Ad2Error if none has a usable question, DataError for a bad row."""
     entries: list[SurveyEntry] = []
     unclassified: dict[str, Counter[str]] = {source.name: Counter() for source in sources}
     seen: set[int] = set()
-    told = []
+    facts = []
     for at, source in enumerate(sources):
         found, out = _usable(source, at, seen, progress)
         entries += found
         unclassified[source.name].update(out)
-        told.append({**source.facts(), "usable": len(found), "unclassified": dict(sorted(out.items()))})
+        facts.append({**source.facts(), "usable": len(found), "unclassified": dict(sorted(out.items()))})
     if not entries:
         reasons = "; ".join(f"{name}: {dict(sorted(out.items()))}" for name, out in unclassified.items())
-        raise Ad2Error(f"no source has a question that can be used ({reasons})")
+        raise Ad2Error(f"no source has a usable question ({reasons})")
     return SourceSurvey(
-        tuple(entries), {name: dict(sorted(out.items())) for name, out in unclassified.items()}, tuple(told)
+        tuple(entries), {name: dict(sorted(out.items())) for name, out in unclassified.items()}, tuple(facts)
     )
 
 
 def _usable(source: QuestionSource, at: int, seen: set[int], progress: bool) -> tuple[list[SurveyEntry], Counter[str]]:
-    """The source's entries, and the others counted by reason. `seen`: short hashes of ids and contents so far."""
-    asked: dict[int, SurveyEntry | None] = {}  # None: answered in two ways
+    """The entries of a source, and counts of the other records by reason. `seen`: hashes of ids and contents so far."""
+    by_question: dict[int, SurveyEntry | None] = {}  # None: contradictory answers
     out = Counter[str]()
     with tqdm(desc=f"reading {source.spec}", unit=" questions", disable=None if progress else True) as bar:
         for number, record in enumerate(source.records()):
@@ -96,24 +96,24 @@ def _usable(source: QuestionSource, at: int, seen: set[int], progress: bool) -> 
             if isinstance(found, str):
                 out[found] += 1
                 continue
-            question = _short(*_asks(record))
-            if question in asked:
-                out[CONTRADICTORY] += 1 if asked[question] is None else 2
-                asked[question] = None
+            question = _hash(*_question_key(record))
+            if question in by_question:
+                out[CONTRADICTORY] += 1 if by_question[question] is None else 2
+                by_question[question] = None
             else:
-                asked[question] = found
-    return [entry for entry in asked.values() if entry], out
+                by_question[question] = found
+    return [entry for entry in by_question.values() if entry], out
 
 
 def load(
     sources: Sequence[QuestionSource], entries: Iterable[SurveyEntry], *, scenes: bool = True, progress: bool = True
 ) -> Iterator[OpenQuestion]:
-    """The questions of `entries`, in that order; `scene` holds all records of the frame, or nothing without `scenes`.
+    """The questions of `entries`, in that order; `scene` has all records of the frame, or none without `scenes`.
 
-    `sources` as given to `survey`. Raises Ad2Error where a source is no longer what was surveyed.
+    `sources` must be those given to `survey`. Raises Ad2Error if a source has changed since then.
     """
     wanted = list(entries)
-    packed = _read_again(sources, wanted, scenes, progress)
+    packed = _packed_frames(sources, wanted, scenes, progress)
 
     @lru_cache(_CACHED)
     def frame(at: int, name: str) -> tuple[dict[int, Record], tuple[Record, ...]]:
@@ -126,7 +126,7 @@ def load(
 
 
 def frame_of(record: Record) -> str:
-    """What names the records seen together: a key frame (DriveLM, nuScenes), a segment (LingoQA), else the images."""
+    """Identifier shared by the records of one view: key frame (DriveLM, nuScenes), segment (LingoQA), else the images."""
     meta = record.meta
     if "scene" in meta and "frame" in meta:
         return f"{meta['scene']}/{meta['frame']}"
@@ -135,14 +135,14 @@ def frame_of(record: Record) -> str:
 
 
 def _entry(source: str, at: int, number: int, record: Record, seen: set[int]) -> SurveyEntry | str:
-    """The record's entry, or why it has none. `seen`: short hashes of ids and of contents so far."""
+    """The entry of a record, or a reason code. `seen`: hashes of ids and of contents so far."""
     place = classify(record)
     if isinstance(place, str):
         return place
-    name = _short("id", source, record.id)
+    name = _hash("id", source, record.id)
     if name in seen:
         return SAME_ID
-    content = _short(_folded(answer_text(record)), *_asks(record))
+    content = _hash(_folded(answer_text(record)), *_question_key(record))
     if content in seen:
         return DUPLICATE
     seen |= {name, content}
@@ -150,18 +150,18 @@ def _entry(source: str, at: int, number: int, record: Record, seen: set[int]) ->
     return SurveyEntry(source, at, number, record.id, *place, frame, cluster)
 
 
-def _asks(record: Record) -> tuple[str, ...]:
-    """What is asked about what."""
+def _question_key(record: Record) -> tuple[str, ...]:
+    """Question, mark and images: equal for records with the same question."""
     return _folded(record.question.get("en")), str(record.mark.coords), *record.images
 
 
 def _folded(text: str) -> str:
-    """Without capitals, double spaces and end marks: wording.normal would take minutes for half a million texts."""
+    """Case-folded, single blanks, no end mark. Fast: wording.normal would take minutes for half a million texts."""
     return " ".join(text.casefold().split()).rstrip(" .?!")
 
 
-def _short(*parts: str) -> int:
-    """Eight bytes that stand for the texts: two of a million texts are the same with a chance of 1 in 10 million."""
+def _hash(*parts: str) -> int:
+    """64-bit hash. Probability of a collision among n texts: about n^2 / 2^65, that is 3e-8 for a million."""
     text = json.dumps(parts).encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 
@@ -169,10 +169,10 @@ def _short(*parts: str) -> int:
 _Packed = dict[tuple[int, str], list[bytes]]
 
 
-def _read_again(
+def _packed_frames(
     sources: Sequence[QuestionSource], wanted: Sequence[SurveyEntry], scenes: bool, progress: bool
 ) -> _Packed:
-    """(place of the source, frame) -> its records, numbered JSON lines, compressed in pieces as they came."""
+    """(index of the source, frame) -> its records as numbered JSON lines, in compressed pieces, in order."""
     packed: _Packed = {(entry.at, entry.frame): [] for entry in wanted}
     numbers = set() if scenes else {(entry.at, entry.number) for entry in wanted}
     for at in sorted({entry.at for entry in wanted}):
@@ -195,7 +195,7 @@ def _read_again(
 
 
 def _pack(lines: Sequence[str]) -> bytes:
-    # Half a surrogate pair in a hostile text must not stop the reading of all others.
+    # An unpaired surrogate in one text must not abort the reading of all others.
     return zlib.compress("\n".join(lines).encode("utf-8", "surrogatepass"), 3)
 
 
@@ -208,6 +208,6 @@ def _unpack(pieces: Iterable[bytes]) -> Iterator[tuple[int, Record]]:
 
 def _question(entry: SurveyEntry, record: Record | None, scene: tuple[Record, ...], root: Path) -> OpenQuestion:
     if record is None or record.id != entry.id:
-        raise Ad2Error(f"question {entry.id} of {entry.source} is no longer where it was: the data changed meanwhile")
+        raise Ad2Error(f"question {entry.id} of {entry.source} is no longer at its place: the data changed meanwhile")
     answer = answer_text(record)
     return OpenQuestion(entry.id, record, entry.source, entry.task, entry.subtask, answer, root, scene)

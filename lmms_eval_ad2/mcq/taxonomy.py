@@ -1,9 +1,12 @@
-"""The paper's task taxonomy (section 3.3), and where each question of each source stands in it.
+"""The paper's task taxonomy (section 3.3) and the classification of every question.
 
-DriveLM: by the form of the question; what fits no form is looked up by its words within its own layer, and in the
-planning layer counts as a free-form comment, since its annotators wrote free questions there. Its layer "behavior" is
-planning (goal action). NuScenes-QA: by template; all of it is perception. LingoQA and Records: by the names that a
-Record carries if they are the taxonomy's, else by words (taxonomy.yaml). What fits nowhere has a reason, never a guess.
+- DriveLM: by the form of the question. A question of no known form is classified by its words within its own layer;
+  in the planning layer it counts as a free-form comment, since its annotators wrote free questions there. The layer
+  "behavior" is planning (goal action).
+- NuScenes-QA: by template; all questions are perception.
+- LingoQA and Records: by the task names of the Record if they belong to the taxonomy, else by words (taxonomy.yaml).
+
+A question that cannot be classified gets a reason code; no class is guessed.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ import yaml
 from lmms_eval_ad2.records import Record
 
 NO_QUESTION, NO_ANSWER, LONG_ANSWER, NO_SUBTASK = "no_question", "no_answer", "long_answer", "no_subtask"
-LONGEST_ANSWER = 2_000  # characters; longer is no option
-_READ = 600  # characters of a question that are looked at
+LONGEST_ANSWER = 2_000  # characters; a longer answer is not usable as an option
+_READ = 600  # characters of a question that are matched
 
 _DATA = yaml.safe_load(resources.files("lmms_eval_ad2.mcq").joinpath("taxonomy.yaml").read_text("utf-8"))
 SUBTASKS: dict[str, tuple[str, ...]] = {task: tuple(names) for task, names in _DATA["subtasks"].items()}
@@ -34,7 +37,7 @@ _NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eigh
 
 
 def classify(record: Record) -> tuple[str, str] | str:
-    """(task, sub-task) of the question, or a short code why it has none: no_question, no_answer, ..."""
+    """(task, sub-task) of the question, or a reason code: no_question, no_answer, long_answer, no_subtask."""
     question = masked(record.question.get("en"))
     if not question:
         return NO_QUESTION
@@ -48,15 +51,15 @@ def classify(record: Record) -> tuple[str, str] | str:
 
 
 def masked(question: str) -> str:
-    """The question as the patterns meet it: lower case, single blanks, object tags as <o>, cut at _READ characters."""
+    """The question as matched by the patterns: lower case, single blanks, object tags as <o>, at most _READ characters."""
     return " ".join(_TAG.sub("<o>", question[: 4 * _READ]).lower().split())[:_READ]
 
 
 def answer_text(record: Record) -> str:
-    """The answer as an option prints it: "Yes.", "Two", "Going ahead."; "" where there is none.
+    """The answer in the form of an option: "Yes.", "Two", "Going ahead."; "" if there is none.
 
-    The right option's text where the source has options. A first letter in upper case; a final stop where the
-    source has one, and after yes and no.
+    If the source has options, the text of the right one. The first letter is upper case; a final full stop is kept
+    if the source has one, and added after yes and no.
     """
     answer = next((o.text.get("en") for o in record.options if o.letter == record.letter), record.answer.get("en"))
     text = " ".join(answer.split())
@@ -71,9 +74,9 @@ def _subtask(record: Record, question: str) -> str | None:
     if record.benchmark == "drivelm":
         return _drivelm(record.task, question)
     if record.benchmark == "nuscenes_qa":
-        # The comparisons of the release are of status ("the same status as ...").
-        told = record.subtask == "status" or (record.subtask == "comparison" and "status" in question)
-        return "motion state" if told else "surrounding objects"
+        # The comparison questions of the release are about status ("the same status as ...").
+        about_status = record.subtask == "status" or (record.subtask == "comparison" and "status" in question)
+        return "motion state" if about_status else "surrounding objects"
     task, subtask = _name(record.task), _name(record.subtask)
     if TASK_OF.get(subtask) == task:
         return subtask
@@ -90,7 +93,7 @@ def _drivelm(layer: str, question: str) -> str | None:
 
 
 def _by_words(question: str, among: Iterable[str] | None) -> str | None:
-    """The first sub-task whose words are found; only of `among`, where given."""
+    """The first sub-task whose words are found, limited to `among` if given."""
     allowed = frozenset(TASK_OF if among is None else among)
     return next((name for pattern, name in _WORDS if name in allowed and pattern.search(question)), None)
 

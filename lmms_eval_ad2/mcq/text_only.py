@@ -1,7 +1,7 @@
-"""Can the questions be answered without the image? A language model is asked with the words alone.
+"""Image-blind baseline: a language model answers the questions from their text alone.
 
-Accuracy well above chance means that the options give themselves away, or that the question needs no eyes. The order of
-the options can be rotated, so that a liking for a letter is not taken for knowledge.
+An accuracy well above chance means that the options reveal the answer, or that the question does not need the image.
+The order of the options can be rotated, which cancels a preference of the model for a letter.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lmms_eval_ad2.llm.cache import ReplyCache, key_of
 from lmms_eval_ad2.llm.client import ChatReply, RequestFailure
 from lmms_eval_ad2.llm.model import LanguageModel
 from lmms_eval_ad2.llm.untrusted_text import neutralise
-from lmms_eval_ad2.mcq.biases import guess, right_place, texts_of
+from lmms_eval_ad2.mcq.biases import compare_with_chance, right_place, texts_of
 from lmms_eval_ad2.parsing import parse
 from lmms_eval_ad2.records import Answer, Record
 
@@ -32,14 +32,14 @@ Answer with the letter of one option and nothing else: {letters}."""
 
 @dataclass(frozen=True, slots=True)
 class _RotatedQuestion:
-    """One request. order[i] is the place, as stored, of the option that is shown at place i."""
+    """One request. order[i]: index in the record of the option that is shown at position i."""
 
     record: Record
     order: tuple[int, ...]
 
     def options(self) -> dict[str, str]:
         texts = texts_of(self.record)
-        # On one line each: a line of its own could pose as another option.
+        # Each on one line: a line break in a text could imitate another option.
         return {chr(ord("A") + i): " ".join(neutralise(texts[place]).split()) for i, place in enumerate(self.order)}
 
     def messages(self) -> list[dict[str, str]]:
@@ -61,29 +61,28 @@ def text_only(
     rotations: int = 1,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Accuracy against chance, over all and by task.
+    """Accuracy compared with chance, over all questions and by task.
 
-    rotations: in how many orders each question is asked (at most as many as it has options). A question counts with the
-    mean over its answers that could be read; one without any is left out, and counted by reason. Raises Ad2Error where
-    no request can succeed.
+    rotations: number of orders in which each question is asked (at most its number of options). A question counts with
+    the mean over its answers that could be parsed; one without any is left out and counted by reason. Raises Ad2Error
+    if no request can succeed.
     """  # fmt: skip
-    asked = [[(_key(one, model), one) for one in _turns(record, rotations)] for record in records]
-    payloads = {key: model.payload(one.messages()) for ones in asked for key, one in ones}
+    requests = [[(_key(one, model), one) for one in _rotations(record, rotations)] for record in records]
+    payloads = {key: model.payload(one.messages()) for keyed in requests for key, one in keyed}
     tally, reasons = RequestUsage(), Counter[str]()
     replies = ask(payloads, model.endpoint, cache=cache, tally=tally, label="without the image", progress=progress)
     read = [
         (record, hits)
-        for record, ones in zip(records, asked, strict=True)
-        if (hits := [hit for key, one in ones if (hit := _hit(one, replies[key], reasons)) is not None])
+        for record, keyed in zip(records, requests, strict=True)
+        if (hits := [hit for key, one in keyed if (hit := _hit(one, replies[key], reasons)) is not None])
     ]
     return _result(read, len(records), rotations, reasons) | {"model": model.label, "usage": usage(tally, model)}
 
 
-def _turns(record: Record, rotations: int) -> list[_RotatedQuestion]:
-    many = len(record.options)
+def _rotations(record: Record, rotations: int) -> list[_RotatedQuestion]:
+    n = len(record.options)
     return [
-        _RotatedQuestion(record, tuple((place + turn) % many for place in range(many)))
-        for turn in range(min(rotations, many))
+        _RotatedQuestion(record, tuple((place + shift) % n for place in range(n))) for shift in range(min(rotations, n))
     ]
 
 
@@ -92,7 +91,7 @@ def _key(one: _RotatedQuestion, model: LanguageModel) -> str:
 
 
 def _hit(one: _RotatedQuestion, reply: ChatReply | RequestFailure, reasons: Counter[str]) -> bool | None:
-    """Whether the right option was chosen; None, counted, where nothing could be had or read."""
+    """Whether the right option was chosen; None if there is no reply or no answer in it, counted in `reasons`."""
     if isinstance(reply, RequestFailure):
         reasons[f"failed:{reply.reason}"] += 1
         return None
@@ -105,7 +104,7 @@ def _hit(one: _RotatedQuestion, reply: ChatReply | RequestFailure, reasons: Coun
 
 def _result(read: Sequence[tuple[Record, list[bool]]], n: int, rotations: int, reasons: Counter[str]) -> dict[str, Any]:
     def over(part: Sequence[tuple[Record, list[bool]]]) -> dict[str, Any] | None:
-        found = guess([record for record, _ in part], [sum(hits) / len(hits) for _, hits in part])
+        found = compare_with_chance([record for record, _ in part], [sum(hits) / len(hits) for _, hits in part])
         return found.to_dict() if found else None
 
     tasks = dict.fromkeys(record.task for record, _ in read)
@@ -116,7 +115,7 @@ def _result(read: Sequence[tuple[Record, list[bool]]], n: int, rotations: int, r
 
 
 def usage(tally: RequestUsage, model: LanguageModel) -> dict[str, Any]:
-    """What the requests cost, JSON-able."""
+    """Requests, tokens and cost, JSON-able."""
     spent = {
         "requests": tally.requests, "cached": tally.cached, "failed": tally.failed,
         "prompt_tokens": tally.prompt_tokens, "completion_tokens": tally.completion_tokens,

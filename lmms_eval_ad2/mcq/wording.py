@@ -1,8 +1,8 @@
-"""What a short driving statement says, whatever its words: the form in which options are compared.
+"""Normal form of short driving statements, for comparing options by meaning rather than by wording.
 
-Case, punctuation, articles, "1" or "one", plural s, "-ing", "the ego car" or "the ego vehicle", blanks in object tags
-and a few phrases that mean the same do not count. Directions ("front left"), object tags and brackets are one word.
-English is folded so; other languages are compared word for word. All reading takes time linear in the text.
+Ignored are case, punctuation, articles, "1" or "one", plural s, "-ing", "the ego car" or "the ego vehicle", blanks in
+object tags, and the difference between a few synonymous phrases. Directions ("front left"), object tags and brackets
+are one word. This applies to English; other languages are compared word for word. Time is linear in the text's length.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from lmms_eval_ad2.parsing.normalise import plain
 
-LIMIT = 8_000  # characters that are read; a longer text is no option
+LIMIT = 8_000  # characters that are read; a longer text is rejected as an option
 
 _ONES = (
     "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
@@ -24,7 +24,7 @@ _TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60}
 _NUMBERS = {word: number for number, word in enumerate(_ONES)} | _TENS
 _TWO_WORDS = re.compile(rf"\b({'|'.join(_TENS)})[- ]({'|'.join(_ONES[1:10])})\b")
 
-# Said in several ways; the longer phrase stands first. \b on both sides is added.
+# (phrases with the same meaning, replacement); longer phrases first. Word boundaries are added on both sides.
 _PHRASES: tuple[tuple[str, str], ...] = (
     (r"(?:our|the|this) own (?:car|vehicle)|(?:the )?ego(?:[- ](?:car|vehicle))|our (?:car|vehicle)"
      r"|(?:the )?self[- ]driving (?:car|vehicle)", "ego"),
@@ -45,12 +45,12 @@ _PHRASES: tuple[tuple[str, str], ...] = (
      r", @probability_\1\2 "),
     (r"(?:the )?reason +(?:is|being)(?: that| because)?|because", ", because"),
 )  # fmt: skip
-_SAME = tuple((re.compile(rf"(?<![\w-])(?:{said})(?![\w-])"), f" {meant} ") for said, meant in _PHRASES)
-# Most options hold none of them: one search instead of a dozen.
-_ANY_PHRASE = re.compile(rf"(?<![\w-])(?:{'|'.join(f'(?:{said})' for said, _ in _PHRASES)})(?![\w-])")
+_SYNONYMS = tuple((re.compile(rf"(?<![\w-])(?:{phrase})(?![\w-])"), f" {meaning} ") for phrase, meaning in _PHRASES)
+# Most options contain none of them: one search instead of a dozen.
+_ANY_PHRASE = re.compile(rf"(?<![\w-])(?:{'|'.join(f'(?:{phrase})' for phrase, _ in _PHRASES)})(?![\w-])")
 _NOT = (("can't", "can not"), ("won't", "will not"), ("n't", " not"))
 _DIRECTION = re.compile(r"\b(front|back|rear)[- ](left|right)\b|\b(left|right)[- ](front|rear|back)\b")
-# Where all parts of an enumeration are, said once at its end: "one truck and one barrier in front of the ego car".
+# The place of all parts of an enumeration, given once at its end: "one truck and one barrier in front of the ego car".
 _PLACE = re.compile(
     r" (?:(?:to|on|at|in) )?(?:the )?((?:front|back)(?:_left|_right)?|left|right)(?: side)? of (?:the )?ego ?[.!]?\Z"
 )
@@ -60,10 +60,10 @@ _TOKEN = re.compile(
 )
 _GAP = re.compile(r"\s+")
 _ARTICLES = frozenset(("a", "an", "the"))
-_JOINTS = frozenset((",", ".", ";", ":", "!", "?", "and", "but", "while", "plus", "then"))
+_SEPARATORS = frozenset((",", ".", ";", ":", "!", "?", "and", "but", "while", "plus", "then"))
 _BE = frozenset(("is", "are", "was", "were", "be", "been", "being", "am"))
 _SPELLINGS = {"grey": "gray", "automobile": "car", "rear": "back", "lorry": "truck"}
-# What the stem would spoil or run together with another word.
+# Words that stemming would corrupt or merge with another word.
 _KEEP = frozenset((
     "bus", "gas", "this", "always", "perhaps", "across", "during", "something", "anything", "bring", "string",
     "none", "before", "various", "previous", "dangerous", "obvious", "continuous", "towards", "chassis",
@@ -72,7 +72,7 @@ _KEEP = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class NormalisedStatement:
-    """words: all that is said, in order, joints left out. items: the same cut at joints (an enumeration's parts)."""
+    """words: all words in order, without punctuation and conjunctions. items: the words split at those (enumerations)."""
 
     words: tuple[str, ...]
     items: tuple[tuple[str, ...], ...]
@@ -83,26 +83,25 @@ class NormalisedStatement:
 
 
 def normal(text: str) -> str:
-    """The text's normal form: equal for texts that say the same in the same order. "" where no word is in it."""
+    """Normal form of `text`: equal for texts with the same meaning in the same order; "" if it has no words."""
     return read(text).key
 
 
-@lru_cache(
-    maxsize=65_536
-)  # the options of the paper's 15,400 questions, which `ad2 mcq check` reads several times over
+# Enough for the options of the paper's 15,400 questions, which `ad2 mcq check` reads several times.
+@lru_cache(maxsize=65_536)
 def read(text: str) -> NormalisedStatement:
-    """The words of the first `LIMIT` characters. Never raises."""
-    low = plain(text[:LIMIT]).casefold()
+    """Normalise the first `LIMIT` characters of `text`. Never raises."""
+    folded = plain(text[:LIMIT]).casefold()
     for short, full in _NOT:
-        low = low.replace(short, full)
-    low = _TWO_WORDS.sub(lambda m: str(_NUMBERS[m[1]] + _NUMBERS[m[2]]), low)
-    if _ANY_PHRASE.search(low):
-        for said, meant in _SAME:
-            low = said.sub(meant, low)
-    low = _PLACE.sub(r", @\1 ", _DIRECTION.sub(_direction, " ".join(low.split())))
+        folded = folded.replace(short, full)
+    folded = _TWO_WORDS.sub(lambda m: str(_NUMBERS[m[1]] + _NUMBERS[m[2]]), folded)
+    if _ANY_PHRASE.search(folded):
+        for phrase, meaning in _SYNONYMS:
+            folded = phrase.sub(meaning, folded)
+    folded = _PLACE.sub(r", @\1 ", _DIRECTION.sub(_direction, " ".join(folded.split())))
     items: list[list[str]] = [[]]
-    for token in _TOKEN.findall(low):
-        if token in _JOINTS:
+    for token in _TOKEN.findall(folded):
+        if token in _SEPARATORS:
             items.append([])
         elif token not in _ARTICLES:
             items[-1].append(_word(token))
@@ -129,31 +128,31 @@ def _word(token: str) -> str:
 
 
 def _stem(word: str) -> str:
-    """A light stem: plural and third person s, "-ing", a final e. Tenses stay: parked is not parking."""
+    """Light stemming: removes plural and third-person s, "-ing" and a final e. Tenses differ: parked is not parking."""
     if word in _KEEP or not word.isascii() or len(word) <= 3:
         return word
     if word.endswith("ing") and len(word) > 5:
         base = word[:-3]
         doubled = base[-1] == base[-2] and base[-1] in "bdgmnprt"
-        return _bare(base[:-1] if doubled else base)
+        return _without_final_e(base[:-1] if doubled else base)
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     if word.endswith(("ches", "shes", "sses", "xes", "buses")):
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
-        return _bare(word[:-1])
-    return _bare(word)
+        return _without_final_e(word[:-1])
+    return _without_final_e(word)
 
 
-def _bare(word: str) -> str:
+def _without_final_e(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
-def within(part: Sequence[str], whole: Sequence[str], same: dict[str, frozenset[str]] | None = None) -> bool:
-    """Whether the words of `part` stand in `whole` in this order, others between them.
+def within(part: Sequence[str], whole: Sequence[str], general: dict[str, frozenset[str]] | None = None) -> bool:
+    """Whether `part` is a subsequence of `whole`.
 
-    same: word of `whole` -> more general words that may stand for it in `part`.
+    general: word of `whole` -> more general words that match it in `part`.
     """
-    general = same or {}
+    table = general or {}
     rest = iter(whole)
-    return all(any(word == other or word in general.get(other, ()) for other in rest) for word in part)
+    return all(any(word == other or word in table.get(other, ()) for other in rest) for word in part)

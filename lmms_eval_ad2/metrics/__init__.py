@@ -1,5 +1,5 @@
-"""Plain functions from values to numbers. One module a kind of answer; `summary` turns many numbers into one.
+"""Metrics as plain functions of values: one module per kind of answer, and intervals and comparisons of their means.
 
-Nothing here knows of samples, files or models, and nothing turns a missing value into 0:
-what could not be scored never reaches these functions, or comes as None where a signature says so.
+Nothing here depends on samples, files or models. Missing values never become 0: a sample that could not be scored is
+not passed to these functions.
 """

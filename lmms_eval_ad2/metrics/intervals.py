@@ -1,16 +1,24 @@
-"""95 % intervals of means over samples that share evidence: each cluster is left out in turn (a jackknife).
+"""95 % confidence intervals of means over clustered samples: a jackknife that leaves out one cluster at a time.
 
-Questions on one image, in one scene, on one route are alike. Where `clusters` names the group of each value, whole
-groups are left out, so that many questions on one image do not make an interval too narrow. A unit below is a cluster,
-or a single value where no clusters are given. Values are in any unit; results are in the same one.
+Questions about one image, scene or route are correlated. If `clusters` names the group of each value, whole groups are
+left out, so that many questions about one image do not make an interval too narrow. A unit is a cluster, or a single
+value if there are no clusters. Results have the unit of the values.
 
-The variance is the jackknife's (CV3 of MacKinnon, Nielsen and Webb 2023), but never less than independent values would
-have; the quantile is Student's, of the effective number of units (Kish 1965: unequal ones count for fewer) less one.
-Between two bounds the form is Wilson's over the effective sample size (Dean and Pagano 2015), which neither passes the
-bounds nor shrinks to a point near them. Where no unit differs from another, nothing tells their spread: then it is
-Wilson's over the units, of the share of others that may differ.
+Symbols: G units; m the figure (a mean, or a mean of means), m(-g) the figure without unit g; w_g the share of unit g in
+the variance, with sum 1.
 
-docs/architecture.md has how often these intervals hold the truth, against other ways to make them.
+    V = (G - 1) / G * sum_g (m(-g) - m)^2       jackknife variance (CV3 of MacKinnon, Nielsen and Webb 2023), but at
+                                                least the variance of independent values
+    G* = 1 / sum_g w_g^2                        effective number of units (Kish 1965): smaller if units are unequal
+    t = Student's 0.975 quantile with max(1, G* - 1) degrees of freedom
+    m +- t * sqrt(V)                            interval of unbounded values
+    Wilson(p, n* = p (1 - p) / V, t)            interval of values between two bounds, p = m scaled to 0..1 (Dean and
+                                                Pagano 2015): stays inside the bounds and keeps a width close to them
+
+If all units are equal, V is 0 and does not show how far others may differ. The interval is then Wilson's for a share of
+0 in G* units: that share of other units may lie at either bound.
+
+docs/architecture.md reports the coverage of these intervals and of alternatives.
 """
 
 from __future__ import annotations
@@ -24,16 +32,16 @@ from numpy.typing import NDArray
 from scipy.special import ndtri, stdtrit
 
 Floats = NDArray[np.float64]
-Bounds = tuple[float, float]  # between which all values lie; infinite where there is none
+Bounds = tuple[float, float]  # lowest and highest possible value; infinite if there is none
 
-METHOD = "cluster jackknife"  # in result files
+METHOD = "cluster jackknife"  # name in result files
 UNBOUNDED: Bounds = (-math.inf, math.inf)
 NOT_NEGATIVE: Bounds = (0.0, math.inf)
 FRACTION: Bounds = (0.0, 1.0)
 PERCENT: Bounds = (0.0, 100.0)
 
 _UPPER = 0.975  # two-sided 95 %
-_ROUNDING = 1e-18  # of a variance between bounds 0 and 1
+_ROUNDING = 1e-18  # a smaller variance of values scaled to 0..1 is rounding error
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +54,10 @@ class ConfidenceInterval:
 
 @dataclass(frozen=True, slots=True)
 class ClusterJackknife:
-    """A figure, how far it moves without each unit, and each unit's part in its variance (sum 1): shapes (units,).
+    """A figure with its leave-one-unit-out deviations; `moves` and `weights` have shape (units,).
 
-    The squares of `moves` add up to the variance (unit_moves). `floor`: the variance if all values were independent.
+    `moves`: scaled deviations of `unit_moves`, whose squares add up to the variance V. `weights`: share of each unit in
+    the variance, sum 1. `floor`: the variance if all values were independent, the lower limit of V.
     """
 
     figure: float
@@ -58,41 +67,45 @@ class ClusterJackknife:
 
     @classmethod
     def of_ratios(cls, sums: Floats, sizes: Floats, floor: float = 0.0) -> ClusterJackknife | None:
-        """Of the unweighted mean over columns of (all sums / all sizes); both of shape (units, columns).
+        """Jackknife of the mean over columns of sum / size. `sums`, `sizes`: shape (units, columns).
 
-        None where there is no column, or one of them has values in fewer than two units: its spread is unknown.
+        None if there is no column, or if a column has values in fewer than two units: its variance is then unknown.
         """
-        rest = sizes.sum(axis=0) - sizes
-        if not sizes.size or not (rest > 0).all():
+        remaining = sizes.sum(axis=0) - sizes
+        if not sizes.size or not (remaining > 0).all():
             return None
         figures = sums.sum(axis=0) / sizes.sum(axis=0)
-        by_column = unit_moves(figures, (sums.sum(axis=0) - sums) / rest, (sizes > 0).sum(axis=0))
+        # m(-g) of each column is the mean of the remaining values; the mean over columns is linear, so are its moves.
+        by_column = unit_moves(figures, (sums.sum(axis=0) - sums) / remaining, (sizes > 0).sum(axis=0))
         weights = _weights((by_column**2).sum(axis=0), sizes)
         return cls(float(figures.mean()), by_column.mean(axis=1), weights, floor)
 
     def interval(self, bounds: Bounds = UNBOUNDED) -> ConfidenceInterval:
-        """Its 95 % interval. Bounds are those of the values."""
-        variance = max(self.floor, float(self.moves @ self.moves))
-        effective = 1 / float(self.weights @ self.weights)
-        quantile = float(stdtrit(max(1.0, effective - 1), _UPPER))
+        """The 95 % interval of the figure. `bounds`: those of the values."""
+        variance = max(self.floor, float(self.moves @ self.moves))  # V
+        effective = 1 / float(self.weights @ self.weights)  # G* = 1 / sum w_g^2
+        quantile = float(stdtrit(max(1.0, effective - 1), _UPPER))  # t
         low, high = bounds
         if not math.isfinite(high - low):
             half = quantile * math.sqrt(variance)
             return ConfidenceInterval(max(low, self.figure - half), min(high, self.figure + half))
-        share, spread = (self.figure - low) / (high - low), variance / (high - low) ** 2
-        if spread < _ROUNDING or not 0 < share < 1:
+        # p and its variance on the scale 0..1.
+        share, share_variance = (self.figure - low) / (high - low), variance / (high - low) ** 2
+        if share_variance < _ROUNDING or not 0 < share < 1:
+            # No spread: up to `others` (Wilson's upper limit of 0 in G*) of the units may lie at either bound.
             others = wilson(0.0, effective).high
             return ConfidenceInterval(
                 self.figure - others * (self.figure - low), self.figure + others * (high - self.figure)
             )
-        found = _score(share, share * (1 - share) / spread, quantile)
-        return ConfidenceInterval(low + found.low * (high - low), low + found.high * (high - low))
+        # n* = p (1 - p) / V: the number of independent 0/1 values whose share p has this variance.
+        interval = _score_interval(share, share * (1 - share) / share_variance, quantile)
+        return ConfidenceInterval(low + interval.low * (high - low), low + interval.high * (high - low))
 
 
 def mean_interval(
     values: Sequence[float] | Floats, *, clusters: Sequence[Hashable] | None = None, bounds: Bounds = UNBOUNDED
 ) -> ConfidenceInterval | None:
-    """Interval of the mean over all values; None with fewer than two units.
+    """95 % interval of the mean of all values; None for fewer than two units.
 
     Raises ValueError for values that are not finite.
     """
@@ -105,41 +118,48 @@ def mean_of_means_interval(
     clusters: Sequence[Sequence[Hashable] | None] | None = None,
     bounds: Bounds = UNBOUNDED,
 ) -> ConfidenceInterval | None:
-    """Interval of the unweighted mean of the columns' means (a benchmark's average over its columns).
+    """95 % interval of the unweighted mean of the columns' means (a benchmark's average over its columns).
 
-    Columns that share a cluster name (an image asked about in several columns, a chain marked by several metrics)
-    lose it together; of a column without clusters each value is a unit. None where there is no column, or one of them
-    has fewer than two units. Raises ValueError for values that are not finite.
+    A cluster name that occurs in several columns (an image with questions in several columns, a chain rated by several
+    metrics) is one unit, left out of all of them together. In a column without clusters each value is a unit. None if
+    there is no column, or if one has fewer than two units. Raises ValueError for values that are not finite.
     """
     groups = clusters if clusters is not None else [None] * len(columns)
     arrays = [finite(column) for column in columns]
     sums, sizes = _shared_units(arrays, groups)
-    alone = sum(float(values.var(ddof=1)) / len(values) for values in arrays if len(values) > 1)
-    found = ClusterJackknife.of_ratios(sums, sizes, alone / max(1, len(arrays)) ** 2)
-    return None if found is None else found.interval(bounds)
+    # Variance of a mean of k means of independent values: (1 / k^2) * sum over columns of s^2 / n.
+    independent = sum(float(values.var(ddof=1)) / len(values) for values in arrays if len(values) > 1)
+    jackknife = ClusterJackknife.of_ratios(sums, sizes, independent / max(1, len(arrays)) ** 2)
+    return None if jackknife is None else jackknife.interval(bounds)
 
 
 def unit_moves(figure: float | Floats, without: Floats, units: int | NDArray[np.intp]) -> Floats:
-    """How far figures move without each unit (first axis), scaled by sqrt((units - 1) / units): the squares add up to
-    the jackknife's variance. `units`: of each column, for some stand in few."""
-    found: Floats = (without - figure) * np.sqrt((units - 1) / units)
-    return found
+    """Deviations (m(-g) - m) * sqrt((G - 1) / G), whose squares add up to the jackknife variance V.
+
+    `without`: m(-g), units on the first axis. `units`: G, or the G of each column.
+    """
+    moves: Floats = (without - figure) * np.sqrt((units - 1) / units)
+    return moves
 
 
 def wilson(share: float, n: float) -> ConfidenceInterval:
-    """Wilson's 95 % score interval of a share (0 to 1) of `n` > 0 values; scipy's takes whole numbers of hits only."""
-    return _score(share, n, float(ndtri(_UPPER)))
+    """Wilson's 95 % score interval of a share (0 to 1) of `n` > 0 values; scipy's accepts integer counts only."""
+    return _score_interval(share, n, float(ndtri(_UPPER)))
 
 
 def finite(values: Sequence[float] | Floats) -> Floats:
-    """As an array. Raises ValueError where a value is not finite."""
+    """The values as an array. Raises ValueError if one is not finite."""
     array = np.asarray(values, dtype=np.float64)
     if not np.isfinite(array).all():
-        raise ValueError("a value is not finite; leave out what could not be scored, and count it")
+        raise ValueError("a value is not finite; leave out samples that could not be scored, and count them")
     return array
 
 
-def _score(share: float, n: float, quantile: float) -> ConfidenceInterval:
+def _score_interval(share: float, n: float, quantile: float) -> ConfidenceInterval:
+    """Wilson's interval: all q with |p - q| <= z * sqrt(q (1 - q) / n), for p = share and z = quantile.
+
+    The two limits are (p + z^2 / 2n -+ z * sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n).
+    """
     scale = 1 + quantile**2 / n
     centre = (share + quantile**2 / (2 * n)) / scale
     half = quantile / scale * math.sqrt(share * (1 - share) / n + quantile**2 / (4 * n**2))
@@ -147,27 +167,27 @@ def _score(share: float, n: float, quantile: float) -> ConfidenceInterval:
 
 
 def _weights(variances: Floats, sizes: Floats) -> Floats:
-    """Shape (units,), sum 1: a column's variance (columns,) falls upon its units by their sizes (units, columns).
+    """w_g, shape (units,), sum 1: the variance of each column (columns,) split by the sizes of its units.
 
-    Where no column varies, as if all values did alike.
+    If no column varies, the variances are those of equally varying values: proportional to the sum of squared shares.
     """
     shares = sizes / sizes.sum(axis=0)
-    spread = variances if variances.any() else (shares**2).sum(axis=0)
-    weights: Floats = shares @ (spread / spread.sum())
+    by_column = variances if variances.any() else (shares**2).sum(axis=0)
+    weights: Floats = shares @ (by_column / by_column.sum())
     return weights
 
 
 def _shared_units(columns: Sequence[Floats], clusters: Sequence[Sequence[Hashable] | None]) -> tuple[Floats, Floats]:
-    """Sums and numbers of values, each of shape (units, columns); a named unit is one across all columns."""
+    """Sum and number of values per unit and column, each of shape (units, columns); equal names are one unit."""
     numbers: dict[Hashable, int] = {}
-    placed: list[list[int]] = []
+    rows: list[list[int]] = []
     for k, (values, names) in enumerate(zip(columns, clusters, strict=True)):
         if names is not None and len(names) != len(values):
             raise ValueError(f"{len(values)} values but {len(names)} cluster names")
         keys = [("own", k, i) for i in range(len(values))] if names is None else [("shared", name) for name in names]
-        placed.append([numbers.setdefault(key, len(numbers)) for key in keys])
+        rows.append([numbers.setdefault(key, len(numbers)) for key in keys])
     sums, sizes = np.zeros((len(numbers), len(columns))), np.zeros((len(numbers), len(columns)))
-    for k, (values, index) in enumerate(zip(columns, placed, strict=True)):
+    for k, (values, index) in enumerate(zip(columns, rows, strict=True)):
         np.add.at(sums[:, k], index, values)
         np.add.at(sizes[:, k], index, 1.0)
     return sums, sizes

@@ -1,4 +1,7 @@
-"""Is an option chosen for its place? How often each place was chosen, against how often without any preference."""
+"""Position bias of multiple-choice answers: how often each position is chosen, compared with no preference.
+
+Used for circular evaluation, in which the options of a question are shifted from one presentation to the next.
+"""
 
 from __future__ import annotations
 
@@ -20,10 +23,11 @@ from lmms_eval_ad2.metrics.intervals import (
 
 @dataclass(frozen=True, slots=True)
 class PositionBias:
-    """Shares as fractions, by place from 0. `expected`: without preference, each offered place equally often.
+    """Shares of the answers by position, counted from 0, as fractions.
 
-    `distance`: total variation distance of the two, 0 (no preference) to 1. It cannot be below 0, so a model without
-    any preference has a small positive one by chance; compare with a random model's on the same questions.
+    `expected`: shares without preference, in which each offered position is equally likely. `distance`: total variation
+    distance of `shares` and `expected`, 0 (no preference) to 1. It is never negative, so chance alone makes it slightly
+    positive; compare it with that of a random model on the same questions.
     """
 
     n: int
@@ -41,18 +45,18 @@ def preference(
     *,
     clusters: Sequence[Hashable] | None = None,
 ) -> PositionBias | None:
-    """Preference of the chosen `places` (from 0), each out of `offered` many; None without any choice.
+    """Position bias of the chosen `places` (positions from 0), each one of `offered` options; None without choices.
 
-    Intervals (95 %) by leaving out clusters, None with fewer than two. Raises ValueError for a place that was not
-    offered.
+    95 % intervals by the cluster jackknife, None for fewer than two clusters. Raises ValueError for a position that
+    was not offered.
     """
     if not places:
         return None
-    if any(not 0 <= place < many for place, many in zip(places, offered, strict=True)):
-        raise ValueError("a chosen place was not offered")
+    if any(not 0 <= place < n for place, n in zip(places, offered, strict=True)):
+        raise ValueError("a chosen position was not offered")
     names = clusters if clusters is not None else range(len(places))
-    chosen, even = _by_cluster(places, offered, names)
-    shares, expected = _shares(chosen.sum(axis=0), even.sum(axis=0))
+    chosen, uniform = _by_cluster(places, offered, names)
+    shares, expected = _shares(chosen.sum(axis=0), uniform.sum(axis=0))
     hits = ([float(place == k) for place in places] for k in range(len(shares)))
     return PositionBias(
         n=len(places),
@@ -60,40 +64,44 @@ def preference(
         shares=tuple(map(float, shares)),
         expected=tuple(map(float, expected)),
         distance=float(_distance(shares, expected)),
-        ci=_span(chosen, even),
+        ci=_distance_interval(chosen, uniform),
         share_ci=tuple(mean_interval(hit, clusters=names, bounds=FRACTION) for hit in hits),
     )
 
 
 def _by_cluster(places: Sequence[int], offered: Sequence[int], clusters: Sequence[Hashable]) -> tuple[Floats, Floats]:
-    """Choices and their expectation, summed by cluster: both of shape (clusters, places)."""
+    """Number of choices and its expectation per cluster: both of shape (clusters, positions).
+
+    Without preference a question with n options adds 1/n to each of its positions.
+    """
     numbers: dict[Hashable, int] = {}
     rows = [numbers.setdefault(name, len(numbers)) for name in clusters]
     chosen = np.zeros((len(numbers), max(offered)))
-    even = np.zeros_like(chosen)
-    for row, place, many in zip(rows, places, offered, strict=True):
+    uniform = np.zeros_like(chosen)
+    for row, place, n in zip(rows, places, offered, strict=True):
         chosen[row, place] += 1
-        even[row, :many] += 1 / many
-    return chosen, even
+        uniform[row, :n] += 1 / n
+    return chosen, uniform
 
 
-def _shares(chosen: Floats, even: Floats) -> tuple[Floats, Floats]:
+def _shares(chosen: Floats, uniform: Floats) -> tuple[Floats, Floats]:
     total = chosen.sum(axis=-1, keepdims=True)
-    return chosen / total, even / total
+    return chosen / total, uniform / total
 
 
 def _distance(shares: Floats, expected: Floats) -> Floats:
+    """Total variation distance d = 1/2 * sum_k |share_k - expected_k| over the positions k (last axis)."""
     distance: Floats = np.abs(shares - expected).sum(axis=-1) / 2
     return distance
 
 
-def _span(chosen: Floats, even: Floats) -> ConfidenceInterval | None:
-    """The interval of the distance, from what is left of it without each cluster; None with fewer than two clusters."""
+def _distance_interval(chosen: Floats, uniform: Floats) -> ConfidenceInterval | None:
+    """Jackknife interval of the distance; None for fewer than two clusters."""
     if len(chosen) < 2:
         return None
-    all_chosen, all_even = chosen.sum(axis=0), even.sum(axis=0)
-    without = _distance(*_shares(all_chosen - chosen, all_even - even))
+    all_chosen, all_uniform = chosen.sum(axis=0), uniform.sum(axis=0)
+    without = _distance(*_shares(all_chosen - chosen, all_uniform - uniform))  # d(-g), shape (clusters,)
     weights = chosen.sum(axis=1) / chosen.sum()
-    distance = float(_distance(*_shares(all_chosen, all_even)))
-    span = ClusterJackknife(distance, unit_moves(distance, without, len(chosen)), weights).interval(NOT_NEGATIVE)
-    return ConfidenceInterval(span.low, min(1.0, span.high))
+    distance = float(_distance(*_shares(all_chosen, all_uniform)))
+    interval = ClusterJackknife(distance, unit_moves(distance, without, len(chosen)), weights).interval(NOT_NEGATIVE)
+    return ConfidenceInterval(interval.low, min(1.0, interval.high))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.numbers import is_number, is_whole
 
 AGAIN = "run the evaluation again with this version, or report it with the version that wrote it"
 
@@ -82,15 +83,13 @@ class SummaryReader:
 
     def number(self, data: Mapping[str, Any], name: str) -> float | None:
         value = data.get(name)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)
-        ):
+        if value is not None and not is_number(value):
             raise self.wrong(name, "a percentage or null", value)
         return value
 
     def count(self, data: Mapping[str, Any], name: str) -> int:
         value = data.get(name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        if not is_whole(value, low=0):
             raise self.wrong(name, "a count", value)
         return value
 

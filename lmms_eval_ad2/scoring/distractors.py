@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lmms_eval_ad2.metrics.intervals import FRACTION, mean_interval
+from lmms_eval_ad2.numbers import is_whole
 from lmms_eval_ad2.records import Record
 from lmms_eval_ad2.scoring.circular import percent, span
 from lmms_eval_ad2.scoring.sample_summary import SampleSummary
@@ -62,7 +63,7 @@ def made(records: Iterable[Record]) -> dict[str, Any]:
         sets[_said(record, "distractors")] += 1
         makers[_said(record, "maker")] += 1
         mark = record.meta.get("correctness")
-        if isinstance(mark, int) and not isinstance(mark, bool) and 1 <= mark <= 5:
+        if is_whole(mark, 1, 5):
             marks.append(mark)
     if sets.keys() | makers.keys() <= {UNSAID}:
         return {}

@@ -19,7 +19,7 @@ def test_its_absence_is_no_fault_and_names_the_extra(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(doctor, "version_of", lambda name: None)
     _, good, text = doctor.carla()
     assert good
-    assert "pip install 'lmms-eval-ad2[carla]'" in text
+    assert "pip install '.[carla]'" in text
 
 
 def test_one_that_does_not_import_fails_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -149,7 +149,7 @@ def test_a_town_that_the_server_has_not_is_one_line_and_says_which_it_has(
         (["--server-wait", "0"], "--server-wait 0: a number of seconds, above 0"),
         (["--server-wait", "nan"], "--server-wait nan: a number of seconds"),
         (["--suite", "embedded220"], "with --world carla use --suite bench2drive220"),
-        (["--world", "carlo"], "world carlo: known: embedded, carla, or an own one as MODULE:CALLABLE"),
+        (["--world", "carlo"], "world carlo: known: embedded, carla, or a custom one as MODULE:CALLABLE"),
     ],
 )
 def test_a_mistake_is_one_line_and_leaves_no_folder(

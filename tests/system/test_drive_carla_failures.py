@@ -86,7 +86,10 @@ def test_a_server_that_never_was_there_is_told_and_done_without(
     good, dead = servers.start(), 1
     assert drive(tmp_path / "out", (dead, good), *SHORT, "--server-wait", 5) == 0
     assert_whole(tmp_path / "out", retries=0)
-    assert "127.0.0.1:1: no CARLA server answers (ad2 carla up)" in capsys.readouterr().out
+    # Two episodes may end sooner than the wait for the server: then its absence is reported at the end of the run.
+    reasons = ("no CARLA server answers (ad2 carla up)", "not ready when the last episode ended")
+    printed = capsys.readouterr().out
+    assert any(f"127.0.0.1:1: {reason}" in printed for reason in reasons)
     assert left_alone(good)
 
 

@@ -1,4 +1,7 @@
-"""Where across the road: passing what blocks the lane, and making room for an ambulance."""
+"""Lateral planning: passing an obstacle in the lane, and making room for emergency vehicles.
+
+Route frame: s metres along the route, d metres to its left; v_s, v_d the speeds along them, m/s.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,22 @@ from closedloop_plugin.core.state import EMERGENCY, PEDESTRIANS, STATIC, Actor, 
 from closedloop_plugin.maps.base import RoadMap
 
 EGO_LENGTH, EGO_WIDTH = 4.7, 2.0
-SIDE = 0.45  # m to what is passed
-DOOR = 0.9  # m that an open door adds to a car's side
+SIDE = 0.45  # m of clearance to an obstacle that is passed
+DOOR = 0.9  # m that an open door adds to a car's width
 
 
 def with_doors(a: Actor) -> Actor:
-    """The body that is to be kept clear of: open doors are part of it."""
+    """The actor with its width extended by open doors."""
     left, right = DOOR * ("left" in a.doors), DOOR * ("right" in a.doors)
     if not left and not right:
         return a
-    out = (left - right) / 2
+    out = (left - right) / 2  # shift of the centre to the left
     return replace(a, x=a.x - out * math.sin(a.yaw), y=a.y + out * math.cos(a.yaw), width=a.width + left + right)
 
 
 @dataclass(frozen=True)
 class RouteActor:
-    """An actor in the route's frame: s, d of its centre, half its extent along both, speed along and across (m/s)."""
+    """An actor in the route frame: s, d of its centre, half its extent along both (m), v_s and v_d (m/s)."""
 
     actor: Actor
     s: float
@@ -39,8 +42,8 @@ class RouteActor:
     v_d: float
 
 
-def seen(path: RoutePath, truth: GroundTruth, near: float, reach: float = 90.0) -> list[RouteActor]:
-    """All actors within reach, in the route's frame."""
+def route_actors(path: RoutePath, truth: GroundTruth, near: float, reach: float = 90.0) -> list[RouteActor]:
+    """All actors within `reach` metres of the ego, in the route frame. `near`: the ego's s."""
     out = []
     for a in map(with_doors, truth.actors):
         if math.hypot(a.x - truth.ego.x, a.y - truth.ego.y) > reach:
@@ -48,7 +51,7 @@ def seen(path: RoutePath, truth: GroundTruth, near: float, reach: float = 90.0) 
         s, d = path.locate(a.x, a.y, near, reach)
         turn = a.yaw - path.pose(s)[2]
         c, k = abs(math.cos(turn)), abs(math.sin(turn))
-        half = a.length / 2, a.width / 2
+        half = a.length / 2, a.width / 2  # extents of the axis-aligned box around the rotated one
         out.append(
             RouteActor(
                 a, s, d, c * half[0] + k * half[1], k * half[0] + c * half[1],
@@ -58,58 +61,62 @@ def seen(path: RoutePath, truth: GroundTruth, near: float, reach: float = 90.0) 
     return out
 
 
-BACK_M = 14.0
+BACK_M = 14.0  # length of the ramp back into the lane
 
 
 def _smooth(u: np.ndarray) -> np.ndarray:
-    """0 before 0, 1 after 1, no step and no kink between."""
+    """Smoothstep 3u^2 - 2u^3, clipped to [0, 1]: zero slope at both ends."""
     u = np.clip(u, 0.0, 1.0)
     return u * u * (3 - 2 * u)
 
 
 @dataclass
 class LateralOffset:
-    """The offset from the route that the car is to hold: a ramp from one value to another. Mutable, one an episode."""
+    """The planned offset d(s) from the route: a smooth ramp from one value to another. Mutable, one per episode."""
 
     start_s: float = 0.0
     start_d: float = 0.0
     target: float = 0.0
     length: float = 1.0
-    why: str = ""  # "", pass, oncoming, yield, parked, out, aside
-    back_s: float = math.inf  # where the way back into the lane begins, if that is known
+    purpose: str = ""  # "", pass, oncoming, yield, parked, out, aside
+    back_s: float = math.inf  # s at which the return into the lane begins, if known
 
     def at(self, s: np.ndarray) -> np.ndarray:
+        """d at places s, metres to the left of the route."""
         out = self.start_d + (self.target - self.start_d) * _smooth((s - self.start_s) / self.length)
         return out * (1.0 - _smooth((s - self.back_s) / BACK_M)) if math.isfinite(self.back_s) else out
 
-    def go(self, s: float, d: float, target: float, speed: float, why: str) -> None:
-        """Begin to move over, from where the car is."""
-        if abs(target - self.target) < 0.05 and why == self.why:
+    def move(self, s: float, d: float, target: float, speed: float, purpose: str) -> None:
+        """Begin a ramp from the car's place (s, d) to the offset `target`."""
+        if abs(target - self.target) < 0.05 and purpose == self.purpose:
             return
-        self.start_s, self.start_d, self.target, self.why, self.back_s = s, d, target, why, math.inf
-        shortest = 6.0 if speed < 1.5 else 9.0  # out of a parking bay, or from behind what one stopped at
+        self.start_s, self.start_d, self.target, self.purpose, self.back_s = s, d, target, purpose, math.inf
+        # 2.2 s of driving for a lane of 3.5 m, in proportion for other offsets; 6 m from (nearly) standing: out of a
+        # parking bay, or from behind an obstacle.
+        shortest = 6.0 if speed < 1.5 else 9.0
         self.length = min(max(2.2 * speed, shortest), 32.0) * max(abs(target - d) / 3.5, 0.6)
 
 
 @dataclass
 class StandstillTimer:
-    """For how long each actor has stood still, s."""
+    """For how long each actor has been standing, s."""
 
     still: dict[str, float] = field(default_factory=dict)
 
-    def watch(self, actors: Sequence[RouteActor], dt: float) -> None:
+    def update(self, actors: Sequence[RouteActor], dt: float) -> None:
         for x in actors:
             moving = abs(x.actor.speed) > 0.4
             self.still[x.actor.id] = 0.0 if moving else self.still.get(x.actor.id, 0.0) + dt
 
-    def stands(self, x: RouteActor) -> bool:
+    def is_standing(self, x: RouteActor) -> bool:
+        """For more than 1.2 s, or an object."""
         return x.actor.kind in STATIC or self.still.get(x.actor.id, 0.0) > 1.2
 
 
 def blockers(
-    road: RoadMap, truth: GroundTruth, actors: Sequence[RouteActor], patience: StandstillTimer, s: float
+    road: RoadMap, truth: GroundTruth, actors: Sequence[RouteActor], standstill: StandstillTimer, s: float
 ) -> list[RouteActor]:
-    """What stands (or cycles slowly) in the ego's lane ahead and is no queue: nearest first, one group."""
+    """Actors that block the ego's lane ahead (standing, or slow cyclists): the nearest group, without queues."""
     red = [
         x.route_s
         for x in road.stop_lines
@@ -118,27 +125,27 @@ def blockers(
     found: list[RouteActor] = []
     for x in sorted(actors, key=lambda x: x.s):
         slow = x.actor.kind == ActorKind.BICYCLE and 0 <= x.v_s < 6.0 and abs(x.v_d) < 0.7
-        if not (slow or patience.stands(x)) or x.actor.kind in PEDESTRIANS:
+        if not (slow or standstill.is_standing(x)) or x.actor.kind in PEDESTRIANS:
             continue
         if x.s + x.half_s < s - 3.0 or x.s - s > 60.0 or abs(x.d) > x.half_d + EGO_WIDTH / 2 + 0.3:
-            continue
+            continue  # passed, too far ahead, or 0.3 m clear of the lane's middle
         if any(start - 10.0 < x.s < end + 3.0 for start, end in road.junctions):
-            continue
+            continue  # waits at or in a junction
         if x.actor.kind not in STATIC and any(0 < line - x.s < 25.0 for line in red):
-            continue
+            continue  # in the queue at a red light
         if found and x.s - x.half_s > found[-1].s + found[-1].half_s + 22.0:
-            break
+            break  # 22 m are enough to return into the lane in between
         found.append(x)
     return found
 
 
-def way_round(road: RoadMap, truth: GroundTruth, group: Sequence[RouteActor]) -> tuple[float, str] | None:
-    """(offset, why) with which the group can be passed, the smallest first; None: there is none."""
+def passing_offset(road: RoadMap, truth: GroundTruth, group: Sequence[RouteActor]) -> tuple[float, str] | None:
+    """(offset, purpose) of the smallest offset at which the group can be passed; None: there is none."""
     lanes = road.facts.get("lanes", {})
     width = road.lane_width
     left = max(x.d + x.half_d for x in group) + EGO_WIDTH / 2 + SIDE
     right = min(x.d - x.half_d for x in group) - EGO_WIDTH / 2 - SIDE
-    slack = width / 2 - EGO_WIDTH / 2 + 0.1
+    slack = width / 2 - EGO_WIDTH / 2 + 0.1  # offset at which the ego is 0.1 m over the edge of its lane
     options: list[tuple[float, str]] = []
     if left <= slack:
         options.append((left, "pass"))
@@ -158,14 +165,14 @@ def way_round(road: RoadMap, truth: GroundTruth, group: Sequence[RouteActor]) ->
 
 
 def gap_is_free(actors: Sequence[RouteActor], s: float, d: float, speed: float, target: float) -> bool:
-    """Nobody beside or fast from behind in the lane to move into."""
+    """Whether no actor is beside the ego, or approaches from behind, in the lane at d = `target`."""
     for x in actors:
         if abs(x.d - target) > x.half_d + 1.3 or abs(x.d - d) < 1.3:
             continue
         behind = s - EGO_LENGTH / 2 - (x.s + x.half_s)
         if x.v_s < -1.0 or x.s > s + EGO_LENGTH:
             continue  # oncoming: oncoming_is_free; ahead: the rollouts
-        if behind < 4.0 + max(0.0, x.v_s - speed) * 3.0:
+        if behind < 4.0 + max(0.0, x.v_s - speed) * 3.0:  # 4 m, and 3 s of closing speed
             return False
     return True
 
@@ -173,34 +180,37 @@ def gap_is_free(actors: Sequence[RouteActor], s: float, d: float, speed: float, 
 def oncoming_is_free(
     actors: Sequence[RouteActor], s: float, speed: float, group: Sequence[RouteActor], target: float
 ) -> bool:
-    """Nobody stands or comes in the lane to be used before the ego is back from passing the group."""
-    pace = max(max(x.v_s for x in group), 0.0)
+    """Whether the oncoming lane at d = `target` stays free until the ego has passed the group and is back."""
+    # In the frame that moves with the group (v_group) the ego drives from s to `end`, at most 8 m/s over ground;
+    # an oncoming actor must still be beyond the ego's place of return when it is back.
+    v_group = max(max(x.v_s for x in group), 0.0)
     clear = EGO_LENGTH + 14.0
     end = max(x.s + x.half_s for x in group) + clear
-    seconds = time_for(end - s, max(speed - pace, 0.0), top=8.0 - pace)
-    back = end + pace * seconds
+    seconds = travel_time(end - s, max(speed - v_group, 0.0), top=8.0 - v_group)
+    back = end + v_group * seconds
     there = (x for x in actors if x.v_s < 0.5 and abs(x.d - target) < x.half_d + 1.5 and x.s > s - 5 and x not in group)
     return all(x.s + min(x.v_s, 0.0) * seconds >= back for x in there)
 
 
 def passed_at(group: Sequence[RouteActor], s: float, speed: float) -> float:
-    """Where the ego will have passed the group, which may be moving: m along the route."""
+    """s at which the ego will have passed the group, which may be moving."""
+    # Over a gap g at constant speeds v (ego) and v_group it takes g / (v - v_group) seconds, so g v / (v - v_group) m.
     end = max(x.s + x.half_s for x in group) + EGO_LENGTH / 2 + 2.0
-    pace = max(max(x.v_s for x in group), 0.0)
-    own = max(speed, pace + 3.0)
-    return s + max(end - s, 0.0) * own / (own - pace)
+    v_group = max(max(x.v_s for x in group), 0.0)
+    v = max(speed, v_group + 3.0)
+    return s + max(end - s, 0.0) * v / (v - v_group)
 
 
 def head_on(actors: Sequence[RouteActor], s: float, d: float) -> bool:
-    """Somebody who faces the ego stands right before it, and its own lane beside it is free to go back into."""
+    """Whether a standing actor blocks the ego from the front while the ego's own lane beside it is free."""
     before = any(0 < x.s - s < 24.0 and abs(x.d - d) < x.half_d + 1.5 and abs(x.v_s) < 1.0 for x in actors)
     beside = any(-8.0 < x.s - s < 12.0 and abs(x.d) < x.half_d + 1.2 for x in actors)
     return before and not beside
 
 
-def time_for(distance: float, speed: float, top: float, accelerate: float = 2.0) -> float:
-    """Seconds for a distance from this speed, accelerating to top."""
-    ramp = max(top - speed, 0.0) / accelerate
+def travel_time(distance: float, speed: float, top: float, accelerate: float = 2.0) -> float:
+    """Seconds for a distance in m, accelerating from `speed` to `top`."""
+    ramp = max(top - speed, 0.0) / accelerate  # s of acceleration, in which s = v t + a t^2 / 2 is covered
     covered = speed * ramp + accelerate * ramp * ramp / 2
     if covered >= distance:
         return (-speed + math.sqrt(speed * speed + 2 * accelerate * distance)) / accelerate
@@ -208,7 +218,7 @@ def time_for(distance: float, speed: float, top: float, accelerate: float = 2.0)
 
 
 def siren_behind(actors: Sequence[RouteActor], s: float) -> bool:
-    """An emergency vehicle with its siren on comes from behind, or is just passing."""
+    """Whether an emergency vehicle with its siren on approaches from behind or is passing."""
     return any(
         x.actor.kind in EMERGENCY and "siren" in x.actor.lamps and x.actor.speed > 1.0 and -70.0 < x.s - s < 6.0
         for x in actors

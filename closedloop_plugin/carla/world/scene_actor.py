@@ -53,7 +53,7 @@ class SceneActor:
         """Take what the object's behaviour has said since the last tick."""
         body, obj = self.body, self.obj
         body.gone = self.lost or bool(getattr(obj, "gone", False))
-        body.rail = None if body.stunned else getattr(obj, "rail", None)
+        body.rail = None if body.was_hit else getattr(obj, "rail", None)
         body.lamps = frozenset(getattr(obj, "lamps", None) or ())
         body.doors = frozenset(getattr(obj, "doors", None) or ())
 
@@ -74,7 +74,7 @@ class SceneActor:
                 yield from self._put(ground)
             if self._own:
                 yield from self._free()
-            if body.stunned:
+            if body.was_hit:
                 yield from self._stop()
 
     def shows(self) -> Iterator[Any]:

@@ -151,7 +151,7 @@ class ContactResolver:
         for other, impulse in hits:
             body = known.get(other.id)
             if body is not None:
-                body.stunned = body.stunned or body.rail is not None or body.kind in WALKERS
+                body.was_hit = body.was_hit or body.rail is not None or body.kind in WALKERS
                 found.append(EgoContact(body.id, body.kind, body.motion.x, body.motion.y, impulse))
             elif str(other.type_id).startswith(COUNTED) and KERB not in str(other.type_id):
                 m = ego.motion

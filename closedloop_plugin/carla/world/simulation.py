@@ -158,13 +158,13 @@ class StagedSimulation(CarlaSimulation):
         around.lights.step(self.currentTime * dt, around.stage.signals)
         if crew.show:
             crew.show.show()
-        closed = car_following.closed(around.lights)
+        closed = car_following.closed_stop_lines(around.lights)
         everyone = self.bodies
         commands: list[Any] = []
         for member in crew.members:
             member.look()
             self._count(member.body)
-            allowed = car_following.allowed(member.body, everyone, closed)
+            allowed = car_following.max_acceleration(member.body, everyone, closed)
             commands += [*member.move(dt, allowed, around.ground), *member.shows()]
         self._refused = self._send(commands)
 
@@ -235,7 +235,7 @@ class StagedSimulation(CarlaSimulation):
         """Where no other car is about, those that the scenario sends along are the surrounding traffic."""
         lonely = self.around.stage.traffic and not (self.crew.traffic and self.crew.traffic.bodies)
         if lonely:
-            body.stand_in(body.rail is not None)
+            body.count_as_background(body.rail is not None)
 
 
 # All actors of one simulation, and how they are taken away.

@@ -49,7 +49,7 @@ class CarlaWorld(ScenicWorld):
         self._load(route.town, town)
         return self._traced(route)
 
-    def _road_of(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
+    def _suite_road_for(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
         self._load(route.town, town)  # a town that is not there ends the run
         try:
             return self._traced(route)
@@ -79,7 +79,7 @@ class CarlaWorld(ScenicWorld):
         self._ground = CarlaRouteGround(CarlaGround(self._town), road)
         around = CarlaSimulationContext(stage, self._lights, self._ground, self._weather, setup.cameras, setup.seed)
         self._simulator.around = around
-        self._play(compiled, self._simulator)
+        self._start_simulation(compiled, self._simulator)
 
     def _contacts(self) -> tuple[EgoContact, ...]:
         return self._simulation.contacts

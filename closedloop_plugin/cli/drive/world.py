@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lmms_eval_ad2.options import option
 
 if TYPE_CHECKING:
+    from closedloop_plugin.cli.drive.options import PoolOptions
     from closedloop_plugin.runner.pool import PoolLimits
     from closedloop_plugin.runner.recipe import FactoryRecipe
 
 
-def register_world(what: Any) -> None:
-    """--world and what belongs to it."""
-    what.add_argument(
-        "--world", default="embedded", metavar="NAME", help="embedded, carla, or an own one as MODULE:CALLABLE"
+@dataclass(frozen=True, kw_only=True)
+class WorldOptions:
+    """--world and the options of CARLA servers."""
+
+    world: str = option(
+        "embedded, carla, or an own one as MODULE:CALLABLE", default="embedded", metavar="NAME", identity="world"
     )
-    what.add_argument(
-        "--servers",
-        metavar="HOST:PORT,...",
-        help="CARLA servers, a worker each (default 127.0.0.1:2000); see ad2 carla",
+    servers: str | None = option(
+        "CARLA servers, a worker each (default 127.0.0.1:2000); see ad2 carla", default=None, metavar="HOST:PORT,..."
     )
-    what.add_argument(
-        "--server-wait",
-        type=float,
+    server_wait: float | None = option(
+        "how long a CARLA server may take until it answers, as when it is started again (default 60)", default=None,
         metavar="S",
-        help="how long a CARLA server may take until it answers, as when it is started anew (default 60)",
-    )
-    what.add_argument("--any-version", action="store_true", help="take a CARLA server of another version too")
+    )  # fmt: skip
+    any_version: bool = option("take a CARLA server of another version too", default=False)
 
 
-def world_of(args: argparse.Namespace) -> tuple[FactoryRecipe, int]:
-    """The world's recipe and how many workers drive in it."""
+def world_of(options: WorldOptions, workers: int | None) -> tuple[FactoryRecipe, int]:
+    """The world's recipe and the number of workers; `workers` is what --workers asks for."""
     from closedloop_plugin.worlds.recipes import workers_for, world_recipe
 
-    recipe = world_recipe(args.world, args.servers, args.any_version, args.server_wait)
-    return recipe, workers_for(recipe, args.workers)
+    recipe = world_recipe(options.world, options.servers, options.any_version, options.server_wait)
+    return recipe, workers_for(recipe, workers)
 
 
-def limits_of(args: argparse.Namespace, world: FactoryRecipe, workers: int) -> PoolLimits:
-    """Loading a large town in CARLA may take five minutes, in which nothing is heard of it."""
+def limits_of(options: PoolOptions, world: FactoryRecipe, workers: int) -> PoolLimits:
+    """Loading a large town in CARLA may take five minutes without any message."""
     from closedloop_plugin.runner.pool import PoolLimits
 
-    return PoolLimits(workers, args.retries, args.world_timeout or (360.0 if world.each else 180.0))
+    timeout_s = options.world_timeout or (360.0 if world.each else 180.0)
+    return PoolLimits(workers=workers, retries=options.retries, timeout_s=timeout_s)

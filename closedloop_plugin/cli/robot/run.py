@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from closedloop_plugin.cli.drive.run import ArgumentFilter, register_driver
 from closedloop_plugin.cli.robot.plan import ELSEWHERE
 from closedloop_plugin.cli.robot.vehicle import hotline_of, robot_of, token_file
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.errors import Ad2Error, install_command
 
 if TYPE_CHECKING:
     from closedloop_plugin.agents.base import Agent
@@ -100,7 +100,7 @@ def run(args: argparse.Namespace) -> int:
     print(render(by_course(records, names(plan.segments)), names(plan.segments), published(), markdown=args.markdown))
     print(f"top views in {args.out / 'pictures'}, one line a run in {args.out / 'episodes.jsonl'}")
     if not available():
-        print("no rosbags were written: pip install 'lmms-eval-ad2[robots]'")
+        print(f"no rosbags were written: {install_command('robots')}")
     return 1 if any(r.again for r in records) else 0
 
 

@@ -16,13 +16,13 @@ line at the end (storage/journal.py). run.json and lock are as in a folder of `a
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path as File
 from typing import Any
 
 from closedloop_plugin.robots.course.referee import AGAIN, SegmentEndReason
+from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
 
@@ -87,8 +87,7 @@ class SegmentRunRecord:
         record = cls(**raw)
         SegmentEndReason(record.end)
         for name in _NUMBERS:
-            value = getattr(record, name)
-            if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            if not is_number(getattr(record, name)):
                 raise TypeError(f"{name}: expected a number")
         if not isinstance(record.segment, str) or not isinstance(record.run, int):
             raise TypeError("segment, run: expected a text and a whole number")

@@ -1,1 +1,1 @@
-"""What runs on the vehicle: Python 3.6, standard library, and rospy or rclpy in a file each."""
+"""The programs on the vehicle. Python 3.6 and standard library; ros1.py needs rospy, ros2.py needs rclpy."""

@@ -1,8 +1,8 @@
-"""The last word on what may leave for the wheels, on the vehicle itself.
+"""Validates and limits actuations before they are published to the wheels.
 
-An actuation is {"twist": {"vx", "vy", "wz"}} (m/s forward, m/s left, rad/s left) or {"word": text}; `vehicle` is what
-closedloop_plugin.robots.vehicles.base.Vehicle.to_onboard() wrote into the settings. The planner asks this module too
-before it sends, so both ends obey one rule. Python 3.6, standard library.
+An actuation is {"twist": {"vx", "vy", "wz"}} (m/s forward, m/s left, rad/s left) or {"word": text}; `vehicle` is the
+dict of vehicles.base.Vehicle.to_onboard() from the settings. The planner calls this module too before it sends, so that
+both ends apply the same limits. Python 3.6, standard library.
 """
 
 import math
@@ -13,19 +13,19 @@ Actuation = Dict[str, Any]
 KINDS = ("twist", "word")
 WORDS = ("forward", "left", "right", "backward", "stop")
 PARTS = ("vx", "vy", "wz")
-# The bases take whole mm/s and mrad/s; what is smaller never arrives. For LIMO's driver, which steers by the quotient
-# of two such numbers, it would be noise.
+# The bases take whole mm/s and mrad/s, so smaller values are lost. LIMO's driver steers by the quotient of two such
+# values, where rounding noise would become a steering angle.
 SMALLEST = 0.001
 _LIMITS = ("speed", "yaw_rate", "lateral", "turning_radius")
 
 
 def stop(vehicle: Dict[str, Any]) -> Actuation:
-    """The actuation that stands still."""
+    """The actuation for standing still."""
     return {"word": "stop"} if vehicle["kind"] == "word" else {"twist": {"vx": 0.0, "vy": 0.0, "wz": 0.0}}
 
 
 def problem(actuation: Any, vehicle: Dict[str, Any]) -> Optional[str]:
-    """Why this actuation cannot be obeyed, in a few words, or None. What is merely too fast can: it is clamped."""
+    """Why this actuation is invalid, in a few words, or None. Excess speed is not a problem: it is clamped."""
     kind = vehicle["kind"]
     if not isinstance(actuation, dict) or kind not in actuation:
         return f"no {kind} for a vehicle that obeys one"
@@ -40,11 +40,11 @@ def problem(actuation: Any, vehicle: Dict[str, Any]) -> Optional[str]:
 
 
 def clamp(actuation: Any, vehicle: Dict[str, Any]) -> Actuation:
-    """What may be published instead. Always within the limits; what has a problem() becomes a stop; never raises.
+    """The actuation within the limits; an invalid one becomes a stop. Never raises.
 
-    Too fast a twist is slowed as a whole, so that the vehicle keeps its path. A vehicle with a turning radius
-    (Ackermann) gets no more yaw rate than its speed makes room for, and none when it stands: LIMO's driver turns yaw
-    without speed into a wheel angle that no wheel has.
+    A twist that is too fast is scaled as a whole, which keeps its curvature wz / vx. A vehicle with a turning radius R
+    (Ackermann) gets at most |wz| = |vx| / R, and no yaw rate while standing: LIMO's driver would convert that into an
+    impossible wheel angle.
     """
     if problem(actuation, vehicle) is not None:
         return stop(vehicle)
@@ -56,15 +56,16 @@ def clamp(actuation: Any, vehicle: Dict[str, Any]) -> Actuation:
     if vx < 0.0 and not limits["reverse"]:
         return stop(vehicle)
     vy = vy if lateral > 0.0 else 0.0
-    slower = min([1.0] + [most / abs(v) for v, most in ((vx, speed), (vy, lateral), (wz, yaw_rate)) if abs(v) > most])
-    vx, vy = _within(vx * slower, speed), _within(vy * slower, lateral)
+    # One factor for all three components, so that the largest ratio |value| / limit becomes 1.
+    scale = min([1.0] + [most / abs(v) for v, most in ((vx, speed), (vy, lateral), (wz, yaw_rate)) if abs(v) > most])
+    vx, vy = _within(vx * scale, speed), _within(vy * scale, lateral)
     if limits["turning_radius"] > 0.0:
         yaw_rate = min(yaw_rate, abs(vx) / limits["turning_radius"])
-    return {"twist": {"vx": vx, "vy": vy, "wz": _within(wz * slower, yaw_rate)}}
+    return {"twist": {"vx": vx, "vy": vy, "wz": _within(wz * scale, yaw_rate)}}
 
 
 def vehicle_problem(vehicle: Any) -> Optional[str]:
-    """What is wrong with the settings' vehicle, or None; asked once at the start, so that clamp() need not."""
+    """Why the vehicle in the settings is invalid, or None. Checked once at the start, so that clamp() need not."""
     if not isinstance(vehicle, dict) or vehicle.get("kind") not in KINDS:
         return f"kind: expected one of {', '.join(KINDS)}"
     limits = vehicle.get("limits")
@@ -78,7 +79,7 @@ def vehicle_problem(vehicle: Any) -> Optional[str]:
 
 
 def _number(value: Any) -> Optional[float]:
-    """As a float, or None for everything that is no finite number."""
+    """As a float, or None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

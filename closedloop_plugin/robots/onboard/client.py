@@ -1,8 +1,8 @@
-"""What runs on the vehicle: python3 -m closedloop_plugin.robots.onboard.client SETTINGS.json
+"""The on-board client: python3 -m closedloop_plugin.robots.onboard.client SETTINGS.json
 
-Connects to the planner (through the ssh tunnel), again and again, and drives what it says, within the limits. Ends on
-SIGTERM or SIGINT, or where ROS has shut its node down, and leaves the vehicle standing. Its log: JSON lines on stderr.
-While it runs it publishes at 20 Hz, zeros mostly: end it before you drive by other means.
+Connects to the planner through the ssh tunnel, reconnects when the link is lost, and executes the planner's commands
+within the limits. Ends on SIGTERM or SIGINT, or when ROS shuts its node down, with the vehicle standing. Logs JSON
+lines to stderr. While it runs it publishes at 20 Hz, mostly zeros: stop it before you drive the vehicle by other means.
 """
 
 import signal
@@ -28,43 +28,43 @@ _TICK_S = 0.1
 
 
 class OnboardClient:
-    """`run` returns once `ending` is set and the wake called. VehicleNotReady: the vehicle is lost for good."""
+    """The connection loop. `run` returns after `ending` is set and `wake` called; VehicleNotReady: vehicle lost."""
 
-    def __init__(self, car: OnboardContext, token: bytes, wake: WakePipe) -> None:
-        self._car, self._token, self._wake = car, token, wake
+    def __init__(self, context: OnboardContext, token: bytes, wake: WakePipe) -> None:
+        self._context, self._token, self._wake = context, token, wake
         self.ending = False
 
     def run(self) -> None:
-        first_s = self._car.settings["reconnect_s"]
+        first_s = self._context.settings["reconnect_s"]
         pause_s = 0.0
         while not self.ending:
             end = time.monotonic() + pause_s
             while time.monotonic() < end and not self.ending:
-                self._look_after()
+                self._maintain()
                 self._wake.wait(min(_TICK_S, max(0.0, end - time.monotonic())))
             welcome = self._connection()
             pause_s = 0.0 if welcome else min(max(first_s, 2 * pause_s), 4 * first_s)
 
-    def _look_after(self) -> None:
-        self._car.outlet.mend()
-        self._car.io.fault()  # VehicleNotReady comes from here
+    def _maintain(self) -> None:
+        self._context.outlet.repair()
+        self._context.io.fault()  # raises VehicleNotReady
 
     def _connection(self) -> bool:
-        """One connection, to its end. True: it was welcome, so that the next try may come at once."""
-        planner, journal = self._car.settings["planner"], self._car.journal
+        """Serve one connection to its end. True if the handshake succeeded: the next attempt needs no pause."""
+        planner, journal = self._context.settings["planner"], self._context.journal
         session: Optional[OnboardSession] = None
         try:
             link, name = open_link(
-                planner["host"], planner["port"], self._token, self._car.settings["vehicle"]["name"], self._wake
+                planner["host"], planner["port"], self._token, self._context.settings["vehicle"]["name"], self._wake
             )
-            journal.say("connected", session=name)
-            session = OnboardSession(self._car, link, name)
+            journal.log("connected", session=name)
+            session = OnboardSession(self._context, link, name)
             while not self.ending:
-                self._look_after()
+                self._maintain()
                 session.turn()
             session.end("the vehicle's client ends")
         except (LinkLost, wire.BadFrame, wire.BadToken) as exc:
-            self._car.motion.stop(exc.reason)
+            self._context.motion.stop(exc.reason)
             journal.count(exc.reason, str(exc))
             if session is not None:
                 link.close()
@@ -74,7 +74,7 @@ class OnboardClient:
 def drive(settings_file: Path, journal: OnboardJournal) -> int:
     settings = read_settings(settings_file)
     token = read_token(settings["planner"]["token_file"])
-    kept = lock(settings["folder"] / "client.lock", 0.5)  # `relay --stop` may be trying it just now
+    lock_file = lock(settings["folder"] / "client.lock", 0.5)  # `relay --stop` may be probing it right now
     io = open_io(settings, "ad2_onboard", sees=True)
     wake, latch = WakePipe(), EmergencyStopLatch(settings["folder"])
     io.wake = wake
@@ -82,7 +82,7 @@ def drive(settings_file: Path, journal: OnboardJournal) -> int:
     outlet: Union[ActuationGate, RelayLink] = RelayLink(settings_file, own, journal) if settings["relay"] else own
 
     def ended() -> None:
-        journal.say("stands", reason=motion.state.reason, seq=motion.state.seq)
+        journal.log("stands", reason=motion.state.reason, seq=motion.state.seq)
         wake()
 
     def failed(exc: Exception) -> None:
@@ -97,15 +97,15 @@ def drive(settings_file: Path, journal: OnboardJournal) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the ssh that started it may go
-    journal.say("begins", vehicle=settings["vehicle"]["name"], relay=settings["relay"], stopped=latch.held())
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # survives the end of the ssh session that started it
+    journal.log("begins", vehicle=settings["vehicle"]["name"], relay=settings["relay"], stopped=latch.held())
     try:
         client.run()
     finally:
         motion.close()
         outlet.close()
         io.close()
-        kept.close()
+        lock_file.close()
     return 0
 
 
@@ -118,7 +118,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     try:
         return drive(Path(words[0]), journal)
     except (SettingsError, VehicleNotReady) as exc:
-        journal.say("cannot drive", why=str(exc))
+        journal.log("cannot drive", why=str(exc))
         return 2
     finally:
         journal.close()

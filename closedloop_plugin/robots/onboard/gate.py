@@ -1,4 +1,4 @@
-"""The one way to the wheels: nothing outdated, nothing while the emergency stop is set, nothing beyond the limits."""
+"""Publishes actuations to the wheels: only fresh ones, within the limits, zeros while the emergency stop is set."""
 
 import time
 from typing import Any, Dict, Optional
@@ -10,7 +10,7 @@ from closedloop_plugin.robots.onboard.latch import EmergencyStopLatch
 
 
 class ActuationGate:
-    """Held by the relay; by the client where there is none, and for zeros where the relay was lost."""
+    """Used by the relay; by the client if there is no relay, and for zeros after the relay is lost."""
 
     def __init__(
         self, io: VehicleIO, vehicle: Dict[str, Any], latch: EmergencyStopLatch, journal: OnboardJournal
@@ -19,7 +19,10 @@ class ActuationGate:
         self.zero = clamp.stop(vehicle)
 
     def publish(self, actuation: Dict[str, Any], until: float) -> bool:
-        """`until`: s on the monotonic clock, from when on zeros leave instead. True: the actuation left, clamped."""
+        """Publish once. After `until` (s, monotonic clock) zeros are published instead.
+
+        True: the (clamped) actuation was published, not zeros.
+        """
         stopped = self._latch.held()
         problem = clamp.problem(actuation, self._vehicle)
         if problem:
@@ -31,11 +34,11 @@ class ActuationGate:
         return moves
 
     def fault(self) -> Optional[str]:
-        """Why commands would not arrive, or None."""
+        """Why commands would not reach the wheels, or None."""
         return None
 
-    def mend(self) -> None:
-        """Try to be rid of the fault."""
+    def repair(self) -> None:
+        """Try to clear the fault; nothing to do here."""
 
     def close(self) -> None:
-        """The last zeros have been published."""
+        """Nothing to do: the last zeros have been published."""

@@ -1,48 +1,48 @@
-"""What the on-board client needs of a vehicle. ros1.py has it by rospy, ros2.py by rclpy; tests bring their own.
+"""Vehicle input and output of the on-board client. Implemented by ros1.py (rospy) and ros2.py (rclpy).
 
-A backend is a class made with (settings, node, sees): the settings of settings.py, a name for its node, and whether it
-is to see (camera, odometry, status) or only to publish: the relay's does not.
+A backend is a class that is constructed with (settings, node, sees): the settings of settings.py, a name for its ROS
+node, and whether it subscribes to camera, odometry and status (client) or only publishes (relay).
 """
 
 import importlib
 import time
 from typing import Any, Callable, Dict, Optional, Tuple
 
-LATEST_S = 1.0  # odometry and status that are older are not handed out
+LATEST_S = 1.0  # older odometry and status are not returned
 
 
 class VehicleNotReady(Exception):
-    """The vehicle cannot be used: what is missing, where, and what to do."""
+    """The vehicle cannot be used; the message says what is missing, where, and what to do."""
 
 
 class VehicleIO:
-    """Times are seconds on `now()`'s clock. May be asked from any thread; no call may block."""
+    """Interface of a backend. Times are seconds of `now()`. Called from any thread; no call may block."""
 
     wake: Callable[[], None] = staticmethod(lambda: None)
 
     def publish(self, actuation: Dict[str, Any]) -> None:
-        """To the wheels: {"twist": {"vx", "vy", "wz"}} (m/s, rad/s) or {"word": text}, once."""
+        """Publish once: {"twist": {"vx", "vy", "wz"}} (m/s forward, m/s left, rad/s left) or {"word": text}."""
         raise NotImplementedError
 
     def latest_frame(self) -> Optional[Tuple[float, bytes, int, int]]:
-        """(when it was taken, JPEG, width, height) of the newest frame; the backend calls `wake()` for each new one."""
+        """(time taken, JPEG, width, height) of the newest frame. The backend calls `wake()` for each new frame."""
         raise NotImplementedError
 
     def camera_heard(self) -> Optional[float]:
-        """When the newest frame arrived, which may be later than it was taken."""
+        """Arrival time of the newest frame, which may be later than the time it was taken."""
         frame = self.latest_frame()
         return frame and frame[0]
 
     def odometry(self) -> Optional[Dict[str, float]]:
-        """x, y (m), yaw (rad, counter-clockwise), v (m/s forward), w (rad/s left), or None where there is none."""
+        """x, y (m), yaw (rad, counter-clockwise), v (m/s forward), w (rad/s left), or None if unknown."""
         raise NotImplementedError
 
     def status(self) -> Optional[Dict[str, Any]]:
-        """What the base says of itself; "mode" among it where the vehicle has modes. None: nothing was heard."""
+        """The status of the base, with "mode" if the vehicle has modes. None: no recent message."""
         raise NotImplementedError
 
     def fault(self) -> Optional[str]:
-        """Why no value can be trusted at the moment, or None. VehicleNotReady: permanently, the process must end."""
+        """Why the values cannot be trusted at the moment, or None. VehicleNotReady: permanent, the process must end."""
         return None
 
     def now(self) -> float:
@@ -53,7 +53,7 @@ class VehicleIO:
 
 
 def open_io(settings: Dict[str, Any], node: str, sees: bool) -> VehicleIO:
-    """The backend that the settings name. VehicleNotReady: it cannot be had, or its vehicle cannot be reached."""
+    """Open the backend named in the settings. VehicleNotReady: not installed, or the vehicle is unreachable."""
     backend = settings["backend"]
     module, _, name = {"ros1": f"{__package__}.ros1:Ros1IO", "ros2": f"{__package__}.ros2:Ros2IO"}.get(
         backend, backend

@@ -1,6 +1,6 @@
-"""What happens on board, as JSON lines on stderr: {"at": s on the monotonic clock, "who", "event", ...}.
+"""The log of the on-board processes: JSON lines on stderr, {"at": s on the monotonic clock, "who", "event", ...}.
 
-A thread of its own writes: a reader of the log that hangs, or is gone, must not hold up the wheels.
+A separate thread writes, so that a log reader that hangs or has ended never delays commands to the wheels.
 """
 
 import collections
@@ -11,23 +11,23 @@ import threading
 import time
 from typing import Any, Callable, Counter, Dict, Optional
 
-AGAIN_S = 1.0  # the same refusal is counted each time and written at most this often
-_WAITING = 1000  # lines; more are dropped, and their number is told
+REPEAT_S = 1.0  # each refusal is counted; one reason is logged at most this often
+_QUEUE_LINES = 1000  # further lines are dropped, and their number is logged
 
 
 class OnboardJournal:
-    """`counts`: how often each thing was refused or failed, since the start."""
+    """Writes log lines. `counts`: reason -> number of refusals or failures since the start."""
 
     def __init__(self, who: str, write: Callable[[str], object] = lambda line: os.write(2, line.encode())) -> None:
         self.counts: Counter[str] = collections.Counter()
-        self._who, self._out = who, write  # not sys.stderr: its lock, held by a thread that hangs, aborts the exit
-        self._lines: queue.Queue[Optional[str]] = queue.Queue(_WAITING)
-        self._told: Dict[str, float] = {}
+        self._who, self._out = who, write  # not sys.stderr: a hanging thread that holds its lock would block the exit
+        self._lines: queue.Queue[Optional[str]] = queue.Queue(_QUEUE_LINES)
+        self._logged_at: Dict[str, float] = {}  # reason -> time of its last line
         self._dropped = 0
         self._writer = threading.Thread(target=self._write, daemon=True)
         self._writer.start()
 
-    def say(self, event: str, **fields: Any) -> None:
+    def log(self, event: str, **fields: Any) -> None:
         entry = dict({"at": round(time.monotonic(), 4), "who": self._who, "event": event}, **fields)
         if self._dropped:
             entry["lines_dropped"] = self._dropped
@@ -38,16 +38,16 @@ class OnboardJournal:
             self._dropped += 1
 
     def count(self, reason: str, detail: str = "") -> None:
-        """Something that was refused or went wrong."""
+        """Count a refusal or failure, and log it at most every REPEAT_S."""
         self.counts[reason] += 1
         now = time.monotonic()
-        if now - self._told.get(reason, -AGAIN_S) >= AGAIN_S:
-            self._told[reason] = now
-            self.say("refused", reason=reason, detail=detail[:200], times=self.counts[reason])
+        if now - self._logged_at.get(reason, -REPEAT_S) >= REPEAT_S:
+            self._logged_at[reason] = now
+            self.log("refused", reason=reason, detail=detail[:200], times=self.counts[reason])
 
     def close(self) -> None:
-        """Writes what waits, for a second at most."""
-        self.say("counts", **{"counts": dict(self.counts)})
+        """Write the queued lines, for one second at most."""
+        self.log("counts", **{"counts": dict(self.counts)})
         try:
             self._lines.put_nowait(None)
         except queue.Full:
@@ -61,5 +61,5 @@ class OnboardJournal:
                 return
             try:
                 self._out(line + "\n")
-            except (OSError, ValueError):  # nobody reads it any more
+            except (OSError, ValueError):  # the reader has ended
                 self._dropped += 1

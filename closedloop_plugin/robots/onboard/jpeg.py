@@ -1,6 +1,6 @@
-"""The camera's pictures as JPEG: what comes compressed is only looked at, what comes raw is packed.
+"""Camera frames as JPEG: compressed frames are only checked, raw frames are encoded.
 
-Packing needs Pillow or OpenCV on the vehicle; JetPack brings one, Ubuntu's package python3-pil the other.
+Encoding needs Pillow or OpenCV on the vehicle; JetPack has OpenCV, Ubuntu's package python3-pil has Pillow.
 """
 
 import io
@@ -20,11 +20,11 @@ Packer = Callable[[int, int, int, str, bytes, int], bytes]
 
 
 class InvalidCameraImage(ValueError):
-    """This is no picture that can be sent; the message says why."""
+    """The frame cannot be sent; the message says why."""
 
 
 def size(data: bytes) -> Tuple[int, int]:
-    """(width, height) of a JPEG, from its frame header; InvalidCameraImage where it is none."""
+    """(width, height) of a JPEG, from its frame header. InvalidCameraImage if there is none."""
     if data[:2] != b"\xff\xd8":
         raise InvalidCameraImage("the camera's compressed frames are no JPEG")
     at = 2
@@ -45,7 +45,7 @@ def size(data: bytes) -> Tuple[int, int]:
 
 
 def packer() -> Optional[Packer]:
-    """Pillow's, else OpenCV's, else None."""
+    """An encoder that uses Pillow, else OpenCV; None if neither is installed."""
     try:
         import PIL.Image  # noqa: F401
     except ImportError:
@@ -60,7 +60,7 @@ def packer() -> Optional[Packer]:
 
 
 def check(width: int, height: int, row: int, encoding: str, size_bytes: int) -> None:
-    """InvalidCameraImage where the numbers of a raw image do not fit together, or are not known here."""
+    """InvalidCameraImage if the size or encoding of a raw image is inconsistent or unknown."""
     if encoding not in _ENCODINGS:
         raise InvalidCameraImage(f"the camera's encoding is {encoding!r:.40}; known are {', '.join(_ENCODINGS)}")
     fits = (

@@ -1,7 +1,7 @@
-"""The emergency stop: a file, so that it holds through a restart of everything, and needs nothing that runs.
+"""The emergency stop latch: a file, so that it survives restarts and works without any running process.
 
-It lies in the folder of the settings. Whoever publishes to the wheels looks at it before each command, 20 times a
-second, and writes the stop's id into the file beside it once zeros have left: that is how `relay --stop` knows.
+stop.json lies in the folder of the settings. The process that publishes to the wheels checks it before each command,
+20 times a second, and writes the stop's id to stop_seen.json after publishing zeros: `relay --stop` waits for that.
 """
 
 import contextlib
@@ -11,12 +11,12 @@ import secrets
 from pathlib import Path
 from typing import Any, Dict, Optional
 
-VEHICLE, PLANNER = "vehicle", "planner"  # who has set it; the planner cannot undo what was set on the vehicle
+VEHICLE, PLANNER = "vehicle", "planner"  # where it was set; the planner cannot release a stop set on the vehicle
 _SIZE_MAX = 4096
 
 
 class EmergencyStopLatch:
-    """`held()` is cheap: one stat. What cannot be read, or written, counts as held."""
+    """Reads and writes the stop file. `held()` costs one stat. An unreadable or unwritable file counts as held."""
 
     def __init__(self, folder: Path) -> None:
         self._file, self._seen = folder / "stop.json", folder / "stop_seen.json"
@@ -26,12 +26,12 @@ class EmergencyStopLatch:
         self._confirmed: Optional[str] = None
 
     def held(self) -> Optional[str]:
-        """Why everything stands, or None."""
+        """The reason of the stop, or None if there is no stop."""
         found = self._read()
         return None if found is None else found["reason"]
 
     def set(self, by: str, reason: str) -> str:
-        """Stop until released. The id of this stop; a stop set on the vehicle is not replaced by the planner's."""
+        """Stop until released; returns the id of the stop. The planner cannot replace a stop set on the vehicle."""
         held = self._read()
         if held is not None and not (held["by"] == PLANNER and by == VEHICLE):
             return held["id"]
@@ -39,11 +39,11 @@ class EmergencyStopLatch:
         try:
             _write(self._file, stop)
         except OSError:
-            self._unwritten = stop  # a full disk: this process at least stands
+            self._unwritten = stop  # disk full: the stop holds in this process at least
         return stop["id"]
 
     def release(self, by: str) -> bool:
-        """Undo it; False where the planner may not."""
+        """Release the stop; False if it was set on the vehicle and `by` is the planner."""
         held = self._read()
         if held is not None and held["by"] != PLANNER and by == PLANNER:
             return False
@@ -53,12 +53,12 @@ class EmergencyStopLatch:
         return True
 
     def confirm(self) -> None:
-        """By whoever publishes to the wheels, after zeros."""
+        """Called by the process that publishes to the wheels, after zeros."""
         held = self._read()
         if held is None or held["id"] == self._confirmed:
             return
         self._confirmed = held["id"]
-        with contextlib.suppress(OSError):  # then nobody is told; the wheels stand all the same
+        with contextlib.suppress(OSError):  # the confirmation is lost; the wheels have stopped nevertheless
             _write(self._seen, {"id": held["id"]})
 
     def confirmed(self, stop: str) -> bool:
@@ -90,7 +90,7 @@ def _write(file: Path, content: Dict[str, str]) -> None:
 
 
 def _load(file: Path) -> Dict[str, str]:
-    """Its text fields; none where it is missing or no such file."""
+    """The text fields of the file; none if it is missing or invalid."""
     try:
         with file.open("rb") as stream:
             found = json.loads(stream.read(_SIZE_MAX).decode("utf-8"))

@@ -1,4 +1,4 @@
-"""The vehicle's end of the connection to the planner: one socket that never blocks its owner."""
+"""The vehicle's end of the connection to the planner: handshake and frames over one non-blocking socket."""
 
 import contextlib
 import os
@@ -10,13 +10,13 @@ from typing import Any, List, Tuple
 from closedloop_plugin.robots.onboard import wire
 
 CONNECT_S = 2.0
-GREETING_S = 3.0  # for the whole handshake; a dead peer behind a tunnel lets itself be connected to, and says nothing
+HANDSHAKE_S = 3.0  # for the whole handshake; a tunnel accepts connections even if the planner behind it is dead
 _CHUNK = 65536
-_UNSENT_MAX = 2 * wire.BLOB_MAX  # bytes: a planner that asks and never reads
+_UNSENT_MAX = 2 * wire.BLOB_MAX  # bytes, in case the planner does not read
 
 
 class LinkLost(Exception):
-    """`reason`: a few words, to count by."""
+    """The connection is lost. `reason`: a short category for counting."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -24,7 +24,7 @@ class LinkLost(Exception):
 
 
 class WakePipe:
-    """Ends a wait from another thread, or from a signal's handler."""
+    """Ends a wait from another thread or a signal handler."""
 
     def __init__(self) -> None:
         self.read, self._write = os.pipe()
@@ -32,7 +32,7 @@ class WakePipe:
             os.set_blocking(end, False)
 
     def __call__(self) -> None:
-        with contextlib.suppress(BlockingIOError):  # it has been called often enough
+        with contextlib.suppress(BlockingIOError):  # the pipe is full: it was called already
             os.write(self._write, b".")
 
     def clear(self) -> None:
@@ -40,17 +40,17 @@ class WakePipe:
             os.read(self.read, _CHUNK)
 
     def wait(self, seconds: float) -> None:
-        """Until called, or for so long."""
+        """Wait until called, at most `seconds`."""
         if select.select([self.read], [], [], seconds)[0]:
             self.clear()
 
 
 class PlannerLink:
-    """`heard_at`: when the last byte came, on the monotonic clock."""
+    """Sends and receives frames. `heard_at`: time of the last received byte, s on the monotonic clock."""
 
     def __init__(self, sock: socket.socket, wake: WakePipe) -> None:
         self._sock, self._wake = sock, wake
-        self._reader = wire.FrameReader(blob_max=0)  # a planner has no pictures for us
+        self._reader = wire.FrameReader(blob_max=0)  # a planner sends no blobs
         self._early: List[wire.Frame] = []
         self._out = bytearray()
         self.heard_at = time.monotonic()
@@ -58,11 +58,11 @@ class PlannerLink:
 
     @property
     def busy(self) -> bool:
-        """What was sent has not left yet."""
+        """Whether sent data is still buffered."""
         return bool(self._out)
 
     def unread(self, frames: List[wire.Frame]) -> None:
-        """For the next wait."""
+        """Return these frames from the next wait."""
         self._early = frames
 
     def send(self, kind: str, blob: bytes = b"", **header: Any) -> None:
@@ -72,7 +72,7 @@ class PlannerLink:
         self._flush()
 
     def wait(self, seconds: float) -> List[wire.Frame]:
-        """What has come by then; earlier where something comes, or the wake is called. LinkLost, BadFrame."""
+        """Wait for frames; returns early if data arrives or `wake` is called. Raises LinkLost, BadFrame."""
         if self._early:
             early, self._early = self._early, []
             return early
@@ -96,7 +96,7 @@ class PlannerLink:
         return self._reader.feed(data)
 
     def close(self, patience_s: float = 0.0) -> None:
-        """Let the last words leave, for so long."""
+        """Close, after sending buffered data for at most `patience_s`."""
         end = time.monotonic() + patience_s
         with contextlib.suppress(LinkLost):
             while self._out and time.monotonic() < end:
@@ -115,14 +115,14 @@ class PlannerLink:
 
 
 def open_link(host: str, port: int, token: bytes, vehicle: str, wake: WakePipe) -> Tuple[PlannerLink, str]:
-    """A connection to our own planner, and its session. LinkLost, BadFrame, BadToken: there is none."""
+    """Connect and authenticate; returns the link and the session id. Raises LinkLost, BadFrame, BadToken."""
     try:
         sock = socket.create_connection((host, port), CONNECT_S)
     except OSError as exc:
         raise LinkLost("no connection", f"{host} port {port}: {exc}") from None
     try:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        link, end = PlannerLink(sock, wake), time.monotonic() + GREETING_S
+        link, end = PlannerLink(sock, wake), time.monotonic() + HANDSHAKE_S
         hello = _expect(link, "hello", end)
         auth = wire.client_auth(token, hello, vehicle)
         link.send("auth", **auth)
@@ -133,7 +133,7 @@ def open_link(host: str, port: int, token: bytes, vehicle: str, wake: WakePipe) 
 
 
 def _expect(link: PlannerLink, kind: str, end: float) -> wire.Header:
-    """The one frame that must come next."""
+    """The next frame, which must be of this kind."""
     while time.monotonic() < end:
         frames = link.wait(end - time.monotonic())
         if not frames:
@@ -146,4 +146,4 @@ def _expect(link: PlannerLink, kind: str, end: float) -> wire.Header:
             raise wire.BadFrame("malformed", f"{found} instead of {kind}")
         link.unread(frames[1:])
         return header
-    raise LinkLost("no handshake", f"nothing within {GREETING_S:g} s")
+    raise LinkLost("no handshake", f"nothing within {HANDSHAKE_S:g} s")

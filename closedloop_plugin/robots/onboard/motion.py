@@ -1,4 +1,4 @@
-"""One motion at a time: a command repeated until its deadline, then zeros, by one thread that alone owns the output."""
+"""Executes one motion at a time: repeats a command until its deadline, then zeros, from the only publishing thread."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ DEADLINE = "deadline"
 
 
 class MotionExecutorState(NamedTuple):
-    """`ended`: when zeros were asked for, s on the monotonic clock; None while it moves, and before the first."""
+    """`ended`: when the motion ended, s on the monotonic clock; None while it moves and before the first motion."""
 
     seq: int = -1
     moving: bool = False
@@ -19,10 +19,11 @@ class MotionExecutorState(NamedTuple):
 
 
 class MotionExecutor:
-    """`publish(actuation, until)`: `until` is the moment after which this must not be obeyed any more.
+    """Calls `publish(actuation, until)` from its own thread; after `until` (s, monotonic) the actuation is void.
 
-    The thread publishes `rate_hz` times a second, always: a base that lost a zero gets another. It dies of nothing that
-    `publish` raises; `failed` hears of it. `changed` is called after each end of a motion, from that thread."""
+    The thread always publishes `rate_hz` times a second, so that a lost zero is repeated. An exception of `publish` is
+    passed to `failed` and does not end the thread. `changed` is called from it after each end of a motion.
+    """
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class MotionExecutor:
         self._state = MotionExecutorState()
         self._actuation, self._deadline = zero, 0.0
         self._awake = threading.Condition()
-        self._news, self._closing = False, False
+        self._new, self._closing = False, False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -46,25 +47,25 @@ class MotionExecutor:
         return self._state
 
     def start(self, actuation: Actuation, duration_s: float, seq: int = 0) -> None:
-        """Begin now; whatever ran before is replaced."""
+        """Start a motion now; replaces the current one."""
         with self._awake:
             if self._closing:
                 return
             self._actuation, self._deadline = actuation, time.monotonic() + duration_s
             self._state = MotionExecutorState(seq, True, None, "")
-            self._news = True
+            self._new = True
             self._awake.notify()
 
     def stop(self, reason: str) -> None:
-        """Zeros at once. Nothing happens where nothing moves."""
+        """End the current motion at once; no effect if there is none."""
         with self._awake:
             if self._state.moving:
                 self._end(reason)
-                self._news = True
+                self._new = True
                 self._awake.notify()
 
     def close(self) -> None:
-        """Zeros, then no more. Returns once they have left."""
+        """Publish zeros and end the thread; returns after the zeros are published."""
         with self._awake:
             if self._state.moving:
                 self._end("closed")
@@ -77,32 +78,32 @@ class MotionExecutor:
 
     def _run(self) -> None:
         due = 0.0
-        told: Optional[float] = None
+        reported: Optional[float] = None  # end of the motion for which `changed` was called last
         while not self._closing:
             with self._awake:
                 now = time.monotonic()
                 if self._state.moving and now >= self._deadline:
                     self._end(DEADLINE)
-                    self._news = True
-                state, fresh, self._news = self._state, self._news, False
+                    self._new = True
+                state, fresh, self._new = self._state, self._new, False
                 wanted, until = (self._actuation, self._deadline) if state.moving else (self._zero, now)
             if fresh or now >= due:
                 self._send(wanted, until)
                 due = max(now if fresh else due, now - self._period) + self._period
-            if state.ended != told:
-                told = state.ended
-                if told is not None:
+            if state.ended != reported:
+                reported = state.ended
+                if reported is not None:
                     self._changed()
             with self._awake:
                 end = min(due, self._deadline) if self._state.moving else due
-                if not self._news and not self._closing:
+                if not self._new and not self._closing:
                     self._awake.wait(max(0.0, end - time.monotonic()))
-        for _ in range(3):  # a zero may be lost; three in a row hardly
+        for _ in range(3):  # one zero may be lost
             self._send(self._zero, time.monotonic())
             time.sleep(self._period / 2)
 
     def _send(self, actuation: Actuation, until: float) -> None:
         try:
             self._publish(actuation, until)
-        except Exception as exc:  # whatever the output is made of: this thread must live
+        except Exception as exc:  # whatever the backend raises, this thread must continue
             self._failed(exc)

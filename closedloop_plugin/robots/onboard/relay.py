@@ -3,10 +3,10 @@
     python3 -m closedloop_plugin.robots.onboard.relay --stop SETTINGS.json       emergency stop, until released
     python3 -m closedloop_plugin.robots.onboard.relay --release SETTINGS.json
 
-The client starts it (relay_link.py), in a session of its own, with one end of a socket pair whose other end only the
-client holds: no other process can speak to it, and the end of the client, however it comes, is the end of the stream.
-Then, and when nothing fresh has come for 120 ms, zeros are published; 2 s after the client's end it ends too. A lock
-sees to it that a new one does not publish before the old one has ended.
+The client starts it (relay_link.py) in its own session, with one end of a socket pair whose other end only the client
+holds: no other process can send to it, and the stream ends whenever the client ends, for whatever reason. Zeros are
+published then, and whenever no fresh message has arrived for 120 ms; 2 s after the client it ends too. A lock file
+keeps a new relay from publishing before the old one has ended.
 """
 
 import contextlib
@@ -34,8 +34,8 @@ USAGE = "usage: relay [--stop | --release] SETTINGS.json"
 
 
 class ActuationRelay:
-    """`run` returns when the client has ended, and raises what the backend raises: then this process is of no use, and
-    the client, which sees it end, takes its place."""
+    """Publishes the client's actuations until the client ends. Exceptions of the backend end `run`: the client notices
+    that the process has ended and starts another."""
 
     def __init__(
         self, channel: socket.socket, gate: ActuationGate, io: VehicleIO, rate_hz: float, journal: OnboardJournal
@@ -43,16 +43,16 @@ class ActuationRelay:
         self._channel, self._gate, self._io, self._journal = channel, gate, io, journal
         self._period = 1.0 / rate_hz
         self._actuation, self._until = gate.zero, 0.0
-        self._heard = -1  # number of the last message
+        self._received = -1  # number of the last message
         self._orphan: Optional[float] = None
         self.ending = False
 
     def run(self) -> None:
         due, moved = 0.0, False
         while not self.ending and (self._orphan is None or time.monotonic() < self._orphan + ORPHAN_S):
-            news = self._listen(min(due, self._until) if moved else due)
+            received = self._receive(min(due, self._until) if moved else due)
             now = time.monotonic()
-            if news or now >= due or (moved and now >= self._until):
+            if received or now >= due or (moved and now >= self._until):
                 moved = self._publish()
                 due = now + self._period
         for _ in range(3):
@@ -60,8 +60,8 @@ class ActuationRelay:
             self._publish()
             time.sleep(self._period / 2)
 
-    def _listen(self, end: float) -> bool:
-        """Wait for something to do until `end`; True where the client has said something, or has ended."""
+    def _receive(self, end: float) -> bool:
+        """Wait for messages until `end`; True if the client has sent one or has ended."""
         wait_s = max(0.0, end - time.monotonic())
         if self._orphan is not None:
             time.sleep(wait_s)
@@ -76,30 +76,30 @@ class ActuationRelay:
             except OSError:
                 data = b""
             if not data:
-                self._journal.say("orphaned")
+                self._journal.log("orphaned")
                 self._orphan, self._until = time.monotonic(), 0.0
                 break
-            self._take(json.loads(data.decode("ascii")))
+            self._handle(json.loads(data.decode("ascii")))
         return True
 
-    def _take(self, message: Dict[str, Any]) -> None:
-        """A message of our own client: no stranger can write here. It may be old, where this process was held up."""
+    def _handle(self, message: Dict[str, Any]) -> None:
+        """A message of our client, which may be old if this process was suspended."""
         if message.get("end"):
             self.ending = True
             return
-        self._heard, self._actuation = message["n"], message["actuation"]
+        self._received, self._actuation = message["n"], message["actuation"]
         self._until = min(message["until"], message["sent"] + FRESH_S)
 
     def _publish(self) -> bool:
         moved, fault = self._gate.publish(self._actuation, self._until), self._io.fault()
         if self._orphan is None:
-            with contextlib.suppress(OSError):  # full or gone: the next read tells
-                self._channel.send(json.dumps({"n": self._heard, "fault": fault and fault[:500]}).encode("ascii"))
+            with contextlib.suppress(OSError):  # full or closed: the next read shows which
+                self._channel.send(json.dumps({"n": self._received, "fault": fault and fault[:500]}).encode("ascii"))
         return moved
 
 
 def lock(file: Path, patience_s: float) -> TextIO:
-    """The file, locked for the life of this process. VehicleNotReady: another process holds it."""
+    """Lock the file until it is closed. VehicleNotReady: another process holds it."""
     end = time.monotonic() + patience_s
     stream = file.open("a")
     while True:
@@ -121,11 +121,11 @@ def is_held(file: Path) -> bool:
 
 
 def serve(settings: Dict[str, Any], channel: socket.socket) -> int:
-    """As the client's child: until the client ends."""
+    """Run as the client's child process, until the client ends."""
     journal = OnboardJournal("relay")
     channel.setblocking(False)
     try:
-        kept = lock(settings["folder"] / "relay.lock", ORPHAN_S + 3.0)
+        lock_file = lock(settings["folder"] / "relay.lock", ORPHAN_S + 3.0)
         io = open_io(settings, "ad2_relay", sees=False)
     except VehicleNotReady as exc:
         channel.send(json.dumps({"failed": str(exc)[:1000]}).encode("ascii"))
@@ -139,23 +139,23 @@ def serve(settings: Dict[str, Any], channel: socket.socket) -> int:
         relay.ending = True
 
     signal.signal(signal.SIGTERM, end)
-    for number in (signal.SIGINT, signal.SIGHUP):  # the terminal's, meant for the client
+    for number in (signal.SIGINT, signal.SIGHUP):  # sent by the terminal, for the client
         signal.signal(number, signal.SIG_IGN)
     channel.send(json.dumps({"ready": os.getpid()}).encode("ascii"))
     try:
         relay.run()
     except Exception as exc:
-        journal.say("failed", why=f"{type(exc).__name__}: {exc}")
+        journal.log("failed", why=f"{type(exc).__name__}: {exc}")
         return 3
     finally:
         journal.close()
     io.close()
-    kept.close()
+    lock_file.close()
     return 0
 
 
 def stop(settings: Dict[str, Any]) -> int:
-    """Set the emergency stop, and see that whoever publishes to the wheels has seen it."""
+    """Set the emergency stop and wait until the publishing process confirms it. Returns the exit code."""
     folder, latch = settings["folder"], EmergencyStopLatch(settings["folder"])
     run = latch.set(VEHICLE, "relay --stop")
     end = time.monotonic() + 1.0

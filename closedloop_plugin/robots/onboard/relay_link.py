@@ -1,8 +1,8 @@
-"""The client's end of the relay: starts it, feeds it, and stands in for it with zeros where it is lost.
+"""The client's end of the relay: starts it, sends it actuations, and publishes zeros itself if it is lost.
 
-A vehicle without a watchdog keeps its last command. So the client keeps a publisher of its own, silent while the relay
-answers; once the relay is dead or silent for 200 ms it is ended for good (two publishers would contradict each other),
-zeros go out from here, and a new relay is started.
+A vehicle without a watchdog keeps executing its last command. So the client has its own publisher, unused while the
+relay answers. A relay that has ended or been silent for 200 ms is killed (two publishers would contradict each other),
+the client publishes zeros, and a new relay is started.
 """
 
 import contextlib
@@ -21,22 +21,23 @@ from closedloop_plugin.robots.onboard.journal import OnboardJournal
 from closedloop_plugin.robots.onboard.relay import MESSAGE_MAX, ORPHAN_S
 
 SILENT_S = 0.2
-_UNANSWERED = 4  # commands too: where this process was held up itself, the relay has done no wrong
+_UNANSWERED = 4  # commands: silence alone may also mean that this process was suspended, not the relay
 START_S = 20.0  # a Jetson takes seconds to import rospy
-AGAIN_S = 1.0  # between two starts
+RESTART_S = 1.0  # between two starts
 _ROOT = Path(__file__).resolve().parents[3]  # the folder that holds closedloop_plugin
 
 
 class RelayLink:
-    """Used like a Gate. `publish` is the motion thread's and never blocks; `mend` and `close` are the main thread's."""
+    """Same interface as ActuationGate. `publish` is called from the motion thread and never blocks; `repair` and
+    `close` are called from the main thread."""
 
     def __init__(self, settings_file: Path, own: ActuationGate, journal: OnboardJournal) -> None:
         self._file, self._own, self._journal = settings_file, own, journal
         self.zero = own.zero
         self._lock = threading.Lock()
         self._process: Optional[subprocess.Popen[bytes]] = None
-        self._starting: Optional[socket.socket] = None  # to a relay that is not ready yet
-        self._channel: Optional[socket.socket] = None  # to one that is
+        self._starting: Optional[socket.socket] = None  # channel of a relay that is not ready yet
+        self._channel: Optional[socket.socket] = None  # channel of a relay that is ready
         self._heard_at, self._number, self._unanswered, self._start_at = 0.0, 0, 0, 0.0
         self._fault: Optional[str] = "the relay is not ready yet"
 
@@ -47,7 +48,7 @@ class RelayLink:
                 now = time.monotonic()
                 message = {"n": self._number, "sent": now, "until": until, "actuation": actuation}
                 try:
-                    self._hear(self._channel)
+                    self._receive(self._channel)
                     self._channel.send(json.dumps(message).encode("ascii"))
                     if now - self._heard_at > SILENT_S and self._unanswered > _UNANSWERED:
                         raise OSError(f"silent for {now - self._heard_at:.3f} s")
@@ -59,10 +60,10 @@ class RelayLink:
     def fault(self) -> Optional[str]:
         return self._fault
 
-    def mend(self) -> None:
-        """See to it that a relay runs: start one, once a second at most, and look whether it is ready."""
+    def repair(self) -> None:
+        """Start a relay if there is none, at most once a second, and check whether it is ready."""
         if self._starting is not None:
-            self._look(self._starting)
+            self._check_ready(self._starting)
         elif self._channel is None and time.monotonic() >= self._start_at:
             self._start()
 
@@ -71,7 +72,7 @@ class RelayLink:
             channel, self._channel = self._channel or self._starting, None
         if channel is None or self._process is None:
             return
-        with contextlib.suppress(OSError):  # it may be gone before us
+        with contextlib.suppress(OSError):  # the relay may have ended already
             channel.send(json.dumps({"end": True}).encode("ascii"))
         try:
             self._process.wait(ORPHAN_S + 1.0)
@@ -79,8 +80,8 @@ class RelayLink:
             self._process.kill()
         channel.close()
 
-    def _hear(self, channel: socket.socket) -> None:
-        """What the relay has answered since; OSError where it has ended."""
+    def _receive(self, channel: socket.socket) -> None:
+        """Read the relay's answers. OSError if it has ended."""
         while True:
             try:
                 data = channel.recv(MESSAGE_MAX)
@@ -92,7 +93,7 @@ class RelayLink:
             self._heard_at, self._unanswered = time.monotonic(), 0
 
     def _lose(self, why: str) -> None:
-        """With the lock held. It is killed before anything of ours is published."""
+        """Kill the relay, before the client publishes anything itself. Called with the lock held."""
         channel, self._channel, self._fault = self._channel, None, why
         self._journal.count("relay lost", why)
         if self._process is not None:
@@ -101,9 +102,9 @@ class RelayLink:
             channel.close()
 
     def _start(self) -> None:
-        self._start_at = time.monotonic() + AGAIN_S
+        self._start_at = time.monotonic() + RESTART_S
         if self._process is not None:
-            self._process.wait()  # it was killed
+            self._process.wait()  # killed before; reap it
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         path = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         with theirs:
@@ -112,13 +113,13 @@ class RelayLink:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                start_new_session=True,  # what ends the client's terminal must not end the relay
+                start_new_session=True,  # signals of the client's terminal must not end the relay
                 env=dict(os.environ, PYTHONPATH=path),
             )
         ours.setblocking(False)
         self._starting = ours
 
-    def _look(self, channel: socket.socket) -> None:
+    def _check_ready(self, channel: socket.socket) -> None:
         assert self._process is not None
         try:
             answer = json.loads(channel.recv(MESSAGE_MAX).decode("ascii") or "{}")
@@ -130,10 +131,10 @@ class RelayLink:
             answer = {}
         self._starting = None
         if "ready" in answer:
-            self._journal.say("relay", pid=self._process.pid)
+            self._journal.log("relay", pid=self._process.pid)
             with self._lock:
                 self._heard_at, self._unanswered = time.monotonic(), 0
-                self._channel = channel  # the fault stays until its first answer: nobody may listen to it yet
+                self._channel = channel  # the fault stays until its first answer: the base may not be connected yet
             return
         self._process.kill()
         channel.close()

@@ -1,4 +1,4 @@
-"""A vehicle over ROS 1: rospy, and the packages geometry_msgs, nav_msgs, sensor_msgs and std_msgs."""
+"""ROS 1 backend. Needs rospy and the packages geometry_msgs, nav_msgs, sensor_msgs and std_msgs."""
 
 import os
 import time
@@ -14,10 +14,10 @@ from std_msgs.msg import String
 
 from closedloop_plugin.robots.onboard import ros_messages
 from closedloop_plugin.robots.onboard.io import VehicleIO, VehicleNotReady
-from closedloop_plugin.robots.onboard.ros1_master import RosMasterMonitor, ask
+from closedloop_plugin.robots.onboard.ros1_master import RosMasterMonitor, call
 
-_FRAME_AGE_MAX_S = 1.0  # a header's stamp is believed up to here; beyond, its clock is another
-# agilexrobotics/limo_ros, limo_base/msg/LimoStatus.msg; its workspace need not be sourced for us
+_FRAME_AGE_MAX_S = 1.0  # an older header stamp is ignored: it comes from another clock
+# agilexrobotics/limo_ros, limo_base/msg/LimoStatus.msg, so that its workspace need not be sourced
 LIMO_STATUS = "limo_base/LimoStatus"
 _LIMO_STATUS = """std_msgs/Header header
 uint8 vehicle_state
@@ -39,21 +39,21 @@ def limo_status() -> Any:
 
 
 class Ros1IO(VehicleIO):
-    """One node. Once a process: rospy cannot be initialised twice."""
+    """One ROS node. At most one per process: rospy cannot be initialised twice."""
 
     def __init__(self, settings: Dict[str, Any], node: str, sees: bool) -> None:
         topics = settings["vehicle"]["topics"]
         self._pictures = ros_messages.LatestCameraFrame(settings) if sees else None
         self._odometry, self._status = ros_messages.LatestMessage(), ros_messages.LatestMessage()
-        uri = _reached_master()
+        uri = _reachable_master()
         self._subscribers: List[rospy.Subscriber] = []
         rospy.init_node(node, disable_signals=True, disable_rosout=True)
         self._words = settings["vehicle"]["kind"] == "word"
-        # A queue: publishing never waits for a listener that is stuck.
+        # With a queue, publishing never waits for a subscriber that hangs.
         self._wheels = rospy.Publisher(topics["cmd"], String if self._words else Twist, queue_size=1)
         if self._pictures:
             self._subscribe(topics, self._pictures)
-        self._watch = RosMasterMonitor(uri, rospy.get_name(), self._register, lambda: self.wake())
+        self._monitor = RosMasterMonitor(uri, rospy.get_name(), self._register, lambda: self.wake())
 
     def publish(self, actuation: Dict[str, Any]) -> None:
         if self._words:
@@ -77,13 +77,13 @@ class Ros1IO(VehicleIO):
     def fault(self) -> Optional[str]:
         if rospy.is_shutdown():
             raise VehicleNotReady("ROS has shut this node down (rosnode kill, or another node of its name)")
-        fault = self._watch.fault or (self._pictures and self._pictures.fault)
+        fault = self._monitor.fault or (self._pictures and self._pictures.fault)
         if fault:
             return fault
         return None if self._wheels.get_num_connections() else f"nobody listens to {self._wheels.resolved_name}"
 
     def close(self) -> None:
-        self._watch.close()
+        self._monitor.close()
         rospy.signal_shutdown("closed")
 
     def _subscribe(self, topics: Dict[str, Any], pictures: ros_messages.LatestCameraFrame) -> None:
@@ -106,28 +106,28 @@ class Ros1IO(VehicleIO):
             self._listen(topics["status"], kind, self._status.put)
 
     def _listen(self, topic: str, kind: Any, callback: Any) -> None:
-        # One message, in a buffer that holds a raw picture: the newest, not the oldest of a queue.
-        made = rospy.Subscriber(topic, kind, callback, queue_size=1, buff_size=1 << 22, tcp_nodelay=True)
-        self._subscribers.append(made)
+        # Queue of one message and a buffer that holds a raw image, to get the newest message, not the oldest.
+        subscriber = rospy.Subscriber(topic, kind, callback, queue_size=1, buff_size=1 << 22, tcp_nodelay=True)
+        self._subscribers.append(subscriber)
 
     def _register(self) -> None:
-        """With a master that knows nothing of this node: by the master's own interface, rospy has no call for it."""
+        """Register this node with a restarted master, through the master's XML-RPC API: rospy has no call for it."""
         uri, name, here = rospy.get_master().getUri()[2], rospy.get_name(), rospy.get_node_uri()
-        ask(uri, "registerPublisher", name, self._wheels.resolved_name, self._wheels.type, here)
+        call(uri, "registerPublisher", name, self._wheels.resolved_name, self._wheels.type, here)
         for subscriber in self._subscribers:
             topic = subscriber.resolved_name
-            code, publishers = ask(uri, "registerSubscriber", name, topic, subscriber.type, here)
+            code, publishers = call(uri, "registerSubscriber", name, topic, subscriber.type, here)
             if code == 1 and isinstance(publishers, list):
-                ask(here, "publisherUpdate", "/master", topic, publishers)  # type: ignore[arg-type]
+                call(here, "publisherUpdate", "/master", topic, publishers)  # type: ignore[arg-type]
 
 
-def _reached_master() -> str:
-    """The master's address; rospy.init_node would wait for a missing one for ever."""
+def _reachable_master() -> str:
+    """The master's address. Checked here because rospy.init_node waits for a missing master for ever."""
     uri = os.environ.get("ROS_MASTER_URI", "")
     if not uri:
         raise VehicleNotReady("ROS_MASTER_URI is not set: source the vehicle's workspace first")
     try:
-        ask(uri, "getPid", "/ad2_onboard")
+        call(uri, "getPid", "/ad2_onboard")
     except OSError as exc:
         raise VehicleNotReady(f"no ROS master at {uri} ({exc}): start the vehicle's bringup first") from None
     return uri

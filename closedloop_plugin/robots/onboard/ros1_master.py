@@ -1,6 +1,6 @@
-"""Watching the ROS master. Connections between nodes outlive it, but nothing new can be connected, and rospy never
-registers again with the one that comes after it: a recorder or a restarted base would find no /cmd_vel. So the vehicle
-stands while there is no master, and both sides are registered anew when there is one again.
+"""Monitors the ROS master. Connections between nodes outlive it, but no new ones can be made, and rospy never
+registers with a restarted master: a recorder or a restarted base would find no /cmd_vel. So the vehicle stands while
+there is no master, and publishers and subscribers are registered again when there is one.
 """
 
 import socket
@@ -10,31 +10,31 @@ import xmlrpc.client
 from typing import Callable, Optional, Tuple
 from urllib.parse import urlsplit
 
-PATIENCE_S = 2.0
-LOOK_S = 1.0  # between two questions to a master that is there
-AGAIN_S = 0.1
+TIMEOUT_S = 2.0
+CHECK_S = 1.0  # between two checks of a running master
+RETRY_S = 0.1
 
 
 class _Timed(xmlrpc.client.Transport):
     def make_connection(self, host):
         connection = super().make_connection(host)
-        connection.timeout = PATIENCE_S
+        connection.timeout = TIMEOUT_S
         return connection
 
 
-def ask(uri: str, method: str, *arguments: str) -> Tuple[int, object]:
-    """(code, value) of a call to a master or a node; OSError where there is no sensible answer in time."""
+def call(uri: str, method: str, *arguments: str) -> Tuple[int, object]:
+    """Call an XML-RPC method of a master or a node; returns (code, value). OSError: no valid answer in time."""
     try:
         code, _, value = getattr(xmlrpc.client.ServerProxy(uri, transport=_Timed()), method)(*arguments)
         return int(code), value
     except OSError:
         raise
-    except Exception as exc:  # http.client's, xmlrpc's, expat's: a stranger at that port
+    except Exception as exc:  # of http.client, xmlrpc or expat: another program at that port
         raise OSError(f"no ROS master: {exc}") from None
 
 
 class RosMasterMonitor:
-    """`fault`: why there is no master at the moment, or None. `register` is called after a restart of it."""
+    """`fault`: why there is no master at the moment, or None. `register` is called after the master restarted."""
 
     def __init__(self, uri: str, node: str, register: Callable[[], None], changed: Callable[[], None]) -> None:
         self.fault: Optional[str] = None
@@ -49,18 +49,18 @@ class RosMasterMonitor:
         while not self._closed.is_set():
             try:
                 self._hold()
-                continue  # it hung up, which may mean nothing
+                continue  # the connection was closed; the master may still run
             except OSError as exc:
                 self._set(f"no ROS master at {self._uri} ({exc})")
-            self._closed.wait(AGAIN_S)
+            self._closed.wait(RETRY_S)
 
     def _hold(self) -> None:
-        """An idle connection: its end is seen at once, where questions would see it a second later."""
+        """Keep an idle connection, whose end is noticed at once; polling would notice it up to a second later."""
         address = urlsplit(self._uri)
-        with socket.create_connection((address.hostname or "", address.port or 11311), PATIENCE_S) as held:
-            held.settimeout(LOOK_S)
+        with socket.create_connection((address.hostname or "", address.port or 11311), TIMEOUT_S) as held:
+            held.settimeout(CHECK_S)
             while not self._closed.is_set():
-                if ask(self._uri, "lookupNode", self._node, self._node)[0] != 1:
+                if call(self._uri, "lookupNode", self._node, self._node)[0] != 1:
                     self._register()
                 self._set(None)
                 begun = time.monotonic()
@@ -69,8 +69,8 @@ class RosMasterMonitor:
                         break
                 except socket.timeout:
                     continue
-            if not self._closed.is_set() and time.monotonic() - begun < AGAIN_S:
-                self._closed.wait(AGAIN_S)  # one that hangs up at once is not asked in a circle
+            if not self._closed.is_set() and time.monotonic() - begun < RETRY_S:
+                self._closed.wait(RETRY_S)  # no busy loop with a master that closes connections at once
 
     def _set(self, fault: Optional[str]) -> None:
         if (fault is None) != (self.fault is None):

@@ -1,6 +1,6 @@
-"""A vehicle over ROS 2: rclpy, the same contract as ros1.py. NOT RUN by our tests: no rclpy can be had where they run.
+"""ROS 2 backend (rclpy), same interface as ros1.py. NOT RUN by our tests: rclpy is not available where they run.
 
-Try it with the wheels off the ground. ROS 2 has no master; a node that is gone shows as a camera that stalls.
+Try it with the wheels off the ground. ROS 2 has no master; a node that has ended shows as a stalled camera.
 """
 
 import threading

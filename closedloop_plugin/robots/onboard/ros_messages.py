@@ -1,4 +1,4 @@
-"""What ROS 1 and ROS 2 have in common: the fields of their messages. Imports neither."""
+"""Message fields that ROS 1 and ROS 2 have in common. Imports neither."""
 
 import math
 import time
@@ -9,7 +9,7 @@ from closedloop_plugin.robots.onboard.io import LATEST_S, VehicleNotReady
 
 
 class LatestMessage:
-    """The newest message of a topic; nothing where it is older than a second."""
+    """The newest message of a topic; None if it is older than LATEST_S."""
 
     def __init__(self) -> None:
         self._held: Optional[Tuple[float, Any]] = None
@@ -23,7 +23,7 @@ class LatestMessage:
 
 
 class LatestCameraFrame:
-    """The camera's newest message as a JPEG, made when it is asked for, once. `fault`: why there is none."""
+    """The newest camera message as a JPEG, encoded on request and cached. `fault`: why there is none."""
 
     def __init__(self, settings: Dict[str, Any]) -> None:
         self.raw = settings["vehicle"]["topics"]["camera_type"] == "raw"
@@ -64,16 +64,17 @@ class LatestCameraFrame:
 
 
 def fill(twist: Any, wanted: Dict[str, float]) -> Any:
-    """A geometry_msgs/Twist, with vx, vy (m/s) and wz (rad/s)."""
+    """Fill a geometry_msgs/Twist with vx, vy (m/s) and wz (rad/s)."""
     twist.linear.x, twist.linear.y, twist.angular.z = wanted["vx"], wanted["vy"], wanted["wz"]
     return twist
 
 
 def odometry(message: Any) -> Optional[Dict[str, float]]:
-    """Of a nav_msgs/Odometry: x, y, yaw, v, w; None where there is none, or a value is no number."""
+    """x, y (m), yaw (rad), v (m/s), w (rad/s) of a nav_msgs/Odometry; None without one or if a value is not finite."""
     if message is None:
         return None
     at, turn, moves = message.pose.pose.position, message.pose.pose.orientation, message.twist.twist
+    # Yaw of the unit quaternion (x, y, z, w): atan2(2 (wz + xy), 1 - 2 (y^2 + z^2)).
     yaw = math.atan2(2 * (turn.w * turn.z + turn.x * turn.y), 1 - 2 * (turn.y * turn.y + turn.z * turn.z))
     values = {"x": at.x, "y": at.y, "yaw": yaw, "v": moves.linear.x, "w": moves.angular.z}
     return values if all(map(math.isfinite, values.values())) else None
@@ -84,7 +85,7 @@ def status(message: Any, names: Iterable[str]) -> Optional[Dict[str, Any]]:
     if message is None:
         return None
     values = {name: getattr(message, name, None) for name in names}
-    told: Dict[str, Any] = {k: v for k, v in values.items() if isinstance(v, (int, float)) and math.isfinite(v)}
-    if "motion_mode" in told:
-        told["mode"] = told["motion_mode"]
-    return told
+    found: Dict[str, Any] = {k: v for k, v in values.items() if isinstance(v, (int, float)) and math.isfinite(v)}
+    if "motion_mode" in found:
+        found["mode"] = found["motion_mode"]
+    return found

@@ -1,20 +1,20 @@
-"""The frames between planner and vehicle, and how each proves to the other that it knows the token. No sockets here.
+"""The protocol between planner and vehicle: frames, and mutual authentication with a shared token. No sockets here.
 
-Both ends use this file; on the vehicle it runs under Python 3.6 with the standard library alone.
+Used by both ends; on the vehicle it runs with Python 3.6 and the standard library.
 
 A frame: b"AD2R", a version byte, the lengths of header and blob (uint32, big-endian), the header (a JSON object with
-"kind" in it), the blob (a JPEG, with `obs` only). Handshake, in a tunnel that other users of the machine can reach:
+"kind" in it), the blob (a JPEG, with `obs` only). Handshake, because other users of the machine can reach the tunnel:
 
     planner  hello{nonce, version}
     vehicle  auth{nonce, mac, vehicle}      mac = HMAC-SHA256(token, "client" + both nonces + vehicle)
     planner  welcome{session, mac}          mac = HMAC-SHA256(token, "server" + both nonces + session)
 
-Only that welcome counts as connected. The planner may refuse before it with done{session: "", reason}. Then:
+The link is connected after the welcome; the planner may refuse before it with done{session: "", reason}. Then:
 
     vehicle  obs{session, seq, stamp, odom, status, motion} + JPEG      stamp: s, the vehicle's monotonic clock
     planner  cmd{session, obs, steer, throttle, brake, duration_s, twist{vx, vy, wz} | word}
-    both     heartbeat{session, n} - stop{session, reason, latch} (the vehicle's says: I stand) - done{session, reason}
-    planner  release{session}               undoes a latch that the planner has set, none that was set on the vehicle
+    both     heartbeat{session, n} - stop{session, reason, latch} (from the vehicle: it stands) - done{session, reason}
+    planner  release{session}               releases a latch set by the planner, not one set on the vehicle
 """
 
 import hashlib
@@ -32,14 +32,14 @@ MAGIC = b"AD2R"
 VERSION = 1
 HEADER_MAX = 64 * 1024
 BLOB_MAX = 4 * 1024 * 1024
-GREETING_MAX = 1024  # bytes of a header before the welcome
+HANDSHAKE_MAX = 1024  # bytes of a header before the welcome
 _PREFIX = struct.Struct(">4sBII")
 _NONCE = 32  # bytes
 _DIGITS = 18  # of a whole number
 
 
 class BadFrame(Exception):
-    """What came is no frame of ours, or lacks what its kind must have. `reason`: a few words, to count by."""
+    """The received data is not a frame, or lacks a field of its kind. `reason`: a short category for counting."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
@@ -47,7 +47,7 @@ class BadFrame(Exception):
 
 
 class BadToken(Exception):
-    """The other side does not know the token, or repeats what it has heard of somebody who does."""
+    """The other side does not know the token, or replays an earlier handshake."""
 
     reason = "wrong token or replay"
 
@@ -83,7 +83,7 @@ def _motion(value: Any) -> bool:
     return isinstance(value, dict) and _whole(value.get("seq")) and _text(value.get("reason"))
 
 
-# kind -> field -> is it right? Fields beside these are let through.
+# kind -> field -> validator. Further fields are ignored.
 FIELDS: Dict[str, Dict[str, Callable[[Any], bool]]] = {
     "hello": {"nonce": _digest, "version": _whole},
     "auth": {"nonce": _digest, "mac": _digest, "vehicle": _text},
@@ -94,7 +94,7 @@ FIELDS: Dict[str, Dict[str, Callable[[Any], bool]]] = {
         "stamp": _number,
         "odom": _or_none(_numbers("x", "y", "yaw", "v", "w")),  # m, rad, m/s, rad/s
         "status": _or_none(lambda value: isinstance(value, dict)),
-        "motion": _or_none(_motion),  # how the one before ended, and when ("ended", as stamp)
+        "motion": _or_none(_motion),  # end of the previous motion: reason and time ("ended", clock of stamp)
     },
     "cmd": {
         "session": _text,
@@ -112,16 +112,16 @@ FIELDS: Dict[str, Dict[str, Callable[[Any], bool]]] = {
 
 
 def check(kind: str, header: Header) -> None:
-    """BadFrame("malformed") where a field of this kind is missing or wrong."""
-    for name, right in FIELDS[kind].items():
-        if not right(header.get(name)):
+    """BadFrame("malformed") if a field of this kind is missing or invalid."""
+    for name, valid in FIELDS[kind].items():
+        if not valid(header.get(name)):
             raise BadFrame("malformed", f"{kind} has no usable {name}")
     if kind == "cmd":
         actuation_of(header)
 
 
 def actuation_of(cmd: Header) -> Dict[str, Any]:
-    """{"twist": {vx, vy, wz}} in m/s and rad/s, or {"word": text}, as clamp.py has it; exactly one of the two."""
+    """{"twist": {vx, vy, wz}} in m/s and rad/s, or {"word": text}, as in clamp.py; exactly one of the two."""
     twist, word = cmd.get("twist"), cmd.get("word")
     if word is None and isinstance(twist, dict) and _numbers("vx", "vy", "wz")(twist):
         return {"twist": {name: float(twist[name]) for name in ("vx", "vy", "wz")}}
@@ -131,7 +131,7 @@ def actuation_of(cmd: Header) -> Dict[str, Any]:
 
 
 def pack(kind: str, header: Header, blob: bytes = b"") -> bytes:
-    """One frame. BadFrame where the other side would refuse it."""
+    """Encode one frame. BadFrame if the other side would refuse it."""
     check(kind, header)
     try:
         text = json.dumps(dict(header, kind=kind), allow_nan=False, separators=(",", ":")).encode("ascii")
@@ -143,10 +143,11 @@ def pack(kind: str, header: Header, blob: bytes = b"") -> bytes:
 
 
 class FrameReader:
-    """Bytes in, whole frames out. After a BadFrame the stream is lost: close the connection.
+    """Splits a byte stream into frames. After a BadFrame the stream is lost: close the connection.
 
-    Lengths are judged before anything is kept, so that a peer cannot make it hold more than one frame of the sizes
-    allowed; both may be changed between frames (small before the welcome)."""
+    Lengths are checked before data is buffered, so that a peer cannot make it hold more than one frame of the allowed
+    sizes; both limits may be changed between frames (they are small before the welcome).
+    """
 
     def __init__(self, header_max: int = HEADER_MAX, blob_max: int = BLOB_MAX) -> None:
         self.header_max, self.blob_max = header_max, blob_max
@@ -210,7 +211,7 @@ def server_hello() -> Header:
 
 
 def client_auth(token: bytes, hello: Header, vehicle: str) -> Header:
-    """The vehicle's answer to a hello. BadFrame where that is none, or of another version."""
+    """The vehicle's answer to a hello. BadFrame if the hello is invalid or has another version."""
     check("hello", hello)
     if hello["version"] != VERSION:
         raise BadFrame("other version", "{}, here {}".format(hello["version"], VERSION))
@@ -219,7 +220,7 @@ def client_auth(token: bytes, hello: Header, vehicle: str) -> Header:
 
 
 def server_welcome(token: bytes, hello: Header, auth: Header) -> Header:
-    """The planner's answer to an auth; its `session` names the session. BadToken, BadFrame: it is refused."""
+    """The planner's answer to an auth, with a new session id. BadToken, BadFrame: the vehicle is refused."""
     check("auth", auth)
     if not hmac.compare_digest(auth["mac"], _mac(token, "client", hello["nonce"], auth["nonce"], auth["vehicle"])):
         raise BadToken()
@@ -228,7 +229,7 @@ def server_welcome(token: bytes, hello: Header, auth: Header) -> Header:
 
 
 def client_check(token: bytes, hello: Header, auth: Header, welcome: Header) -> str:
-    """The session that a welcome opens. BadToken, BadFrame: that was not our planner."""
+    """The session id of a welcome. BadToken, BadFrame: the other side is not our planner."""
     check("welcome", welcome)
     expected = _mac(token, "server", auth["nonce"], hello["nonce"], welcome["session"])
     if not hmac.compare_digest(welcome["mac"], expected):

@@ -37,7 +37,7 @@ class PlannerHandshake:
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
         self._until = time.monotonic() + GREETING_S
-        self._reader = wire.FrameReader(wire.GREETING_MAX, 0)
+        self._reader = wire.FrameReader(wire.HANDSHAKE_MAX, 0)
         self.hello = wire.server_hello()
         self.auth: wire.Header = {}
         sock.settimeout(GREETING_S)

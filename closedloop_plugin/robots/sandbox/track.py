@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from closedloop_plugin.core.boxes import OrientedBox, oriented_box, overlap
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.path import RoutePath
 
@@ -41,6 +42,10 @@ class Footprint:
         c, s = math.cos(yaw), math.sin(yaw)
         return _box(x + self.ahead * c, y + self.ahead * s, yaw, self.length, self.width)
 
+    def box(self, x: float, y: float, yaw: float) -> OrientedBox:
+        c, s = math.cos(yaw), math.sin(yaw)
+        return oriented_box(x + self.ahead * c, y + self.ahead * s, yaw, self.length, self.width)
+
 
 @dataclass(frozen=True)
 class TrackObstacle:
@@ -58,6 +63,10 @@ class TrackObstacle:
     @property
     def corners(self) -> Corners:
         return _box(self.x, self.y, self.yaw, self.length, self.width)
+
+    @property
+    def box(self) -> OrientedBox:
+        return oriented_box(self.x, self.y, self.yaw, self.length, self.width)
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ class SandboxTrack:
         corners = vehicle.corners(x, y, yaw)
         for box in self.obstacles:
             near = math.dist((x, y), (box.x, box.y)) < vehicle.reach + math.hypot(box.length, box.width) / 2
-            if near and _overlap(corners, box.corners):
+            if near and overlap(vehicle.box(x, y, yaw), box.box) is not None:
                 return f"hit obstacle:{box.name}"
         middle = corners.mean(axis=0)
         aside = float(np.hypot(*(self.lap.xy - middle).T).min())
@@ -198,17 +207,6 @@ def _box(x: float, y: float, yaw: float, length: float, width: float) -> Corners
     c, s = math.cos(yaw), math.sin(yaw)
     local = np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * (length / 2, width / 2)
     return local @ np.array([(c, s), (-s, c)]) + (x, y)
-
-
-def _overlap(a: Corners, b: Corners) -> bool:
-    """Two convex polygons share a point: no edge of either separates them."""
-    for edges in (a, b):
-        along = np.roll(edges, -1, axis=0) - edges
-        for normal in np.column_stack([-along[:, 1], along[:, 0]]):
-            p, q = a @ normal, b @ normal
-            if p.max() < q.min() or q.max() < p.min():
-                return False
-    return True
 
 
 def _touches(polygon: Corners, line: np.ndarray) -> bool:

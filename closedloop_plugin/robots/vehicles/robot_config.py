@@ -17,6 +17,7 @@ from closedloop_plugin.robots.vehicles.base import RosTopics, Vehicle, VehicleCa
 from closedloop_plugin.robots.vehicles.jetbot import JETBOTS
 from closedloop_plugin.robots.vehicles.limo import LIMOS
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.numbers import is_number
 
 FOLDER = Path(__file__).resolve().parents[3] / "configs" / "robots"
 T = TypeVar("T", VehicleLimits, VehicleCalibration, RosTopics, "LinkSettings", "CameraSettings", "OnboardSettings")
@@ -183,8 +184,7 @@ def _value(file: Path, field: str, value: Any, like: Any) -> Any:
         return value
     whole = isinstance(like, int)
     low, high = _RANGES.get(field.partition(".")[2], (0.0, 100.0))
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not low <= value <= high or (whole and value != int(value)):
+    if not is_number(value) or not low <= value <= high or (whole and value != int(value)):
         raise DataError(file, None, field, f"a {'whole ' if whole else ''}number from {low:g} to {high:g}", value)
     return type(like)(value)
 

@@ -1,1 +1,1 @@
-"""Watches an episode and records infractions, as the Leaderboard's criteria do."""
+"""Online referee: records infractions during an episode, as the criteria of the CARLA Leaderboard do."""

@@ -1,6 +1,6 @@
-"""How far along its route the ego has come: monotone, and only where the ego was near the route.
+"""Route progress: monotone, and counted only while the ego is near the route.
 
-A measure by the nearest point alone would be worthless: a car 12 to 36 m beside its road would "complete" it.
+The nearest route point alone is not sufficient: a car driving 12 to 36 m beside its road would "complete" the route.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import math
 from closedloop_plugin.core.path import RoutePath
 
 CLOSE_M = 10.0  # beside the path: two lanes over still count (overtaking), the next road does not
-REACH_M = 15.0  # along the path, each way, from the last place: enough for any speed, too little to jump a loop
+REACH_M = 15.0  # search range along the path in each direction: enough for any speed, too short to skip a loop
 
 
 class RouteProgress:
-    """Renewed every tick. s, d: where the ego is (path.py); done_m: how far it has come; gained: of that in this tick.
+    """Progress of one episode, in metres. (s, d): position along and beside the path (see RoutePath.locate);
+    done_m: largest s reached; gained: increase of done_m in this tick; to_end_m: distance to the route's end.
 
-    The place is searched only near the last one, so that a route which crosses itself is driven in its order.
+    The position is searched only near the last one, so that a self-crossing route is driven in order.
     """
 
     def __init__(self, path: RoutePath) -> None:
@@ -27,11 +28,11 @@ class RouteProgress:
 
     @property
     def share(self) -> float:
-        """Of the route, in [0, 1]."""
+        """Share of the route driven, in [0, 1]."""
         return min(self.done_m / self.path.length, 1.0)
 
     def tick(self, x: float, y: float) -> None:
-        """The ego is at (x, y), map frame, m."""
+        """Update with the ego at (x, y), map frame, m."""
         self.s, self.d = self.path.locate(x, y, self.s, REACH_M)
         before = self.done_m
         if abs(self.d) <= CLOSE_M:

@@ -1,7 +1,7 @@
-"""The online referee: sees every tick's truth, says when the episode ends, and what it was worth.
+"""Online referee: processes the ground truth of every tick, ends the episode and computes its scores.
 
-The rules and their numbers are Bench2Drive's (profiles.py); each family of them is a module referee_<family>.py that
-says what it tolerates. Nothing here looks at the world, the clock or the agent: the same truths give the same outcome.
+Rules and parameters are Bench2Drive's (core/profiles.py); each module in criteria/ documents its tolerances. The
+outcome depends on the ground truth only, not on the world, the clock or the agent.
 """
 
 from __future__ import annotations
@@ -30,23 +30,23 @@ _YIELD = re.compile(r"yield failed(?: (\d+(?:\.\d+)?) ?%)?")
 
 @dataclass(frozen=True)
 class RefereeOutcome:
-    """The verdict so far; the names of EpisodeRecord's fields."""
+    """Result so far; the fields are those of EpisodeRecord."""
 
-    infractions: dict[str, list[str]]  # every list of record.INFRACTIONS, official messages
+    infractions: dict[str, list[str]]  # all lists of record.INFRACTIONS, official messages
     score_route: float  # percent
     score_penalty: float
     score_composed: float
-    places: list[dict[str, Any]]  # to draw: kind, time_s, x, y (map frame), text; minimum speed has none
-    junctions_passed: int | None  # None: the map knows of no junction on the route
+    places: list[dict[str, Any]]  # kind, time_s, x, y (map frame), text; without minimum speed
+    junctions_passed: int | None  # None: the map has no junction on the route
     progress_m: float
-    end: EndReason | None  # None: the referee has not ended it
+    end: EndReason | None  # None: not ended by the referee
     status: str | None  # official text of `end`
 
 
 class Referee:
-    """One episode's. `tick` once a tick, in order; `outcome` at any time, without effect on what follows.
+    """Referee of one episode. Call `tick` once per tick, in order; `outcome` at any time, it has no side effects.
 
-    Without a route (a program of the user's) leaving the road ahead of the ego ends nothing: nobody asked for that way.
+    Without a route (a user's program) a route deviation does not end the episode.
     """
 
     def __init__(self, profile: Profile, road: RoadMap, route: Route | None) -> None:
@@ -61,7 +61,7 @@ class Referee:
             self._speed,
         )
         self._found: list[InfractionEvent] = []
-        self._events = 0  # of the scenario, seen so far
+        self._events = 0  # scenario events processed so far
         self._truth: GroundTruth | None = None
         self._moved_s = 0.0  # when the ego last moved
         limit = max(road.speed_limit, 0.1) * profile.timeout_limit_share
@@ -73,7 +73,7 @@ class Referee:
         return self._progress.done_m
 
     def tick(self, truth: GroundTruth) -> EndReason | None:
-        """Look at one tick. After the end it says the end again and counts nothing more."""
+        """Process one tick and return why the episode ends, or None. After the end nothing more is counted."""
         if self._end is not None:
             return self._end
         if self._truth is None or abs(truth.ego.speed) >= self._profile.blocked_speed:
@@ -83,12 +83,12 @@ class Referee:
         for rule in self._rules:
             self._found.extend(rule.tick(truth, self._progress))
         if len(truth.events) > self._events:
-            self._hear(truth)
+            self._scenario_events(truth)
         self._end = self._ending(truth)
         return self._end
 
     def outcome(self) -> RefereeOutcome:
-        """Infractions, scores and places of what was seen so far."""
+        """Infractions, scores and places of the ticks so far."""
         found, progress = list(self._found), self._progress
         if self._truth is not None:
             found += self._speed.last(self._truth, progress)
@@ -111,8 +111,8 @@ class Referee:
             None if self._end is None else STATUS[self._end],
         )
 
-    def _hear(self, truth: GroundTruth) -> None:
-        """What the scenario itself judges: "scenario timeout", "yield failed", "yield failed 42%"."""
+    def _scenario_events(self, truth: GroundTruth) -> None:
+        """Report infractions that the scenario detects: "scenario timeout", "yield failed", "yield failed 42%"."""
         for time_s, name in truth.events[self._events :]:
             failed = _YIELD.fullmatch(name)
             if failed:
@@ -124,7 +124,7 @@ class Referee:
         self._events = len(truth.events)
 
     def _ending(self, truth: GroundTruth) -> EndReason | None:
-        """Why the episode ends here; what ended the driving is reported, too."""
+        """Why the episode ends at this tick, or None; infractions that end it are reported."""
         p, progress = self._profile, self._progress
         if 100.0 * progress.share >= p.complete_percent - EPS and progress.to_end_m <= p.complete_m:
             return EndReason.COMPLETED
@@ -145,7 +145,7 @@ class Referee:
         )
 
     def _junctions(self) -> int | None:
-        """Junctions of the route that lie behind the ego."""
+        """Number of junctions on the route that the ego has passed."""
         if not self._road.junctions:
             return None
         done = self._road.path.length if self._end is EndReason.COMPLETED else self._progress.done_m

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import resources
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.threats.gallery import runs as gallery_runs
@@ -33,7 +33,7 @@ from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.storage.files import atomic_write
 
 
-def write(folder: File, out: File, runs: Sequence[File] = ()) -> ThreatGallery:
+def write(folder: Path, out: Path, runs: Sequence[Path] = ()) -> ThreatGallery:
     """Write the page of `folder` to `out`, whole or not at all; what it shows. `runs`: see gallery_runs.
 
     Raises MissingExtra without Jinja2, Ad2Error for a folder without scenarios, a foreign run, an unwritable place.

@@ -11,12 +11,13 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from PIL import Image
 
 from closedloop_plugin.core.state import PEDESTRIANS, STATIC, ActorKind
+from lmms_eval_ad2.numbers import is_number
 
 SIZE = (400, 225)  # px
 MOST_BYTES = 13_000
@@ -37,7 +38,7 @@ class GalleryPicture:
     caption: str
 
 
-def thumbnail(folder: File, name: str, moment: bool) -> GalleryPicture:
+def thumbnail(folder: Path, name: str, moment: bool) -> GalleryPicture:
     """Of the act, as the check saw it (`moment`: of this very program); else what the interviewed model saw."""
     said = []
     if moment:
@@ -53,12 +54,12 @@ def thumbnail(folder: File, name: str, moment: bool) -> GalleryPicture:
     return GalleryPicture("", trouble)
 
 
-def moment_file(folder: File, name: str) -> File:
+def moment_file(folder: Path, name: str) -> Path:
     """Where the check keeps the moment of a scenario's first draw (moment.py)."""
     return folder / "check" / "moments" / f"{name}_rep0.json"
 
 
-def _when(file: File) -> str:
+def _when(file: Path) -> str:
     try:
         data = _loaded(file)
         return f"{'as it acts' if data['of'] == 'act' else 'at the end, nothing acted'}, {float(data['time_s']):.1f} s"
@@ -66,14 +67,14 @@ def _when(file: File) -> str:
         return "as it acts"
 
 
-def _loaded(file: File) -> Any:
+def _loaded(file: Path) -> Any:
     """A moment's JSON; one of _BAD where it is not there, too large or no JSON."""
     if file.stat().st_size > 2_000_000:
         raise ValueError("too large")
     return json.loads(file.read_bytes())
 
 
-def _jpeg(file: File) -> str:
+def _jpeg(file: Path) -> str:
     with Image.open(file, formats=("JPEG", "PNG")) as opened:
         if opened.width * opened.height > _LARGEST:
             raise ValueError("too large")
@@ -104,7 +105,7 @@ class _Body:
     role: str
 
 
-def top_view(file: File) -> str:
+def top_view(file: Path) -> str:
     """The moment of check/moments/<key>.json as SVG, the ego driving upward; "" where there is no such file."""
     try:
         ego, actors, line = _in_ego_frame(_loaded(file))
@@ -229,6 +230,6 @@ def range_bar(low: float, high: float, marks: Sequence[RangeMark]) -> str:
 def marks_of(name: str, drawn: Mapping[str, Any], looks: str) -> list[RangeMark]:
     """The mark of parameter `name` in a record's `drawn`; none where it was not drawn, or is no number."""
     value = drawn.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value):
         return []
     return [RangeMark(float(value), looks)]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.record import EpisodeRecord
@@ -55,7 +55,7 @@ class GalleryRun:
         return self.outcomes.get(scenario, NOT_DRIVEN)
 
 
-def read(folder: File, runs: Sequence[File]) -> list[GalleryRun]:
+def read(folder: Path, runs: Sequence[Path]) -> list[GalleryRun]:
     """The runs of this folder's scenarios; Ad2Error for one of another suite, or of other programs."""
     if not runs:
         return []
@@ -105,7 +105,7 @@ def label_of(agent: Any) -> str:
     return str(about.get("name") or about.get("model") or "?")
 
 
-def _same(run: File, identity: Mapping[str, Any], name: str, sha256: str, folder: File) -> None:
+def _same(run: Path, identity: Mapping[str, Any], name: str, sha256: str, folder: Path) -> None:
     if identity.get("suite") != name:
         raise Ad2Error(
             f"--runs {run}: a run of suite {identity.get('suite')}, and {folder} is suite {name}; give runs of "
@@ -125,7 +125,7 @@ def _setting(identity: Mapping[str, Any], records: Sequence[EpisodeRecord]) -> s
     return f"{world}, profile {identity.get('profile')}, seed {identity.get('seed')}, {identity.get('version')}"
 
 
-def _told_apart(found: list[GalleryRun], runs: Sequence[File]) -> list[GalleryRun]:
+def _told_apart(found: list[GalleryRun], runs: Sequence[Path]) -> list[GalleryRun]:
     """Two runs of one agent get their folder's name too; never its whole path, which tells of its writer's machine."""
     counts = Counter(d.label for d in found)
     labels = [

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -86,13 +86,13 @@ class GalleryScenario:
 class ThreatGallery:
     """A whole folder. `about`: suite.json's facts, flat."""
 
-    folder: File
+    folder: Path
     name: str
     about: Mapping[str, Any] = field(default_factory=dict)
     scenarios: tuple[GalleryScenario, ...] = ()
 
 
-def read(folder: File) -> ThreatGallery:
+def read(folder: Path) -> ThreatGallery:
     """Every scenario of the folder, also those that were refused or are left out. Ad2Error where there is none."""
     if not folder.is_dir():
         raise Ad2Error(f"{folder}: no such folder; expected what `ad2 threats generate --out` wrote, or *.scenic files")
@@ -133,7 +133,7 @@ def _order(name: str) -> tuple[int, str]:
     return (int(name), name) if name.isdecimal() and len(name) < 12 else (10**12, name)
 
 
-def _reasons(folder: File, index: Mapping[str, Any], field_name: str) -> dict[str, str]:
+def _reasons(folder: Path, index: Mapping[str, Any], field_name: str) -> dict[str, str]:
     found = index.get(field_name) or {}
     if not isinstance(found, dict):
         raise DataError(folder / "suite.json", None, field_name, "an object of reasons by name", found)
@@ -141,7 +141,7 @@ def _reasons(folder: File, index: Mapping[str, Any], field_name: str) -> dict[st
 
 
 def _scenario(
-    name: str, program: File | None, transcript: File | None, checked: Mapping[str, Any] | None, left_out: str,
+    name: str, program: Path | None, transcript: Path | None, checked: Mapping[str, Any] | None, left_out: str,
     failed: str,
 ) -> GalleryScenario:  # fmt: skip
     troubles: list[str] = []
@@ -170,7 +170,7 @@ def _judge(checked: Any, digest: str) -> str:
     return str(checked.get("judge") or "expert").removesuffix(" (privileged)") if mine else "expert"
 
 
-def _route(program: File, troubles: list[str]) -> tuple[str, str] | None:
+def _route(program: Path, troubles: list[str]) -> tuple[str, str] | None:
     try:
         return route_named(program)
     except Ad2Error as exc:
@@ -198,7 +198,7 @@ def _refusal(kept: ThreatTranscript | None) -> str:
     return kept.last.refused if kept.last else "no attempt yet"
 
 
-def _transcript(file: File, troubles: list[str]) -> ThreatTranscript | None:
+def _transcript(file: Path, troubles: list[str]) -> ThreatTranscript | None:
     try:
         if file.stat().st_size > _LONGEST:
             raise Ad2Error(f"{file.name}: {file.stat().st_size} bytes; a transcript has {_LONGEST} at most")

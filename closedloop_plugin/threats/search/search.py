@@ -39,6 +39,7 @@ from closedloop_plugin.threats.search.samplers import LEARNS, ParameterSampler
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error, DataError
+from lmms_eval_ad2.numbers import is_whole
 from lmms_eval_ad2.storage.files import atomic_write
 from lmms_eval_ad2.storage.journal import JournalFile
 
@@ -238,7 +239,7 @@ def _lag_there(file: Path) -> int:
         lag = json.loads(file.read_bytes())["lag"]
     except (OSError, ValueError, KeyError, TypeError) as exc:
         raise DataError(file, None, "lag", "a whole number", str(exc), hint) from exc
-    if isinstance(lag, bool) or not isinstance(lag, int) or lag < 1:
+    if not is_whole(lag, low=1):
         raise DataError(file, None, "lag", "a whole number from 1 on", lag, hint)
     return lag
 

@@ -1,1 +1,1 @@
-"""What stands and moves on a road, as every simulator of ours sees it: bodies, their physics, lights, gaps."""
+"""Road users and obstacles, shared by all worlds: bodies, their motion, traffic lights and car following."""

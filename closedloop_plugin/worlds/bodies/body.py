@@ -1,4 +1,7 @@
-"""Body: one thing on the road, as physics, traffic and the camera share it. Scenic objects are mirrored by one each."""
+"""SimulatedBody: state of one road user or obstacle, shared by physics, traffic and camera.
+
+Each Scenic object has one.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ MOTOR = VEHICLES - {ActorKind.BICYCLE}
 
 @dataclass(eq=False)
 class SimulatedBody:
-    """Metres, kg, radians, map frame; (motion.x, motion.y) is the centre of the box."""
+    """Pose, size and controls. Metres, kg, radians, map frame; (motion.x, motion.y) is the centre of the box."""
 
     id: str
     kind: ActorKind
@@ -25,18 +28,18 @@ class SimulatedBody:
     height: float
     role: str = "scenario"
     colour: tuple[int, int, int] = (120, 120, 130)
-    lamps: frozenset[str] = frozenset()
+    lamps: frozenset[str] = frozenset()  # names as in worlds/embedded/model.scenic
     doors: frozenset[str] = frozenset()
     rail: Rail | None = None
     steer: float = 0.0
     throttle: float = 0.0
     brake: float = 0.0
     reverse: bool = False
-    braking: bool = False  # shows brake lamps
-    fixed: bool = False
-    gone: bool = False
-    parked: bool = False  # began at a standstill: while nobody drives it, its parking brake is on
-    stunned: bool = False  # was hit: a walker lies, a driver brakes
+    braking: bool = False  # brake lamps are on
+    fixed: bool = False  # infinite mass in collisions
+    gone: bool = False  # removed from the scene
+    parked: bool = False  # started at rest; its parking brake is on until a behaviour drives it
+    was_hit: bool = False  # since then a walker lies still and a driver brakes
     spec: VehicleSpec | None = field(init=False)
     mass: float = field(init=False)
     radius: float = field(init=False)
@@ -51,14 +54,16 @@ class SimulatedBody:
         m = self.motion
         return not (m.v or m.knock_x or m.knock_y or m.knock_w)
 
-    def stand_in(self, on_rail: bool) -> None:
-        """Where no background traffic finds room, the cars that the scenario itself sends along (those on rails) are
-        the surrounding traffic, and count for Efficiency."""
+    def count_as_background(self, on_rail: bool) -> None:
+        """Set the role of a scenario's car on a rail to "background", so that it counts for Efficiency.
+
+        Used where the scenario leaves no room for background traffic.
+        """
         if on_rail and self.role == "scenario" and self.kind in MOTOR:
             self.role = "background"
 
     def actor(self) -> Actor:
-        """A snapshot for Truth."""
+        """A snapshot for GroundTruth."""
         m = self.motion
         lamps = self.lamps | {"brake"} if self.braking else self.lamps
         return Actor(

@@ -1,7 +1,8 @@
-"""Traffic lights: which approach has green when. No numpy, no Scenic.
+"""Traffic light states by time.
 
-The signal lines of one junction share a cycle of two phases: the approaches along one axis (the route's, and its
-opposite) together, then those across. Phase 10 s green, 3 s yellow, 2 s all red. The program may hold lines (Stage).
+The signals of one junction share a cycle of two phases: first the approaches along one axis (the route's and the
+opposite one), then those across. A phase is 10 s green, 3 s yellow, 2 s all red. A program may hold signals in a state
+(ScenarioStage.hold_signals).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from closedloop_plugin.core.state import SignalState, StopLine
 GREEN_S, YELLOW_S, CLEAR_S = 10.0, 3.0, 2.0
 PHASE_S = GREEN_S + YELLOW_S + CLEAR_S
 CYCLE_S = 2 * PHASE_S
-JUNCTION_M = 45.0  # lines nearer than this to one another belong to one junction
+JUNCTION_M = 45.0  # stop lines closer than this to each other belong to one junction
 
 
 class TrafficLightCycle:
-    """States of all signal lines, moved on by `step`; `state` is by StopLine.id."""
+    """States of all signals, by StopLine.id, updated by `step`. `seed` draws the offset of each junction's cycle."""
 
     def __init__(self, lines: Sequence[StopLine], seed: int) -> None:
         self.lines = [line for line in lines if line.control == "signal"]
@@ -30,6 +31,7 @@ class TrafficLightCycle:
         self._offset: dict[str, float] = {}
         for junction in _junctions(self.lines):
             offset = float(rng.uniform(0.0, CYCLE_S))
+            # Group 0: approaches within 45 degrees of the axis, in either direction; group 1: those across.
             axis = next((line for line in junction if line.on_route), junction[0]).yaw
             for line in junction:
                 self._group[line.id] = 0 if abs(math.cos(line.yaw - axis)) > math.sqrt(0.5) else 1
@@ -40,7 +42,7 @@ class TrafficLightCycle:
         self.step(0.0, {})
 
     def step(self, time_s: float, held: Mapping[str, SignalState]) -> None:
-        """To this moment. A green that is held to red shows yellow first, as a real one must."""
+        """Set the states at `time_s`. A green signal that is held to red shows yellow for YELLOW_S first."""
         for line in self.lines:
             wanted = self._wanted(line.id, time_s, held)
             if wanted is SignalState.RED and self.state.get(line.id) is SignalState.GREEN and time_s > 0:
@@ -52,15 +54,15 @@ class TrafficLightCycle:
     def _wanted(self, line: str, time_s: float, held: Mapping[str, SignalState]) -> SignalState:
         if line in held:
             return held[line]
-        mine = self._group[line]
-        for mate in self._mates[line]:  # nobody gets green across a held green
-            if mate in held and self._group[mate] != mine and held[mate] is not SignalState.RED:
+        group = self._group[line]
+        for mate in self._mates[line]:  # no green across a held green
+            if mate in held and self._group[mate] != group and held[mate] is not SignalState.RED:
                 return SignalState.RED
-        return phase(time_s + self._offset[line] - mine * PHASE_S)
+        return phase(time_s + self._offset[line] - group * PHASE_S)
 
 
 def phase(time_s: float) -> SignalState:
-    """The light of the first group at a time of the cycle, s."""
+    """State of group 0 at `time_s` of its cycle."""
     at = time_s % CYCLE_S
     if at < GREEN_S:
         return SignalState.GREEN

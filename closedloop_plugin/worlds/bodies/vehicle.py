@@ -1,9 +1,10 @@
-"""How a body moves by itself: a kinematic bicycle with engine, drag, brakes and a tyre limit; walking. No numpy.
+"""Motion of bodies: a kinematic bicycle model with engine, drag, brakes and a tyre limit; walking; sliding.
 
-Model: the rear axle rolls along the heading, the front wheels steer, so radius = wheelbase / tan(angle) at walking
-pace; an understeer term widens it with speed. The tyres carry one circle of acceleration (mu g, times the weather's
-grip): braking and cornering share it; what is asked beyond it is not done (the car slides on straight: ABS).
-Figures are of common vehicles: power and mass as makers give them, rolling resistance 0.012, air 1.2 kg/m3.
+Bicycle model: the rear axle moves along the heading, the front wheels steer. Curvature = tan(wheel angle) / wheelbase
+at low speed, reduced by an understeer factor at higher speed. Friction circle: the vector sum of longitudinal and
+lateral acceleration is at most mu g times the weather's grip. Demand beyond that is cut (the car goes wider; ABS).
+Parameters are those of common vehicles: power and mass as published by makers, rolling resistance coefficient 0.012,
+air density 1.2 kg/m3. Map frame, yaw counter-clockwise; no numpy, for speed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 
 from closedloop_plugin.core.state import ActorKind
 
-G = 9.81
+G = 9.81  # m/s2
 
 
 @dataclass(frozen=True)
@@ -25,15 +26,15 @@ class VehicleSpec:
     height: float
     mass: float
     wheelbase: float
-    power: float  # at the wheels
+    power: float  # W at the wheels
     pull: float  # m/s2, highest acceleration from standstill
     top_speed: float
     steer_limit: float = math.radians(35)
     steer_rate: float = math.radians(70)  # rad/s of the front wheels
-    mu: float = 0.8
-    brake: float = 8.5  # m/s2 that a full pedal asks for
-    drag_area: float = 0.7  # m2, drag coefficient times front
-    coast: float = 0.35  # m/s2, engine braking with no pedal
+    mu: float = 0.8  # tyre friction coefficient, dry road
+    brake: float = 8.5  # m/s2 at full pedal
+    drag_area: float = 0.7  # m2, drag coefficient times frontal area
+    coast: float = 0.35  # m/s2, engine braking without a pedal
 
 
 SPECS: dict[ActorKind, VehicleSpec] = {
@@ -50,7 +51,7 @@ SPECS: dict[ActorKind, VehicleSpec] = {
     ),
 }
 
-# Length, width, height (m) and mass (kg) of what has no engine.
+# Length, width, height (m) and mass (kg) of kinds without an engine.
 _OTHERS: dict[ActorKind, tuple[float, float, float, float]] = {
     ActorKind.PEDESTRIAN: (0.5, 0.6, 1.75, 75),
     ActorKind.CHILD: (0.4, 0.45, 1.2, 35),
@@ -64,22 +65,24 @@ _OTHERS: dict[ActorKind, tuple[float, float, float, float]] = {
 
 
 def size_of(kind: str) -> tuple[float, float, float]:
-    """Length, width, height of a kind by its name, m; an unknown name is a ValueError of Kind."""
+    """Length, width, height (m) of a kind by its name. ValueError: no such ActorKind."""
     known = ActorKind(kind)
     spec = SPECS.get(known)
     return (spec.length, spec.width, spec.height) if spec else _OTHERS[known][:3]
 
 
 def mass_of(kind: ActorKind) -> float:
-    """kg."""
+    """Mass of a kind, kg."""
     spec = SPECS.get(kind)
     return spec.mass if spec else _OTHERS[kind][3]
 
 
 class MotionState:
-    """State of one moving body, changed in place: centre, yaw, speed along the yaw, wheel angle, and what it felt.
+    """State of one moving body, changed in place.
 
-    `knock_*` is what a collision added: a velocity beside the wheels' own, that tyre friction eats up.
+    x, y (m), yaw (rad): centre of the box. v: speed along the yaw, m/s. vx, vy: velocity in the map frame. ax, ay: its
+    change over the last step, m/s2. knock_x, knock_y (m/s), knock_w (rad/s): velocity added by a collision, which tyre
+    friction reduces to zero.
     """
 
     __slots__ = ("ax", "ay", "knock_w", "knock_x", "knock_y", "v", "vx", "vy", "wheel", "x", "y", "yaw", "yaw_rate")
@@ -102,39 +105,49 @@ def drive(
     grip: float,
     dt: float,
 ):
-    """One step under pedals and wheel (steer in [-1, 1], right > 0; throttle, brake in [0, 1]; grip 1 = dry)."""
-    wanted = -min(max(steer, -1.0), 1.0) * spec.steer_limit
+    """One step of `dt` seconds of the bicycle model.
+
+    steer in [-1, 1], right > 0; throttle, brake in [0, 1]; grip: share of the dry tyre limit.
+    """
+    target = -min(max(steer, -1.0), 1.0) * spec.steer_limit  # wheel angle, left > 0
     turn = spec.steer_rate * dt
-    m.wheel += min(max(wanted - m.wheel, -turn), turn)
-    limit = spec.mu * grip * G
+    m.wheel += min(max(target - m.wheel, -turn), turn)
+    limit = spec.mu * grip * G  # radius of the friction circle, m/s2
     v = m.v
+    # kappa = tan(delta) / L / (1 + (v / v_ch)^2), characteristic speed v_ch = 32 m/s
     curvature = math.tan(m.wheel) / spec.wheelbase / (1.0 + (v / 32.0) ** 2)
-    sideways = abs(v * v * curvature)
-    if sideways > limit:  # the front slides: a wider circle
-        curvature *= limit / sideways
-        sideways = limit
-    left_over = math.sqrt(max(limit * limit - sideways * sideways, (0.15 * limit) ** 2))
-    v = _along(v, spec, throttle, brake, reverse, left_over, dt)
+    lateral = abs(v * v * curvature)  # a_y = v^2 kappa
+    if lateral > limit:  # the front slides: a wider circle
+        curvature *= limit / lateral
+        lateral = limit
+    # Friction circle: a_x^2 + a_y^2 <= limit^2; 15 % of the limit always remains for the pedals.
+    longitudinal = math.sqrt(max(limit * limit - lateral * lateral, (0.15 * limit) ** 2))
+    v = _next_speed(v, spec, throttle, brake, reverse, longitudinal, dt)
     mean = 0.5 * (v + m.v)
-    rate = mean * curvature
-    half = m.yaw + 0.5 * rate * dt
-    rear = 0.5 * spec.wheelbase
+    rate = mean * curvature  # yaw rate, rad/s
+    half = m.yaw + 0.5 * rate * dt  # midpoint rule: the rear axle moves along the mean heading of the step
+    rear = 0.5 * spec.wheelbase  # from the centre back to the rear axle
     x = m.x - rear * math.cos(m.yaw) + mean * math.cos(half) * dt
     y = m.y - rear * math.sin(m.yaw) + mean * math.sin(half) * dt
     yaw = m.yaw + rate * dt
     m.v = v
-    _settle(m, x + rear * math.cos(yaw), y + rear * math.sin(yaw), yaw, rate, limit, dt)
+    _set_pose(m, x + rear * math.cos(yaw), y + rear * math.sin(yaw), yaw, rate, limit, dt)
 
 
-def _along(v: float, spec: VehicleSpec, throttle: float, brake: float, reverse: bool, tyre: float, dt: float) -> float:
-    """The new speed: engine, then what resists (never through zero)."""
+def _next_speed(
+    v: float, spec: VehicleSpec, throttle: float, brake: float, reverse: bool, tyre: float, dt: float
+) -> float:
+    """Speed after one step: engine force, then resistance, which does not change the sign. `tyre`: limit, m/s2."""
     speed = abs(v)
-    air = 0.6 * spec.drag_area * v * v / spec.mass
+    air = 0.6 * spec.drag_area * v * v / spec.mass  # rho / 2 c_w A v^2 / m, m/s2
     if brake > 0.0:
         pull, resist = 0.0, min(spec.brake * min(brake, 1.0), tyre)
     elif throttle > 0.0:
         top = spec.top_speed if not reverse else 8.0
-        free = min(1.0, max(0.0, (top - speed) / 2.0)) if (v < 0) == reverse else 1.0  # the governor's last 2 m/s
+        free = (
+            min(1.0, max(0.0, (top - speed) / 2.0)) if (v < 0) == reverse else 1.0
+        )  # fades out over the last 2 m/s below top speed
+        # a = P / (m v), at most `pull` and what the tyres transmit
         pull = min(min(throttle, 1.0) * min(spec.pull, spec.power / (spec.mass * max(speed, 1.0))), tyre) * free
         pull, resist = (-pull if reverse else pull), 0.0
     else:
@@ -145,29 +158,29 @@ def _along(v: float, spec: VehicleSpec, throttle: float, brake: float, reverse: 
 
 
 def walk(m: MotionState, speed: float, yaw: float, dt: float) -> None:
-    """A person or animal: turns and goes at once, up to 10 m/s."""
+    """One step of a person or animal, which takes speed (at most 10 m/s) and direction at once."""
     m.v = min(max(speed, 0.0), 10.0)
     rate = math.remainder(yaw - m.yaw, math.tau) / dt
-    _settle(m, m.x + m.v * math.cos(yaw) * dt, m.y + m.v * math.sin(yaw) * dt, yaw, rate, 0.6 * G, dt)
+    _set_pose(m, m.x + m.v * math.cos(yaw) * dt, m.y + m.v * math.sin(yaw) * dt, yaw, rate, 0.6 * G, dt)
 
 
 def place(m: MotionState, x: float, y: float, yaw: float, v: float, dt: float) -> None:
-    """A body that is moved for it (a rail): speeds and accelerations follow from the places."""
+    """Put a body at a pose (map frame), as for a rail; yaw rate and acceleration follow from the poses."""
     rate = math.remainder(yaw - m.yaw, math.tau) / dt
     m.v = v
     m.knock_x = m.knock_y = m.knock_w = 0.0
-    _settle(m, x, y, m.yaw + rate * dt, rate, 1.0, dt)
+    _set_pose(m, x, y, m.yaw + rate * dt, rate, 1.0, dt)
 
 
 def slide(m: MotionState, mu: float, dt: float) -> None:
-    """A body without a will: it keeps what it was given until friction has it."""
+    """One step of a body that nothing drives: friction mu g reduces its speed to zero."""
     m.v -= math.copysign(min(abs(m.v), mu * G * dt), m.v)
     x, y = m.x + m.v * math.cos(m.yaw) * dt, m.y + m.v * math.sin(m.yaw) * dt
-    _settle(m, x, y, m.yaw, 0.0, mu * G, dt)
+    _set_pose(m, x, y, m.yaw, 0.0, mu * G, dt)
 
 
-def _settle(m: MotionState, x: float, y: float, yaw: float, rate: float, friction: float, dt: float) -> None:
-    """Take the new pose, with the knock on it; note velocity and acceleration."""
+def _set_pose(m: MotionState, x: float, y: float, yaw: float, rate: float, friction: float, dt: float) -> None:
+    """Set the pose plus the collision velocity's share, and update velocity and acceleration. `friction`: m/s2."""
     if m.knock_x or m.knock_y or m.knock_w:
         x, y, yaw = x + m.knock_x * dt, y + m.knock_y * dt, yaw + m.knock_w * dt
         rate += m.knock_w

@@ -1,1 +1,1 @@
-"""Scenic turned from push to pull: compile a program, sample a scene, step it from outside."""
+"""Scenic programs under external control: compile a program, sample a scene, step the simulation."""

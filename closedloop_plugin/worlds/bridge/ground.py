@@ -1,4 +1,4 @@
-"""What is under a point: the network's polygons, asked fast. And a way ahead through a network, for users' programs."""
+"""Surface under a point of a Scenic road network, and the path straight ahead through it, for users' programs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import shapely
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import DrivingSurface
 
-OWN_WAY_M = 12.0  # farther from the route than this, the ego's own heading says which way is right
+ON_ROUTE_M = 12.0  # within this distance the route defines the legal direction, beyond it the ego's heading
 
 
 class NetworkGround:
-    """Surfaces of one road network (Scenic's), indexed once."""
+    """Surfaces of one Scenic network, in spatial indexes. Map frame."""
 
     def __init__(self, network: Any) -> None:
         self._lanes = list(network.lanes)
@@ -23,10 +23,10 @@ class NetworkGround:
         beside = [e for e in (*network.shoulders, *_bicycle(network)) if e is not None]
         self._beside_tree = shapely.STRtree([_shape(e) for e in beside])
         self._junction_tree = shapely.STRtree([_shape(e) for e in network.intersections])
-        self._ways: dict[int, RoutePath] = {}
+        self._paths: dict[int, RoutePath] = {}
 
     def surface(self, x: float, y: float, way: float) -> DrivingSurface:
-        """`way`: the direction in which traffic should go here, radians."""
+        """Surface at (x, y). `way`: legal direction of travel there, rad; a lane against it is ONCOMING."""
         point = shapely.Point(x, y)
         lanes = self._lane_tree.query(point, predicate="intersects")
         if len(self._junction_tree.query(point, predicate="intersects")):
@@ -41,25 +41,25 @@ class NetworkGround:
         )
 
     def direction(self, lane: int, x: float, y: float) -> float:
-        """Yaw of a lane's traffic near a point."""
-        if lane not in self._ways:
-            self._ways[lane] = RoutePath(_line(self._lanes[lane]), step=2.0)
-        way = self._ways[lane]
+        """Yaw of the lane's traffic near (x, y), rad."""
+        if lane not in self._paths:
+            self._paths[lane] = RoutePath(_line(self._lanes[lane]), step=2.0)
+        way = self._paths[lane]
         return way.pose(way.locate(x, y)[0])[2]
 
 
-def way_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> RoutePath:
-    """Straight on from a place along its lane, through junctions by the least turn; off the road: the bare heading."""
+def path_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> RoutePath:
+    """Path along the lane at a pose, with the least turn through junctions; a straight line if it is off the road."""
     tree = shapely.STRtree([_shape(lane) for lane in network.lanes])
     near = [network.lanes[int(i)] for i in tree.query(shapely.Point(x, y), predicate="intersects")]
-    best = max(near, key=lambda lane: _agrees(lane, x, y, yaw), default=None)
+    best = max(near, key=lambda lane: _alignment(lane, x, y, yaw), default=None)
     if best is None:
         return RoutePath([(x, y), (x + metres * math.cos(yaw), y + metres * math.sin(yaw))])
     line = RoutePath(_line(best))
     start = line.locate(x, y)[0]
     points = [line.pose(s)[:2] for s in np.arange(start, line.length, 1.0)] + [line.pose(line.length)[:2]]
     lane, length = best, line.length - start
-    while length < metres and (following := _next(lane)) is not None:
+    while length < metres and (following := _straightest_successor(lane)) is not None:
         lane = following
         piece = RoutePath(_line(lane))
         points += [tuple(p) for p in piece.xy[1:]]
@@ -69,8 +69,8 @@ def way_ahead(network: Any, x: float, y: float, yaw: float, metres: float) -> Ro
     return RoutePath(keep) if len(keep) > 1 else path
 
 
-def _next(lane: Any) -> Any:
-    """The lane after this one that turns least."""
+def _straightest_successor(lane: Any) -> Any:
+    """The following lane with the smallest change of yaw."""
     options = [m.connectingLane or m.endLane for m in lane.maneuvers or ()]
     options = [o for o in options if o is not None] or ([lane._successor] if lane._successor is not None else [])
     return min(options, key=_turn, default=None)
@@ -81,7 +81,7 @@ def _turn(lane: Any) -> float:
     return abs(float(yaw[-1] - yaw[0]))
 
 
-def _agrees(lane: Any, x: float, y: float, yaw: float) -> float:
+def _alignment(lane: Any, x: float, y: float, yaw: float) -> float:
     line = RoutePath(_line(lane))
     return math.cos(line.pose(line.locate(x, y)[0])[2] - yaw)
 

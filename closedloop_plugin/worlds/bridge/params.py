@@ -1,12 +1,12 @@
 """A program's free parameters: `param name = Range(low, high)` (or DiscreteRange, Uniform, Options, VerifaiRange ...).
 
-Scenic draws them with the scene; `Setup.values` fixes them instead; a search chooses them. Weather parameters
-(`param fog_density = Range(20, 60)`: CARLA's names, as in routes.Weather) replace the route's weather in every world.
+Scenic draws them with the scene, unless EpisodeSetup.values fixes them; a search chooses such values. Weather
+parameters (`param fog_density = Range(20, 60)`, CARLA's names as in routes.Weather) replace the route's weather in
+every world.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -15,9 +15,10 @@ from typing import Any
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.numbers import is_number
 
 WEATHER = tuple(f.name for f in fields(Weather))
-# What the worlds themselves put among a program's params, or read there.
+# Params that the worlds set or read themselves.
 RESERVED = frozenset({
     "map", "map_options", "stage", "render", "timestep", "weather", "time", "route", "address", "port", "timeout",
     "carla_map", "snapToGround", "record", "verifaiSamplerType", "verifaiSamplerParams",
@@ -44,7 +45,7 @@ def _domains(params: Mapping[str, Any]) -> dict[str, ParameterDomain]:
 
 
 def _domain(value: Any) -> ParameterDomain | None:
-    """None for one that has no bounds or depends on others (it is drawn, but nothing can search it)."""
+    """None if it has no bounds or depends on others: such a parameter is drawn but cannot be searched."""
     from scenic.core.distributions import DiscreteRange, Options, Range, TruncatedNormal
     from scenic.core.external_params import VerifaiDiscreteRange, VerifaiRange
 
@@ -65,11 +66,11 @@ def _domain(value: Any) -> ParameterDomain | None:
 
 
 def _between(low: Any, high: Any, whole: bool = False) -> ParameterDomain | None:
-    return ParameterDomain(float(low), float(high), whole) if _finite(low) and _finite(high) else None
+    return ParameterDomain(float(low), float(high), whole) if is_number(low) and is_number(high) else None
 
 
 def drawn_of(scenario: Any, scene: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the free parameters became in this scene, those fixed from outside included."""
+    """Values of the free parameters in this scene, including those fixed by `values`."""
     from scenic.core.distributions import Distribution
 
     names = {n for n, v in scenario.params.items() if n not in RESERVED and isinstance(v, Distribution)} | set(values)
@@ -82,28 +83,30 @@ def _plain(value: Any) -> Any:
 
 
 def weather_of(scene: Any, otherwise: Weather) -> Weather:
-    """The weather with the parameters that the program names."""
+    """`otherwise` with the weather parameters that the program sets."""
     given = {name: scene.params[name] for name in WEATHER if name in scene.params}
     for name, value in given.items():
-        if not _finite(value):
+        if not is_number(value):
             raise Ad2Error(f"param {name}: expected a number, found {value!r}")
     return replace(otherwise, **{name: float(value) for name, value in given.items()})
 
 
 @contextmanager
-def stated() -> Iterator[dict[str, Any]]:
-    """Name -> what the program says of each of its params while it is compiled here. Scenic itself forgets those that a
-    value from outside replaces, and lists that value as if the program had such a param."""
+def declared_params() -> Iterator[dict[str, Any]]:
+    """Collect name -> value of every `param` statement compiled within the context.
+
+    Scenic itself drops those that an external value replaces, and lists that value as if the program had such a param.
+    """
     import scenic.syntax.veneer as veneer
 
     found: dict[str, Any] = {}
     own = veneer.param
 
-    def noting(params: dict[str, Any]) -> None:
+    def recording(params: dict[str, Any]) -> None:
         found.update(params)
         own(params)
 
-    veneer.param = noting
+    veneer.param = recording
     try:
         yield found
     finally:
@@ -111,18 +114,20 @@ def stated() -> Iterator[dict[str, Any]]:
 
 
 def check_names(values: Mapping[str, Any], program: Any) -> None:
-    """Before anything is compiled: names that are the world's own cannot be set from outside."""
+    """Raise Ad2Error for names that are reserved for the world. Called before compiling."""
     taken = sorted(RESERVED & set(values))
     if taken:
         raise Ad2Error(f"{program}: {taken[0]!r} is no parameter of the scenario and cannot be set: the world needs it")
 
 
-def check_values(values: Mapping[str, Any], said: Mapping[str, Any], program: Any) -> None:
-    """A value for a parameter that the program does not have would change nothing, silently; one of another type would
-    fail later, far away. `said`: see stated."""
-    domains = _domains(said)
+def check_values(values: Mapping[str, Any], declared: Mapping[str, Any], program: Any) -> None:
+    """Raise Ad2Error for a value whose parameter the program lacks, or of the wrong type. `declared`: declared_params.
+
+    Without the check the first would have no effect, and the second would fail later without a useful location.
+    """
+    domains = _domains(declared)
     for name, value in sorted(values.items()):
-        if name not in said:
+        if name not in declared:
             free = ", ".join(domains) or "none"
             raise Ad2Error(f"{program}: has no param {name!r} to be set; its free parameters: {free}")
         domain = domains.get(name)
@@ -132,12 +137,8 @@ def check_values(values: Mapping[str, Any], said: Mapping[str, Any], program: An
 
 
 def _mismatch(value: Any, domain: ParameterDomain) -> str:
-    """What was expected where a value is none such; numbers beyond the program's own bounds are the user's choice."""
+    """Expected type if the value does not fit, else "". Numbers beyond the program's bounds are allowed."""
     if domain.options:
         return "" if value in domain.options else f"one of {', '.join(map(str, domain.options))}"
-    fits = _finite(value) and not (domain.whole and value != int(value))
+    fits = is_number(value) and not (domain.whole and value != int(value))
     return "" if fits else f"a {'whole ' if domain.whole else ''}number ({domain.low:g} to {domain.high:g})"
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

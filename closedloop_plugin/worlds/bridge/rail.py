@@ -1,7 +1,7 @@
-"""Rail: "follow this line at that speed", for actors of a scenario that must do so exactly. Plain Python, no Scenic.
+"""Rail: exact motion along a path at a given speed, for actors of a scenario. Does not need Scenic.
 
 A program gives an actor `with rail Rail(...)`, or sets `self.rail` in a behaviour; the world moves the actor along it
-at every tick and ignores its pedals. Changing `speed`, `d` or `path` later takes effect at the next tick.
+at every tick and ignores its pedals. Changes of `speed`, `d` or `path` take effect at the next tick.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _TRACKS: WeakKeyDictionary[RoutePath, PathInterpolator] = WeakKeyDictionary()
 
 
 class PathInterpolator:
-    """A Path for one point at a time: the same answers as Path.pose and, near by, Path.locate, without arrays."""
+    """Scalar version of RoutePath.pose and, near a known s, RoutePath.locate: faster for single points."""
 
     def __init__(self, path: RoutePath) -> None:
         self.length = path.length
@@ -26,13 +26,13 @@ class PathInterpolator:
 
     @classmethod
     def of(cls, path: RoutePath) -> PathInterpolator:
-        """One for each path, kept as long as it lives."""
+        """The interpolator of a path, cached for the path's lifetime."""
         if path not in _TRACKS:
             _TRACKS[path] = cls(path)
         return _TRACKS[path]
 
     def pose(self, s: float, d: float = 0.0) -> tuple[float, float, float]:
-        """(x, y, yaw) at s along and d to the left; straight on beyond an end."""
+        """(x, y, yaw) at s m along and d m to the left; extrapolated straight beyond the ends."""
         inside = min(max(s, 0.0), self.length)
         at = inside / self._step
         i = min(int(at), len(self._rows) - 2)
@@ -43,7 +43,10 @@ class PathInterpolator:
         return x0 + t * (x1 - x0) + over * c - d * n, y0 + t * (y1 - y0) + over * n + d * c, wrap(yaw)
 
     def foot(self, x: float, y: float, s: float) -> tuple[float, float]:
-        """(s, d) of a point, searched from s: exact on a straight, good where bends are wider than the offset."""
+        """(s, d) of a point, by projecting onto the tangent repeatedly from s.
+
+        Exact on a straight; converges where the radius of the bend is larger than the offset.
+        """
         for _ in range(4):
             px, py, yaw = self.pose(s)
             c, n = math.cos(yaw), math.sin(yaw)
@@ -56,13 +59,13 @@ class PathInterpolator:
 
 @dataclass
 class Rail:
-    """A place on a line and how to move along it. Metres, m/s, m/s2.
+    """A position on a path and the motion along it. Metres, m/s, m/s2.
 
     path: the line. s, d: metres along it and to its LEFT. direction: +1 with the path, -1 against it (the actor then
-    faces backwards along the path; `d` stays on the path's left). speed: what is wanted; the actor gets there with
-    `accel` or `brake`. now: its speed at this moment. d_wanted: move over to this offset, at `sideways` m/s at most.
-    gap: keep this distance to whatever is ahead on the line, the ego included (None: drive through everything).
-    lights: stop for red and yellow signals on the line. stop_s: stand there, whatever `speed` says.
+    faces against the path; `d` stays to the path's left). speed: target speed, reached with `accel` or `brake`. now:
+    current speed. d_wanted: target offset, reached with at most `sideways` m/s. gap: distance kept at a standstill to
+    any body ahead on the line, the ego included (None: bodies are ignored). lights: stop for red and yellow signals on
+    the line. stop_s: stop there, whatever `speed` is.
     """
 
     path: RoutePath
@@ -80,13 +83,13 @@ class Rail:
     now: float | None = None
 
     def advance(self, dt: float, allowed: float = math.inf) -> None:
-        """One step; `allowed`: the highest acceleration that traffic ahead permits."""
+        """One step of dt s. `allowed`: highest acceleration that traffic ahead permits, m/s2."""
         speed = self.speed if self.now is None else self.now
-        wanted = min(max(self.speed - speed, -self.brake * dt), self.accel * dt)
+        change = min(max(self.speed - speed, -self.brake * dt), self.accel * dt)
         if self.stop_s is not None:
             left = (self.stop_s - self.s) * self.direction
-            allowed = min(allowed, _halt(left, speed, self.brake, dt))
-        speed = max(0.0, speed + min(wanted, allowed * dt))
+            allowed = min(allowed, _stopping_acceleration(left, speed, self.brake, dt))
+        speed = max(0.0, speed + min(change, allowed * dt))
         self.s += self.direction * speed * dt
         if self.d_wanted is not None:
             step = min(self.sideways, 0.3 * speed + 0.05) * dt
@@ -99,10 +102,12 @@ class Rail:
         return (x, y, yaw) if self.direction > 0 else (x, y, wrap(yaw + math.pi))
 
 
-def _halt(left: float, speed: float, brake: float, dt: float) -> float:
-    """Acceleration that stops within `left` metres: nothing to do while half the brake would still do."""
+def _stopping_acceleration(left: float, speed: float, brake: float, dt: float) -> float:
+    """Acceleration that stops within `left` metres; inf while 40 % of `brake` is enough and it is 3 m or more away."""
     if left <= 0.05:
         return -brake
-    needed = speed * speed / (2 * left)
-    ease = (left / 1.5 - speed) / max(dt, 1e-3) if left < 3.0 else math.inf  # glide in, do not creep past
+    needed = speed * speed / (2 * left)  # v^2 / (2 s)
+    ease = (
+        (left / 1.5 - speed) / max(dt, 1e-3) if left < 3.0 else math.inf
+    )  # v proportional to the distance: no overshoot
     return min(ease, -needed) if needed > 0.4 * brake or left < 3.0 else math.inf

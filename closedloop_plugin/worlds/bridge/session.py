@@ -1,8 +1,8 @@
 """A running Scenic simulation, stepped from outside.
 
-Scenic runs a whole simulation inside one call and asks the agents' behaviours for actions. Here the ego's behaviour is
-ours: when Scenic asks it, a greenlet switches out to the caller, who looks, thinks, and switches back with a Control.
-One OS thread (Scenic wants the main one), any Scenic simulator: the embedded one and CARLA's.
+Scenic runs a whole simulation inside one call and requests actions from the agents' behaviours. The ego's behaviour
+here switches from a greenlet out to the caller, which switches back with a Control. All of it runs in one OS thread,
+the main one, as Scenic requires. Works with any Scenic simulator (embedded, CARLA).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, place_
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error, require
 
-_RUNNING: list[ScenicSession] = []  # one at most: Scenic keeps the running simulation in a global of its own
+_RUNNING: list[ScenicSession] = []  # at most one: Scenic keeps the running simulation in a global
 
 
 def close_running() -> None:
-    """End whatever simulation this process is in the middle of, whoever began it: before a program is compiled."""
+    """End the simulation that is running in this process, if any; required before a program is compiled."""
     for session in list(_RUNNING):
         session.close()
 
@@ -39,39 +39,39 @@ class ScenicSession:
         self._run = greenlet.greenlet(self._simulate)
 
     def start(self) -> Any:
-        """Set the scene up; returns the Scenic simulation at tick 0, waiting for the ego's control."""
+        """Set up the scene; returns the Scenic simulation at tick 0, which waits for the ego's control."""
         ego = self._compiled.scene.egoObject
-        ego.behavior = _driven(self)
+        ego.behavior = _external_behavior(self)
         close_running()
         _RUNNING.append(self)
         return self._switch()
 
     def advance(self, control: Control) -> Any:
-        """One tick with this control. After it `simulation` holds the next state; `done` may be set."""
+        """Run one tick with this control. `simulation` then holds the next state; `done` may be set."""
         if self.done:
             raise WorldError(f"the simulation has ended: {self.done}")
         return self._switch(self.stage.disturbed(control))
 
     def close(self) -> None:
-        """Stop in mid-run: Scenic's own clean-up runs."""
+        """Stop the simulation, with Scenic's clean-up."""
         if self._run and not self._run.dead:
             self._run.throw(self._exit)
         self.done = self.done or "closed"
         if self in _RUNNING:
             _RUNNING.remove(self)
 
-    def _switch(self, *words: Any) -> Any:
+    def _switch(self, *values: Any) -> Any:
         try:
-            return self._run.switch(*words)
+            return self._run.switch(*values)
         except (InvalidScene, Ad2Error):
             raise
         except Exception as exc:
             where = place_of(self._compiled.program, exc)
             self.done = self.done or f"failed: {where}"
-            raise (Ad2Error if self._is_users(exc) else WorldError)(where) from exc
+            raise (Ad2Error if self._in_user_program(exc) else WorldError)(where) from exc
 
-    def _is_users(self, exc: BaseException) -> bool:
-        """The error came out of a program of the user's, not of ours or of the simulator."""
+    def _in_user_program(self, exc: BaseException) -> bool:
+        """Whether the error was raised in a user's program, not in ours or the simulator."""
         program = str(self._compiled.program)
         return not self.stage.kind and any(f.filename == program for f in traceback.extract_tb(exc.__traceback__))
 
@@ -79,21 +79,21 @@ class ScenicSession:
         result = self._simulator.simulate(
             self._compiled.scene, maxSteps=self._max, timestep=self.stage.timestep, enableReplay=False, verbosity=0
         )
-        if result is None:  # a requirement rejected it, here or in mid-run
+        if result is None:  # rejected by a requirement, at the start or later
             self.done = "rejected"
             raise InvalidScene("the simulation was rejected by a requirement of the scenario")
         self.done = str(result.result.terminationReason)
         return result
 
     def wait(self, simulation: Any) -> Control:
-        """Called by the ego's behaviour inside the simulation: hand it out, come back with a control."""
+        """Called by the ego's behaviour: hand the simulation to the caller and return its control."""
         self.simulation = simulation
         self.stage.observe(simulation.objects[0], simulation.currentTime)
         return self._caller.switch(simulation)
 
 
-def _driven(session: ScenicSession) -> Any:
-    """A Scenic behaviour, written in Python: it takes its actions from outside."""
+def _external_behavior(session: ScenicSession) -> Any:
+    """A Scenic behaviour whose actions come from `session.wait`."""
     from scenic.core.dynamics.behaviors import Behavior
     from scenic.domains.driving.actions import SetBrakeAction, SetSteerAction, SetThrottleAction
 

@@ -1,6 +1,6 @@
-"""What a Scenic program of ours sees of the episode: the param `stage`. Plain Python, no Scenic, no simulator.
+"""ScenarioStage: the param `stage` of our Scenic programs. Does not need Scenic or a simulator.
 
-A program reads the route and its parameters here, and tells the referee what happens. Map frame of state.py.
+A program reads the route and its parameters from it, and reports events to the referee. Map frame of core/state.py.
 """
 
 from __future__ import annotations
@@ -19,64 +19,64 @@ from closedloop_plugin.maps.base import RoadMap
 
 @dataclass
 class ScenarioStage:
-    """One episode's. Programs use it by these names only; the world reads what they left."""
+    """Interface between one episode's program and the world. Programs use these names; do not rename them."""
 
     road: RoadMap
-    params: Mapping[str, Any]  # of the route's scenario, in the map frame; see routes.Route.params
+    params: Mapping[str, Any]  # of the route's scenario, map frame; see routes.Route.params
     kind: str  # scenario type, "" for a user's program
-    trigger_s: float  # m along the path where the route says that the scenario begins
+    trigger_s: float  # m along the path where the scenario begins
     seed: int
     timestep: float = 0.05
     traffic: bool = True
 
-    # State of the ego, renewed by the session at every tick before any behaviour runs.
+    # State of the ego, updated at every tick before any behaviour runs.
     time_s: float = 0.0
     ego_s: float = 0.0  # m along the path
     ego_d: float = 0.0  # m to its left
     ego_speed: float = 0.0
     ego: Any = None  # the Scenic object
 
-    # What the program says.
+    # Set by the program.
     events: list[tuple[float, str]] = field(default_factory=list)
     oncoming_allowed: bool = False
     noise: tuple[float, float] = (0.0, 0.0)  # standard deviation on the ego's steer and throttle (ControlLoss)
-    signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the rest cycles
+    signals: dict[str, SignalState] = field(default_factory=dict)  # StopLine.id -> held state; the others cycle
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng([self.seed, 0xAD2])
 
-    # -- placing -------------------------------------------------------------------------------------------------
+    # -- places --------------------------------------------------------------------------------------------------
     def spot(self, s: float, d: float = 0.0) -> tuple[float, float]:
-        """Map point s metres along the route and d metres to its left."""
+        """Map point s m along the route and d m to its left."""
         return self.road.path.pose(s, d)[:2]
 
     def heading(self, s: float, turn_deg: float = 0.0) -> float:
-        """Scenic heading of the route at s, turned by so many degrees counter-clockwise."""
+        """Scenic heading of the route at s, turned by `turn_deg` counter-clockwise."""
         return scenic_heading(self.road.path.pose(s)[2] + math.radians(turn_deg))
 
     def lane(self, steps: int) -> float:
-        """d of the centre of the lane so many lanes to the left (negative: right) of the ego's."""
+        """d of the centre of the lane that is `steps` lanes to the left (negative: right) of the ego's."""
         return steps * self.road.lane_width
 
     def number(self, name: str, default: float) -> float:
-        """A numeric parameter of the route, or the program's default where the route has none."""
+        """A numeric parameter of the route, or the default if the route has none."""
         value = self.params.get(name, default)
         return float(value)
 
     def interval(self, name: str, default: tuple[float, float]) -> tuple[float, float]:
-        """A (from, to) parameter; a single number stands for both."""
+        """A (from, to) parameter; a single number is taken for both."""
         value = self.params.get(name, default)
         return (value[0], value[1]) if isinstance(value, tuple) else (float(value), float(value))
 
     @property
     def reached_trigger(self) -> bool:
-        """The ego's nose is within 2 m of the trigger point: a car that waits at a stop line there has reached it."""
+        """Whether the ego's front is within 2 m of the trigger point, so that a car waiting at a stop line counts."""
         return self.ego_s + 4.3 >= self.trigger_s
 
-    # -- telling -------------------------------------------------------------------------------------------------
+    # -- outputs -------------------------------------------------------------------------------------------------
     def event(self, name: str) -> None:
-        """Something happened, once: "trigger" (the scenario begins), "act" (its actor acts), "end", "scenario timeout",
-        "yield failed" (the referee counts the last two)."""
+        """Record an event, once: "trigger" (the scenario begins), "act" (its actor acts), "end", "scenario timeout",
+        "yield failed". The referee counts the last two."""
         if all(name != known for _, known in self.events):
             self.events.append((round(self.time_s, 3), name))
 
@@ -84,19 +84,19 @@ class ScenarioStage:
         return any(name == known for _, known in self.events)
 
     def hold_signals(self, route: SignalState | str | None = None, cross: SignalState | str | None = None) -> None:
-        """Hold the lights on the ego's route, and those of all other approaches; None leaves them as they are."""
+        """Hold the signals on the ego's route, and those of the other approaches; None does not change them."""
         for line in self.road.stop_lines:
-            wanted = route if line.on_route else cross
-            if line.control == "signal" and wanted is not None:
-                self.signals[line.id] = SignalState(wanted)
+            state = route if line.on_route else cross
+            if line.control == "signal" and state is not None:
+                self.signals[line.id] = SignalState(state)
 
     def free_signals(self) -> None:
-        """Let the lights cycle again."""
+        """Return all signals to their cycles."""
         self.signals.clear()
 
     # -- for the session -----------------------------------------------------------------------------------------
     def observe(self, ego: Any, tick: int) -> None:
-        """Take the ego's state at this tick (a Scenic object: position, heading, speed)."""
+        """Update from the ego (a Scenic object) at this tick."""
         self.ego = ego
         self.time_s = tick * self.timestep
         x, y = float(ego.position[0]), float(ego.position[1])
@@ -105,7 +105,7 @@ class ScenarioStage:
         self.ego_speed = float(ego.speed or 0.0)
 
     def disturbed(self, control: Control) -> Control:
-        """The control that reaches the wheels: with the program's noise on it."""
+        """The control with the program's noise added."""
         if self.noise == (0.0, 0.0):
             return control
         steer, throttle = self.rng.normal(0.0, self.noise)

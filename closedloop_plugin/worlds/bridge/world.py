@@ -1,9 +1,9 @@
-"""ScenicWorld: what every world that plays Scenic programs has in common; a simulator fills in the rest."""
+"""ScenicWorld: base class of worlds that run Scenic programs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,29 +17,29 @@ from closedloop_plugin.worlds.base import EpisodeSetup, InvalidScene, ParameterD
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, scene_for, space_for
-from closedloop_plugin.worlds.bridge.ground import OWN_WAY_M
+from closedloop_plugin.worlds.bridge.ground import ON_ROUTE_M
 from closedloop_plugin.worlds.bridge.params import weather_of
-from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, stage_for, straight_on
+from closedloop_plugin.worlds.bridge.program_setup import params_for, program_of, road_ahead, stage_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession, close_running
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
 
-AHEAD_M = 8.0  # Observation.target lies so far along the route
+AHEAD_M = 8.0  # distance of Observation.target along the route
 
 
 class ScenicWorld:
-    """One simulator, main thread, one episode at a time. `folder`: where maps are written.
+    """One simulator, main thread, one episode at a time. `folder`: maps are written there.
 
-    A subclass names its Scenic `model`, makes maps (`_road_for`), starts its simulator (`_begin`, which ends with
-    `_play`), and shows contacts and pictures. Its simulation has `bodies`, the ego first (worlds/bodies).
+    A subclass sets the Scenic `model`, creates maps (`_road_for`), starts its simulator (`_begin`, which ends with
+    `_start_simulation`), and returns contacts and pictures. Its simulation has `bodies`, the ego first (worlds/bodies).
     """
 
     backend = ""
     model = ""
 
-    def __init__(self, folder: File, version: str) -> None:
+    def __init__(self, folder: Path, version: str) -> None:
         self.version = version
-        self._folder = File(folder)
+        self._folder = Path(folder)
         self._session: ScenicSession | None = None
         self._road: RoadMap | None = None
         self._simulation: Any = None  # Scenic's, with our bodies in it
@@ -50,24 +50,24 @@ class ScenicWorld:
         self._tick = 0
         self._drawn: Mapping[str, Any] = {}
 
-    # -- the interface ---------------------------------------------------------------------------------------------
+    # -- World interface -------------------------------------------------------------------------------------------
     def reset(self, setup: EpisodeSetup) -> Observation:
         self._end()
-        close_running()  # another world's, that was dropped without a word
+        close_running()  # of another world that was not closed
         self._setup = setup
         self._weather = setup.weather or (setup.route.weather if setup.route else Weather())
-        road, program = self._plan(setup)
+        road, program = self._road_and_program(setup)
         stage = stage_for(setup, road)
         compiled = scene_for(program, self.model, params_for(setup, road, stage), setup.seed, setup.values)
         if compiled.scene.egoObject is None:
-            raise Ad2Error(f"{program}: the program states no ego; it needs a line like: ego = new Car")
+            raise Ad2Error(f"{program}: the program defines no ego; it needs a line like: ego = new Car")
         self._weather = self._weather_of(compiled.scene)
         self._drawn = compiled.drawn
         self._network = compiled.scene.workspace.network
         if road is None:
-            stage.road = road = straight_on(compiled, self._network, self._road_for)
+            stage.road = road = road_ahead(compiled, self._network, self._road_for)
         self._road, self._stage, self._tick = road, stage, 0
-        self._under: tuple[float, float, DrivingSurface] | None = None
+        self._surface_cache: tuple[float, float, DrivingSurface] | None = None
         self._lights = TrafficLightCycle(road.stop_lines, setup.seed)
         self._command = commands(road.path, road.junctions, road.changes)
         self._begin(compiled, stage)
@@ -80,7 +80,7 @@ class ScenicWorld:
             raise WorldError(f"step after the end: {self._session.done}")
         self._session.advance(control.checked())
         self._tick = self._simulation.currentTime
-        if self._session.done:  # the ego's behaviour was not asked again: the stage has not seen the last state
+        if self._session.done:  # the ego's behaviour did not run again, so the stage lacks the last state
             m = self._ego.motion
             self._stage.time_s = self._tick * self._setup.timestep
             self._stage.ego_s, self._stage.ego_d = self.road.path.locate(m.x, m.y, self._stage.ego_s)
@@ -90,7 +90,7 @@ class ScenicWorld:
         if self._session is None:
             raise WorldError("no truth before reset")
         if self._truth is None:
-            self._truth = self._look()
+            self._truth = self._read_truth()
         return self._truth
 
     @property
@@ -109,36 +109,36 @@ class ScenicWorld:
 
     @property
     def weather(self) -> Weather:
-        """As it is in this episode, with what the program says of it."""
+        """Weather of this episode, with the changes of its program."""
         return self._weather
 
     def space(self, setup: EpisodeSetup) -> Mapping[str, ParameterDomain]:
         self._end()
         close_running()
         self._setup = setup
-        road, program = self._plan(setup)
+        road, program = self._road_and_program(setup)
         return space_for(program, self.model, params_for(setup, road, stage_for(setup, road)))
 
     def close(self) -> None:
         self._end()
 
-    # -- what a simulator fills in ---------------------------------------------------------------------------------
-    def _road_for(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
+    # -- implemented by subclasses ---------------------------------------------------------------------------------
+    def _road_for(self, route: Route, layout: RoadLayout, town: Path | None) -> RoadMap:
         raise NotImplementedError
 
-    def _road_of(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
-        """Of a suite's route; `_road_for` makes that of a user's program too."""
+    def _suite_road_for(self, route: Route, layout: RoadLayout, town: Path | None) -> RoadMap:
+        """Road of a suite's route; `_road_for` is used for a user's program too."""
         return self._road_for(route, layout, town)
 
     def _begin(self, compiled: CompiledScene, stage: ScenarioStage) -> None:
         raise NotImplementedError
 
     def _contacts(self) -> tuple[EgoContact, ...]:
-        """The ego's, in this tick."""
+        """Contacts of the ego in this tick."""
         raise NotImplementedError
 
     def _crossed(self) -> tuple[str, ...]:
-        """Kinds of the lane markings that the ego's wheels crossed in this tick, where a sensor says so."""
+        """Kinds of the lane markings that the ego's wheels crossed in this tick, if a sensor reports them."""
         return ()
 
     def _render(self, camera: Any) -> np.ndarray:
@@ -153,13 +153,13 @@ class ScenicWorld:
             self._session.close()
         self._session = self._road = None
 
-    def _plan(self, setup: EpisodeSetup) -> tuple[RoadMap | None, File]:
-        """The map and the program of an episode; no map yet for a user's program on a town or on its own map."""
+    def _road_and_program(self, setup: EpisodeSetup) -> tuple[RoadMap | None, Path]:
+        """Map and program of an episode. The map is None for a user's program without a route until it is compiled."""
         layout, program = program_of(setup)
-        return (self._road_of(setup.route, layout, setup.town) if setup.route else None), program
+        return (self._suite_road_for(setup.route, layout, setup.town) if setup.route else None), program
 
-    def _play(self, compiled: CompiledScene, simulator: Any) -> None:
-        """Start the simulation; it waits for the first control."""
+    def _start_simulation(self, compiled: CompiledScene, simulator: Any) -> None:
+        """Start the simulation up to the first request for a control."""
         self._session = ScenicSession(compiled, simulator, self._stage, self._setup.max_ticks)
         self._simulation = self._session.start()
         if self._session.done:
@@ -183,7 +183,7 @@ class ScenicWorld:
             self.road.speed_limit,
         )
 
-    def _look(self) -> GroundTruth:
+    def _read_truth(self) -> GroundTruth:
         stage = self._stage
         ego, *others = self._simulation.bodies
         return GroundTruth(
@@ -200,17 +200,17 @@ class ScenicWorld:
         )
 
     def _surface(self) -> DrivingSurface:
-        """Under the ego's centre; looked up again once it has moved 5 cm."""
+        """Surface under the ego's centre, cached until it has moved 5 cm."""
         m = self._ego.motion
-        if self._under is None or abs(m.x - self._under[0]) + abs(m.y - self._under[1]) > 0.05:
-            near = abs(self._stage.ego_d) < OWN_WAY_M
+        if self._surface_cache is None or abs(m.x - self._surface_cache[0]) + abs(m.y - self._surface_cache[1]) > 0.05:
+            near = abs(self._stage.ego_d) < ON_ROUTE_M
             way = self.road.path.pose(self._stage.ego_s)[2] if near else m.yaw
-            self._under = m.x, m.y, self._ground.surface(m.x, m.y, way)
-        return self._under[2]
+            self._surface_cache = m.x, m.y, self._ground.surface(m.x, m.y, way)
+        return self._surface_cache[2]
 
     def _picture(self, tick: int, name: str) -> np.ndarray:
         if self._session is None or tick != self._tick:
-            raise WorldError(f"the picture of tick {tick} was not asked for before the world moved on")
+            raise WorldError(f"the picture of tick {tick} was requested after the next step")
         if name not in self._pictures:
             camera = next((c for c in self._setup.cameras if c.name == name), None)
             if camera is None:

@@ -1,4 +1,4 @@
-"""Buildings that an ego which has left the road runs into: the camera's own, solid. Nothing is built before that."""
+"""Buildings as fixed obstacles for an ego that has left the road: those of the camera's scenery, built on first use."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 from closedloop_plugin.worlds.bridge.ground import NetworkGround
 
-BESIDE_M = 4.5  # of the route: nearer than this stands no house, and nobody looks for one
-REACH_M = 25.0  # of the ego: farther houses are not tried
+BESIDE_M = 4.5  # within this distance of the route there is no building
+REACH_M = 25.0  # farther buildings are not tested for collisions
 
 
 class BuildingObstacles:
-    """The houses of one route. `near` is asked at every tick and costs nothing on the road."""
+    """The buildings of one route. `near` is called at every tick and is cheap on the road."""
 
     def __init__(self, network: Any, road: RoadMap, ground: NetworkGround, seed: int) -> None:
-        self._made_of = network, road, seed
+        self._scenery_args = network, road, seed
         self._ground = ground
         self._rows: np.ndarray | None = None
         self._bodies: dict[int, SimulatedBody] = {}
 
     def near(self, x: float, y: float, aside: float) -> list[SimulatedBody]:
-        """Fixed bodies about a place that is `aside` metres from the route; none while the place is on a road."""
+        """Fixed bodies around (x, y), which is `aside` metres from the route; empty while it is on a road."""
         if abs(aside) < BESIDE_M or self._ground.surface(x, y, 0.0) is not DrivingSurface.OFF:
             return []
         if self._rows is None:
-            self._rows = _houses(*self._made_of)
+            self._rows = _building_rows(*self._scenery_args)
         close = np.flatnonzero(np.hypot(self._rows[:, 0] - x, self._rows[:, 1] - y) < REACH_M)
         return [self._body(int(i), self._rows[i]) for i in close]
 
@@ -45,7 +45,7 @@ class BuildingObstacles:
         return self._bodies[index]
 
 
-def _houses(network: Any, road: RoadMap, seed: int) -> np.ndarray:
+def _building_rows(network: Any, road: RoadMap, seed: int) -> np.ndarray:
     from closedloop_plugin.worlds.embedded.camera.network_scenery import scenery_of
 
     return scenery_of(network, road, seed).buildings

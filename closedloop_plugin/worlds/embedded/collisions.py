@@ -1,4 +1,7 @@
-"""Bodies that touch: oriented boxes by separating axes, an inelastic impulse, no overlap afterwards. No numpy."""
+"""Collisions of bodies: separating axis test of their boxes (core.boxes), inelastic impulse, then separation.
+
+Map frame, metres, kg. No numpy, for speed.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,17 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from closedloop_plugin.core.boxes import OrientedBox, contains, corners, oriented_box, overlap
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 
 BOUNCE = 0.1  # coefficient of restitution of a crash
-SCRAPE = 0.4  # friction between the two
-DOOR = (0.15, 0.9)  # an open door: along the car, across, m
-
-Box = tuple[float, float, float, float, float, float]  # x, y, cos, sin, half length, half width
+SCRAPE = 0.4  # coefficient of friction between the two surfaces
+DOOR = (0.15, 0.9)  # size of an open door along and across the car, m
 
 
 @dataclass(frozen=True)
 class BodyContact:
-    """Two bodies met: where, along which unit normal (from a to b), how deep (m), how hard (kg m/s)."""
+    """A collision of two bodies: point (m), unit normal from a to b, penetration depth (m), normal impulse (kg m/s)."""
 
     a: SimulatedBody
     b: SimulatedBody
@@ -29,13 +31,13 @@ class BodyContact:
     impulse: float
 
 
-def box_of(body: SimulatedBody) -> Box:
+def box_of(body: SimulatedBody) -> OrientedBox:
     m = body.motion
-    return m.x, m.y, math.cos(m.yaw), math.sin(m.yaw), 0.5 * body.length, 0.5 * body.width
+    return oriented_box(m.x, m.y, m.yaw, body.length, body.width)
 
 
-def boxes(body: SimulatedBody) -> list[Box]:
-    """The body's box, and its open doors: hinged in front of the middle, standing out square."""
+def boxes(body: SimulatedBody) -> list[OrientedBox]:
+    """The body's box, and one for each open door, at right angles to the side and 0.5 m in front of the centre."""
     first = box_of(body)
     if not body.doors:
         return [first]
@@ -45,88 +47,60 @@ def boxes(body: SimulatedBody) -> list[Box]:
     return [first] + [(x + 0.5 * c - d * s, y + 0.5 * s + d * c, c, s, 0.5 * DOOR[0], 0.5 * DOOR[1]) for d in sides]
 
 
-def overlap(a: Box, b: Box) -> tuple[float, float, float] | None:
-    """(nx, ny, depth) of the shallowest way out, normal from a to b; None where the boxes are apart."""
-    dx, dy = b[0] - a[0], b[1] - a[1]
-    best = math.inf
-    normal = (1.0, 0.0)
-    for ux, uy in ((a[2], a[3]), (-a[3], a[2]), (b[2], b[3]), (-b[3], b[2])):
-        reach = _reach(a, ux, uy) + _reach(b, ux, uy)
-        apart = dx * ux + dy * uy
-        depth = reach - abs(apart)
-        if depth <= 0.0:
-            return None
-        if depth < best:
-            best = depth
-            normal = (ux, uy) if apart >= 0 else (-ux, -uy)
-    return normal[0], normal[1], best
-
-
-def _reach(box: Box, ux: float, uy: float) -> float:
-    """Half the box's extent along a unit direction."""
-    return box[4] * abs(box[2] * ux + box[3] * uy) + box[5] * abs(box[2] * uy - box[3] * ux)
-
-
-def settle(bodies: Sequence[SimulatedBody]) -> list[BodyContact]:
-    """Find every touching pair with a moving partner, exchange momentum, and part them. Changes the bodies."""
-    live = [b for b in bodies if not b.gone and not (b.stunned and b.kind in WALKERS)]  # who lies is hit once
-    touches = []
-    for i, a in enumerate(live):
+def resolve_collisions(bodies: Sequence[SimulatedBody]) -> list[BodyContact]:
+    """Find touching pairs of which at least one moves, apply impulses and separate them. Changes the bodies."""
+    active = [b for b in bodies if not b.gone and not (b.was_hit and b.kind in WALKERS)]  # a walker is hit once
+    contacts = []
+    for i, a in enumerate(active):
         ax, ay, reach, still = a.motion.x, a.motion.y, a.radius + (1.0 if a.doors else 0.0), a.still
-        for b in live[i + 1 :]:
+        for b in active[i + 1 :]:
             m = b.motion
             near = reach + b.radius
             if abs(m.x - ax) > near + 1.0 or abs(m.y - ay) > near + 1.0 or (still and b.still):
                 continue
             if a.rail is not None and b.rail is not None:
-                continue  # two on rails pass: their gaps are their drivers' matter
-            touch = _meet(a, b)
-            if touch is not None:
-                touches.append(touch)
+                continue  # two on rails pass through each other: car following keeps their distance
+            contact = _collide(a, b)
+            if contact is not None:
+                contacts.append(contact)
                 ax, ay, still = a.motion.x, a.motion.y, a.still
-    return touches
+    return contacts
 
 
-def _meet(a: SimulatedBody, b: SimulatedBody) -> BodyContact | None:
+def _collide(a: SimulatedBody, b: SimulatedBody) -> BodyContact | None:
     hits = [(hit, p, q) for p in boxes(a) for q in boxes(b) if (hit := overlap(p, q)) is not None]
     if not hits:
         return None
     (nx, ny, depth), p, q = max(hits, key=lambda h: h[0][2])
-    x, y = _where(p, q)
-    impulse = _push(a, b, nx, ny, x, y)
-    _part(a, b, nx, ny, depth)
+    x, y = _contact_point(p, q)
+    impulse = _apply_impulse(a, b, nx, ny, x, y)
+    _separate(a, b, nx, ny, depth)
     for body, other in ((a, b), (b, a)):
         if impulse > 0 and (body.kind in WALKERS or body.rail is not None) and body.mass < 20 * other.mass:
-            body.stunned, body.rail = True, None
+            body.was_hit, body.rail = True, None
     return BodyContact(a, b, x, y, nx, ny, depth, impulse)
 
 
-def _where(p: Box, q: Box) -> tuple[float, float]:
-    """Middle of the corners of one box that lie in the other; else between the centres."""
-    inside = [c for one, two in ((p, q), (q, p)) for c in _corners(one) if _contains(two, c)]
+def _contact_point(p: OrientedBox, q: OrientedBox) -> tuple[float, float]:
+    """Mean of the corners of either box that lie in the other; without any, the middle between the centres."""
+    inside = [c for one, two in ((p, q), (q, p)) for c in corners(one) if contains(two, c)]
     if not inside:
         return 0.5 * (p[0] + q[0]), 0.5 * (p[1] + q[1])
     return sum(c[0] for c in inside) / len(inside), sum(c[1] for c in inside) / len(inside)
 
 
-def _corners(box: Box) -> list[tuple[float, float]]:
-    x, y, c, s, h, w = box
-    return [(x + u * h * c - v * w * s, y + u * h * s + v * w * c) for u, v in ((1, 1), (1, -1), (-1, -1), (-1, 1))]
+def _apply_impulse(a: SimulatedBody, b: SimulatedBody, nx: float, ny: float, x: float, y: float) -> float:
+    """Apply the collision impulse to both bodies; returns its normal part, kg m/s. 0 if they already separate.
 
-
-def _contains(box: Box, point: tuple[float, float]) -> bool:
-    dx, dy = point[0] - box[0], point[1] - box[1]
-    return abs(dx * box[2] + dy * box[3]) <= box[4] + 1e-9 and abs(dy * box[2] - dx * box[3]) <= box[5] + 1e-9
-
-
-def _push(a: SimulatedBody, b: SimulatedBody, nx: float, ny: float, x: float, y: float) -> float:
-    """The impulse along the normal, and friction across it; 0 where they part already."""
+    Without rotation: J = (1 + e) v_n / (1 / m_a + 1 / m_b), closing speed v_n along the normal, restitution e. Friction
+    along the tangent is the smaller of what stops the sliding and SCRAPE J (Coulomb).
+    """
     p, q = a.motion, b.motion
     vx, vy = q.vx - p.vx, q.vy - p.vy
-    closing = -(vx * nx + vy * ny)
+    closing = -(vx * nx + vy * ny)  # v_n
     if closing <= 0:
         return 0.0
-    inverse = _inverse(a) + _inverse(b)
+    inverse = _inverse_mass(a) + _inverse_mass(b)
     if inverse == 0.0:
         return 0.0
     impulse = (1 + BOUNCE) * closing / inverse
@@ -134,17 +108,20 @@ def _push(a: SimulatedBody, b: SimulatedBody, nx: float, ny: float, x: float, y:
     along = vx * tx + vy * ty
     drag = math.copysign(min(abs(along) / inverse, SCRAPE * impulse), along)
     jx, jy = impulse * nx + drag * tx * -1.0, impulse * ny + drag * ty * -1.0
-    _kick(a, -jx, -jy, x, y)
-    _kick(b, jx, jy, x, y)
+    _add_momentum(a, -jx, -jy, x, y)
+    _add_momentum(b, jx, jy, x, y)
     return impulse
 
 
-def _inverse(body: SimulatedBody) -> float:
+def _inverse_mass(body: SimulatedBody) -> float:
     return 0.0 if body.fixed else 1.0 / body.mass
 
 
-def _kick(body: SimulatedBody, jx: float, jy: float, x: float, y: float) -> None:
-    """Momentum into one body: along its wheels into its speed, the rest beside them, and a spin."""
+def _add_momentum(body: SimulatedBody, jx: float, jy: float, x: float, y: float) -> None:
+    """Add momentum (kg m/s) at (x, y) to a body.
+
+    The part along the heading changes `v`, the rest `knock_x` and `knock_y`; the torque changes `knock_w`.
+    """
     if body.fixed:
         return
     m = body.motion
@@ -154,15 +131,16 @@ def _kick(body: SimulatedBody, jx: float, jy: float, x: float, y: float) -> None
     m.v += forward
     m.knock_x += dx - forward * c
     m.knock_y += dy - forward * s
+    # Moment of inertia of a uniform rectangle, kg m2; spin = (r x J) / I, rad/s.
     inertia = body.mass * (body.length**2 + body.width**2) / 12
     spin = ((x - m.x) * jy - (y - m.y) * jx) / inertia
-    m.knock_w = min(max(m.knock_w + 0.4 * spin, -3.0), 3.0)  # tyres hold back most of it
+    m.knock_w = min(max(m.knock_w + 0.4 * spin, -3.0), 3.0)  # tyres resist most of the rotation
     m.vx, m.vy = m.v * c + m.knock_x, m.v * s + m.knock_y
 
 
-def _part(a: SimulatedBody, b: SimulatedBody, nx: float, ny: float, depth: float) -> None:
-    """Move them apart, the lighter one more."""
-    wa, wb = _inverse(a), _inverse(b)
+def _separate(a: SimulatedBody, b: SimulatedBody, nx: float, ny: float, depth: float) -> None:
+    """Move both along the normal until they no longer overlap, in proportion to their inverse masses."""
+    wa, wb = _inverse_mass(a), _inverse_mass(b)
     if wa + wb == 0.0:
         return
     share = depth / (wa + wb)

@@ -1,7 +1,7 @@
-"""Scenic's Newtonian simulator with our physics in it: bodies, collisions, lights and traffic instead of points.
+"""Scenic's Newtonian simulator with our physics: bodies, collisions, traffic lights and background traffic.
 
-Scenic's own objects are mirrored by a Body each; after a step their dynamic properties are written straight into the
-objects (the generic read-back costs more than the physics).
+Each Scenic object is mirrored by a SimulatedBody. After a step its dynamic properties are written directly into the
+object, since Scenic's generic read-back takes more time than the physics.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, drive, place, slide, walk
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from closedloop_plugin.worlds.embedded.building_obstacles import BuildingObstacles
-from closedloop_plugin.worlds.embedded.collisions import BodyContact, settle
+from closedloop_plugin.worlds.embedded.collisions import BodyContact, resolve_collisions
 
 
 class TrafficModel(Protocol):
-    """What moves beside the scenario."""
+    """Road users that are not part of the scenario."""
 
     bodies: list[SimulatedBody]
 
@@ -35,101 +35,101 @@ class TrafficModel(Protocol):
 
 @dataclass
 class EmbeddedSimulationContext:
-    """What the world gives the simulation beside the scene."""
+    """Inputs of a simulation besides the scene. `grip`: share of the dry tyre limit."""
 
     stage: ScenarioStage | None = None
     grip: float = 1.0
     lights: TrafficLightCycle = field(default_factory=lambda: TrafficLightCycle((), 0))
     traffic: TrafficModel | None = None
-    walls: BuildingObstacles | None = None
+    obstacles: BuildingObstacles | None = None
 
     @property
-    def lonely(self) -> bool:
-        """There is to be traffic, and the scenario needs every lane that it could use; see Body.stand_in."""
+    def needs_background_cars(self) -> bool:
+        """Traffic is enabled, but the scenario leaves no lane for it; see SimulatedBody.count_as_background."""
         return self.traffic is not None and not any(b.role == "background" for b in self.traffic.bodies if b.spec)
 
 
 class EmbeddedSimulator(NewtonianSimulator):
-    """Makes EmbeddedSimulations; never opens a window."""
+    """Creates EmbeddedSimulations, without a window."""
 
-    def __init__(self, network: Any = None, surroundings: EmbeddedSimulationContext | None = None) -> None:
+    def __init__(self, network: Any = None, context: EmbeddedSimulationContext | None = None) -> None:
         super().__init__(network, render=False)
-        self.surroundings = surroundings or EmbeddedSimulationContext()
+        self.context = context or EmbeddedSimulationContext()
 
     def createSimulation(self, scene: Any, **kwargs: Any) -> EmbeddedSimulation:
-        return EmbeddedSimulation(scene, self.network, self.surroundings, **kwargs)
+        return EmbeddedSimulation(scene, self.network, self.context, **kwargs)
 
 
 class EmbeddedSimulation(NewtonianSimulation):
     """One run. `bodies`: the ego first, then the other Scenic objects, then the background traffic."""
 
     def __init__(
-        self, scene: Any, network: Any, surroundings: EmbeddedSimulationContext, *, timestep: Any, **kwargs: Any
+        self, scene: Any, network: Any, context: EmbeddedSimulationContext, *, timestep: Any, **kwargs: Any
     ) -> None:
-        self.surroundings = surroundings
-        self.touches: list[BodyContact] = []
+        self.context = context
+        self.contacts: list[BodyContact] = []
         self._mirrors: list[tuple[SimulatedBody, dict[str, Any]]] = []
-        self._lonely = surroundings.lonely
+        self._needs_background_cars = context.needs_background_cars
         super().__init__(scene, network, False, False, False, 0.05 if timestep is None else timestep, **kwargs)
 
     @property
     def bodies(self) -> list[SimulatedBody]:
-        traffic = self.surroundings.traffic
+        traffic = self.context.traffic
         return [body for body, _ in self._mirrors] + (traffic.bodies if traffic else [])
 
-    # -- what Scenic asks for --------------------------------------------------------------------------------------
+    # -- interface of Scenic's Simulation --------------------------------------------------------------------------
     def createObjectInSimulator(self, obj: Any) -> None:
-        own = obj._dynamicProxy.__dict__  # Scenic's mutable copy for this simulation
-        body = _mirror(own, len(self._mirrors))
-        self._count(body, own.get("rail") is not None)
-        self._mirrors.append((body, own))
-        own["elevation"] = 0.0
-        # Headings are then global, and an orientation one rotation.
-        own["parentOrientation"] = Orientation._fromHeading(0.0)
-        own["_seen"] = (None, None)
-        own["_caches"] = frozenset(f"_cached_{name}" for name in obj._cache_clearers)
-        _write(body, own)
+        proxy = obj._dynamicProxy.__dict__  # Scenic's mutable copy for this simulation
+        body = _mirror(proxy, len(self._mirrors))
+        self._count_as_background(body, proxy.get("rail") is not None)
+        self._mirrors.append((body, proxy))
+        proxy["elevation"] = 0.0
+        # Headings are then global, and an orientation is a single rotation.
+        proxy["parentOrientation"] = Orientation._fromHeading(0.0)
+        proxy["_seen"] = (None, None)
+        proxy["_caches"] = frozenset(f"_cached_{name}" for name in obj._cache_clearers)
+        _write_object(body, proxy)
 
     def step(self) -> None:
-        dt, around = self.timestep, self.surroundings
-        held = around.stage.signals if around.stage else {}
-        around.lights.step(self.currentTime * dt, held)
-        closed = car_following.closed(around.lights)
-        everyone = self.bodies
-        for body, own in self._mirrors:
-            _read(body, own)
-            self._count(body, body.rail is not None)
-            self._move(body, own, everyone, closed, dt)
-        if around.traffic is not None:
-            around.traffic.step(everyone, closed, dt)
-        self.touches = settle([*everyone, *self._walls()])
+        dt, context = self.timestep, self.context
+        held = context.stage.signals if context.stage else {}
+        context.lights.step(self.currentTime * dt, held)
+        closed = car_following.closed_stop_lines(context.lights)
+        all_bodies = self.bodies
+        for body, proxy in self._mirrors:
+            _read_object(body, proxy)
+            self._count_as_background(body, body.rail is not None)
+            self._move(body, proxy, all_bodies, closed, dt)
+        if context.traffic is not None:
+            context.traffic.step(all_bodies, closed, dt)
+        self.contacts = resolve_collisions([*all_bodies, *self._nearby_obstacles()])
 
-    def _walls(self) -> list[SimulatedBody]:
-        """What the ego may run into beside the road."""
-        around, m = self.surroundings, self._mirrors[0][0].motion
-        return around.walls.near(m.x, m.y, around.stage.ego_d) if around.walls and around.stage else []
+    def _nearby_obstacles(self) -> list[SimulatedBody]:
+        """Buildings that the ego may hit beside the road."""
+        context, m = self.context, self._mirrors[0][0].motion
+        return context.obstacles.near(m.x, m.y, context.stage.ego_d) if context.obstacles and context.stage else []
 
-    def _count(self, body: SimulatedBody, on_rail: bool) -> None:
-        """See Surroundings.lonely."""
-        if self._lonely:
-            body.stand_in(on_rail)
+    def _count_as_background(self, body: SimulatedBody, on_rail: bool) -> None:
+        """See Surroundings.needs_background_cars."""
+        if self._needs_background_cars:
+            body.count_as_background(on_rail)
 
     def updateObjects(self) -> None:
-        for body, own in self._mirrors:
-            _write(body, own)
+        for body, proxy in self._mirrors:
+            _write_object(body, proxy)
 
     def getProperties(self, obj: Any, properties: Any) -> dict[str, Any]:
-        own = obj._dynamicProxy.__dict__
-        return {name: own[name] for name in properties}
+        proxy = obj._dynamicProxy.__dict__
+        return {name: proxy[name] for name in properties}
 
     def currentState(self) -> tuple[Any, ...]:
-        return ()  # our own records hold the tracks; Scenic's would grow with the episode
+        return ()  # our records hold the tracks; Scenic's would grow with the episode
 
     # -- physics ---------------------------------------------------------------------------------------------------
     def _move(
         self,
         body: SimulatedBody,
-        own: dict[str, Any],
+        proxy: dict[str, Any],
         others: Sequence[SimulatedBody],
         lines: Sequence[StopLine],
         dt: float,
@@ -137,57 +137,57 @@ class EmbeddedSimulation(NewtonianSimulation):
         m = body.motion
         if body.gone:
             return
-        if own.get("pose") is not None:
-            x, y, heading, speed = own["pose"]
-            own["pose"] = None
+        if proxy.get("pose") is not None:
+            x, y, heading, speed = proxy["pose"]
+            proxy["pose"] = None
             body.motion = MotionState(float(x), float(y), yaw_of_heading(float(heading)), float(speed))
         elif body.rail is not None:
-            was = m.v
-            body.rail.advance(dt, car_following.allowed(body, others, lines))
+            speed_before = m.v
+            body.rail.advance(dt, car_following.max_acceleration(body, others, lines))
             place(m, *body.rail.pose(), body.rail.now or 0.0, dt)
-            body.braking = m.v < was - 0.3 * dt or (m.v < 0.05 and body.kind not in WALKERS)
+            body.braking = m.v < speed_before - 0.3 * dt or (m.v < 0.05 and body.kind not in WALKERS)
         elif body.spec is not None:
-            brake = 1.0 if body.stunned else body.brake
+            brake = 1.0 if body.was_hit else body.brake
             if body.still and not body.throttle:
                 m.ax = m.ay = m.yaw_rate = m.vx = m.vy = 0.0
                 return
-            drive(m, body.spec, body.steer, body.throttle, brake, body.reverse, self.surroundings.grip, dt)
-        elif body.kind in WALKERS and not body.stunned and not (m.knock_x or m.knock_y):
-            control = own.get("control") or {}
+            drive(m, body.spec, body.steer, body.throttle, brake, body.reverse, self.context.grip, dt)
+        elif body.kind in WALKERS and not body.was_hit and not (m.knock_x or m.knock_y):
+            control = proxy.get("control") or {}
             speed, heading = control.get("speed"), control.get("heading")
             walk(m, m.v if speed is None else speed, m.yaw if heading is None else yaw_of_heading(heading), dt)
         elif not body.still:
             slide(m, 0.6, dt)
 
 
-def _mirror(own: dict[str, Any], index: int) -> SimulatedBody:
-    """The Body of a Scenic object, from its properties."""
-    kind = ActorKind(str(own.get("kind", "car")))
-    x, y = float(own["position"][0]), float(own["position"][1])
-    yaw = yaw_of_heading(float(own["heading"]))
-    vx, vy = float(own["velocity"][0]), float(own["velocity"][1])
+def _mirror(proxy: dict[str, Any], index: int) -> SimulatedBody:
+    """The SimulatedBody of a Scenic object, from its properties."""
+    kind = ActorKind(str(proxy.get("kind", "car")))
+    x, y = float(proxy["position"][0]), float(proxy["position"][1])
+    yaw = yaw_of_heading(float(proxy["heading"]))
+    vx, vy = float(proxy["velocity"][0]), float(proxy["velocity"][1])
     speed = math.hypot(vx, vy)
     if vx * math.cos(yaw) + vy * math.sin(yaw) < 0:
         speed = -speed
-    colour = own.get("color")
+    colour = proxy.get("color")
     ego = index == 0
     return SimulatedBody(
         "ego" if ego else f"s{index}",
         kind,
         MotionState(x, y, yaw, speed),
-        float(own["length"]),
-        float(own["width"]),
-        float(own["height"]),
-        "ego" if ego else str(own.get("role", "scenario")),
+        float(proxy["length"]),
+        float(proxy["width"]),
+        float(proxy["height"]),
+        "ego" if ego else str(proxy.get("role", "scenario")),
         tuple(round(255 * float(c)) for c in colour[:3]) if colour is not None else (120, 120, 130),  # type: ignore[arg-type]
-        fixed=bool(own.get("fixed", False)),
+        fixed=bool(proxy.get("fixed", False)),
         parked=not ego and speed == 0.0,
     )
 
 
-def _read(body: SimulatedBody, own: dict[str, Any]) -> None:
-    """Take what the object's behaviour did to it: pedals, attributes, or a jump (SetPosition, SetVelocity)."""
-    get = own.get
+def _read_object(body: SimulatedBody, proxy: dict[str, Any]) -> None:
+    """Read what the object's behaviour has set: pedals, attributes, or a jump (SetPosition, SetVelocity)."""
+    get = proxy.get
     body.throttle, body.brake = float(get("throttle", 0.0)), float(get("brake", 0.0))
     body.steer = float(get("steer", 0.0))
     body.reverse = bool(get("reverse", False))
@@ -200,35 +200,35 @@ def _read(body: SimulatedBody, own: dict[str, Any]) -> None:
         body.lamps = frozenset(lamps or ())
     if doors != body.doors:
         body.doors = frozenset(doors or ())
-    body.rail = None if body.stunned else get("rail")
-    body.braking = (body.brake > 0.02 and not parked) or (body.stunned and body.spec is not None)
-    position, velocity = own["_seen"]
+    body.rail = None if body.was_hit else get("rail")
+    body.braking = (body.brake > 0.02 and not parked) or (body.was_hit and body.spec is not None)
+    position, velocity = proxy["_seen"]
     m = body.motion
-    if own["position"] is not position:
-        m.x, m.y = float(own["position"][0]), float(own["position"][1])
-    if own["velocity"] is not velocity:
-        vx, vy = float(own["velocity"][0]), float(own["velocity"][1])
+    if proxy["position"] is not position:
+        m.x, m.y = float(proxy["position"][0]), float(proxy["position"][1])
+    if proxy["velocity"] is not velocity:
+        vx, vy = float(proxy["velocity"][0]), float(proxy["velocity"][1])
         if body.kind in WALKERS and (vx or vy):
             m.yaw = math.atan2(vy, vx)
         m.v = vx * math.cos(m.yaw) + vy * math.sin(m.yaw)
 
 
-def _write(body: SimulatedBody, own: dict[str, Any]) -> None:
-    """The body's state into the Scenic object. What has not moved is left: most props never do."""
+def _write_object(body: SimulatedBody, proxy: dict[str, Any]) -> None:
+    """Write the body's state into the Scenic object, unless it has not moved: most props never do."""
     m = body.motion
     heading = scenic_heading(m.yaw)
-    position = own["position"]
-    here = position[0] == m.x and position[1] == m.y and own["heading"] == heading
-    if here and own["_seen"][0] is not None and own["speed"] == 0.0 and m.v == 0.0:
+    position = proxy["position"]
+    here = position[0] == m.x and position[1] == m.y and proxy["heading"] == heading
+    if here and proxy["_seen"][0] is not None and proxy["speed"] == 0.0 and m.v == 0.0:
         return
     velocity = Vector(m.vx, m.vy, 0.0)
     position = Vector(m.x, m.y, 0.0)
-    own["position"], own["velocity"] = position, velocity
-    own["_seen"] = (position, velocity)
-    if own["heading"] != heading or own["yaw"] != heading:
-        own["heading"] = own["yaw"] = heading
-        own["orientation"] = Orientation._fromHeading(heading)
-    own["speed"] = abs(m.v)
-    own["angularSpeed"] = m.yaw_rate
-    for name in own.keys() & own["_caches"]:  # Scenic's _clearCaches, without an exception for each empty one
-        del own[name]
+    proxy["position"], proxy["velocity"] = position, velocity
+    proxy["_seen"] = (position, velocity)
+    if proxy["heading"] != heading or proxy["yaw"] != heading:
+        proxy["heading"] = proxy["yaw"] = heading
+        proxy["orientation"] = Orientation._fromHeading(heading)
+    proxy["speed"] = abs(m.v)
+    proxy["angularSpeed"] = m.yaw_rate
+    for name in proxy.keys() & proxy["_caches"]:  # as Scenic's _clearCaches, without an exception for each empty cache
+        del proxy[name]

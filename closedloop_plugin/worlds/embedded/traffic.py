@@ -1,8 +1,9 @@
-"""Background traffic: light actors on rails in the lanes beside the ego's way, cyclists at the edge of the road, and
-people on the pavements.
+"""Background traffic on rails: cars in the lanes beside the ego's path, cyclists at the road's edge, pedestrians on
+pavements.
 
-It keeps clear of the scenario: nobody in the ego's own lane, nobody through a junction that the route crosses, nobody
-within CLEAR_M of the ego at the start. It looks ahead (follow.py), so it never runs into a standing ego.
+It stays clear of the scenario: none in the ego's own lane, none through a junction that the route crosses, none within
+CLEAR_M of the ego at the start. It follows cars and stop lines by the IDM (bodies/car_following.py), so it does not run
+into a standing ego.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from closedloop_plugin.worlds.bridge.ground import NetworkGround
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
-CLEAR_M = 25.0  # of the ego at the start
-SPACING_M = 16.0  # between two of them
-UNSEEN_M = 70.0  # from the ego, where one may appear
+CLEAR_M = 25.0  # from the ego at the start
+SPACING_M = 16.0  # between two cars
+UNSEEN_M = 70.0  # from the ego: a body may reappear beyond
 MOST_CARS, MOST_WALKERS, MOST_CYCLISTS = 7, 5, 2
-CYCLIST_LIMIT = 18.0  # m/s: nobody cycles beside a motorway
-THINK_TICKS = 4  # a driver looks ahead this often
+CYCLIST_LIMIT = 18.0  # m/s: no cyclists where the speed limit is this or more
+LOOKAHEAD_TICKS = 4  # period in which a body updates its permitted acceleration
 
 _KINDS = (
     ActorKind.CAR,
@@ -44,54 +45,56 @@ _CLOTHES = ((180, 60, 50), (50, 80, 150), (60, 60, 60), (200, 190, 120), (90, 14
 
 
 class BackgroundTraffic:
-    """`bodies` move at every step; one that leaves its way comes back at its start once the ego is far from there."""
+    """`bodies` move at every step; one at the end of its path reappears at the start once the ego is far away."""
 
     def __init__(
         self, stage: ScenarioStage, network: Any, objects: Sequence[Any], seed: int, ground: NetworkGround
     ) -> None:
-        """`objects`: the Scenic scene's, the ego first."""
+        """`objects`: those of the Scenic scene, the ego first."""
         self._rng = np.random.default_rng([seed, 0x7AF])
         self._speed = min(stage.road.speed_limit, 22.0)
-        self._taken = [(float(o.position[0]), float(o.position[1])) for o in objects]
+        self._occupied = [(float(o.position[0]), float(o.position[1])) for o in objects]
         self.bodies: list[SimulatedBody] = []
         self._allowed: dict[str, float] = {}
         self._tick = 0
         rails = [o.rail for o in objects if getattr(o, "rail", None) is not None]
-        found = ways(network, stage, rails)
+        found = drivable_paths(network, stage, rails)
         self._drivers(found)
         self._walkers(pavements(network, stage))
         if stage.road.speed_limit < CYCLIST_LIMIT:
-            self._cyclists(edges(found, stage, ground))
+            self._cyclists(cycle_paths(found, stage, ground))
 
     def step(self, bodies: Sequence[SimulatedBody], lines: Sequence[StopLine], dt: float) -> None:
-        """Everybody one step on; `bodies`: all there are, the ego first."""
+        """Move all background bodies by `dt` seconds. `bodies`: all of the simulation, the ego first."""
         ego = bodies[0].motion
         for number, body in enumerate(self.bodies):
             rail = body.rail
             if rail is None:
-                self._pushed(body, dt)
+                self._slide_after_collision(body, dt)
                 continue
-            if (self._tick + number) % THINK_TICKS == 0:
-                self._allowed[body.id] = car_following.allowed(body, bodies, lines)
-            was = body.motion.v
+            if (self._tick + number) % LOOKAHEAD_TICKS == 0:
+                self._allowed[body.id] = car_following.max_acceleration(body, bodies, lines)
+            speed_before = body.motion.v
             rail.advance(dt, self._allowed.get(body.id, math.inf))
             if rail.s > rail.path.length:
-                self._again(body, rail, ego)
+                self._respawn(body, rail, ego)
             if not body.gone:
                 place(body.motion, *rail.pose(), rail.now or 0.0, dt)
-                body.braking = body.kind not in WALKERS and (body.motion.v < was - 0.4 * dt or body.motion.v < 0.05)
+                body.braking = body.kind not in WALKERS and (
+                    body.motion.v < speed_before - 0.4 * dt or body.motion.v < 0.05
+                )
         self._tick += 1
 
-    def _again(self, body: SimulatedBody, rail: Rail, ego: MotionState) -> None:
-        """Off the end of its way: gone, until its start is out of the ego's sight."""
+    def _respawn(self, body: SimulatedBody, rail: Rail, ego: MotionState) -> None:
+        """At the end of its path: hide the body until the path's start is UNSEEN_M from the ego, then put it there."""
         x, y, yaw = rail.path.pose(0.0, rail.d)
         body.gone = math.dist((x, y), (ego.x, ego.y)) < UNSEEN_M
         if not body.gone:
             rail.s = 0.0
             body.motion = MotionState(x, y, yaw, rail.now or 0.0)
 
-    def _pushed(self, body: SimulatedBody, dt: float) -> None:
-        """Was hit: slides to a halt and stays."""
+    def _slide_after_collision(self, body: SimulatedBody, dt: float) -> None:
+        """After a collision: slide to a stop and stay."""
         if not body.still:
             slide(body.motion, 0.7, dt)
         body.braking = body.kind not in WALKERS
@@ -134,11 +137,11 @@ class BackgroundTraffic:
     def _add(self, kind: ActorKind, rail: Rail, colour: tuple[int, int, int], spacing: float) -> None:
         x, y, yaw = rail.pose()
         length, width, height = size_of(kind.value)
-        if kind is not ActorKind.PEDESTRIAN and math.dist((x, y), self._taken[0]) < CLEAR_M:
+        if kind is not ActorKind.PEDESTRIAN and math.dist((x, y), self._occupied[0]) < CLEAR_M:
             return
-        if any(math.dist((x, y), place) < spacing + 0.5 * length for place in self._taken[1:]):
+        if any(math.dist((x, y), place) < spacing + 0.5 * length for place in self._occupied[1:]):
             return
-        self._taken.append((x, y))
+        self._occupied.append((x, y))
         body = SimulatedBody(
             f"b{len(self.bodies)}", kind, MotionState(x, y, yaw, rail.now or 0.0), length, width, height
         )
@@ -147,23 +150,23 @@ class BackgroundTraffic:
         self.bodies.append(body)
 
 
-# Where background traffic may go: chains of lanes beside the ego's route, and pavements. Built once an episode.
-NEAR_M = 120.0  # of the route: lanes farther off are left empty
-OWN_LANE = 0.6  # share of a lane width beside the path that still is the ego's own
-JUNCTION_CLEAR_M = 20.0  # of a junction of the route: nobody drives through
-SHORTEST_M = 30.0
-EDGE_M = 0.75  # beyond a lane's right edge: where one cycles, and cars in the lane get past
-EGO_CLEAR_M = 5.0  # of the ego's path: cyclists stay farther off
-SAME_LANE_M = 2.4  # a rail may keep to one side, or come over the middle line
+# Paths of background traffic: chains of lanes beside the ego's route, and pavements. Built once per episode.
+NEAR_M = 120.0  # from the route: lanes farther away stay empty
+OWN_LANE = 0.6  # share of a lane width beside the path that counts as the ego's lane
+JUNCTION_CLEAR_M = 20.0  # around a junction of the route: no traffic passes through
+SHORTEST_M = 30.0  # of a path
+EDGE_M = 0.75  # to the right of a lane's edge: where cyclists ride, so that cars can pass
+EGO_CLEAR_M = 5.0  # between cyclists and the ego's path
+SAME_LANE_M = 2.4  # distance of a rail that still uses the lane: it may keep to one side
 
 
-def ways(network: Any, stage: ScenarioStage, rails: Sequence[Rail] = ()) -> list[RoutePath]:
-    """Lines to drive, in traffic direction: none leads through a junction of the route, along the ego's lane, or
-    along a rail of the scenario's own actors."""
+def drivable_paths(network: Any, stage: ScenarioStage, rails: Sequence[Rail] = ()) -> list[RoutePath]:
+    """Paths to drive, in traffic direction. None leads through a junction of the route, along the ego's lane, or along
+    a rail of the scenario's actors."""
     busy = _route_junctions(network, stage)
     free = [lane for lane in network.lanes if _usable(lane, stage, busy)]
     starts = [lane for lane in free if lane._predecessor not in free]
-    lent = [np.array([rail.path.pose(s, rail.d)[:2] for s in _ahead(rail)]) for rail in rails]
+    rail_lines = [np.array([rail.path.pose(s, rail.d)[:2] for s in _rail_stations(rail)]) for rail in rails]
     found = []
     for first in starts:
         chain, lane = [], first
@@ -171,15 +174,15 @@ def ways(network: Any, stage: ScenarioStage, rails: Sequence[Rail] = ()) -> list
             chain.append(lane)
             lane = lane._successor
         if _ends_in(chain[-1], busy):
-            continue  # it would have to vanish at the stop line
+            continue  # it would end at the stop line
         way = RoutePath(np.vstack([_line(lane) for lane in chain]), step=1.0)
-        if way.length >= SHORTEST_M and not any(_shares(way, line) for line in lent):
+        if way.length >= SHORTEST_M and not any(_shares_lane(way, line) for line in rail_lines):
             found.append(way)
     return found
 
 
 def pavements(network: Any, stage: ScenarioStage) -> list[RoutePath]:
-    """Lines to walk near the route, both ways."""
+    """Paths to walk near the route, in both directions."""
     found = []
     for walk in network.sidewalks:
         line = _line(walk)
@@ -191,18 +194,19 @@ def pavements(network: Any, stage: ScenarioStage) -> list[RoutePath]:
     return found
 
 
-def edges(found: Sequence[RoutePath], stage: ScenarioStage, ground: NetworkGround) -> list[tuple[RoutePath, float]]:
-    """Where one may cycle: (way, metres to its left, negative) on the shoulder along the whole way, far from the ego's
-    path."""
+def cycle_paths(
+    found: Sequence[RoutePath], stage: ScenarioStage, ground: NetworkGround
+) -> list[tuple[RoutePath, float]]:
+    """(path, lateral offset in m, right < 0) for cyclists: on a shoulder throughout, away from the ego's path."""
     aside = -(0.5 * stage.road.lane_width + EDGE_M)
-    return [(way, aside) for way in found if all(_beside(way, s, aside, stage, ground) for s in _every(way))]
+    return [(way, aside) for way in found if all(_on_shoulder(way, s, aside, stage, ground) for s in _stations(way))]
 
 
-def _every(way: RoutePath) -> np.ndarray:
+def _stations(way: RoutePath) -> np.ndarray:
     return np.arange(0.0, way.length, 10.0)
 
 
-def _beside(way: RoutePath, s: float, aside: float, stage: ScenarioStage, ground: NetworkGround) -> bool:
+def _on_shoulder(way: RoutePath, s: float, aside: float, stage: ScenarioStage, ground: NetworkGround) -> bool:
     x, y, yaw = way.pose(s, aside)
     gaps = np.hypot(*(stage.road.path.xy[::4] - (x, y)).T)
     return float(gaps.min()) > EGO_CLEAR_M and ground.surface(x, y, yaw) is DrivingSurface.SHOULDER
@@ -224,7 +228,7 @@ def _usable(lane: Any, stage: ScenarioStage, busy: list[Any]) -> bool:
 
 
 def _route_junctions(network: Any, stage: ScenarioStage) -> list[Any]:
-    """The intersections that the route runs through, or nearly."""
+    """Intersections within JUNCTION_CLEAR_M of the route."""
     import shapely
 
     line = shapely.LineString(stage.road.path.xy)
@@ -239,13 +243,13 @@ def _ends_in(lane: Any, busy: list[Any]) -> bool:
     return any(lane is m.startLane for junction in busy for m in junction.maneuvers)
 
 
-def _ahead(rail: Rail) -> np.ndarray:
-    """Places along a rail from where it is to its end, 5 m apart."""
+def _rail_stations(rail: Rail) -> np.ndarray:
+    """Arc lengths along a rail from its position to its end, 5 m apart."""
     return np.arange(rail.s, rail.path.length, 5.0) if rail.direction > 0 else np.arange(rail.s, 0.0, -5.0)
 
 
-def _shares(way: RoutePath, line: np.ndarray) -> bool:
-    """A rail (its points) runs in this way's lane for 15 m or more."""
+def _shares_lane(way: RoutePath, line: np.ndarray) -> bool:
+    """Whether a rail, given by points 5 m apart, uses this path's lane for 15 m or more."""
     if not len(line):
         return False
     gaps = np.sqrt(((line[:, None, :] - way.xy[None, ::2, :]) ** 2).sum(-1)).min(axis=1)
@@ -259,5 +263,5 @@ def _distance(line: np.ndarray, path: RoutePath) -> float:
 
 
 def _line(element: Any) -> np.ndarray:
-    """The middle line, 2 m apart: Scenic's own may have two points on a kilometre of straight road."""
+    """Centre line with points 2 m apart; Scenic's may have two points on a kilometre of straight road."""
     return RoutePath([tuple(p)[:2] for p in element.centerline.points], step=2.0).xy

@@ -1,10 +1,10 @@
-"""EmbeddedWorld: the World interface over Scenic with our own physics, lights, traffic and camera."""
+"""EmbeddedWorld: Scenic programs with our own physics, traffic lights, background traffic and camera."""
 
 from __future__ import annotations
 
 import math
 from importlib.metadata import version
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,11 @@ class EmbeddedWorld(ScenicWorld):
     backend = "embedded"
     model = MODEL
 
-    def __init__(self, folder: File) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__(folder, f"1 (scenic {version('scenic')})")
         self._renderer: Any = None
 
-    def _road_for(self, route: Route, layout: RoadLayout, town: File | None) -> RoadMap:
+    def _road_for(self, route: Route, layout: RoadLayout, town: Path | None) -> RoadMap:
         from closedloop_plugin.maps.build import road_for
 
         return road_for(route, layout, town=town, folder=self._folder)
@@ -44,14 +44,14 @@ class EmbeddedWorld(ScenicWorld):
         self._ground = NetworkGround(self._network)
         objects = compiled.scene.objects
         traffic = BackgroundTraffic(stage, self._network, objects, seed, self._ground) if stage.traffic else None
-        walls = BuildingObstacles(self._network, self.road, self._ground, seed)
-        around = EmbeddedSimulationContext(stage, grip(self._weather), self._lights, traffic, walls)
+        obstacles = BuildingObstacles(self._network, self.road, self._ground, seed)
+        context = EmbeddedSimulationContext(stage, grip(self._weather), self._lights, traffic, obstacles)
         self._renderer = None
-        self._play(compiled, EmbeddedSimulator(self._network, around))
+        self._start_simulation(compiled, EmbeddedSimulator(self._network, context))
 
     def _contacts(self) -> tuple[EgoContact, ...]:
         contacts = []
-        for t in self._simulation.touches:
+        for t in self._simulation.contacts:
             if self._ego in (t.a, t.b):
                 other = t.b if t.a is self._ego else t.a
                 contacts.append(EgoContact(other.id, other.kind, t.x, t.y, t.impulse))
@@ -69,9 +69,8 @@ class EmbeddedWorld(ScenicWorld):
         return self._renderer.render(camera, view)
 
 
-# What weather does to tyres, from CARLA's parameters. What it does to the eyes is the camera's (camera/light.py).
 def grip(weather: Weather) -> float:
-    """Share of the dry tyre limit, 1.0 dry to 0.6 in standing water. Rain wets a dry road as it falls."""
+    """Tyre grip as a share of the dry limit: 1.0 on a dry road, 0.6 in standing water."""
     wet = max(_share(weather.wetness), 0.6 * _share(weather.precipitation))
     return max(0.6, 1.0 - 0.2 * wet - 0.2 * _share(weather.precipitation_deposits))
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lmms_eval_ad2.data.releases.images import safe_path
 from lmms_eval_ad2.errors import DataError
+from lmms_eval_ad2.numbers import is_number, is_whole
 from lmms_eval_ad2.records import LANGS, BilingualText
 
 
@@ -54,7 +54,7 @@ class UntrustedRow:
         value = self.data.get(field)
         if value is None:
             return None
-        if isinstance(value, bool) or not isinstance(value, int):
+        if not is_whole(value):
             raise self.fail(field, "a whole number", value)
         return value
 
@@ -128,9 +128,7 @@ class UntrustedRow:
 
 
 def _finite(number: Any) -> bool:
-    return (
-        isinstance(number, int | float) and not isinstance(number, bool) and abs(number) < 1e9 and math.isfinite(number)
-    )
+    return is_number(number) and abs(number) < 1e9
 
 
 def plain(number: float) -> str:

@@ -1,7 +1,7 @@
-"""Caption metrics of a whole set: BLEU-1..4, METEOR, ROUGE-L, CIDEr, SPICE, with pycocoevalcap's numbers.
+"""Caption metrics over a set: BLEU-1..4, METEOR, ROUGE-L, CIDEr, SPICE, numerically equal to pycocoevalcap.
 
-Door: `caption_scores`. A metric whose tool is missing (Java, SPICE's models) is `Unscored` with what to do,
-never an exception and never 0.
+Use `caption_scores`. A metric whose tool is missing (Java, SPICE's models) is `Unscored` with the remedy, never an
+exception and never 0.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ DEFAULT_METRICS = (*BLEUS, "rouge_l", "cider")
 
 @dataclass(frozen=True, slots=True)
 class CorpusScore:
-    """A metric over a set. `value` and `per_item` are fractions 0..1, CIDEr 0..10.
+    """A metric over a set. `value` and `per_item` are fractions 0..1, for CIDEr 0..10.
 
-    `value` of BLEU and METEOR pools the counts of the set (it is not the mean of `per_item`); of ROUGE-L, CIDEr
-    and SPICE it is the mean. `tokenizer` names what cut the words: "ptb", "plain", or "spice" (its own parser).
-    `note` says where a text could not be scored whole (METEOR and very long texts).
+    For BLEU and METEOR, `value` pools the counts of the set (it is not the mean of `per_item`); for ROUGE-L, CIDEr and
+    SPICE it is the mean. `tokenizer` is "ptb", "plain", or "spice" (its own parser). `note` reports texts that were cut
+    (METEOR, very long texts).
     """
 
     metric: str
@@ -41,7 +41,7 @@ class CorpusScore:
 
 @dataclass(frozen=True, slots=True)
 class CaptionPairs:
-    """Ids in order, with the texts or tokens of their references and candidate."""
+    """Ids in order, with the texts (or tokens) of their references and candidates."""
 
     ids: tuple[str, ...]
     references: list[list[str]]
@@ -60,16 +60,16 @@ def caption_scores(
     lang: Lang = "en",
     timeout_s: float = 1800.0,
 ) -> Result:
-    """Score each candidate against its references (same ids on both sides), metric by metric, in the order asked.
+    """Score each candidate against its references (same ids on both sides); results are in the order of `metrics`.
 
-    `tokenizer` "ptb" is pycocoevalcap's (Java); "plain" is a pattern (see `tokens`) that needs no Java. Nothing is
-    swapped silently. `lang` "zh" spaces out CJK characters first, so that n-grams are of characters.
-    `timeout_s` bounds each Java run. An empty candidate scores as pycocoevalcap scores it (docs/drivelm.md).
-    CIDEr's weights come from the set itself: over a single pair it is 0 by construction.
+    `tokenizer`: "ptb" is pycocoevalcap's (Java); "plain" is a regular expression (see `tokens`) and needs no Java. One
+    never replaces the other silently. `lang` "zh" first puts spaces around CJK characters, so that n-grams consist of
+    characters. `timeout_s` limits each Java process. An empty candidate is scored as in pycocoevalcap
+    (docs/drivelm.md). CIDEr's document frequencies come from the set itself, so over a single pair it is 0.
 
-    Raises Ad2Error for an unknown metric or tokenizer, DataError where ids differ, a value is not text, or an id
-    has no reference; MissingExtra without pycocoevalcap. Values as in Papineni 2002, Lin 2004, Denkowski 2014,
-    Vedantam 2015, Anderson 2016.
+    Raises Ad2Error for an unknown metric or tokenizer; DataError if the ids differ, a value is not a string, or an id
+    has no reference; MissingExtra without pycocoevalcap. Definitions: Papineni 2002 (BLEU), Lin 2004 (ROUGE), Denkowski
+    2014 (METEOR), Vedantam 2015 (CIDEr), Anderson 2016 (SPICE).
     """
     _check_names(metrics, tokenizer)
     raw = _checked(references, candidates)
@@ -88,7 +88,7 @@ def caption_scores(
 def _over_tokens(
     raw: CaptionPairs, metrics: Sequence[str], tokenizer: TokenizerName, lang: Lang, timeout_s: float
 ) -> Result:
-    """The metrics that count tokens."""
+    """The metrics that compare tokens: all except SPICE."""
     try:
         flat = [text for refs in raw.references for text in refs]
         words = iter(tokenize(flat, tokenizer, lang, timeout_s))
@@ -116,7 +116,7 @@ def _over_tokens(
 
 def _cider(cut: CaptionPairs, tokenizer: str) -> CorpusScore | Unscored:
     if not any(text for refs in cut.references for text in refs):
-        return Unscored("cider", "no_reference_words", "no reference holds a word, so CIDEr has no weights")
+        return Unscored("cider", "no_reference_words", "no reference has a word, so CIDEr has no weights")
     return _corpus("cider", tokenizer, cut.ids, *ngram.cider(cut.references, cut.candidates))
 
 
@@ -150,7 +150,7 @@ def _check_names(metrics: Sequence[str], tokenizer: str) -> None:
 
 
 def _checked(references: Mapping[str, Sequence[str]], candidates: Mapping[str, str]) -> CaptionPairs:
-    """The pairs in the order of `candidates`; DataError where the two sides do not fit."""
+    """The pairs in the order of `candidates`; DataError if the two sides do not match."""
     for key in references.keys() - candidates.keys():
         raise DataError("candidates", key, "candidate", "a candidate for each id that has references")
     for key, text in candidates.items():

@@ -1,4 +1,4 @@
-"""The Java behind the caption metrics: found, checked for age, run with a time limit, its noise kept."""
+"""Find and run the Java runtime of the caption metrics: version check, time limit, captured output."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OLDEST = 8
 _VERSION = re.compile(r'version "(\d+)(?:\.(\d+))?')
 _HOW = (
     f"Install a Java runtime, version {OLDEST} or newer (Debian: apt-get install default-jre-headless), "
-    "and have `java` on PATH"
+    "and put `java` on PATH"
 )
 
 
 class JavaError(Exception):
-    """A Java tool could not give a result: a stable `reason` code and what to do."""
+    """A Java tool gave no result: a stable `reason` code, and a `detail` with the remedy."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
@@ -48,13 +48,13 @@ def usable() -> bool:
 
 
 def version() -> int:
-    """Major version of the `java` that `find` names."""
+    """Major version of the `java` that `find` returns."""
     return _major(find()) or OLDEST
 
 
 @functools.lru_cache(maxsize=8)
 def _major(path: str) -> int | None:
-    """Major version of the Java at `path` ("1.8.0" is 8, "17.0.15" is 17); None where it does not run."""
+    """Major version of the Java at `path` ("1.8.0" is 8, "17.0.15" is 17); None if it cannot be run."""
     try:
         done = subprocess.run(
             [path, "-version"], capture_output=True, text=True, errors="replace", timeout=60, check=False
@@ -68,7 +68,10 @@ def _major(path: str) -> int | None:
 
 
 def run(args: list[str], stdin: bytes = b"", *, what: str, timeout_s: float, cwd: Path | None = None) -> bytes:
-    """stdout of `java ARGS`; raises JavaError with the end of its stderr where it fails."""
+    """Standard output of `java ARGS`; raises JavaError with the end of standard error if it fails.
+
+    `what` names the tool in messages.
+    """
     command = [find(), *args]
     try:
         done = subprocess.run(command, input=stdin, capture_output=True, cwd=cwd, timeout=timeout_s, check=False)
@@ -83,5 +86,5 @@ def run(args: list[str], stdin: bytes = b"", *, what: str, timeout_s: float, cwd
 
 
 def package_file(module: ModuleType, name: str) -> Path:
-    """The file `name` beside the source of `module` (pycocoevalcap ships its jars so)."""
+    """The file `name` in the folder of `module`, where pycocoevalcap keeps its jars."""
     return Path(str(module.__file__)).resolve().parent / name

@@ -1,4 +1,4 @@
-"""METEOR 1.5 (Denkowski and Lavie 2014): pycocoevalcap's wrapper of the Java program, closed whatever happens."""
+"""METEOR 1.5 (Denkowski and Lavie 2014) by pycocoevalcap's wrapper; the Java process is always terminated."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from lmms_eval_ad2.metrics.caption import java
 
-# Its aligner needs memory by the product of both lengths: one text of 12,000 words ends it for the whole set.
-LONGEST = 2000  # words of a text that it is given
-_SEPARATOR = "|||"  # of METEOR's line protocol
+# The aligner's memory grows with the product of both lengths: one text of 12,000 words ends it for the whole set.
+LONGEST = 2000  # words; longer texts are cut
+_SEPARATOR = "|||"  # field separator of METEOR's line protocol
 
 
 def scores(
@@ -19,7 +19,7 @@ def scores(
 ) -> tuple[float, Sequence[float]]:
     """METEOR of the set (pooled counts) and of each pair, 0..1; raises java.JavaError.
 
-    `references` and `candidates` are tokens on one line each; words beyond the first `LONGEST` are left out.
+    `references` and `candidates`: tokens joined by spaces; words beyond the first `LONGEST` are ignored.
     """
     java.find()
     from pycocoevalcap.meteor.meteor import Meteor
@@ -31,7 +31,7 @@ def scores(
     except OSError as exc:
         raise java.JavaError("java_failed", f"METEOR could not be started: {exc}") from exc
     expired = threading.Event()
-    # The wrapper reads without a limit: killing the program ends its read.
+    # The wrapper reads without a time limit: killing the program ends the read.
     watchdog = threading.Timer(timeout_s, _expire, (expired, program))
     watchdog.daemon = True
     watchdog.start()
@@ -46,7 +46,7 @@ def scores(
 
 
 def cut_note(references: Sequence[Sequence[str]], candidates: Sequence[str]) -> str:
-    """How many texts are longer than METEOR is given, in words; empty where none is."""
+    """A note with the number of texts that are cut, or "" if there is none."""
     texts = [*candidates, *(text for refs in references for text in refs)]
     n = sum(text.count(" ") >= LONGEST for text in texts)
     return f"{n} texts were cut to {LONGEST} words" if n else ""
@@ -58,14 +58,14 @@ def _expire(expired: threading.Event, program: Any) -> None:
 
 
 def _plain(text: str) -> str:
-    # Broken up until none is left: removing the middle of "||||||" once could leave another.
+    # Repeated: one pass can leave another separator behind.
     while _SEPARATOR in text:
         text = text.replace(_SEPARATOR, " ")
     return " ".join(text.split()[:LONGEST])
 
 
 def _close(program: Any) -> None:
-    """End the Java process and its pipes, and free the wrapper's lock: held, its own __del__ would wait for ever."""
+    """End the Java process, close its pipes and release the wrapper's lock, on which __del__ would block forever."""
     process = program.meteor_p
     process.kill()
     for pipe in (process.stdin, process.stdout, process.stderr):

@@ -1,4 +1,4 @@
-"""SPICE (Anderson 2016): pycocoevalcap's jar. Run here: its wrapper downloads unasked and writes into its package."""
+"""SPICE (Anderson 2016) by pycocoevalcap's jar, without its wrapper, which downloads files into its own package."""
 
 from __future__ import annotations
 
@@ -12,45 +12,45 @@ from lmms_eval_ad2.metrics.caption import java
 
 _MODELS = ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar")
 _HEAP = "-Xmx8G"
-# SPICE's serialiser reads private fields of the JDK; Java 16 and later refuse that unless told.
+# SPICE's serialiser reads private fields of the JDK, which Java 16 and later allow for opened packages only.
 _OPENS = ("java.lang", "java.util", "java.math", "java.net", "java.text", "java.util.concurrent")
 
 
 def scores(
     references: Sequence[Sequence[str]], candidates: Sequence[str], timeout_s: float
 ) -> tuple[float, Sequence[float]]:
-    """Mean SPICE F of the set and F of each pair, 0..1, on raw text; raises java.JavaError."""
+    """SPICE F-score of the set (mean) and of each pair, 0..1, from untokenized text; raises java.JavaError."""
     java.find()
     from pycocoevalcap.spice import spice
 
-    home = java.package_file(spice, "lib").parent
-    missing = [name for name in _MODELS if not (home / "lib" / name).is_file()]
+    folder = java.package_file(spice, "lib").parent
+    missing = [name for name in _MODELS if not (folder / "lib" / name).is_file()]
     if missing:
         raise java.JavaError(
             "spice_models_missing",
             f"SPICE needs Stanford CoreNLP 3.6.0 (stanford-corenlp-full-2015-12-09.zip, about 500 MB): "
-            f"put {' and '.join(missing)} into {home / 'lib'}, "
-            f"or let pycocoevalcap fetch them: cd {home} && python get_stanford_models.py",
+            f"put {' and '.join(missing)} into {folder / 'lib'}, "
+            f"or let pycocoevalcap fetch them: cd {folder} && python get_stanford_models.py",
         )
     rows = [
         {"image_id": i, "test": text, "refs": list(refs)}
         for i, (refs, text) in enumerate(zip(references, candidates, strict=True))
     ]
-    found = _run(home, spice.SPICE_JAR, rows, timeout_s)
-    items = [_f_score(found.get(i)) for i in range(len(rows))]
-    lost = sum(not math.isfinite(item) for item in items)
-    if lost:
-        raise java.JavaError("spice_failed", f"SPICE gave no number for {lost} of {len(items)} pairs")
+    by_number = _run(folder, spice.SPICE_JAR, rows, timeout_s)
+    items = [_f_score(by_number.get(i)) for i in range(len(rows))]
+    missing_scores = sum(not math.isfinite(item) for item in items)
+    if missing_scores:
+        raise java.JavaError("spice_failed", f"SPICE gave no number for {missing_scores} of {len(items)} pairs")
     return sum(items) / len(items), items
 
 
-def _run(home: Path, jar: str, rows: list[dict[str, object]], timeout_s: float) -> dict[int, object]:
-    """SPICE's result row of each pair, by its number."""
+def _run(package: Path, jar: str, rows: list[dict[str, object]], timeout_s: float) -> dict[int, object]:
+    """Number of a pair -> its F-score as SPICE wrote it."""
     with tempfile.TemporaryDirectory(prefix="ad2-spice-") as folder:
         source, target = Path(folder, "in.json"), Path(folder, "out.json")
         source.write_text(json.dumps(rows), encoding="utf-8")
         args = [_HEAP, *_opens(), "-jar", jar, str(source), "-out", str(target), "-subset", "-silent"]
-        java.run(args, what="SPICE", cwd=home, timeout_s=timeout_s)
+        java.run(args, what="SPICE", cwd=package, timeout_s=timeout_s)
         try:
             found = json.loads(target.read_text(encoding="utf-8"))
             return {int(row["image_id"]): row["scores"]["All"]["f"] for row in found}

@@ -1,6 +1,6 @@
-"""Text to tokens for the caption metrics: untrusted text made safe for line protocols, Chinese spaced out, cut.
+"""Tokenizers of the caption metrics. Untrusted text is first made safe for line protocols.
 
-Every tokenizer takes a list of texts and gives as many strings of tokens joined by single spaces.
+A tokenizer takes a list of texts and returns as many strings of tokens joined by single spaces.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ TOKENIZERS: tuple[TokenizerName, ...] = ("ptb", "plain")
 
 # Control characters, line and paragraph separators can end a line in Java; surrogates cannot be encoded.
 _BREAKS = frozenset({"Cc", "Cs", "Zl", "Zp"})
-# Chinese and Japanese characters that stand for a word of their own (the ideographic blocks, kana).
+# Chinese and Japanese characters that count as one word each (the ideographic blocks, kana).
 _CJK = re.compile(
     "([\u2e80-\u2fdf\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff])"
 )
@@ -27,20 +27,20 @@ _PTB_CLASS = "edu.stanford.nlp.process.PTBTokenizer"
 
 
 def one_line(text: str) -> str:
-    """`text` with every character that could end a line or break the encoding turned into a space."""
+    """`text` with a space for every character that could end a line or cannot be encoded."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(" " if unicodedata.category(char) in _BREAKS else char for char in text)
 
 
 def space_cjk(text: str) -> str:
-    """Spaces around each CJK character; punctuation outside ASCII becomes a space, as PTB drops the ASCII one."""
+    """Put spaces around each CJK character; non-ASCII punctuation becomes a space (PTB drops ASCII punctuation)."""
     text = "".join(" " if ord(c) > 127 and unicodedata.category(c).startswith("P") else c for c in text)
     return _CJK.sub(r" \1 ", text)
 
 
 def tokenize(texts: Sequence[str], name: TokenizerName, lang: Lang, timeout_s: float = 600.0) -> list[str]:
-    """Tokens of each text; raises java.JavaError where the PTB tokenizer cannot be run."""
+    """Tokens of each text; raises java.JavaError if the PTB tokenizer cannot be run."""
     lines = [one_line(text) for text in texts]
     if lang == "zh":
         lines = [space_cjk(line) for line in lines]
@@ -48,12 +48,12 @@ def tokenize(texts: Sequence[str], name: TokenizerName, lang: Lang, timeout_s: f
 
 
 def _ptb(lines: Sequence[str], timeout_s: float) -> list[str]:
-    """The Stanford PTB tokenizer of pycocoevalcap: same jar, same flags, same punctuation dropped.
+    """The Stanford PTB tokenizer of pycocoevalcap: same jar, same flags, same punctuation removed.
 
-    Run here and not through its class, which writes into its own package folder, leaves Java's stderr on the
-    console and does not notice when lines out are fewer than lines in.
+    Not through pycocoevalcap's class, which writes into its own package folder, prints Java's standard error and does
+    not detect missing output lines.
     """
-    from pycocoevalcap.tokenizer import ptbtokenizer  # a heavy optional: checked by the caller
+    from pycocoevalcap.tokenizer import ptbtokenizer  # optional and slow to import; its presence is already checked
 
     if not lines:
         return []
@@ -70,6 +70,8 @@ def _ptb(lines: Sequence[str], timeout_s: float) -> list[str]:
 
 
 def _plain(lines: Sequence[str]) -> list[str]:
-    """Lower-cased words and numbers, found by one pattern: letters (with one inner apostrophe), or digits with
-    inner points and commas; all else separates. Needs no Java; its numbers are close to PTB's, not equal."""
+    """Lower-case words and numbers: letters with at most one inner apostrophe, or digits with inner points and commas.
+
+    Everything else separates tokens. The scores are close to those with PTB tokens, but not equal.
+    """
     return [" ".join(_WORD.findall(line.lower())) for line in lines]

@@ -137,16 +137,20 @@ class Tab:
         return self.page.locator(f"#piece-{key}")
 
     def choose(self, key: str, verdict: str, shown: str) -> None:
-        """As a person does: a click that shows no effect on a busy machine is made again."""
+        """As a person does: where a click shows no effect, another verdict is chosen and then this one again.
+
+        A checked radio button takes no second click: clicking the same one again would do nothing.
+        """
         from playwright.sync_api import TimeoutError as Late
 
+        other = "keep" if verdict == "delete" else "delete"
         for patience_ms in (30_000, 30_000, PATIENCE_MS):
             self.piece(key).locator(f"input[type=radio][value={verdict}]").check()
             try:
                 self.piece(key).locator(f".badge.{shown}").wait_for(timeout=patience_ms)
                 return
             except Late:
-                continue
+                self.piece(key).locator(f"input[type=radio][value={other}]").check()
         raise AssertionError(f"{verdict} of {key} was never shown as {shown}")
 
     def write(self, key: str, text: str, shown: str) -> None:

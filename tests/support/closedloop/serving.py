@@ -1,4 +1,4 @@
-"""A served model for tests: the desk in a thread, HTTP on a real socket, models that count what they are asked."""
+"""A served model for tests: the batcher in a thread, HTTP on a real socket, models that count what they are asked."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Tunable(FakeModel):
 
 @dataclass
 class Served:
-    front: ChatHttpApi
+    api: ChatHttpApi
     url: str  # ends in /v1
 
     def call(self, path: str, body: Any = None, **headers: str) -> tuple[int, Any, dict[str, str]]:
@@ -73,24 +73,24 @@ def served(
     services: Sequence[ChatService] | FakeModel = (),
     *,
     driver: DriverService | None = None,
-    desk: RequestBatcher | None = None,
+    batcher: RequestBatcher | None = None,
     limits: RequestLimits | None = None,
     key: str = "",
     opened: bool = True,
 ) -> Iterator[Served]:
     """Until the block ends. `opened` False: still loading."""
     offered = [ModelService(services)] if isinstance(services, FakeModel) else list(services)
-    front = ChatHttpApi(desk or RequestBatcher(), limits or RequestLimits(), key, "loading-model")
+    api = ChatHttpApi(batcher or RequestBatcher(), limits or RequestLimits(), key, "loading-model")
     if opened:
-        front.open([*offered, *([driver] if driver else [])], driver, "fake")
-    worker = threading.Thread(target=front.desk.work, daemon=True)
+        api.open([*offered, *([driver] if driver else [])], driver, "fake")
+    worker = threading.Thread(target=api.batcher.work, daemon=True)
     worker.start()
     try:
-        with listening(front, "127.0.0.1", 0) as url:
-            yield Served(front, url)
-            front.desk.close()
+        with listening(api, "127.0.0.1", 0) as url:
+            yield Served(api, url)
+            api.batcher.close()
     finally:
-        front.desk.close()
+        api.batcher.close()
         worker.join(30)
     assert not worker.is_alive()
 

@@ -1,1 +1,1 @@
-"""The infraction criteria, one module each."""
+"""Infraction criteria, one per module."""

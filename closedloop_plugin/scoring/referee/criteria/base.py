@@ -1,4 +1,4 @@
-"""Finding: one infraction as the referee's rules report it. A rule is an object with tick(truth, progress)."""
+"""Interface of the referee's criteria: an object with tick(truth, progress) that returns InfractionEvents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from closedloop_plugin.scoring.referee.progress import RouteProgress
 
 @dataclass(frozen=True)
 class InfractionEvent:
-    """`kind`: a name of record.INFRACTIONS. (x, y): where to draw it, map frame. `text`: the official message."""
+    """An infraction. `kind`: a name of record.INFRACTIONS; (x, y): map frame, m; `text`: the official message."""
 
     kind: str
     time_s: float
@@ -22,17 +22,17 @@ class InfractionEvent:
     text: str
 
     def place(self) -> dict[str, Any]:
-        """For EpisodeRecord.places."""
+        """The entry of EpisodeRecord.places."""
         return {**asdict(self), "time_s": round(self.time_s, 3), "x": round(self.x, 2), "y": round(self.y, 2)}
 
 
 class RefereeCriterion(Protocol):
-    """Looks at every tick once, in order; returns what it found in this one."""
+    """Processes every tick once, in order; returns the infractions of that tick."""
 
     def tick(self, truth: GroundTruth, progress: RouteProgress) -> Sequence[InfractionEvent]: ...
 
 
 def at(ego: Actor) -> str:
-    """The ego's place as the official messages give it: CARLA's axes, metres. Our worlds are flat: z is 0."""
+    """The ego's position in the format of the official messages: CARLA's axes, m; z is 0 in our flat worlds."""
     x, y, _ = to_carla(ego.x, ego.y)
     return f"(x={round(x, 3) + 0.0}, y={round(y, 3) + 0.0}, z=0.0)"  # + 0.0: no "-0.0"

@@ -1,12 +1,12 @@
-"""Driving outside the route's lanes: how many metres of the route, and what share of what was driven of it.
+"""Driving outside the route's lanes: metres of the route, and their share of the driven distance.
 
-Outside is where the ego's centre is on an oncoming lane (unless the scenario needs that), a shoulder, or off the road.
-Tolerances, in the manner of CARLA's own check:
-- within its own lane of the route the ego is never outside, and half a metre beyond that lane's edge is no shoulder yet
-  (there: the strip between lane and kerb);
-- metres are counted along the route, not of the car: CARLA looks once a metre, so an excursion that took less than a
-  metre of the route is none;
-- a route that begins outside the lanes (leaving a parking bay) may first drive into one: 20 m are free.
+The ego is outside if its centre is on an oncoming lane (unless the scenario needs that), on a shoulder or off the road.
+Tolerances, as in CARLA's own check:
+- within its own lane of the route the ego is never outside, nor within 0.5 m beyond that lane's edge, unless it is on
+  an oncoming lane (in CARLA: the strip between lane and kerb);
+- metres are counted along the route, not along the driven path. CARLA checks once per metre, so an excursion shorter
+  than one metre of the route is ignored;
+- a route may begin outside the lanes (leaving a parking bay): until the ego enters a lane, up to 20 m are free.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ START_M = 20.0
 
 
 class OutsideLanesCriterion:
-    """Collects; its findings come with `findings`, at the end: their message needs the whole way."""
+    """Collects excursions during the episode. Call `findings` at the end: the message needs the whole distance."""
 
     def __init__(self, lane_width: float) -> None:
         self._half = lane_width / 2
-        self._entered = False  # has been in a lane, or had its 20 m
-        self._open: list[float] | None = None  # the excursion under way: metres, time_s, x, y
+        self._entered = False  # was in a lane, or has used up START_M
+        self._open: list[float] | None = None  # the current excursion: metres, time_s, x, y
         self._past: list[list[float]] = []
 
     def tick(self, truth: GroundTruth, progress: RouteProgress) -> tuple[InfractionEvent, ...]:
         outside = self._outside(truth, progress.d)
         self._entered = self._entered or not outside or progress.done_m > START_M
         if self._open is not None:
-            # Also on the way back in: progress that was not given while far off comes all at once there.
+            # Also in the tick of the return: progress withheld far from the route is credited then, all at once.
             self._open[0] += progress.gained
             if not outside:
                 self._past.append(self._open)
@@ -43,17 +43,17 @@ class OutsideLanesCriterion:
         return ()
 
     def findings(self, done_m: float) -> list[InfractionEvent]:
-        """One for each excursion that counts, all with the one message. `done_m`: metres of the route driven."""
-        whole = [e for e in [*self._past, *([self._open] if self._open else [])] if e[0] >= LEAST_M]
-        metres = sum(e[0] for e in whole)
-        if not whole:
+        """One event per counted excursion, all with the same message. `done_m`: metres of the route driven."""
+        counted = [e for e in [*self._past, *([self._open] if self._open else [])] if e[0] >= LEAST_M]
+        metres = sum(e[0] for e in counted)
+        if not counted:
             return []
         percent = min(100.0 * metres / done_m, 100.0)
         text = (
             f"Agent went outside its route lanes for about {round(metres, 3)} meters "
             f"({round(percent, 2)}% of the completed route)"
         )
-        return [InfractionEvent("outside_route_lanes", time_s, x, y, text) for _, time_s, x, y in whole]
+        return [InfractionEvent("outside_route_lanes", time_s, x, y, text) for _, time_s, x, y in counted]
 
     def _outside(self, truth: GroundTruth, d: float) -> bool:
         if truth.surface == DrivingSurface.LANE or (

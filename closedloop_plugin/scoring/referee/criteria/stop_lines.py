@@ -1,8 +1,9 @@
-"""Red lights and stop signs: what the ego does at the stop lines, those of its route and all others.
+"""Red lights and stop signs: infractions at all stop lines, on the route and elsewhere.
 
-A line is crossed when the ego's centre passes it in the direction of its traffic, within its width. (The law takes the
-front, CARLA the tail: the centre forgives a car that stopped half a metre late, and no car that drives on.) Yellow is
-no infraction. A stop counts if, before that, the ego was slower than 0.1 m/s with its front within 4 m of the line.
+A line is crossed when the ego's centre passes it in the direction of its traffic, within its width. (Traffic law uses
+the front, CARLA the rear; the centre tolerates a car that stops half a metre late, but not one that drives on.) Yellow
+is no infraction. A stop counts if, before crossing, the ego was slower than 0.1 m/s with its front within 4 m of the
+line.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from closedloop_plugin.core.state import GroundTruth, SignalState, StopLine
 from closedloop_plugin.scoring.referee.criteria.base import InfractionEvent, at
 from closedloop_plugin.scoring.referee.progress import RouteProgress
 
-NEAR_M = 40.0  # lines about the ego that are looked at; the list is renewed after RENEW_M
+NEAR_M = 40.0  # radius around the ego in which lines are checked; the list is updated every RENEW_M
 RENEW_M = 15.0
-BESIDE_M = 0.5  # a car waits at a line although its centre is so far beside it
+BESIDE_M = 0.5  # lateral tolerance for a car waiting at a line
 
 Point = tuple[float, float]
 
@@ -25,12 +26,12 @@ Point = tuple[float, float]
 class StopLineCriterion:
     def __init__(self, lines: Sequence[StopLine], profile: Profile) -> None:
         self._profile = profile
-        # With each line: unit vector along its traffic.
+        # Each line with the unit vector (cos, sin) along its traffic, map frame.
         self._lines = [(x, math.cos(x.yaw), math.sin(x.yaw)) for x in lines if x.control in ("signal", "stop")]
         self._near: list[tuple[StopLine, float, float]] = []
         self._centre: Point | None = None
         self._before: Point | None = None
-        self._stopped: set[str] = set()  # stop lines at which the ego has stopped and which it has not left since
+        self._stopped: set[str] = set()  # stop lines at which the ego has stopped and has not backed away
         self._counted: list[tuple[str, Point]] = []
 
     def tick(self, truth: GroundTruth, progress: RouteProgress) -> list[InfractionEvent]:
@@ -55,7 +56,7 @@ class StopLineCriterion:
         return self._near
 
     def _wait(self, truth: GroundTruth, line: StopLine, ahead: float, left: float) -> None:
-        """Note that the ego has stopped for this line, or that it went away again."""
+        """Record that the ego has stopped at this line, or has backed away from it."""
         front = -ahead - 0.5 * truth.ego.length  # m from the front to the line; negative once over it
         if ahead < 0 and front > self._profile.stop_reach_m:
             self._stopped.discard(line.id)
@@ -73,7 +74,7 @@ class StopLineCriterion:
                 self._stopped.discard(line.id)
                 return None
             kind, text = "stop_infraction", f"Agent ran a stop with id={line.id} at {at(ego)}"
-        # One approach may have a line for each of its lanes, and a car may shuffle on a line: once is enough.
+        # An approach may have one line per lane, and a car may move back and forth on a line: counted once.
         here, near = (ego.x, ego.y), self._profile.same_actor_m
         if any(known == kind and math.dist(place, here) <= near for known, place in self._counted):
             return None
@@ -82,14 +83,15 @@ class StopLineCriterion:
 
 
 def _in_line(line: StopLine, cos: float, sin: float, point: Point) -> tuple[float, float]:
-    """Metres (beyond the line, to its left)."""
+    """Position relative to the line in metres: (beyond it, to its left)."""
     dx, dy = point[0] - line.x, point[1] - line.y
     return dx * cos + dy * sin, dy * cos - dx * sin
 
 
 def _crossed(before: tuple[float, float], now: tuple[float, float], half_width: float) -> bool:
-    """From before the line to on or beyond it, between its ends. Coordinates of `_in_line`."""
+    """Whether the ego moved from before the line to on or beyond it, between its ends. Coordinates of `_in_line`."""
     if not before[0] < 0 <= now[0]:
         return False
+    # Linear interpolation: the lateral position at the crossing, where the first coordinate is 0.
     t = before[0] / (before[0] - now[0])
     return abs(before[1] + t * (now[1] - before[1])) <= half_width

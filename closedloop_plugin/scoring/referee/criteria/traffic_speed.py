@@ -1,4 +1,4 @@
-"""The ego's speed against the traffic's: one message after each 5 % of the route (what Efficiency reads)."""
+"""The ego's speed relative to the traffic: one message after each 5 % of the route, the input of Efficiency."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from closedloop_plugin.scoring.referee.criteria.base import InfractionEvent
 from closedloop_plugin.scoring.referee.progress import RouteProgress
 
 SEGMENTS = 20  # of 5 %
-MOTOR = VEHICLES - {ActorKind.BICYCLE}  # a cyclist is no measure of the traffic's speed
-STILL = 1e-3  # m/s: a parked car's numerical rest is no speed
+MOTOR = VEHICLES - {ActorKind.BICYCLE}  # cyclists do not represent the traffic's speed
+STILL = 1e-3  # m/s: numerical noise of a parked car
 
 
 class TrafficSpeedCriterion:
-    """Means over the ticks of a segment that had background vehicles; 100 % where none had."""
+    """Mean speeds over the ticks of a segment with background vehicles; 100 % if there are none."""
 
     def __init__(self) -> None:
-        self._next = 1  # segment whose end comes next; the last one ends with the episode
+        self._next = 1  # number of the current segment; the last one ends with the episode
         self._ego = self._traffic = 0.0
         self._ticks = 0
 
@@ -36,7 +36,7 @@ class TrafficSpeedCriterion:
         return [finding]
 
     def last(self, truth: GroundTruth, progress: RouteProgress) -> list[InfractionEvent]:
-        """The last segment's, once more than 95 % are driven. Changes nothing."""
+        """Message of the last segment, if more than 95 % are driven. Does not change the state."""
         return [self._finding(truth)] if progress.share * SEGMENTS > SEGMENTS - 1 else []
 
     def _finding(self, truth: GroundTruth) -> InfractionEvent:

@@ -14,7 +14,7 @@ from closedloop_plugin.worlds.embedded.camera.lens import NEAR, PinholeLens, cli
 from closedloop_plugin.worlds.embedded.camera.lighting import SceneLighting
 
 SHIFT = 4  # fractional bits of OpenCV's coordinates: 1/16 pixel
-BESIDE = 60000.0  # pixels: a bar or plate that ends farther out is too near the lens to be worth drawing
+MAX_PIXEL = 60000.0  # pixels: a bar or plate that ends farther out is too near the lens to be worth drawing
 Colour = tuple[float, float, float]
 Place = tuple[float, float, float]
 
@@ -35,7 +35,7 @@ class Canvas:
     beams: float = 0.0  # strength of the ego's headlights
     posts: tuple[tuple[float, float], ...] = ()  # lit lamps nearby
 
-    def lit(self, x: float, y: float) -> float:
+    def lamp_light(self, x: float, y: float) -> float:
         """Light of lamps at a place, beside sun and sky: 0..1."""
         if self.beams <= 0:
             return 0.0
@@ -58,7 +58,7 @@ class Canvas:
 
     def flat(self, colour: Colour, x: float, y: float, distance: float) -> Colour:
         """The shade of an upright thing at (x, y) with no side of its own: a limb, a tree's crown."""
-        lamps, clear = self.lit(x, y), math.exp(-self.light.thickness * distance)
+        lamps, clear = self.lamp_light(x, y), math.exp(-self.light.thickness * distance)
         r, g, b = (
             min(255.0, c * (k + lamps) * clear + f * (1 - clear))
             for c, k, f in zip(colour, self.upright, self.light.fog.tolist(), strict=True)
@@ -96,9 +96,9 @@ class Canvas:
 
     def limb(self, a: Place, b: Place, radius: float, colour: Colour) -> None:
         """A round bar from a to b (map frame), in a final colour."""
-        u0, v0, d0 = self.lens.spot(*a)
-        u1, v1, d1 = self.lens.spot(*b)
-        if min(d0, d1) < NEAR or max(abs(u0), abs(v0), abs(u1), abs(v1)) > BESIDE:
+        u0, v0, d0 = self.lens.project_point(*a)
+        u1, v1, d1 = self.lens.project_point(*b)
+        if min(d0, d1) < NEAR or max(abs(u0), abs(v0), abs(u1), abs(v1)) > MAX_PIXEL:
             return
         width = int(min(4 * radius * self.lens.focal / (d0 + d1) + 0.5, 4000.0))
         p, q = (round(u0 * 16) - 8, round(v0 * 16) - 8), (round(u1 * 16) - 8, round(v1 * 16) - 8)
@@ -106,8 +106,8 @@ class Canvas:
 
     def ball(self, centre: Place, radius: float, colour: Colour) -> None:
         """A sphere, in a final colour."""
-        u, v, depth = self.lens.spot(*centre)
-        if depth < NEAR or max(abs(u), abs(v)) > BESIDE:
+        u, v, depth = self.lens.project_point(*centre)
+        if depth < NEAR or max(abs(u), abs(v)) > MAX_PIXEL:
             return
         size = min(radius * self.lens.focal / depth, 4000.0)
         p = round(u * 16) - 8, round(v * 16) - 8
@@ -116,7 +116,7 @@ class Canvas:
     def ring(self, points: np.ndarray, radius: float, colour: Colour) -> None:
         """A closed tube through (N, 3) map points."""
         uv, depth = self.lens.project(points)
-        if depth.min() < NEAR or np.abs(uv).max() > BESIDE:
+        if depth.min() < NEAR or np.abs(uv).max() > MAX_PIXEL:
             return
         width = max(1, int(2 * radius * self.lens.focal / float(depth.mean()) + 0.5))
         cv2.polylines(self.image, [fixed(uv)], True, colour, min(width, 255), cv2.LINE_AA, SHIFT)
@@ -124,7 +124,7 @@ class Canvas:
     def plate(self, corners: np.ndarray, picture: np.ndarray, gain: float = 1.0) -> None:
         """A picture (h, w, 4) RGBA on a quad (4, 3): top left, top right, bottom right, bottom left."""
         uv, depth = self.lens.project(corners)
-        if depth.min() < NEAR or np.abs(uv).max() > BESIDE:
+        if depth.min() < NEAR or np.abs(uv).max() > MAX_PIXEL:
             return
         h, w = self.image.shape[:2]
         x0, y0 = np.floor(np.maximum(uv.min(axis=0), 0)).astype(int).tolist()
@@ -143,7 +143,7 @@ class Canvas:
         warp = cv2.getPerspectiveTransform(corner, target)
         shown = cv2.warpPerspective(picture, warp, (x1 - x0, y1 - y0)).astype(np.float32)
         x, y = float(corners[:, 0].mean()), float(corners[:, 1].mean())
-        light = self.light.ambient + 0.55 * self.light.direct + self.lit(x, y)
+        light = self.light.ambient + 0.55 * self.light.direct + self.lamp_light(x, y)
         alpha = shown[..., 3:] / 255
         colour = self.tint(shown[..., :3] / np.maximum(alpha, 1e-3), light * gain, float(depth.mean()))
         part = self.image[y0:y1, x0:x1]
@@ -156,8 +156,8 @@ class Canvas:
             self._glow((centre[0], centre[1], -centre[2]), 0.8 * radius, colour, 0.75 * strength * self.light.wet, 3.0)
 
     def _glow(self, centre: Place, radius: float, colour: Colour, strength: float, tall: float) -> None:
-        right, down, depth = self.lens.spot(*centre)
-        if depth < NEAR or strength <= 0.02 or max(abs(right), abs(down)) > BESIDE:
+        right, down, depth = self.lens.project_point(*centre)
+        if depth < NEAR or strength <= 0.02 or max(abs(right), abs(down)) > MAX_PIXEL:
             return
         size = int(min(radius * self.lens.focal / depth, self.lens.width / 6))
         long = int(size * tall)

@@ -30,17 +30,17 @@ def back_to_front(boxes: BoxFootprints, solid: np.ndarray, eye: tuple[float, flo
     count = len(boxes.x)
     points = _points(boxes)
     distance = np.hypot(boxes.x - eye[0], boxes.y - eye[1])
-    cut = np.zeros((count, count), bool)
-    hiders = np.flatnonzero(solid)
-    if len(hiders):
-        cut[hiders] = _cuts(boxes, hiders, points, eye)
-    np.fill_diagonal(cut, False)
-    cut &= ~(cut & cut.T & (distance[:, None] > distance[None, :]))  # two in one place: the nearer hides
-    cut |= _before(points, distance, eye) & ~cut & ~cut.T
+    occludes = np.zeros((count, count), bool)
+    occluders = np.flatnonzero(solid)
+    if len(occluders):
+        occludes[occluders] = _occludes(boxes, occluders, points, eye)
+    np.fill_diagonal(occludes, False)
+    occludes &= ~(occludes & occludes.T & (distance[:, None] > distance[None, :]))  # two in one place: the nearer hides
+    occludes |= _in_front(points, distance, eye) & ~occludes & ~occludes.T
     after: list[list[int]] = [[] for _ in range(count)]  # whom each one hides comes before it
-    for hider, hidden in zip(*(k.tolist() for k in np.nonzero(cut)), strict=True):
-        after[hidden].append(hider)
-    before = cut.sum(axis=1).tolist()  # how many bodies each one must wait for
+    for occluder, occluded in zip(*(k.tolist() for k in np.nonzero(occludes)), strict=True):
+        after[occluded].append(occluder)
+    before = occludes.sum(axis=1).tolist()  # how many bodies each one must wait for
     ready = [(-float(distance[i]), i) for i in range(count) if before[i] == 0]
     heapq.heapify(ready)
     left = set(range(count))
@@ -61,7 +61,7 @@ def back_to_front(boxes: BoxFootprints, solid: np.ndarray, eye: tuple[float, flo
     return order
 
 
-def _before(points: np.ndarray, distance: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
+def _in_front(points: np.ndarray, distance: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
     """(n, n): i and j share a direction, and i looks smaller than j."""
     bearing = np.arctan2(points[..., 1] - eye[1], points[..., 0] - eye[0])
     middle = bearing[:, 0]
@@ -87,10 +87,10 @@ def _points(boxes: BoxFootprints) -> np.ndarray:
     )
 
 
-def _cuts(boxes: BoxFootprints, hiders: np.ndarray, points: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
-    """(hiders, n): whether the hider's box cuts a line from the eye to a point of the body."""
-    c, s = np.cos(boxes.yaw[hiders])[:, None, None], np.sin(boxes.yaw[hiders])[:, None, None]
-    x, y = boxes.x[hiders][:, None, None], boxes.y[hiders][:, None, None]
+def _occludes(boxes: BoxFootprints, occluders: np.ndarray, points: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
+    """(occluders, n): whether the occluder's box cuts a line from the eye to a point of the body."""
+    c, s = np.cos(boxes.yaw[occluders])[:, None, None], np.sin(boxes.yaw[occluders])[:, None, None]
+    x, y = boxes.x[occluders][:, None, None], boxes.y[occluders][:, None, None]
 
     def own(px: np.ndarray, py: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return (px - x) * c + (py - y) * s, -(px - x) * s + (py - y) * c
@@ -98,7 +98,7 @@ def _cuts(boxes: BoxFootprints, hiders: np.ndarray, points: np.ndarray, eye: tup
     e = own(np.asarray(eye[0]), np.asarray(eye[1]))
     p = own(points[None, :, :, 0], points[None, :, :, 1])
     enter, leave = np.zeros(p[0].shape), np.ones(p[0].shape)
-    for axis, half in ((0, boxes.length[hiders] / 2), (1, boxes.width[hiders] / 2)):
+    for axis, half in ((0, boxes.length[occluders] / 2), (1, boxes.width[occluders] / 2)):
         reach = half[:, None, None] * 0.98
         run = p[axis] - e[axis]
         run = np.where(np.abs(run) < 1e-9, 1e-9, run)

@@ -59,7 +59,7 @@ class PinholeLens:
         local[:, 0] = np.maximum(depth, 1e-6)
         return self.pixels(local, points[:, 2]), depth
 
-    def spot(self, x: float, y: float, z: float) -> tuple[float, float, float]:
+    def project_point(self, x: float, y: float, z: float) -> tuple[float, float, float]:
         """One map point -> u, v, depth; plain floats, for there are many small things. u, v are 0 behind the camera."""
         dx, dy = x - self.x, y - self.y
         depth = dx * self.ahead[0] + dy * self.ahead[1]
@@ -69,7 +69,7 @@ class PinholeLens:
         u = self.width / 2 + (dx * self.right[0] + dy * self.right[1]) * scale
         return u, self.height / 2 + (self.up - z) * scale, depth
 
-    def sees(self, local: np.ndarray, radius: np.ndarray | float, far: float) -> np.ndarray:
+    def in_view(self, local: np.ndarray, radius: np.ndarray | float, far: float) -> np.ndarray:
         """Which discs round (N, 2) local points reach into the picture's wedge, nearer than `far`."""
         c, s = math.cos(self.half_angle), math.sin(self.half_angle)
         outside = np.abs(local[..., 1]) * c - local[..., 0] * s  # distance beyond the wedge's side

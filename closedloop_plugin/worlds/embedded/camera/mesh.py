@@ -133,7 +133,7 @@ def draw_mesh(canvas: Canvas, mesh: Mesh, x: float, y: float, yaw: float) -> Non
     sun = np.array([light.sun[0] * c + light.sun[1] * s, -light.sun[0] * s + light.sun[1] * c, light.sun[2]])
     facing = np.maximum(0.0, mesh.normals[faces] @ sun)[:, None]
     up = 0.82 + 0.18 * np.maximum(0.0, mesh.normals[faces, 2:3])
-    gain = light.ambient * up + light.direct * facing * 1.25 + canvas.lit(x, y)
+    gain = light.ambient * up + light.direct * facing * 1.25 + canvas.lamp_light(x, y)
     distance = float(math.hypot(dx, dy))
     colours = canvas.tint(mesh.colours[faces], gain, distance)
     shining = mesh.shining[faces]

@@ -47,7 +47,7 @@ class SurfaceGeometry:
         return bool(shapely.intersects_xy(self.window, x, y))
 
 
-def land_of(network: Any, road: RoadMap, reach: float) -> SurfaceGeometry:
+def surface_geometry(network: Any, road: RoadMap, reach: float) -> SurfaceGeometry:
     """Unions of the network's polygons within `reach` of the route; small gaps between lanes are closed."""
     window = LineString([*road.path.xy[::10].tolist(), road.path.xy[-1].tolist()]).buffer(reach)
     roads = list(network.roads) + list(getattr(network, "connectingRoads", ()))
@@ -56,7 +56,7 @@ def land_of(network: Any, road: RoadMap, reach: float) -> SurfaceGeometry:
     asphalt = asphalt.buffer(0.2, join_style="mitre").buffer(-0.2, join_style="mitre")
     shoulders = shapely.difference(_union(network.shoulders, window), asphalt)
     sidewalks = _union(network.sidewalks, window)
-    bicycle = _strips(shapely.union_all([asphalt, shoulders, sidewalks]))
+    bicycle = _bicycle_lanes(shapely.union_all([asphalt, shoulders, sidewalks]))
     if not sidewalks.is_empty:  # towns leave the corners of their junctions out
         used = shapely.union_all([asphalt, shoulders, bicycle, sidewalks])
         corner = shapely.intersection(used.buffer(6.0).buffer(-6.0), sidewalks.buffer(14.0))
@@ -65,7 +65,7 @@ def land_of(network: Any, road: RoadMap, reach: float) -> SurfaceGeometry:
     return SurfaceGeometry(window, asphalt, junctions, shoulders, bicycle, sidewalks)
 
 
-def _strips(used: BaseGeometry) -> BaseGeometry:
+def _bicycle_lanes(used: BaseGeometry) -> BaseGeometry:
     """Bicycle lanes: Scenic's reader leaves them out, so they are the gaps, 1 to 2.4 m wide, between what it has."""
     gaps = shapely.difference(used.buffer(1.2, join_style="mitre").buffer(-1.2, join_style="mitre"), used)
     open_ = gaps.buffer(-0.5).buffer(0.5)
@@ -89,18 +89,18 @@ def outlines(shape: Any) -> list[np.ndarray]:
     return [shapely.get_coordinates(ring) for ring in (turned.exterior, *turned.interiors)]
 
 
-def areas_of(land: SurfaceGeometry) -> tuple[GroundArea, ...]:
+def areas_of(surfaces: SurfaceGeometry) -> tuple[GroundArea, ...]:
     """Ground in drawing order: sidewalks, shoulders, asphalt; cut into overlapping squares."""
     layers = (
-        ("sidewalk", land.sidewalks),
-        ("bicycle", land.bicycle),
-        ("shoulder", land.shoulders),
-        ("asphalt", land.asphalt),
+        ("sidewalk", surfaces.sidewalks),
+        ("bicycle", surfaces.bicycle),
+        ("shoulder", surfaces.shoulders),
+        ("asphalt", surfaces.asphalt),
     )
-    return tuple(GroundArea(name, rings) for name, shape in layers for rings in _cut(shape))
+    return tuple(GroundArea(name, rings) for name, shape in layers for rings in _cut_into_squares(shape))
 
 
-def _cut(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
+def _cut_into_squares(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
     if shape.is_empty:
         return []
     x0, y0, x1, y1 = shape.bounds
@@ -117,9 +117,9 @@ def _cut(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
     ]
 
 
-def markings_of(network: Any, land: SurfaceGeometry) -> tuple[RoadMarking, ...]:
+def markings_of(network: Any, surfaces: SurfaceGeometry) -> tuple[RoadMarking, ...]:
     """Lane edges by what lies beyond: the same direction dashed white, oncoming yellow, anything else solid white."""
-    lanes = [x for road in network.roads for x in road.lanes if x.polygon.intersects(land.window)]
+    lanes = [x for road in network.roads for x in road.lanes if x.polygon.intersects(surfaces.window)]
     if not lanes:
         return ()
     tree = shapely.STRtree([x.polygon for x in lanes])
@@ -127,12 +127,12 @@ def markings_of(network: Any, land: SurfaceGeometry) -> tuple[RoadMarking, ...]:
     for lane in lanes:
         for edge, side in ((lane.leftEdge, 1.0), (lane.rightEdge, -1.0)):
             points = resample(np.array([p[:2] for p in edge.points], dtype=float), STEP)
-            found += _edge(lane, points, side, lanes, tree, land)
+            found += _edge(lane, points, side, lanes, tree, surfaces)
     return tuple(found)
 
 
 def _edge(
-    lane: Any, points: np.ndarray, side: float, lanes: list[Any], tree: Any, land: SurfaceGeometry
+    lane: Any, points: np.ndarray, side: float, lanes: list[Any], tree: Any, surfaces: SurfaceGeometry
 ) -> list[RoadMarking]:
     along = np.diff(points, axis=0)
     length = np.hypot(*along.T)
@@ -144,9 +144,9 @@ def _edge(
     for i, k in zip(which.tolist(), other.tolist(), strict=True):
         if lanes[k] is not lane:
             what[i] = "same" if lanes[k].group is lane.group else "oncoming"
-    what[shapely.intersects_xy(land.junctions, middle[:, 0], middle[:, 1])] = "none"
+    what[shapely.intersects_xy(surfaces.junctions, middle[:, 0], middle[:, 1])] = "none"
     many = max(len(g.lanes) for g in lane.road.laneGroups) > 1
-    return [m for m in (_line(kind, points[a : b + 1], side, many) for kind, a, b in _runs(what)) if m is not None]
+    return [m for m in (_line(kind, points[a : b + 1], side, many) for kind, a, b in _equal_runs(what)) if m is not None]
 
 
 def _line(kind: str, points: np.ndarray, side: float, many: bool) -> RoadMarking | None:
@@ -155,18 +155,18 @@ def _line(kind: str, points: np.ndarray, side: float, many: bool) -> RoadMarking
         return RoadMarking(points, "white", "solid")
     if kind == "same" and side > 0:
         return RoadMarking(points, "white", "dashed")
-    if kind == "oncoming" and side > 0 and _first(points):  # both directions have this edge; one paints it
+    if kind == "oncoming" and side > 0 and _is_first(points):  # both directions have this edge; one paints it
         return RoadMarking(points, "yellow", "double" if many else "dashed")
     return None
 
 
-def _first(points: np.ndarray) -> bool:
+def _is_first(points: np.ndarray) -> bool:
     """Of a line and its reverse exactly one is first."""
     (x0, y0), (x1, y1) = points[0], points[-1]
     return bool(x0 < x1 - 0.5 or (abs(x0 - x1) <= 0.5 and y0 < y1))
 
 
-def _runs(what: np.ndarray) -> list[tuple[str, int, int]]:
+def _equal_runs(what: np.ndarray) -> list[tuple[str, int, int]]:
     """(value, from, to) of equal neighbours."""
     cuts = [0, *(np.flatnonzero(what[1:] != what[:-1]) + 1).tolist(), len(what)]
     return [(str(what[a]), a, b) for a, b in pairwise(cuts)]
@@ -182,12 +182,12 @@ def resample(points: np.ndarray, step: float) -> np.ndarray:
     return np.column_stack([np.interp(s, along, points[:, i]) for i in (0, 1)])
 
 
-def kerbs_of(land: SurfaceGeometry) -> np.ndarray:
+def kerbs_of(surfaces: SurfaceGeometry) -> np.ndarray:
     """(n, 4) outlines of the sidewalks where asphalt lies beyond; sidewalk on the left."""
-    near = land.paved.buffer(0.6)
+    near = surfaces.paved.buffer(0.6)
     shapely.prepare(near)
     rows = []
-    for shape in polygons(land.sidewalks):
+    for shape in polygons(surfaces.sidewalks):
         for line in outlines(shape):
             p = np.concatenate([resample(line[i : i + 2], 8.0)[:-1] for i in range(len(line) - 1)] + [line[-1:]])
             middle = (p[:-1] + p[1:]) / 2
@@ -201,7 +201,7 @@ def behind(line: StopLine, metres: float) -> tuple[float, float, float]:
     return line.x - metres * math.cos(line.yaw), line.y - metres * math.sin(line.yaw), line.yaw
 
 
-def _beside(shape: BaseGeometry, x: float, y: float, yaw: float, reach: float = 25.0) -> float:
+def _distance_to_edge(shape: BaseGeometry, x: float, y: float, yaw: float, reach: float = 25.0) -> float:
     """Metres from (x, y) at right angles to the right until `shape` ends."""
     s = np.arange(0.0, reach, 0.25)
     inside = shapely.intersects_xy(shape, x + s * math.sin(yaw), y - s * math.cos(yaw))
@@ -209,12 +209,12 @@ def _beside(shape: BaseGeometry, x: float, y: float, yaw: float, reach: float = 
     return float(s[out[0]]) if len(out) else reach
 
 
-def crosswalks_of(land: SurfaceGeometry, lines: list[StopLine]) -> np.ndarray:
+def crosswalks_of(surfaces: SurfaceGeometry, lines: list[StopLine]) -> np.ndarray:
     """(n, 5) a striped crosswalk 2 m behind each signal's stop line, across the whole road."""
     rows = []
     for line in lines:
         x, y, yaw = behind(line, -2.3)
-        right, left = _beside(land.paved, x, y, yaw, 12.0), _beside(land.paved, x, y, yaw + math.pi, 12.0)
+        right, left = _distance_to_edge(surfaces.paved, x, y, yaw, 12.0), _distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0)
         right, left = min(right, line.width / 2 + 3.0), min(left, line.width / 2 + 8.0)
         shift = (right - left) / 2
         rows.append((x + shift * math.sin(yaw), y - shift * math.cos(yaw), yaw, right + left, 2.6))
@@ -225,39 +225,39 @@ def crosswalks_of(land: SurfaceGeometry, lines: list[StopLine]) -> np.ndarray:
     return np.array(kept).reshape(-1, 5)
 
 
-def signs_of(land: SurfaceGeometry, road: RoadMap) -> tuple[TrafficControlDevice, ...]:
+def signs_of(surfaces: SurfaceGeometry, road: RoadMap) -> tuple[TrafficControlDevice, ...]:
     """Poles at the right of every stop line; a signal has a second head on an arm beyond the junction.
 
     The far head is what the ego sees when it waits at the line: the near one is then outside the picture.
     """
-    paved = land.paved
+    paved = surfaces.paved
     shapely.prepare(paved)
     signs: list[TrafficControlDevice] = []
     for line in road.stop_lines:
-        if not land.near(line.x, line.y):
+        if not surfaces.near(line.x, line.y):
             continue
         x, y, yaw = behind(line, 0.3)
-        out = max(_beside(paved, x, y, yaw), line.width / 2) + 0.8
+        out = max(_distance_to_edge(paved, x, y, yaw), line.width / 2) + 0.8
         foot = x + out * math.sin(yaw), y - out * math.cos(yaw)
         if line.control != "signal":
             signs.append(TrafficControlDevice(line.control, line.id, *foot, yaw, 2.2))
             continue
         signs.append(TrafficControlDevice("signal", line.id, *foot, yaw, 3.0))
-        signs.append(_far_signal(land, paved, line))
+        signs.append(_far_signal(surfaces, paved, line))
     return tuple(signs)
 
 
-def _far_signal(land: SurfaceGeometry, paved: BaseGeometry, line: StopLine) -> TrafficControlDevice:
+def _far_signal(surfaces: SurfaceGeometry, paved: BaseGeometry, line: StopLine) -> TrafficControlDevice:
     """On an arm over the lane, beyond the junction that begins at the line."""
     across = 20.0
     start = Point(*behind(line, -3.0)[:2])
-    for shape in polygons(land.junctions):
+    for shape in polygons(surfaces.junctions):
         if shape.distance(start) < 3.0:
             end = behind(line, -60.0)[:2]
             across = shape.intersection(LineString([(line.x, line.y), end])).length + 2.5
             break
     x, y, yaw = behind(line, -min(max(across, 14.0), 34.0))
-    out = min(_beside(paved, x, y, yaw, 16.0) + 0.8, 16.0)
+    out = min(_distance_to_edge(paved, x, y, yaw, 16.0) + 0.8, 16.0)
     return TrafficControlDevice(
         "signal", line.id, x + out * math.sin(yaw), y - out * math.cos(yaw), yaw, 5.4, out - 0.6
     )

@@ -18,24 +18,24 @@ def scenery_of(network: Any, road: RoadMap, seed: int) -> StaticScenery:
 
     `network` needs: lanes (polygon, leftEdge, rightEdge, group), roads (lanes), shoulders, sidewalks, intersections.
     """
-    land = network_features.land_of(network, road, REACH)
-    signs = network_features.signs_of(land, road)
+    surfaces = network_features.surface_geometry(network, road, REACH)
+    signs = network_features.signs_of(surfaces, road)
     urban = 1.0 if road.speed_limit < 20.0 else 0.3
-    taken = np.array([[s.x, s.y] for s in signs]).reshape(-1, 2)
-    lines = [line for line in road.stop_lines if land.near(line.x, line.y)]
+    occupied = np.array([[s.x, s.y] for s in signs]).reshape(-1, 2)
+    lines = [line for line in road.stop_lines if surfaces.near(line.x, line.y)]
     controls = {c: [x for x in lines if x.control == c] for c in ("signal", "stop", "yield")}
-    houses = placement.buildings(land, urban, seed)
+    houses = placement.buildings(surfaces, urban, seed)
     return StaticScenery(
-        areas=network_features.areas_of(land),
-        markings=network_features.markings_of(network, land),
-        kerbs=network_features.kerbs_of(land),
-        crosswalks=network_features.crosswalks_of(land, controls["signal"]),
+        areas=network_features.areas_of(surfaces),
+        markings=network_features.markings_of(network, surfaces),
+        kerbs=network_features.kerbs_of(surfaces),
+        crosswalks=network_features.crosswalks_of(surfaces, controls["signal"]),
         stop_lines=_poses(controls["signal"] + controls["stop"]),
         words=np.array([network_features.behind(x, 4.0) for x in controls["stop"]]).reshape(-1, 3),
         teeth=_poses(controls["yield"]),
         buildings=houses,
-        trees=placement.trees(land, urban, seed, taken, houses),
-        lamps=placement.lamps(land, urban, taken, houses),
+        trees=placement.trees(surfaces, urban, seed, occupied, houses),
+        lamps=placement.lamps(surfaces, urban, occupied, houses),
         signs=signs,
         urban=urban,
     )

@@ -25,7 +25,7 @@ WALLS = (
 )
 
 
-def _kerbside(land: SurfaceGeometry, used: BaseGeometry, offset: float, step: float) -> np.ndarray:
+def _kerbside(surfaces: SurfaceGeometry, used: BaseGeometry, offset: float, step: float) -> np.ndarray:
     """(n, 3) x, y and the outward direction, every `step` metres round the used ground, `offset` metres out."""
     rows = []
     for shape in polygons(used.buffer(offset, quad_segs=3)):
@@ -34,21 +34,21 @@ def _kerbside(land: SurfaceGeometry, used: BaseGeometry, offset: float, step: fl
             d = np.diff(p, axis=0)
             rows.append(np.column_stack([(p[:-1] + p[1:]) / 2, np.arctan2(-d[:, 0], d[:, 1])]))
     found = np.concatenate(rows) if rows else np.zeros((0, 3))
-    edge = land.window.buffer(-2 * offset - 2)
+    edge = surfaces.window.buffer(-2 * offset - 2)
     return found[shapely.intersects_xy(edge, found[:, 0], found[:, 1])]
 
 
-def _keep_clear(land: SurfaceGeometry, metres: float) -> BaseGeometry:
-    shape = shapely.union(land.paved.buffer(max(CLEAR, metres)), land.sidewalks.buffer(metres))
+def _keep_clear(surfaces: SurfaceGeometry, metres: float) -> BaseGeometry:
+    shape = shapely.union(surfaces.paved.buffer(max(CLEAR, metres)), surfaces.sidewalks.buffer(metres))
     shapely.prepare(shape)
     return shape
 
 
-def buildings(land: SurfaceGeometry, urban: float, seed: int) -> np.ndarray:
+def buildings(surfaces: SurfaceGeometry, urban: float, seed: int) -> np.ndarray:
     """(n, 9) footprints that face the road, of different sizes and colours; sparse in the country."""
     rng = np.random.default_rng([seed, 1])
-    places = _kerbside(land, land.used, 4.5, 9.0)
-    clear = _keep_clear(land, 2.0)
+    places = _kerbside(surfaces, surfaces.used, 4.5, 9.0)
+    clear = _keep_clear(surfaces, 2.0)
     rows: list[tuple[float, ...]] = []
     boxes: list[BaseGeometry] = []
     grid: dict[tuple[int, int], list[int]] = {}
@@ -78,34 +78,34 @@ def corners(x: float, y: float, yaw: float, length: float, width: float) -> np.n
     return np.column_stack([x + local[:, 0] * c - local[:, 1] * s, y + local[:, 0] * s + local[:, 1] * c])
 
 
-def trees(land: SurfaceGeometry, urban: float, seed: int, taken: np.ndarray, houses: np.ndarray) -> np.ndarray:
+def trees(surfaces: SurfaceGeometry, urban: float, seed: int, occupied: np.ndarray, houses: np.ndarray) -> np.ndarray:
     """(n, 4) x, y, height, crown radius; a row beside the road, more of them where there are few houses."""
     rng = np.random.default_rng([seed, 2])
-    rows = [_row(rng, p, 3.6) for p in _kerbside(land, land.used, 3.4, 11.0).tolist() if rng.random() < 0.5]
+    rows = [_tree_row(rng, p, 3.6) for p in _kerbside(surfaces, surfaces.used, 3.4, 11.0).tolist() if rng.random() < 0.5]
     if urban < 0.9:
-        rows += [_row(rng, p, 6.0) for p in _kerbside(land, land.used, 12.0, 7.0).tolist() if rng.random() < 0.8]
+        rows += [_tree_row(rng, p, 6.0) for p in _kerbside(surfaces, surfaces.used, 12.0, 7.0).tolist() if rng.random() < 0.8]
     found = np.array(rows).reshape(-1, 4)
-    clear = _keep_clear(land, 1.0)
+    clear = _keep_clear(surfaces, 1.0)
     found = found[~shapely.intersects_xy(clear, found[:, 0], found[:, 1]) & ~within(found, houses, 1.5)]
-    return found[_away(found, taken, 6.0)]
+    return found[_far_from(found, occupied, 6.0)]
 
 
-def _row(rng: np.random.Generator, place: list[float], spread: float) -> tuple[float, float, float, float]:
+def _tree_row(rng: np.random.Generator, place: list[float], spread: float) -> tuple[float, float, float, float]:
     height = rng.uniform(4.5, 8.5)
     off = rng.uniform(0.0, spread - 3.0)
     x, y = place[0] + off * math.cos(place[2]), place[1] + off * math.sin(place[2])
     return x, y, height, height * rng.uniform(0.24, 0.34)
 
 
-def lamps(land: SurfaceGeometry, urban: float, taken: np.ndarray, houses: np.ndarray) -> np.ndarray:
+def lamps(surfaces: SurfaceGeometry, urban: float, occupied: np.ndarray, houses: np.ndarray) -> np.ndarray:
     """(n, 3) posts every 28 m, their arms over the road; none on country roads."""
     if urban < 0.5:
         return np.zeros((0, 3))
-    places = _kerbside(land, land.paved, CLEAR + 0.1, 28.0)
+    places = _kerbside(surfaces, surfaces.paved, CLEAR + 0.1, 28.0)
     places[:, 2] += math.pi
-    clear = land.paved.buffer(CLEAR)
+    clear = surfaces.paved.buffer(CLEAR)
     places = places[~shapely.intersects_xy(clear, places[:, 0], places[:, 1])]
-    return places[_away(places, taken, 3.0) & ~within(places, houses, 0.5)]
+    return places[_far_from(places, occupied, 3.0) & ~within(places, houses, 0.5)]
 
 
 def within(rows: np.ndarray, houses: np.ndarray, margin: float) -> np.ndarray:
@@ -116,8 +116,8 @@ def within(rows: np.ndarray, houses: np.ndarray, margin: float) -> np.ndarray:
     return (inside & (np.abs(-dx * s + dy * c) < houses[:, 4] / 2 + margin)).any(axis=1)
 
 
-def _away(rows: np.ndarray, taken: np.ndarray, metres: float) -> np.ndarray:
-    if not len(taken):
+def _far_from(rows: np.ndarray, occupied: np.ndarray, metres: float) -> np.ndarray:
+    if not len(occupied):
         return np.ones(len(rows), bool)
-    gap = np.hypot(rows[:, None, 0] - taken[None, :, 0], rows[:, None, 1] - taken[None, :, 1])
+    gap = np.hypot(rows[:, None, 0] - occupied[None, :, 0], rows[:, None, 1] - occupied[None, :, 1])
     return gap.min(axis=1) > metres

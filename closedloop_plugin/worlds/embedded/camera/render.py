@@ -78,7 +78,7 @@ class CameraRenderer:
         lit: list[tuple[float, float]] = []
         if beams > 0 and len(posts):
             local = lens.local(posts[:, :2])
-            near = posts[(np.hypot(local[:, 0], local[:, 1]) < POOLS_TO) & lens.sees(local, 12.0, POOLS_TO)]
+            near = posts[(np.hypot(local[:, 0], local[:, 1]) < POOLS_TO) & lens.in_view(local, 12.0, POOLS_TO)]
             lit = [(x + 1.8 * math.cos(yaw), y + 1.8 * math.sin(yaw)) for x, y, yaw in near.tolist()]
         return Canvas(image, lens, light, (view.x, view.y, view.yaw), beams, tuple(lit))
 
@@ -88,16 +88,16 @@ class CameraRenderer:
             return []
         where = lens.local(np.array([[a.x, a.y] for a in view.actors]))
         radius = np.array([0.6 * math.hypot(a.length, a.width) + 1.2 for a in view.actors])
-        return [view.actors[i] for i in np.flatnonzero(lens.sees(where, radius, far))]
+        return [view.actors[i] for i in np.flatnonzero(lens.in_view(where, radius, far))]
 
     def _bodies(self, canvas: Canvas, view: SceneView, actors: list[Actor]) -> None:
         """Everything that stands up, from the back to the front."""
         s, lens, far = self.scenery, canvas.lens, canvas.light.far
         shown = visible(lens, self.houses, far)
         houses, walls = s.buildings[shown], self.houses.walls(canvas, shown)
-        trees = s.trees[lens.sees(lens.local(s.trees[:, :2]), s.trees[:, 3], min(far, TREES_TO))]
-        posts = s.lamps[lens.sees(lens.local(s.lamps[:, :2]), 2.0, min(far, POSTS_TO))]
-        signs = [s.signs[i] for i in np.flatnonzero(lens.sees(lens.local(self.signs), 17.0, min(far, SIGNS_TO)))]
+        trees = s.trees[lens.in_view(lens.local(s.trees[:, :2]), s.trees[:, 3], min(far, TREES_TO))]
+        posts = s.lamps[lens.in_view(lens.local(s.lamps[:, :2]), 2.0, min(far, POSTS_TO))]
+        signs = [s.signs[i] for i in np.flatnonzero(lens.in_view(lens.local(self.signs), 17.0, min(far, SIGNS_TO)))]
         rows = [houses[:, :5]]
         rows.append(np.array([[a.x, a.y, a.yaw, a.length, a.width] for a in actors]).reshape(-1, 5))
         spots = [trees[:, :2], posts[:, :2], np.array([[g.x, g.y] for g in signs]).reshape(-1, 2)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path as File
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def car(
 
 
 def road(**lanes: int) -> RoadMap:
-    return RoadMap(File("x"), "corridor", "T", "0", ROAD, (), facts={"lanes": lanes})
+    return RoadMap(Path("x"), "corridor", "T", "0", ROAD, (), facts={"lanes": lanes})
 
 
 def test_pursuit_turns_towards_the_path() -> None:
@@ -56,37 +56,37 @@ def test_rollout_stops_and_stays() -> None:
     assert forecast.rollout(5.0, 0.0, 0.0, 8.0)[-1] == pytest.approx(25.0)
 
 
-def test_touches_says_when() -> None:
+def test_contact_times() -> None:
     still = forecast.forecast([car(30)])
     runs = np.stack([forecast.rollout(5.0, 0, 0, 9), forecast.rollout(5.0, -5, -5, 9)])
-    hit = forecast.touches(ROAD, runs, np.zeros_like, (4.7, 2.0), still, 0.0)
+    hit = forecast.contact_times(ROAD, runs, np.zeros_like, (4.7, 2.0), still, 0.0)
     assert hit[0] == pytest.approx((30 - 4.6) / 5, abs=0.3)
     assert np.isinf(hit[1])
-    beside = forecast.touches(ROAD, runs, lambda s: np.full_like(s, 2.6), (4.7, 2.0), still, 0.15)
+    beside = forecast.contact_times(ROAD, runs, lambda s: np.full_like(s, 2.6), (4.7, 2.0), still, 0.15)
     assert np.isinf(beside).all(), "0.6 m of air beside a parked car is a free way"
 
 
 def test_what_stands_in_the_lane_is_a_blocker_but_a_queue_is_not() -> None:
     line = StopLine("l", 60, 0, 0, 3.5, "signal", True, 60.0)
     plan = road(left=1)
-    lit = RoadMap(File("x"), "corridor", "T", "0", ROAD, (), stop_lines=(line,), facts={"lanes": {"left": 1}})
+    lit = RoadMap(Path("x"), "corridor", "T", "0", ROAD, (), stop_lines=(line,), facts={"lanes": {"left": 1}})
     truth = GroundTruth(0, 0, car(10, name="ego"), (car(45, name="b"),), {"l": SignalState.RED})
-    patience = StandstillTimer()
-    actors = manoeuvre.seen(ROAD, truth, 10)
-    assert manoeuvre.blockers(plan, truth, actors, patience, 10) == [], "nobody has stood long enough"
-    patience.watch(actors, 2.0)
-    assert [x.actor.id for x in manoeuvre.blockers(plan, truth, actors, patience, 10)] == ["b"]
-    assert manoeuvre.blockers(lit, truth, actors, patience, 10) == [], "it waits for the red light"
+    standstill = StandstillTimer()
+    actors = manoeuvre.route_actors(ROAD, truth, 10)
+    assert manoeuvre.blockers(plan, truth, actors, standstill, 10) == [], "nobody has stood long enough"
+    standstill.update(actors, 2.0)
+    assert [x.actor.id for x in manoeuvre.blockers(plan, truth, actors, standstill, 10)] == ["b"]
+    assert manoeuvre.blockers(lit, truth, actors, standstill, 10) == [], "it waits for the red light"
 
 
-def test_way_round_prefers_the_smallest_shift() -> None:
+def test_passing_offset_is_the_smallest() -> None:
     truth = GroundTruth(0, 0, car(10, name="ego"), (car(45, name="b"),))
-    group = manoeuvre.seen(ROAD, truth, 10)
-    assert manoeuvre.way_round(road(left=1, right=0), truth, group) == (3.5, "pass")
-    assert manoeuvre.way_round(road(right=1), truth, group) == (-3.5, "pass")
-    assert manoeuvre.way_round(road(oncoming=1), truth, group) is None, "the other lane only where it is allowed"
+    group = manoeuvre.route_actors(ROAD, truth, 10)
+    assert manoeuvre.passing_offset(road(left=1, right=0), truth, group) == (3.5, "pass")
+    assert manoeuvre.passing_offset(road(right=1), truth, group) == (-3.5, "pass")
+    assert manoeuvre.passing_offset(road(oncoming=1), truth, group) is None, "the other lane only where it is allowed"
     allowed = GroundTruth(0, 0, truth.ego, truth.actors, oncoming_allowed=True)
-    assert manoeuvre.way_round(road(oncoming=1), allowed, group) == (pytest.approx(2.8), "oncoming")
+    assert manoeuvre.passing_offset(road(oncoming=1), allowed, group) == (pytest.approx(2.8), "oncoming")
 
 
 def test_oncoming_gap() -> None:
@@ -94,7 +94,7 @@ def test_oncoming_gap() -> None:
 
     def scene(x: float, speed: float = 8.0) -> list[manoeuvre.RouteActor]:
         others = (car(29.05), car(x, 3.5, speed, math.pi, name="o"))
-        return manoeuvre.seen(ROAD, GroundTruth(0, 0, car(10, name="e"), others), 10, reach=300)
+        return manoeuvre.route_actors(ROAD, GroundTruth(0, 0, car(10, name="e"), others), 10, reach=300)
 
     def free(x: float, speed: float = 8.0) -> bool:
         obstacle, other = scene(x, speed)
@@ -108,7 +108,9 @@ def test_oncoming_gap() -> None:
 
 def test_head_on_gives_way_into_its_own_lane() -> None:
     def stuck(*others: Actor) -> bool:
-        return manoeuvre.head_on(manoeuvre.seen(ROAD, GroundTruth(0, 0, car(50, 2.8, name="e"), others), 50), 50, 2.8)
+        return manoeuvre.head_on(
+            manoeuvre.route_actors(ROAD, GroundTruth(0, 0, car(50, 2.8, name="e"), others), 50), 50, 2.8
+        )
 
     facing = car(60, 3.5, 0.0, math.pi, name="o")
     assert stuck(facing)
@@ -117,13 +119,13 @@ def test_head_on_gives_way_into_its_own_lane() -> None:
 
 
 @pytest.mark.parametrize(("distance", "speed", "top", "seconds"), [(9, 0, 8, 3.0), (48, 8, 8, 6.0), (32, 0, 8, 6.0)])
-def test_time_for(distance: float, speed: float, top: float, seconds: float) -> None:
-    assert manoeuvre.time_for(distance, speed, top) == pytest.approx(seconds)
+def test_travel_time(distance: float, speed: float, top: float, seconds: float) -> None:
+    assert manoeuvre.travel_time(distance, speed, top) == pytest.approx(seconds)
 
 
 def test_a_ramp_is_smooth_and_ends() -> None:
     ramp = LateralOffset()
-    ramp.go(20.0, 0.0, 3.5, 8.0, "pass")
+    ramp.move(20.0, 0.0, 3.5, 8.0, "pass")
     d = ramp.at(np.arange(0, 80, 0.5))
     assert d[0] == 0.0
     assert d[-1] == 3.5
@@ -131,7 +133,7 @@ def test_a_ramp_is_smooth_and_ends() -> None:
 
 
 def test_the_way_back_begins_where_the_group_is_passed() -> None:
-    bicycle = manoeuvre.seen(
+    bicycle = manoeuvre.route_actors(
         ROAD, GroundTruth(0, 0, car(10, name="e"), (car(40, 0.0, 2.0, kind=ActorKind.BICYCLE),)), 10
     )
     # 40 + 2.25 + 2.35 + 2 = 46.6 m is 36.6 m ahead; at 8 m/s behind 2 m/s it is reached after 36.6 * 8 / 6 m.

@@ -113,7 +113,7 @@ def test_abilities_go_by_the_standard_routes_type_and_skill_is_their_mean() -> N
     assert (row(untested, "Traffic_Signs").b, row(untested, "Traffic_Signs").a) == (0.0, 100.0)
     assert any("lack the junction test" in note for note in untested.notes)
     without = row(compare(*sides(a[:4], b[:4])), "skill_score")
-    assert (without.a, without.reason) == (None, "no route that both drove gives it")
+    assert (without.a, without.reason) == (None, "no route that both drove has a value")
 
 
 def test_skill_score_has_an_interval_where_every_ability_has_two_routes() -> None:

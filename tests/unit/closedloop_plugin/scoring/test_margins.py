@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from support.closedloop.ticks import EGO, at, touch
 from support.tiers import examples
 
+from closedloop_plugin.core.boxes import OrientedBox, gap, time_to_collision
 from closedloop_plugin.core.state import Actor, ActorKind
-from closedloop_plugin.scoring.margins import HORIZON_S, Box, SafetyMargins, gap, time_to_collision
+from closedloop_plugin.scoring.margins import HORIZON_S, SafetyMargins
 
 CAR = replace(EGO, id="7", role="scenario", speed=0.0)  # 4.0 x 1.8 m, as the ego
 
@@ -25,7 +26,7 @@ def margins(*ticks: object) -> dict[str, object]:
     return seen.to_json()
 
 
-def box(x: float, y: float, yaw: float, length: float, width: float) -> Box:
+def box(x: float, y: float, yaw: float, length: float, width: float) -> OrientedBox:
     return x, y, math.cos(yaw), math.sin(yaw), length / 2, width / 2
 
 
@@ -86,7 +87,7 @@ boxes = st.builds(
 )
 
 
-def outline(b: Box, n: int = 40) -> np.ndarray:
+def outline(b: OrientedBox, n: int = 40) -> np.ndarray:
     """(4 n, 2) points on the sides."""
     x, y, c, s, h, w = b
     t = np.linspace(-1, 1, n)
@@ -95,13 +96,13 @@ def outline(b: Box, n: int = 40) -> np.ndarray:
     return np.stack([x + along * c - across * s, y + along * s + across * c], axis=1)
 
 
-def holds(b: Box, points: np.ndarray) -> bool:
+def holds(b: OrientedBox, points: np.ndarray) -> bool:
     dx, dy = points[:, 0] - b[0], points[:, 1] - b[1]
     forward, left = np.abs(dx * b[2] + dy * b[3]), np.abs(dy * b[2] - dx * b[3])
     return bool(((forward <= b[4]) & (left <= b[5])).any())
 
 
-def reference_gap(a: Box, b: Box) -> float:
+def reference_gap(a: OrientedBox, b: OrientedBox) -> float:
     one, two = outline(a), outline(b)
     if holds(a, two) or holds(b, one):
         return 0.0
@@ -110,7 +111,7 @@ def reference_gap(a: Box, b: Box) -> float:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(boxes, boxes)
-def test_gap_is_that_of_sampled_outlines(a: Box, b: Box) -> None:
+def test_gap_is_that_of_sampled_outlines(a: OrientedBox, b: OrientedBox) -> None:
     exact, sampled = gap(a, b), reference_gap(a, b)
     assert exact == pytest.approx(gap(b, a), abs=1e-9)
     assert exact - 1e-9 <= sampled <= exact + 0.3  # points of an outline are up to 0.2 m apart
@@ -118,7 +119,7 @@ def test_gap_is_that_of_sampled_outlines(a: Box, b: Box) -> None:
 
 @settings(max_examples=examples(150), deadline=None)
 @given(boxes, boxes, st.floats(-20, 20), st.floats(-20, 20))
-def test_the_time_is_when_the_gap_closes(a: Box, b: Box, vx: float, vy: float) -> None:
+def test_the_time_is_when_the_gap_closes(a: OrientedBox, b: OrientedBox, vx: float, vy: float) -> None:
     """At the time told the boxes touch, and at no sampled time before; never means at no sampled time."""
     found = time_to_collision(a, b, vx, vy)
     assert found == pytest.approx(time_to_collision(b, a, -vx, -vy), abs=1e-6)  # seen from the other

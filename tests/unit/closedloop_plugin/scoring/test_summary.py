@@ -191,9 +191,9 @@ def test_nothing_but_experimental_routes_is_no_score_rather_than_0() -> None:
 def test_results_of_different_runs_or_profiles_do_not_mix() -> None:
     routes = [route("1"), route("2")]
     ours = from_episode(episode("1"))
-    with pytest.raises(Ad2Error, match="never go into one mean"):
+    with pytest.raises(Ad2Error, match="results of different runs cannot be averaged"):
         summarise([ours, record("2")], routes, B2D)
-    with pytest.raises(Ad2Error, match="never go into one mean"):
+    with pytest.raises(Ad2Error, match="results of different runs cannot be averaged"):
         summarise([ours, from_episode(episode("2", agent={"name": "still"}))], routes, B2D)
     with pytest.raises(Ad2Error, match="driven under profile bench2drive"):
         summarise([ours], routes, profile("leaderboard-2.1"))

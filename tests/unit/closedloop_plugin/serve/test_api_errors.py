@@ -1,4 +1,4 @@
-"""What the endpoint refuses, with which status, and that the message names what is wrong."""
+"""Invalid requests: HTTP status, and a message that names the invalid field."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CUT = data_url(NOISE, "png")[:-400]  # a multiple of four: good base64 of a pict
      ({"messages": [*user("a"), *user("b")]}, 400, "messages[1]"),
      ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "messages[0].role"),
      ({"messages": [{"role": "system", "content": "x"}]}, 400, "one user message"),
-     ({"messages": user("  ")}, 400, "in words"), ({"n": 2}, 400, "n:"), ({"stream": "yes"}, 400, "stream"),
+     ({"messages": user("  ")}, 400, "as text"), ({"n": 2}, 400, "n:"), ({"stream": "yes"}, 400, "stream"),
      ({"max_tokens": 0}, 400, "max_tokens"), ({"max_tokens": True}, 400, "max_tokens"),
      ({"max_completion_tokens": 10**9}, 400, "max_completion_tokens"), ({"temperature": -1}, 400, "temperature"),
      ({"temperature": float("nan")}, 400, "temperature"),
@@ -43,8 +43,8 @@ CUT = data_url(NOISE, "png")[:-400]  # a multiple of four: good base64 of a pict
      *(({"messages": user("a", {"type": "image_url", "image_url": {"url": url}})}, 400, named) for url, named in (
          ("http://169.254.169.254/latest", "nothing is fetched"), ("file:///etc/passwd", "nothing is fetched"),
          ("data:image/svg+xml;base64,PHN2Zy8+", "nothing is fetched"), ("data:image/png;base64,@@@", "not base64"),
-         (f"data:image/png;base64,{BIG}", "no whole picture"), (CUT, "no whole picture: OSError"),
-         (data_url(np.zeros((4, 4, 3), np.uint8), "gif").replace("gif", "png"), "no whole picture"))),
+         (f"data:image/png;base64,{BIG}", "not a complete image"), (CUT, "not a complete image: OSError"),
+         (data_url(np.zeros((4, 4, 3), np.uint8), "gif").replace("gif", "png"), "not a complete image"))),
      ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(server: Served, change: dict, status: int, named: str, monkeypatch) -> None:
@@ -81,7 +81,7 @@ def server():
         yield running
 
 
-def test_a_key_that_is_asked_for() -> None:
+def test_an_api_key_is_required() -> None:
     with served(FakeModel(lambda q: "x"), key="sésame") as server:
         assert server.call("/health")[0] == 200
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": "Bearer "}):
@@ -102,7 +102,7 @@ def test_a_body_that_is_too_large_is_a_413_announced_or_not(server: Served) -> N
         assert _chunked(small, b"x" * 20_000) == 413
 
 
-def test_a_body_that_never_comes_is_a_408_and_frees_its_seat() -> None:
+def test_a_body_that_never_comes_is_a_408_and_frees_its_place_in_the_queue() -> None:
     with served(FakeModel(lambda q: "x"), limits=RequestLimits(queue=1)) as server:
         connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
         connection.putrequest("POST", "/v1/chat/completions")
@@ -116,7 +116,7 @@ def test_a_body_that_never_comes_is_a_408_and_frees_its_seat() -> None:
         assert server.chat()[0] == 200
 
 
-def test_a_fault_of_our_own_is_an_error_object_too(capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_internal_error_is_an_error_object_too(capfd: pytest.CaptureFixture[str]) -> None:
     words = ModelService(FakeModel(lambda q: "x"))
     words.read = lambda chat: 1 / 0  # type: ignore[assignment,return-value]
     with served([words]) as server, contextlib.redirect_stderr(io.StringIO()):  # as while a model answers
@@ -126,7 +126,7 @@ def test_a_fault_of_our_own_is_an_error_object_too(capfd: pytest.CaptureFixture[
 
 
 def _chunked(server: Served, body: bytes) -> int:
-    """The status for a body that does not say its length."""
+    """The status for a body without Content-Length."""
     connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=60)
     headers = {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}
     connection.request("POST", "/v1/chat/completions", iter([body]), headers, encode_chunked=True)

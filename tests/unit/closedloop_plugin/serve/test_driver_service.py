@@ -54,10 +54,10 @@ def request(
     }  # fmt: skip
 
 
-def ask_for(server: Served, said: dict[str, Any], names: tuple[str, ...] = ("front",)) -> dict[str, Any]:
-    """The JSON object in the answer to `said`, through OpenAI's client."""
+def ask_for(server: Served, body: dict[str, Any], names: tuple[str, ...] = ("front",)) -> dict[str, Any]:
+    """The JSON object in the reply to `body`, through OpenAI's client."""
     with client(server.url) as talk:
-        messages = user(*(picture(n) for n in names), json.dumps(said))
+        messages = user(*(picture(n) for n in names), json.dumps(body))
         reply = talk.chat.completions.create(model="ad2-driver", messages=messages)
     return json.loads(reply.choices[0].message.content or "")
 
@@ -95,24 +95,24 @@ def test_the_control_is_that_of_the_loop_in_this_process(words: str, speed: floa
     (reading,) = interpreter.interpret([(here, decision)])
     made = DriverService(agent, interpreter, RULES)
     with served(driver=made) as server:
-        told = ask_for(server, request(speed, command))
+        reply = ask_for(server, request(speed, command))
     assert model.calls[0][0].text == model.calls[1][0].text
     if reading.control is None:
-        assert told["control"] is None and told["unparsed"] == reading.reason
+        assert reply["control"] is None and reply["unparsed"] == reading.reason
     else:
-        assert Control(**told["control"]) == RULES.post(reading.control, speed) and told["unparsed"] is None
-    assert (told["texts"], told["raw"], told["error"]) == ({"action": words}, reading.raw, None)
-    assert (told["ad2_drive"], told["mode"], told["policy"]) == (1, reading.mode, "official")
-    assert told["latency_s"] == pytest.approx(0.25 + reading.latency_s, abs=0.05)
+        assert Control(**reply["control"]) == RULES.post(reading.control, speed) and reply["unparsed"] is None
+    assert (reply["texts"], reply["raw"], reply["error"]) == ({"action": words}, reading.raw, None)
+    assert (reply["ad2_drive"], reply["mode"], reply["policy"]) == (1, reading.mode, "official")
+    assert reply["latency_s"] == pytest.approx(0.25 + reading.latency_s, abs=0.05)
 
 
-def test_some_of_those_sayings_can_be_read_and_some_not() -> None:
-    """Else the test above would compare nothing with nothing."""
+def test_the_sample_replies_include_readable_and_unreadable_ones() -> None:
+    """Guards the test above against comparing only failures."""
     made = service(FakeModel(lambda q: SAYINGS[int(q.key.split("|")[0])]))
     asks = [DecisionRequest(f"e{i}", observation()) for i in range(len(SAYINGS))]
-    told = [json.loads(done.text) for done in made.answer(asks)]
-    assert [t["unparsed"] is None for t in told] == [True] * 5 + [False]
-    assert len({str(t["control"]) for t in told}) >= 4
+    reply = [json.loads(done.text) for done in made.answer(asks)]
+    assert [t["unparsed"] is None for t in reply] == [True] * 5 + [False]
+    assert len({str(t["control"]) for t in reply}) >= 4
 
 
 control = st.builds(Control, *[st.floats(-2, 2) | st.sampled_from([float("nan"), float("inf")])] * 3)
@@ -125,7 +125,7 @@ decision = st.builds(Decision, st.just({"action": "x"}), st.none() | control, er
 
 @given(decision, st.none() | reading, st.sampled_from(sorted(PROFILES)), st.floats(0, 20))
 def test_the_verdict_is_the_pilots(said: Decision, read: InterpretedControl | None, name: str, speed: float) -> None:
-    """What a caller that coasts without a control then does is what the runner does with the same answer."""
+    """A client that coasts without a control drives like the runner does with the same decision."""
     rules = profile(name)
     theirs = decisions.ControlScheduler(rules, decisions.DecisionRules(), 0)
     theirs.take(decisions.DecisionResponse(said, read), 0)
@@ -136,27 +136,27 @@ def test_the_verdict_is_the_pilots(said: Decision, read: InterpretedControl | No
 
 
 @pytest.mark.integration
-def test_a_caller_builds_its_sensors_from_the_description() -> None:
+def test_the_description_defines_the_sensors_of_a_client() -> None:
     made = DriverService(
         talker(FakeModel(lambda q: "x"), "surround@800x450"), make_interpreter("rules", "rules", RULES), RULES,
         policy="strict", decision_hz=2.0,
     )  # fmt: skip
     with served(driver=made) as server:
-        status, told, _ = server.call("/v1/ad2/driver")
+        status, reply, _ = server.call("/v1/ad2/driver")
         listed = [m["id"] for m in server.call("/v1/models")[1]["data"]]
     assert status == 200 and listed == ["ad2-driver"]
-    assert [c["name"] for c in told["cameras"]] == list(NAMES)
-    left = told["cameras"][1]
+    assert [c["name"] for c in reply["cameras"]] == list(NAMES)
+    left = reply["cameras"][1]
     assert left == {"name": "front_left", "width": 800, "height": 450, "fov": 70.0, "forward": 0.27, "right": -0.55,
                     "up": 1.6, "yaw": -55.0}  # fmt: skip
-    assert (told["ad2_drive"], told["profile"], told["hz"], told["decision_hz"]) == (1, "bench2advlm", 20.0, 2.0)
-    assert told["agent"]["kind"] == "model" and told["interpreter"]["name"] == "rules" and told["policy"] == "strict"
-    assert told["version"]
+    assert (reply["ad2_drive"], reply["profile"], reply["hz"], reply["decision_hz"]) == (1, "bench2advlm", 20.0, 2.0)
+    assert reply["agent"]["kind"] == "model" and reply["interpreter"]["name"] == "rules" and reply["policy"] == "strict"
+    assert reply["version"]
 
 
 @pytest.mark.integration
 def test_bench2drives_agent_understands_every_answer() -> None:
-    """Both ends of the protocol as they are: the wire of closedloop_plugin/bench2drive against this server."""
+    """The protocol client of the Bench2Drive agent against this server."""
 
     def answer(question: ModelQuestion) -> ModelReply | str:
         return ModelReply(error="timeout") if "travel at 1.0 " in question.text else "Stop." if question.images else "?"
@@ -168,16 +168,16 @@ def test_bench2drives_agent_understands_every_answer() -> None:
             LeaderboardAgentConfig(base_url=server.url, api_key_env="KEY", retries=0, wait_s=0.0), {"KEY": "sesame"}
         )
         assert link.driver()["cameras"][0]["width"] == 80
-        told = link.decide(said, [("png", png(bgra))])
+        reply = link.decide(said, [("png", png(bgra))])
         with pytest.raises(DriverFailure, match="the driver failed: action: timeout"):
             link.decide({**said, "speed": 1.0}, [("png", png(bgra))])
         with pytest.raises(DriverFailure, match=r"HTTP 400: cameras: .* there is no front"):
             link.decide({**said, "cameras": []}, [])
-    assert told["control"]["brake"] > 0 and told["unparsed"] is None
+    assert reply["control"]["brake"] > 0 and reply["unparsed"] is None
     with served(driver=service(FakeModel(lambda q: "Bananas."))) as server:
         link = DriverHttpClient(LeaderboardAgentConfig(base_url=server.url, retries=0, wait_s=0.0), {})
-        told = link.decide(said, [("png", png(bgra))])
-        assert told["control"] is None and told["unparsed"]
+        reply = link.decide(said, [("png", png(bgra))])
+        assert reply["control"] is None and reply["unparsed"]
 
 
 def test_pictures_find_their_camera_in_any_order_and_the_others_are_not_unpacked() -> None:
@@ -192,12 +192,12 @@ def test_pictures_find_their_camera_in_any_order_and_the_others_are_not_unpacked
 
 def test_a_camera_that_is_lacking_is_named() -> None:
     made = service(FakeModel(lambda q: "x"), cameras="surround@80x45")
-    told = refusal(made, picture("front"), picture("back"), json.dumps(request(cameras=["front", "back"])))
-    assert "there is no front_left, front_right, back_left, back_right" in told
+    reply = refusal(made, picture("front"), picture("back"), json.dumps(request(cameras=["front", "back"])))
+    assert "there is no front_left, front_right, back_left, back_right" in reply
 
 
 @pytest.mark.integration
-def test_what_failed_is_told_and_counted() -> None:
+def test_failures_are_reported_and_counted() -> None:
     def answer(question: ModelQuestion) -> ModelReply | str:
         return ModelReply(error="timeout") if "travel at 1.0 " in question.text else "Stop."
 
@@ -209,7 +209,7 @@ def test_what_failed_is_told_and_counted() -> None:
     assert (health["failed"], health["answered"]) == (1, 1)
 
 
-def test_one_exception_for_all_cars_is_asked_apart() -> None:
+def test_after_one_exception_for_all_each_is_retried_alone() -> None:
     made = service(FakeModel(lambda q: ModelReply(error="generation_failed: x")))
     asks = [DecisionRequest(f"e{i}", observation()) for i in range(2)]
     with pytest.raises(RuntimeError, match="generation_failed"):
@@ -232,7 +232,7 @@ def test_a_wrong_field_is_named(change: dict[str, Any], named: str) -> None:
     assert named in refusal(service(FakeModel(lambda q: "x")), picture("front"), json.dumps(request(**change)))
 
 
-def test_words_around_the_object_are_refused() -> None:
+def test_text_around_the_object_is_refused() -> None:
     made = service(FakeModel(lambda q: "x"))
     assert "JSON object" in refusal(made, picture("front"), "two", "texts")
     assert "not JSON" in refusal(made, picture("front"), "What should the car do?")
@@ -240,8 +240,8 @@ def test_words_around_the_object_are_refused() -> None:
     assert "each once" in refusal(made, picture("front"), picture("front"), twice)
 
 
-def test_a_baseline_drives_without_a_model_and_hears_of_its_episodes() -> None:
-    """`random` keeps dice of each episode: the same name and seed give the same drive, a new start starts anew."""
+def test_a_baseline_drives_without_a_model_and_its_episodes_are_started() -> None:
+    """`random` has a generator for each episode: same name and seed, same drive; a restarted episode begins again."""
 
     def drive(made: DriverService, ticks: range, episode: str) -> list[str]:
         return [_drive(made, request(tick=t, episode=episode, cameras=[])) for t in ticks]
@@ -266,6 +266,6 @@ def test_episodes_are_not_kept_for_ever() -> None:
     assert len(made._episodes) == len(agent._dice) == EPISODES  # type: ignore[attr-defined]
 
 
-def _drive(made: DriverService, said: dict[str, Any]) -> str:
-    (done,) = made.answer([made.read(chat(messages=user(json.dumps(said)))).payload])
+def _drive(made: DriverService, body: dict[str, Any]) -> str:
+    (done,) = made.answer([made.read(chat(messages=user(json.dumps(body)))).payload])
     return done.text

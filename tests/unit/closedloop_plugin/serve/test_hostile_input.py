@@ -1,4 +1,4 @@
-"""Nobody's request, whatever it holds, gets anything but a completion or an error object, or keeps others waiting."""
+"""Fuzzing: every request gets a completion or an error object, and none blocks the others."""
 
 from __future__ import annotations
 
@@ -55,13 +55,15 @@ def server():
 
 
 def proper(server: Served, body: Any) -> int:
-    """The status; what came with it has the shape that clients expect, and others are still served."""
-    status, told, _ = server.call("/v1/chat/completions", body)
+    """The status; checks that the reply is well-formed and that the server still answers."""
+    status, reply, _ = server.call("/v1/chat/completions", body)
     if status == 200:
-        assert isinstance(told["choices"][0]["message"]["content"], str)
+        assert isinstance(reply["choices"][0]["message"]["content"], str)
     else:
         assert (
-            status in (400, 404) and isinstance(told["error"]["message"], str) and len(told["error"]["message"]) < 2000
+            status in (400, 404)
+            and isinstance(reply["error"]["message"], str)
+            and len(reply["error"]["message"]) < 2000
         )
     return status
 

@@ -1,4 +1,4 @@
-"""The bare model through a real socket: OpenAI's own client, our endpoint model, and every refusal."""
+"""ModelService through a real socket: OpenAI's client, our endpoint model, and every refusal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from lmms_eval_ad2.testing.fake_endpoint import serve as fake_endpoint
 pytestmark = pytest.mark.integration
 
 
-def test_openais_client_gets_words_for_pictures() -> None:
+def test_openais_client_gets_text_for_images() -> None:
     model = FakeModel(lambda q: f"{len(q.images)} pictures, blue {q.images[0][0, 0, 2]}: {q.text}")
     with served(model) as server, client(server.url) as talk:
         assert [m.id for m in talk.models.list()] == ["fake"]
@@ -42,7 +42,7 @@ def test_openais_client_gets_words_for_pictures() -> None:
     assert np.array_equal(question.images[1], picture("back"))
 
 
-def test_a_stream_holds_the_same_words() -> None:
+def test_a_stream_has_the_same_text() -> None:
     with served(FakeModel(lambda q: ModelReply("Slow dówn.", cut=True))) as server, client(server.url) as talk:
         chunks = list(talk.chat.completions.create(model="fake", messages=user("?"), stream=True))
     assert "".join(c.choices[0].delta.content or "" for c in chunks) == "Slow dówn."
@@ -91,7 +91,7 @@ def test_concurrent_requests_share_calls_and_each_gets_its_own_answer() -> None:
         return [r.choices[0].message.content for r in replies]
 
     model = FakeModel(answer)
-    with served(model, desk=Counting(4)) as server:
+    with served(model, batcher=Counting(4)) as server:
         assert asyncio.run(all_at_once(server.url)) == [f"to {i}" for i in range(9)]
         status, health, _ = server.call("/health")
     sizes = [len(call) for call in model.calls]
@@ -114,12 +114,12 @@ def test_settings_reach_the_model_and_never_mix_in_a_call() -> None:
 def test_an_lmms_model_is_tuned_without_being_loaded_again() -> None:
     model = LmmsModel(object(), "some", "api_key=x", {"max_new_tokens": 9})
     tuned = model.tuned(7, 0.5)
-    told = {**model.describe(), "max_new_tokens": 7, "temperature": 0.5, "do_sample": True}
-    assert tuned.lm is model.lm and tuned.describe() == told != model.describe()
+    described = {**model.describe(), "max_new_tokens": 7, "temperature": 0.5, "do_sample": True}
+    assert tuned.lm is model.lm and tuned.describe() == described != model.describe()
     assert model.tuned().describe() == model.describe()
 
 
-def test_a_relay_passes_settings_on_and_what_was_withheld() -> None:
+def test_a_relay_passes_on_settings_and_content_filter() -> None:
     with fake_endpoint(reply="far", failures=["ok", "filtered", "500"], keep_bodies=True) as far:
         model = EndpointModel.from_spec(f"far@{far.url},max_retries=0,seed=3")
         with served([ModelService(model)]) as server:
@@ -151,12 +151,12 @@ def test_a_failing_model_is_a_500_with_its_reason_and_counted() -> None:
             talk.chat.completions.create(model="fake", messages=user("raise"))
         assert server.chat()[0] == 200
         health = server.call("/health")[1]
-        assert "last failure" in server.front.news()
+        assert "last failure" in server.api.summary()
     assert (health["failed"], health["answered"]) == (3, 1)
 
 
-def test_one_exception_for_a_whole_call_is_asked_apart() -> None:
-    """LmmsModel gives the exception of a batch to all its questions; here others' pictures are no fault of mine."""
+def test_after_one_exception_for_a_call_each_is_retried_alone() -> None:
+    """LmmsModel reports an exception for all questions of a batch; one bad image must not fail the other requests."""
 
     class AllOrNothing(FakeModel):
         def ask(self, questions):
@@ -166,17 +166,17 @@ def test_one_exception_for_a_whole_call_is_asked_apart() -> None:
             )
 
     model = AllOrNothing(lambda q: ModelReply(error="x") if q.text == "bad" else "good")
-    desk, words = RequestBatcher(8, 0.0), ModelService(model)
-    futures = [desk.put(words, words.read(chat(messages=user(t)))) for t in ("a", "bad", "b")]
-    worker = threading.Thread(target=desk.work, daemon=True)
+    batcher, words = RequestBatcher(8, 0.0), ModelService(model)
+    futures = [batcher.put(words, words.read(chat(messages=user(t)))) for t in ("a", "bad", "b")]
+    worker = threading.Thread(target=batcher.work, daemon=True)
     worker.start()
     done = [f.result(30) for f in futures]
-    desk.close()
+    batcher.close()
     worker.join(30)
     assert [d.text for d in done] == ["good", "", "good"] and (done[1].error or "").startswith("generation_failed")
 
 
-def test_a_full_queue_is_a_429_that_says_when_to_come_back() -> None:
+def test_a_full_queue_is_a_429_with_retry_after() -> None:
     asked, go = threading.Event(), threading.Event()
 
     def answer(question: ModelQuestion) -> str:
@@ -209,8 +209,8 @@ def test_while_it_loads_it_says_so() -> None:
         assert server.chat()[0] == 503
 
 
-def test_who_goes_away_takes_the_request_along() -> None:
-    """The first request is being answered; the second client hangs up before its turn, the third is answered."""
+def test_a_disconnected_client_cancels_its_request() -> None:
+    """The first request is being answered; the second client disconnects before its turn, the third is answered."""
     asked, go, queued, gone = (threading.Event() for _ in range(4))
 
     class Watched(RequestBatcher):
@@ -228,7 +228,7 @@ def test_who_goes_away_takes_the_request_along() -> None:
 
     model = FakeModel(answer)
     replies: dict[str, Any] = {}
-    with served(model, desk=Watched(1)) as server:
+    with served(model, batcher=Watched(1)) as server:
         first = threading.Thread(target=lambda: replies.update(first=server.chat()[0]))
         first.start()
         try:

@@ -293,7 +293,7 @@ def test_drivers_differ_in_what_is_told_of_them() -> None:
 def test_the_witness_leaves_the_driver_as_it_found_it() -> None:
     agent = make_agent("expert")
     assert ObservedInterviewee("expert", agent).tell([[moment()]])[0][0].question.startswith("observed: ")
-    assert agent._minds == {}  # type: ignore[attr-defined]
+    assert agent._states == {}  # type: ignore[attr-defined]
 
 
 def test_what_is_no_driver_is_said_before_anything_runs() -> None:

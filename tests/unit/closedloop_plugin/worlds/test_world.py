@@ -344,7 +344,7 @@ new Bicycle at stage.spot(70), facing stage.heading(70), with rail Rail(stage.ro
 def test_houses_stop_a_car_that_leaves_the_road_and_are_not_built_before(world: EmbeddedWorld, tmp_path: File) -> None:
     world.reset(setup(tmp_path, EGO, traffic=False))
     drive(world, GAS, 20)
-    assert world._simulation.surroundings.walls._rows is None
+    assert world._simulation.context.obstacles._rows is None
     for _ in range(300):
         world.step(Control(0.25, 0.6, 0.0))
         hits = world.truth().contacts

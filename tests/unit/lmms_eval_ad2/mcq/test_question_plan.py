@@ -14,7 +14,7 @@ from support.tiers import examples
 
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.mcq.question_plan import PAPER_MIX, PAPER_TASKS, QuestionPlan, parse_shares, plan
-from lmms_eval_ad2.mcq.shares import apportion, fill, level, rough
+from lmms_eval_ad2.mcq.shares import apportion, continuous_table, integer_table, level
 from lmms_eval_ad2.mcq.taxonomy import TASKS
 
 BIG = survey_of(REAL)
@@ -179,7 +179,7 @@ def test_any_shares_are_met_exactly_or_refused(
         return
     survey = survey_of({name: dict(zip(TASKS, row, strict=True)) for name, row in zip(names, cells, strict=True)})
     down, right = apportion(total, mix), apportion(total, tasks)
-    possible = fill(cells, down, right, rough(cells, down, right)) is not None
+    possible = integer_table(cells, down, right, continuous_table(cells, down, right)) is not None
     try:
         made = plan(
             survey, mix=dict(zip(names, mix, strict=True)), tasks=dict(zip(TASKS, tasks, strict=True)), total=total
@@ -213,10 +213,10 @@ def test_levels_are_even_up_to_the_limits(limits: list[int], data: st.DataObject
 
 def test_a_table_is_rounded_to_its_nearest_whole_one() -> None:
     room, ones = [[9, 9], [9, 9]], [1, 1]
-    assert fill(room, ones, ones, np.array([[0.9, 0.1], [0.1, 0.9]])) == [[1, 0], [0, 1]]
-    assert fill(room, ones, ones, np.array([[0.1, 0.9], [0.9, 0.1]])) == [[0, 1], [1, 0]]
-    assert fill([[1, 9], [9, 9]], [3, 3], [3, 3], np.array([[2.5, 0.5], [0.5, 2.5]])) == [[1, 2], [2, 1]]
-    assert fill([[0, 1], [1, 0]], [1, 1], [2, 0], np.zeros((2, 2))) is None
+    assert integer_table(room, ones, ones, np.array([[0.9, 0.1], [0.1, 0.9]])) == [[1, 0], [0, 1]]
+    assert integer_table(room, ones, ones, np.array([[0.1, 0.9], [0.9, 0.1]])) == [[0, 1], [1, 0]]
+    assert integer_table([[1, 9], [9, 9]], [3, 3], [3, 3], np.array([[2.5, 0.5], [0.5, 2.5]])) == [[1, 2], [2, 1]]
+    assert integer_table([[0, 1], [1, 0]], [1, 1], [2, 0], np.zeros((2, 2))) is None
 
 
 def test_remainders_go_to_the_first() -> None:

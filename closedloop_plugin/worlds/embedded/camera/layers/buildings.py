@@ -51,7 +51,7 @@ class BuildingLayer:
         if not len(which):
             return {}
         wall, distance = 4 * shown[which] + side, np.hypot(*to_eye[which, side].T)
-        lamps = np.array([canvas.lit(x, y) for x, y in middles[which, side].tolist()]) if canvas.beams > 0 else 0.0
+        lamps = np.array([canvas.lamp_light(x, y) for x, y in middles[which, side].tolist()]) if canvas.beams > 0 else 0.0
         sunny = np.maximum(0.0, normals[which, side] @ light.sun[:2])[:, None]
         gain = 0.95 * light.ambient + 1.2 * sunny * light.direct + 0.5 * np.reshape(lamps, (-1, 1))
         paint = self.rows[shown[which], 6:9]
@@ -124,7 +124,7 @@ def visible(lens: PinholeLens, houses: BuildingLayer, far: float) -> np.ndarray:
     if not len(rows):
         return np.zeros(0, int)
     radius = np.hypot(rows[:, 3], rows[:, 4]) / 2
-    seen = np.flatnonzero(lens.sees(lens.local(rows[:, :2]), radius, far))
+    seen = np.flatnonzero(lens.in_view(lens.local(rows[:, :2]), radius, far))
     flat = lens.local(houses.foot[seen])
     depth = flat[..., 0]
     low, high = depth.min(axis=1), depth.max(axis=1)

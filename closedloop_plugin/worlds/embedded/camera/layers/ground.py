@@ -68,7 +68,7 @@ class GroundLayer:
         lens, far = canvas.lens, canvas.light.far
         top = (lens.height + 1) // 2
         cv2.rectangle(canvas.image, (0, top), (lens.width, lens.height), self.base.tolist(), -1)
-        seen = lens.sees(lens.local(self.middle), self.radius, far)
+        seen = lens.in_view(lens.local(self.middle), self.radius, far)
         flat = np.flatnonzero(seen & ~self.raised)
         colours = [SURFACES[self.areas[i].surface] for i in flat]
         self._areas(canvas, flat, 0.0, colours)
@@ -87,7 +87,7 @@ class GroundLayer:
         middle = self.middle[which]
         away = np.maximum(2.0, np.hypot(middle[:, 0] - canvas.lens.x, middle[:, 1] - canvas.lens.y))
         gain = canvas.light.ambient + canvas.light.direct * max(0.0, float(canvas.light.sun[2]))
-        lamps = np.array([0.6 * canvas.lit(x, y) for x, y in middle.tolist()]).reshape(-1, 1)
+        lamps = np.array([0.6 * canvas.lamp_light(x, y) for x, y in middle.tolist()]).reshape(-1, 1)
         gain = gain * (1 - 0.2 * canvas.light.wet) + lamps
         return canvas.tint(np.array(SURFACES["sidewalk"]), gain, away[:, None]).tolist()
 
@@ -117,7 +117,7 @@ class GroundLayer:
         lens = canvas.lens
         a, b = lens.local(self.kerbs[:, :2]), lens.local(self.kerbs[:, 2:])
         middle = (a + b) / 2
-        seen = lens.sees(middle, 5.0, far) & (np.maximum(a[:, 0], b[:, 0]) > NEAR)
+        seen = lens.in_view(middle, 5.0, far) & (np.maximum(a[:, 0], b[:, 0]) > NEAR)
         # The sidewalk is on the left of a -> b, so its face shows to a camera on the right. In (ahead, right)
         # coordinates, a mirror image of the map, that is where the cross product is positive.
         facing = (b[:, 0] - a[:, 0]) * -a[:, 1] - (b[:, 1] - a[:, 1]) * -a[:, 0] > 0
@@ -134,7 +134,7 @@ class GroundLayer:
         away = np.hypot(*middle[chosen].T)
         places = ((self.kerbs[chosen, :2] + self.kerbs[chosen, 2:]) / 2).tolist()
         for k, place in enumerate(places):
-            shade = canvas.tint(tone, bright + 0.6 * canvas.lit(*place) if canvas.beams > 0 else bright, float(away[k]))
+            shade = canvas.tint(tone, bright + 0.6 * canvas.lamp_light(*place) if canvas.beams > 0 else bright, float(away[k]))
             if whole[k]:
                 canvas.fill_fixed(pixels[k], shade.tolist())
             else:
@@ -256,7 +256,7 @@ class PaintStrokes:
         a, b = lens.local(self.strokes[:, :2]), lens.local(self.strokes[:, 2:4])
         half = self.strokes[:, 4] / 2
         reach = np.hypot(*(b - a).T) / 2
-        seen = lens.sees((a + b) / 2, reach + half, far)
+        seen = lens.in_view((a + b) / 2, reach + half, far)
         seen &= np.maximum(a[:, 0], b[:, 0]) > NEAR + 0.02
         a, b, half = a[seen], b[seen], half[seen]
         along = b - a

@@ -46,7 +46,7 @@ def draw_tree(canvas: Canvas, row: np.ndarray) -> None:
     distance = math.hypot(x - lens.x, y - lens.y)
     trunk = canvas.flat((96.0, 74.0, 54.0), x, y, distance)
     canvas.limb((x, y, 0.0), (x, y, height - radius), 0.16, trunk)
-    u, v, depth = lens.spot(x, y, height - radius)
+    u, v, depth = lens.project_point(x, y, height - radius)
     if depth < 0.8:
         return
     size = radius * lens.focal / depth

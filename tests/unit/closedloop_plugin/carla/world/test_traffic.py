@@ -160,8 +160,8 @@ def test_who_is_of_ours_is_known_and_stops_riding() -> None:
     parked = SimulatedBody("s2", ActorKind.CAR, MotionState(3.0, 0.0, 0.0), 4.6, 1.9, 1.5)
     found = ContactResolver().of([hit("walker.x", 5), hit("vehicle.y", 6)], {5: child, 6: parked}, ego)
     assert [(c.actor, c.kind) for c in found] == [("s1", ActorKind.CHILD), ("s2", ActorKind.CAR)]
-    assert child.stunned
-    assert not parked.stunned
+    assert child.was_hit
+    assert not parked.was_hit
 
 
 def test_the_hardest_of_one_actor_in_a_tick_counts_and_one_that_is_gone_does_not() -> None:

@@ -15,7 +15,7 @@ from closedloop_plugin.robots.onboard.journal import OnboardJournal
 def test_lines_are_json_and_each_refusal_is_counted_but_not_each_is_written() -> None:
     stream = io.StringIO()
     journal = OnboardJournal("client", stream.write)
-    journal.say("begins", vehicle="limo")
+    journal.log("begins", vehicle="limo")
     for _ in range(500):
         journal.count("late", "x" * 5000)
     journal.count("malformed")
@@ -35,7 +35,7 @@ def test_a_reader_that_hangs_costs_lines_and_no_time() -> None:
 
         def talk() -> None:
             for number in range(5000):  # far more than a pipe of 64 KiB holds
-                journal.say("motion", number=number, padding="x" * 100)
+                journal.log("motion", number=number, padding="x" * 100)
             done.set()
 
         threading.Thread(target=talk, daemon=True).start()
@@ -56,7 +56,7 @@ def test_a_reader_that_is_gone_is_borne() -> None:
     stream = io.StringIO()
     stream.close()
     journal = OnboardJournal("client", stream.write)
-    journal.say("begins")
+    journal.log("begins")
     until(lambda: journal._dropped)
     journal.count("late")
     journal.close()

@@ -83,7 +83,7 @@ def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
 @pytest.mark.integration
 def test_who_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     """A dead peer behind a tunnel: it can be connected to."""
-    monkeypatch.setattr(linking, "GREETING_S", 0.05)
+    monkeypatch.setattr(linking, "HANDSHAKE_S", 0.05)
     with listening() as planner:
         with pytest.raises(LinkLost, match="no handshake"):
             open_link("127.0.0.1", planner.port, TOKEN, "limo", WakePipe())

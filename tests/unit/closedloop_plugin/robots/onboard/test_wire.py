@@ -94,7 +94,7 @@ def test_a_reader_takes_no_more_than_it_was_told() -> None:
     with pytest.raises(wire.BadFrame, match="oversized"):
         reader.feed(wire.pack("obs", OBS, b"j"))
     with pytest.raises(wire.BadFrame, match="oversized"):
-        wire.FrameReader(header_max=wire.GREETING_MAX).feed(wire.pack("obs", {**OBS, "more": "x" * 2000})[:20])
+        wire.FrameReader(header_max=wire.HANDSHAKE_MAX).feed(wire.pack("obs", {**OBS, "more": "x" * 2000})[:20])
 
 
 @pytest.mark.parametrize(

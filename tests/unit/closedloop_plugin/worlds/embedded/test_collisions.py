@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from closedloop_plugin.core.boxes import overlap
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import ActorKind
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, size_of
 from closedloop_plugin.worlds.bridge.rail import Rail
-from closedloop_plugin.worlds.embedded.collisions import boxes, overlap, settle
+from closedloop_plugin.worlds.embedded.collisions import boxes, resolve_collisions
 
 
 def body(kind: ActorKind, x: float, y: float = 0.0, yaw: float = 0.0, v: float = 0.0, name: str = "") -> SimulatedBody:
@@ -35,67 +36,67 @@ def test_a_turned_box_reaches_farther_than_its_side() -> None:
 
 def test_a_rear_end_crash_shares_momentum() -> None:
     moving, standing = body(ActorKind.CAR, 0.0, v=10.0), body(ActorKind.CAR, 4.5)
-    (touch,) = settle([moving, standing])
+    (touch,) = resolve_collisions([moving, standing])
     # Equal masses, restitution 0.1: 4.5 and 5.5 m/s; impulse 1600 * 5.5.
     assert (moving.motion.v, standing.motion.v) == pytest.approx((4.5, 5.5))
     assert touch.impulse == pytest.approx(8800.0)
     assert standing.motion.x - moving.motion.x >= 4.6 - 1e-9  # they no longer overlap
-    assert settle([moving, standing]) == []
+    assert resolve_collisions([moving, standing]) == []
 
 
 def test_what_is_fixed_does_not_move() -> None:
     moving, wall = body(ActorKind.CAR, 0.0, v=10.0), body(ActorKind.BLOCKER, 2.8)
     wall.fixed = True
-    settle([moving, wall])
+    resolve_collisions([moving, wall])
     assert wall.motion.x == 2.8 and wall.still
     assert moving.motion.v == pytest.approx(-1.0)
 
 
 def test_a_cone_hardly_slows_a_car_and_flies() -> None:
     car, cone = body(ActorKind.CAR, 0.0, v=10.0), body(ActorKind.CONE, 2.4)
-    settle([car, cone])
+    resolve_collisions([car, cone])
     assert car.motion.v > 9.9 and cone.motion.vx > 9.0
 
 
 def test_a_pedestrian_who_is_hit_walks_no_more() -> None:
     car, person = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.PEDESTRIAN, 2.4)
-    (touch,) = settle([car, person])
-    assert person.stunned and not car.stunned and touch.impulse == pytest.approx(1.1 * 8 / (1 / 1600 + 1 / 75))
+    (touch,) = resolve_collisions([car, person])
+    assert person.was_hit and not car.was_hit and touch.impulse == pytest.approx(1.1 * 8 / (1 / 1600 + 1 / 75))
     car.motion.x += 0.3
-    assert settle([car, person]) == []  # and is hit once
+    assert resolve_collisions([car, person]) == []  # and is hit once
 
 
 def test_a_side_blow_pushes_and_spins() -> None:
     struck, ram = body(ActorKind.CAR, 0.0), body(ActorKind.CAR, 1.5, -3.0, math.pi / 2, 10.0)
-    settle([struck, ram])
+    resolve_collisions([struck, ram])
     assert struck.motion.knock_y > 1.0 and struck.motion.knock_w > 0.1 and struck.motion.v == pytest.approx(0, abs=0.6)
 
 
 def test_an_open_door_is_hard() -> None:
     parked, passing = body(ActorKind.CAR, 0.0), body(ActorKind.CAR, 1.0, 2.4, v=8.0)
-    assert settle([parked, passing]) == []
+    assert resolve_collisions([parked, passing]) == []
     parked.doors = frozenset({"left"})
     assert len(boxes(parked)) == 2
-    assert len(settle([parked, passing])) == 1
+    assert len(resolve_collisions([parked, passing])) == 1
 
 
 def test_a_rail_is_lost_in_a_crash_but_not_to_a_cone() -> None:
     line = RoutePath([(0, 0), (100, 0)])
     car, cone, ego = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.CONE, 2.4), body(ActorKind.CAR, 4.4)
     car.rail = Rail(line, 0.0, speed=8.0)
-    settle([car, cone])
+    resolve_collisions([car, cone])
     assert car.rail is not None
-    settle([ego, car])
-    assert car.rail is None and car.stunned
+    resolve_collisions([ego, car])
+    assert car.rail is None and car.was_hit
 
 
 def test_those_on_rails_pass_one_another_and_the_gone_are_not_there() -> None:
     line = RoutePath([(0, 0), (100, 0)])
     one, two = body(ActorKind.CAR, 0.0, v=8.0), body(ActorKind.CAR, 2.0)
     one.rail, two.rail = Rail(line, 0.0), Rail(line, 2.0)
-    assert settle([one, two]) == []
+    assert resolve_collisions([one, two]) == []
     two.rail, two.gone = None, True
-    assert settle([one, two]) == []
+    assert resolve_collisions([one, two]) == []
 
 
 angle = st.floats(-3.1, 3.1)
@@ -110,6 +111,6 @@ def test_energy_never_grows_and_all_stays_finite(x, y, yaw, v, other_yaw, other_
         return sum(0.5 * b.mass * (b.motion.vx**2 + b.motion.vy**2) for b in (one, two))
 
     before = energy()
-    settle([one, two])
+    resolve_collisions([one, two])
     assert energy() <= before * (1 + 1e-9) + 1e-6
     assert all(map(math.isfinite, (one.motion.x, two.motion.y, one.motion.v, two.motion.knock_w)))

@@ -17,13 +17,13 @@ from closedloop_plugin.core.state import ActorKind, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.build import road_for
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
-from closedloop_plugin.worlds.bodies.car_following import allowed, closed, idm, nearest
+from closedloop_plugin.worlds.bodies.car_following import closed_stop_lines, find_leader, idm, max_acceleration
 from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState, size_of
 from closedloop_plugin.worlds.bridge.ground import NetworkGround
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
-from closedloop_plugin.worlds.embedded.traffic import BackgroundTraffic, edges, pavements, ways
+from closedloop_plugin.worlds.embedded.traffic import BackgroundTraffic, cycle_paths, drivable_paths, pavements
 
 LINE = RoutePath([(0, 0), (300, 0)])
 STRAIGHT = tuple((2.0 * i, 0.0) for i in range(61))
@@ -50,13 +50,13 @@ def offsets(found: list[RoutePath]) -> list[tuple[float, int]]:
 
 def test_ways_are_the_next_lane_and_the_oncoming_one_but_never_the_egos() -> None:
     stage, network = staged(RoadLayout(left=1, oncoming=1))
-    assert offsets(ways(network, stage)) == [(3.5, 1), (7.0, -1)]
+    assert offsets(drivable_paths(network, stage)) == [(3.5, 1), (7.0, -1)]
 
 
 def test_lanes_that_the_scenario_drives_in_are_left_to_it() -> None:
     stage, network = staged(RoadLayout(left=1, oncoming=1))
     flow = Rail(stage.road.path, 100.0, 7.0, speed=8, direction=-1)
-    assert offsets(ways(network, stage, [flow])) == [(3.5, 1)]
+    assert offsets(drivable_paths(network, stage, [flow])) == [(3.5, 1)]
 
 
 def test_people_walk_beside_the_road() -> None:
@@ -68,7 +68,7 @@ def test_people_walk_beside_the_road() -> None:
 def test_people_cycle_on_the_far_shoulder_past_the_cars_and_do_not_count_as_surrounding_traffic() -> None:
     stage, network = staged(RoadLayout(oncoming=1))
     ground = NetworkGround(network)
-    (where,) = edges(ways(network, stage), stage, ground)
+    (where,) = cycle_paths(drivable_paths(network, stage), stage, ground)
     assert where[1] == -2.5 and where[0].pose(50.0, where[1])[1] == pytest.approx(3.5 + 2.5, abs=0.05)
     objects = [SimpleNamespace(position=(0.0, 0.0), rail=None)]
     background = BackgroundTraffic(stage, network, objects, 1, ground)
@@ -79,7 +79,7 @@ def test_people_cycle_on_the_far_shoulder_past_the_cars_and_do_not_count_as_surr
     behind = SimulatedBody("x", ActorKind.TRUCK, MotionState(0, 0, 0), *size_of("truck"))
     behind.rail = Rail(bicycle.rail.path, bicycle.rail.s - 15.0, speed=8.0, gap=2.5, now=8.0)
     behind.motion = MotionState(*behind.rail.pose(), 8.0)
-    assert nearest(behind, behind.rail, cyclists) is None  # a lorry in the lane gets past
+    assert find_leader(behind, behind.rail, cyclists) is None  # a lorry in the lane gets past
     stage.road = replace(stage.road, speed_limit=25.0)
     try:
         on_a_motorway = BackgroundTraffic(stage, network, objects, 1, ground)
@@ -90,7 +90,7 @@ def test_people_cycle_on_the_far_shoulder_past_the_cars_and_do_not_count_as_surr
 
 def test_nobody_cycles_where_there_is_no_shoulder() -> None:
     stage, network = staged(RoadLayout(oncoming=1, shoulder=False))
-    assert edges(ways(network, stage), stage, NetworkGround(network)) == []
+    assert cycle_paths(drivable_paths(network, stage), stage, NetworkGround(network)) == []
 
 
 def test_a_far_leader_lets_drive_a_near_one_brakes() -> None:
@@ -103,11 +103,11 @@ def test_the_nearest_ahead_is_in_the_corridor_only() -> None:
     me = car(10.0, v=8.0)
     me.rail = Rail(LINE, 10.0, now=8.0)
     beside, behind, ahead, farther = car(30.0, 3.5), car(0.0), car(40.0, v=3.0), car(60.0)
-    gap, speed = nearest(me, me.rail, [me, beside, behind, farther, ahead]) or (0, 0)
+    gap, speed = find_leader(me, me.rail, [me, beside, behind, farther, ahead]) or (0, 0)
     assert (gap, speed) == pytest.approx((30 - 4.6, 3.0))
-    assert nearest(me, me.rail, [beside, behind]) is None
+    assert find_leader(me, me.rail, [beside, behind]) is None
     assert (
-        nearest(me, me.rail, [car(30.0, 1.9, kind=ActorKind.PEDESTRIAN)]) is not None
+        find_leader(me, me.rail, [car(30.0, 1.9, kind=ActorKind.PEDESTRIAN)]) is not None
     )  # near the edge: a person counts
 
 
@@ -119,7 +119,7 @@ def test_a_driver_stops_for_red_at_the_line_and_goes_on_green() -> None:
     for state in (SignalState.RED, SignalState.GREEN):
         lights.state["a"] = state
         for _ in range(400):
-            rail.advance(0.05, allowed(body, [], closed(lights)))
+            rail.advance(0.05, max_acceleration(body, [], closed_stop_lines(lights)))
             body.motion.x = rail.s
         if state is SignalState.RED:
             assert 74.0 < rail.s + 2.3 < 80.0 and (rail.now or 0.0) < 0.1
@@ -127,12 +127,12 @@ def test_a_driver_stops_for_red_at_the_line_and_goes_on_green() -> None:
 
 
 def run(background: BackgroundTraffic, ego: SimulatedBody, ticks: int) -> None:
-    from closedloop_plugin.worlds.embedded.collisions import settle
+    from closedloop_plugin.worlds.embedded.collisions import resolve_collisions
 
     for _ in range(ticks):
         everyone = [ego, *background.bodies]
         background.step(everyone, [], 0.05)
-        assert not settle(everyone)
+        assert not resolve_collisions(everyone)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -158,6 +158,6 @@ def test_one_that_was_hit_stays_where_it_slid() -> None:
     stage, network = staged(RoadLayout(left=1, oncoming=1))
     background = BackgroundTraffic(stage, network, [SimpleNamespace(position=(0.0, 0.0))], 1, NetworkGround(network))
     body = background.bodies[0]
-    body.rail, body.stunned = None, True
+    body.rail, body.was_hit = None, True
     run(background, car(-200.0), 200)
     assert body.motion.v == 0.0 and body.braking

@@ -24,7 +24,7 @@ def test_a_known_point_falls_on_its_pixel() -> None:
     uv, depth = lens.project(np.array([[16.0, 4.5, 0.0]]))
     assert uv[0] == pytest.approx([500.0, 285.0])
     assert depth[0] == pytest.approx(10.0)
-    assert lens.spot(16.0, 4.5, 0.0) == pytest.approx((500.0, 285.0, 10.0))
+    assert lens.project_point(16.0, 4.5, 0.0) == pytest.approx((500.0, 285.0, 10.0))
 
 
 def test_camera_yaw_is_clockwise_and_right_is_right() -> None:

@@ -1,0 +1,21 @@
+"""What counts as a number in JSON, YAML and result files that others wrote."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeGuard
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """True for a finite int or float that fits a float. False for bool, NaN, infinities, 10**400 and texts."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int of more than 308 digits
+        return False
+
+
+def is_whole(value: Any, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
+    """True for an int from `low` to `high`, bounds included. False for bool and for 1.0."""
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high

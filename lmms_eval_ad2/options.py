@@ -1,0 +1,233 @@
+"""Command options as fields of a frozen dataclass: parser, run identity and reference page are derived from them.
+
+    @dataclass(frozen=True, kw_only=True)
+    class GreetOptions:
+        name: str = option("who is greeted", metavar="NAME", positional=True)
+        times: int = option("how often (default 1)", default=1, least=1)
+        loud: bool = option("in capitals", default=False)
+
+    def register(parts):
+        add_command(parts, "greet", greet, GreetOptions, help="print a greeting")
+
+    def greet(options: GreetOptions) -> int: ...
+
+The field's name is the flag (`no_traffic` is `--no-traffic`), its type says what the parser accepts:
+
+    bool                     a switch, False without the flag
+    str, int, float, Path    one value
+    Literal["a", "b"]        one of these
+    tuple[str, ...]          one or more values; with `repeated`, the flag may be given several times
+    tuple[str, str]          so many values
+    X | None                 as X, None without the flag
+
+A field without a default is required. Options that several commands share are a dataclass which their own one inherits;
+a command that does not offer an inherited option replaces it by a field with the value `fixed(...)`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from types import NoneType
+from typing import Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+from lmms_eval_ad2.errors import Ad2Error
+
+KEY = "command option"  # of a field's metadata
+OptionsT = TypeVar("OptionsT")
+Groups = Mapping[str, Sequence[type]]  # title in --help -> classes whose options are listed below it
+
+
+@dataclass(frozen=True, eq=False)
+class ExclusiveOptions:
+    """Options of which only one may be given; one must be, if `required`."""
+
+    required: bool = False
+
+
+@dataclass(frozen=True)
+class OptionSpec:
+    """The metadata of a field, see `option`. `fixed`: not on the command line, always the default."""
+
+    help: str | None = None
+    metavar: str | tuple[str, ...] | None = None
+    choices: tuple[Any, ...] | None = None
+    flag: str | None = None
+    dest: str | None = None
+    positional: bool = False
+    repeated: bool = False
+    exclusive: ExclusiveOptions | None = None
+    least: float | None = None
+    most: float | None = None
+    identity: tuple[str, ...] = ()
+    fixed: bool = False
+
+
+def option(help: str | None = None, *, default: Any = MISSING, identity: str | Sequence[str] = (), **spec: Any) -> Any:
+    """A dataclass field that is an option; its type is the field's annotation.
+
+    help, metavar, choices    as in `argparse`
+    flag, dest                where they are not the field's name
+    positional                an argument without a flag
+    repeated                  of a tuple: a flag that may be given several times, with one value each
+    exclusive                 the ExclusiveOptions that it belongs to
+    least, most               bounds of a number, checked by `read_options`
+    identity                  keys of the run's identity that it determines: another value is refused in a folder that
+                              has results already; an option without such a key may differ from start to start
+    """
+    keys = (identity,) if isinstance(identity, str) else tuple(identity)
+    return field(default=default, metadata={KEY: OptionSpec(help=help, identity=keys, **spec)})
+
+
+def fixed(value: Any) -> Any:
+    """A dataclass field for an inherited option that the command does not offer."""
+    return field(default=value, metadata={KEY: OptionSpec(fixed=True)})
+
+
+@dataclass(frozen=True)
+class DeclaredOption:
+    """One option of a dataclass: its field and what the field's annotation says."""
+
+    name: str
+    hint: Any
+    default: Any
+    owner: type  # the class that declares it, a base class for shared options
+    spec: OptionSpec
+
+    @property
+    def flag(self) -> str:
+        return self.spec.flag or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def dest(self) -> str:
+        return self.spec.dest or self.name
+
+    @property
+    def required(self) -> bool:
+        return self.default is MISSING
+
+    def arguments(self) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """Arguments of `add_argument`."""
+        more: dict[str, Any] = {"help": self.spec.help}
+        if self.hint is bool:
+            return (self.flag,), more | {"action": "store_true", "dest": self.dest}
+        if self.spec.metavar is not None:
+            more["metavar"] = self.spec.metavar
+        more |= self._values()
+        if not self.required:
+            more["default"] = None if more.get("action") == "append" else self.default
+        if self.spec.positional:
+            return (self.dest,), more
+        return (self.flag,), more | {"dest": self.dest, "required": self.required}
+
+    def _values(self) -> dict[str, Any]:
+        """nargs, action, choices and type."""
+        found: dict[str, Any] = {}
+        kind = _without_none(self.hint)
+        if get_origin(kind) is tuple:
+            items = get_args(kind)
+            if self.spec.repeated:
+                found["action"] = "append"
+            elif items[-1] is not Ellipsis:
+                found["nargs"] = len(items)
+            else:
+                found["nargs"] = "+" if self.required or not self.spec.positional else "*"
+            kind = items[0]
+        elif self.spec.positional and not self.required:
+            found["nargs"] = "?"
+        choices = get_args(kind) if get_origin(kind) is Literal else self.spec.choices
+        if choices is not None:
+            found["choices"] = choices
+            kind = type(choices[0])
+        return found if kind is str else found | {"type": kind}
+
+    def read(self, args: argparse.Namespace) -> Any:
+        """The value that was parsed; Ad2Error outside of the bounds."""
+        value = getattr(args, self.dest)
+        if get_origin(_without_none(self.hint)) is tuple:
+            return self.default if value is None else tuple(value)
+        least, most = self.spec.least, self.spec.most
+        if value is not None and least is not None and not least <= value <= (value if most is None else most):
+            bounds = f"{least} or more" if most is None else f"from {least} to {most}"
+            raise Ad2Error(f"{self.flag} {value}: {bounds}")
+        return value
+
+
+@dataclass(frozen=True)
+class OptionsCommand(Generic[OptionsT]):
+    """The function behind a parser: reads the options and calls the command with them."""
+
+    run: Callable[..., int]
+    options: type[OptionsT] | None
+
+    def __call__(self, args: argparse.Namespace) -> int:
+        return self.run(read_options(self.options, args)) if self.options else self.run()
+
+
+def add_command(
+    parts: Any,
+    name: str,
+    run: Callable[..., int],
+    options: type | None = None,
+    groups: Groups | None = None,
+    **how: Any,
+) -> argparse.ArgumentParser:
+    """Add a sub-command. `run` gets an instance of `options` (nothing without); `how` goes to `add_parser`."""
+    parser: argparse.ArgumentParser = parts.add_parser(name, **how)
+    if options:
+        add_options(parser, options, groups or {})
+    parser.set_defaults(func=OptionsCommand(run=run, options=options))
+    return parser
+
+
+def add_options(parser: argparse.ArgumentParser, options: type, groups: Groups) -> None:
+    titled = {title: parser.add_argument_group(title) for title in groups}
+    containers: dict[type, Any] = {owner: titled[title] for title, owners in groups.items() for owner in owners}
+    exclusive: dict[ExclusiveOptions, Any] = {}
+    for one in options_of(options):
+        if one.spec.fixed:
+            parser.set_defaults(**{one.dest: one.default})
+            continue
+        container = containers.get(one.owner, parser)
+        if of := one.spec.exclusive:
+            container = exclusive.get(of) or container.add_mutually_exclusive_group(required=of.required)
+            exclusive[of] = container
+        names, how = one.arguments()
+        container.add_argument(*names, **how)
+
+
+def read_options(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
+    """An instance with what was parsed; Ad2Error for a number outside of its bounds."""
+    return options(**{one.name: one.read(args) for one in options_of(options) if not one.spec.fixed})
+
+
+@functools.cache
+def options_of(options: type) -> tuple[DeclaredOption, ...]:
+    """The options of a dataclass: those of its bases first, in the order in which they are listed."""
+    hints = get_type_hints(options)
+    owners = {name: owner for owner in reversed(options.__mro__) for name in vars(owner).get("__annotations__", ())}
+    order = [*options.__mro__[1:], options]
+    found = [
+        DeclaredOption(one.name, hints[one.name], one.default, owners[one.name], one.metadata[KEY])
+        for one in fields(options)
+        if KEY in one.metadata
+    ]
+    return tuple(sorted(found, key=lambda one: order.index(one.owner)))
+
+
+def identity_of(options: Any, resolved: Mapping[str, Any]) -> dict[str, Any]:
+    """The identity of a run: every key that an option determines, with its value in `resolved`, else the option's.
+
+    `resolved` holds what an option stands for: the hash of a file, the description of a loaded model.
+    """
+    declared = [one for one in options_of(type(options)) if not one.spec.fixed]
+    keys = dict.fromkeys(key for one in declared for key in one.spec.identity)
+    return {key: resolved[key] if key in resolved else getattr(options, key) for key in keys}
+
+
+def _without_none(hint: Any) -> Any:
+    """X of X | None."""
+    left = [part for part in get_args(hint) if part is not NoneType]
+    return left[0] if NoneType in get_args(hint) and len(left) == 1 else hint
