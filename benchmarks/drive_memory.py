@@ -21,7 +21,7 @@ from closedloop_plugin.core.state import Decision
 from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, spare_the_scene
+from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, freeze_scene_objects
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
@@ -67,7 +67,7 @@ def inside() -> dict[str, float]:
                 EpisodeTask("demo", route.id, i, EpisodeSetup(route, i, (CAMERA,), max_ticks=TICKS)),
                 plan,
                 desk,
-                [spare_the_scene],
+                [freeze_scene_objects],
             )
             gc.unfreeze()
             if i + 1 in (EARLY, EPISODES // 2, EPISODES):

@@ -25,7 +25,7 @@ from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.episode import EvaluationConditions
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, spare_the_scene
+from closedloop_plugin.runner.worker import DecisionResponder, WorkerConfig, drive, freeze_scene_objects
 from closedloop_plugin.suites.lookup import suite
 from closedloop_plugin.worlds.base import EpisodeSetup, ParameterDomain
 from closedloop_plugin.worlds.embedded.world import EmbeddedWorld
@@ -133,7 +133,7 @@ def _drive(world: EmbeddedWorld, label: str, cameras: tuple[Camera, ...]) -> dic
             EpisodeTask("demo", route.id, 0, EpisodeSetup(route, 1, cameras)),
             plan,
             desk,
-            [spare_the_scene],
+            [freeze_scene_objects],
         )
         gc.unfreeze()
     whole = time.thread_time() - start

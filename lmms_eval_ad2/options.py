@@ -27,7 +27,6 @@ a command that does not offer an inherited option replaces it by a field with th
 from __future__ import annotations
 
 import argparse
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from types import NoneType
@@ -108,6 +107,10 @@ class DeclaredOption:
     def required(self) -> bool:
         return self.default is MISSING
 
+    @property
+    def is_tuple(self) -> bool:
+        return get_origin(_without_none(self.hint)) is tuple
+
     def arguments(self) -> tuple[tuple[str, ...], dict[str, Any]]:
         """Arguments of `add_argument`."""
         more: dict[str, Any] = {"help": self.spec.help}
@@ -116,8 +119,8 @@ class DeclaredOption:
         if self.spec.metavar is not None:
             more["metavar"] = self.spec.metavar
         more |= self._values()
-        if not self.required:
-            more["default"] = None if more.get("action") == "append" else self.default
+        if not (self.required or self.is_tuple):
+            more["default"] = self.default
         if self.spec.positional:
             return (self.dest,), more
         return (self.flag,), more | {"dest": self.dest, "required": self.required}
@@ -126,7 +129,7 @@ class DeclaredOption:
         """nargs, action, choices and type."""
         found: dict[str, Any] = {}
         kind = _without_none(self.hint)
-        if get_origin(kind) is tuple:
+        if self.is_tuple:
             items = get_args(kind)
             if self.spec.repeated:
                 found["action"] = "append"
@@ -146,8 +149,8 @@ class DeclaredOption:
     def read(self, args: argparse.Namespace) -> Any:
         """The value that was parsed; Ad2Error outside of the bounds."""
         value = getattr(args, self.dest)
-        if get_origin(_without_none(self.hint)) is tuple:
-            return self.default if value is None else tuple(value)
+        if self.is_tuple:
+            return tuple(value) if value else self.default
         least, most = self.spec.least, self.spec.most
         if value is not None and least is not None and not least <= value <= (value if most is None else most):
             bounds = f"{least} or more" if most is None else f"from {least} to {most}"
@@ -203,18 +206,20 @@ def read_options(options: type[OptionsT], args: argparse.Namespace) -> OptionsT:
     return options(**{one.name: one.read(args) for one in options_of(options) if not one.spec.fixed})
 
 
-@functools.cache
 def options_of(options: type) -> tuple[DeclaredOption, ...]:
     """The options of a dataclass: those of its bases first, in the order in which they are listed."""
-    hints = get_type_hints(options)
-    owners = {name: owner for owner in reversed(options.__mro__) for name in vars(owner).get("__annotations__", ())}
-    order = [*options.__mro__[1:], options]
-    found = [
-        DeclaredOption(one.name, hints[one.name], one.default, owners[one.name], one.metadata[KEY])
-        for one in fields(options)
-        if KEY in one.metadata
-    ]
-    return tuple(sorted(found, key=lambda one: order.index(one.owner)))
+    hints, declared = get_type_hints(options), {one.name: one for one in fields(options) if KEY in one.metadata}
+    named = {owner: vars(owner).get("__annotations__", {}) for owner in (*options.__mro__[1:], options)}
+    # A class replaces the options of the classes behind it in the method resolution order.
+    owners = {name: owner for owner in reversed(options.__mro__) for name in named[owner]}
+    return tuple(
+        DeclaredOption(
+            name=name, hint=hints[name], default=declared[name].default, owner=owner, spec=declared[name].metadata[KEY]
+        )
+        for owner, names in named.items()
+        for name in names
+        if name in declared and owners[name] is owner
+    )
 
 
 def identity_of(options: Any, resolved: Mapping[str, Any]) -> dict[str, Any]:

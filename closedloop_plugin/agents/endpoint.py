@@ -119,7 +119,7 @@ class EndpointModel:
         return key_of({**payload, "_of": question.key} if self._temperature else payload)
 
     def _data_urls(self, questions: Sequence[ModelQuestion]) -> dict[int, str]:
-        """Data URLs by id of the image, which the tasks of one decision share. Threads help: Pillow releases the GIL."""
+        """Data URLs by id of the image, which a decision's tasks share. Threaded, since Pillow releases the GIL."""
         images = {id(image): image for q in questions for image in q.images}
         with ThreadPoolExecutor(8) as pool:
             return dict(zip(images, pool.map(self._data_url, images.values()), strict=True))

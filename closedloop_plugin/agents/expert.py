@@ -281,7 +281,7 @@ def may_evade(scene: ExpertScene, state: ExpertState) -> bool:
 
 
 def is_relevant(x: RouteActor, scene: ExpertScene) -> bool:
-    """Whether the rollouts check this actor: all except those that follow in the ego's lane, which keep their distance."""
+    """Whether the rollouts check this actor: all except followers in the ego's lane, which keep their distance."""
     if x.s + x.half_s > scene.s - FRONT:
         return True
     return abs(x.d - scene.d) > 1.6 or abs(x.v_d) > 1.0  # in another lane, or changing lanes

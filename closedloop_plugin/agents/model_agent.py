@@ -16,8 +16,8 @@ from closedloop_plugin.core.state import Decision
 class ModelAgent:
     """One model call per task and decision.
 
-    `fine_grained`: "off"; "prompt", the action question offers the speed suffixes; "question", a second question requests
-    for the suffix of the command, which is appended to it (Bench2ADVLM section 5).
+    `fine_grained`: "off"; "prompt": the action question offers the speed suffixes; "question": a second question
+    determines the suffix, which is appended to the command (Bench2ADVLM section 5).
     """
 
     privileged = False

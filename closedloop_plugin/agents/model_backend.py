@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+
+from lmms_eval_ad2.llm.untrusted_text import DOT, SPECIAL_TOKEN, is_visible
 
 
 @dataclass(frozen=True)
@@ -42,29 +43,19 @@ class ModelBackend(Protocol):
     def describe(self) -> dict[str, Any]: ...
 
 
-# Escaping of model text inside another model's prompt. As for judges (lmms_eval_ad2/llm/shield.py), and braces are
-# escaped too: the slow system answers in JSON, and quoted text must not look like an answer.
+# Escaping of model text inside another model's prompt. As for judges (llm/untrusted_text.py), and braces are escaped
+# too: the slow system answers in JSON, and quoted text must not look like an answer.
 _RUNS = re.compile(r"([<>])(?=\1)")
-_SPECIAL = re.compile(
-    r"(?i)(?<=<)(?=[|｜])|(?<=[|｜])(?=>)"
-    r"|(?<=<)(?=/?(?:s|bos|eos|pad|unk|think|image|video|img|start_of_turn|end_of_turn|system|user|assistant)>)"
-    r"|(?<=\[)(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
-)
 _BRACES = str.maketrans({"{": "(", "}": ")", "｛": "(", "｝": ")"})
-_DOT = "·"
 LONGEST = 4000  # characters of one text that enter another prompt
 
 
 def harmless(text: str) -> str:
     """`text` without invisible characters, fences, chat-template tokens and braces, cut at LONGEST. Idempotent."""
-    text = "".join(c for c in text[:LONGEST].replace("\r\n", "\n").replace("\r", "\n") if _visible(c))
-    return _SPECIAL.sub(_DOT, _RUNS.sub(rf"\1{_DOT}", text.translate(_BRACES))).strip()
+    text = "".join(c for c in text[:LONGEST].replace("\r\n", "\n").replace("\r", "\n") if is_visible(c))
+    return SPECIAL_TOKEN.sub(DOT, _RUNS.sub(rf"\1{DOT}", text.translate(_BRACES))).strip()
 
 
 def fenced(title: str, text: str) -> str:
     """Untrusted `text` between an opening and a closing line that it cannot contain."""
     return f"<<<{title.upper()}>>>\n{harmless(text) or '(nothing)'}\n<<<END {title.upper()}>>>"
-
-
-def _visible(char: str) -> bool:
-    return char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn")

@@ -1,1 +1,1 @@
-"""Everything that needs a CARLA client or server: the world, its maps, the servers, the Leaderboard agent."""
+"""Parts that need a CARLA client or server: world, maps, servers, Leaderboard agent."""

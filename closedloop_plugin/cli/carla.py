@@ -11,9 +11,11 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
@@ -34,73 +36,88 @@ may differ from nvidia-smi's. Unreal refuses to run as root.
 exit code: 0 all answer and fit the installed client, 1 some do not (with reasons), 2 not as asked"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class CarlaUpOptions:
+    """`ad2 carla up`."""
+
+    binary: Path | None = option("CarlaUE4.sh of an unpacked CARLA release", default=None, metavar="FILE")
+    image: str | None = option("or a container image, such as carlasim/carla:0.9.16", default=None, metavar="IMAGE")
+    engine: Literal["docker", "podman"] = option("for --image (default docker)", default="docker")
+    ports: str = option("a server on each (default 2000)", default="2000", metavar="P,P,...")
+    gpus: str = option("one for all, or one for each (default: CARLA's)", default="", metavar="G,G,...")
+    quality: str = option("of rendering (default: CARLA's, Epic)", default="", choices=("Low", "Epic"))
+    extra: str = option("further arguments of CarlaUE4.sh: --extra='-fps=20'", default="", metavar="ARGS")
+    wait: float = option("for their first answer (default 120)", default=120.0, metavar="S")
+    hang: float = option("of silence, then a restart (default 300)", default=300.0, metavar="S")
+    foreground: bool = option("stay, print what happens, and end them with Ctrl-C", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarlaStatusOptions:
+    """`ad2 carla status`."""
+
+    servers: str = option("query these too", default="", metavar="HOST:PORT,...")
+    timeout: float = option("for an answer (default 10)", default=10.0, metavar="S")
+    json: bool = option("one JSON list", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CarlaDownOptions:
+    """`ad2 carla down`."""
+
+    port: int | None = option("only the one on this port", default=None, metavar="P")
+
+
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("carla", help="start, watch and end CARLA servers")
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
-    raw = argparse.RawDescriptionHelpFormatter
-    cmd = parts.add_parser("up", help="start servers and wait until they answer", epilog=EXAMPLES, formatter_class=raw)
-    cmd.add_argument("--binary", type=Path, metavar="FILE", help="CarlaUE4.sh of an unpacked CARLA release")
-    cmd.add_argument("--image", metavar="IMAGE", help="or a container image, such as carlasim/carla:0.9.16")
-    cmd.add_argument("--engine", default="docker", choices=("docker", "podman"), help="for --image (default docker)")
-    cmd.add_argument("--ports", default="2000", metavar="P,P,...", help="a server on each (default 2000)")
-    cmd.add_argument("--gpus", default="", metavar="G,G,...", help="one for all, or one for each (default: CARLA's)")
-    cmd.add_argument("--quality", default="", choices=("Low", "Epic"), help="of rendering (default: CARLA's, Epic)")
-    cmd.add_argument("--extra", default="", metavar="ARGS", help="further arguments of CarlaUE4.sh: --extra='-fps=20'")
-    cmd.add_argument("--wait", type=float, default=120.0, metavar="S", help="for their first answer (default 120)")
-    cmd.add_argument("--hang", type=float, default=300.0, metavar="S", help="of silence, then a restart (default 300)")
-    cmd.add_argument("--foreground", action="store_true", help="stay, say what happens, and end them with Ctrl-C")
-    cmd.set_defaults(func=up)
-    cmd = parts.add_parser("status", help="which servers run, answer and fit", epilog=EXAMPLES, formatter_class=raw)
-    cmd.add_argument("--servers", default="", metavar="HOST:PORT,...", help="ask these too")
-    cmd.add_argument("--timeout", type=float, default=10.0, metavar="S", help="for an answer (default 10)")
-    cmd.add_argument("--json", action="store_true", help="one JSON list")
-    cmd.set_defaults(func=status)
-    cmd = parts.add_parser("down", help="end our servers", epilog=EXAMPLES, formatter_class=raw)
-    cmd.add_argument("--port", type=int, metavar="P", help="only the one on this port")
-    cmd.set_defaults(func=down)
+    how: dict[str, Any] = {"epilog": EXAMPLES, "formatter_class": argparse.RawDescriptionHelpFormatter}
+    add_command(parts, "up", up, CarlaUpOptions, help="start servers and wait until they answer", **how)
+    add_command(parts, "status", status, CarlaStatusOptions, help="which servers run, answer and fit", **how)
+    add_command(parts, "down", down, CarlaDownOptions, help="end our servers", **how)
 
 
-def up(args: argparse.Namespace) -> int:
+def up(options: CarlaUpOptions) -> int:
     from closedloop_plugin.carla.servers import lifecycle, spec
     from lmms_eval_ad2.errors import Ad2Error
 
-    if not (0 < args.wait < math.inf and 0 < args.hang < math.inf):
+    if not (0 < options.wait < math.inf and 0 < options.hang < math.inf):
         raise Ad2Error("--wait and --hang are seconds above 0")
-    what = {"binary": str(args.binary.expanduser().absolute())} if args.binary else {}
-    if args.image:
-        what.update(image=args.image, engine=args.engine)
-    jobs = spec.jobs(
-        _numbers("--ports", args.ports),
-        _numbers("--gpus", args.gpus),
-        quality=args.quality,
-        extra=_words(args.extra),
-        hang_s=args.hang,
+    what = {"binary": str(options.binary.expanduser().absolute())} if options.binary else {}
+    if options.image:
+        what.update(image=options.image, engine=options.engine)
+    jobs = spec.server_specs(
+        _numbers("--ports", options.ports),
+        _numbers("--gpus", options.gpus),
+        quality=options.quality,
+        extra=_words(options.extra),
+        hang_s=options.hang,
         **what,
     )
     folder = _folder()
-    lifecycle.up(jobs, folder, args.wait, lambda n, seconds: _progress(n, len(jobs), seconds))
+    lifecycle.up(jobs, folder, options.wait, lambda n, seconds: _progress(n, len(jobs), seconds))
     if sys.stderr.isatty():
         print(file=sys.stderr)
     asked = {f"localhost:{job.port}" for job in jobs}
     found = [s for s in lifecycle.status(folder, (), 10.0) if s.server in asked]
     _table(found, folder)
-    _say_troubles(found, folder, args.wait)
+    _say_troubles(found, folder, options.wait)
     if any(s.probe.answers for s in found):
         print(f"\n--servers {','.join(s.server for s in found if s.probe.answers)}")
-    if args.foreground:
+    if options.foreground:
         return _stay(folder, [job.port for job in jobs])
     return 0 if len(found) == len(jobs) and all(s.good for s in found) else 1
 
 
-def status(args: argparse.Namespace) -> int:
+def status(options: CarlaStatusOptions) -> int:
     from closedloop_plugin.carla.servers import lifecycle
     from lmms_eval_ad2.errors import Ad2Error
 
-    if not 0 < args.timeout < math.inf:
+    if not 0 < options.timeout < math.inf:
         raise Ad2Error("--timeout is seconds above 0")
     folder = _folder()
-    found = lifecycle.status(folder, [s.strip() for s in args.servers.split(",") if s.strip()], args.timeout)
-    if args.json:
+    found = lifecycle.status(folder, [s.strip() for s in options.servers.split(",") if s.strip()], options.timeout)
+    if options.json:
         print(json.dumps([_row(s) for s in found], indent=1))
     elif found:
         _table(found, folder)
@@ -110,14 +127,14 @@ def status(args: argparse.Namespace) -> int:
     return 0 if found and all(s.good for s in found) else 1
 
 
-def down(args: argparse.Namespace) -> int:
+def down(options: CarlaDownOptions) -> int:
     from closedloop_plugin.carla.servers import lifecycle
     from lmms_eval_ad2.errors import Ad2Error
 
-    lines = lifecycle.down(_folder(), None if args.port is None else (args.port,))
-    if args.port is not None and not lines:
+    lines = lifecycle.down(_folder(), None if options.port is None else (options.port,))
+    if options.port is not None and not lines:
         raise Ad2Error(
-            f"--port {args.port}: no server of yours was started there (ad2 carla status); nothing was touched"
+            f"--port {options.port}: no server of yours was started there (ad2 carla status); nothing was touched"
         )
     print("\n".join(lines) or "no server of ad2's runs on this machine; nothing was touched")
     return 0
@@ -154,10 +171,10 @@ def _progress(answering: int, all_of_them: int, seconds: float) -> None:
 
 
 def _row(s: CarlaServerStatus) -> dict[str, Any]:
-    row: dict[str, Any] = {"server": s.server, "state": s.word, "good": s.good, "reason": s.probe.reason}
+    row: dict[str, Any] = {"server": s.server, "state": s.state, "good": s.good, "reason": s.probe.reason}
     row |= {"server_version": s.probe.server_version, "client_version": s.probe.client_version}
-    if s.entry:
-        entry = asdict(s.entry)
+    if s.record:
+        entry = asdict(s.record)
         row["ours"] = {k: entry[k] for k in ("server", "container", "gpu", "restarts", "since", "what", "reason")}
     return row
 
@@ -166,20 +183,20 @@ def _table(found: Sequence[CarlaServerStatus], folder: Path) -> None:
     rows: list[tuple[str, ...]] = [("server", "state", "process", "gpu", "up", "restarts", "version", "log")]
     for s in found:
         own: tuple[str, ...] = ("not ours", "", "", "", s.probe.server_version, "")
-        if e := s.entry:
+        if e := s.record:
             process = e.container or (str(e.server.pid) if e.server else "-")
             gpu = "-" if e.gpu is None else str(e.gpu)
             own = (process, gpu, _uptime(s), str(e.restarts), s.probe.server_version, str(folder / f"{e.port}.log"))
-        rows.append((s.server, s.word, *own))
+        rows.append((s.server, s.state, *own))
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
 def _uptime(s: CarlaServerStatus) -> str:
-    if not s.entry or s.word in ("gone", "failed", "restarting"):
+    if not s.record or s.state in ("gone", "failed", "restarting"):
         return "-"
-    minutes, seconds = divmod(max(0, int(time.time() - s.entry.since)), 60)
+    minutes, seconds = divmod(max(0, int(time.time() - s.record.since)), 60)
     return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
 
 
@@ -191,17 +208,17 @@ def _say_troubles(found: Sequence[CarlaServerStatus], folder: Path, waited_s: fl
 
     for s in (s for s in found if not s.good):
         print()
-        if s.entry is None or s.probe.answers:
-            print(advice(s.probe) or f"{s.server}: {s.word}")
-        if s.entry and s.word == "unwatched":
-            print(f"{s.server}: its supervisor was killed; ad2 carla down --port {s.entry.port} ends it")
-        elif s.entry and s.word != "answers":
-            late = f", no answer within {waited_s:g} s" if waited_s and s.word == "starting" else ""
-            print(f"{s.server}: {s.word}{late}{': ' if s.entry.reason else ''}{s.entry.reason}; its log ends:")
-            print(tail(log_file(folder, s.entry.port)) or "  (nothing)")
-            over = s.word in ("failed", "gone")  # no supervisor is at work there any more
+        if s.record is None or s.probe.answers:
+            print(advice(s.probe) or f"{s.server}: {s.state}")
+        if s.record and s.state == "unwatched":
+            print(f"{s.server}: its supervisor was killed; ad2 carla down --port {s.record.port} ends it")
+        elif s.record and s.state != "answers":
+            late = f", no answer within {waited_s:g} s" if waited_s and s.state == "starting" else ""
+            print(f"{s.server}: {s.state}{late}{': ' if s.record.reason else ''}{s.record.reason}; its log ends:")
+            print(tail(log_file(folder, s.record.port)) or "  (nothing)")
+            over = s.state in ("failed", "gone")  # no supervisor is at work there any more
             onward = "mend it and start it anew with ad2 carla up" if over else "ad2 carla status shows how it goes on"
-            print(f"  {onward}; ad2 carla down --port {s.entry.port} {'forgets' if over else 'ends'} it")
+            print(f"  {onward}; ad2 carla down --port {s.record.port} {'forgets' if over else 'ends'} it")
 
 
 def _stay(folder: Path, ports: Sequence[int]) -> int:

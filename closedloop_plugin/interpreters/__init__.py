@@ -1,1 +1,1 @@
-"""The slow system: from words to Control."""
+"""Interpreters (the slow system): from a decision in words to a Control."""

@@ -1,4 +1,4 @@
-"""The view ahead in words, for a slow system that cannot see (Bench2ADVLM section 3.1: pure LLMs get a description)."""
+"""Scene descriptions for a slow system without vision (Bench2ADVLM section 3.1: pure LLMs get a description)."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ FRONT = "front"
 
 
 class SceneDescriber(Protocol):
-    """Words for the front pictures of several cars at once."""
+    """Describes the front images of several episodes at once."""
 
     name: str
 
-    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]: ...
+    def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]: ...
 
     def describe(self) -> dict[str, Any]: ...
 
 
 class ModelDescriber:
-    """A vision-language model writes the description."""
+    """Descriptions by a vision-language model."""
 
     def __init__(self, backend: ModelBackend, texts: PromptTexts) -> None:
         self.backend, self.texts = backend, texts
         self.name = backend.name
 
-    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]:
+    def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
         prompt = self.texts.fill("describe")
         return self.backend.ask(
             [
-                ModelQuestion(f"{i}|{a.episode}|{a.observation.tick}|describe", prompt, (a.observation.images(FRONT),))
-                for i, a in enumerate(asks)
+                ModelQuestion(f"{i}|{r.episode}|{r.observation.tick}|describe", prompt, (r.observation.images(FRONT),))
+                for i, r in enumerate(requests)
             ]
         )
 
@@ -46,23 +46,25 @@ class ModelDescriber:
 
 
 class OfflineDescriber:
-    """No model: only what can be measured in the picture (light, contrast, colours of its parts). It names no road
-    user, and says so; a run with it shows what a slow system does that is nearly blind."""
+    """Descriptions without a model: brightness, contrast and colours of the image, but no road users.
+
+    A run with it shows how a nearly blind slow system behaves.
+    """
 
     name = "offline"
 
-    def describe_views(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]:
-        return [ModelReply(measured(a.observation)) for a in asks]
+    def describe_views(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
+        return [ModelReply(image_statistics(r.observation)) for r in requests]
 
     def describe(self) -> dict[str, Any]:
         return {"describer": self.name, "version": 1}
 
 
-def measured(observation: Observation) -> str:
-    """A few honest sentences about the front picture, (H, W, 3) uint8 RGB."""
+def image_statistics(observation: Observation) -> str:
+    """Statistics of the front image, (H, W, 3) uint8 RGB, as text."""
     picture = np.asarray(observation.images(FRONT), dtype=np.float32)
     height, width = picture.shape[:2]
-    grey = picture @ np.array([0.299, 0.587, 0.114], dtype=np.float32)
+    grey = picture @ np.array([0.299, 0.587, 0.114], dtype=np.float32)  # luma, ITU-R BT.601
     light, contrast = float(grey.mean()), float(grey.std())
     road = picture[height * 2 // 3 :, width // 3 : width * 2 // 3].reshape(-1, 3).mean(0)
     middle = picture[height // 3 : height * 2 // 3, width // 3 : width * 2 // 3]
@@ -84,6 +86,6 @@ def _rgb(colour: np.ndarray) -> str:
 
 
 def _share(part: np.ndarray, channel: int) -> float:
-    """Share of pixels in which one channel is twice each other one and not dark."""
+    """Share of pixels whose channel is above 100 and more than twice each other channel."""
     others = np.delete(part, channel, axis=2).max(2)
     return float(((part[..., channel] > 2 * others) & (part[..., channel] > 100)).mean())

@@ -1,15 +1,21 @@
-"""From `--interpreter` and `--mode` to an Interpreter.
+"""Interpreters by their command-line specification (`--interpreter`, `--mode`), and HybridInterpreter.
 
     rules
     endpoint:MODEL@http://host:port/v1[,...] | lmms:NAME[,...]      with --mode cng or dcs
 
-`--describer offline | endpoint:... | lmms:...` makes the slow system one that reads a description instead of seeing.
+With `--describer offline | endpoint:... | lmms:...` the slow system gets a description instead of the image.
+
+Hybrid mode switching (Bench2ADVLM section 5): the fast system's answer to the threat question selects the slow system.
+The paper's text takes LLaVA (behaviour quality) "for risky cases and LLaMA otherwise", but its "(i.e., yes/no for
+LLaMA/LLaVA)" states the reverse. Implemented as in the sentence: yes -> second, no -> first. An answer that is neither
+is treated as "otherwise" and marked in the mode of its InterpretedControl, so that records count such ticks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path as File
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.agents.base import DecisionRequest
@@ -25,6 +31,7 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.parsing import parse
 
 MODES = ("cng", "dcs", "rules", "hybrid")
+TASK = "threat"  # of the agent, required for hybrid mode
 
 
 def make_interpreter(
@@ -33,11 +40,11 @@ def make_interpreter(
     profile: Profile,
     *,
     describer: str | None = None,
-    prompts: PromptTexts | File | str | None = None,
-    cache: File | None = None,
+    prompts: PromptTexts | Path | str | None = None,
+    cache: Path | None = None,
     seed: int = 0,
 ) -> Interpreter:
-    """One slow system; Ad2Error says in one line what is wrong. For mode "hybrid" see make_hybrid."""
+    """The interpreter for `spec` and `mode`. Raises Ad2Error, in one line. For mode "hybrid" see make_hybrid."""
     spec = spec.strip()
     if mode not in MODES:
         raise Ad2Error(f"no mode '{mode}'; known: {', '.join(MODES)}")
@@ -46,7 +53,7 @@ def make_interpreter(
     if spec == "rules":
         return RuleInterpreter(profile)
     if mode == "rules":
-        raise Ad2Error(f"mode rules has no model, so '{spec}' has no part in it; take --mode cng or dcs for it")
+        raise Ad2Error(f"mode rules uses no model, so '{spec}' is not allowed; use --mode cng or dcs with it")
     if not spec.startswith(("endpoint:", "lmms:")):
         raise Ad2Error(f"no interpreter '{spec}'; known: rules, endpoint:MODEL@http://host:port/v1, lmms:NAME,...")
     texts = texts_of(prompts)
@@ -56,17 +63,17 @@ def make_interpreter(
 
 
 def make_hybrid(first: Interpreter, second: Interpreter) -> HybridInterpreter:
-    """`second` speaks where the fast system sees a threat; that one must be asked the task "threat"."""
+    """Uses `second` if the fast system sees a threat, else `first`. The agent needs the task "threat"."""
     return HybridInterpreter(first, second)
 
 
 def tasks_for(interpreter: Interpreter, tasks: Sequence[str]) -> tuple[str, ...]:
-    """`tasks` with what this interpreter needs to be asked of the fast system."""
+    """`tasks` and those that this interpreter needs from the fast system."""
     needed = (TASK,) if interpreter.mode == "hybrid" else ()
     return tuple(dict.fromkeys((*tasks, *needed)))
 
 
-def _describer(spec: str | None, texts: PromptTexts, cache: File | None, seed: int) -> SceneDescriber | None:
+def _describer(spec: str | None, texts: PromptTexts, cache: Path | None, seed: int) -> SceneDescriber | None:
     if spec is None:
         return None
     if spec.strip() == "offline":
@@ -76,16 +83,8 @@ def _describer(spec: str | None, texts: PromptTexts, cache: File | None, seed: i
     return ModelDescriber(make_backend(spec, cache=cache, seed=seed), texts)
 
 
-# Hybrid mode switching (Bench2ADVLM section 5): the fast system's word on a threat ahead chooses the slow system.
-#
-# The paper's text takes LLaVA (behaviour quality) "for risky cases and LLaMA otherwise"; its "(i.e., yes/no for
-# LLaMA/LLaVA)" says the reverse. Built as the sentence has it: yes -> second, no -> first. An answer that is neither is
-# "otherwise" too, and the mode of its Reading says that it was, so that a record counts such ticks.
-TASK = "threat"  # the agent must have been given it
-
-
 class HybridInterpreter:
-    """`first` where there is no threat, `second` where there is one."""
+    """Uses `second` if the fast system sees a threat, else `first`."""
 
     mode = "hybrid"
 
@@ -95,14 +94,14 @@ class HybridInterpreter:
         self.name = f"hybrid:{first.name}|{second.name}"
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
-        """See Interpreter.interpret: each of the two is asked once, for its own items."""
+        """See Interpreter.interpret. Each of the two is called at most once, with its items."""
         threats = [threat(decision) for _, decision in items]
-        readings: dict[int, InterpretedControl] = {}
+        controls: dict[int, InterpretedControl] = {}
         for system, chosen in ((self.first, False), (self.second, True)):
-            mine = [i for i, seen in enumerate(threats) if (seen is True) == chosen]
-            for i, reading in zip(mine, system.interpret([items[i] for i in mine]) if mine else [], strict=True):
-                readings[i] = _named(reading, system.name, threats[i])
-        return [readings[i] for i in range(len(items))]
+            own = [i for i, seen in enumerate(threats) if (seen is True) == chosen]
+            for i, control in zip(own, system.interpret([items[i] for i in own]) if own else [], strict=True):
+                controls[i] = _named(control, system.name, threats[i])
+        return [controls[i] for i in range(len(items))]
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -114,11 +113,11 @@ class HybridInterpreter:
 
 
 def threat(decision: Decision) -> bool | None:
-    """The fast system's answer to the threat question; None where it gave none that can be read."""
+    """The fast system's answer to the threat question; None if it cannot be parsed."""
     answer = getattr(parse(decision.texts.get(TASK, ""), "yesno"), "value", None)
     return {"yes": True, "no": False}.get(str(answer))
 
 
-def _named(reading: InterpretedControl, name: str, seen: bool | None) -> InterpretedControl:
+def _named(control: InterpretedControl, name: str, seen: bool | None) -> InterpretedControl:
     mode = name if seen is not None else f"{name} (threat unread)"
-    return InterpretedControl(reading.control, reading.raw, reading.reason, mode, reading.latency_s)
+    return replace(control, mode=mode)

@@ -1,6 +1,6 @@
-"""The slow system as a model: the fast system's words into a prompt, the reply into a Reading.
+"""ModelInterpreter: a model as slow system. The fast system's texts enter its prompt, its reply is parsed to a control.
 
-A vision-language model gets the front picture; with a describer the model is taken to see nothing and gets words.
+A vision-language model gets the front image; with a describer the model gets a description of it instead.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from closedloop_plugin.interpreters.parsing.controls import UnreadableReply, rea
 from closedloop_plugin.interpreters.parsing.fine_grained import mentions_speed
 from closedloop_plugin.prompts.texts import PromptTexts
 
-NOT_FOR_CONTROL = ("threat",)  # a question to choose the slow system by, no driving command
+NOT_FOR_CONTROL = ("threat",)  # selects the slow system in hybrid mode; not a driving command
 
 
 class ModelInterpreter:
-    """`read`: reply -> Control, raising UnreadableReply. `choices`: what this mode's prompt needs besides."""
+    """`read`: reply -> Control, raises UnreadableReply. `choices`: further placeholders of the mode's prompt."""
 
     local = False
 
@@ -44,24 +44,24 @@ class ModelInterpreter:
         self._read, self._choices = read, choices or {}
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
-        """See Interpreter.interpret. What has no words, or no description, is not asked."""
-        readings: dict[int, InterpretedControl] = {
-            i: InterpretedControl(None, "", why, self.mode)
+        """See Interpreter.interpret. The model is not called for a decision without text, or without description."""
+        controls: dict[int, InterpretedControl] = {
+            i: InterpretedControl(None, "", reason, self.mode)
             for i, (_, d) in enumerate(items)
-            if (why := _nothing_to_read(d))
+            if (reason := _nothing_to_interpret(d))
         }
-        waiting = [i for i in range(len(items)) if i not in readings]
-        scenes = self._scenes([items[i][0] for i in waiting])
-        asked: list[tuple[int, ModelQuestion, float]] = []
-        for i, scene in zip(waiting, scenes, strict=True):
+        remaining = [i for i in range(len(items)) if i not in controls]
+        scenes = self._scenes([items[i][0] for i in remaining])
+        questions: list[tuple[int, ModelQuestion, float]] = []  # with the seconds of its description
+        for i, scene in zip(remaining, scenes, strict=True):
             if scene.error is not None:
-                readings[i] = InterpretedControl(None, scene.error, "no_description", self.mode, scene.seconds)
+                controls[i] = InterpretedControl(None, scene.error, "no_description", self.mode, scene.seconds)
             else:
-                asked.append((i, self._question(i, *items[i], scene.text), scene.seconds))
-        answers = self.backend.ask([q for _, q, _ in asked]) if asked else []
-        for (i, _, before), said in zip(asked, answers, strict=True):
-            readings[i] = self._reading(said, before)
-        return [readings[i] for i in range(len(items))]
+                questions.append((i, self._question(i, *items[i], scene.text), scene.seconds))
+        replies = self.backend.ask([q for _, q, _ in questions]) if questions else []
+        for (i, _, seconds), reply in zip(questions, replies, strict=True):
+            controls[i] = self._interpreted(reply, seconds)
+        return [controls[i] for i in range(len(items))]
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -76,10 +76,10 @@ class ModelInterpreter:
         }
 
     def prompt(self, observation: Observation, decision: Decision, description: str = "") -> str:
-        """The words of one question; the fast system's stand fenced in it."""
-        said = {task: text for task, text in decision.texts.items() if task not in NOT_FOR_CONTROL and text.strip()}
+        """The prompt of one question; texts of the fast system are fenced in it."""
+        texts = {task: text for task, text in decision.texts.items() if task not in NOT_FOR_CONTROL and text.strip()}
         note = ""
-        if any(mentions_speed(text) for text in said.values()):
+        if any(mentions_speed(text) for text in texts.values()):
             note = self.texts.fill("suffix_note", top=f"{top_speed(self.profile, observation):g}")
         scene = self.texts.fill("scene_image")
         if self.describer:
@@ -88,51 +88,49 @@ class ModelInterpreter:
             self.mode,
             situation=situation(self.texts, observation),
             scene=scene,
-            words="\n\n".join(fenced(task, text) for task, text in said.items()),
+            words="\n\n".join(fenced(task, text) for task, text in texts.items()),
             suffix_note=note,
             **self._choices,
         )
 
-    def _scenes(self, asks: Sequence[DecisionRequest]) -> list[ModelReply]:
-        return self.describer.describe_views(asks) if self.describer else [ModelReply()] * len(asks)
+    def _scenes(self, requests: Sequence[DecisionRequest]) -> list[ModelReply]:
+        return self.describer.describe_views(requests) if self.describer else [ModelReply()] * len(requests)
 
-    def _question(self, number: int, ask: DecisionRequest, decision: Decision, description: str) -> ModelQuestion:
-        key = f"{number}|{ask.episode}|{ask.observation.tick}|{self.mode}"
-        images = () if self.describer else (ask.observation.images(FRONT),)
-        return ModelQuestion(key, self.prompt(ask.observation, decision, description), images)
+    def _question(self, number: int, request: DecisionRequest, decision: Decision, description: str) -> ModelQuestion:
+        key = f"{number}|{request.episode}|{request.observation.tick}|{self.mode}"
+        images = () if self.describer else (request.observation.images(FRONT),)
+        return ModelQuestion(key, self.prompt(request.observation, decision, description), images)
 
-    def _reading(self, said: ModelReply, before: float) -> InterpretedControl:
-        seconds = before + said.seconds
-        if said.error is not None:
-            return InterpretedControl(None, said.error, f"no_reply {said.error.split(':')[0]}", self.mode, seconds)
-        if said.cut:
-            return InterpretedControl(None, said.text, "truncated", self.mode, seconds)
+    def _interpreted(self, reply: ModelReply, before_s: float) -> InterpretedControl:
+        seconds = before_s + reply.seconds
+        if reply.error is not None:
+            return InterpretedControl(None, reply.error, f"no_reply {reply.error.split(':')[0]}", self.mode, seconds)
+        if reply.cut:
+            return InterpretedControl(None, reply.text, "truncated", self.mode, seconds)
         try:
-            return InterpretedControl(self._read(said.text), said.text, None, self.mode, seconds)
+            return InterpretedControl(self._read(reply.text), reply.text, None, self.mode, seconds)
         except UnreadableReply as exc:
-            return InterpretedControl(None, said.text, str(exc), self.mode, seconds)
+            return InterpretedControl(None, reply.text, str(exc), self.mode, seconds)
 
 
-def _nothing_to_read(decision: Decision) -> str | None:
+def _nothing_to_interpret(decision: Decision) -> str | None:
     if decision.error is not None:
         return "agent_error"
-    spoken = (text for task, text in decision.texts.items() if task not in NOT_FOR_CONTROL)
-    return None if any(text.strip() for text in spoken) else "no_answer"
+    commands = (text for task, text in decision.texts.items() if task not in NOT_FOR_CONTROL)
+    return None if any(text.strip() for text in commands) else "no_answer"
 
 
-# Continuous Numerical Generation (Bench2ADVLM section 3.1): the slow system writes the three numbers itself.
 def cng(
     backend: ModelBackend, texts: PromptTexts, profile: Profile, describer: SceneDescriber | None = None
 ) -> ModelInterpreter:
-    """throttle and brake in [0, 1], steer in [-1, 1]."""
+    """Continuous Numerical Generation (Bench2ADVLM section 3.1): the model writes the control as numbers."""
     return ModelInterpreter("cng", backend, read_cng, texts, profile, describer=describer)
 
 
-# Discrete Classification Selection (Bench2ADVLM section 3.1): the slow system chooses from the profile's sets.
 def dcs(
     backend: ModelBackend, texts: PromptTexts, profile: Profile, describer: SceneDescriber | None = None
 ) -> ModelInterpreter:
-    """The sets stand in the prompt; a value outside them is no choice."""
+    """Discrete Classification Selection (Bench2ADVLM section 3.1): the model chooses from the profile's sets."""
     choices = {
         "throttle_set": _listed(profile.throttle_set),
         "steer_set": _listed(profile.steer_set),

@@ -1,9 +1,8 @@
-"""The slow system that needs no model: driving words and waypoints to controls, by rule, the same every time.
+"""RuleInterpreter: a deterministic slow system without a model, for driving words and waypoints in English.
 
-Of the fast system's answers the trajectory counts where it can be read (numbers say more than words), then the action,
-then the reasoning. Words give the manoeuvre; where on the road it leads comes from the route hint
-(`Observation.target`), as long as the words go the way that the navigation goes. Words that go another way are obeyed
-with a fixed angle of the wheel: a model that turns off its route must be seen to do so.
+The first of trajectory, action and reasoning that can be parsed is used. Words determine the manoeuvre. If it agrees
+with the navigation command, steering follows the route (`Observation.target`); otherwise it is executed with a fixed
+steering value, so that a model that leaves its route really does.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from closedloop_plugin.interpreters.parsing import fine_grained, words
 from closedloop_plugin.interpreters.parsing.waypoints import NoTrajectory, follow, read_waypoints, steer_at
 
 ORDER = ("trajectory", "action", "reasoning")
-# Pedals of a braking word by its force: hard, none said, soft.
+# Brake of a braking word by its force: hard, unspecified, soft.
 BRAKES = {"stop": (1.0, 0.6, 0.4), "brake": (1.0, 0.5, 0.25), "slow": (0.6, 0.3, 0.15)}
 FASTER = {"hard": 1.0, "": 0.75, "soft": 0.45}  # throttle
-SLOWEST = 1.5  # m/s: "slow down" said again and again is no stop; a slower car holds its speed
+SLOWEST = 1.5  # m/s: repeated "slow down" does not become a stop; a slower car holds its speed
 CAUTIOUS = 0.5  # of the cruising speed: "proceed slowly"
-KEEP_AT_LEAST = 1.5  # m/s: "keep the speed" said by a standing car is meant to move it
-TURN, CHANGE, SLIGHT = 0.55, 0.2, 0.1  # wheel, where the words leave the route
+KEEP_AT_LEAST = 1.5  # m/s: "keep the speed" sets a standing car in motion
+TURN, CHANGE, SLIGHT = 0.55, 0.2, 0.1  # steering, if the words leave the route
 _SAME_WAY = {
     "left": RouteCommand.LEFT,
     "right": RouteCommand.RIGHT,
@@ -41,7 +40,7 @@ _TURNS = (RouteCommand.LEFT, RouteCommand.RIGHT)
 
 
 class RuleInterpreter:
-    """See the head of this file."""
+    """Interpreter by rules, see the head of this file."""
 
     name = "rules"
     mode = "rules"
@@ -52,7 +51,7 @@ class RuleInterpreter:
 
     def interpret(self, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
         """See Interpreter.interpret."""
-        return [self._read(ask.observation, decision) for ask, decision in items]
+        return [self._read(request.observation, decision) for request, decision in items]
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "mode": self.mode, "profile": self.profile.name, "version": 1}
@@ -74,46 +73,49 @@ class RuleInterpreter:
         return InterpretedControl(None, raw, reason, self.mode)
 
     def _control(self, task: str, text: str, observation: Observation) -> Control:
-        """Raises what the readers raise."""
+        """Raises NoTrajectory, UnclearInstruction or SpeedSuffixError."""
         if task == "trajectory":
             return follow(read_waypoints(text), observation.speed)
         wanted = fine_grained.wanted_speed(text, self.profile, observation)
         command = fine_grained.without_suffix(text)
-        meant = words.DrivingInstruction() if wanted is not None and not _says(command) else words.understand(command)
-        throttle, brake = self._pedals(meant, wanted, observation)
-        return Control(_steer(meant.way, observation), throttle, brake)
+        only_suffix = wanted is not None and not _has_words(command)
+        instruction = words.DrivingInstruction() if only_suffix else words.parse_instruction(command)
+        throttle, brake = self._pedals(instruction, wanted, observation)
+        return Control(_steer(instruction.way, observation), throttle, brake)
 
     def _pedals(
-        self, meant: words.DrivingInstruction, wanted: float | None, observation: Observation
+        self, instruction: words.DrivingInstruction, wanted: float | None, observation: Observation
     ) -> tuple[float, float]:
-        """(throttle, brake). A suffix sets the speed, except that a stop stays a stop."""
+        """(throttle, brake). A suffix sets the wanted speed (m/s), but does not override a stop."""
         speed = observation.speed
-        if meant.pace == "stop" and wanted:
+        if instruction.pace == "stop" and wanted:
             raise words.UnclearInstruction("contradiction")  # "stop with speed = 0.5"
-        if meant.pace == "slow" and wanted is None and speed < SLOWEST:
-            moves = meant.way is not None  # "slow down and turn right" of a standing car means to move
+        if instruction.pace == "slow" and wanted is None and speed < SLOWEST:
+            moves = instruction.way is not None  # "slow down and turn right" sets a standing car in motion
             return pedals(to_speed(SLOWEST, speed) if moves else 0.0, speed)
-        if meant.pace in BRAKES and (wanted is None or meant.pace == "stop"):
-            return 0.0, BRAKES[meant.pace][("hard", "", "soft").index(meant.force)]
+        if instruction.pace in BRAKES and (wanted is None or instruction.pace == "stop"):
+            return 0.0, BRAKES[instruction.pace][("hard", "", "soft").index(instruction.force)]
         if wanted is not None:
-            wanted = min(wanted, speed) if meant.pace in BRAKES else wanted  # to slow down never means to gain speed
+            wanted = (
+                min(wanted, speed) if instruction.pace in BRAKES else wanted
+            )  # slowing down never increases the speed
             return pedals(to_speed(wanted, speed), speed)
-        if meant.pace == "faster":
-            return FASTER[meant.force], 0.0
-        if meant.pace == "keep":
+        if instruction.pace == "faster":
+            return FASTER[instruction.force], 0.0
+        if instruction.pace == "keep":
             return pedals(to_speed(max(speed, KEEP_AT_LEAST), speed), speed)
         cruise = min(top_speed(self.profile, observation), observation.speed_limit)
-        cruise *= CAUTIOUS if meant.force == "soft" else 1.0
+        cruise *= CAUTIOUS if instruction.force == "soft" else 1.0
         return pedals(to_speed(cruise, speed), speed)
 
 
-def _says(command: str) -> bool:
-    """Whether anything stands beside the suffix."""
+def _has_words(command: str) -> bool:
+    """Whether the text contains anything besides the suffix."""
     return any(c.isalpha() for c in command)
 
 
 def _steer(way: str | None, observation: Observation) -> float:
-    """Along the route hint, or aside where the words leave it."""
+    """Steering towards the route's target point, or a fixed value if the words leave the route."""
     along = steer_at(*observation.target)
     if way in _SAME_WAY:
         return along if observation.command is _SAME_WAY[way] else _ASIDE[way]

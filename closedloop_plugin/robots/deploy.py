@@ -1,4 +1,4 @@
-"""The on-board client onto its vehicle: what is copied, what is run there, and the token that both ends share."""
+"""Deploys the on-board client: files to copy, commands to run on the vehicle, and the token that both ends share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import shlex
 import tarfile
 from collections.abc import Mapping
 from dataclasses import asdict
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import closedloop_plugin
@@ -19,14 +19,14 @@ from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 from lmms_eval_ad2.errors import Ad2Error
 
-TOKEN = "token"  # its name on the vehicle, beside the settings
+TOKEN = "token"  # file name on the vehicle, beside the settings
 SETTINGS = "settings.json"
 _ONBOARD = "closedloop_plugin.robots.onboard"
-_NEW = ".ad2_new"  # where everything is unpacked and tried before it replaces what was there
+_NEW = ".ad2_new"  # everything is unpacked and tested here before it replaces the old files
 
 
 def settings(robot: RobotConfig) -> dict[str, Any]:
-    """What the client on board reads (onboard/settings.py). Its planner is the tunnel's end on its own loopback."""
+    """The settings of the on-board client (onboard/settings.py), which reaches the planner through the tunnel."""
     onboard = {name: value for name, value in asdict(robot.onboard).items() if name not in ("python", "backend")}
     return {
         "planner": {"host": "127.0.0.1", "port": robot.link.planner_port, "token_file": TOKEN},
@@ -38,24 +38,24 @@ def settings(robot: RobotConfig) -> dict[str, Any]:
 
 
 def files(robot: RobotConfig) -> dict[str, bytes]:
-    """Name below the vehicle's folder -> content; everything but the token."""
-    package = File(closedloop_plugin.__file__).parent
+    """Path name below the vehicle's folder -> content; without the token."""
+    package = Path(closedloop_plugin.__file__).parent
     sources = [package / "__init__.py", package / "robots" / "__init__.py"]
     sources += sorted((package / "robots" / "onboard").glob("*.py"))
     copied = {str(file.relative_to(package.parent)): file.read_bytes() for file in sources}
     return {**copied, SETTINGS: (json.dumps(settings(robot), indent=1) + "\n").encode()}
 
 
-def on_board(robot: RobotConfig, module: str, *words: str) -> str:
-    """A shell's line that runs one of the copied programs on the vehicle."""
+def onboard_command(robot: RobotConfig, module: str, *words: str) -> str:
+    """The shell command that runs one of the copied programs on the vehicle."""
     run = shlex.join([robot.onboard.python, "-m", f"{_ONBOARD}.{module}", *words])
     return f"cd {_folder(robot)} && exec {run}"
 
 
-def install(robot: RobotConfig) -> str:
-    """The shell's line that takes the archive, tries it with the vehicle's own Python, and puts it into its place.
+def install_command(robot: RobotConfig) -> str:
+    """The shell command that unpacks the archive from stdin, tests it with the vehicle's Python, and installs it.
 
-    What lies there beside (an emergency stop that is set, logs) stays.
+    Other files in the folder (a latched emergency stop, logs) are kept.
     """
     python = shlex.quote(robot.onboard.python)
     version = "import sys; sys.exit(sys.version_info < (3, 6) and 'Python 3.6 or newer is needed, not ' + sys.version)"
@@ -73,40 +73,40 @@ def install(robot: RobotConfig) -> str:
 
 
 def archive(content: Mapping[str, bytes], token: bytes) -> bytes:
-    """A tar of it: the same content gives the same bytes; all of it for its owner alone."""
-    made = io.BytesIO()
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+    """A reproducible tar of the files and the token, all with mode 0600."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name, data in (*sorted(content.items()), (TOKEN, token.hex().encode() + b"\n")):
             entry = tarfile.TarInfo(name)
             entry.size, entry.mode = len(data), 0o600
             tar.addfile(entry, io.BytesIO(data))
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 def deploy(robot: RobotConfig, token: bytes) -> None:
-    """Copy and try; Ad2Error says what ssh, tar or Python said there."""
-    said = ssh.run(robot.link, install(robot), archive(files(robot), token))
-    if "installed" not in said.split():
-        raise Ad2Error(f"{robot.link.host}: expected 'installed', found {said[-200:]!r}")
+    """Copy, test and install. Ad2Error with the message of ssh, tar or Python."""
+    output = ssh.run(robot.link, install_command(robot), archive(files(robot), token))
+    if "installed" not in output.split():
+        raise Ad2Error(f"{robot.link.host}: expected 'installed', found {output[-200:]!r}")
 
 
-def read_token(file: File) -> bytes:
-    """Ad2Error: there is none, or others can read it."""
+def read_token(file: Path) -> bytes:
+    """Read the token. Ad2Error if it is missing, invalid or readable by others."""
     try:
         if file.stat().st_mode & 0o077:
             raise Ad2Error(f"{file} can be read by others: chmod 600 {file}")
         token = file.read_text("ascii").strip()
     except FileNotFoundError:
-        raise Ad2Error(f"there is no token {file}: ad2 robot deploy makes it and copies it to the vehicle") from None
+        raise Ad2Error(f"there is no token {file}: ad2 robot deploy creates it and copies it to the vehicle") from None
     except (OSError, UnicodeDecodeError) as exc:
         raise Ad2Error(f"cannot read the token {file}: {exc}") from None
     if not re.fullmatch(r"[0-9a-f]{64}", token):
-        raise Ad2Error(f"{file}: expected 64 hexadecimal digits; delete it, and ad2 robot deploy makes a new one")
+        raise Ad2Error(f"{file}: expected 64 hexadecimal digits; delete it, and ad2 robot deploy creates a new one")
     return bytes.fromhex(token)
 
 
-def make_token(file: File) -> bytes:
-    """The token there, or a new one: 32 random bytes, for the user's eyes only."""
+def make_token(file: Path) -> bytes:
+    """Read the token, or create one: 32 random bytes, readable by the user only."""
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -118,7 +118,7 @@ def make_token(file: File) -> bytes:
 def _folder(robot: RobotConfig) -> str:
     folder = robot.link.folder
     if not re.fullmatch(r"[A-Za-z0-9_./-]+", folder) or folder.startswith("-") or ".." in folder.split("/"):
-        raise Ad2Error(f"link.folder {folder!r}: expected a plain folder's name")
-    if not [part for part in folder.split("/") if part not in ("", ".")]:  # what is there before would be replaced
+        raise Ad2Error(f"link.folder {folder!r}: expected a plain folder name")
+    if not [part for part in folder.split("/") if part not in ("", ".")]:  # its contents would be replaced
         raise Ad2Error(f"link.folder {folder!r}: expected a folder of its own, such as ad2_robot")
     return folder

@@ -1,7 +1,7 @@
-"""An expert that speaks: it sees the track and itself on it, and says in words what a driver would.
+"""A privileged expert that knows the track and the vehicle's pose and replies in text, like a model.
 
-Privileged, and labelled so. It shows what the chain words -> rules -> Control -> vehicle can do at its best, and that
-a course can be driven at all; it is no measure of a model.
+It gives an upper bound for the chain text -> rules -> Control -> vehicle, and shows that a course can be completed. It
+is labelled as privileged; its results say nothing about a model.
 """
 
 from __future__ import annotations
@@ -18,18 +18,17 @@ from closedloop_plugin.interpreters.parsing.waypoints import steer_at
 
 Pose = tuple[float, float, float]  # of the vehicle on the track: x, y in metres, yaw in radians
 
-AHEAD_M = 4.5  # the point that it steers for, at a car's size
-SEES_M = 0.6  # how far ahead of itself it looks for bends
-REACH_M = 0.6  # of looking for its place along the path
-# Radius of the tightest bend in sight, m -> share of the top speed. LIMO turns on 0.46 m and no less.
-PACES = ((0.7, 0.6), (1.2, 0.8))
-# Steer that it wants less the one that the route hint leads to: from here on it says which way, then that it is a turn.
+AHEAD_M = 4.5  # distance of the point it steers for, in full-size metres
+SIGHT_M = 0.6  # length of path ahead that is checked for bends, m on the track
+REACH_M = 0.6  # search range for the position along the path, m on the track
+# (radius of the tightest bend ahead in m, share of the top speed below it). LIMO's smallest radius is 0.46 m.
+SPEED_SHARES = ((0.7, 0.6), (1.2, 0.8))
+# Thresholds of |wanted steer - steer of the route hint|: from SLIGHT on it names a side, from TURN on it says "turn".
 SLIGHT, TURN = 0.06, 0.3
 
 
 class TrackExpert:
-    """`take` tells it which path is driven next, how to `look` where the vehicle really is (asked at every decision),
-    and the vehicle's scale."""
+    """An Agent whose replies are text commands. Call `set_path` before each run."""
 
     name = "track expert (privileged)"
     privileged = True
@@ -38,57 +37,58 @@ class TrackExpert:
 
     def __init__(self) -> None:
         self._path: RoutePath | None = None
-        self._look: Callable[[], Pose] | None = None
+        self._pose: Callable[[], Pose] | None = None
         self._scale = 1.0
         self._s = 0.0
 
-    def take(self, path: RoutePath, look: Callable[[], Pose], scale: float) -> None:
-        self._path, self._look, self._scale, self._s = path, look, scale, 0.0
+    def set_path(self, path: RoutePath, pose: Callable[[], Pose], scale: float) -> None:
+        """`pose`: returns the vehicle's true pose; `scale`: full-size metres per metre on the track."""
+        self._path, self._pose, self._scale, self._s = path, pose, scale, 0.0
 
     def start(self, episode: str, seed: int) -> None:
-        """Nothing to keep by episode: a course drives one vehicle."""
+        """No state per episode: a course drives one vehicle."""
 
     def end(self, episode: str) -> None:
         """See start."""
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
         """See Agent.decide."""
-        return [self._one(ask.observation.target) for ask in asks]
+        return [self._decide(request.observation.target) for request in requests]
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "kind": "expert", "privileged": True, "version": 1}
 
-    def _one(self, hint: tuple[float, float]) -> Decision:
-        if self._path is None or self._look is None:
+    def _decide(self, hint: tuple[float, float]) -> Decision:
+        if self._path is None or self._pose is None:
             return Decision(error="the track expert was given no path")
-        x, y, yaw = self._look()
+        x, y, yaw = self._pose()
         self._s, aside = self._path.locate(x, y, near=self._s, reach=REACH_M)
         goal_x, goal_y, _ = self._path.pose(self._s + AHEAD_M / self._scale)
         forward, left = to_ego(goal_x, goal_y, x, y, yaw)
         wanted = steer_at(forward * self._scale, left * self._scale)
-        said = words(self._tightest(), wanted, steer_at(*hint))
-        return Decision({"action": said}, thought={"s": self._s, "aside_m": aside, "steer": wanted})
+        text = words(self._tightest_radius(), wanted, steer_at(*hint))
+        return Decision({"action": text}, thought={"s": self._s, "aside_m": aside, "steer": wanted})
 
-    def _tightest(self) -> float:
-        """Radius of the sharpest bend ahead, m, measured over a quarter of the sight at a time."""
+    def _tightest_radius(self) -> float:
+        """Radius of the tightest bend ahead, m: arc length / change of yaw, over quarters of SIGHT_M."""
         assert self._path is not None
-        piece = SEES_M / 4
+        piece = SIGHT_M / 4
         bend = max(abs(self._path.bend(self._s + i * piece, piece)) for i in range(4))
         return piece / max(bend, 1e-6)
 
 
 def words(radius: float, wanted: float, hinted: float) -> str:
-    """What it says: a command, its correction of the navigator, and the speed as a suffix. Steer: right > 0.
+    """The reply: a command that corrects the route hint, with the speed as a suffix. Steer: right > 0.
 
-    No "slow down": said by a standing vehicle it means to stay.
+    "Slow down" is not used: for a standing vehicle it means to stay.
     """
-    pace = next((share for most, share in PACES if radius < most), 1.0)
+    speed = next((share for most, share in SPEED_SHARES if radius < most), 1.0)
     side = "right" if wanted > hinted else "left"
-    apart = abs(wanted - hinted)
-    if apart >= TURN and abs(wanted) >= TURN:
-        what = f"Turn {'right' if wanted > 0 else 'left'}"
-    elif apart >= SLIGHT:
-        what = f"Follow the lane and steer slightly to the {side}"
+    difference = abs(wanted - hinted)
+    if difference >= TURN and abs(wanted) >= TURN:
+        command = f"Turn {'right' if wanted > 0 else 'left'}"
+    elif difference >= SLIGHT:
+        command = f"Follow the lane and steer slightly to the {side}"
     else:
-        what = "Follow the lane carefully round the bend" if pace < 1 else "Keep following the lane"
-    return f"{what} with speed = {pace:g}."
+        command = "Follow the lane carefully round the bend" if speed < 1 else "Keep following the lane"
+    return f"{command} with speed = {speed:g}."

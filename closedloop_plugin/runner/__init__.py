@@ -1,1 +1,1 @@
-"""Episodes: the loop, the pool of worlds, the store."""
+"""Running episodes: the loop, the pool of world processes, the store."""

@@ -1,4 +1,4 @@
-"""`python -m closedloop_plugin.runner FD PARENT`: a world process, started by pool.py only."""
+"""`python -m closedloop_plugin.runner FD PARENT`: a world process. Started by pool.py only."""
 
 import sys
 from multiprocessing.connection import Connection

@@ -1,6 +1,6 @@
-"""From what is wished for to a Run: tasks with their seeds, the plan of the world processes, the run's identity.
+"""assemble: a DriveRun (tasks with seeds, worker configuration, run identity) from configuration, routes and driver.
 
-The one assembly behind `ad2 drive run` and the harness tasks: the same wish gives the same scores from both.
+Used by `ad2 drive run` and by the harness tasks, so that the same configuration gives the same scores in both.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from lmms_eval_ad2 import __version__
 
 @dataclass(frozen=True)
 class RouteSelection:
-    """What is driven: routes of a suite, by the catalogue or by programs of their own, or one program on its map."""
+    """Routes of a suite, with scenarios of the catalogue or a program per route; or one program on a map."""
 
-    name: str  # as it stands in every record
+    name: str  # of the suite, in every record
     sha256: str  # of the route file or the program
-    all_ids: list[str]  # of the suite, in its order; of a program: the one name of its episodes
-    routes: tuple[Route, ...] = ()  # asked for
+    all_ids: list[str]  # of the suite, in order; of a single program: the name of its episodes
+    routes: tuple[Route, ...] = ()  # selected for this run
     program: Path | None = None
-    programs: Mapping[str, Path] = field(default_factory=dict)  # route id -> its own program, in a suite of programs
+    programs: Mapping[str, Path] = field(default_factory=dict)  # route id -> program, in a suite of programs
     map: Path | None = None
-    towns: Mapping[str, Path] = field(default_factory=dict)  # town -> OpenDRIVE file; the others get corridor maps
+    towns: Mapping[str, Path] = field(default_factory=dict)  # town -> OpenDRIVE file; other towns get corridor maps
     repetitions: int = 1
     shard: str | None = None
     values: Mapping[str, Any] = field(default_factory=dict)  # for the programs' free parameters
@@ -45,18 +45,18 @@ class RouteSelection:
 
 @dataclass(frozen=True)
 class DriverSetup:
-    """Who drives. A recipe means: each world process makes its own, and the object here only describes it."""
+    """Fast and slow system. With a recipe each world process makes its own; the object here only describes it."""
 
     agent: Agent
     interpreter: Interpreter | None = None
     agent_recipe: FactoryRecipe | None = None
     interpreter_recipe: FactoryRecipe | None = None
-    cameras: tuple[Camera, ...] = ()  # what the world shows; the agent's, or those of frames and films
+    cameras: tuple[Camera, ...] = ()  # that the world renders: those of the agent, or of frames and films
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """All else. `watching`: (track, recorders), see worker.Plan."""
+    """Settings of a run. `track`, `recorders`: see WorkerConfig."""
 
     folder: Path
     world: FactoryRecipe
@@ -71,109 +71,115 @@ class RunConfig:
     quiet: bool = False
 
 
-def assemble(wish: RunConfig, subject: RouteSelection, driver: DriverSetup) -> DriveRun:
-    """The run; start it with run.run(run, *remote(driver))."""
-    cast = EvaluationConditions(
-        wish.profile,
-        wish.rules,
-        driver.agent.describe(),
-        driver.interpreter.describe() if driver.interpreter else None,
-        driver.agent.privileged,
+def assemble(config: RunConfig, selection: RouteSelection, driver: DriverSetup) -> DriveRun:
+    """The run, to be started with run.run(drive_run, *remote(driver))."""
+    conditions = EvaluationConditions(
+        profile=config.profile,
+        rules=config.rules,
+        agent=driver.agent.describe(),
+        interpreter=driver.interpreter.describe() if driver.interpreter else None,
+        privileged=driver.agent.privileged,
     )
-    plan = WorkerConfig(
-        wish.world,
-        cast,
-        driver.agent_recipe,
-        driver.interpreter_recipe,
-        driver.interpreter is not None,
-        tuple(c.name for c in driver.cameras) if any(remote(driver)) else (),
-        wish.track,
-        wish.recorders,
+    worker_config = WorkerConfig(
+        world=config.world,
+        conditions=conditions,
+        agent=driver.agent_recipe,
+        interpreter=driver.interpreter_recipe,
+        interprets=driver.interpreter is not None,
+        cameras=tuple(c.name for c in driver.cameras) if any(remote(driver)) else (),
+        track=config.track,
+        recorders=config.recorders,
     )
     return DriveRun(
-        wish.folder,
-        _identity(wish, subject, cast, driver),
-        _selection(subject),
-        shard(_tasks(wish, subject, driver.cameras), subject.shard),
-        plan,
-        wish.limits,
-        wish.retry_failed,
-        wish.quiet,
+        folder=config.folder,
+        identity=_identity(config, selection, conditions, driver),
+        selection=_selection_json(selection),
+        tasks=shard(_tasks(config, selection, driver.cameras), selection.shard),
+        worker_config=worker_config,
+        limits=config.limits,
+        retry_failed=config.retry_failed,
+        quiet=config.quiet,
     )
 
 
 def remote(driver: DriverSetup) -> tuple[Agent | None, Interpreter | None]:
-    """Those that live in this process and answer for all worlds."""
+    """Agent and interpreter of this process, which serve all worlds; None for one that each world process makes."""
     return (
         None if driver.agent_recipe else driver.agent,
         None if driver.interpreter_recipe else driver.interpreter,
     )
 
 
-def _tasks(wish: RunConfig, subject: RouteSelection, cameras: tuple[Camera, ...]) -> list[EpisodeTask]:
-    """Repetition by repetition, so that a run that is stopped has whole rounds of the suite."""
+def _tasks(config: RunConfig, selection: RouteSelection, cameras: tuple[Camera, ...]) -> list[EpisodeTask]:
+    """One task per route and repetition, by repetition, so that an interrupted run has complete passes of the suite."""
     base = EpisodeSetup(
-        None,
-        0,
-        cameras,
-        1.0 / wish.profile.hz,
-        subject.program,
-        subject.map,
-        wish.traffic,
-        values=subject.values,
-        max_ticks=wish.profile.max_ticks,
+        route=None,
+        seed=0,
+        cameras=cameras,
+        timestep=1.0 / config.profile.hz,
+        program=selection.program,
+        town=selection.map,
+        traffic=config.traffic,
+        values=selection.values,
+        max_ticks=config.profile.max_ticks,
     )
-    asked = [
-        (r.id, replace(base, route=r, town=subject.towns.get(r.town), program=subject.programs.get(r.id)))
-        for r in subject.routes
+    setups = [
+        (r.id, replace(base, route=r, town=selection.towns.get(r.town), program=selection.programs.get(r.id)))
+        for r in selection.routes
     ]
-    if subject.program and not subject.routes:
-        asked = [(subject.all_ids[0], base)]
-    many = len(subject.programs) > 1
+    if selection.program and not selection.routes:
+        setups = [(selection.all_ids[0], base)]
+    many = len(selection.programs) > 1
     return [
-        EpisodeTask(subject.name, name, k, replace(setup, seed=episode_seed(wish.seed, name, k)), many)
-        for k in range(subject.repetitions)
-        for name, setup in asked
+        EpisodeTask(
+            suite=selection.name,
+            route_id=name,
+            repetition=k,
+            setup=replace(setup, seed=episode_seed(config.seed, name, k)),
+            one_of_many=many,
+        )
+        for k in range(selection.repetitions)
+        for name, setup in setups
     ]
 
 
-def standing(wish: RunConfig, subject: RouteSelection) -> dict[str, Any]:
-    """The part of a run's identity that is known before any model is loaded."""
-    latency = wish.rules.latency
+def config_identity(config: RunConfig, selection: RouteSelection) -> dict[str, Any]:
+    """The part of the run identity that is known before a model is loaded."""
+    latency = config.rules.latency
     return {
-        "suite": subject.name,
-        "suite_sha256": subject.sha256,
-        "values": dict(subject.values) or None,
-        "map_sha256": sha256(subject.map) if subject.map else None,
-        "towns_sha256": {town: sha256(file) for town, file in subject.towns.items()},
-        "profile": wish.profile.name,
-        "policy": wish.rules.policy,
-        "decision_hz": wish.rules.decision_hz,
+        "suite": selection.name,
+        "suite_sha256": selection.sha256,
+        "values": dict(selection.values) or None,
+        "map_sha256": sha256(selection.map) if selection.map else None,
+        "towns_sha256": {town: sha256(file) for town, file in selection.towns.items()},
+        "profile": config.profile.name,
+        "policy": config.rules.policy,
+        "decision_hz": config.rules.decision_hz,
         "latency": {"label": latency.label, "values": list(latency.values)},
-        "seed": wish.seed,
-        "world": wish.world.target,
-        "traffic": wish.traffic,
+        "seed": config.seed,
+        "world": config.world.target,
+        "traffic": config.traffic,
         "version": __version__,
     }
 
 
 def _identity(
-    wish: RunConfig, subject: RouteSelection, cast: EvaluationConditions, driver: DriverSetup
+    config: RunConfig, selection: RouteSelection, conditions: EvaluationConditions, driver: DriverSetup
 ) -> dict[str, Any]:
-    """What must be the same for two starts to be one run. How much of the suite is driven may differ, and so may what
-    is kept of it: cameras that only frames and films look through are no part."""
+    """Everything that must be equal when a run is resumed. The selection of routes may differ, and so may recordings:
+    cameras used only for frames and films are not included."""
     return {
-        **standing(wish, subject),
-        "agent": dict(cast.agent),
-        "interpreter": cast.interpreter,
+        **config_identity(config, selection),
+        "agent": dict(conditions.agent),
+        "interpreter": conditions.interpreter,
         "cameras": [f"{c.name} {c.width}x{c.height}" for c in driver.agent.cameras],
     }
 
 
-def _selection(subject: RouteSelection) -> dict[str, Any]:
+def _selection_json(selection: RouteSelection) -> dict[str, Any]:
     return {
-        "routes": subject.all_ids,
-        "asked": [r.id for r in subject.routes] or subject.all_ids,
-        "repetitions": subject.repetitions,
-        "shard": subject.shard,
+        "routes": selection.all_ids,
+        "asked": [r.id for r in selection.routes] or selection.all_ids,
+        "repetitions": selection.repetitions,
+        "shard": selection.shard,
     }

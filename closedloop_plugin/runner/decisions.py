@@ -1,4 +1,4 @@
-"""What stands between answers and pedals: when to ask, when an answer takes effect, and what to do with a bad one."""
+"""ControlScheduler: when to request a decision, when it takes effect, and what an invalid one becomes."""
 
 from __future__ import annotations
 
@@ -8,40 +8,41 @@ from dataclasses import dataclass, field
 
 from closedloop_plugin.core.profiles import Profile
 from closedloop_plugin.core.state import COAST, Control, Decision, EndReason, InterpretedControl
-from closedloop_plugin.interpreters.base import SILENT
+from closedloop_plugin.interpreters.base import NO_REPLY_REASONS
 from closedloop_plugin.runner.latency import WAITS, LatencyModel
 
-_REASONS = 20  # different reasons counted by name; a model that invents new ones must not swell the record
+_REASONS = 20  # counted by name; the rest is counted as "other", so that records stay small
 
 
 @dataclass(frozen=True)
 class DecisionRules:
-    """The runner's own choices; everything else is the profile's."""
+    """Settings of the runner; everything else is part of the profile."""
 
-    policy: str = "official"  # of an unread reply: official coasts, strict ends the episode
+    policy: str = "official"  # for an unparsed reply: official coasts, strict ends the episode
     decision_hz: float | None = None  # None: the profile's
     latency: LatencyModel = WAITS
-    patience: int = 10  # failures in a row, of the agent or the slow system's model, that end the episode
+    patience: int = 10  # consecutive failures of the agent or of the slow system's model that end the episode
 
 
 @dataclass(frozen=True)
 class DecisionResponse:
-    """One question's answer: the fast system's, and the slow system's reading of it where one was needed."""
+    """Response to a DecisionRequest: the fast system's decision and, if needed, its control from the slow system."""
 
     decision: Decision
-    reading: InterpretedControl | None = None
+    interpreted: InterpretedControl | None = None
 
     @property
     def spent_s(self) -> float:
-        return self.decision.latency_s + (self.reading.latency_s if self.reading else 0.0)
+        """Wall time of both systems, s."""
+        return self.decision.latency_s + (self.interpreted.latency_s if self.interpreted else 0.0)
 
 
 @dataclass
 class ControlScheduler:
-    """The control of every tick of one episode. One question is open at a time; between answers the last one is held.
+    """The control of every tick of one episode. At most one request is open; the last control is held in between.
 
-    A question of tick t with latency L takes effect at the first tick not before t + L, and the next question is
-    put at the first decision tick from then on. Until the first answer the car coasts.
+    The response to a request of tick t with latency L takes effect at the first tick not before t + L; the next request
+    is made at the first decision tick from then on. Before the first response the car coasts.
     """
 
     profile: Profile
@@ -51,35 +52,37 @@ class ControlScheduler:
     end: EndReason | None = None
     reason: str = ""
     _held: Control = COAST
-    _coming: list[tuple[int, Control, bool]] = field(default_factory=list)  # (tick, control, read from words?)
+    _pending: list[tuple[int, Control, bool]] = field(default_factory=list)  # (tick, control, interpreted?)
     _next: int = 0
     _failures: int = 0
 
     def due(self, tick: int) -> bool:
+        """Whether a decision is to be requested at this tick."""
         return self.end is None and tick >= self._next
 
-    def take(self, answer: DecisionResponse, tick: int) -> None:
-        """The answer to the question of `tick`."""
-        delay = self.rules.latency.of(self.counts["decisions"], self.seed, answer.spent_s)
-        at = tick + math.ceil(delay * self.profile.hz - 1e-9)
+    def take(self, response: DecisionResponse, tick: int) -> None:
+        """Schedule the response to the request of `tick`."""
+        delay = self.rules.latency.of(self.counts["decisions"], self.seed, response.spent_s)
+        at = tick + math.ceil(delay * self.profile.hz - 1e-9)  # 1e-9: a latency of whole ticks is not rounded up
         self.counts["decisions"] += 1
-        self._coming.append((at, *self._judge(answer)))
+        self._pending.append((at, *self._control_of(response)))
         self._next = self._decision_tick(max(at, tick + 1))
 
     def control(self, tick: int, speed: float) -> Control:
-        """What is applied in the step from `tick`."""
-        while self._coming and tick >= self._coming[0][0]:
-            _, control, interpreted = self._coming.pop(0)
+        """The control of the step from `tick`. `speed` in m/s, for the profile's limits."""
+        while self._pending and tick >= self._pending[0][0]:
+            _, control, interpreted = self._pending.pop(0)
             self._held = self.profile.post(control, speed) if interpreted else control
         return self._held
 
     def _decision_tick(self, earliest: int) -> int:
+        """The first tick not before `earliest` that is a multiple of the decision period, rounded up."""
         period = self.profile.hz / min(self.rules.decision_hz or self.profile.decision_hz, self.profile.hz)
         return math.ceil(math.ceil(earliest / period - 1e-9) * period - 1e-9)
 
-    def _judge(self, answer: DecisionResponse) -> tuple[Control, bool]:
-        """(control, read from words?); a failure or an unread reply is counted and becomes a coast."""
-        decision, reading = answer.decision, answer.reading
+    def _control_of(self, response: DecisionResponse) -> tuple[Control, bool]:
+        """(control, interpreted?). A failure or an unparsed reply is counted and becomes coasting."""
+        decision, interpreted = response.decision, response.interpreted
         if decision.error is not None:
             return self._failure(decision.error)
         if decision.control is not None:
@@ -90,17 +93,17 @@ class ControlScheduler:
                 return self._failure(str(exc))
             self._failures = 0
             return control, False
-        if reading is None:
+        if interpreted is None:
             return self._failure("the agent answers in words and there is no interpreter")
-        if reading.mode:
-            self.counts[f"mode {reading.mode}"] += 1
-        if reading.control is None and (reading.reason or "").startswith(SILENT):
-            return self._failure(f"slow system: {reading.reason}: {' '.join(reading.raw.split())[:200]}")
+        if interpreted.mode:
+            self.counts[f"mode {interpreted.mode}"] += 1
+        if interpreted.control is None and (interpreted.reason or "").startswith(NO_REPLY_REASONS):
+            return self._failure(f"slow system: {interpreted.reason}: {' '.join(interpreted.raw.split())[:200]}")
         self._failures = 0
-        if reading.control is None:
-            return self._unparsed(reading.reason or "no reason given")
+        if interpreted.control is None:
+            return self._unparsed(interpreted.reason or "no reason given")
         try:
-            return reading.control.checked(), True
+            return interpreted.control.checked(), True
         except ValueError:
             self.counts["not_finite"] += 1
             return self._unparsed("control is not finite")

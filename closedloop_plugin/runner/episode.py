@@ -1,4 +1,7 @@
-"""One episode: the loop itself. A generator of questions, so that a pool, a test or a harness can answer them."""
+"""Episode: the simulation loop of one episode, as a generator of decision requests.
+
+A pool, a test or a harness sends the responses.
+"""
 
 from __future__ import annotations
 
@@ -21,35 +24,35 @@ from closedloop_plugin.worlds.base import InvalidScene, World
 from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 
-# Status of a user's program that ended itself before the car was through: neither a success nor a failure of the car.
-PROGRAM = "program"  # stands for the scenario type in its record
+PROGRAM = "program"  # scenario type in the record of a user's program
+# Status if a user's program ended itself before the route was completed: neither a success nor a failure of the car.
 PROGRAM_ENDED = "Ended by its program"
 
 
 def unharmed(record: EpisodeRecord) -> bool:
-    """A success, or clean until its program ended itself: that one need not let the car through to its way's end."""
+    """A success, or no infraction until its program ended itself, which it may do before the end of the route."""
     return record.success or (record.status == PROGRAM_ENDED and record.clean)
 
 
 class TickObserver(Protocol):
-    """Sees every tick and takes no part: tracks, frames, videos, heartbeats."""
+    """Is called at every tick without influence on the episode: tracks, frames, videos, heartbeats."""
 
-    def __call__(self, seen: EpisodeTick) -> None: ...
+    def __call__(self, tick: EpisodeTick) -> None: ...
 
 
 @dataclass(frozen=True)
 class EpisodeTick:
-    """One moment of an episode. `control` is what led here; `answer` only where one was just given."""
+    """One tick. `control`: applied in the step to this tick; `response`: only if one was given in that step."""
 
     observation: Observation
     truth: GroundTruth
     control: Control
-    answer: DecisionResponse | None = None
+    response: DecisionResponse | None = None
 
 
 @dataclass(frozen=True)
 class EvaluationConditions:
-    """Who drives, under which rules: the same for all episodes of a run."""
+    """Driver and rules, the same for all episodes of a run."""
 
     profile: Profile
     rules: DecisionRules = field(default_factory=DecisionRules)
@@ -60,7 +63,7 @@ class EvaluationConditions:
 
 @dataclass(frozen=True)
 class EpisodeResult:
-    """What an episode leaves behind; the files are JSON values by their folder's name."""
+    """Results of an episode; metric_info and track are JSON values, written to the folders of these names."""
 
     record: EpisodeRecord
     metric_info: Any = None
@@ -70,35 +73,35 @@ class EpisodeResult:
 def run_episode(
     world: World,
     task: EpisodeTask,
-    cast: EvaluationConditions,
-    ask: Callable[[DecisionRequest], DecisionResponse],
-    watchers: Sequence[TickObserver] = (),
+    conditions: EvaluationConditions,
+    respond: Callable[[DecisionRequest], DecisionResponse],
+    observers: Sequence[TickObserver] = (),
 ) -> EpisodeResult:
-    """Drive one episode to its end. Ad2Error and WorldError pass through; everything else is in the record."""
-    questions = Episode(world, task, cast, watchers).questions()
+    """Run one episode to its end. Raises Ad2Error and WorldError; every other outcome is in the record."""
+    requests = Episode(world, task, conditions, observers).requests()
     try:
-        question = next(questions)
+        request = next(requests)
         while True:
-            question = questions.send(ask(question))
+            request = requests.send(respond(request))
     except StopIteration as end:
         return end.value
 
 
 class Episode:
-    """The state of one episode under way."""
+    """State of a running episode."""
 
     def __init__(
-        self, world: World, task: EpisodeTask, cast: EvaluationConditions, watchers: Sequence[TickObserver] = ()
+        self, world: World, task: EpisodeTask, conditions: EvaluationConditions, observers: Sequence[TickObserver] = ()
     ) -> None:
-        self.world, self.task, self.cast, self.watchers = world, task, cast, watchers
-        self.pilot = ControlScheduler(cast.profile, cast.rules, task.setup.seed)
+        self.world, self.task, self.conditions, self.observers = world, task, conditions, observers
+        self.controls = ControlScheduler(conditions.profile, conditions.rules, task.setup.seed)
         self.log = MetricLog()
         self.margins = SafetyMargins()
         self.referee: Referee | None = None
         self.truth: GroundTruth | None = None
 
-    def questions(self) -> Generator[DecisionRequest, DecisionResponse, EpisodeResult]:
-        """Yields each question, is sent its answer, returns the Result."""
+    def requests(self) -> Generator[DecisionRequest, DecisionResponse, EpisodeResult]:
+        """Yields a DecisionRequest, is sent its DecisionResponse, and so on; returns the EpisodeResult."""
         started = time.perf_counter()
         try:
             end, reason = yield from self._drive()
@@ -107,58 +110,63 @@ class Episode:
         except Ad2Error as exc:
             if not self.task.one_of_many:
                 raise
-            end, reason = EndReason.INVALID, str(exc)  # one wrong program of a suite does not end the others
+            end, reason = EndReason.INVALID, str(exc)  # a wrong program of a suite does not end the run
         return self._result(end, reason, time.perf_counter() - started)
 
     def _drive(self) -> Generator[DecisionRequest, DecisionResponse, tuple[EndReason, str]]:
-        world, pilot = self.world, self.pilot
-        seen = world.reset(self.task.setup)
-        self.referee = Referee(self.cast.profile, world.road, self.task.setup.route)
-        end = self._look(seen, Control())
+        world, controls = self.world, self.controls
+        observation = world.reset(self.task.setup)
+        self.referee = Referee(self.conditions.profile, world.road, self.task.setup.route)
+        end = self._record_tick(observation, Control())
         while end is None:
-            answer = None
-            if pilot.due(seen.tick):
-                answer = yield self._question(seen)
-                pilot.take(answer, seen.tick)
-                if pilot.end:
-                    return pilot.end, pilot.reason
+            response = None
+            if controls.due(observation.tick):
+                response = yield self._request(observation)
+                controls.take(response, observation.tick)
+                if controls.end:
+                    return controls.end, controls.reason
             if world.done is not None:
                 return self._ended(world.done)
-            control = pilot.control(seen.tick, seen.speed)
-            seen = world.step(control)
-            end = self._look(seen, control, answer)
+            control = controls.control(observation.tick, observation.speed)
+            observation = world.step(control)
+            end = self._record_tick(observation, control, response)
         return end, ""
 
-    def _look(self, seen: Observation, control: Control, answer: DecisionResponse | None = None) -> EndReason | None:
-        """The referee's word on this tick, after every log has it."""
+    def _record_tick(
+        self, observation: Observation, control: Control, response: DecisionResponse | None = None
+    ) -> EndReason | None:
+        """Pass the tick to logs and observers, then to the referee: why the episode ends with it, or None."""
         assert self.referee is not None
         self.truth = truth = self.world.truth()
         self.log.add(truth)
         self.margins.add(truth)
-        self.pilot.counts.update(f"crossed {mark}" for mark in truth.crossed)
-        for watch in self.watchers:
-            watch(EpisodeTick(seen, truth, control, answer))
+        self.controls.counts.update(f"crossed {mark}" for mark in truth.crossed)
+        for observe in self.observers:
+            observe(EpisodeTick(observation, truth, control, response))
         return self.referee.tick(truth)
 
-    def _question(self, seen: Observation) -> DecisionRequest:
-        privileged = self.cast.privileged
+    def _request(self, observation: Observation) -> DecisionRequest:
+        privileged = self.conditions.privileged
         return DecisionRequest(
-            self.task.key, seen, self.truth if privileged else None, self.world.road if privileged else None
+            episode=self.task.key,
+            observation=observation,
+            truth=self.truth if privileged else None,
+            road=self.world.road if privileged else None,
         )
 
     def _ended(self, why: str) -> tuple[EndReason, str]:
-        """The simulation ended itself: for a user's program that is its regular end, see _result for its status."""
+        """The simulation ended by itself, which is the regular end of a user's program; status: see _result."""
         assert self.truth is not None
         setup = self.task.setup
-        # By the tick, not by its words: a program's own `terminate after` speaks of a time limit too.
+        # Decided by the tick, not by the text: for a program's own `terminate after` it is a time limit too.
         own = setup.program is not None and self.truth.tick < setup.max_ticks
         return (EndReason.COMPLETED if own else EndReason.TICK_LIMIT), why
 
     def _result(self, end: EndReason, reason: str, system_s: float) -> EpisodeResult:
-        record = blank_record(self.task, self.cast, end, reason, self.world.backend, self.world.version)
-        known: dict[str, Any] = {"system_s": system_s, "counts": dict(self.pilot.counts)}
+        record = blank_record(self.task, self.conditions, end, reason, self.world.backend, self.world.version)
+        known: dict[str, Any] = {"system_s": system_s, "counts": dict(self.controls.counts)}
         if self.referee and self.truth:
-            outcome, truth, path = self.referee.outcome(), self.truth, self.world.road
+            outcome, truth, road = self.referee.outcome(), self.truth, self.world.road
             known |= {
                 "infractions": outcome.infractions,
                 "score_route": outcome.score_route,
@@ -166,15 +174,15 @@ class Episode:
                 "score_composed": outcome.score_composed,
                 "places": outcome.places,
                 "junctions_passed": outcome.junctions_passed,
-                "route_length_m": path.path.length,
+                "route_length_m": road.path.length,
                 "game_s": truth.time_s,
                 "ticks": truth.tick,
                 "map": {
-                    "source": path.source,
-                    "sha256": path.sha256,
-                    "pieces": [[p.start_m, p.end_m, p.geometry] for p in path.pieces],
-                    "invented": list(path.invented),
-                    "experimental": path.experimental,
+                    "source": road.source,
+                    "sha256": road.sha256,
+                    "pieces": [[p.start_m, p.end_m, p.geometry] for p in road.pieces],
+                    "invented": list(road.invented),
+                    "experimental": road.experimental,
                 },
                 "events": [list(e) for e in truth.events],
                 "drawn": dict(self.world.drawn),
@@ -183,16 +191,16 @@ class Episode:
                 "margins": self.margins.to_json(),
             }
         if end is EndReason.COMPLETED and reason and known.get("score_route", 0.0) < 100.0:
-            known["status"] = PROGRAM_ENDED  # it ran as it should, but nobody says that the car arrived
-        # Through JSON: what is in memory is then exactly what a resumed run reads back.
+            known["status"] = PROGRAM_ENDED  # it ran correctly, but the route was not completed
+        # Through JSON, so that the record equals the one that a resumed run reads.
         record = EpisodeRecord.from_json(EpisodeRecord(**{**vars(record), **known}).to_json())
         return EpisodeResult(record, self.log.to_json())
 
 
 def blank_record(
-    task: EpisodeTask, cast: EvaluationConditions, end: EndReason, reason: str, backend: str, version: str
+    task: EpisodeTask, conditions: EvaluationConditions, end: EndReason, reason: str, backend: str, version: str
 ) -> EpisodeRecord:
-    """The record of an episode of which nothing is known but how it ended: everything else is zero."""
+    """The record of an episode of which only the end is known; all measured values are zero."""
     setup, route = task.setup, task.setup.route
     weather = setup.weather or (route.weather if route else None)
     return EpisodeRecord(
@@ -213,12 +221,12 @@ def blank_record(
         game_s=0.0,
         system_s=0.0,
         ticks=0,
-        agent=dict(cast.agent),
-        interpreter=None if cast.interpreter is None else dict(cast.interpreter),
-        profile=cast.profile.name,
-        world={"backend": backend, "version": version, "waiting": cast.rules.latency.label}
+        agent=dict(conditions.agent),
+        interpreter=None if conditions.interpreter is None else dict(conditions.interpreter),
+        profile=conditions.profile.name,
+        world={"backend": backend, "version": version, "waiting": conditions.rules.latency.label}
         | _program(task)
-        | _changed(task, cast),
+        | _changed(task, conditions),
         map={},
         weather=asdict(weather) if weather else {},
         reason=reason,
@@ -227,16 +235,21 @@ def blank_record(
 
 
 def _program(task: EpisodeTask) -> dict[str, str]:
-    """Which text was played, of a user's program or a generated one: its name says nothing of that."""
+    """Hash of the program's text, since its name does not identify it."""
     file = task.setup.program
     return {"program": sha256(file)[:12]} if file and file.is_file() else {}
 
 
-def _changed(task: EpisodeTask, cast: EvaluationConditions) -> dict[str, Any]:
-    """What this run does otherwise than its profile; nothing for a run by the rules. Scores of runs with different
-    `changed`, words, never go into one mean; how often the model was asked is only written down."""
-    rules = cast.rules
-    said = {"unread replies end the episode": rules.policy == "strict", "no background traffic": not task.setup.traffic}
-    text = ", ".join(name for name, is_so in said.items() if is_so)
-    rate = rules.decision_hz or cast.profile.decision_hz
-    return ({"changed": text} if text else {}) | ({"decision_hz": rate} if rate != cast.profile.decision_hz else {})
+def _changed(task: EpisodeTask, conditions: EvaluationConditions) -> dict[str, Any]:
+    """Deviations of this run from its profile; empty without any.
+
+    Scores with different `changed` are never averaged; another decision rate is only recorded.
+    """
+    rules, profile = conditions.rules, conditions.profile
+    deviations = {
+        "unread replies end the episode": rules.policy == "strict",
+        "no background traffic": not task.setup.traffic,
+    }
+    text = ", ".join(name for name, applies in deviations.items() if applies)
+    rate = rules.decision_hz or profile.decision_hz
+    return ({"changed": text} if text else {}) | ({"decision_hz": rate} if rate != profile.decision_hz else {})

@@ -1,4 +1,4 @@
-"""--frames: what the cameras saw, as JPEG files, at the tracks' 2 Hz."""
+"""FrameRecorder (--frames): camera images as JPEG files at 2 Hz, the rate of the tracks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from closedloop_plugin.runner.task import EpisodeTask
 
 
 class FrameRecorder:
-    """Writes <folder>/<route>_rep<k>/<camera>_<tick>.jpg. A repeated episode begins with an empty folder."""
+    """Writes <folder>/<route>_rep<k>/<camera>_<tick>.jpg. A retried episode begins with an empty folder."""
 
     def __init__(self, folder: Path, cameras: Sequence[str], task: EpisodeTask, every_s: float = 0.5) -> None:
         self.folder, self.cameras, self.every_s = folder / task.key, cameras, every_s
@@ -22,13 +22,13 @@ class FrameRecorder:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
 
-    def __call__(self, seen: EpisodeTick) -> None:
-        if seen.truth.time_s + 1e-9 < self._next:
+    def __call__(self, tick: EpisodeTick) -> None:
+        if tick.truth.time_s + 1e-9 < self._next:
             return
         self._next += self.every_s
         for name in self.cameras:
-            image = Image.fromarray(seen.observation.images(name))
-            image.save(self.folder / f"{name}_{seen.truth.tick:05d}.jpg", quality=90)
+            image = Image.fromarray(tick.observation.images(name))
+            image.save(self.folder / f"{name}_{tick.truth.tick:05d}.jpg", quality=90)
 
     def close(self, record: EpisodeRecord | None) -> None:
-        """Nothing is open."""
+        """Nothing to close."""

@@ -1,24 +1,27 @@
-"""How long the world runs on while the model thinks: `waits`, a number of seconds, a file of them, or `measured`."""
+"""LatencyModel: simulated time between a request and its response.
+
+`waits` (the world waits), a number of seconds, a file of them, or `measured`.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path as File
+from pathlib import Path
 
 from lmms_eval_ad2.errors import Ad2Error, DataError
 
 
 @dataclass(frozen=True)
 class LatencyModel:
-    """`values`: seconds, cycled; empty and not measured: the world waits for every answer."""
+    """`values`: seconds, used cyclically; empty and not measured: the world waits for every response."""
 
-    label: str = "waits"  # as it stands in the results
+    label: str = "waits"  # in the results
     values: tuple[float, ...] = ()
-    measured: bool = False  # the model's own wall time: not reproducible, and labelled so
+    measured: bool = False  # wall time of the models; not reproducible
 
     def of(self, number: int, seed: int, spent_s: float) -> float:
-        """Seconds between question `number` (from 0) of an episode and the tick from which its answer is held."""
+        """Seconds until the response to request `number` (from 0) of an episode takes effect. spent_s: wall time."""
         if self.measured:
             return max(spent_s, 0.0)
         return self.values[(seed + number) % len(self.values)] if self.values else 0.0
@@ -28,7 +31,7 @@ WAITS = LatencyModel()
 
 
 def read_latency(text: str | None) -> LatencyModel:
-    """None or "waits"; "measured"; seconds; or a file with one latency in seconds a line (# comments)."""
+    """From "waits" (or None), "measured", seconds, or a file with one value in seconds per line (# comments)."""
     if text is None or text == "waits":
         return WAITS
     if text == "measured":
@@ -36,13 +39,13 @@ def read_latency(text: str | None) -> LatencyModel:
     try:
         seconds = float(text)
     except ValueError:
-        return _from_file(File(text))
+        return _from_file(Path(text))
     if not (math.isfinite(seconds) and seconds >= 0):
         raise Ad2Error(f"--latency {text}: seconds must be 0 or more")
     return LatencyModel(f"latency {seconds:g}", (seconds,))
 
 
-def _from_file(file: File) -> LatencyModel:
+def _from_file(file: Path) -> LatencyModel:
     if not file.is_file():
         raise Ad2Error(f"--latency {file}: neither 'waits', 'measured', a number of seconds, nor a file")
     values = []

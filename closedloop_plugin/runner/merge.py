@@ -1,4 +1,4 @@
-"""Several folders of one run (shards, machines) become one: same identity, duplicates removed, missing listed."""
+"""merge: combine several folders of one run (shards, machines). Removes duplicates and lists missing episodes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import differences, read_run
 
-_FILES = ("metric_info", "tracks")  # frames stay where they are: they may be large, and no score reads them
+_FILES = ("metric_info", "tracks")  # frames are not copied: they may be large, and scoring does not use them
 
 
 @dataclass(frozen=True)
@@ -26,44 +26,46 @@ class MergedRun:
 
 
 def merge(out: Path, folders: Sequence[Path]) -> MergedRun:
-    """Write OUT from the folders. Of an episode in several, one that ran stands before one that failed; so it does
-    where OUT is there from an earlier merge."""
+    """Write `out` from folders with the same run identity. Raises Ad2Error if identities differ.
+
+    Of duplicates, an episode that ran is preferred to one that failed, also against an existing `out`.
+    """
     runs = [read_run(folder) for folder in folders]
     for folder, run in zip(folders[1:], runs[1:], strict=True):
         if differ := differences(runs[0]["identity"], run["identity"]):
             text = "; ".join(differ).replace(" there and ", f" in {folders[0]} and ").replace(" here", f" in {folder}")
             raise Ad2Error(f"not one run: {text}")
     if out.resolve() in {folder.resolve() for folder in folders}:
-        raise Ad2Error(f"{out}: the merged run needs a folder of its own")
+        raise Ad2Error(f"{out}: the merged run needs its own folder")
     kept, seen = _kept(folders)
     routes = runs[0]["selection"]["routes"]
     repetitions = max(run["selection"]["repetitions"] for run in runs)
     selection = {"routes": routes, "repetitions": repetitions, "merged": [str(folder) for folder in folders]}
     with EpisodeStore(out, runs[0]["identity"], selection) as store:
         for record, folder in kept:
-            if _wanted(record, store.has(record.route_id, record.repetition)):
+            if _replaces(record, store.has(record.route_id, record.repetition)):
                 _copy_files(record, folder, out)
                 store.save(EpisodeResult(record))
         records = by_suite(store.records, routes)
         store.write_results(to_official(records, episodes_of(selection, records)))
-    there = {(r.route_id, r.repetition) for r in records}
+    present = {(r.route_id, r.repetition) for r in records}
     wanted = [(route, k) for route in routes for k in range(repetitions)]
-    return MergedRun(records, seen - len(kept), [key for key in wanted if key not in there])
+    return MergedRun(records, seen - len(kept), [key for key in wanted if key not in present])
 
 
-def _wanted(record: EpisodeRecord, there: EpisodeRecord | None) -> bool:
-    return there is None or (there.end in AGAIN and record.end not in AGAIN)
+def _replaces(record: EpisodeRecord, existing: EpisodeRecord | None) -> bool:
+    return existing is None or (existing.end in AGAIN and record.end not in AGAIN)
 
 
 def _kept(folders: Sequence[Path]) -> tuple[list[tuple[EpisodeRecord, Path]], int]:
-    """One record an episode with its folder, and how many episodes all folders hold."""
+    """One record per episode with its folder, and the number of episodes with duplicates."""
     best: dict[tuple[str, int], tuple[EpisodeRecord, Path]] = {}
     seen = 0
     for folder in folders:
-        own = {(r.route_id, r.repetition): r for r in read_records(folder)}  # within a folder the later line counts
+        own = {(r.route_id, r.repetition): r for r in read_records(folder)}  # within a folder the last line counts
         seen += len(own)
         for key, record in own.items():
-            if _wanted(record, best[key][0] if key in best else None):
+            if _replaces(record, best[key][0] if key in best else None):
                 best[key] = (record, folder)
     return list(best.values()), seen
 

@@ -1,8 +1,8 @@
-"""Many worlds, one model: episodes go to world processes, their questions come back and are answered in batches.
+"""WorldPool: runs episodes in world processes and answers their decision requests in batches.
 
-A world process that dies, fails or is silent for `world_timeout_s` is ended and replaced; its episode is tried again
-up to `retries` times, where each world has a server of its own on another one, and then recorded as failed, with the
-reason. Which server is given up when: roster.py.
+A world process that dies, fails or sends nothing for `world_timeout_s` is killed and replaced. Its episode is retried
+up to `retries` times, on another server if there are several, and then recorded as failed with the reason. For servers
+that are given up see scheduler.py.
 """
 
 from __future__ import annotations
@@ -26,311 +26,323 @@ from closedloop_plugin.runner.decisions import DecisionResponse
 from closedloop_plugin.runner.episode import EpisodeResult, blank_record
 from closedloop_plugin.runner.scheduler import EpisodeScheduler
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.runner.worker import WorkerConfig, decide, read, wants_reading
+from closedloop_plugin.runner.worker import WorkerConfig, decide, interpret, needs_interpreter
 from lmms_eval_ad2.errors import Ad2Error
 
-TAIL_BYTES = 8000  # of a log, for a reason
+TAIL_BYTES = 8000  # of a log, that are searched for its last line
 
 
 @dataclass(frozen=True)
 class PoolLimits:
     workers: int = 1
     retries: int = 2  # of an episode whose world failed
-    world_timeout_s: float = 180.0  # silence of a world (a reset, or one step) after which it counts as hung
-    start_timeout_s: float = 300.0  # until it is there: imports from a cold disk on a busy machine take long
-    starts: int = 5  # failures of a world in a row: then its server is given up, and with the last one the run
-    first_starts: int = 2  # the same for a server that never was there
-    leave_s: float = 5.0  # for a world to tidy up behind itself at the end
+    world_timeout_s: float = 180.0  # without a message (a reset, or one step), after which a world counts as hung
+    start_timeout_s: float = 300.0  # until a world is ready: imports from a cold disk on a busy machine take long
+    starts: int = 5  # consecutive failures, after which a server is given up, and with the last server the run
+    first_starts: int = 2  # the same for a server that never started
+    shutdown_s: float = 5.0  # grace period of world processes at the end
 
 
 @dataclass
 class _WorkerHandle:
-    """A world process as the parent sees it."""
+    """State of a world process in the parent."""
 
     number: int
     process: subprocess.Popen[bytes]
     pipe: Connection
     task: EpisodeTask | None = None
-    heard: float = 0.0  # monotonic time of the last message
-    question: tuple[DecisionRequest, Decision | None, bool] | None = None
+    last_message: float = 0.0  # monotonic time
+    request: tuple[DecisionRequest, Decision | None, bool] | None = None
     ready: bool = False
-    started: bool = False  # the agent was told of the episode
+    started: bool = False  # the parent's agent.start was called for the episode
 
 
 @dataclass
 class WorldPool:
-    """One run of the tasks. `agent` and `interpreter` are those that live here; None: each world has its own."""
+    """One run of the tasks. `agent`, `interpreter`: those of this process; None: each world process has its own."""
 
-    plan: WorkerConfig
+    worker_config: WorkerConfig
     limits: PoolLimits
     agent: Agent | None
     interpreter: Interpreter | None
     on_result: Callable[[EpisodeResult], None]
     on_restart: Callable[[str], None] = lambda reason: None
     logs: Path | None = None
-    more: bool = False  # on_result may `offer` further tasks, until it calls `finish`: idle worlds wait for them
+    more: bool = False  # on_result may `offer` further tasks until it calls `finish`; idle worlds wait for them
     restarts: int = 0
-    _hands: list[_WorkerHandle] = field(default_factory=list)
-    _reasons: dict[str, None] = field(default_factory=dict)  # why servers were given up, each once
+    _workers: list[_WorkerHandle] = field(default_factory=list)
+    _reasons: dict[str, None] = field(default_factory=dict)  # for which servers were given up
     _tries: Counter[str] = field(default_factory=Counter)
     _backend: tuple[str, str] = ("", "")
-    _pace_s: float = 0.0  # how long the last batch took: stragglers are waited for in proportion
-    _asked: float = 0.0  # since when the oldest question waits
+    _batch_s: float = 0.0  # duration of the last batch; the wait for further requests is proportional to it
+    _oldest_request: float = 0.0  # monotonic time of the oldest open request
 
     def __post_init__(self) -> None:
-        limits = self.limits
-        self._roster = EpisodeScheduler(limits.workers, bool(self.plan.world.each), limits.starts, limits.first_starts)
+        self._scheduler = EpisodeScheduler(
+            workers=self.limits.workers,
+            own=bool(self.worker_config.world.each),
+            starts=self.limits.starts,
+            first_starts=self.limits.first_starts,
+        )
 
     def run(self, tasks: Sequence[EpisodeTask]) -> None:
-        """All tasks, to the end. Ad2Error (the user's to mend) and Ctrl-C end it; what is saved stays saved."""
-        self._roster.waiting.extend(tasks)
+        """Run all tasks. Ad2Error (an error of the user) and Ctrl-C end the run; saved results are kept."""
+        self._scheduler.waiting.extend(tasks)
         try:
             for number in range(min(self.limits.workers, len(tasks))):
-                self._hands.append(self._hire(number))
-            while self._hands:
-                self._listen()
+                self._workers.append(self._start(number))
+            while self._workers:
+                self._receive()
                 self._answer()
-                self._watch()
-                self._wake()
+                self._check_timeouts()
+                self._assign_idle()
         finally:
-            self._dismiss(self._hands)
+            self._shut_down(self._workers)
 
     def offer(self, task: EpisodeTask) -> None:
-        """One task more; only while `more`."""
-        self._roster.waiting.append(task)
+        """Add a task; only while `more`."""
+        self._scheduler.waiting.append(task)
 
     def finish(self) -> None:
-        """No task will be offered any more."""
+        """Declare that no more tasks will be offered."""
         self.more = False
 
     # Processes
 
-    def _hire(self, number: int) -> _WorkerHandle:
-        """A new world process. Not multiprocessing's: that one imports the caller's main program anew."""
-        here, there = socket.socketpair()
-        command = [sys.executable, "-m", "closedloop_plugin.runner", str(there.fileno()), str(os.getpid())]
+    def _start(self, number: int) -> _WorkerHandle:
+        """A new world process. Not by multiprocessing, which would import the caller's main module again."""
+        own_end, worker_end = socket.socketpair()
+        command = [sys.executable, "-m", "closedloop_plugin.runner", str(worker_end.fileno()), str(os.getpid())]
         environment = {
-            "OPENBLAS_NUM_THREADS": "1",  # worlds run side by side: a core is enough for each
+            "OPENBLAS_NUM_THREADS": "1",  # worlds run in parallel, one core each
             **os.environ,
             "PYTHONPATH": os.pathsep.join(p for p in sys.path if p),
             "PYTHONUNBUFFERED": "1",
         }
         log = self._log(number)
-        with there, (log or Path(os.devnull)).open("wb") as out:
+        with worker_end, (log or Path(os.devnull)).open("wb") as out:
             process = subprocess.Popen(
-                command, pass_fds=[there.fileno()], stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment
+                command,
+                pass_fds=[worker_end.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                env=environment,
             )
-        hand = _WorkerHandle(number, process, Connection(here.detach()), heard=time.monotonic())
-        hand.pipe.send(replace(self.plan, world=self.plan.world.of(number)))
-        return hand
+        worker = _WorkerHandle(number, process, Connection(own_end.detach()), last_message=time.monotonic())
+        worker.pipe.send(replace(self.worker_config, world=self.worker_config.world.of(number)))
+        return worker
 
     def _log(self, number: int) -> Path | None:
-        """What the simulator prints goes here; the terminal is the progress bar's."""
+        """File for the simulator's output, since the terminal shows the progress bar."""
         if self.logs is None:
             return None
         self.logs.mkdir(parents=True, exist_ok=True)
         return self.logs / f"worker{number}.log"
 
-    def _end(self, hand: _WorkerHandle) -> None:
-        """End one process of ours; the agent hears that its episode is over."""
-        if hand.task and hand.started and self.agent:
-            self.agent.end(hand.task.key)
-        hand.pipe.close()
-        hand.process.kill()
-        hand.process.wait()
+    def _kill(self, worker: _WorkerHandle) -> None:
+        """Kill a world process and end its episode for the agent."""
+        if worker.task and worker.started and self.agent:
+            self.agent.end(worker.task.key)
+        worker.pipe.close()
+        worker.process.kill()
+        worker.process.wait()
 
-    def _dismiss(self, hands: Sequence[_WorkerHandle]) -> None:
-        """The end for several: whoever is alive may tidy up (a CARLA server is to run on by itself), all at once."""
-        for hand in hands:
-            hand.pipe.close()
-        until = time.monotonic() + self.limits.leave_s
-        for hand in hands:
+    def _shut_down(self, workers: Sequence[_WorkerHandle]) -> None:
+        """End world processes after a common grace period, in which they leave a CARLA server in asynchronous mode."""
+        for worker in workers:
+            worker.pipe.close()
+        until = time.monotonic() + self.limits.shutdown_s
+        for worker in workers:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                hand.process.wait(max(0.0, until - time.monotonic()))
-            self._end(hand)
+                worker.process.wait(max(0.0, until - time.monotonic()))
+            self._kill(worker)
 
-    def _lost(self, hand: _WorkerHandle, reason: str) -> None:
-        """A world failed: replace it if there is work left, and give its episode another try."""
-        roster = self._roster
-        roster.lost(hand.number, hand.task, hand.ready)
-        self._end(hand)
-        self._hands.remove(hand)
+    def _replace_lost(self, worker: _WorkerHandle, reason: str) -> None:
+        """Replace a world that failed, if there is work left, and retry its episode."""
+        scheduler = self._scheduler
+        scheduler.world_lost(worker.number, worker.task, worker.ready)
+        self._kill(worker)
+        self._workers.remove(worker)
         self.restarts += 1
-        server = self.plan.world.server(hand.number)
-        if roster.given_up(hand.number):
-            what = "the world fails again and again" if hand.ready else "the world does not start"
-            reason = f"{what} ({roster.tries(hand.number)} tries): {reason}{self._log_hint(hand)}"
+        server = self.worker_config.world.server(worker.number)
+        if scheduler.is_given_up(worker.number):
+            problem = "the world fails again and again" if worker.ready else "the world does not start"
+            reason = f"{problem} ({scheduler.failures(worker.number)} tries): {reason}{self._log_hint(worker)}"
             reason = f"{server} is given up: {reason}" if server else reason
             self._reasons[reason] = None
         elif server not in reason:
             reason = f"{server}: {reason}"
-        successor = roster.successor(hand.number, {h.number for h in self._hands})
-        if successor is None and not self._hands:
+        number = scheduler.replacement(worker.number, {w.number for w in self._workers})
+        if number is None and not self._workers:
             raise Ad2Error("; ".join(self._reasons))
         self.on_restart(reason)
-        if hand.task:
-            self._again(hand.task, reason)
-        if successor is not None and len(roster.waiting) > sum(not h.task for h in self._hands):
-            self._hands.append(self._hire(successor))
+        if worker.task:
+            self._retry(worker.task, reason)
+        if number is not None and len(scheduler.waiting) > sum(not w.task for w in self._workers):
+            self._workers.append(self._start(number))
 
-    def _again(self, task: EpisodeTask, reason: str) -> None:
+    def _retry(self, task: EpisodeTask, reason: str) -> None:
         self._tries[task.key] += 1
         if self._tries[task.key] <= self.limits.retries:
-            self._roster.waiting.appendleft(task)
+            self._scheduler.waiting.appendleft(task)
             return
-        record = blank_record(task, self.plan.cast, EndReason.WORLD_FAILED, reason, *self._backend)
+        record = blank_record(task, self.worker_config.conditions, EndReason.WORLD_FAILED, reason, *self._backend)
         self.on_result(EpisodeResult(replace(record, counts={"retries": self.limits.retries})))
 
-    def _log_hint(self, hand: _WorkerHandle) -> str:
-        return f"; see {self._log(hand.number)}" if self.logs else ""
+    def _log_hint(self, worker: _WorkerHandle) -> str:
+        return f"; see {self._log(worker.number)}" if self.logs else ""
 
     # Messages
 
-    def _listen(self) -> None:
-        """All messages that are there; waits a little for the first."""
-        pipes = {hand.pipe: hand for hand in self._hands}
-        for pipe in wait(list(pipes), timeout=self._patience()):
-            hand = pipes[pipe]  # type: ignore[index]
+    def _receive(self) -> None:
+        """Handle all messages that have arrived; waits for the first up to a timeout."""
+        pipes = {worker.pipe: worker for worker in self._workers}
+        for pipe in wait(list(pipes), timeout=self._receive_timeout()):
+            worker = pipes[pipe]  # type: ignore[index]
             try:
-                message = hand.pipe.recv()
-            except (EOFError, OSError):  # OSError: it died in the middle of a message
-                self._lost(hand, self._how_it_died(hand))
+                message = worker.pipe.recv()
+            except (EOFError, OSError):  # OSError: it died while it sent a message
+                self._replace_lost(worker, self._death_reason(worker))
                 continue
-            hand.heard = time.monotonic()
-            getattr(self, f"_on_{message[0]}")(hand, *message[1:])
+            worker.last_message = time.monotonic()
+            getattr(self, f"_on_{message[0]}")(worker, *message[1:])
 
-    def _patience(self) -> float:
-        """Seconds to wait for a message: until the batch's window closes, else long."""
-        if any(h.question for h in self._hands):
-            return max(0.0, self._asked + self._window() - time.monotonic())
+    def _receive_timeout(self) -> float:
+        """Seconds to wait for a message: while requests are open, until their batch is due."""
+        if any(w.request for w in self._workers):
+            return max(0.0, self._oldest_request + self._batch_window() - time.monotonic())
         return min(1.0, self.limits.world_timeout_s / 4)
 
-    def _window(self) -> float:
-        """How long the first question of a batch waits for others: half of what an answer takes, 5 ms to 1 s."""
-        return min(max(self._pace_s / 2, 0.005), 1.0)
+    def _batch_window(self) -> float:
+        """Seconds that the first request of a batch waits for others: half of the last batch's time, 5 ms to 1 s."""
+        return min(max(self._batch_s / 2, 0.005), 1.0)
 
-    def _on_ready(self, hand: _WorkerHandle, backend: str, version: str) -> None:
-        hand.ready, self._backend = True, (backend, version)
-        self._roster.came_up(hand.number)
-        self._feed(hand)
+    def _on_ready(self, worker: _WorkerHandle, backend: str, version: str) -> None:
+        worker.ready, self._backend = True, (backend, version)
+        self._scheduler.world_ready(worker.number)
+        self._assign(worker)
 
-    def _on_beat(self, hand: _WorkerHandle, tick: int) -> None:
-        pass  # that it came is all: `heard` is set
+    def _on_beat(self, worker: _WorkerHandle, tick: int) -> None:
+        pass  # `last_message` is set on receipt
 
-    def _on_start(self, hand: _WorkerHandle, key: str, seed: int) -> None:
+    def _on_start(self, worker: _WorkerHandle, key: str, seed: int) -> None:
         if self.agent:
             self.agent.start(key, seed)
-            hand.started = True
+            worker.started = True
 
-    def _on_ask(self, hand: _WorkerHandle, ask: DecisionRequest, decision: Decision | None, wants: bool) -> None:
-        if not any(h.question for h in self._hands):
-            self._asked = time.monotonic()
-        hand.question = (ask, decision, wants)
+    def _on_ask(
+        self, worker: _WorkerHandle, request: DecisionRequest, decision: Decision | None, interpret: bool
+    ) -> None:
+        if not any(w.request for w in self._workers):
+            self._oldest_request = time.monotonic()
+        worker.request = (request, decision, interpret)
 
-    def _on_done(self, hand: _WorkerHandle, result: EpisodeResult) -> None:
-        task, hand.task = hand.task, None
+    def _on_done(self, worker: _WorkerHandle, result: EpisodeResult) -> None:
+        task, worker.task = worker.task, None
         assert task is not None
-        if hand.started and self.agent:
+        if worker.started and self.agent:
             self.agent.end(task.key)
-        hand.started = False
-        self._roster.drove(hand.number)
+        worker.started = False
+        self._scheduler.episode_finished(worker.number)
         if tries := self._tries[task.key]:
             record = result.record
             result = replace(result, record=replace(record, counts={**record.counts, "retries": tries}))
         self.on_result(result)
-        self._feed(hand)
+        self._assign(worker)
 
-    def _on_failed(self, hand: _WorkerHandle, reason: str) -> None:
-        self._lost(hand, reason)
+    def _on_failed(self, worker: _WorkerHandle, reason: str) -> None:
+        self._replace_lost(worker, reason)
 
-    def _on_user(self, hand: _WorkerHandle, message: str) -> None:
+    def _on_user(self, worker: _WorkerHandle, message: str) -> None:
         raise Ad2Error(message)
 
-    def _feed(self, hand: _WorkerHandle) -> None:
-        """The next episode; the end where there is none and none will come; else it waits."""
-        task = self._roster.next_for(hand.number, {h.number for h in self._hands})
+    def _assign(self, worker: _WorkerHandle) -> None:
+        """Send the next episode to a worker; end it if no episode is left or to come, else leave it idle."""
+        task = self._scheduler.next_task(worker.number, {w.number for w in self._workers})
         if task is None:
-            if not (self._roster.waiting or self.more):
-                self._dismiss([hand])
-                self._hands.remove(hand)
+            if not (self._scheduler.waiting or self.more):
+                self._shut_down([worker])
+                self._workers.remove(worker)
             return
-        hand.task = task
+        worker.task = task
         try:
-            hand.pipe.send(("run", hand.task))
+            worker.pipe.send(("run", worker.task))
         except OSError:
-            self._lost(hand, self._how_it_died(hand))
+            self._replace_lost(worker, self._death_reason(worker))
 
-    def _wake(self) -> None:
-        """Worlds that waited take what was offered meanwhile, or end; nobody waits for one that is not there yet."""
-        for hand in [h for h in self._hands if h.ready and h.task is None]:
-            self._feed(hand)
-        if not (self._roster.waiting or self.more or any(h.task for h in self._hands)):
-            while self._hands:
-                hand = self._hands.pop()
-                server = self.plan.world.server(hand.number)
-                if not hand.ready and server:
+    def _assign_idle(self) -> None:
+        """Assign offered tasks to idle workers; without work left, kill those that have not started yet."""
+        for worker in [w for w in self._workers if w.ready and w.task is None]:
+            self._assign(worker)
+        if not (self._scheduler.waiting or self.more or any(w.task for w in self._workers)):
+            while self._workers:
+                worker = self._workers.pop()
+                server = self.worker_config.world.server(worker.number)
+                if not worker.ready and server:
                     self.on_restart(f"{server}: not ready when the last episode ended")
-                self._end(hand)
+                self._kill(worker)
 
     # Answers
 
     def _answer(self) -> None:
-        """Answer all questions at once, as soon as every busy world has put one or the window closes."""
-        asking = [h for h in self._hands if h.question]
-        busy = [h for h in self._hands if h.task]
-        if not asking or (len(asking) < len(busy) and time.monotonic() < self._asked + self._window()):
+        """Answer all open requests in one batch, once every busy world has sent one or the batch is due."""
+        asking = [w for w in self._workers if w.request]
+        busy = [w for w in self._workers if w.task]
+        due = self._oldest_request + self._batch_window()
+        if not asking or (len(asking) < len(busy) and time.monotonic() < due):
             return
         started = time.monotonic()
-        answers = self._answers([h.question for h in asking if h.question])
-        self._pace_s = time.monotonic() - started
-        for hand, answer in zip(asking, answers, strict=True):
-            hand.question, hand.heard = None, time.monotonic()
+        responses = self._responses([w.request for w in asking if w.request])
+        self._batch_s = time.monotonic() - started
+        for worker, response in zip(asking, responses, strict=True):
+            worker.request, worker.last_message = None, time.monotonic()
             try:
-                hand.pipe.send(answer)
+                worker.pipe.send(response)
             except OSError:
-                self._lost(hand, self._how_it_died(hand))
+                self._replace_lost(worker, self._death_reason(worker))
 
-    def _answers(self, questions: Sequence[tuple[DecisionRequest, Decision | None, bool]]) -> list[DecisionResponse]:
-        new = [i for i, (_, decision, _) in enumerate(questions) if decision is None]
-        decisions = [decision for _, decision, _ in questions]
-        if new:
+    def _responses(self, requests: Sequence[tuple[DecisionRequest, Decision | None, bool]]) -> list[DecisionResponse]:
+        decisions = [decision for _, decision, _ in requests]
+        undecided = [i for i, decision in enumerate(decisions) if decision is None]
+        if undecided:
             assert self.agent is not None
-            for i, made in zip(new, decide(self.agent, [questions[i][0] for i in new]), strict=True):
-                decisions[i] = made
-        answers = [DecisionResponse(d) for d in decisions if d is not None]
-        unread = [i for i, (_, _, wants) in enumerate(questions) if wants and wants_reading(answers[i].decision)]
-        if unread:
+            for i, decision in zip(undecided, decide(self.agent, [requests[i][0] for i in undecided]), strict=True):
+                decisions[i] = decision
+        responses = [DecisionResponse(d) for d in decisions if d is not None]
+        open_ = [i for i, (_, _, wanted) in enumerate(requests) if wanted and needs_interpreter(responses[i].decision)]
+        if open_:
             assert self.interpreter is not None
-            items = [(questions[i][0], answers[i].decision) for i in unread]
-            for i, reading in zip(unread, read(self.interpreter, items), strict=True):
-                answers[i] = replace(answers[i], reading=reading)
-        return answers
+            items = [(requests[i][0], responses[i].decision) for i in open_]
+            for i, interpreted in zip(open_, interpret(self.interpreter, items), strict=True):
+                responses[i] = replace(responses[i], interpreted=interpreted)
+        return responses
 
-    # The watchdog
+    # Timeouts
 
-    def _watch(self) -> None:
+    def _check_timeouts(self) -> None:
         now = time.monotonic()
-        for hand in list(self._hands):
-            allowed = self.limits.world_timeout_s if hand.ready else self.limits.start_timeout_s
-            if hand.ready and hand.task is None:
-                hand.heard = now  # waiting is no silence
-            if hand.question is None and now - hand.heard > allowed and not hand.pipe.poll():
-                self._lost(hand, f"hung: no sign of life for {allowed:g} s")
+        for worker in list(self._workers):
+            allowed = self.limits.world_timeout_s if worker.ready else self.limits.start_timeout_s
+            if worker.ready and worker.task is None:
+                worker.last_message = now  # idle workers send nothing
+            if worker.request is None and now - worker.last_message > allowed and not worker.pipe.poll():
+                self._replace_lost(worker, f"hung: no sign of life for {allowed:g} s")
 
-    def _how_it_died(self, hand: _WorkerHandle) -> str:
+    def _death_reason(self, worker: _WorkerHandle) -> str:
         try:
-            code = hand.process.wait(timeout=5)
+            code = worker.process.wait(timeout=5)
         except subprocess.TimeoutExpired:
             return "the world process closed its pipe"
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return f"the world process died ({how}){_tail(self._log(hand.number))}"
+        return f"the world process died ({how}){_last_line(self._log(worker.number))}"
 
 
-def _tail(file: Path | None) -> str:
-    """The last line that it printed, for the reason."""
+def _last_line(file: Path | None) -> str:
+    """The last line of a log, as part of a reason."""
     if file is None or not file.is_file():
         return ""
-    with file.open("rb") as log:  # its end only: a simulator may have warned at every tick
+    with file.open("rb") as log:  # only its end: a simulator may print a warning at every tick
         log.seek(max(0, file.stat().st_size - TAIL_BYTES))
         text = log.read(TAIL_BYTES).decode("utf-8", "replace")
     lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""How to make a thing in another process: its importable name and its arguments. Never a pickled code object."""
+"""FactoryRecipe: an importable callable with arguments, to make an object in another process without pickling code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from lmms_eval_ad2.errors import Ad2Error
 
 @dataclass(frozen=True)
 class FactoryRecipe:
-    """`target` is "package.module:callable"; `make()` calls it with `kwargs` (and more, which win).
+    """`target`: "package.module:callable"; `make()` calls it with `kwargs`, overridden by its own arguments.
 
-    `each`: arguments that differ by worker, such as the simulator server that is its own; see `of`.
+    `each`: additional arguments by worker, such as its simulator server; see `of`.
     """
 
     target: str
@@ -22,11 +22,11 @@ class FactoryRecipe:
     each: tuple[Mapping[str, Any], ...] = ()
 
     def of(self, worker: int) -> FactoryRecipe:
-        """What one worker makes."""
+        """The recipe of one worker."""
         return FactoryRecipe(self.target, {**self.kwargs, **self.each[worker % len(self.each)]}) if self.each else self
 
     def server(self, worker: int) -> str:
-        """What tells one worker's world from the others', for a message; "" where all are alike."""
+        """The worker's own arguments (its server) as text for messages; "" if all workers are alike."""
         return " ".join(map(str, self.each[worker % len(self.each)].values())) if self.each else ""
 
     def make(self, **more: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A run from start to end: folder, episodes that are still lacking, progress, the official file."""
+"""run: drives the missing episodes of a run folder, with progress bar and official result file."""
 
 from __future__ import annotations
 
@@ -22,83 +22,88 @@ from closedloop_plugin.scoring.official import to_official
 from lmms_eval_ad2.errors import Ad2Error
 
 FAILED = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED, EndReason.INVALID)
-AGAIN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED)  # may go better the next time; a rejected scene does not
+AGAIN = (EndReason.WORLD_FAILED, EndReason.AGENT_FAILED)  # worth a retry; a rejected scene is not
 
 
 @dataclass(frozen=True)
 class DriveRun:
-    """What is run and where. `identity` must be equal at every start; `selection` is what this start asks for."""
+    """A run and its folder. `identity` must be equal whenever the run is resumed; `selection` may differ."""
 
     folder: Path
     identity: Mapping[str, Any]
-    selection: Mapping[str, Any]  # "routes": all ids of the suite, in order; "repetitions"; shard, limit, asked
+    selection: Mapping[str, Any]  # routes: all ids of the suite, in order; repetitions, shard, asked
     tasks: Sequence[EpisodeTask]
-    plan: WorkerConfig
+    worker_config: WorkerConfig
     limits: PoolLimits = field(default_factory=PoolLimits)
     retry_failed: bool = False
     quiet: bool = False
 
 
-def run(what: DriveRun, agent: Agent | None, interpreter: Interpreter | None) -> list[EpisodeRecord]:
-    """Run what is lacking; the records of all its tasks. `agent`, `interpreter`: those that live in this process.
+def run(drive_run: DriveRun, agent: Agent | None, interpreter: Interpreter | None) -> list[EpisodeRecord]:
+    """Run the missing episodes and return the records of all tasks. `agent`, `interpreter`: those of this process.
 
-    Ad2Error ends it where the agent answers nothing in whole episodes: those say nothing of driving and are not kept.
+    Raises Ad2Error if the agent answers no request of whole episodes; such episodes are not saved.
     """
-    with EpisodeStore(what.folder, what.identity, what.selection) as store:
-        todo = [t for t in what.tasks if _lacks(store, t, what.retry_failed)]
-        done = len(what.tasks) - len(todo)
-        if done and not what.quiet:
-            print(f"{done} of {len(what.tasks)} episodes are there already; running {len(todo)}", flush=True)
+    with EpisodeStore(drive_run.folder, drive_run.identity, drive_run.selection) as store:
+        todo = [t for t in drive_run.tasks if _is_missing(store, t, drive_run.retry_failed)]
+        done = len(drive_run.tasks) - len(todo)
+        if done and not drive_run.quiet:
+            print(f"{done} of {len(drive_run.tasks)} episodes are there already; running {len(todo)}", flush=True)
         try:
-            with _ProgressBar(what, store, done) as bar:
+            with _ProgressBar(drive_run, store, done) as bar:
                 pool = WorldPool(
-                    what.plan, what.limits, agent, interpreter, bar.saved, bar.restarted, what.folder / "logs"
+                    worker_config=drive_run.worker_config,
+                    limits=drive_run.limits,
+                    agent=agent,
+                    interpreter=interpreter,
+                    on_result=bar.add,
+                    on_restart=bar.restarted,
+                    logs=drive_run.folder / "logs",
                 )
                 pool.run(todo)
-                bar.last()
+                bar.finish()
         finally:
-            records = by_suite(store.records, what.selection["routes"])
-            store.write_results(to_official(records, episodes_of(what.selection, records)))
-    asked = {(t.route_id, t.repetition) for t in what.tasks}
+            records = by_suite(store.records, drive_run.selection["routes"])
+            store.write_results(to_official(records, episodes_of(drive_run.selection, records)))
+    asked = {(t.route_id, t.repetition) for t in drive_run.tasks}
     return [r for r in records if (r.route_id, r.repetition) in asked]
 
 
 def episodes_of(selection: Mapping[str, Any], records: Sequence[EpisodeRecord]) -> int:
-    """Of the whole suite, driven or not: the official file's means are over these. (The tables leave out routes on
-    experimental maps; the official form knows no such thing.)
+    """Number of episodes of the whole suite, over which the official file takes its means.
 
-    A folder may hold more repetitions than this start asks for; they are all in its official file.
+    Includes routes on experimental maps, which our tables leave out, and all repetitions that the folder holds.
     """
-    there = 1 + max((r.repetition for r in records), default=0)
-    return len(selection["routes"]) * max(int(selection["repetitions"]), there)
+    present = 1 + max((r.repetition for r in records), default=0)
+    return len(selection["routes"]) * max(int(selection["repetitions"]), present)
 
 
-def _lacks(store: EpisodeStore, task: EpisodeTask, retry_failed: bool) -> bool:
+def _is_missing(store: EpisodeStore, task: EpisodeTask, retry_failed: bool) -> bool:
     record = store.has(task.route_id, task.repetition)
     return record is None or (retry_failed and record.end in AGAIN)
 
 
 def mute(record: EpisodeRecord) -> bool:
-    """Not one question of it was answered."""
+    """Whether none of its requests was answered."""
     return record.end == EndReason.AGENT_FAILED and record.counts.get("agent_errors", 0) == record.counts.get(
         "decisions", 0
     )
 
 
 class _ProgressBar:
-    """Saves each result and shows episodes done, the score so far, and restarts.
+    """Saves each result and shows the number of episodes, the score so far and restarts.
 
-    An episode without any answer is held back until another one tells whether it was the episode's fault: a server
-    that went away, or a port without a model, must not turn the rest of a suite into failures.
+    An episode without any answer is saved only after a later one with answers: if the model server is gone, the run
+    stops instead of recording the rest of the suite as failures.
     """
 
-    def __init__(self, what: DriveRun, store: EpisodeStore, done: int) -> None:
+    def __init__(self, drive_run: DriveRun, store: EpisodeStore, done: int) -> None:
         self.store, self.restarts = store, 0
         self.held: EpisodeResult | None = None
-        self.bar = tqdm(total=len(what.tasks), initial=done, desc="episodes", unit="ep", disable=what.quiet)
+        self.bar = tqdm(total=len(drive_run.tasks), initial=done, desc="episodes", unit="ep", disable=drive_run.quiet)
         self._show()
 
-    def saved(self, result: EpisodeResult) -> None:
+    def add(self, result: EpisodeResult) -> None:
         if mute(result.record):
             if self.held:
                 self._stop(result.record)
@@ -107,8 +112,8 @@ class _ProgressBar:
         self._keep_held()
         self._keep(result)
 
-    def last(self) -> None:
-        """All are through: one without any answer is a failure of its own only beside others that had some."""
+    def finish(self) -> None:
+        """After the last episode: save one without any answer only if other episodes had answers."""
         if self.held and not any(not mute(r) for r in self.store.records):
             self._stop(self.held.record)
         self._keep_held()
@@ -125,8 +130,8 @@ class _ProgressBar:
 
     def _stop(self, record: EpisodeRecord) -> None:
         raise Ad2Error(
-            f"the agent answers nothing: {record.reason}. Mend that and start the same command again: "
-            f"{self.store.count} episodes are safe, those without an answer were not kept"
+            f"the agent answers nothing: {record.reason}. Fix that and run the same command again: "
+            f"{self.store.count} episodes are safe, those without an answer were not saved"
         )
 
     def restarted(self, reason: str) -> None:

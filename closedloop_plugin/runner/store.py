@@ -1,14 +1,14 @@
-"""What a run leaves on disk, and in which order it is written.
+"""EpisodeStore: files of a run folder, and the order in which they are written.
 
     DIR/run.json, lock    identity and selection, see storage/identity.py; one process at a time
-    DIR/episodes.jsonl    one EpisodeRecord a line; the only truth; of two lines for one episode the later counts
+    DIR/episodes.jsonl    one EpisodeRecord per line; authoritative; of two lines for one episode the later counts
     DIR/metric_info/<route>_rep<k>.json, DIR/tracks/<route>_rep<k>.json
-    DIR/results.json      the official result file, made anew from episodes.jsonl
-    DIR/logs/worker<k>.log  what a world process printed; its end is the reason of a world that died
+    DIR/results.json      the official result file, derived from episodes.jsonl
+    DIR/logs/worker<k>.log  output of a world process; the last line is part of the reason if the process dies
 
-Of one episode: metric_info and track first (temporary name, fsync, rename), then its line (append, fsync): a line
-implies its files. A process killed in between leaves files without a line (the episode is run again and they are
-replaced) or half a line at the end (see storage/journal.py).
+For an episode metric_info and track are written first (temporary name, fsync, rename), then its line (append, fsync):
+a line implies its files. A process killed in between leaves files without a line (the episode is run again and replaces
+them) or an incomplete last line (see storage/journal.py).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from lmms_eval_ad2.storage.lock import lock_folder
 
 
 class EpisodeStore:
-    """One run's folder, opened for writing. Use as a context manager: it holds the folder's lock."""
+    """A run folder opened for writing. A context manager, which holds the lock of the folder."""
 
     def __init__(self, folder: Path, identity: Mapping[str, Any], selection: Mapping[str, Any]) -> None:
         self.folder = folder
@@ -51,14 +51,14 @@ class EpisodeStore:
 
     @property
     def records(self) -> list[EpisodeRecord]:
-        """One an episode, by route and repetition."""
+        """One per episode, sorted by route and repetition."""
         return sorted(self._records.values(), key=lambda r: (r.route_id, r.repetition))
 
     def has(self, route_id: str, repetition: int) -> EpisodeRecord | None:
         return self._records.get((route_id, repetition))
 
     def save(self, result: EpisodeResult) -> None:
-        """The episode's files, then its line. On a full disk: one Ad2Error, and nothing of before is touched."""
+        """Write the episode's files, then its line. Raises Ad2Error if the disk is full; earlier episodes are kept."""
         record = result.record
         name = f"{record.route_id}_rep{record.repetition}.json"
         with disk_full(self.folder, lambda: self.count):
@@ -85,6 +85,7 @@ class EpisodeStore:
 
 @contextmanager
 def disk_full(folder: Path, count: Callable[[], int]) -> Iterator[None]:
+    """Convert the errors of a full disk to Ad2Error. `count`: number of saved episodes, for the message."""
     try:
         yield
     except OSError as exc:
@@ -92,20 +93,20 @@ def disk_full(folder: Path, count: Callable[[], int]) -> Iterator[None]:
             raise
         raise Ad2Error(
             f"{folder}: the disk is full ({exc.strerror}); {count()} episodes are safe. Free some space and start the "
-            "same command again: it goes on from there"
+            "same command again: it continues from there"
         ) from exc
 
 
 def read_records(folder: Path) -> list[EpisodeRecord]:
-    """All completed lines of episodes.jsonl, in their order. DataError names a broken one."""
-    hint = "Remove the line, and the same command drives that episode again"
+    """All complete lines of episodes.jsonl, in file order. Raises DataError for a malformed one."""
+    hint = "Remove the line, and the same command runs that episode again"
     return [line.value for line in read(folder / RESULTS, _record, expected="an episode record", hint=hint)]
 
 
 def _record(line: bytes) -> EpisodeRecord:
     record = EpisodeRecord.from_json(line.decode())
     try:
-        from_episode(record)  # the types of its fields too: what was changed by hand must not fail later, far away
+        from_episode(record)  # checks the types of the fields too, so that an edited file fails here and not later
     except DataError as exc:
         raise ValueError(str(exc)) from exc
     _own_fields(record)
@@ -113,7 +114,7 @@ def _record(line: bytes) -> EpisodeRecord:
 
 
 def _own_fields(record: EpisodeRecord) -> None:
-    """Those that no official file has; TypeError names the first that is of another form."""
+    """Check the fields that an official file does not have. Raises TypeError."""
     for name in ("drawn", "margins"):
         if not isinstance(getattr(record, name), dict):
             raise TypeError(f"{name}: expected an object")
@@ -130,6 +131,6 @@ def _write_json(path: Path, value: Any) -> None:
 
 
 def by_suite(records: Sequence[EpisodeRecord], order: Sequence[str]) -> list[EpisodeRecord]:
-    """In the suite's order of routes, repetitions of a route together."""
+    """Sorted by the suite's order of routes, then by repetition."""
     place = {route_id: i for i, route_id in enumerate(order)}
     return sorted(records, key=lambda r: (place.get(r.route_id, len(place)), r.route_id, r.repetition))

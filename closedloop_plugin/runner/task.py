@@ -1,4 +1,4 @@
-"""What is to be run: one episode each, with a seed that depends on nothing but its own name."""
+"""EpisodeTask: one episode to run, its seed, and shards of tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EpisodeTask:
     route_id: str
     repetition: int
     setup: EpisodeSetup
-    one_of_many: bool = False  # a suite's program: where it is wrong the episode is invalid, and the run goes on
+    one_of_many: bool = False  # a program of a suite: if it is wrong, the episode is invalid and the run continues
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.route_id):  # it becomes a file name
@@ -29,18 +29,18 @@ class EpisodeTask:
 
     @property
     def key(self) -> str:
-        """As its files are named: <route>_rep<k>."""
+        """Name of the episode's files: <route>_rep<k>."""
         return f"{self.route_id}_rep{self.repetition}"
 
 
 def episode_seed(seed: int, route_id: str, repetition: int) -> int:
-    """31 bits from the run's seed and the episode's name: the same in any order, shard and number of workers."""
+    """31-bit seed from the run's seed and the episode's name: independent of order, shard and number of workers."""
     text = f"{seed}:{route_id}:{repetition}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
 def shard(tasks: Sequence[EpisodeTask], which: str | None) -> list[EpisodeTask]:
-    """Slice "i/N" (from 1): every N-th task, so that each slice has its share of every scenario type."""
+    """Shard "i/N" (i from 1): every N-th task, so that scenario types are spread over the shards."""
     if which is None:
         return list(tasks)
     try:
@@ -48,5 +48,5 @@ def shard(tasks: Sequence[EpisodeTask], which: str | None) -> list[EpisodeTask]:
     except ValueError:
         raise Ad2Error(f"--shard {which}: expected i/N, as in 1/4") from None
     if not 1 <= index <= total:
-        raise Ad2Error(f"--shard {which}: i runs from 1 to N")
+        raise Ad2Error(f"--shard {which}: i must be from 1 to N")
     return list(tasks)[index - 1 :: total]

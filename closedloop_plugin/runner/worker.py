@@ -1,14 +1,17 @@
-"""One world in a process of its own: takes episodes from the pipe, asks the parent what it cannot answer itself.
+"""A world process: runs episodes that it receives through a pipe, and sends requests for decisions to the parent.
 
-Messages to the parent, tuples by their first word:
+Messages to the parent, tuples that begin with their kind:
     ("ready", backend, version)         the world is built
-    ("beat", tick)                      alive, about once a second while an episode runs
-    ("start", key, seed)                an episode begins: the parent tells the agent that it holds
-    ("ask", Ask, Decision | None, read) what is lacking: the decision, or its reading (read: a reading is wanted too)
-    ("done", Result)                    an episode ended
-    ("failed", reason)                  the world failed; this process ends, a new one tries the episode again
-    ("user", message)                   the user's to mend (Ad2Error): the run ends with it
-From the parent: the Plan, then ("run", Task), Answer, or the end of the pipe. Only our own two processes write to it.
+    ("beat", tick)                      heartbeat, about once a second while an episode runs
+    ("start", key, seed)                an episode begins; the parent calls its agent's start
+    ("ask", DecisionRequest, Decision | None, interpret)
+                                        request for a decision, or for its control if the decision is given;
+                                        interpret: the parent has the interpreter
+    ("done", EpisodeResult)             an episode ended
+    ("failed", reason)                  the world failed; this process ends, and a new one retries the episode
+    ("user", message)                   an error of the user (Ad2Error), which ends the run
+From the parent: WorkerConfig, then ("run", EpisodeTask), DecisionResponse, or the end of the pipe. Messages are
+pickled; the pipe is an inherited socket pair, to which no third process can write.
 """
 
 from __future__ import annotations
@@ -40,26 +43,26 @@ from closedloop_plugin.runner.task import EpisodeTask
 from closedloop_plugin.worlds.base import World, WorldError
 from lmms_eval_ad2.errors import Ad2Error
 
-_PDEATHSIG = 1  # prctl: the signal that this process gets when its parent dies
+_PDEATHSIG = 1  # option of prctl: the signal for this process when its parent dies
 
 
 @dataclass(frozen=True)
 class WorkerConfig:
-    """All that a world process needs to know. A recipe that is None is answered by the parent."""
+    """Configuration of a world process. Without a recipe the parent has the agent or interpreter."""
 
     world: FactoryRecipe
-    cast: EvaluationConditions
+    conditions: EvaluationConditions
     agent: FactoryRecipe | None = None
     interpreter: FactoryRecipe | None = None
-    reads: bool = False  # there is an interpreter, here or with the parent
-    cameras: tuple[str, ...] = ()  # images that the parent's models need
+    interprets: bool = False  # there is an interpreter, here or in the parent
+    cameras: tuple[str, ...] = ()  # whose images the parent's models need
     track: FactoryRecipe | None = None  # makes an object with add(truth, control, note), to_json(road, record)
     recorders: tuple[FactoryRecipe, ...] = ()  # each made with (task=): called every tick, then close(record)
 
 
 @dataclass(frozen=True)
 class SentImages:
-    """The images that travelled with a question."""
+    """Observation.images on the parent's side: the images that were sent with a request."""
 
     arrays: dict[str, np.ndarray]
 
@@ -70,48 +73,49 @@ class SentImages:
 
 
 class DecisionResponder:
-    """Answers one world's questions: what is at hand here, the rest through `remote(ask, decision, read)`."""
+    """Responds to the requests of one world, locally or through `remote(request, decision, interpret)`."""
 
-    def __init__(self, plan: WorkerConfig, agent: Agent | None, interpreter: Interpreter | None, remote: Any) -> None:
-        self.plan, self.agent, self.interpreter, self.remote = plan, agent, interpreter, remote
+    def __init__(self, config: WorkerConfig, agent: Agent | None, interpreter: Interpreter | None, remote: Any) -> None:
+        self.config, self.agent, self.interpreter, self.remote = config, agent, interpreter, remote
 
-    def __call__(self, ask: DecisionRequest) -> DecisionResponse:
-        read_there = self.plan.reads and self.interpreter is None
+    def __call__(self, request: DecisionRequest) -> DecisionResponse:
+        parent_interprets = self.config.interprets and self.interpreter is None
         if self.agent is None:
-            answer: DecisionResponse = self.remote(ask, None, read_there)
+            response: DecisionResponse = self.remote(request, None, parent_interprets)
         else:
-            answer = DecisionResponse(decide(self.agent, [ask])[0])
-        if not wants_reading(answer.decision) or answer.reading is not None or not self.plan.reads:
-            return answer
+            response = DecisionResponse(decide(self.agent, [request])[0])
+        complete = not needs_interpreter(response.decision) or response.interpreted is not None
+        if complete or not self.config.interprets:
+            return response
         if self.interpreter is None:
-            return self.remote(ask, answer.decision, True)
-        return replace(answer, reading=read(self.interpreter, [(ask, answer.decision)])[0])
+            return self.remote(request, response.decision, True)
+        return replace(response, interpreted=interpret(self.interpreter, [(request, response.decision)])[0])
 
 
-def wants_reading(decision: Decision) -> bool:
+def needs_interpreter(decision: Decision) -> bool:
     return decision.control is None and decision.error is None
 
 
-def decide(agent: Agent, asks: Sequence[DecisionRequest]) -> list[Decision]:
-    """The agent's decisions; an exception of its own becomes an error of each, except the user's to mend."""
+def decide(agent: Agent, requests: Sequence[DecisionRequest]) -> list[Decision]:
+    """The agent's decisions. An exception of the agent, except Ad2Error, becomes the error of each of them."""
     try:
-        decisions = agent.decide(asks)
-        if len(decisions) != len(asks):
-            raise ValueError(f"{len(decisions)} decisions for {len(asks)} questions")
+        decisions = agent.decide(requests)
+        if len(decisions) != len(requests):
+            raise ValueError(f"{len(decisions)} decisions for {len(requests)} questions")
         return decisions
     except (Ad2Error, WorldError):
         raise
     except Exception as exc:
-        return [Decision(error=f"{type(exc).__name__}: {exc}")] * len(asks)
+        return [Decision(error=f"{type(exc).__name__}: {exc}")] * len(requests)
 
 
-def read(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
-    """The interpreter's readings; an exception of its own becomes a reading that failed."""
+def interpret(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, Decision]]) -> list[InterpretedControl]:
+    """The interpreter's controls. An exception of the interpreter, except Ad2Error, becomes the reason of each."""
     try:
-        readings = interpreter.interpret(items)
-        if len(readings) != len(items):
-            raise ValueError(f"{len(readings)} readings for {len(items)} items")
-        return readings
+        interpreted = interpreter.interpret(items)
+        if len(interpreted) != len(items):
+            raise ValueError(f"{len(interpreted)} readings for {len(items)} items")
+        return interpreted
     except (Ad2Error, WorldError):
         raise
     except Exception as exc:
@@ -119,45 +123,49 @@ def read(interpreter: Interpreter, items: Sequence[tuple[DecisionRequest, Decisi
 
 
 def drive(
-    world: World, task: EpisodeTask, plan: WorkerConfig, desk: DecisionResponder, watchers: Sequence[TickObserver] = ()
+    world: World,
+    task: EpisodeTask,
+    config: WorkerConfig,
+    responder: DecisionResponder,
+    observers: Sequence[TickObserver] = (),
 ) -> EpisodeResult:
-    """One episode with its agent told, its track kept and its recorders closed."""
-    track = plan.track.make() if plan.track else None
-    recorders = [recipe.make(task=task) for recipe in plan.recorders]
-    following = [*watchers, *recorders]
+    """Run one episode with start and end of its agent, its track and its recorders."""
+    track = config.track.make() if config.track else None
+    recorders = [recipe.make(task=task) for recipe in config.recorders]
+    all_observers = [*observers, *recorders]
     if track is not None:
-        following.append(lambda seen: track.add(seen.truth, seen.control, note_of(seen.answer)))
-    if desk.agent is not None:
-        desk.agent.start(task.key, task.setup.seed)
+        all_observers.append(lambda tick: track.add(tick.truth, tick.control, note_of(tick.response)))
+    if responder.agent is not None:
+        responder.agent.start(task.key, task.setup.seed)
     result = None
     try:
-        result = run_episode(world, task, plan.cast, desk, following)
+        result = run_episode(world, task, config.conditions, responder, all_observers)
     finally:
-        if desk.agent is not None:
-            desk.agent.end(task.key)
+        if responder.agent is not None:
+            responder.agent.end(task.key)
         for recorder in recorders:
             recorder.close(result.record if result else None)
     if track is None:
         return result
-    road = world.road if result.record.map else None  # a scene that was rejected at once has none
+    road = world.road if result.record.map else None  # a rejected scene has no road
     return replace(result, track=track.to_json(road, result.record))
 
 
-def note_of(answer: DecisionResponse | None) -> dict[str, Any] | None:
-    """What was said, for tracks and pictures."""
-    if answer is None:
+def note_of(response: DecisionResponse | None) -> dict[str, Any] | None:
+    """Texts of a response, for tracks and pictures."""
+    if response is None:
         return None
-    note: dict[str, Any] = {"texts": dict(answer.decision.texts), "error": answer.decision.error}
-    if answer.reading:
-        note |= {"raw": answer.reading.raw, "reason": answer.reading.reason, "mode": answer.reading.mode}
+    note: dict[str, Any] = {"texts": dict(response.decision.texts), "error": response.decision.error}
+    if control := response.interpreted:
+        note |= {"raw": control.raw, "reason": control.reason, "mode": control.mode}
     return note
 
 
 def main(pipe: Connection, parent: int) -> None:
-    """Entry of the process: the first message is the Plan. Ends when the parent does, however that dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends us
+    """Entry point of the process. Ends when the parent ends, even if the parent is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this process
     _die_with(parent)
-    faulthandler.enable()  # a native crash leaves its stack in the log
+    faulthandler.enable()  # writes the stack of a native crash to the log
     try:
         _serve(pipe, pipe.recv())
     except (EOFError, BrokenPipeError, ConnectionResetError):
@@ -166,55 +174,58 @@ def main(pipe: Connection, parent: int) -> None:
         pipe.send(("user", str(exc)))
     except OSError as exc:
         full = exc.errno in (errno.ENOSPC, errno.EDQUOT)
-        pipe.send(("user", f"the disk is full: {exc}") if full else ("failed", _told(exc)))
+        pipe.send(("user", f"the disk is full: {exc}") if full else ("failed", _error_line(exc)))
     except Exception as exc:
-        pipe.send(("failed", _told(exc)))
+        pipe.send(("failed", _error_line(exc)))
 
 
-def _serve(pipe: Connection, plan: WorkerConfig) -> None:
-    world: World = plan.world.make()
+def _serve(pipe: Connection, config: WorkerConfig) -> None:
+    world: World = config.world.make()
 
-    def remote(ask: DecisionRequest, decision: Decision | None, read_there: bool) -> DecisionResponse:
-        images = SentImages({name: np.ascontiguousarray(ask.observation.images(name)) for name in plan.cameras})
-        sent = replace(ask, observation=replace(ask.observation, images=images))
-        pipe.send(("ask", sent, decision, read_there))
+    def remote(request: DecisionRequest, decision: Decision | None, parent_interprets: bool) -> DecisionResponse:
+        observation = request.observation
+        images = SentImages({name: np.ascontiguousarray(observation.images(name)) for name in config.cameras})
+        sent = replace(request, observation=replace(observation, images=images))
+        pipe.send(("ask", sent, decision, parent_interprets))
         return pipe.recv()
 
-    agent = plan.agent.make() if plan.agent else None
-    interpreter = plan.interpreter.make() if plan.interpreter else None
-    desk = DecisionResponder(plan, agent, interpreter, remote)
+    agent = config.agent.make() if config.agent else None
+    interpreter = config.interpreter.make() if config.interpreter else None
+    responder = DecisionResponder(config, agent, interpreter, remote)
     pipe.send(("ready", world.backend, world.version))
     try:
         while True:
             _, task = pipe.recv()
             pipe.send(("start", task.key, task.setup.seed))
-            pipe.send(("done", drive(world, task, plan, desk, [_Heartbeat(pipe), spare_the_scene])))
+            pipe.send(("done", drive(world, task, config, responder, [_Heartbeat(pipe), freeze_scene_objects])))
             gc.unfreeze()
     finally:
         world.close()
 
 
-def spare_the_scene(seen: EpisodeTick) -> None:
-    """A compiled scene is 300,000 objects that live until the episode ends. One search for garbage among them takes as
-    long as hundreds of steps, so the collector leaves them alone, until gc.unfreeze() after the episode."""
-    if seen.truth.tick == 0:
+def freeze_scene_objects(tick: EpisodeTick) -> None:
+    """Exclude the objects of a compiled scene from garbage collection until gc.unfreeze() after the episode.
+
+    About 300,000 objects live until the episode ends; one collection among them takes as long as hundreds of steps.
+    """
+    if tick.truth.tick == 0:
         gc.freeze()
 
 
 class _Heartbeat:
-    """Tells the parent about once a second that ticks go on."""
+    """Reports progress to the parent about once a second."""
 
     def __init__(self, pipe: Connection) -> None:
         self.pipe, self.last = pipe, time.monotonic()
 
-    def __call__(self, seen: EpisodeTick) -> None:
+    def __call__(self, tick: EpisodeTick) -> None:
         if time.monotonic() - self.last > 1.0:
             self.last = time.monotonic()
-            self.pipe.send(("beat", seen.truth.tick))
+            self.pipe.send(("beat", tick.truth.tick))
 
 
-def _told(exc: Exception) -> str:
-    """An exception in one line with the place where it rose; the whole goes to the log."""
+def _error_line(exc: Exception) -> str:
+    """An exception in one line with its origin; the traceback goes to the log."""
     traceback.print_exception(exc)
     last = traceback.extract_tb(exc.__traceback__)[-1]
     where = "" if isinstance(exc, WorldError) else f" (in {Path(last.filename).name}, line {last.lineno})"
@@ -222,8 +233,8 @@ def _told(exc: Exception) -> str:
 
 
 def _die_with(parent: int) -> None:
-    """Linux: SIGKILL to us when the parent dies. Elsewhere the pipe's end does it, at the next message."""
+    """Linux: SIGKILL to this process when the parent dies. Elsewhere the closed pipe ends it at the next message."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before prctl
+    if os.getppid() != parent:  # the parent died before prctl
         os._exit(1)

@@ -1,6 +1,6 @@
-"""A film of an episode, written frame by frame: H.264 by PyAV where it is, MPEG-4 by OpenCV, or a GIF by Pillow.
+"""VideoRecorder: a video of an episode: H.264 by PyAV if available, else MPEG-4 by OpenCV, or a GIF by Pillow.
 
-A film stands under its name only once it is finished. Memory does not grow with its length.
+The file gets its name when it is complete. Frames are written one by one, so memory does not grow with the length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from closedloop_plugin.show.episode_track import said_lines
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra, require
 
 GIF_WIDTH = 400  # px
-GIF_MOST = 400  # frames held; a longer film loses every second one
+GIF_MOST = 400  # frames held; of a longer video every second one is dropped
 
 
 class FrameWriter(Protocol):
@@ -29,10 +29,10 @@ class FrameWriter(Protocol):
 
 
 class VideoRecorder:
-    """Recorder of one episode (runner.worker.Plan.recorders): <folder>/<route>_rep<k>.mp4, words under the picture.
+    """Recorder of one episode (WorkerConfig.recorders): <folder>/<route>_rep<k>.mp4, with texts under the picture.
 
-    Called with every tick (runner.episode.Tick); looks through `camera` every `every_s` seconds of the episode, which
-    the film plays as one second a second.
+    Called with every EpisodeTick; takes a frame of `camera` every `every_s` seconds of simulated time. The video plays
+    in real time.
     """
 
     def __init__(self, folder: Path, camera: str, task: Any, every_s: float = 0.1, suffix: str = ".mp4") -> None:
@@ -41,21 +41,22 @@ class VideoRecorder:
         self._part = self.file.with_name(f".part-{self.file.name}")
         self._writer: FrameWriter | None = None
         self._next = 0.0
-        self._said: list[str] = []
+        self._lines: list[str] = []
 
-    def __call__(self, seen: Any) -> None:
-        if seen.answer is not None:
-            reading = seen.answer.reading
-            said = {"texts": dict(seen.answer.decision.texts), "error": seen.answer.decision.error}
-            said |= {"raw": reading.raw, "mode": reading.mode, "reason": reading.reason} if reading else {}
-            self._said = said_lines(said)
-        if seen.truth.time_s + 1e-9 < self._next:
+    def __call__(self, tick: Any) -> None:
+        if tick.response is not None:
+            interpreted = tick.response.interpreted
+            said = {"texts": dict(tick.response.decision.texts), "error": tick.response.decision.error}
+            if interpreted:
+                said |= {"raw": interpreted.raw, "mode": interpreted.mode, "reason": interpreted.reason}
+            self._lines = said_lines(said)
+        if tick.truth.time_s + 1e-9 < self._next:
             return
         self._next += self._every_s
-        control, speed = seen.control, 3.6 * seen.truth.ego.speed
+        control, speed = tick.control, 3.6 * tick.truth.ego.speed  # km/h
         pedals = f"steer {control.steer:+.2f}, throttle {control.throttle:.2f}, brake {control.brake:.2f}"
-        head = f"{seen.truth.time_s:.1f} s, {speed:.0f} km/h, {pedals}"
-        self.add(captioned(seen.observation.images(self._camera), "\n".join([head, *self._said]), 4))
+        head = f"{tick.truth.time_s:.1f} s, {speed:.0f} km/h, {pedals}"
+        self.add(captioned(tick.observation.images(self._camera), "\n".join([head, *self._lines]), 4))
 
     def add(self, image: np.ndarray) -> None:
         if self._writer is None:
@@ -64,7 +65,7 @@ class VideoRecorder:
         self._writer.add(image)
 
     def close(self, record: EpisodeRecord | None) -> None:
-        """Finish the film; without a record (the episode will be tried again) it is thrown away."""
+        """Finish the video; without a record (the episode will be retried) it is deleted."""
         if self._writer is None:
             return
         try:
@@ -77,11 +78,11 @@ class VideoRecorder:
 
 
 def writer(file: Path, fps: float, width: int, height: int) -> FrameWriter:
-    """The best one for the name's ending, .mp4 or .gif."""
+    """The best available writer for the suffix, .mp4 or .gif."""
     if file.suffix == ".gif":
         return _Gif(file, fps)
     if file.suffix != ".mp4":
-        raise Ad2Error(f"{file}: a film ends in .mp4 or .gif")
+        raise Ad2Error(f"{file}: a video file ends in .mp4 or .gif")
     try:
         return _H264(file, fps, width, height)
     except MissingExtra:
@@ -89,18 +90,18 @@ def writer(file: Path, fps: float, width: int, height: int) -> FrameWriter:
 
 
 class _H264:
-    """PyAV; plays in browsers. Raises MissingExtra where PyAV, or H.264 in it, is absent."""
+    """H.264 by PyAV; plays in browsers. Raises MissingExtra without PyAV or its H.264 encoder."""
 
     def __init__(self, file: Path, fps: float, width: int, height: int) -> None:
-        self._av = require("av", "films in H.264")
+        self._av = require("av", "videos in H.264")
         if "libx264" not in self._av.codecs_available:
             raise MissingExtra("this PyAV has no H.264")
-        self._size = width // 2 * 2, height // 2 * 2  # its colours come in blocks of two by two
+        self._size = width // 2 * 2, height // 2 * 2  # yuv420p needs even sizes
         self._container = self._av.open(str(file), "w", format="mp4", options={"movflags": "faststart"})
         self._stream = self._container.add_stream("libx264", rate=max(1, round(fps)))
         self._stream.width, self._stream.height = self._size
         self._stream.pix_fmt = "yuv420p"
-        self._stream.options = {"preset": "veryfast", "crf": "23", "threads": "1"}  # worlds share the cores
+        self._stream.options = {"preset": "veryfast", "crf": "23", "threads": "1"}  # several worlds share the cores
 
     def add(self, image: np.ndarray) -> None:
         width, height = self._size
@@ -113,13 +114,13 @@ class _H264:
 
 
 class _Mpeg4:
-    """OpenCV's own encoder; players show it, browsers may not."""
+    """MPEG-4 by OpenCV's encoder; plays in video players, not in all browsers."""
 
     def __init__(self, file: Path, fps: float, width: int, height: int) -> None:
-        self._cv2 = require("cv2", "films")
+        self._cv2 = require("cv2", "videos")
         self._video = self._cv2.VideoWriter(str(file), self._cv2.VideoWriter_fourcc(*"mp4v"), fps, (width, height))
         if not self._video.isOpened():
-            raise Ad2Error(f"{file}: OpenCV cannot write a film there; check the folder, or `pip install av`")
+            raise Ad2Error(f"{file}: OpenCV cannot write a video there; check the folder, or `pip install av`")
 
     def add(self, image: np.ndarray) -> None:
         self._video.write(np.ascontiguousarray(image[:, :, ::-1]))
@@ -129,7 +130,7 @@ class _Mpeg4:
 
 
 class _Gif:
-    """Pillow; small, and coarse in time where the episode is long."""
+    """GIF by Pillow; small, with a lower frame rate for long episodes."""
 
     def __init__(self, file: Path, fps: float) -> None:
         self._file, self._ms = file, 1000.0 / fps

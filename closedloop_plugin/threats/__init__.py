@@ -1,1 +1,1 @@
-"""Threat scenarios: the model under test tells where it will fail (Bench2ADVLM, section 3.3)."""
+"""Threat scenarios generated from the answers of the model under test (Bench2ADVLM, section 3.3)."""

@@ -1,4 +1,4 @@
-"""The two doors of making a threat: who tells (the target, in an interview), and who fuses (answers -> ThreatSpec)."""
+"""Interfaces of threat generation: Interviewee (the target of an interview) and Fuser (answers -> ThreatSpec)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from closedloop_plugin.threats.transcript import StageAnswer, ThreatAttempt, Thr
 
 @dataclass(frozen=True)
 class InterviewFrame:
-    """One first frame of a route: what the car's cameras show, and what the world knows (for a witness only)."""
+    """A frame at the start of a route: camera images and, for observed drivers only, the ground truth."""
 
     route: Route
     observation: Observation
@@ -26,13 +26,15 @@ class InterviewFrame:
 
 
 class Interviewee(Protocol):
-    """The target. `source`: "said" of a model, "observed" of a driver without words, about whom we report."""
+    """The target. `source`: "said" for a model's own answers, "observed" for a driver that does not use language."""
 
     source: Literal["said", "observed"]
 
-    def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
-        """For each route its first frames (one or more); for each the answers at transcript.STAGES, in order. A model's
-        failure is an Answer with an error, and the stages after it are not asked (error "not asked")."""
+    def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
+        """Answers of each route at transcript.STAGES, in order. `scenes`: one or more frames per route.
+
+        A failure of the model is an answer with an error; later stages of that route then have the error "not asked".
+        """
         ...
 
     def describe(self) -> dict[str, Any]: ...
@@ -40,7 +42,7 @@ class Interviewee(Protocol):
 
 @dataclass(frozen=True)
 class ThreatRequest:
-    """A scenario that is wanted: the route's interview, and the attempts that failed before, with their verdicts."""
+    """Request for a scenario: the route's interview and the failed earlier attempts with their verdicts."""
 
     transcript: ThreatTranscript
     number: int  # of the attempt, from 0
@@ -49,13 +51,15 @@ class ThreatRequest:
 
 
 class Fuser(Protocol):
-    """Three answers -> one threat description -> a ThreatSpec that fits the site."""
+    """Turns three answers into a threat description and a ThreatSpec that fits the site."""
 
     name: str
 
-    def make(self, wishes: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
-        """One Attempt a wish, in order: with a spec for which site.fit finds nothing wrong, or with `refused`. A
-        model's failure is a refused Attempt, not an exception; Ad2Error only for what the user must mend."""
+    def make(self, requests: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
+        """One attempt per request, in order: with a spec that passes site.fit, or with `refused`.
+
+        A failure of the model is a refused attempt. Raises Ad2Error only for errors that the user must fix.
+        """
         ...
 
     def describe(self) -> dict[str, Any]: ...

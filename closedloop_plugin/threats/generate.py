@@ -1,6 +1,6 @@
-"""One threat scenario for each route of a suite: interview, fusion, program, check; what fails is made anew.
+"""Generate one threat scenario per route of a suite: interview, fusion, program, check; failed ones are retried.
 
-Everything is kept as it comes (folder.py), so that the same command goes on after a kill -9, and asks nobody twice.
+Every result is stored at once (folder.py), so that the same command resumes after a kill without repeating requests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from closedloop_plugin.suites.lookup import Suite
 from closedloop_plugin.suites.programs import index_of
 from closedloop_plugin.threats.base import Fuser, Interviewee, ThreatRequest
 from closedloop_plugin.threats.check import ScenarioProgram, check, write_verdicts
-from closedloop_plugin.threats.folder import ThreatFolder, failed_technically, speakable
+from closedloop_plugin.threats.folder import ThreatFolder, failed_technically, valid_names
 from closedloop_plugin.threats.interview import interview
 from closedloop_plugin.threats.spec_parsing import short
 from closedloop_plugin.threats.transcript import ScenarioVerdict, ThreatTranscript
@@ -30,13 +30,13 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.lock import lock_folder
 
-AT_ONCE = 32  # wishes in one call of the fuser: what a kill -9 may lose
-NAME = 80  # characters of a suite's name, see program_suites
+BATCH = 32  # maximum number of requests per call of the fuser; a kill loses at most one batch
+NAME = 80  # maximum length of a suite's name, see suites/programs.py
 
 
 @dataclass(frozen=True)
 class ThreatGenerationConfig:
-    """What is asked. `base_file`: of a suite that is a route file; `routes`: those asked for, of the suite."""
+    """Options of a generation. `routes`: those requested of the suite; `base_file`: the suite's route file, if any."""
 
     folder: Path
     suite: Suite
@@ -49,8 +49,8 @@ class ThreatGenerationConfig:
     seed: int = 0
     frames: int = 1
     workers: int = 1
-    attempts: int = 3  # scenarios made for one route at most
-    tries: int = 4  # draws of each that the judge may drive
+    attempts: int = 3  # maximum number of scenarios generated for one route
+    tries: int = 4  # maximum number of draws of each that the judge drives
     checked: bool = True
     prompts_sha256: str = ""
     quiet: bool = False
@@ -58,21 +58,21 @@ class ThreatGenerationConfig:
 
 @dataclass(frozen=True)
 class GeneratedThreats:
-    """What came of it, by route. `failed`: why there is no scenario; `unsound`: why the scenario is left out."""
+    """Results by route id. `failed`: why there is no scenario; `unsound`: why the scenario is left out."""
 
     transcripts: Mapping[str, ThreatTranscript]
     failed: Mapping[str, str]
     unsound: Mapping[str, str]
 
 
-def generate(job: ThreatGenerationConfig, teller: Interviewee, fuser: Fuser) -> GeneratedThreats:
-    """Make what is lacking. Ad2Error for what the user must mend; what is made until then stays."""
-    _speakable(job)
+def generate(job: ThreatGenerationConfig, interviewee: Interviewee, fuser: Fuser) -> GeneratedThreats:
+    """Generate the missing scenarios. Raises Ad2Error for errors that the user must fix; stored results remain."""
+    _check_names(job)
     folder = ThreatFolder(job.folder)
     with lock_folder(job.folder):
-        asked = _asked(job, teller, fuser)  # now: what endpoints say of themselves changes while they are used
-        folder.begin(asked)
-        failures = _interviews(job, folder, teller)
+        identity = _identity(job, interviewee, fuser)  # at the start: descriptions of endpoints change with use
+        folder.begin(identity)
+        failures = _interviews(job, folder, interviewee)
         transcripts = {r.id: t for r in job.routes if (t := folder.transcript(r.id)) is not None}
         _adopt(folder, transcripts)
         for number in range(job.attempts):
@@ -82,26 +82,26 @@ def generate(job: ThreatGenerationConfig, teller: Interviewee, fuser: Fuser) -> 
             if not any(_unsound(t) for t in transcripts.values()):
                 break
         made = GeneratedThreats(transcripts, *_outcome(job, transcripts, failures))
-        folder.write_index(_index(job, asked, made))
+        folder.write_index(_index(job, identity, made))
     return made
 
 
-def _speakable(job: ThreatGenerationConfig) -> None:
-    """Before hours of work: a program names suite and route in one line, files are named by the route."""
-    wrong = next((r.id for r in job.routes if not speakable(job.suite.name, r.id)), None)
+def _check_names(job: ThreatGenerationConfig) -> None:
+    """Fail before hours of work: a program contains suite and route in one line, and files are named by the route."""
+    wrong = next((r.id for r in job.routes if not valid_names(job.suite.name, r.id)), None)
     if wrong is not None:
         raise Ad2Error(
-            f"route {wrong!r} of suite {job.suite.name!r}: a program names both as SUITE:ID. Rename the route file (no "
-            "spaces, quotes, colons), or the id (letters, digits, '_', '-', '.', at most 80)"
+            f"route {wrong!r} of suite {job.suite.name!r}: programs refer to both as SUITE:ID. Rename the route file "
+            "(no spaces, quotes, colons) or the id (letters, digits, '_', '-', '.', at most 80)"
         )
 
 
-def _asked(job: ThreatGenerationConfig, teller: Interviewee, fuser: Fuser) -> dict[str, Any]:
-    """What must be equal at every start of one folder. How many routes are asked for may differ."""
+def _identity(job: ThreatGenerationConfig, interviewee: Interviewee, fuser: Fuser) -> dict[str, Any]:
+    """Facts that must be equal at every start in one folder. The set of requested routes may differ."""
     return {
         "base": job.suite.name,
         "base_sha256": job.suite.sha256,
-        "agent": teller.describe(),
+        "agent": interviewee.describe(),
         "fuser": fuser.describe(),
         "seed": job.seed,
         "frames": job.frames,
@@ -117,21 +117,21 @@ def _asked(job: ThreatGenerationConfig, teller: Interviewee, fuser: Fuser) -> di
 # -- interviews ----------------------------------------------------------------------------------------------------
 
 
-def _interviews(job: ThreatGenerationConfig, folder: ThreatFolder, teller: Interviewee) -> dict[str, str]:
-    """Ask for every route that has no whole interview; the reasons of those whose world failed."""
-    lacking = [r for r in job.routes if _unasked(folder.transcript(r.id))]
-    there = len(job.routes) - len(lacking)
-    if there and not job.quiet:
-        print(f"{there} of {len(job.routes)} routes are interviewed already; asking {len(lacking)}", flush=True)
-    if not lacking:
+def _interviews(job: ThreatGenerationConfig, folder: ThreatFolder, interviewee: Interviewee) -> dict[str, str]:
+    """Interview about every route without a complete interview; {route id: reason} of routes without frames."""
+    missing = [r for r in job.routes if _incomplete(folder.transcript(r.id))]
+    done = len(job.routes) - len(missing)
+    if done and not job.quiet:
+        print(f"{done} of {len(job.routes)} routes already have an interview; {len(missing)} missing", flush=True)
+    if not missing:
         return {}
     return interview(
-        job.suite.name, lacking, None, job.world, teller, job.cameras, job.folder, folder.keep,
+        job.suite.name, missing, None, job.world, interviewee, job.cameras, job.folder, folder.keep,
         seed=job.seed, frames=job.frames, workers=job.workers, profile=job.profile, towns=job.towns, quiet=job.quiet,
     )  # fmt: skip
 
 
-def _unasked(transcript: ThreatTranscript | None) -> bool:
+def _incomplete(transcript: ThreatTranscript | None) -> bool:
     return transcript is None or transcript.interview.error is not None
 
 
@@ -145,18 +145,19 @@ def _attempts(
     transcripts: dict[str, ThreatTranscript],
     number: int,
 ) -> None:
-    """One more scenario for every route whose last one is lacking, refused or unsound."""
-    wanting = [t for t in transcripts.values() if t.interview.error is None and _wanting(t, number)]
-    with tqdm(total=len(wanting), desc=f"fusing, round {number + 1}", unit="route", disable=job.quiet) as bar:
-        for part in _parts(wanting, AT_ONCE):
-            wishes = [ThreatRequest(t, number, episode_seed(job.seed, t.route, number), folder.images(t)) for t in part]
-            for transcript, attempt in zip(part, fuser.make(wishes), strict=True):
+    """Generate another scenario for every route whose last one is missing, refused or unsound."""
+    pending = [t for t in transcripts.values() if t.interview.error is None and _needs_attempt(t, number)]
+    with tqdm(total=len(pending), desc=f"fusing, round {number + 1}", unit="route", disable=job.quiet) as bar:
+        for part in _parts(pending, BATCH):
+            seeds = [episode_seed(job.seed, t.route, number) for t in part]
+            requests = [ThreatRequest(t, number, s, folder.images(t)) for t, s in zip(part, seeds, strict=True)]
+            for transcript, attempt in zip(part, fuser.make(requests), strict=True):
                 transcripts[transcript.route] = folder.add(transcript, attempt)
                 bar.update()
 
 
-def _wanting(transcript: ThreatTranscript, number: int) -> bool:
-    """Whether attempt `number` is still to be made. A resumed run finds earlier ones in the transcript."""
+def _needs_attempt(transcript: ThreatTranscript, number: int) -> bool:
+    """Whether attempt `number` is still missing. A resumed run finds earlier attempts in the transcript."""
     last = transcript.last
     if last is None or failed_technically(last):
         return last is None or last.number == number
@@ -173,56 +174,58 @@ def _parts(items: Sequence[ThreatTranscript], size: int) -> Iterator[Sequence[Th
 
 
 def _check(job: ThreatGenerationConfig, folder: ThreatFolder, transcripts: dict[str, ThreatTranscript]) -> None:
-    """Judge every scenario that has no verdict."""
+    """Check every scenario that has no verdict."""
     routes = {r.id: r for r in job.routes}
-    open_ones = [(t, t.last.spec) for t in transcripts.values() if t.last and t.last.spec and t.last.verdict is None]
-    if open_ones:
+    unchecked = [(t, t.last.spec) for t in transcripts.values() if t.last and t.last.spec and t.last.verdict is None]
+    if unchecked:
         programs = [
-            ScenarioProgram(t.route, folder.program_file(t.route), routes[t.route], spec=s) for t, s in open_ones
+            ScenarioProgram(t.route, folder.program_file(t.route), routes[t.route], spec=s) for t, s in unchecked
         ]
         verdicts = check(
             programs, job.folder / "check", world=job.world, tries=job.tries, workers=job.workers, seed=job.seed,
             profile=job.profile, towns=job.towns, quiet=job.quiet,
         )  # fmt: skip
-        for transcript, _ in open_ones:
-            judged = _judged(transcript, verdicts[transcript.route])
-            folder.keep(judged)
-            transcripts[transcript.route] = judged
-    lacking = _unwritten(folder, transcripts)
-    if lacking:
-        write_verdicts(job.folder, lacking)
+        for transcript, _ in unchecked:
+            updated = _with_verdict(transcript, verdicts[transcript.route])
+            folder.keep(updated)
+            transcripts[transcript.route] = updated
+    missing = _unwritten(folder, transcripts)
+    if missing:
+        write_verdicts(job.folder, missing)
 
 
 def _adopt(folder: ThreatFolder, transcripts: dict[str, ThreatTranscript]) -> None:
-    """Take over what `ad2 threats check` has found since, and write programs again that are gone."""
-    there = read_verdicts(folder.path)
+    """Take over newer verdicts of `ad2 threats check`, and restore missing programs."""
+    stored = read_verdicts(folder.path)
     for route, transcript in transcripts.items():
         folder.restore(transcript)
-        last, found = transcript.last, there.get(route, {})
+        last, found = transcript.last, stored.get(route, {})
         if last is None or last.verdict is not None or not last.program_sha256:
             continue
         if found.get("program_sha256") == last.program_sha256:
             verdict = ScenarioVerdict.model_validate(
                 {k: v for k, v in found.items() if k in ScenarioVerdict.model_fields}
             )
-            transcripts[route] = _judged(transcript, verdict)
+            transcripts[route] = _with_verdict(transcript, verdict)
             folder.keep(transcripts[route])
 
 
-def _judged(transcript: ThreatTranscript, verdict: ScenarioVerdict) -> ThreatTranscript:
+def _with_verdict(transcript: ThreatTranscript, verdict: ScenarioVerdict) -> ThreatTranscript:
     last = transcript.attempts[-1].model_copy(update={"verdict": verdict})
     return transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]})
 
 
 def _unwritten(folder: ThreatFolder, transcripts: Mapping[str, ThreatTranscript]) -> dict[str, ScenarioVerdict]:
-    """Verdicts that check.json has not, or has of an earlier attempt, also after a kill -9 before it was written. Not
-    those of programs that were edited since: `ad2 threats check` judges them."""
-    there = read_verdicts(folder.path)
+    """Verdicts of the last attempts that check.json does not have, for example after a kill before it was written.
+
+    Edited programs are excluded: `ad2 threats check` judges them.
+    """
+    stored = read_verdicts(folder.path)
     found = {}
     for route, last in ((t.route, t.last) for t in transcripts.values()):
         if last is None or last.verdict is None or folder.program_sha(route) != last.program_sha256:
             continue
-        if there.get(route, {}).get("program_sha256") != last.program_sha256:
+        if stored.get(route, {}).get("program_sha256") != last.program_sha256:
             found[route] = last.verdict
     return found
 
@@ -232,13 +235,13 @@ def _unsound(transcript: ThreatTranscript) -> bool:
     return last is not None and (last.spec is None or (last.verdict is not None and not last.verdict.passed))
 
 
-# -- what came of it -----------------------------------------------------------------------------------------------
+# -- results -------------------------------------------------------------------------------------------------------
 
 
 def _outcome(
     job: ThreatGenerationConfig, transcripts: Mapping[str, ThreatTranscript], failures: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """(why a route has no scenario, why its scenario is left out)."""
+    """({route: why it has no scenario}, {route: why its scenario is left out})."""
     failed, unsound = {}, {}
     for route in job.routes:
         transcript = transcripts.get(route.id)
@@ -254,17 +257,17 @@ def _outcome(
     return failed, unsound
 
 
-def _index(job: ThreatGenerationConfig, asked: Mapping[str, Any], made: GeneratedThreats) -> dict[str, Any]:
-    """suite.json at the end: also of routes that an earlier start was asked for."""
-    before, mine = index_of(job.folder), {r.id for r in job.routes}
+def _index(job: ThreatGenerationConfig, identity: Mapping[str, Any], made: GeneratedThreats) -> dict[str, Any]:
+    """The final suite.json; entries of routes that only an earlier start requested are kept."""
+    before, requested = index_of(job.folder), {r.id for r in job.routes}
 
     def earlier(name: str) -> dict[str, str]:
-        return {k: v for k, v in before.get(name, {}).items() if k not in mine}
+        return {k: v for k, v in before.get(name, {}).items() if k not in requested}
 
     return {
-        "name": short(f"threat {job.suite.name} ({asked['agent'].get('name', '?')})", NAME),
+        "name": short(f"threat {job.suite.name} ({identity['agent'].get('name', '?')})", NAME),
         "base_file": str(job.base_file.absolute()) if job.base_file else None,
-        "asked": asked,
+        "asked": identity,
         "finished": True,
         "checked": job.checked,
         "left_out": {**earlier("left_out"), **made.unsound},

@@ -1,7 +1,7 @@
-"""Interviews on a route's first frames: worlds run side by side, the target is asked in batches while they run.
+"""Interviews about the first frames of routes: worlds run in parallel while the target answers in batches.
 
-The ego stands still with its brake on and traffic moves; the first frame is of t = 1 s. A route's transcript is handed
-over as soon as its answers are there, so a kill loses at most the routes under way.
+The ego is stationary with its brake applied while traffic moves; the first frame is taken at t = 1 s. A route's
+transcript is stored as soon as its answers arrive, so a kill loses at most the routes in progress.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from closedloop_plugin.threats.transcript import InterviewRecord, ThreatTranscri
 from closedloop_plugin.worlds.base import EpisodeSetup
 from lmms_eval_ad2 import __version__
 
-FIRST_S, STEP_S = 1.0, 1.0  # when the first frame is taken, and between two
-AT_ONCE = 32  # routes in one batch of the target
+FIRST_S, STEP_S = 1.0, 1.0  # time of the first frame, and between frames
+BATCH = 32  # maximum number of routes per call of the target
 JPEG_QUALITY = 90
-PATIENCE_S = 10.0  # after an error or Ctrl-C, for the batch under way
+JOIN_TIMEOUT_S = 10.0  # waiting for the batch in progress after an error or Ctrl-C
 
 
 def interview(
@@ -47,7 +47,7 @@ def interview(
     routes: Sequence[Route],
     setups: Mapping[str, EpisodeSetup] | None,
     world: FactoryRecipe,
-    teller: Interviewee,
+    interviewee: Interviewee,
     cameras: Sequence[Camera],
     folder: Path,
     keep: Callable[[ThreatTranscript], None],
@@ -59,42 +59,43 @@ def interview(
     towns: Mapping[str, Path],
     quiet: bool = False,
 ) -> dict[str, str]:
-    """Ask the target about every route; {route id: reason} of those whose world failed or whose scene was rejected.
+    """Interview the target about every route; return {route id: reason} of routes without frames.
 
-    `keep` gets each transcript once, from one thread at a time; one whose answers failed too. `setups`: by route id,
-    where an episode is not just its route. Ad2Error for what the user must mend; what was kept until then stays.
+    `keep` is called once per transcript, from one thread at a time, also if its answers failed. `setups`: by route id,
+    for episodes that are more than their route. Raises Ad2Error for errors that the user must fix; transcripts kept
+    until then remain.
     """
     tasks = [_task(suite_name, route, setups, cameras, profile, towns, seed, frames, len(routes)) for route in routes]
     with tqdm(total=len(tasks), desc="interviews", unit="route", disable=quiet) as bar:
 
-        def told(moments: Sequence[InterviewFrame], answers: Any) -> None:
-            keep(_transcript(suite_name, moments, answers, teller, cameras, folder))
+        def answered(scene: Sequence[InterviewFrame], answers: Any) -> None:
+            keep(_transcript(suite_name, scene, answers, interviewee, cameras, folder))
             bar.update()
 
-        with _InterviewThread(teller, told) as asking:
-            watcher = _FrameCollector(tuple(cameras), frames, {t.key: t.setup.route for t in tasks if t.setup.route})
+        with _InterviewThread(interviewee, answered) as thread:
+            collector = _FrameCollector(tuple(cameras), frames, {t.key: t.setup.route for t in tasks if t.setup.route})
             failed: dict[str, str] = {}
 
-            def over(result: EpisodeResult) -> None:
-                reason = _over(result, watcher, asking)
+            def finished(result: EpisodeResult) -> None:
+                reason = _enqueue(result, collector, thread)
                 if reason:
                     failed[result.record.route_id] = reason
                     bar.update()
 
-            pool = WorldPool(_plan(world, teller, cameras, profile), PoolLimits(workers), watcher, None, over)
-            pool.run(tasks)
+            config = _worker_config(world, interviewee, cameras, profile)
+            WorldPool(config, PoolLimits(workers), collector, None, finished).run(tasks)
     return failed
 
 
-def _over(result: EpisodeResult, watcher: _FrameCollector, asking: _InterviewThread) -> str:
-    """A world has ended: its frames wait for the target, or there are too few, and the reason why comes back."""
-    moments = watcher.take(f"{result.record.route_id}_rep0")
-    whole = len(moments) == watcher.frames
-    if whole:
-        asking.put(moments)
-    asking.check()
-    lack = f"{len(moments)} of {watcher.frames} frames, then: {result.record.end}"
-    return "" if whole else short(result.record.reason or lack, 500)
+def _enqueue(result: EpisodeResult, collector: _FrameCollector, thread: _InterviewThread) -> str:
+    """Queue the frames of a finished world for the target; the reason if there are too few, else ""."""
+    scene = collector.take(f"{result.record.route_id}_rep0")
+    complete = len(scene) == collector.frames
+    if complete:
+        thread.put(scene)
+    thread.check()
+    missing = f"{len(scene)} of {collector.frames} frames, then: {result.record.end}"
+    return "" if complete else short(result.record.reason or missing, 500)
 
 
 def _task(
@@ -106,7 +107,7 @@ def _task(
     towns: Mapping[str, Path],
     seed: int,
     frames: int,
-    many: int,
+    n_routes: int,
 ) -> EpisodeTask:
     base = setups[route.id] if setups and route.id in setups else EpisodeSetup(route, 0, town=towns.get(route.town))
     setup = replace(
@@ -117,57 +118,61 @@ def _task(
         timestep=1.0 / profile.hz,
         max_ticks=math.ceil((FIRST_S + (frames - 1) * STEP_S) * profile.hz),
     )
-    return EpisodeTask(suite, route.id, 0, setup, many > 1)
+    return EpisodeTask(suite, route.id, 0, setup, n_routes > 1)
 
 
-def _plan(world: FactoryRecipe, teller: Interviewee, cameras: Sequence[Camera], profile: Profile) -> WorkerConfig:
-    """One question a second: each carries all images, and only those of whole seconds are looked at."""
-    cast = EvaluationConditions(profile, DecisionRules(decision_hz=1.0 / STEP_S), teller.describe(), privileged=True)
-    return WorkerConfig(world, cast, cameras=tuple(c.name for c in cameras))
+def _worker_config(
+    world: FactoryRecipe, interviewee: Interviewee, cameras: Sequence[Camera], profile: Profile
+) -> WorkerConfig:
+    """One decision per second: each transfers all images, and only those of whole seconds are used."""
+    rules = DecisionRules(decision_hz=1.0 / STEP_S)
+    conditions = EvaluationConditions(profile, rules, interviewee.describe(), privileged=True)
+    return WorkerConfig(world, conditions, cameras=tuple(c.name for c in cameras))
 
 
 class _FrameCollector:
-    """The agent of the interviews: it brakes, and keeps what is to be shown."""
+    """Agent that applies the brake and collects the frames of the interviews."""
 
     name, privileged, local = "interviewer", True, False
 
     def __init__(self, cameras: tuple[Camera, ...], frames: int, routes: Mapping[str, Route]) -> None:
         self.cameras, self.frames, self._routes = cameras, frames, routes
-        self._seen: dict[str, list[InterviewFrame]] = {}
+        self._collected: dict[str, list[InterviewFrame]] = {}
 
     def start(self, episode: str, seed: int) -> None:
-        self._seen[episode] = []
+        self._collected[episode] = []
 
     def end(self, episode: str) -> None:
-        """What was seen waits for `take`; of an episode that is tried again, `start` throws it away."""
+        """Frames are kept for `take`; if the episode is repeated, `start` discards them."""
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        for ask in asks:
-            self._look(ask)
-        return [Decision(control=FULL_BRAKE) for _ in asks]
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        for request in requests:
+            self._collect(request)
+        return [Decision(control=FULL_BRAKE) for _ in requests]
 
-    def _look(self, ask: DecisionRequest) -> None:
-        seen = self._seen.setdefault(ask.episode, [])
-        due = FIRST_S + len(seen) * STEP_S
-        if len(seen) >= self.frames or ask.observation.time_s < due - 1e-6 or ask.truth is None or ask.road is None:
+    def _collect(self, request: DecisionRequest) -> None:
+        frames = self._collected.setdefault(request.episode, [])
+        due = FIRST_S + len(frames) * STEP_S
+        observation, truth, road = request.observation, request.truth, request.road
+        if len(frames) >= self.frames or observation.time_s < due - 1e-6 or truth is None or road is None:
             return
-        images = tuple(ask.observation.images(camera.name) for camera in self.cameras)
-        seen.append(InterviewFrame(self._routes[ask.episode], ask.observation, ask.truth, ask.road, images))
+        images = tuple(observation.images(camera.name) for camera in self.cameras)
+        frames.append(InterviewFrame(self._routes[request.episode], observation, truth, road, images))
 
     def take(self, episode: str) -> list[InterviewFrame]:
-        return self._seen.pop(episode, [])
+        return self._collected.pop(episode, [])
 
 
 class _InterviewThread:
-    """A thread that asks the target for all routes that wait, while worlds prepare the next ones."""
+    """Thread that interviews the target about waiting routes while the worlds prepare the next ones."""
 
-    def __init__(self, teller: Interviewee, told: Callable[[Sequence[InterviewFrame], Any], None]) -> None:
-        self._teller, self._told = teller, told
+    def __init__(self, interviewee: Interviewee, answered: Callable[[Sequence[InterviewFrame], Any], None]) -> None:
+        self._interviewee, self._answered = interviewee, answered
         self._waiting: deque[list[InterviewFrame]] = deque()
-        self._new = threading.Condition()
+        self._changed = threading.Condition()
         self._closed = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._work, name="ad2-interviews", daemon=True)
@@ -177,60 +182,60 @@ class _InterviewThread:
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        """Waits for the answers that are lacking; after an error or Ctrl-C only for the batch under way."""
-        with self._new:
+        """Wait for the outstanding answers; after an error or Ctrl-C only for the batch in progress."""
+        with self._changed:
             self._closed = True
             if kind is not None:
                 self._waiting.clear()
-            self._new.notify()
-        self._thread.join(None if kind is None else PATIENCE_S)
+            self._changed.notify()
+        self._thread.join(None if kind is None else JOIN_TIMEOUT_S)
         if kind is None:
             self.check()
 
-    def put(self, moments: list[InterviewFrame]) -> None:
-        with self._new:
-            self._waiting.append(moments)
-            self._new.notify()
+    def put(self, scene: list[InterviewFrame]) -> None:
+        with self._changed:
+            self._waiting.append(scene)
+            self._changed.notify()
 
     def check(self) -> None:
-        """Raise here what was raised in the thread."""
+        """Re-raise an exception of the thread."""
         if self._error is not None:
             raise self._error
 
     def _work(self) -> None:
         try:
             while batch := self._next():
-                for moments, answers in zip(batch, self._teller.tell(batch), strict=True):
-                    self._told(moments, answers)
-        except BaseException as exc:  # any: it is raised again where the user sees it
+                for scene, answers in zip(batch, self._interviewee.answer(batch), strict=True):
+                    self._answered(scene, answers)
+        except BaseException as exc:  # any exception: check() re-raises it in the main thread
             self._error = exc
 
     def _next(self) -> list[list[InterviewFrame]]:
-        """All that wait, AT_ONCE at most; [] at the end."""
-        with self._new:
+        """The next batch of waiting routes, at most BATCH; [] at the end."""
+        with self._changed:
             while not self._waiting and not self._closed:
-                self._new.wait()
-            return [self._waiting.popleft() for _ in range(min(len(self._waiting), AT_ONCE))]
+                self._changed.wait()
+            return [self._waiting.popleft() for _ in range(min(len(self._waiting), BATCH))]
 
 
 def _transcript(
     suite: str,
-    moments: Sequence[InterviewFrame],
+    scene: Sequence[InterviewFrame],
     answers: Any,
-    teller: Interviewee,
+    interviewee: Interviewee,
     cameras: Sequence[Camera],
     folder: Path,
 ) -> ThreatTranscript:
-    """With its frames written before it: frames/<route>_<k>.jpg of the first camera, _<k>_<camera>.jpg of others."""
-    route, names, times = moments[0].route, [], []
-    for k, moment in enumerate(moments):
-        for number, (camera, image) in enumerate(zip(cameras, moment.images, strict=True)):
+    """The transcript; first its frames are written: <route>_<k>.jpg (first camera), <route>_<k>_<camera>.jpg."""
+    route, names, times = scene[0].route, [], []
+    for k, frame in enumerate(scene):
+        for number, (camera, image) in enumerate(zip(cameras, frame.images, strict=True)):
             name = f"frames/{route.id}_{k}{f'_{camera.name}' if number else ''}.jpg"
             write_jpeg(folder / name, Image.fromarray(image), JPEG_QUALITY)
             names.append(name)
-            times.append(round(moment.observation.time_s, 3))
-    told = InterviewRecord(
-        agent=dict(teller.describe()), source=teller.source, frames=names, time_s=times, answers=list(answers)
+            times.append(round(frame.observation.time_s, 3))
+    record = InterviewRecord(
+        agent=dict(interviewee.describe()), source=interviewee.source, frames=names, time_s=times, answers=list(answers)
     )
-    site = site_of(suite, route, moments[0].road)
-    return ThreatTranscript(route=route.id, site=site, interview=told, version=__version__)
+    site = site_of(suite, route, scene[0].road)
+    return ThreatTranscript(route=route.id, site=site, interview=record, version=__version__)

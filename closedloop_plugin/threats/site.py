@@ -1,4 +1,7 @@
-"""What a route offers to a threat: its lanes, junction, room. And whether a ThreatSpec can be staged there."""
+"""ThreatSite: lanes, junction and free stretches of a route; `fit` checks whether a ThreatSpec is possible there.
+
+The messages of `fit` enter repair prompts: their wording is part of the measurement.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,17 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.threats.spec import AdversaryBehaviour, AdversaryLane, EgoLight, RoadKind, ThreatSpec
 
-RUN_UP_M = 12.0  # of way before the earliest place: the ego must be moving when it gets there
-RUN_OUT_M = 10.0  # of way behind the latest one
+RUN_UP_M = 12.0  # route before the first possible place: the ego must be moving there
+RUN_OUT_M = 10.0  # route behind the last possible place
 BEND_M = 4.0  # kept free before and after a junction
-# m of the way before the place, where a vehicle must be got to speed and out of the way first
+# route needed before the place, m: the covering vehicle must accelerate and swerve first
 LEAST_S = {AdversaryBehaviour.HIDDEN_STOP: 32.0}
-# m of the way behind it, where something has to pass
+# route needed behind the place, m: the emergency vehicle must pass
 RUN_OUT = {AdversaryBehaviour.EMERGENCY_PASS: 40.0}
 
 
 class ThreatSite(BaseModel):
-    """Facts of one route in its episode's map; metres along the ego's way, speeds in m/s. JSON both ways."""
+    """Facts of a route on its map, in metres along the ego's route and m/s. JSON both ways."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,7 +38,7 @@ class ThreatSite(BaseModel):
     trigger_s: float
     speed_limit: float
     lane_width: float
-    left: int  # more lanes of the ego's direction
+    left: int  # number of further lanes in the ego's direction
     right: int
     oncoming: int
     topology: str
@@ -45,7 +48,7 @@ class ThreatSite(BaseModel):
     weather: dict[str, float] = {}
 
     def open_stretches(self) -> list[tuple[float, float]]:
-        """(from, to) without the junction, where something can be met; merges and exits count as open road."""
+        """Intervals of s (m) without the junction where a threat can act; merges and exits count as open road."""
         first, last = min(RUN_UP_M, self.length_m / 4), self.length_m - RUN_OUT_M
         if self.junction is None or self.topology in ("merge", "diverge"):
             return [(first, last)]
@@ -55,24 +58,24 @@ class ThreatSite(BaseModel):
 
     @property
     def crossing(self) -> tuple[float, float] | None:
-        """The junction, if traffic crosses there (a merge's is none)."""
+        """(from, to) of the junction in s, m; None for merges and exits, where no traffic crosses."""
         return None if self.topology in ("merge", "diverge") else self.junction
 
     def room_behind_junction(self) -> list[tuple[float, float]]:
-        """As room_ahead, but from the junction's exit on: so `ahead_m` counts where a spec's road is a junction."""
+        """Like room_ahead, relative to the junction's exit: the origin of `ahead_m` on a junction's road."""
         if self.crossing is None:
             return []
         room = self.length_m - RUN_OUT_M - self.crossing[1]
         return [(5.0, room)] if room >= 7.0 else []
 
     def room_ahead(self) -> list[tuple[float, float]]:
-        """open_stretches as distances from the trigger, as a spec's `ahead_m` counts; only what lies ahead of it."""
+        """open_stretches relative to the trigger, the origin of `ahead_m`; clipped to 5..80 m ahead."""
         least = 5.0
         found = [(max(a - self.trigger_s, least), min(b - self.trigger_s, 80.0)) for a, b in self.open_stretches()]
         return [(a, b) for a, b in found if b - a >= 2.0]
 
     def rooms(self, behaviour: AdversaryBehaviour, lane: AdversaryLane, road: RoadKind) -> list[tuple[float, float]]:
-        """Where a spec's `ahead_m` may lie; of no meaning for who crosses within the junction."""
+        """Allowed intervals of `ahead_m`; it has no meaning for adversaries that cross within the junction."""
         if lane is AdversaryLane.CROSSING_ROAD:
             return [] if self.crossing is None else [(5.0, 80.0)]
         found = self.room_ahead() if road is RoadKind.OPEN else self.room_behind_junction()
@@ -83,7 +86,7 @@ class ThreatSite(BaseModel):
 
 
 def site_of(suite: str, route: Route, road: RoadMap) -> ThreatSite:
-    """The facts, from the map that the episode runs on."""
+    """The site of a route on its episode's map."""
     lanes = road.facts.get("lanes") or {}
     junction = road.facts.get("junction") or {}
     return ThreatSite(
@@ -108,7 +111,7 @@ def site_of(suite: str, route: Route, road: RoadMap) -> ThreatSite:
 
 
 def fit(spec: ThreatSpec, site: ThreatSite) -> list[str]:
-    """Why the route has no place for this threat, a sentence each, with what it has; [] where it fits."""
+    """Problems of a spec at a site, one sentence each with the expected values; [] if it fits."""
     found = []
     if spec.road is RoadKind.JUNCTION and site.crossing is None:
         found.append("road: this route has no junction; expected open")
@@ -144,12 +147,12 @@ def _room(low: float, high: float, rooms: Sequence[tuple[float, float]]) -> list
         return []
     if not rooms:
         return ["place.ahead_m: this route has no stretch for that"]
-    there = " or ".join(f"{a:.0f} to {b:.0f} m" for a, b in rooms)
+    allowed = " or ".join(f"{a:.0f} to {b:.0f} m" for a, b in rooms)
     return [
-        f"place.ahead_m: [{low:g}, {high:g}] does not lie where there is room for it; expected numbers from {there}"
+        f"place.ahead_m: [{low:g}, {high:g}] does not lie where there is room for it; expected numbers from {allowed}"
     ]
 
 
 def _lanes(site: ThreatSite) -> str:
-    ways = [name for name, n in (("next_left", site.left), ("next_right", site.right)) if n]
-    return f"expected {' or '.join(ways)}" if ways else "expected roadside"
+    lanes = [name for name, n in (("next_left", site.left), ("next_right", site.right)) if n]
+    return f"expected {' or '.join(lanes)}" if lanes else "expected roadside"

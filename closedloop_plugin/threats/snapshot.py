@@ -1,10 +1,10 @@
-"""A recorder that keeps one moment of an episode: what the ego sees just after the scenario acts, for the gallery.
+"""Recorder of one snapshot per episode for the gallery, taken just after the scenario acts.
 
-    <folder>/<route>_rep<k>.jpg    one frame of the front camera, rendered for this alone
+    <folder>/<route>_rep<k>.jpg    a frame of the front camera, rendered only for this purpose
     <folder>/<route>_rep<k>.json   {"format": 1, "time_s", "of": "act" | "end", "ego": {...}, "actors": [{...}],
                                     "route": [[x, y], ...]}: kind, x, y, yaw, length, width, role of each body
 
-Map frame, metres, radians, seconds. Where nothing acts it is the last moment. Both files appear whole or not at all.
+Map frame, metres, radians, seconds. If nothing acts, it shows the last tick. Both files are written atomically.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes
 
 FORMAT = 1
-AFTER_S = 0.3  # what acts has begun to move by then
-RADIUS_M = 60.0  # of what the top view shows
-STEP_M = 2.0  # between points of the route's line
+AFTER_S = 0.3  # delay after "act", so that the actor has begun to move
+RADIUS_M = 60.0  # of the area recorded for the top view
+STEP_M = 2.0  # distance of route points
 QUALITY = 85
 
 
 class SnapshotRecorder:
-    """One episode's. A repeated episode begins without the files of the one before."""
+    """Recorder of one episode. A repeated episode removes the files of the previous one."""
 
     def __init__(self, folder: Path, camera: str, task: EpisodeTask) -> None:
         self.folder, self.camera, self.task = Path(folder), camera, task
@@ -44,16 +44,16 @@ class SnapshotRecorder:
         for file in self._files():
             file.unlink(missing_ok=True)
 
-    def __call__(self, seen: EpisodeTick) -> None:
+    def __call__(self, tick: EpisodeTick) -> None:
         if self._kept:
             return
-        self._last = seen
-        acted = next((time for time, name in seen.truth.events if name == "act"), None)
-        if acted is not None and seen.truth.time_s >= acted + AFTER_S - 1e-9:
-            self._keep(seen, "act")
+        self._last = tick
+        acted = next((time for time, name in tick.truth.events if name == "act"), None)
+        if acted is not None and tick.truth.time_s >= acted + AFTER_S - 1e-9:
+            self._keep(tick, "act")
 
     def close(self, record: EpisodeRecord | None) -> None:
-        """The world still stands at its last tick, so the last picture can be made now."""
+        """Write the snapshot of the last tick if there is none yet; the world can still render it."""
         last = self._last
         if self._kept or last is None:
             return
@@ -63,30 +63,30 @@ class SnapshotRecorder:
     def _files(self) -> tuple[Path, Path]:
         return self.folder / f"{self.task.key}.jpg", self.folder / f"{self.task.key}.json"
 
-    def _keep(self, seen: EpisodeTick, of: str) -> None:
+    def _keep(self, tick: EpisodeTick, of: str) -> None:
         self._kept = True
         picture, facts = self._files()
         try:
-            image = Image.fromarray(seen.observation.images(self.camera))
-        except (Ad2Error, WorldError):  # a world that has just failed has no picture, and the episode its own reason
+            image = Image.fromarray(tick.observation.images(self.camera))
+        except (Ad2Error, WorldError):  # a failed world renders no image; the record has the reason
             image = None
         if image is not None:
             write_jpeg(picture, image, QUALITY)
         with atomic_write(facts) as handle:
-            json.dump({"format": FORMAT, "of": of, **self._scene(seen)}, handle, sort_keys=True)
+            json.dump({"format": FORMAT, "of": of, **self._scene(tick)}, handle, sort_keys=True)
 
-    def _scene(self, seen: EpisodeTick) -> dict[str, Any]:
-        ego = seen.truth.ego
-        near = [a for a in seen.truth.actors if math.hypot(a.x - ego.x, a.y - ego.y) <= RADIUS_M]
+    def _scene(self, tick: EpisodeTick) -> dict[str, Any]:
+        ego = tick.truth.ego
+        near = [a for a in tick.truth.actors if math.hypot(a.x - ego.x, a.y - ego.y) <= RADIUS_M]
         return {
-            "time_s": round(seen.truth.time_s, 3),
+            "time_s": round(tick.truth.time_s, 3),
             "ego": _body(ego),
             "actors": [_body(a) for a in near],
             "route": self._line(ego),
         }
 
     def _line(self, ego: Actor) -> list[list[float]]:
-        """The route's points around the ego; [] for a program without a route."""
+        """Route points around the ego; [] for a program without a route."""
         route = self.task.setup.route
         if route is None or len(route.points) < 2:
             return []
@@ -105,7 +105,7 @@ def _body(actor: Actor) -> dict[str, Any]:
 
 
 def write_jpeg(file: Path, image: Image.Image, quality: int) -> None:
-    """A JPEG that appears whole."""
+    """Write a JPEG atomically."""
     data = BytesIO()
     image.save(data, "JPEG", quality=quality)
     atomic_write_bytes(file, data.getvalue())

@@ -1,8 +1,9 @@
-"""ThreatSpec: a threat in a closed vocabulary and bounded numbers. Nothing else reaches a program.
+"""ThreatSpec: a threat in a closed vocabulary with bounded numbers, the only input of generated programs.
 
-Its words are enums, its numbers have limits, its only free texts (`description`, `why`) are kept for readers and never
-written into a program. Two checks: this model (the vocabulary, and which words go together), and `site.fit` (whether
-the route has room for it).
+Words are enums and numbers have limits. The free texts `description` and `why` are for readers and never written into a
+program. Two checks: this model (vocabulary, and which words go together) and `site.fit` (room on the route).
+
+Enum values and validation messages enter prompts: their wording is part of the measurement.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 
 class Adversary(StrEnum):
-    """Who or what endangers the ego."""
+    """Road user or object that endangers the ego."""
 
     CAR = "car"
     VAN = "van"
@@ -37,24 +38,24 @@ class Adversary(StrEnum):
 
 
 class AdversaryBehaviour(StrEnum):
-    """What it does."""
+    """Behaviour of the adversary."""
 
     CUT_IN = "cut_in"  # moves from beside into the ego's lane, just before it
     BRAKE_HARD = "brake_hard"  # ahead in the ego's lane, brakes to a standstill
     SLOW_AHEAD = "slow_ahead"  # ahead in the ego's lane, much slower than the ego
     CROSS = "cross"  # crosses the road from its edge
-    RUN_LIGHT = "run_light"  # crosses the junction and gives way to nobody
-    TURN_ACROSS = "turn_across"  # oncoming, turns left across the ego's way in the junction
+    RUN_LIGHT = "run_light"  # crosses the junction without giving way
+    TURN_ACROSS = "turn_across"  # oncoming, turns left across the ego's path in the junction
     ONCOMING = "oncoming"  # comes along the ego's own lane
     OPEN_DOOR = "open_door"  # parked at the edge, opens its door into the lane
-    BLOCK = "block"  # stands in the lane
+    BLOCK = "block"  # is stationary in the lane
     TAILGATE = "tailgate"  # follows much too closely
-    HIDDEN_STOP = "hidden_stop"  # stands in the lane behind a vehicle that swerves away in the last moment
+    HIDDEN_STOP = "hidden_stop"  # is stationary in the lane, hidden by a vehicle that swerves away late
     EMERGENCY_PASS = "emergency_pass"  # comes from behind with its siren on and wants to pass
 
 
 class AdversarySide(StrEnum):
-    """Where it is or comes from, as the ego sees it."""
+    """Where the adversary is or comes from, relative to the ego."""
 
     AHEAD = "ahead"
     BEHIND = "behind"
@@ -64,7 +65,7 @@ class AdversarySide(StrEnum):
 
 
 class AdversaryLane(StrEnum):
-    """Its place relative to the ego's lane."""
+    """Position of the adversary relative to the ego's lane."""
 
     OWN = "own"
     NEXT_LEFT = "next_left"
@@ -76,7 +77,7 @@ class AdversaryLane(StrEnum):
 
 
 class Occluder(StrEnum):
-    """What hides it until late."""
+    """Object that hides the adversary until late."""
 
     NONE = "none"
     PARKED_CARS = "parked_cars"
@@ -88,12 +89,14 @@ class Occluder(StrEnum):
 
 
 class RoadKind(StrEnum):
+    """Kind of road on which the threat takes place."""
+
     OPEN = "open"  # a stretch without a junction
     JUNCTION = "junction"
 
 
 class EgoLight(StrEnum):
-    """State of the ego's traffic light while the scenario plays; a red one turns green after some seconds."""
+    """State of the ego's traffic light during the scenario; red turns green after some seconds."""
 
     CYCLE = "cycle"
     GREEN = "green"
@@ -101,7 +104,7 @@ class EgoLight(StrEnum):
 
 
 class TargetWeakness(StrEnum):
-    """Which stage of the target's reasoning the threat probes (section 3.3)."""
+    """Stage of the target's reasoning that the threat probes (section 3.3)."""
 
     PERCEPTION = "perception"
     PREDICTION = "prediction"
@@ -113,9 +116,9 @@ class _ClosedModel(BaseModel):
 
 
 class ParameterRange(_ClosedModel):
-    """[low, high]: a free parameter, sampled by Scenic, searched by VerifAI. One number stands for both ends."""
+    """[low, high]: a free parameter, sampled by Scenic, searched by VerifAI. A single number is both ends."""
 
-    low: float = Field(strict=True)  # no words, no truth values
+    low: float = Field(strict=True)  # strict: no strings or booleans
     high: float = Field(strict=True)
 
     @model_validator(mode="before")
@@ -145,7 +148,7 @@ class ParameterRange(_ClosedModel):
 
 
 def _within(least: float, most: float, unit: str) -> Callable[[ParameterRange], ParameterRange]:
-    """Both ends lie within [least, most]."""
+    """Validator: both ends are within [least, most]."""
 
     def check(value: ParameterRange) -> ParameterRange:
         if value.low < least or value.high > most:
@@ -174,8 +177,11 @@ Sun = Annotated[
 
 
 class ThreatPlace(_ClosedModel):
-    """Where the adversary acts. `ahead_m`: how far along the ego's way theirs meet, from the route's trigger point on;
-    from the junction's exit on where the threat's road is a junction (of no meaning for who crosses within it)."""
+    """Where the adversary acts. `ahead_m`: distance of the meeting place along the ego's route, m.
+
+    Measured from the route's trigger point, or from the junction's exit if `road` is a junction; without meaning for
+    adversaries that cross within the junction.
+    """
 
     side: AdversarySide
     lane: AdversaryLane
@@ -183,7 +189,7 @@ class ThreatPlace(_ClosedModel):
 
 
 class ThreatTrigger(_ClosedModel):
-    """When it acts: the ego, keeping its speed, is so many seconds away from the meeting place, or so many metres."""
+    """When the adversary acts: time (s, at the ego's current speed) or distance (m) of the ego to the meeting place."""
 
     kind: Literal["time", "distance"] = "time"
     value: ParameterRange
@@ -197,7 +203,7 @@ class ThreatTrigger(_ClosedModel):
 
 
 class ThreatConditions(_ClosedModel):
-    """Weather and light in CARLA's parameters; None: the route's own."""
+    """Weather and light in CARLA's parameters; None: as on the route."""
 
     cloudiness: Percent | None = None
     precipitation: Percent | None = None
@@ -220,14 +226,14 @@ _NO_COVER = frozenset({Occluder.NONE})
 
 @dataclass(frozen=True)
 class BehaviourRule:
-    """What goes together with a behaviour, and which numbers it needs."""
+    """Words that a behaviour allows, and numbers that it requires."""
 
     adversaries: frozenset[Adversary]
     sides: frozenset[AdversarySide]
     lanes: frozenset[AdversaryLane]
     roads: frozenset[RoadKind]
     occluders: frozenset[Occluder] = _NO_COVER
-    numbers: tuple[str, ...] = ()  # of "speed_mps", "stays_s": the spec must give them; the others must be absent
+    numbers: tuple[str, ...] = ()  # required ones of "speed_mps", "stays_s"; the others must be absent
 
 
 _OPEN, _JUNCTION = frozenset({RoadKind.OPEN}), frozenset({RoadKind.JUNCTION})
@@ -311,14 +317,17 @@ RULES: Mapping[AdversaryBehaviour, BehaviourRule] = {
     ),
 }
 
-# Who crosses the road, and how fast at most, m/s.
+# Maximum speed of crossing adversaries, m/s.
 ON_FOOT = {Adversary.PEDESTRIAN: 4.0, Adversary.CHILD: 4.0, Adversary.ANIMAL: 12.0, Adversary.BICYCLE: 9.0}
 
 
 class ThreatSpec(_ClosedModel):
-    """One threat. `speed_mps`: the adversary's while it acts (hidden_stop: of the vehicle that hides it); a template
-    keeps it within what makes the behaviour a threat on a road of that limit. `stays_s`: how long it keeps standing,
-    its door open, or riding slowly."""
+    """One threat.
+
+    `speed_mps`: speed of the adversary while it acts (hidden_stop: of the covering vehicle); templates clip it to the
+    range in which the behaviour is a threat at the road's speed limit. `stays_s`: how long the adversary stays
+    stationary, keeps its door open, or drives slowly.
+    """
 
     adversary: Adversary
     behaviour: AdversaryBehaviour
@@ -343,9 +352,9 @@ class ThreatSpec(_ClosedModel):
 
 
 def clashes(spec: ThreatSpec) -> list[str]:
-    """Words that do not go together, each as a sentence that says what would."""
+    """Words that do not go together, one sentence each with the allowed values."""
     rule, name = RULES[spec.behaviour], spec.behaviour.value
-    asked: tuple[tuple[str, Any, frozenset[Any]], ...] = (
+    choices: tuple[tuple[str, Any, frozenset[Any]], ...] = (
         ("adversary", spec.adversary, rule.adversaries),
         ("place.side", spec.place.side, rule.sides),
         ("place.lane", spec.place.lane, rule.lanes),
@@ -354,7 +363,7 @@ def clashes(spec: ThreatSpec) -> list[str]:
     )
     found = [
         f"{field}: {value.value} does not go with behaviour {name}; expected one of {', '.join(sorted(allowed))}"
-        for field, value, allowed in asked
+        for field, value, allowed in choices
         if value not in allowed
     ]
     for number in ("speed_mps", "stays_s"):

@@ -1,7 +1,9 @@
-"""A model's reply -> ThreatSpec, or what is wrong with it. Nothing in a reply is executed, and nothing in it raises.
+"""Parse a model's reply into a ThreatSpec or a list of problems. No reply is executed, and none raises an error.
 
-Read is the first JSON object; prose and code fences around it do not matter. Replies are bounded in size and depth,
-and a doubled key, NaN or a number of many digits is refused, not mended.
+The first JSON object is parsed; text and code fences around it are ignored. Size and nesting are limited; duplicate
+keys, NaN and integers of many digits are rejected, not repaired.
+
+The problems enter repair prompts: their wording is part of the measurement.
 """
 
 from __future__ import annotations
@@ -17,24 +19,24 @@ from closedloop_plugin.agents.model_backend import harmless
 from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import ThreatSpec
 
-LONGEST = 20_000  # characters of a reply that are read
-DEEPEST = 8  # brackets within brackets; a spec has 3
-DIGITS = 12  # of a whole number
-MOST = 8  # problems that are told at once
-KEPT_BYTES = 20_000  # of a text in a transcript
+LONGEST = 20_000  # characters of a reply that are parsed
+DEEPEST = 8  # maximum nesting; a spec has 3 levels
+DIGITS = 12  # maximum digits of an integer
+MAX_PROBLEMS = 8  # reported at once
+KEPT_BYTES = 20_000  # maximum size of a text in a transcript
 _FREE = ("description", "why")
 
 
 @dataclass(frozen=True)
 class ParsedSpec:
-    """`spec`, or the `problems` in sentences that a model can act upon."""
+    """`spec`, or the `problems` as sentences for a repair prompt."""
 
     spec: ThreatSpec | None = None
     problems: tuple[str, ...] = ()
 
 
 def read_spec(reply: str, site: ThreatSite, description: str = "") -> ParsedSpec:
-    """`description` stands in where the object has none."""
+    """Parse and validate a reply. `description` is used if the object has none."""
     data, problem = first_object(reply)
     if data is None:
         return ParsedSpec(problems=(problem,))
@@ -44,13 +46,13 @@ def read_spec(reply: str, site: ThreatSite, description: str = "") -> ParsedSpec
     try:
         spec = ThreatSpec.model_validate(data)
     except ValidationError as exc:
-        return ParsedSpec(problems=_told(exc))
+        return ParsedSpec(problems=_problems(exc))
     problems = fit(spec, site)
-    return ParsedSpec(problems=tuple(problems[:MOST])) if problems else ParsedSpec(spec)
+    return ParsedSpec(problems=tuple(problems[:MAX_PROBLEMS])) if problems else ParsedSpec(spec)
 
 
 def first_object(reply: str) -> tuple[dict[str, Any] | None, str]:
-    """(the first JSON object, "") or (None, what is wrong)."""
+    """(first JSON object of the text, "") or (None, problem)."""
     text = reply.rpartition("</think>")[2][:LONGEST]
     start, problem = text.find("{"), "there is no JSON object in the reply"
     while start >= 0:
@@ -66,7 +68,7 @@ def first_object(reply: str) -> tuple[dict[str, Any] | None, str]:
 
 
 def _closing(text: str, start: int) -> tuple[int | None, str]:
-    """Where the bracket at `start` is closed. Brackets inside strings do not count."""
+    """(index of the bracket that closes the one at `start`, "") or (None, problem). Strings are skipped."""
     depth, quoted, escaped = 0, False, False
     for i in range(start, len(text)):
         char = text[i]
@@ -88,7 +90,7 @@ def _closing(text: str, start: int) -> tuple[int | None, str]:
 
 def _decoded(text: str) -> tuple[dict[str, Any] | None, str]:
     try:
-        found = json.loads(text, object_pairs_hook=_once, parse_constant=_not_a_number, parse_int=_whole)
+        found = json.loads(text, object_pairs_hook=_unique_keys, parse_constant=_reject_constant, parse_int=_integer)
     except json.JSONDecodeError as exc:
         return None, f"not valid JSON: {exc.msg} at line {exc.lineno}, column {exc.colno}"
     except ValueError as exc:
@@ -96,42 +98,42 @@ def _decoded(text: str) -> tuple[dict[str, Any] | None, str]:
     return found, ""
 
 
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_keys(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        twice = next(key for i, (key, _) in enumerate(pairs) if key in [k for k, _ in pairs[:i]])
-        raise ValueError(f"the key '{short(harmless(twice), 40)}' stands there twice")
+        duplicate = next(key for i, (key, _) in enumerate(pairs) if key in [k for k, _ in pairs[:i]])
+        raise ValueError(f"the key '{short(harmless(duplicate), 40)}' stands there twice")
     return found
 
 
-def _not_a_number(word: str) -> float:
+def _reject_constant(word: str) -> float:
     raise ValueError(f"{word} is no number")
 
 
-def _whole(digits: str) -> int:
+def _integer(digits: str) -> int:
     if len(digits) > DIGITS:
         raise ValueError(f"a number of {len(digits)} digits")
     return int(digits)
 
 
-def _told(exc: ValidationError) -> tuple[str, ...]:
-    """Field and message of each error; keys are a stranger's text and are cleaned."""
-    told = []
-    for error in exc.errors(include_url=False, include_context=False)[:MOST]:
+def _problems(exc: ValidationError) -> tuple[str, ...]:
+    """Field and message of each error. Keys are untrusted text and are sanitised."""
+    problems = []
+    for error in exc.errors(include_url=False, include_context=False)[:MAX_PROBLEMS]:
         field = ".".join(short(harmless(str(part)), 40) for part in error["loc"])
-        said = str(error["msg"]).removeprefix("Value error, ")
-        told.append(f"{field}: {said}" if field else said)
-    return tuple(told)
+        message = str(error["msg"]).removeprefix("Value error, ")
+        problems.append(f"{field}: {message}" if field else message)
+    return tuple(problems)
 
 
 def short(text: str, most: int) -> str:
-    """One line of at most `most` characters."""
+    """The text on one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 3].rstrip() + "..."
 
 
 def kept(text: str, most: int = KEPT_BYTES) -> str:
-    """As a transcript keeps it: valid UTF-8 of at most `most` bytes; what is cut is said."""
+    """The text as stored in a transcript: valid UTF-8 of at most `most` bytes, with a note if it is cut."""
     data = text.encode("utf-8", "replace")
     if len(data) <= most:
         return data.decode("utf-8")

@@ -1,4 +1,7 @@
-"""A spec in our own words: for programs, tables and the gallery. Built from its enums and numbers only."""
+"""English description of a ThreatSpec for programs, prompts, tables and the gallery, from its enums and numbers only.
+
+The wording is part of generated programs and prompts.
+"""
 
 from __future__ import annotations
 
@@ -32,17 +35,17 @@ LIES = {"cones": ("stands", "stand"), "debris": ("stands", "lies")}
 
 
 def sentence(spec: ThreatSpec) -> str:
-    """One or two sentences; plain ASCII without quotes or backslashes."""
-    who = spec.adversary.value
-    begin = NO_ARTICLE.get(who) or f"{'An' if who[0] in 'aeiou' else 'A'} {NAMES.get(who, who)}"
+    """One or two sentences in plain ASCII without quotes or backslashes."""
+    name = spec.adversary.value
+    begin = NO_ARTICLE.get(name) or f"{'An' if name[0] in 'aeiou' else 'A'} {NAMES.get(name, name)}"
     side = spec.place.side.value
     act = ACTS[spec.behaviour].format(
         side=side,
         from_side="the far arm" if spec.place.side is AdversarySide.OPPOSITE else f"the {side}",
         occluder=spec.occluder.value,
     )
-    if who in LIES:
-        act = act.replace(*LIES[who], 1)
+    if name in LIES:
+        act = act.replace(*LIES[name], 1)
     text = f"{begin} {act}{_where(spec)}"
     if spec.occluder is not Occluder.NONE and spec.behaviour is not AdversaryBehaviour.HIDDEN_STOP:
         text += f", hidden by {_cover(spec.occluder)}"
@@ -51,7 +54,7 @@ def sentence(spec: ThreatSpec) -> str:
 
 
 def _where(spec: ThreatSpec) -> str:
-    """Who acts within the junction has no distance of its own."""
+    """The distance of the meeting place; none for adversaries that act within the junction."""
     if spec.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS):
         return ""
     behind = spec.road is RoadKind.JUNCTION
@@ -69,14 +72,14 @@ def _span(values: ParameterRange) -> str:
 
 
 def _sky(spec: ThreatSpec) -> str:
-    c, said = spec.conditions, []
+    c, parts = spec.conditions, []
     if c.sun_altitude_angle is not None:
         angle = c.sun_altitude_angle.middle
-        said += ["night"] if angle < -3 else ["low sun"] if angle < 12 else []
+        parts += ["night"] if angle < -3 else ["low sun"] if angle < 12 else []
     if c.precipitation is not None and c.precipitation.middle > 20:
-        said.append("heavy rain" if c.precipitation.middle > 60 else "rain")
+        parts.append("heavy rain" if c.precipitation.middle > 60 else "rain")
     if c.fog_density is not None and c.fog_density.middle > 15:
-        said.append("thick fog" if c.fog_density.middle > 45 else "fog")
+        parts.append("thick fog" if c.fog_density.middle > 45 else "fog")
     if spec.ego_light is not EgoLight.CYCLE:
-        said.append(f"the ego's light {'stays green' if spec.ego_light is EgoLight.GREEN else 'is red first'}")
-    return ", ".join(said).capitalize()
+        parts.append(f"the ego's light {'stays green' if spec.ego_light is EgoLight.GREEN else 'is red first'}")
+    return ", ".join(parts).capitalize()

@@ -1,4 +1,4 @@
-"""Where the task ad2drive_threat finds its scenarios: AD2_THREATS, else HOME/threats. No lmms_eval, no Scenic."""
+"""Scenarios of the task ad2drive_threat: the folder AD2_THREATS, else HOME/threats. No lmms_eval, no Scenic."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ def threats_folder() -> Path:
 
 
 def suite_of(name: str) -> Suite:
-    """The suite that a YAML of a closed-loop task names. Ad2Error says how to make a folder of threats."""
+    """The suite with the name in the YAML of a closed-loop task. Raises Ad2Error if there is no folder of threats."""
     if name != THREAT:
         return suite(name)
     folder = threats_folder()
     if not folder.is_dir():
         raise Ad2Error(
-            f"{folder}: no folder of threat scenarios there. They are made for one target model: ad2 threats generate "
-            f"--suite embedded220 --agent ... --fuser rules --out {folder} (or set {VARIABLE} to the one you have)"
+            f"{folder}: no folder of threat scenarios. They are made for one target model: ad2 threats generate "
+            f"--suite embedded220 --agent ... --fuser rules --out {folder} (or set {VARIABLE} to an existing folder)"
         )
     return suite(str(folder))
 
 
 def about(found: Suite) -> dict[str, Any]:
-    """What a reader of results on it must know: which scenarios they are, for whom they were made, and by what.
+    """Description of the suite for result files: its scenarios, the target model and the fuser.
 
-    Scenarios of one's own name nobody: None there.
+    Facts that a folder of the user's own programs does not have are None.
     """
     folder = threats_folder()
     index = index_of(folder)

@@ -1,4 +1,4 @@
-"""What is kept of each route's making: questions, answers, specs, refusals, programs, verdicts. JSON both ways."""
+"""Record of how a route's scenario was generated: questions, answers, specs, refusals, verdicts. JSON both ways."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class _StrictModel(BaseModel):
 
 
 class StageAnswer(_StrictModel):
-    """One stage's. `question` is the text as asked (of a witness: what was looked at); `error`: why there is none."""
+    """Answer of one stage. `question`: the prompt, or what was observed; `error`: why there is no answer."""
 
     stage: Stage
     question: str
@@ -31,7 +31,7 @@ class StageAnswer(_StrictModel):
 
 
 class InterviewRecord(_StrictModel):
-    """`source`: said (a model's own words) or observed (words of ours about a driver that has none)."""
+    """`source`: "said" (a model's own answers) or "observed" (our description of a driver without language)."""
 
     agent: dict[str, Any]
     source: Literal["said", "observed"]
@@ -45,18 +45,18 @@ class InterviewRecord(_StrictModel):
 
 
 class FuserExchange(_StrictModel):
-    """One call of the fuser, or one try of the rules."""
+    """One call of the fuser's model, or one run of the rules."""
 
     purpose: Literal["fuse", "construct", "repair"]
     prompt: str = ""
     reply: str = ""
     error: str | None = None
-    problems: list[str] = []  # with the reply: what the validation said
+    problems: list[str] = []  # validation problems of the reply
     seconds: float = 0.0
 
 
 class ScenarioVerdict(_StrictModel):
-    """Of `ad2 threats check`. `passed` only if all of it holds; `reason` names the first thing that does not."""
+    """Result of `ad2 threats check`. `passed` if all conditions hold; `reason`: the first one that does not."""
 
     passed: bool
     compiles: bool = False
@@ -65,12 +65,12 @@ class ScenarioVerdict(_StrictModel):
     survivable: bool = False
     tries: int = 0
     survived: int = 0
-    drawn: dict[str, Any] = {}  # parameters with which the expert survived
+    drawn: dict[str, Any] = {}  # parameters of the first draw that the expert survived
     reason: str = ""
 
 
 class ThreatAttempt(_StrictModel):
-    """One scenario made for the route; the last one counts."""
+    """One scenario generated for the route; the last one counts."""
 
     number: int
     seed: int
@@ -84,6 +84,8 @@ class ThreatAttempt(_StrictModel):
 
 
 class ThreatTranscript(_StrictModel):
+    """Interview and attempts of one route."""
+
     route: str
     site: ThreatSite
     interview: InterviewRecord
@@ -100,11 +102,11 @@ class ThreatTranscript(_StrictModel):
 
     @classmethod
     def read(cls, file: Path) -> ThreatTranscript:
-        """DataError names file, field and what was expected."""
+        """Read and validate a transcript. Raises DataError with file and field."""
         try:
             return cls.model_validate_json(file.read_bytes())
         except ValidationError as exc:
             first = exc.errors()[0]
             field = ".".join(str(part) for part in first["loc"]) or "file"
-            hint = "Remove the file, and `ad2 threats generate` makes it anew."
+            hint = "Remove the file; `ad2 threats generate` creates it again."
             raise DataError(file, None, field, first["msg"], first.get("input"), hint) from exc

@@ -1,6 +1,6 @@
-"""What a check leaves in a folder of scenarios: check.json, and suite.json's left_out brought up to date.
+"""Results of a check in a folder of scenarios: check.json, and "left_out" of suite.json.
 
-DIR/check.json    scenario -> Verdict, program_sha256, judge, world, seed, profile, version
+DIR/check.json    scenario -> fields of ScenarioVerdict, program_sha256, judge, world, seed, profile, version
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ VERDICTS = "check.json"
 def write_verdicts(
     folder: Path, verdicts: Mapping[str, ScenarioVerdict], out: Path | None = None, files: Sequence[Path] | None = None
 ) -> None:
-    """folder/check.json: each verdict with what it is a verdict of; earlier ones of unchanged programs stay.
+    """Update folder/check.json. Earlier verdicts of unchanged programs are kept.
 
-    `out`: the run folder that they come from (default: folder/check); `files`: the programs (default: the folder's).
+    `out`: the run folder of the check (default: folder/check); `files`: the programs (default: the folder's).
     """
     out = out or folder / "check"
     identity = read_run(out)["identity"] if (out / "run.json").is_file() else {}
@@ -44,17 +44,17 @@ def write_verdicts(
 
 
 def read_verdicts(folder: Path) -> dict[str, dict[str, Any]]:
-    """check.json by scenario; {} where there is none."""
+    """check.json by scenario; {} if there is none. Raises DataError if it is malformed."""
     file = folder / VERDICTS
     expected = "an object of verdicts by scenario"
-    found = json_object(file, expected, "Remove it: ad2 threats check writes it anew")
+    found = json_object(file, expected, "Remove it; ad2 threats check writes it again")
     if not all(isinstance(v, dict) for v in found.values()):
         raise DataError(file, None, "file", expected, found)
     return found
 
 
 def update_left_out(folder: Path, verdicts: Mapping[str, ScenarioVerdict]) -> None:
-    """suite.json's left_out: those that failed, with the reason; not those that pass now. Without the file: nothing."""
+    """Update "left_out" of suite.json: add failed scenarios, remove passed ones. Does nothing without suite.json."""
     index = index_of(folder)
     if not index:
         return

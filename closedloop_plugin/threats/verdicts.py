@@ -1,7 +1,8 @@
-"""Records of a judge's draws -> a Verdict, with the first thing that does not hold in words. Reads, drives nothing.
+"""Verdict on a scenario from the records of a judge's draws, with the first failed condition as text.
 
-A draw counts as survived only if the scenario acted in it, upon something that is there: whom nothing endangers has
-survived nothing.
+A draw counts as survived only if the scenario acted near the ego: without a threat there is nothing to survive.
+
+Reasons of failed checks enter the prompts of later attempts: their wording is part of the measurement.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from closedloop_plugin.threats.spec import Adversary, AdversaryBehaviour, Threat
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 from lmms_eval_ad2.errors import DataError
 
-NEAR_M = 30.0  # from the ego's centre to the actor's: what acts farther away endangers nobody
+NEAR_M = 30.0  # largest distance of the centres of ego and actor for a threat
 MOVED_M = 0.5
-KINDS = {Adversary.CONES: "cone"}  # of state.Kind; the others have the same name there
+KINDS = {Adversary.CONES: "cone"}  # names in state.ActorKind that differ
 STANDING = frozenset(
     {AdversaryBehaviour.BLOCK, AdversaryBehaviour.HIDDEN_STOP, AdversaryBehaviour.OPEN_DOOR}
-)  # what threatens there stands
+)  # behaviours of stationary adversaries
 
 
 @dataclass(frozen=True)
 class NearestActor:
-    """The actor of the scenario that came nearest since it acted: m from the ego's centre, and m that it moved."""
+    """The nearest actor of the scenario since it acted. `gap_m`: between centres; `moved_m`: distance it moved."""
 
     kind: str
     gap_m: float
@@ -42,16 +43,19 @@ class NearestActor:
 
 @dataclass(frozen=True)
 class ScenarioDraw:
-    """One drive of one sample. `reach` None: nothing of the scenario was on the stage since it acted. `moves`: a spec
-    says that it must move then (what blocks the lane need not)."""
+    """One drive of one draw of the parameters.
+
+    `nearest`: None if no actor of the scenario existed after it acted. `must_move`: the behaviour requires that the
+    adversary moves (an obstacle in the lane need not).
+    """
 
     record: EpisodeRecord
-    reach: NearestActor | None = None
-    moves: bool = False
+    nearest: NearestActor | None = None
+    must_move: bool = False
 
     @property
     def compiles(self) -> bool:
-        """An invalid episode has a map once its scene stood; a world that died says nothing of the program."""
+        """False for an invalid episode without a map; a failed world does not count against the program."""
         return bool(self.record.map) or self.record.end != EndReason.INVALID
 
     @property
@@ -59,7 +63,7 @@ class ScenarioDraw:
         return self.record.end not in FAILED
 
     @property
-    def says_act(self) -> bool:
+    def has_act_event(self) -> bool:
         return self._has("act")
 
     @property
@@ -68,11 +72,11 @@ class ScenarioDraw:
 
     @property
     def acts(self) -> bool:
-        return self.says_act and self.reach is not None and self.reach.gap_m <= NEAR_M and self.moved
+        return self.has_act_event and self.nearest is not None and self.nearest.gap_m <= NEAR_M and self.moved
 
     @property
     def moved(self) -> bool:
-        return self.reach is not None and (not self.moves or self.reach.moved_m >= MOVED_M)
+        return self.nearest is not None and (not self.must_move or self.nearest.moved_m >= MOVED_M)
 
     @property
     def survived(self) -> bool:
@@ -83,39 +87,44 @@ class ScenarioDraw:
 
 
 def draw_of(record: EpisodeRecord, folder: Path, spec: ThreatSpec | None = None) -> ScenarioDraw:
-    """With what its track in the run's `folder` shows; with a spec, of the spec's adversary alone."""
-    moves = spec is not None and spec.behaviour not in STANDING
+    """The draw of a record with its track in the run's `folder`; with a spec, only its adversary counts."""
+    must_move = spec is not None and spec.behaviour not in STANDING
     acted = next((float(time) for time, name in record.events if name == "act"), None)
     file = folder / "tracks" / f"{record.route_id}_rep{record.repetition}.json"
     if acted is None or not file.is_file():
-        return ScenarioDraw(record, moves=moves)
+        return ScenarioDraw(record, must_move=must_move)
     kind = None if spec is None else KINDS.get(spec.adversary, spec.adversary.value)
     try:
-        reach = nearest_since(json.loads(file.read_bytes()), acted, kind, moves)
+        nearest = nearest_since(json.loads(file.read_bytes()), acted, kind, must_move)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as exc:
-        hint = f"Remove {folder}: everything is driven anew"
+        hint = f"Remove {folder}; everything is then driven again"
         raise DataError(file, None, "file", "a track as `ad2 drive run` writes it", repr(exc), hint) from exc
-    return ScenarioDraw(record, reach, moves)
+    return ScenarioDraw(record, nearest, must_move)
 
 
 def of_scenario(name: str, role: str) -> bool:
-    """Put there by the program. Where it leaves the traffic no lane, the embedded world counts the program's own cars
-    as the traffic around (role "background"): there the name of the body tells, s1, s2 ... of the program's objects."""
+    """Whether a body was created by the program.
+
+    If the program leaves no lane for background traffic, the embedded world gives the program's cars that role; they
+    are then recognised by their names s1, s2 ...
+    """
     return role == "scenario" or (role == "background" and re.fullmatch(r"s\d+", name) is not None)
 
 
 def nearest_since(
-    track: Mapping[str, Any], since_s: float, kind: str | None = None, moves: bool = False
+    track: Mapping[str, Any], since_s: float, kind: str | None = None, must_move: bool = False
 ) -> NearestActor | None:
-    """Of the scenario's actors (of one kind, if given) the one that came nearest at or after a time; if `moves`, of
-    those that moved, where any did. `track`: show/track.py; its samples hold what has changed since the one before."""
+    """The actor of the scenario (of one kind, if given) that came nearest to the ego at or after `since_s`.
+
+    `must_move`: actors that moved take precedence. `track`: see show/track_log.py; samples store only changes.
+    """
     own = {
         name: body["kind"]
         for name, body in track["bodies"].items()
         if of_scenario(name, body["role"]) and kind in (None, body["kind"])
     }
     poses: dict[str, Sequence[float]] = {}
-    first: dict[str, Sequence[float]] = {}  # as they stood just before it acted
+    first: dict[str, Sequence[float]] = {}  # poses just before it acted
     gaps: dict[str, float] = {}
     moved: dict[str, float] = {}
     for sample in track["samples"]:
@@ -133,12 +142,12 @@ def nearest_since(
             moved[name] = max(moved.get(name, 0.0), math.dist(pose[:2], begin[:2]))
     if not gaps:
         return None
-    best = min(gaps, key=lambda name: (moves and moved[name] < MOVED_M, gaps[name]))
+    best = min(gaps, key=lambda name: (must_move and moved[name] < MOVED_M, gaps[name]))
     return NearestActor(own[best], round(gaps[best], 1), round(moved[best], 1))
 
 
 def verdict_of(draws: Sequence[ScenarioDraw], judge: str = "expert") -> ScenarioVerdict:
-    """Of all draws of one scenario, in their order; at least one."""
+    """The verdict on a scenario. `draws`: all its draws in order, at least one."""
     compiles, runs, acts = (any(getattr(d, name) for d in draws) for name in ("compiles", "runs", "acts"))
     survived = [d for d in draws if d.survived]
     passed = bool(survived)
@@ -156,12 +165,12 @@ def verdict_of(draws: Sequence[ScenarioDraw], judge: str = "expert") -> Scenario
 
 
 def not_compiled(reason: str) -> ScenarioVerdict:
-    """Of a program that could not even be tried."""
+    """The verdict on a program that could not be run."""
     return ScenarioVerdict(passed=False, reason=reason)
 
 
 def reason_of(draws: Sequence[ScenarioDraw], judge: str) -> str:
-    """The first thing that does not hold: compiles, runs, acts, survivable."""
+    """The first failed condition of: compiles, runs, acts, survivable."""
     n = f"in {len(draws)} of {len(draws)} draws" if len(draws) > 1 else "in its only draw"
     if not any(d.compiles for d in draws):
         return draws[0].record.reason or "no scene could be drawn"
@@ -174,30 +183,30 @@ def reason_of(draws: Sequence[ScenarioDraw], judge: str) -> str:
 
 
 def _no_act(draws: Sequence[ScenarioDraw], n: str) -> str:
-    said = [d for d in draws if d.says_act]
-    if said:
-        return f'says "act", but {_idle(said)}'
+    acting = [d for d in draws if d.has_act_event]
+    if acting:
+        return f'says "act", but {_idle(acting)}'
     first = draws[0].record
-    way = f"{first.status.lower()}, {first.score_route:.0f} % of the way in {first.game_s:.0f} s"
+    progress = f"{first.status.lower()}, {first.score_route:.0f} % of the way in {first.game_s:.0f} s"
     if any(d.triggered for d in draws):
-        return f'triggered, but never acts {n}: no event "act" ({way})'
+        return f'triggered, but never acts {n}: no event "act" ({progress})'
     if all(d.record.score_route >= 99 for d in draws):
         return f'never triggered {n}: the ego went its whole way, and there was no event "trigger" or "act"'
-    return f"never triggered {n}: the ego did not get to where it begins ({way})"
+    return f"never triggered {n}: the ego did not get to where it begins ({progress})"
 
 
-def _idle(said: Sequence[ScenarioDraw]) -> str:
-    """Why an "act" is none; of the draw that came nearest to one."""
-    reached = [d for d in said if d.reach is not None]
-    if not reached:
-        return f"nothing of it is on the stage then ({_when(said[0], 'act')})"
-    draw = min(reached, key=lambda d: (not d.moved, d.reach.gap_m if d.reach else math.inf))
-    assert draw.reach is not None
+def _idle(draws: Sequence[ScenarioDraw]) -> str:
+    """Why an "act" event does not count, for the draw that came closest to acting."""
+    present = [d for d in draws if d.nearest is not None]
+    if not present:
+        return f"nothing of it is on the stage then ({_when(draws[0], 'act')})"
+    draw = min(present, key=lambda d: (not d.moved, d.nearest.gap_m if d.nearest else math.inf))
+    assert draw.nearest is not None
     if not draw.moved:
-        return f"its {draw.reach.kind} does not move after that ({_when(draw, 'act')})"
+        return f"its {draw.nearest.kind} does not move after that ({_when(draw, 'act')})"
     return (
         f"nothing of it comes within {NEAR_M:g} m of the ego after that ({_when(draw, 'act')}; nearest: "
-        f"{draw.reach.kind} at {draw.reach.gap_m:g} m)"
+        f"{draw.nearest.kind} at {draw.nearest.gap_m:g} m)"
     )
 
 
@@ -206,7 +215,7 @@ def _when(draw: ScenarioDraw, event: str) -> str:
 
 
 def _harms(draws: Sequence[ScenarioDraw]) -> list[str]:
-    """What ended each draw, counted; the first of a kind with its message."""
+    """What ended the draws, counted by kind; each kind with its first message."""
     harms = [_harm(d) for d in draws]
     kinds = Counter(kind for kind, _ in harms)
     details = dict(reversed(harms))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
@@ -29,6 +30,67 @@ EXAMPLES = """examples:
 The whole: docs/annotate.md"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class AnnotationSourceOptions:
+    split: str | None = option("of a dataset (default: its only one)", default=None)
+    images: Path | None = option("folder of the images, if it is another one", default=None, metavar="DIR")
+    boxes: Path | None = option("boxes of a folder's pictures (ours or COCO's)", default=None, metavar="FILE.json")
+    ask: str = option(f"of a folder's pictures (default {ASKS})", default=ASKS, metavar="A,B")
+    limit: int | None = option("only the first N records", default=None, metavar="N", least=1)
+    lang: Literal["en", "zh"] | None = option(
+        "language of the texts under review (default en)", default=None, identity="lang"
+    )
+    pre: str | None = option(
+        "drafts: endpoint:MODEL@URL, openai:..., or answers in FILE.jsonl", default=None, metavar="MODEL|FILE"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationPageOptions:
+    reviewer: str = option("name of the reviewer; can be entered on the page", default="", metavar="NAME")
+    scale: Literal[5, 10] | None = option("of scores: 1 to this (default 10)", default=None, identity="scale")
+    host: str = option("address to listen on (default 127.0.0.1: this machine only)", default="127.0.0.1")
+    port: int = option("default 7861; 0: any free one", default=7861, least=0, most=65_535)
+    no_page: bool = option("make the folder and the drafts, and end", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotateOptions(AnnotationSourceOptions, AnnotationPageOptions):
+    """`ad2 annotate page`."""
+
+    source: str = option(
+        "dataset of the data home, FILE.jsonl of Records, or a folder of pictures", metavar="SOURCE", positional=True,
+        identity=("source", "sha256"),
+    )  # fmt: skip
+    out: Path = option("the annotation folder; everything is kept there", metavar="DIR")
+
+
+MERGE = ExclusiveOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationExportOptions:
+    """`ad2 annotate export`."""
+
+    folder: Path = option(metavar="DIR", positional=True)
+    out: Path = option("the records", metavar="FILE.jsonl")
+    reviewer: str | None = option("only this reviewer's decisions", default=None, metavar="NAME", exclusive=MERGE)
+    merge: Literal["majority"] | None = option(
+        "the decisions of more than half of those who finished a record", default=None, exclusive=MERGE
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnnotationAgreementOptions:
+    """`ad2 annotate agreement`."""
+
+    folder: Path = option(metavar="DIR", positional=True)
+    json: bool = option("print JSON", default=False)
+
+
+GROUPS = {"what is annotated": (AnnotationSourceOptions,), "the page": (AnnotationPageOptions,)}
+
+
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser(
         "annotate", help="a page on which people keep, change or delete texts; export, agreement",
@@ -36,18 +98,9 @@ def register(subparsers: Any) -> None:
         epilog=EXAMPLES, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parts = p.add_subparsers(dest="part", metavar="PART", required=True)
-    _page_options(parts.add_parser("page", help="open the page (the default part)"))
-    out = parts.add_parser("export", help="finished, complete records as JSON lines")
-    out.add_argument("folder", type=Path, metavar="DIR")
-    out.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
-    whose = out.add_mutually_exclusive_group()
-    whose.add_argument("--reviewer", metavar="NAME", help="this reviewer's word counts")
-    whose.add_argument("--merge", choices=("majority",), help="what more than half of those who finished it say")
-    out.set_defaults(func=export)
-    agree = parts.add_parser("agreement", help="how far several reviewers agree")
-    agree.add_argument("folder", type=Path, metavar="DIR")
-    agree.add_argument("--json", action="store_true", help="print JSON")
-    agree.set_defaults(func=agreement)
+    add_command(parts, "page", page, AnnotateOptions, GROUPS, help="open the page (the default part)")
+    add_command(parts, "export", export, AnnotationExportOptions, help="finished, complete records as JSON lines")
+    add_command(parts, "agreement", agreement, AnnotationAgreementOptions, help="how far several reviewers agree")
     _page_by_default(p)
 
 
@@ -64,55 +117,26 @@ def _page_by_default(p: argparse.ArgumentParser) -> None:
     p.parse_known_args = parse_known_args  # type: ignore[method-assign]
 
 
-def _page_options(p: argparse.ArgumentParser) -> None:
-    p.add_argument(
-        "source", metavar="SOURCE", help="dataset of the data home, FILE.jsonl of Records, or a folder of pictures"
-    )
-    p.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="the annotation folder; everything is kept there"
-    )
-    data = p.add_argument_group("what is annotated")
-    data.add_argument("--split", help="of a dataset (default: its only one)")
-    data.add_argument("--images", type=Path, metavar="DIR", help="folder of the images, where it is another one")
-    data.add_argument("--boxes", type=Path, metavar="FILE.json", help="boxes of a folder's pictures (ours or COCO's)")
-    data.add_argument("--ask", default=ASKS, metavar="A,B", help=f"of a folder's pictures (default {ASKS})")
-    data.add_argument("--limit", type=int, metavar="N", help="only the first N records")
-    data.add_argument("--lang", choices=("en", "zh"), help="language of the texts under review (default en)")
-    data.add_argument(
-        "--pre", metavar="MODEL|FILE", help="drafts: endpoint:MODEL@URL, openai:..., or answers in FILE.jsonl"
-    )
-    page = p.add_argument_group("the page")
-    page.add_argument("--reviewer", default="", metavar="NAME", help="who works here; can be said on the page")
-    page.add_argument("--scale", type=int, choices=(5, 10), help="of scores: 1 to this (default 10)")
-    page.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)")
-    page.add_argument("--port", type=int, default=7861, help="default 7861; 0: any free one")
-    page.add_argument("--no-page", action="store_true", help="make the folder and the drafts, and end")
-    p.set_defaults(func=page_)
-
-
-def page_(args: argparse.Namespace) -> int:
+def page(options: AnnotateOptions) -> int:
     from lmms_eval_ad2.annotate.actions import reviewer_name
     from lmms_eval_ad2.annotate.project import AnnotationProject
     from lmms_eval_ad2.annotate.sources import open_or_make
 
-    if args.reviewer:
-        args.reviewer = reviewer_name(args.reviewer)
-    if not 0 <= args.port <= 65_535:
-        raise Ad2Error(f"--port {args.port}: from 0 to 65535")
-    _ensure_sample(args.source)
-    folder = open_or_make(args.out, _request(args))
+    reviewer = reviewer_name(options.reviewer) if options.reviewer else ""
+    _ensure_sample(options.source)
+    folder = open_or_make(options.out, _request(options))
     print(f"{folder.path}: {len(folder)} records of {folder.about.source}, images in {folder.about.image_root}")
-    if args.pre:
-        _drafts(folder, args.pre)
+    if options.pre:
+        _drafts(folder, options.pre)
     desk = AnnotationProject(folder)
-    if args.no_page:
+    if options.no_page:
         return 0
     from lmms_eval_ad2.annotate.page import serve
 
-    if args.host not in ("127.0.0.1", "localhost", "::1"):
-        print(f"warning: on {args.host} whoever reaches this port sees the pictures and can change what is said")
+    if options.host not in ("127.0.0.1", "localhost", "::1"):
+        print(f"warning: on {options.host} whoever reaches this port sees the pictures and can change what is said")
     with ended_by_sigterm(), contextlib.suppress(KeyboardInterrupt):
-        serve(desk, reviewer=args.reviewer, host=args.host, port=args.port)
+        serve(desk, reviewer=reviewer, host=options.host, port=options.port)
     print(f"ended; all that was done is in {folder.path}")
     return 0
 
@@ -125,17 +149,22 @@ def _ensure_sample(source: str) -> None:
         ensure_sample()
 
 
-def _request(args: argparse.Namespace) -> Any:
+def _request(options: AnnotateOptions) -> Any:
     from lmms_eval_ad2.annotate.blank_records import ASKS
     from lmms_eval_ad2.annotate.sources import AnnotationRequest
     from lmms_eval_ad2.llm.settings import one_of
 
-    asks = tuple(one_of(ask.strip(), ASKS, "kind in --ask") for ask in args.ask.split(",") if ask.strip())
-    if args.limit is not None and args.limit < 1:
-        raise Ad2Error(f"--limit {args.limit}: at least 1")
+    asks = tuple(one_of(ask.strip(), ASKS, "kind in --ask") for ask in options.ask.split(",") if ask.strip())
     return AnnotationRequest(
-        args.source, args.split, args.images, args.boxes, asks, args.limit, args.lang, args.scale,
-    )  # fmt: skip
+        source=options.source,
+        split=options.split,
+        images=options.images,
+        boxes=options.boxes,
+        asks=asks,
+        limit=options.limit,
+        lang=options.lang,
+        scale=options.scale,
+    )
 
 
 def _drafts(folder: AnnotationFolder, spec: str) -> None:
@@ -158,24 +187,24 @@ def _desk(path: Path) -> AnnotationProject:
     return AnnotationProject(open_folder(path))
 
 
-def export(args: argparse.Namespace) -> int:
+def export(options: AnnotationExportOptions) -> int:
     """0 when at least one record went out, 1 when none did."""
     from lmms_eval_ad2.annotate.export import export as write
 
-    desk = _desk(args.folder)
-    done = write(desk, args.out, reviewer=args.reviewer, merged=args.merge)
-    print(f"{done.n} of {len(desk.folder)} records -> {args.out}")
+    desk = _desk(options.folder)
+    done = write(desk, options.out, reviewer=options.reviewer, merged=options.merge)
+    print(f"{done.n} of {len(desk.folder)} records -> {options.out}")
     for reason, count in done.left_out.most_common():
         print(f"  left out: {count} {reason}")
     print(f"  image paths are relative to {desk.folder.about.image_root}")
     return 0 if done.n else 1
 
 
-def agreement(args: argparse.Namespace) -> int:
+def agreement(options: AnnotationAgreementOptions) -> int:
     from lmms_eval_ad2.annotate.agreement import agreement as measure
 
-    found = measure(_desk(args.folder))
-    if args.json:
+    found = measure(_desk(options.folder))
+    if options.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return 0
     for line in _lines(found):

@@ -2,65 +2,100 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.data.home import DatasetManifest, DatasetVerification
 
 
+@dataclass(frozen=True, kw_only=True)
+class DataImportOptions:
+    """`ad2 data import`."""
+
+    release: str = option("see: ad2 data schema", metavar="NAME", positional=True)
+    source: Path = option("the release's file or folder", metavar="SOURCE", positional=True)
+    split: str | None = option("which split (default: the release's own)", default=None)
+    images: Path | None = option("the folder that image paths are relative to", default=None, metavar="DIR")
+    format: str | None = option("for a release that has several (coda_lm: raw, llava)", default=None, metavar="F")
+    skip_bad: bool = option("continue after bad rows; they are counted and listed", default=False)
+    check_images: bool = option("decode every image; a broken one is a bad row", default=False)
+    partial: bool = option("accept other numbers than the release's", default=False)
+    name: str | None = option("store it under this name", default=None, flag="--as", metavar="NAME")
+    no_resume: bool = option("begin again instead of continuing an interrupted import", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataListOptions:
+    """`ad2 data list`."""
+
+    json: bool = option("as JSON, manifests whole", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataVerifyOptions:
+    """`ad2 data verify`."""
+
+    name: str = option(metavar="NAME", positional=True)
+    split: str | None = option("default: all that are imported", default=None)
+    images: bool = option("decode every image and compare its size", default=False)
+    json: bool = option("print JSON", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataRelocateOptions:
+    """`ad2 data relocate`."""
+
+    name: str = option(metavar="NAME", positional=True)
+    images: Path = option("the folder that image paths are relative to now", metavar="DIR")
+    split: str | None = option("default: all that are imported", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSchemaOptions:
+    """`ad2 data schema`."""
+
+    name: str | None = option(
+        "a release; without it: the list of releases", default=None, metavar="NAME", positional=True
+    )
+
+
 def register(subparsers: Any) -> None:
     parser = subparsers.add_parser("data", help="import benchmarks, list and check what is there")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    _register_import(actions)
-
-    listing = actions.add_parser("list", help="what is imported")
-    listing.add_argument("--json", action="store_true", help="as JSON, manifests whole")
-    listing.set_defaults(func=run_list)
-
-    check = actions.add_parser("verify", help="check hashes, counts and records; exit code 1 where something is wrong")
-    check.add_argument("name", metavar="NAME")
-    check.add_argument("--split", help="default: all that are imported")
-    check.add_argument("--images", action="store_true", help="decode every image and compare its size")
-    check.add_argument("--json", action="store_true")
-    check.set_defaults(func=run_verify)
-
-    move = actions.add_parser("relocate", help="tell where a dataset's images lie now")
-    move.add_argument("name", metavar="NAME")
-    move.add_argument("--images", metavar="DIR", type=Path, required=True)
-    move.add_argument("--split", help="default: all that are imported")
-    move.set_defaults(func=run_relocate)
-
-    schema = actions.add_parser("schema", help="the layout that an import accepts")
-    schema.add_argument("name", metavar="NAME", nargs="?", help="a release; without it: the list of releases")
-    schema.set_defaults(func=run_schema)
+    add_command(actions, "import", run_import, DataImportOptions, help="read a release from disk into the data home")
+    add_command(actions, "list", run_list, DataListOptions, help="list the imported datasets")
+    add_command(
+        actions,
+        "verify",
+        run_verify,
+        DataVerifyOptions,
+        help="check hashes, counts and records; exit code 1 if something is wrong",
+    )
+    add_command(actions, "relocate", run_relocate, DataRelocateOptions, help="set the folder of a dataset's images")
+    add_command(actions, "schema", run_schema, DataSchemaOptions, help="the layout that an import accepts")
 
 
-def _register_import(actions: Any) -> None:
-    parser = actions.add_parser("import", help="read a release from disk into the data home")
-    parser.add_argument("release", metavar="NAME", help="see: ad2 data schema")
-    parser.add_argument("source", metavar="SOURCE", type=Path, help="the release's file or folder")
-    parser.add_argument("--split", help="which split (default: the release's own)")
-    parser.add_argument("--images", metavar="DIR", type=Path, help="the folder that image paths are relative to")
-    parser.add_argument("--format", metavar="F", help="where a release has several (coda_lm: raw, llava)")
-    parser.add_argument("--skip-bad", action="store_true", help="go on after bad rows; they are counted and listed")
-    parser.add_argument("--check-images", action="store_true", help="decode every image; a broken one is a bad row")
-    parser.add_argument("--partial", action="store_true", help="accept other numbers than the release's")
-    parser.add_argument("--as", dest="name", metavar="NAME", help="store it under this name")
-    parser.add_argument("--no-resume", action="store_true", help="do not go on where an interrupted import stopped")
-    parser.set_defaults(func=run_import)
-
-
-def run_import(args: argparse.Namespace) -> int:
+def run_import(options: DataImportOptions) -> int:
     from lmms_eval_ad2.data.home import import_release
 
     manifest = import_release(
-        args.release, args.source, split=args.split, images=args.images, fmt=args.format, name=args.name,
-        skip_bad=args.skip_bad, check_images=args.check_images, partial=args.partial, resume=not args.no_resume,
-    )  # fmt: skip
+        options.release,
+        options.source,
+        split=options.split,
+        images=options.images,
+        fmt=options.format,
+        name=options.name,
+        skip_bad=options.skip_bad,
+        check_images=options.check_images,
+        partial=options.partial,
+        resume=not options.no_resume,
+    )
     print(_describe(manifest))
     for reason, number in manifest.left_out.items():
         print(f"  left out on purpose: {number} ({reason})")
@@ -72,11 +107,11 @@ def run_import(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_list(args: argparse.Namespace) -> int:
+def run_list(options: DataListOptions) -> int:
     from lmms_eval_ad2.data.home import home, list_datasets
 
     manifests = list_datasets()
-    if args.json:
+    if options.json:
         print(json.dumps([manifest.to_dict() for manifest in manifests], ensure_ascii=False, indent=1))
         return 0
     if not manifests:
@@ -86,11 +121,11 @@ def run_list(args: argparse.Namespace) -> int:
     return 0
 
 
-def run_verify(args: argparse.Namespace) -> int:
+def run_verify(options: DataVerifyOptions) -> int:
     from lmms_eval_ad2.data.home import verify
 
-    verdicts = [verify(args.name, split, args.images) for split in _splits(args)]
-    if args.json:
+    verdicts = [verify(options.name, split, options.images) for split in _splits(options.name, options.split)]
+    if options.json:
         print(json.dumps([_verdict_dict(verdict) for verdict in verdicts], ensure_ascii=False, indent=1))
     else:
         for verdict in verdicts:
@@ -98,31 +133,31 @@ def run_verify(args: argparse.Namespace) -> int:
     return 0 if all(verdict.ok for verdict in verdicts) else 1
 
 
-def run_relocate(args: argparse.Namespace) -> int:
+def run_relocate(options: DataRelocateOptions) -> int:
     from lmms_eval_ad2.data.home import relocate
 
-    for split in _splits(args):
-        manifest = relocate(args.name, split, args.images)
+    for split in _splits(options.name, options.split):
+        manifest = relocate(options.name, split, options.images)
         print(f"{manifest.name} ({manifest.split}): images at {manifest.image_root}")
     return 0
 
 
-def run_schema(args: argparse.Namespace) -> int:
+def run_schema(options: DataSchemaOptions) -> int:
     from lmms_eval_ad2.data.releases import RELEASES, find_release
 
-    if args.name:
-        print(find_release(args.name).schema, end="")
+    if options.name:
+        print(find_release(options.name).schema, end="")
     else:
         for release in RELEASES.values():
             print(f"{release.name:14} {release.title}")
     return 0
 
 
-def _splits(args: argparse.Namespace) -> list[str]:
+def _splits(name: str, split: str | None) -> list[str]:
     """The split asked for, or all; for an unknown name "test", whose error then tells what to run."""
     from lmms_eval_ad2.data.home.dataset import splits_of
 
-    return [args.split] if args.split else splits_of(args.name) or ["test"]
+    return [split] if split else splits_of(name) or ["test"]
 
 
 def _describe(manifest: DatasetManifest) -> str:

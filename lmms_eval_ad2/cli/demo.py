@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from lmms_eval_ad2.options import add_command, option
 
 BASELINES = ("ad2_chance", "ad2_oracle")
 
 
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """`ad2 demo`."""
+
+    out: Path = option("folder of the runs (default: runs/demo)", default=Path("runs/demo"))
+    tasks: str = option("tasks to run (default: ad2demo_*)", default="ad2demo_*")
+    open_loop: bool = option("leave the driving out", default=False)
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("demo", help="run the bundled sample end to end and write a report page")
-    p.add_argument("--out", type=Path, default=Path("runs/demo"), help="folder of the runs (default: runs/demo)")
-    p.add_argument("--tasks", default="ad2demo_*")
-    p.add_argument("--open-loop", action="store_true", help="leave the driving out")
-    p.set_defaults(func=run)
+    add_command(subparsers, "demo", run, DemoOptions, help="run the bundled sample end to end and write a report page")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: DemoOptions) -> int:
     from lmms_eval_ad2 import plugins, report
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import html, tables
 
     started = time.monotonic()
-    args.out.mkdir(parents=True, exist_ok=True)
+    options.out.mkdir(parents=True, exist_ok=True)
     for model in BASELINES:
-        log = args.out / f"{model}.log"
-        print(f"running {args.tasks} with {model} (log: {log}) ...", flush=True)
-        words = ["--model", model, "--tasks", args.tasks, "--output_path", str(args.out), "--batch_size", "8"]
+        log = options.out / f"{model}.log"
+        print(f"running {options.tasks} with {model} (log: {log}) ...", flush=True)
+        words = ["--model", model, "--tasks", options.tasks, "--output_path", str(options.out), "--batch_size", "8"]
         with log.open("w", encoding="utf-8") as handle:
             done = subprocess.run(
                 [sys.executable, "-m", "lmms_eval", *words],
@@ -40,12 +47,12 @@ def run(args: argparse.Namespace) -> int:
         if done.returncode:
             tail = "\n".join(log.read_text("utf-8", errors="replace").splitlines()[-15:])
             raise Ad2Error(f"{model} ended with code {done.returncode}; the end of {log}:\n{tail}")
-    runs = report.load([args.out])
+    runs = report.load([options.out])
     print(tables.render(runs))
-    page = args.out / "report.html"
+    page = options.out / "report.html"
     html.write(runs, page)
-    parts = [] if args.open_loop else plugins.loaded(plugins.DEMO)
-    closing = [line for part in parts for line in part(args.out)]
+    parts = [] if options.open_loop else plugins.loaded(plugins.DEMO)
+    closing = [line for part in parts for line in part(options.out)]
     print(f"\nreport page: {page.resolve()}")
     for line in closing:
         print(line)

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import shutil
 from typing import Any
 
 from lmms_eval_ad2.installation import Finding, imports, version_of
+from lmms_eval_ad2.options import add_command
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("doctor", help="check this installation")
-    p.set_defaults(func=run)
+    add_command(subparsers, "doctor", run, help="check this installation")
 
 
-def run(args: argparse.Namespace) -> int:
+def run() -> int:
     from lmms_eval_ad2 import plugins
 
     findings = [

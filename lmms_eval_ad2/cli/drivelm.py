@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import ChallengeResult
@@ -42,31 +44,41 @@ NOTES = {
 }
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriveLmScoreOptions:
+    """`ad2 drivelm score`."""
+
+    answers: Path = option("answers: [{id, answer, ...}]", metavar="OUTPUT.json", positional=True)
+    truth: Path = option("the challenge's test file", metavar="TEST.json")
+    tokenizer: Literal["ptb", "plain"] = option("ptb (Java) is the reference; plain needs no Java", default="ptb")
+    json: bool = option("print one JSON object instead of the table", default=False)
+
+
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("drivelm", help="score answers as the DriveLM challenge does")
     commands = p.add_subparsers(dest="drivelm_command", metavar="COMMAND", required=True)
-    score = commands.add_parser("score", help="score an answer file against a test file with tags", epilog=UNITS)
-    score.add_argument("answers", type=Path, metavar="OUTPUT.json", help="answers: [{id, answer, ...}]")
-    score.add_argument("--truth", type=Path, required=True, metavar="TEST.json", help="the challenge's test file")
-    score.add_argument(
-        "--tokenizer", choices=("ptb", "plain"), default="ptb", help="ptb (Java) is the reference; plain needs no Java"
+    add_command(
+        commands,
+        "score",
+        run,
+        DriveLmScoreOptions,
+        help="score an answer file against a test file with tags",
+        epilog=UNITS,
     )
-    score.add_argument("--json", action="store_true", help="print one JSON object instead of the table")
-    score.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: DriveLmScoreOptions) -> int:
     """Print the score; 0, or 2 by way of DataError for files that cannot be read."""
     from lmms_eval_ad2.scoring.drivelm_challenge.challenge_score import score_challenge
 
     result = score_challenge(
-        _load(args.answers),
-        _load(args.truth),
-        tokenizer=args.tokenizer,
-        answers_file=str(args.answers),
-        truth_file=str(args.truth),
+        _load(options.answers),
+        _load(options.truth),
+        tokenizer=options.tokenizer,
+        answers_file=str(options.answers),
+        truth_file=str(options.truth),
     )
-    print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if args.json else _table(result))
+    print(json.dumps(result.to_dict(), ensure_ascii=False, indent=2) if options.json else _table(result))
     return 0
 
 

@@ -2,52 +2,71 @@
 
 from __future__ import annotations
 
-import argparse
 import os
+from dataclasses import dataclass
 from typing import Any
+
+from lmms_eval_ad2.options import add_command, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvalOptions:
+    """`ad2 eval`."""
+
+    model: str = option("any lmms-eval model, e.g. qwen2_5_vl, openai, ad2_swift, ad2_chance")
+    model_args: str = option("as lmms-eval's --model_args", default="")
+    tasks: str = option("names, wildcards, groups (default: 'ad2_*')", default="ad2_*")
+    out: str = option("folder for answers, scores and tables")
+    judge: str | None = option(
+        "lexical | embedding:NAME | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)", default=None
+    )
+    prompts: str | None = option("a YAML file that overrides prompts", default=None)
+    limit: int | None = option("only the first N records of each task", default=None)
+    batch_size: str = option("as lmms-eval's --batch_size (default 1)", default="1")
+    device: str | None = option("as lmms-eval's --device", default=None)
+    rest: tuple[str, ...] = option("-- further options of lmms-eval", default=(), positional=True)
 
 
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser(
+    add_command(
+        subparsers,
         "eval",
-        help="evaluate a model (lmms-eval's own command line underneath)",
-        description="Runs lmms-eval with --output_path: a killed run goes on with the same command. "
-        "Options after -- go to lmms-eval as they are.",
+        run,
+        EvalOptions,
+        help="evaluate a model with lmms-eval's own command line",
+        description="Runs lmms-eval with --output_path: a killed run continues with the same command. "
+        "Options after -- are passed to lmms-eval as they are.",
     )
-    p.add_argument("--model", required=True, help="any lmms-eval model, e.g. qwen2_5_vl, openai, ad2_swift, ad2_chance")
-    p.add_argument("--model-args", default="", help="as lmms-eval's --model_args")
-    p.add_argument("--tasks", default="ad2_*", help="names, wildcards, groups (default: 'ad2_*')")
-    p.add_argument("--out", required=True, help="folder for answers, scores and tables")
-    p.add_argument(
-        "--judge", help="lexical | embedding:NAME | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)"
-    )
-    p.add_argument("--prompts", help="a YAML file that overrides prompts")
-    p.add_argument("--limit", type=int, help="only the first N records of each task")
-    p.add_argument("--batch-size", default="1")
-    p.add_argument("--device")
-    p.add_argument("rest", nargs="*", help="-- further options of lmms-eval")
-    p.set_defaults(func=run)
 
 
-def arguments(args: argparse.Namespace) -> list[str]:
-    """lmms-eval's command line for `args`."""
-    words = ["--model", args.model, "--tasks", args.tasks, "--output_path", args.out, "--batch_size", args.batch_size]
-    if args.model_args:
-        words += ["--model_args", args.model_args]
-    if args.limit is not None:
-        words += ["--limit", str(args.limit)]
-    if args.device:
-        words += ["--device", args.device]
-    return words + list(args.rest)
+def arguments(options: EvalOptions) -> list[str]:
+    """lmms-eval's command line for these options."""
+    words = [
+        "--model",
+        options.model,
+        "--tasks",
+        options.tasks,
+        "--output_path",
+        options.out,
+        "--batch_size",
+        options.batch_size,
+    ]
+    if options.model_args:
+        words += ["--model_args", options.model_args]
+    if options.limit is not None:
+        words += ["--limit", str(options.limit)]
+    if options.device:
+        words += ["--device", options.device]
+    return words + list(options.rest)
 
 
-def run(args: argparse.Namespace) -> int:
-    for option, name in (("judge", "AD2_JUDGE"), ("prompts", "AD2_PROMPTS")):
-        if getattr(args, option):
-            os.environ[name] = getattr(args, option)
+def run(options: EvalOptions) -> int:
+    for variable, value in (("AD2_JUDGE", options.judge), ("AD2_PROMPTS", options.prompts)):
+        if value:
+            os.environ[variable] = value
     from lmms_eval_ad2.cli import lmms
 
-    code = lmms.run(arguments(args))
+    code = lmms.run(arguments(options))
     if code == 0 and int(os.environ.get("RANK", 0)) == 0:
         _tables()
     return code

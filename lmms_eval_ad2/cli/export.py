@@ -2,50 +2,60 @@
 
 from __future__ import annotations
 
-import argparse
 import fnmatch
 import sys
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.export.splits import ExportTask
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExportSwiftOptions:
+    """`ad2 export swift`."""
+
+    tasks: str = option("names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm")
+    out: Path = option("the file of messages", metavar="FILE.jsonl")
+    split: str = option("which split of the data (default: train; never one to evaluate)", default="train")
+    images_out: Path | None = option("drawn pictures go here (default: FILE_images)", default=None, metavar="DIR")
+    limit: int | None = option("at most N questions of each task", default=None, metavar="N", least=1)
+    shuffle: bool = option("draw and order the questions by --seed", default=False)
+    seed: int = option("of --shuffle (default 0)", default=0)
+    allow_shared_scenes: bool = option("accept other pictures of a scene that is evaluated", default=False)
+    drop_leaks: bool = option("leave leaking questions out instead of refusing", default=False)
+
+
 def register(subparsers: Any) -> None:
     parser = subparsers.add_parser("export", help="write training files out of the tasks (docs/finetune.md)")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    p = actions.add_parser("swift", help="messages with images, as ms-swift reads them")
-    p.add_argument("--tasks", required=True, help="names or patterns, e.g. 'ad2_mcq_*,ad2_coda_*' or bench_coda_lm")
-    p.add_argument("--out", type=Path, required=True, metavar="FILE.jsonl")
-    p.add_argument("--split", default="train", help="which split of the data (default: train; never one to evaluate)")
-    p.add_argument("--images-out", type=Path, metavar="DIR", help="drawn pictures go here (default: FILE_images)")
-    p.add_argument("--limit", type=int, metavar="N", help="at most N questions of each task")
-    p.add_argument("--shuffle", action="store_true", help="draw and order the questions by --seed")
-    p.add_argument("--seed", type=int, default=0)
-    p.add_argument("--allow-shared-scenes", action="store_true",
-                   help="accept other pictures of a scene that is evaluated")  # fmt: skip
-    p.add_argument("--drop-leaks", action="store_true", help="leave leaking questions out instead of refusing")
-    p.set_defaults(func=run_swift)
+    add_command(actions, "swift", run_swift, ExportSwiftOptions, help="messages with images, as ms-swift reads them")
 
 
-def run_swift(args: argparse.Namespace) -> int:
+def run_swift(options: ExportSwiftOptions) -> int:
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.export.training import ExportSettings, card_path, export
 
-    if args.limit is not None and args.limit < 1:
-        raise Ad2Error(f"--limit {args.limit}: at least 1")
-    if args.out.suffix != ".jsonl":
-        raise Ad2Error(f"--out {args.out}: ms-swift tells a file's kind by its name; end it in .jsonl")
-    tasks, tested = find_tasks(args.tasks, args.split)
+    if options.out.suffix != ".jsonl":
+        raise Ad2Error(f"--out {options.out}: ms-swift tells a file's kind by its name; end it in .jsonl")
+    tasks, tested = find_tasks(options.tasks, options.split)
     settings = ExportSettings(
-        out=args.out, split=args.split, images_out=args.images_out, limit=args.limit, shuffle=args.shuffle,
-        seed=args.seed, allow_shared_scenes=args.allow_shared_scenes, drop_leaks=args.drop_leaks,
-    )  # fmt: skip
+        out=options.out,
+        split=options.split,
+        images_out=options.images_out,
+        limit=options.limit,
+        shuffle=options.shuffle,
+        seed=options.seed,
+        allow_shared_scenes=options.allow_shared_scenes,
+        drop_leaks=options.drop_leaks,
+    )
     card = export(tasks, tested, settings)
-    _tell(card, args.out)
-    print(f"{args.out}: {card['rows']} rows, sha256 {card['sha256'][:16]}; card: {card_path(args.out)}")
+    _tell(card, options.out)
+    print(f"{options.out}: {card['rows']} rows, sha256 {card['sha256'][:16]}; card: {card_path(options.out)}")
     return 0
 
 

@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.agreement import JudgeAgreement
 
 
+@dataclass(frozen=True, kw_only=True)
+class JudgeRateOptions:
+    """`ad2 judge rate`."""
+
+    items: Path = option(metavar="ITEMS.jsonl", positional=True)
+    judge: str | None = option("as in ad2 eval (default: AD2_JUDGE, else lexical)", default=None)
+    out: Path = option("the ratings", metavar="RATINGS.jsonl")
+    cache: Path | None = option("replies of an LLM judge (default: OUT with .sqlite beside it)", default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeAgreeOptions:
+    """`ad2 judge agree`."""
+
+    ratings: Path = option(metavar="RATINGS.jsonl", positional=True)
+    human: Path = option(metavar="HUMAN.jsonl", positional=True)
+    json: bool = option("print JSON", default=False)
+
+
 def register(subparsers: Any) -> None:
     p = subparsers.add_parser("judge", help="rate answers with a judge; compare a judge with people")
     parts = p.add_subparsers(dest="action", metavar="ACTION", required=True)
-    rate_p = parts.add_parser("rate", help="rate a JSONL file of answers (docs/judge.md has the format)")
-    rate_p.add_argument("items", type=Path, metavar="ITEMS.jsonl")
-    rate_p.add_argument("--judge", help="as in ad2 eval (default: AD2_JUDGE, else lexical)")
-    rate_p.add_argument("--out", type=Path, required=True, metavar="RATINGS.jsonl")
-    rate_p.add_argument("--cache", type=Path, help="replies of an LLM judge (default: OUT with .sqlite beside it)")
-    rate_p.set_defaults(func=rate)
-    agree_p = parts.add_parser("agree", help="consistency of a judge with the majority of people")
-    agree_p.add_argument("ratings", type=Path, metavar="RATINGS.jsonl")
-    agree_p.add_argument("human", type=Path, metavar="HUMAN.jsonl")
-    agree_p.add_argument("--json", action="store_true", help="print JSON")
-    agree_p.set_defaults(func=agree)
+    add_command(
+        parts, "rate", rate, JudgeRateOptions, help="rate a JSONL file of answers (docs/judge.md has the format)"
+    )
+    add_command(parts, "agree", agree, JudgeAgreeOptions, help="consistency of a judge with the majority of people")
 
 
-def rate(args: argparse.Namespace) -> int:
+def rate(options: JudgeRateOptions) -> int:
     """0 when at least one item has a mark, 1 when none has: an endpoint that never answered is no success."""
     from lmms_eval_ad2.judge import JudgeRating, files, make_judge
 
-    items = files.read_items(args.items)
-    judge = make_judge(args.judge, cache=args.cache or args.out.with_name(args.out.name + ".sqlite"))
+    items = files.read_items(options.items)
+    judge = make_judge(options.judge, cache=options.cache or options.out.with_name(options.out.name + ".sqlite"))
     results = judge.rate([item for item, _ in items])
-    files.write_ratings(args.out, items, results, judge.label)
+    files.write_ratings(options.out, items, results, judge.label)
     marks = [r.score for r in results if isinstance(r, JudgeRating)]
     mean = f", mean {sum(marks) / len(marks):.2f}" if marks else ""
-    print(f"{judge.label}: {len(marks)} of {len(results)} rated{mean} -> {args.out}")
+    print(f"{judge.label}: {len(marks)} of {len(results)} rated{mean} -> {options.out}")
     unscored = [r for r in results if not isinstance(r, JudgeRating)]
     for reason, count in Counter(u.reason for u in unscored).most_common():
         detail = next((u.detail for u in unscored if u.reason == reason and u.detail), "")
@@ -47,12 +61,12 @@ def rate(args: argparse.Namespace) -> int:
     return 0 if marks else 1
 
 
-def agree(args: argparse.Namespace) -> int:
+def agree(options: JudgeAgreeOptions) -> int:
     from lmms_eval_ad2.judge import agreement, files
 
-    found = agreement.compare(files.read_ratings(args.ratings), files.read_votes(args.human))
+    found = agreement.compare(files.read_ratings(options.ratings), files.read_votes(options.human))
     tables = {task: _table(a) for task, a in found.items()}
-    if args.json:
+    if options.json:
         print(json.dumps(tables, indent=2))
         return 0
     for task, table in tables.items():

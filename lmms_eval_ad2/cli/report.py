@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.report import RunSummary
@@ -13,9 +15,32 @@ if TYPE_CHECKING:
 COMPARE = "compare"
 
 
+OUTPUT = ExclusiveOptions()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """`ad2 report`."""
+
+    results: tuple[str, ...] = option("folders with results, or: compare A B", metavar="RESULTS", positional=True)
+    html: Path | None = option("also write one self-contained page", default=None, metavar="PAGE.html")
+    markdown: bool = option("tables as Markdown", default=False, exclusive=OUTPUT)
+    json: bool = option("figures as JSON", default=False, exclusive=OUTPUT)
+    no_published: bool = option("without the papers' figures", default=False)
+    force: bool = option("compare: even if data, judge or way of asking differ", default=False)
+    breakdowns: bool = option("also tables by sub-task, source, weather, severity", default=False)
+    distractors: tuple[str, str] | None = option(
+        "compare: the same questions with other distractors (naive, all, a category), paired by question",
+        default=None, metavar=("SET_A", "SET_B"),
+    )  # fmt: skip
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser(
+    add_command(
+        subparsers,
         "report",
+        run,
+        ReportOptions,
         help="tables of finished runs in the shape of the papers', a page, a comparison",
         usage="ad2 report RESULTS... [--html PAGE.html] [--markdown | --json] [--no-published]\n"
         "       ad2 report compare A B [--json | --markdown] [--force] [--no-published]\n"
@@ -24,51 +49,38 @@ def register(subparsers: Any) -> None:
         "paired by sample, with Holm's correction over the tasks. (A folder named 'compare' is reached as ./compare.) "
         "Of two folders of `ad2 drive run`, STANDARD and THREAT: both side by side, paired by route, with the drop.",
     )
-    p.add_argument("results", nargs="+", metavar="RESULTS", help="folders with results, or: compare A B")
-    p.add_argument("--html", type=Path, metavar="PAGE.html", help="also write one self-contained page")
-    form = p.add_mutually_exclusive_group()
-    form.add_argument("--markdown", action="store_true", help="tables as Markdown")
-    form.add_argument("--json", action="store_true", help="figures as JSON")
-    p.add_argument("--no-published", action="store_true", help="without the papers' figures")
-    p.add_argument("--force", action="store_true", help="compare: even where data, judge or way of asking differ")
-    p.add_argument("--breakdowns", action="store_true", help="also tables by sub-task, source, weather, severity")
-    p.add_argument(
-        "--distractors", nargs=2, metavar=("SET_A", "SET_B"),
-        help="compare: the same questions with other distractors (naive, all, a category), paired by question",
-    )  # fmt: skip
-    p.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
-    if args.results[0] == COMPARE:
-        return _compare(args)
+def run(options: ReportOptions) -> int:
+    if options.results[0] == COMPARE:
+        return _compare(options)
     from lmms_eval_ad2 import report
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.report import tables
 
-    if args.force:
+    if options.force:
         raise Ad2Error("--force belongs to: ad2 report compare A B")
-    if args.distractors:
+    if options.distractors:
         raise Ad2Error("--distractors belongs to: ad2 report compare RUN [RUN]")
-    paths = [Path(p) for p in args.results]
+    paths = [Path(p) for p in options.results]
     runs = report.load(paths)  # what it leaves out it says on stderr
-    published = not args.no_published
-    if args.json:
+    published = not options.no_published
+    if options.json:
         print(json.dumps(_as_json(runs, published), ensure_ascii=False, indent=1))
     else:
-        print(tables.render(runs, published=published, markdown=args.markdown, breakdowns=args.breakdowns), end="")
-    if args.html:
+        print(
+            tables.render(runs, published=published, markdown=options.markdown, breakdowns=options.breakdowns), end=""
+        )
+    if options.html:
         from lmms_eval_ad2.report import html
 
-        html.write(runs, args.html, published=published, unfinished=report.unfinished(paths))
-        if not args.json:
-            print(f"\nreport page: {args.html}")
+        html.write(runs, options.html, published=published, unfinished=report.unfinished(paths))
+        if not options.json:
+            print(f"\nreport page: {options.html}")
     return 0
 
 
 def _as_json(runs: list[RunSummary], published: bool) -> dict[str, Any]:
-    from dataclasses import asdict
-
     from lmms_eval_ad2.report.grid import grids
 
     return {
@@ -78,45 +90,43 @@ def _as_json(runs: list[RunSummary], published: bool) -> dict[str, Any]:
     }
 
 
-def _compare(args: argparse.Namespace) -> int:
-    from dataclasses import asdict
-
+def _compare(options: ReportOptions) -> int:
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.metrics.intervals import METHOD
     from lmms_eval_ad2.report import compare, load
 
-    one = args.distractors and len(args.results) == 2  # two sets of distractors in one run
-    if not (one or len(args.results) == 3) or args.html:
+    one = options.distractors and len(options.results) == 2  # two sets of distractors in one run
+    if not (one or len(options.results) == 3) or options.html:
         raise Ad2Error("usage: ad2 report compare A B [--json] [--markdown] [--force] [--distractors SET_A SET_B]")
-    if not args.distractors and _compared_by_kind(args):
+    if not options.distractors and _compared_by_kind(options):
         return 0
-    folders = [_one(path) for path in (args.results[1], args.results[-1])]
-    if folders[0].resolve() == folders[1].resolve() and not args.distractors:
+    folders = [_one(path) for path in (options.results[1], options.results[-1])]
+    if folders[0].resolve() == folders[1].resolve() and not options.distractors:
         raise Ad2Error(f"{folders[0]}: compared with itself; name two runs")
     # Loaded together, so that two runs of one model have names of their own.
     by_folder = {run.folder.resolve(): run for run in load(folders)}
     a, b = (by_folder[folder.resolve()] for folder in folders)
-    sets = tuple(args.distractors) if args.distractors else None
+    sets = options.distractors
     if sets:
-        rows = compare.compare_sets(a, b, sets, force=args.force)
+        rows = compare.compare_sets(a, b, sets, force=options.force)
     else:
-        rows = compare.compare(a, b, force=args.force)
-    if args.json:
+        rows = compare.compare(a, b, force=options.force)
+    if options.json:
         about = {
             "a": str(a.folder), "b": str(b.folder), "interval_method": METHOD, "tasks": [asdict(row) for row in rows],
         }  # fmt: skip
         print(json.dumps(about, ensure_ascii=False, indent=1))
     else:
-        print(compare.render(a, b, rows, markdown=args.markdown, sets=sets), end="")
+        print(compare.render(a, b, rows, markdown=options.markdown, sets=sets), end="")
     return 0
 
 
-def _compared_by_kind(args: argparse.Namespace) -> bool:
+def _compared_by_kind(options: ReportOptions) -> bool:
     """Two runs of a kind that a plugin knows are compared and printed; False where neither is of such a kind."""
     from lmms_eval_ad2 import plugins
     from lmms_eval_ad2.errors import Ad2Error
 
-    a, b = (Path(path) for path in args.results[1:])
+    a, b = (Path(path) for path in options.results[1:])
     for kind in plugins.loaded(plugins.RUN_KINDS):
         which = [kind.recognises(folder) for folder in (a, b)]
         if not any(which):
@@ -126,8 +136,8 @@ def _compared_by_kind(args: argparse.Namespace) -> bool:
             raise Ad2Error(f"{other}: not {kind.about}, and the other one is; compare two of one kind")
         if a.resolve() == b.resolve():
             raise Ad2Error(f"{a}: compared with itself; name two runs")
-        shape = {"as_json": args.json, "markdown": args.markdown, "published": not args.no_published}
-        print(kind.compare(a, b, force=args.force, **shape), end="")
+        shape = {"as_json": options.json, "markdown": options.markdown, "published": not options.no_published}
+        print(kind.compare(a, b, force=options.force, **shape), end="")
         return True
     return False
 

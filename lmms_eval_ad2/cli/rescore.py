@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import hashlib
 import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.judge.base import Judge
@@ -19,32 +20,41 @@ if TYPE_CHECKING:
     from lmms_eval_ad2.scoring.variant import TaskVariant
 
 
+@dataclass(frozen=True, kw_only=True)
+class RescoreOptions:
+    """`ad2 rescore`."""
+
+    run: Path = option("a run folder (the one with summary.json), or a folder with one run below it", positional=True)
+    out: Path | None = option("where the new run goes (default: RUN-rescored-<judge>)", default=None)
+    judge: str | None = option("as in ad2 eval", default=None)
+    frame: Literal["auto", "pixel", "unit", "thousand"] | None = option(
+        "how coordinates in answers are read", default=None
+    )
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("rescore", help="score the saved answers of a run again, without the model")
-    p.add_argument("run", type=Path, help="a run folder (the one with summary.json), or a folder with one run below it")
-    p.add_argument("--out", type=Path, help="where the new run goes (default: RUN-rescored-<judge>)")
-    p.add_argument("--judge", help="as in ad2 eval")
-    p.add_argument("--frame", choices=("auto", "pixel", "unit", "thousand"), help="how coordinates in answers are read")
-    p.set_defaults(func=run)
+    add_command(
+        subparsers, "rescore", run, RescoreOptions, help="score the saved answers of a run again, without the model"
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: RescoreOptions) -> int:
     from lmms_eval_ad2 import report
     from lmms_eval_ad2.errors import Ad2Error
     from lmms_eval_ad2.judge import make_judge
     from lmms_eval_ad2.report import tables
     from lmms_eval_ad2.scoring import judge_ratings, result_files
 
-    if args.judge:
-        os.environ["AD2_JUDGE"] = args.judge
-    source = _find(args.run)
+    if options.judge:
+        os.environ["AD2_JUDGE"] = options.judge
+    source = _find(options.run)
     old = result_files.read_summary(source)
     judge = make_judge(None, cache=source / "judge.sqlite")
-    target = args.out or source.with_name(f"{source.name}-rescored-{_tag(judge, args.frame)}")
+    target = options.out or source.with_name(f"{source.name}-rescored-{_tag(judge, options.frame)}")
     if target.resolve() == source.resolve():
         raise Ad2Error(f"--out {target}: a run is never overwritten by its own rescoring")
     tables_new = {
-        name: rescore_task(source, target, name, table, judge, args.frame) for name, table in old["tasks"].items()
+        name: rescore_task(source, target, name, table, judge, options.frame) for name, table in old["tasks"].items()
     }
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     result_files.write_summary(

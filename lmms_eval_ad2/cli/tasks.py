@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import yaml
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.plugins import TaskSource
@@ -110,19 +111,24 @@ def groups() -> list[str]:
     return sorted(p.stem for p in tasks_dir().rglob("bench_*.yaml"))
 
 
+@dataclass(frozen=True, kw_only=True)
+class TasksOptions:
+    """`ad2 tasks`."""
+
+    pattern: str = option("e.g. 'ad2_*'", default="*", positional=True)
+    json: bool = option("print JSON", default=False)
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser("tasks", help="list the tasks and whether their data are there")
-    p.add_argument("pattern", nargs="?", default="*", help="e.g. 'ad2_*'")
-    p.add_argument("--json", action="store_true")
-    p.set_defaults(func=run)
+    add_command(subparsers, "tasks", run, TasksOptions, help="list the tasks and whether their data are there")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: TasksOptions) -> int:
     import fnmatch
     import json
 
-    rows = [t for t in catalogue() if fnmatch.fnmatch(t.name, args.pattern)]
-    if args.json:
+    rows = [t for t in catalogue() if fnmatch.fnmatch(t.name, options.pattern)]
+    if options.json:
         print(json.dumps([{"task": t.name, "dataset": t.dataset, "split": t.split, "ready": t.ready(),
                            "about": t.description} for t in rows], indent=1))  # fmt: skip
         return 0

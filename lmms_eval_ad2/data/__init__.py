@@ -1,1 +1,1 @@
-"""The released datasets (one reader each) and the folder that imported records are kept in."""
+"""Readers of the released datasets, and the data home, the folder of imported records."""

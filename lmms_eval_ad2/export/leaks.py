@@ -1,12 +1,12 @@
-"""Is a question to train on, or its evidence, also in an evaluation split of the data home?
+"""Leak check: whether a training question, or its evidence, is also in an evaluation split of the data home.
 
-A leak has one kind, the gravest that applies:
+A leak has one kind, the most serious that applies:
 
-    evaluation_source   made of a question of a split that is there to evaluate (meta.source_split)
-    same_item           the same question, or both were made of the same one
-    same_question       words and picture are both evaluated
-    same_image          a picture of the evaluation, by name or by content
-    same_scene          another picture of a scene of the evaluation (may be allowed)
+    evaluation_source   derived from a question of an evaluation split (meta.source_split)
+    same_item           the same question, or both derived from the same one
+    same_question       text and image both occur in the evaluation
+    same_image          an image of the evaluation, by name or by content
+    same_scene          another image of a scene of the evaluation (may be allowed)
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ KINDS = ("evaluation_source", "same_item", "same_question", "same_image", SCENE)
 
 @dataclass(frozen=True, slots=True)
 class EvaluationLeak:
-    """`held`: dataset and split that is evaluated on; `held_id`: its question (the first one that was met)."""
+    """A training question with evaluated evidence.
+
+    `held`: dataset and split of the evaluation; `held_id`: its first question with this evidence; `what`: the image or
+    scene.
+    """
 
     kind: str
     held: str
@@ -39,31 +43,31 @@ class EvaluationLeak:
 
 
 class HeldOutIndex:
-    """The questions, pictures and scenes of all evaluation splits; some 500 bytes a question."""
+    """Index of the questions, images and scenes of all evaluation splits; about 500 bytes per question."""
 
     def __init__(self, splits: Iterable[DatasetManifest]) -> None:
         self.splits = tuple(splits)
         self._names: list[str] = []
         self._seen: dict[bytes, tuple[int, str]] = {}
-        self._words: set[bytes] = set()
+        self._texts: set[bytes] = set()
         self._sizes: dict[int, dict[Path, tuple[int, str]]] = {}
-        self._stated: set[Path] = set()
+        self._indexed: set[Path] = set()
         self._content: dict[Path, str] = {}
-        self._clear: dict[Path, tuple[int, str] | None] = {}
+        self._matches: dict[Path, tuple[int, str] | None] = {}
         for manifest in self.splits:
             self._add(manifest)
 
     def leak(self, record: Record, image_root: Path) -> EvaluationLeak | None:
-        """Why `record` may not be trained on, or None."""
-        made_of = record.meta.get("source_split")
-        if record.meta.get("source_id") and made_of and is_evaluation(str(made_of)):
-            return EvaluationLeak(KINDS[0], f"{origin(record)}/{made_of}", str(record.meta["source_id"]))
+        """The reason why `record` must not be used for training, or None."""
+        source_split = record.meta.get("source_split")
+        if record.meta.get("source_id") and source_split and is_evaluation(str(source_split)):
+            return EvaluationLeak(KINDS[0], f"{origin(record)}/{source_split}", str(record.meta["source_id"]))
         for key in item_keys(record):
             if found := self._seen.get(key):
                 return self._leak("same_item", found)
         for path in record.images:
-            if found := self._picture(image_root / path):
-                same = words_key(record) in self._words
+            if found := self._image_match(image_root / path):
+                same = text_key(record) in self._texts
                 return self._leak("same_question" if same else "same_image", found, path)
         scene = scene_key(record)
         if scene and (found := self._seen.get(scene)):
@@ -79,35 +83,35 @@ class HeldOutIndex:
         bar = tqdm(dataset.records(), total=manifest.n, desc=self._names[-1], disable=None)
         for record in bar:
             where = (number, record.id)
-            self._words.add(words_key(record))
+            self._texts.add(text_key(record))
             scene = scene_key(record)
             for key in (*item_keys(record), *((scene,) if scene else ())):
                 self._seen.setdefault(key, where)
             for path in record.images:
-                self._add_picture(dataset.image_root / path, where)
+                self._add_image(dataset.image_root / path, where)
 
-    def _add_picture(self, path: Path, where: tuple[int, str]) -> None:
-        if path in self._stated:
+    def _add_image(self, path: Path, where: tuple[int, str]) -> None:
+        if path in self._indexed:
             return
-        self._stated.add(path)
+        self._indexed.add(path)
         self._seen.setdefault(image_key(path), where)
         try:
             self._sizes.setdefault(path.stat().st_size, {})[path] = where
         except OSError:
-            return  # the images of an evaluation split may lie elsewhere: names are compared all the same
+            return  # the images of an evaluation split may have moved: then only names are compared
 
-    def _picture(self, path: Path) -> tuple[int, str] | None:
-        """The evaluation question that shows this picture; content is read only where sizes are equal."""
-        if path not in self._clear:
-            self._clear[path] = self._seen.get(image_key(path)) or self._same_content(path)
-        return self._clear[path]
+    def _image_match(self, path: Path) -> tuple[int, str] | None:
+        """The evaluation question that shows this image; file contents are read only if sizes are equal."""
+        if path not in self._matches:
+            self._matches[path] = self._seen.get(image_key(path)) or self._same_content(path)
+        return self._matches[path]
 
     def _same_content(self, path: Path) -> tuple[int, str] | None:
         try:
             others = self._sizes.get(path.stat().st_size, {})
             return next((where for other, where in others.items() if self._hash(other) == self._hash(path)), None)
         except OSError:
-            return None  # a missing picture is told when it is to be exported
+            return None  # a missing image is reported by the export
 
     def _hash(self, path: Path) -> str:
         if path not in self._content:
@@ -115,44 +119,43 @@ class HeldOutIndex:
         return self._content[path]
 
 
-# By what a question is known again: its id, the question that it was made of, its words, its pictures, its scene.
-#
-# Names that anybody may give ("0001.jpg", scene "3") say nothing across folders and benchmarks; long ones (nuScenes'
-# tokens and time stamps) do.
-TELLING = 20  # characters from which a file's or scene's name is taken to be the same thing everywhere
+# Keys by which a question, its source, text, images and scene are compared. Short names ("0001.jpg", scene "3") occur
+# in several folders and benchmarks with different meanings; long ones (nuScenes' tokens and time stamps) are unique.
+UNIQUE_LENGTH = 20  # characters from which the name of a file or scene is unique across folders and benchmarks
 
 
 def item_keys(record: Record) -> Iterator[bytes]:
-    """The question itself and, where it was made of another (AutoDrive-QA), that one."""
+    """The key of the question and, if it was derived from another (AutoDrive-QA), that of its source."""
     yield _key("item", record.benchmark, record.id)
     if source_id := record.meta.get("source_id"):
         yield _key("item", origin(record), str(source_id))
 
 
 def origin(record: Record) -> str:
-    """The benchmark that the evidence comes from."""
+    """The benchmark from which the evidence comes."""
     return str(record.meta.get("source") or record.benchmark)
 
 
-def words_key(record: Record) -> bytes:
-    """Question, options and answer, whatever case and spaces."""
+def text_key(record: Record) -> bytes:
+    """Key of question, options and answer; ignores case and spacing."""
     options = sorted(o.text.get("en") for o in record.options)
     parts = (record.question.en, record.question.zh, record.answer.en, record.answer.zh, *options)
     return _key("words", *(" ".join(part.casefold().split()) for part in parts))
 
 
 def image_key(path: Path) -> bytes:
-    """A picture by its name; by its place where the name is short."""
+    """Key of an image: its file name, or its path if the name is short."""
     name = PurePosixPath(path).name
-    return _key("image", name) if len(PurePosixPath(name).stem) >= TELLING else _key("image", str(path.resolve()))
+    unique = len(PurePosixPath(name).stem) >= UNIQUE_LENGTH
+    return _key("image", name if unique else str(path.resolve()))
 
 
 def scene_key(record: Record) -> bytes | None:
-    """What the question shares its evidence with; None where that is its own picture."""
+    """Key of the record's cluster; None if the cluster is its own image."""
     scene = record.cluster.removeprefix(f"{origin(record)}:")
     if not scene or scene in record.images:
         return None
-    return _key("scene", scene) if len(scene) >= TELLING else _key("scene", origin(record), scene)
+    return _key("scene", scene) if len(scene) >= UNIQUE_LENGTH else _key("scene", origin(record), scene)
 
 
 def _key(*parts: str) -> bytes:

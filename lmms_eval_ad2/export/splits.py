@@ -1,4 +1,4 @@
-"""What is exported: tasks, the training split of the data that each one names, and which splits are for training."""
+"""Tasks to export, and the distinction between training and evaluation splits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVALUATION = frozenset(("test", "val", "valid", "validation", "dev", "devel", "m
 
 @dataclass(frozen=True, slots=True)
 class ExportTask:
-    """A task as its YAML says it. `dataset` is a name of the data home; `tested`: the split that the task evaluates."""
+    """A task as in its YAML file. `dataset`: name in the data home; `tested`: the split that the task evaluates."""
 
     name: str
     dataset: str
@@ -26,12 +26,15 @@ class ExportTask:
 
 
 def is_training(split: str) -> bool:
-    """train, train_front, train-2, ...; but not train_val."""
+    """True for train, train_front, train-2, ...; False for train_val."""
     return _words(split)[0] == TRAIN and not is_evaluation(split)
 
 
 def is_evaluation(split: str) -> bool:
-    """test, val, val_q_only, ...; a name that says neither (`spring`) is not refused, but compared with."""
+    """True for test, val, val_q_only, ...
+
+    A split of any other name (`spring`) can be exported; otherwise the leak check treats it as held out.
+    """
     return bool(EVALUATION.intersection(_words(split)))
 
 
@@ -40,7 +43,7 @@ def _words(split: str) -> list[str]:
 
 
 def refuse_evaluation(tasks: Sequence[ExportTask], split: str, tested: Mapping[str, Collection[str]]) -> None:
-    """Raises Ad2Error where `split` is what any task of the same data evaluates on (`tested`), or is called like it."""
+    """Raise Ad2Error if `split` has the name of an evaluation split, or if a task evaluates on it (`tested`)."""
     for task in tasks:
         if is_evaluation(split) or split in tested.get(task.dataset, ()):
             raise Ad2Error(
@@ -50,6 +53,6 @@ def refuse_evaluation(tasks: Sequence[ExportTask], split: str, tested: Mapping[s
 
 
 def held_out(exported: Collection[Dataset]) -> list[DatasetManifest]:
-    """Every imported split that is not there to train on, nor being exported."""
-    taken = {(d.name, d.split) for d in exported}
-    return [m for m in list_datasets() if not is_training(m.split) and (m.name, m.split) not in taken]
+    """Every imported split that is neither a training split nor among the exported ones."""
+    exporting = {(d.name, d.split) for d in exported}
+    return [m for m in list_datasets() if not is_training(m.split) and (m.name, m.split) not in exporting]

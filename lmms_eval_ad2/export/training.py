@@ -1,11 +1,11 @@
-"""From tasks to a training file for ms-swift.
+"""Export tasks as a training file for ms-swift.
 
-    OUT.jsonl         a row a turn (rows.py); appears whole, last but one
-    OUT.card.json     what it was made of and what the leak check compared; written last
-    OUT.leaks.jsonl   only where questions leak: each of them, and what it leaks from
-    OUT_images/       drawn pictures (pictures.py)
+    OUT.jsonl         one row per turn (training_rows); written atomically, after the images
+    OUT.card.json     sources and settings of the file, and the splits that the leak check compared; written last
+    OUT.leaks.jsonl   only if questions leak: each of them, with the evaluated question
+    OUT_images/       images with drawn marks (TrainingImages)
 
-The same command on the same data writes the same bytes. Killed, it leaves pictures only, and finds them again.
+The same command on the same data writes the same bytes. A killed command leaves only images, which the next one reuses.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ SCHEMA = "ad2-export/1"
 
 @dataclass(frozen=True, slots=True)
 class ExportSettings:
-    """`limit`: questions a task. `images_out`: default OUT_images beside OUT. See `ad2 export swift --help`."""
+    """Settings of an export, see `ad2 export swift --help`. `limit`: questions per task. `images_out`: default
+    OUT_images next to OUT."""
 
     out: Path
     split: str = "train"
@@ -56,7 +57,7 @@ class ExportSettings:
 
 @dataclass(slots=True)
 class TrainingCounts:
-    """Rows and questions by task; `bad`: questions whose pictures could not be had, with the first few reasons."""
+    """Rows and questions by task; `bad`: questions with unreadable images; `faults`: the first errors."""
 
     rows: dict[str, int] = field(default_factory=dict)
     questions: dict[str, int] = field(default_factory=dict)
@@ -69,8 +70,8 @@ def export(
 ) -> dict[str, Any]:
     """Write the training file of `tasks` with its card, and return the card.
 
-    `tested`: dataset -> the splits that any task evaluates. Raises Ad2Error for a split that is there to evaluate, for
-    data that are not imported, for questions that leak (unless they are to be dropped), and where nothing is left.
+    `tested`: dataset -> the splits on which any task evaluates. Raises Ad2Error for an evaluation split, for data that
+    are not imported, for leaking questions (unless `drop_leaks`), and if no question is left.
     """
     refuse_evaluation(tasks, settings.split, tested)
     names = list(dict.fromkeys(task.dataset for task in tasks))
@@ -81,22 +82,22 @@ def export(
         for one in data
     ]  # fmt: skip
     held = HeldOutIndex(held_out(data))
-    found = _without_leaks(chosen, held, settings)
+    leaks = _without_leaks(chosen, held, settings)
     prompts = PromptSet.load()
-    pictures = TrainingImages(settings.images_out or settings.out.with_name(f"{settings.out.stem}_images"))
+    images = TrainingImages(settings.images_out or settings.out.with_name(f"{settings.out.stem}_images"))
     with _ordered(settings) as file:
-        written = _write(chosen, prompts, pictures, file)
+        counts = _write(chosen, prompts, images, file)
     card = {
         "schema": SCHEMA, "format": "ms-swift messages", "file": settings.out.name,
-        "sha256": file_sha256(settings.out), "rows": sum(written.rows.values()),
-        "tasks": {t.name: _about(t, one, written) for one in chosen for t in one.tasks},
-        "pictures": {"original": len(pictures.original), "drawn": len(pictures.drawn), "encoding": JPEG,
-                     "folder": str(pictures.folder) if pictures.drawn else None},
-        "unreadable": {"questions": written.bad, "first": written.faults},
+        "sha256": file_sha256(settings.out), "rows": sum(counts.rows.values()),
+        "tasks": {t.name: _task_card(t, one, counts) for one in chosen for t in one.tasks},
+        "pictures": {"original": len(images.original), "drawn": len(images.drawn), "encoding": JPEG,
+                     "folder": str(images.folder) if images.drawn else None},
+        "unreadable": {"questions": counts.bad, "first": counts.faults},
         "settings": {"split": settings.split, "limit": settings.limit, "shuffle": settings.shuffle,
                      "seed": settings.seed},
         "prompts": {"source": prompts.source, "sha256": prompts.sha256},
-        "leak_check": _checked(held, found, data, settings), "version": __version__,
+        "leak_check": _leak_card(held, leaks, data, settings), "version": __version__,
     }  # fmt: skip
     atomic_write_json(card_path(settings.out), card)
     return card
@@ -111,69 +112,69 @@ def leaks_path(out: Path) -> Path:
 
 
 def _without_leaks(chosen: Sequence[QuestionSelection], held: HeldOutIndex, settings: ExportSettings) -> LeakReport:
-    """Refuse what leaks, or take it out of `chosen` where that was asked for."""
+    """Remove leaking questions from `chosen` if `drop_leaks`, else raise Ad2Error for them."""
     listing = leaks_path(settings.out)
-    found, numbers = check(chosen, held, listing, allow_scenes=settings.allow_shared_scenes)
-    if found.n and not settings.drop_leaks:
+    report, numbers = check(chosen, held, listing, allow_scenes=settings.allow_shared_scenes)
+    if report.n and not settings.drop_leaks:
         total = sum(len(one.by_number) for one in chosen)
-        raise Ad2Error(_refusal(found, total, listing))
+        raise Ad2Error(_refusal(report, total, listing))
     for one, leaking in zip(chosen, numbers, strict=True):
         for number in leaking:
             one.drop(number, "leak")
     if not any(one.by_number for one in chosen):
-        raise Ad2Error(_empty(chosen) + (f"\nThe leaks are listed in {listing}." if found.n else ""))
-    return found
+        raise Ad2Error(_nothing_left(chosen) + (f"\nThe leaks are listed in {listing}." if report.n else ""))
+    return report
 
 
-def _empty(chosen: Sequence[QuestionSelection]) -> str:
-    """Nothing is left: why, task by task."""
+def _nothing_left(chosen: Sequence[QuestionSelection]) -> str:
+    """Error message with the reasons why each task has no questions left."""
     lines = []
     for one in chosen:
         for task in one.tasks:
-            why = ", ".join(f"{n} {code}" for code, n in sorted(one.left_out[task.name].items()))
+            reasons = ", ".join(f"{n} {code}" for code, n in sorted(one.left_out[task.name].items()))
             part = f"no record of part '{task.variant.part}'"
-            lines.append(f"\n  {task.name}: {one.dataset.name}/{one.dataset.split}: {why or part}")
+            lines.append(f"\n  {task.name}: {one.dataset.name}/{one.dataset.split}: {reasons or part}")
     return f"nothing to export:{''.join(lines)}"
 
 
-def _refusal(found: LeakReport, total: int, listing: Path) -> str:
-    counts = ", ".join(f"{kind} {n}" for kind, n in sorted(found.kinds.items()))
-    lines = "".join(f"\n  {example}" for example in found.examples)
+def _refusal(report: LeakReport, total: int, listing: Path) -> str:
+    counts = ", ".join(f"{kind} {n}" for kind, n in sorted(report.kinds.items()))
+    lines = "".join(f"\n  {example}" for example in report.examples)
     advice = "--drop-leaks leaves them out"
-    if set(found.kinds) == {SCENE}:
-        advice = "--allow-shared-scenes trains on other pictures of evaluated scenes, " + advice
+    if set(report.kinds) == {SCENE}:
+        advice = "--allow-shared-scenes trains on other images of evaluated scenes, " + advice
     return (
-        f"leak check: {found.n} of {total} questions must not be trained on, their evidence is evaluated "
+        f"leak check: {report.n} of {total} questions must not be trained on, their evidence is evaluated "
         f"({counts}):{lines}\nAll are listed in {listing}. Nothing was written; {advice}"
     )
 
 
 def _write(
-    chosen: Sequence[QuestionSelection], prompts: PromptSet, pictures: TrainingImages, file: TextIO
+    chosen: Sequence[QuestionSelection], prompts: PromptSet, images: TrainingImages, file: TextIO
 ) -> TrainingCounts:
-    written = TrainingCounts()
+    counts = TrainingCounts()
     for one in chosen:
         for record, tasks in one.records("writing"):
             for task in tasks:
                 try:
-                    images = pictures.of(record, one.dataset.image_root, task.variant)
+                    paths = images.of(record, one.dataset.image_root, task.variant)
                 except DataError as exc:
-                    written.bad += 1
-                    written.faults += [str(exc)] if len(written.faults) < 3 else []
+                    counts.bad += 1
+                    counts.faults += [str(exc)] if len(counts.faults) < 3 else []
                     continue
-                said = training_turns(record, task.variant, prompts)
-                for row in training_rows(record, task, said, images):
+                turns = training_turns(record, task.variant, prompts)
+                for row in training_rows(record, task, turns, paths):
                     print(json.dumps(row, ensure_ascii=False), file=file)
-                written.rows[task.name] = written.rows.get(task.name, 0) + len(said)
-                written.questions[task.name] = written.questions.get(task.name, 0) + 1
-    if not written.rows:
-        raise Ad2Error(f"nothing could be written: {written.faults[0]}")
-    return written
+                counts.rows[task.name] = counts.rows.get(task.name, 0) + len(turns)
+                counts.questions[task.name] = counts.questions.get(task.name, 0) + 1
+    if not counts.rows:
+        raise Ad2Error(f"nothing could be written: {counts.faults[0]}")
+    return counts
 
 
 @contextmanager
 def _ordered(settings: ExportSettings) -> Iterator[TextIO]:
-    """A handle whose lines stand at OUT when the block ends well, in an order drawn by the seed if that is asked."""
+    """Yield a handle whose lines are in OUT if the block succeeds, in random order (by the seed) if `shuffle`."""
     if not settings.shuffle:
         with atomic_write(settings.out) as file:
             yield file
@@ -197,61 +198,62 @@ def _ordered(settings: ExportSettings) -> Iterator[TextIO]:
                 file.write(raw.readline().decode("utf-8"))
 
 
-def _about(task: ExportTask, one: QuestionSelection, written: TrainingCounts) -> dict[str, Any]:
+def _task_card(task: ExportTask, one: QuestionSelection, counts: TrainingCounts) -> dict[str, Any]:
     return {
         "dataset": one.dataset.name, "split": one.dataset.split, "sha256": one.dataset.sha256,
         "part": task.variant.part, "variant": task.variant.changes(),
-        "questions": written.questions.get(task.name, 0), "rows": written.rows.get(task.name, 0),
+        "questions": counts.questions.get(task.name, 0), "rows": counts.rows.get(task.name, 0),
         "left_out": dict(sorted(one.left_out[task.name].items())),
     }  # fmt: skip
 
 
-def _checked(
-    held: HeldOutIndex, found: LeakReport, data: Sequence[Dataset], settings: ExportSettings
+def _leak_card(
+    held: HeldOutIndex, report: LeakReport, data: Sequence[Dataset], settings: ExportSettings
 ) -> dict[str, Any]:
     compared = {(m.name, m.source.get("release", m.name)) for m in held.splits}
     known = {name for pair in compared for name in pair}
     alone = [d.name for d in data if not {d.name, d.manifest.source.get("release", d.name)} & known]
     return {
         "compared_with": [{"name": m.name, "split": m.split, "n": m.n, "sha256": m.sha256} for m in held.splits],
-        "without_own_evaluation_split": alone, "dropped": dict(sorted(found.kinds.items())),
-        "allowed": dict(sorted(found.allowed.items())), "allow_shared_scenes": settings.allow_shared_scenes,
+        "without_own_evaluation_split": alone, "dropped": dict(sorted(report.kinds.items())),
+        "allowed": dict(sorted(report.allowed.items())), "allow_shared_scenes": settings.allow_shared_scenes,
     }  # fmt: skip
 
 
-# One question -> rows of ms-swift's training format: what the model is asked in evaluation, and the right answer.
-#
-# {"id": "ad2_mcq_planning:drivelm:...", "messages": [{"role": "user", "content": "<image>..."},
-# {"role": "assistant", "content": "B"}], "images": ["/data/..."]}
-#
-# One `<image>` an image, before the text, as `--model ad2_swift` asks. A task that asks in rounds gives a row a round,
-# with the reference answers as those to the rounds before.
-Turn = tuple[str, str]  # what is asked, what is right
+Turn = tuple[str, str]  # prompt, reference answer
 
 
 def training_turns(record: Record, variant: TaskVariant, prompts: PromptSet) -> list[Turn]:
-    """The question's turns, each asked on its own; empty where the record has no readable reference."""
+    """Prompts and reference answers of a question; empty if the record has no usable reference.
+
+    A task that asks in rounds gives one turn per round, with the reference answers as those of the rounds before.
+    """
     form, lang = variant.asked_form(record.form), variant.lang
     if form != "chain":
         value = reference(record, form, lang)
         if value is None:
             return []
         answer = written(value, form, lang, variant.frame, record.image_size)
-        return [(task_prompt.words(record, variant, prompts), answer)]
+        return [(task_prompt.prompt_text(record, variant, prompts), answer)]
     steps = [reference(record, form, lang, step) for step in range(len(record.steps))]
-    said = [str(step) for step in steps if step is not None]
-    if not said or len(said) < len(steps):
+    answers = [str(step) for step in steps if step is not None]
+    if not answers or len(answers) < len(steps):
         return []
     if not variant.rounds:
-        return [(task_prompt.words(record, variant, prompts), chain(said))]
-    return [(task_prompt.round_words(record, variant, i, said[:i], prompts), said[i]) for i in range(len(said))]
+        return [(task_prompt.prompt_text(record, variant, prompts), chain(answers))]
+    return [(task_prompt.round_text(record, variant, i, answers[:i], prompts), answers[i]) for i in range(len(answers))]
 
 
-def training_rows(
-    record: Record, task: ExportTask, asked_and_right: list[Turn], images: list[str]
-) -> Iterator[dict[str, Any]]:
-    for number, (question, answer) in enumerate(asked_and_right):
-        rounds = f"#{number + 1}" if len(asked_and_right) > 1 else ""
+def training_rows(record: Record, task: ExportTask, turns: list[Turn], images: list[str]) -> Iterator[dict[str, Any]]:
+    """Rows of ms-swift's format, one per turn.
+
+        {"id": "ad2_mcq_planning:drivelm:...", "messages": [{"role": "user", "content": "<image>..."},
+         {"role": "assistant", "content": "B"}], "images": ["/data/..."]}
+
+    One `<image>` tag per image precedes the text, as in `--model ad2_swift`.
+    """
+    for number, (question, answer) in enumerate(turns):
+        rounds = f"#{number + 1}" if len(turns) > 1 else ""
         yield {
             "id": f"{task.name}:{record.id}{rounds}",
             "messages": [
@@ -262,17 +264,18 @@ def training_rows(
         }
 
 
-# The picture files of a training file: the originals where nothing is drawn, else drawn once into a folder.
-#
-# DIR/<first 2 digits>/<sha256 of the file, 32 digits>.jpg    JPEG, quality 95, no chroma subsampling
-#
-# A file is named by its content: the same command finds what it drew before, and two exports may share a folder.
-# As models behind an endpoint are sent their images; subsampling would blur a red outline of two pixels.
+# As for images sent to an endpoint; chroma subsampling would blur a red outline of two pixels.
 JPEG: dict[str, Any] = {"format": "JPEG", "quality": 95, "subsampling": 0}
 
 
 class TrainingImages:
-    """`original` and `drawn` count files, not questions."""
+    """The image files of a training file: the stored ones if nothing is drawn, else new files in a folder.
+
+        DIR/<first 2 digits>/<sha256 of the file, 32 digits>.jpg
+
+    Files are named by their content, so a repeated command reuses them and two exports may share a folder. `original`
+    and `drawn` are sets of files, not of questions.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -282,22 +285,23 @@ class TrainingImages:
         self._done: dict[tuple[Any, ...], list[str]] = {}
 
     def of(self, record: Record, image_root: Path, variant: TaskVariant) -> list[str]:
-        """Absolute paths, in the order in which the model is shown them. DataError where an image is not whole."""
-        stored = task_prompt.untouched(record, variant)
+        """Absolute paths, in the order in which the model is shown them. Raises DataError for an unreadable image."""
+        stored = task_prompt.stored_images(record, variant)
         if stored is not None:
             paths = [(image_root / path).absolute() for path in stored]
             if not any(self._is_turned(path) for path in paths):
                 self.original.update(paths)
                 return [str(path) for path in paths]
-        # What the picture depends on: a frame that is asked about many times is drawn once.
+        # Everything on which the drawn image depends: a frame with many questions is drawn once.
         key = (image_root, record.images, record.mark, record.benchmark, variant.mark, variant.coords, variant.layout,
                variant.views)  # fmt: skip
         if key not in self._done:
-            self._done[key] = [str(self._write(image)) for image in task_prompt.pictures(record, image_root, variant)]
+            images = task_prompt.prompt_images(record, image_root, variant)
+            self._done[key] = [str(self._write(image)) for image in images]
         return self._done[key]
 
     def _is_turned(self, path: Path) -> bool:
-        """Evaluation shows pixels as stored; who trains may turn a file that says so in its header."""
+        """Whether a training program may rotate the file by its header; evaluation shows the pixels as stored."""
         if path not in self._turned:
             self._turned[path] = visual.is_turned(path)
         return self._turned[path]

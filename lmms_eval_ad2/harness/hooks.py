@@ -32,12 +32,12 @@ def prompts() -> text.PromptSet:
 
 def prompt_of(record: Record, task: LoadedTask) -> str:
     """The text of the first turn."""
-    return task_prompt.words(record, task.variant, prompts())
+    return task_prompt.prompt_text(record, task.variant, prompts())
 
 
 def round_of(record: Record, task: LoadedTask, step: int, said: Sequence[str]) -> str:
     """The text of one turn when asked in rounds; `step` counts from 0."""
-    return task_prompt.round_words(record, task.variant, step, said, prompts())
+    return task_prompt.round_text(record, task.variant, step, said, prompts())
 
 
 def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None) -> str:
@@ -46,7 +46,7 @@ def doc_to_text(doc: Mapping[str, Any], lmms_eval_specific_kwargs: Any = None) -
 
 def doc_to_visual(doc: Mapping[str, Any]) -> list[Any]:
     record, task = open_doc(doc)
-    return task_prompt.pictures(record, task.image_root, task.variant)
+    return task_prompt.prompt_images(record, task.image_root, task.variant)
 
 
 def doc_to_target(doc: Mapping[str, Any]) -> str:

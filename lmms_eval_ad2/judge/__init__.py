@@ -1,4 +1,4 @@
-"""Judges: free text -> a mark of 1..10, or why there is none. docs/judge.md: what each backend can and cannot see."""
+"""Judges: rate free text from 1 to 10, or return a reason for no rating. docs/judge.md lists the backends' limits."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["Judge", "JudgeItem", "JudgeRating", "make_judge"]
 
 
 def make_judge(spec: str | Path | Mapping[str, Any] | None, *, cache: Path | None = None) -> Judge:
-    """The judge that `spec` names; None: the environment's AD2_JUDGE, else "lexical".
+    """Create the judge named by `spec`; None means the environment variable AD2_JUDGE, else "lexical".
 
     "lexical" | "fake" | "embedding:NAME_OR_FOLDER" | "openai:model=…,base_url=…,concurrency=…" | a YAML file | a
-    mapping with `backend`. `cache` is the sqlite file of an LLM judge's replies; without one nothing is kept.
+    mapping with `backend`. `cache` is the sqlite file for the replies of an LLM judge; without it no reply is kept.
     Raises Ad2Error for an unknown backend or key, a missing library or model, a missing API key.
     """
     return _spec.build(_spec.read(spec), cache)

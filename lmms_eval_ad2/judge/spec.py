@@ -1,10 +1,10 @@
-"""From what a user wrote to a judge: a short line, a YAML file or a mapping.
+"""Judge specifications: a short string, a YAML file or a mapping.
 
     lexical | fake | fake:score=7,fail_every=10 | embedding:NAME_OR_FOLDER
     openai:model=gpt-4o-2024-11-20,base_url=http://host/v1,concurrency=64
     path/to/judge.yaml        the same keys, with `backend: openai` and so on
 
-Keys never come from here: only from the environment.
+API keys are never part of a specification; they come from the environment only.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
 
 BACKENDS = ("lexical", "embedding", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
-_FIRST = {"embedding": "model", "openai": "model"}  # what a value without a key means
+_FIRST = {"embedding": "model", "openai": "model"}  # key of a value given without one
 _OPENAI = (
     *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "system_files", "reply",
 )  # fmt: skip
@@ -30,9 +30,9 @@ _PATHS = ("rubrics", "official_dir")
 
 
 def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
-    """A mapping with `backend`; relative paths of a YAML file are taken from its folder.
+    """Parse a specification into a mapping with `backend`; paths in a YAML file are relative to its folder.
 
-    Raises Ad2Error for what is neither a backend nor a readable file.
+    Raises Ad2Error if it is neither a backend nor a readable file.
     """
     if spec is None:
         spec = os.environ.get(VARIABLE) or "lexical"
@@ -41,8 +41,8 @@ def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
     text = str(spec).strip()
     name, colon, rest = text.partition(":")
     if name in BACKENDS:
-        said = pairs(rest, f"judge {name}", first=_FIRST.get(name, ""))
-        return _checked({"backend": name, **said}, f"judge '{name}{colon}…'")
+        options = pairs(rest, f"judge {name}", first=_FIRST.get(name, ""))
+        return _checked({"backend": name, **options}, f"judge '{name}{colon}…'")
     path = Path(text).expanduser()
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return _from_file(path)
@@ -63,14 +63,16 @@ def _from_file(path: Path) -> dict[str, Any]:
 
 def _checked(data: dict[str, Any], where: str) -> dict[str, Any]:
     if "api_key" in data:
-        raise Ad2Error(f"{where}: no key belongs here; set OPENAI_API_KEY, or name another variable with api_key_env")
+        raise Ad2Error(
+            f"{where}: API keys are not allowed; set OPENAI_API_KEY, or name another variable with api_key_env"
+        )
     backend = one_of(data.get("backend"), BACKENDS, "judge backend")
     check_keys((k for k in data if k != "backend"), KEYS[backend], where)
     return data
 
 
 def build(settings: Mapping[str, Any], cache: Path | None) -> Judge:
-    """The judge of checked settings (`read`)."""
+    """Create the judge for settings returned by `read`."""
     return _BUILDERS[settings["backend"]](settings, cache)
 
 
@@ -83,20 +85,20 @@ def _lexical(settings: Mapping[str, Any], cache: Path | None) -> Judge:
 def _fake(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.testing.fake_judge import FakeJudge
 
-    said = CheckedSettings(settings, "judge")
-    score = said.number("score", None, low=LOWEST, high=HIGHEST)
-    return FakeJudge(score=score, fail_every=said.whole("fail_every", 0, low=0))
+    checked = CheckedSettings(settings, "judge")
+    score = checked.number("score", None, low=LOWEST, high=HIGHEST)
+    return FakeJudge(score=score, fail_every=checked.whole("fail_every", 0, low=0))
 
 
 def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.embedding import EmbeddingJudge
 
-    said = CheckedSettings(settings, "judge")
+    checked = CheckedSettings(settings, "judge")
     return EmbeddingJudge(
-        said.text("model"),
-        name=said.text("name"),
-        device=said.text("device") or "cpu",
-        batch_size=said.whole("batch_size", 64, low=1),
+        checked.text("model"),
+        name=checked.text("name"),
+        device=checked.text("device") or "cpu",
+        batch_size=checked.whole("batch_size", 64, low=1),
     )
 
 
@@ -104,17 +106,17 @@ def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.llm import LLMJudge
     from lmms_eval_ad2.judge.rubrics import load
 
-    said = CheckedSettings(settings, "judge")
-    if not said.text("model"):
-        raise Ad2Error("judge openai: which model? e.g. openai:model=gpt-4o-2024-11-20 (a dated name, not an alias)")
-    endpoint, sampling = llm_settings.endpoint(said), llm_settings.sampling(said)
+    checked = CheckedSettings(settings, "judge")
+    if not checked.text("model"):
+        raise Ad2Error("judge openai: name a model, e.g. openai:model=gpt-4o-2024-11-20 (a dated name, not an alias)")
+    endpoint, sampling = llm_settings.endpoint(checked), llm_settings.sampling(checked)
     rubrics = load(
-        override=said.path("rubrics"),
-        official_dir=said.path("official_dir"),
-        system_files=said.mapping("system_files"),
-        reply=said.mapping("reply"),
+        override=checked.path("rubrics"),
+        official_dir=checked.path("official_dir"),
+        system_files=checked.mapping("system_files"),
+        reply=checked.mapping("reply"),
     )
-    return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=llm_settings.price(said))
+    return LLMJudge(endpoint, sampling, rubrics, cache=cache, price=llm_settings.price(checked))
 
 
 KEYS: dict[str, tuple[str, ...]] = {

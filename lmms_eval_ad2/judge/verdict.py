@@ -1,10 +1,10 @@
-"""A judge's reply -> its mark, or why there is none. Nothing here guesses a number from prose.
+"""Parsing of a judge's reply: the mark, or a reason for none. No number is guessed from prose.
 
-`strict` (ours): the last `[[n]]` of the reply, whole or decimal, on 1..10. What else stands in
-double brackets is no verdict, and several verdicts are settled by the last one.
+`strict` (ours): the last `[[n]]` of the reply, whole or decimal, from 1 to 10. Other content of double brackets is
+ignored.
 
-`official` (CODA-LM's script, for its own prompts): the whole number after the first `Rating: [[`,
-else after the first `rating is: [[`, else after the first `[[`.
+`official` (CODA-LM's script, for its own prompts): the whole number after the first `Rating: [[`, else after the first
+`rating is: [[`, else after the first `[[`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SHOWN = 200
 
 
 def read(reply: str, finish_reason: str | None, form: ReplyForm, rubric: str) -> float | Unscored:
-    """The mark of `reply`; Unscored for an empty, cut, refused or unreadable one and for a mark off the scale."""
+    """The mark of `reply`; Unscored if it is empty, truncated, refused or unreadable, or the mark is out of range."""
     if finish_reason == "length":
         return Unscored(rubric, TRUNCATED, shown(reply))
     if finish_reason == "content_filter":
@@ -54,7 +54,7 @@ def _strict(text: str) -> float | None:
 
 
 def _official(text: str) -> float | None:
-    """What stands between a lead and the next `]]`, where that is a whole number; else the next lead is tried."""
+    """The text between a lead and the next `]]` if it is a whole number; else the next lead is tried."""
     if _unfinished(text):
         return None
     for lead in _OFFICIAL_LEADS:
@@ -66,10 +66,10 @@ def _official(text: str) -> float | None:
 
 
 def _unfinished(text: str) -> bool:
-    """True for a reply that ended inside its reasoning: numbers in there are no verdict."""
+    """Whether the reply ended within its reasoning, in which numbers are not a verdict."""
     return text.lstrip().startswith("<think>")
 
 
 def shown(reply: str) -> str:
-    """The end of a reply, where its verdict should be, short enough for a result file."""
+    """The end of a reply, where the verdict should be, shortened for result files."""
     return reply if len(reply) <= _SHOWN else "…" + reply[-_SHOWN:]

@@ -1,1 +1,1 @@
-"""Talking to language models over HTTP: client, replies on disk, and a real local endpoint for tests."""
+"""Requests to language models over HTTP: client, connection pool, reply cache, settings."""

@@ -1,7 +1,7 @@
-"""Many questions to one endpoint: the cache first, then all missing ones with a bounded number in flight.
+"""Many requests to one endpoint: cached replies first, then the missing ones with a bounded number in flight.
 
-Equal questions are asked once. Every reply that `keep` accepts is in the cache before it is used. What happens when
-an endpoint goes, or refuses everything, is the session's (session.py).
+Every reply that `keep` accepts is in the cache before it is used. Handling of an endpoint that is down or refuses
+everything: session.py. All calls in a process share one connection pool (connections.py).
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from tqdm import tqdm
 
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
-from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, run, together
+from lmms_eval_ad2.llm.connections import ConnectionPool, run
+from lmms_eval_ad2.llm.session import EndpointSession, RequestUsage, together
 
 __all__ = ["Outcomes", "Payloads", "RequestUsage", "ask"]
 
 Payloads = Mapping[str, Mapping[str, Any]]
 Outcomes = dict[str, ChatReply | RequestFailure]
 
-_SHOW_EVERY = 16  # items between two updates of the token count on screen
+_SHOW_EVERY = 16  # items between two updates of the displayed token count
 
 
 def ask(
@@ -34,10 +35,10 @@ def ask(
     label: str = "",
     progress: bool = True,
 ) -> Outcomes:
-    """A Reply or Failure for every key of `payloads`. Replies that `keep` refuses are not cached.
+    """A ChatReply or RequestFailure for each key of `payloads`. Replies that `keep` refuses are not cached.
 
-    May be called with or without a running event loop. Raises Ad2Error where no request can succeed; what came until
-    then is in the cache, and counted in `tally`.
+    Callable with or without a running event loop; `keep` is called in another thread. Raises Ad2Error if no request can
+    succeed; replies until then are in the cache and counted in `tally`.
     """
     outcomes: Outcomes = dict(cache.get_many(payloads)) if cache else {}
     tally = tally if tally is not None else RequestUsage()
@@ -66,12 +67,12 @@ class _Batch:
         )  # fmt: skip
         self.outcomes: Outcomes = {}
 
-    async def run(self) -> None:
-        """All workers to their end; the first Ad2Error stops the others and is raised."""
+    async def run(self, pool: ConnectionPool) -> None:
+        """Run all workers to their end; the first Ad2Error cancels the others and is raised."""
         queue = iter(self.missing.items())
-        async with EndpointSession(self.endpoint, self.cache, self.tally) as session:
-            many = min(self.endpoint.concurrency, len(self.missing))
-            await together(self._work(session, queue) for _ in range(many))
+        async with EndpointSession(self.endpoint, self.cache, self.tally, pool) as session:
+            workers = min(self.endpoint.concurrency, len(self.missing))
+            await together(self._work(session, queue) for _ in range(workers))
 
     async def _work(self, session: EndpointSession, queue: Iterator[tuple[str, Mapping[str, Any]]]) -> None:
         for key, payload in queue:

@@ -1,14 +1,14 @@
-"""Replies of an endpoint, kept by the content of the question.
+"""Cache of an endpoint's replies, keyed by the content of the request.
 
 One sqlite file in WAL mode, one table `replies`:
 
     key                 sha256 of the canonical JSON of everything that can change the reply
-    text, finish_reason, model      as the endpoint gave them
+    text, finish_reason, model      as returned by the endpoint
     prompt_tokens, completion_tokens
     created             unix time
 
-Each reply is a transaction of its own, written before it is used: a process that is killed loses
-only what was under way. Failures are never written. Several processes may share a file.
+Each reply is one transaction, written before the reply is used: a process that is killed loses only the requests in
+flight. Failures are never written. Several processes may share a file.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def key_of(inputs: Any) -> str:
 
 
 class ReplyCache:
-    """The file at `path`, made where absent. Raises Ad2Error where it cannot be read or written."""
+    """The cache file at `path`, created if absent. Raises Ad2Error if it cannot be read or written."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(path)
-        with self._mended():
+        with self._converted_errors():
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._db = sqlite3.connect(self.path, timeout=60, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode=WAL")
@@ -51,39 +51,39 @@ class ReplyCache:
             self._db.execute(_TABLE)
 
     def get_many(self, keys: Iterable[str]) -> dict[str, ChatReply]:
-        """The replies that are there, by key."""
+        """The cached replies among `keys`, by key."""
         wanted = list(keys)
         found: dict[str, ChatReply] = {}
-        with self._mended():
+        with self._converted_errors():
             for start in range(0, len(wanted), _AT_ONCE):
                 part = wanted[start : start + _AT_ONCE]
                 marks = ",".join("?" * len(part))
                 rows = self._db.execute(f"SELECT key, {_COLUMNS} FROM replies WHERE key IN ({marks})", part)
                 found |= {
-                    key: ChatReply(text, finish, model, asked, said, cached=True)
-                    for key, text, finish, model, asked, said in rows
+                    key: ChatReply(text, finish, model, prompt_tokens, completion_tokens, cached=True)
+                    for key, text, finish, model, prompt_tokens, completion_tokens in rows
                 }
         return found
 
     def put(self, key: str, reply: ChatReply) -> None:
-        """Keep one reply; on return it survives the death of this process."""
+        """Store one reply; after the return it survives the end of this process."""
         row = (
             key, reply.text, reply.finish_reason, reply.model, reply.prompt_tokens, reply.completion_tokens,
             time.time(),
         )  # fmt: skip
-        with self._mended():
+        with self._converted_errors():
             self._db.execute(f"INSERT OR REPLACE INTO replies (key, {_COLUMNS}, created) VALUES (?,?,?,?,?,?,?)", row)
 
     def __len__(self) -> int:
-        with self._mended():
+        with self._converted_errors():
             return int(self._db.execute("SELECT COUNT(*) FROM replies").fetchone()[0])
 
     @contextmanager
-    def _mended(self) -> Iterator[None]:
+    def _converted_errors(self) -> Iterator[None]:
         try:
             yield
         except (sqlite3.Error, OSError) as exc:
             raise Ad2Error(
                 f"the reply cache {self.path} cannot be used: {exc}. "
-                "Move the file away to start a new one, or name another place"
+                "Move the file away to start a new one, or choose another path"
             ) from exc

@@ -1,11 +1,10 @@
-"""An async client of one OpenAI-compatible endpoint: POST {base_url}/chat/completions.
+"""Asynchronous client of one OpenAI-compatible endpoint: POST {base_url}/chat/completions.
 
-`ChatClient.complete` gives a Reply or a Failure; what may pass (throttling, 5xx, time-outs, cut
-connections, nonsense instead of JSON, an empty text) is tried again a bounded number of times.
-What concerns every request alike (a wrong key, an unknown model, no credit) raises Ad2Error.
+`ChatClient.complete` returns a ChatReply or a RequestFailure. Failures that may be temporary (throttling, 5xx,
+time-outs, cut connections, invalid JSON, an empty text) are retried a bounded number of times. Failures that concern
+every request (a wrong key, an unknown model, no credit) raise Ad2Error.
 
-aiohttp rather than httpx: with 64 requests in flight httpx 0.28 took 9.7 ms of processor time a request,
-aiohttp 0.2 ms, so that httpx reaches 0.15 of the rate that a latency of 100 ms allows (docs/judge.md).
+Why aiohttp and not the openai SDK: docs/decisions/0011-libraries-tried.md.
 """
 
 from __future__ import annotations
@@ -33,19 +32,20 @@ from lmms_eval_ad2.llm.completion import (
     read_completion,
     read_error,
 )
+from lmms_eval_ad2.llm.connections import ConnectionPool
 from lmms_eval_ad2.llm.request_body import encoded
 
 __all__ = ["ChatClient", "ChatReply", "EndpointConfig", "RequestFailure"]
 
-# A throttled request was never looked at, so it gets more patience than a failed one.
+# The server has not processed a throttled request, so it may be repeated more often than a failed one.
 THROTTLE_FACTOR = 4
-_CHUNK = 2**16
+_CHUNK = 2**16  # bytes
 _REACH_TRIES, _REACH_TIMEOUT_S = 3, 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointConfig:
-    """Where and how to ask. `rpm` is requests a minute; `max_retries` counts repeats of one request."""
+    """Address and request limits. `rpm`: requests per minute; `max_retries`: repeats of one request."""
 
     base_url: str
     api_key: str = field(default="", repr=False)
@@ -59,7 +59,7 @@ class EndpointConfig:
 
 @dataclass(frozen=True, slots=True)
 class RequestFailure:
-    """No completion. `reason` is a short stable code; `refused` where the request itself was turned down (HTTP 4xx)."""
+    """No completion. `reason` is a short stable code; `refused`: the server rejected this request (HTTP 4xx)."""
 
     reason: str
     detail: str = ""
@@ -67,7 +67,7 @@ class RequestFailure:
 
 
 class _RetryableError(Exception):
-    """This attempt failed in a way that may pass."""
+    """This attempt failed, and a repeat may succeed."""
 
     def __init__(self, reason: str, detail: str = "", wait_s: float | None = None, throttled: bool = False) -> None:
         super().__init__(reason)
@@ -76,39 +76,42 @@ class _RetryableError(Exception):
 
 
 class ChatClient:
-    """`async with ChatClient(endpoint) as client: await client.complete(payload)`. Counts requests and retries."""
+    """`async with ChatClient(endpoint) as client: await client.complete(payload)`. Counts requests and retries.
 
-    def __init__(self, endpoint: EndpointConfig) -> None:
+    `pool`: connections that outlive the client; without one the client opens and closes its own.
+    """
+
+    def __init__(self, endpoint: EndpointConfig, pool: ConnectionPool | None = None) -> None:
         self.endpoint = endpoint
         self.requests = 0
         self.retries = 0
         self._url = endpoint.base_url.rstrip("/") + "/chat/completions"
         self._proxy = _proxy(self._url)
         self._backoff = RetryBackoff(endpoint.backoff_s, endpoint.seed)
-        self._session: aiohttp.ClientSession | None = None
-        self._pace = RequestRateLimiter(endpoint.rpm)
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if endpoint.api_key:
+            self._headers["Authorization"] = f"Bearer {endpoint.api_key}"
+        self._timeout = aiohttp.ClientTimeout(total=endpoint.timeout_s)
+        self._pool, self._owns_pool = pool, pool is None
+        self._limiter = RequestRateLimiter(endpoint.rpm)
 
     async def __aenter__(self) -> ChatClient:
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self.endpoint.api_key:
-            headers["Authorization"] = f"Bearer {self.endpoint.api_key}"
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self.endpoint.concurrency, ttl_dns_cache=300),
-            timeout=aiohttp.ClientTimeout(total=self.endpoint.timeout_s),
-            headers=headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-        )
+        if self._owns_pool:
+            self._pool = ConnectionPool(limit=self.endpoint.concurrency)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        if self._owns_pool and self._pool is not None:
+            await self._pool.close()
 
     async def reach(self) -> None:
-        """Raise Ad2Error where nobody listens at the address: better at once than after every item's retries."""
-        if self._proxy:
+        """Raise Ad2Error if no server listens at the address, before every item spends its retries.
+
+        Not checked behind a proxy, or if the pool had a reply from this address within the last seconds.
+        """
+        if self._proxy or (self._pool is not None and self._pool.replied_recently(self._url)):
             return
         parts = urlsplit(self._url)
         port = parts.port or (443 if parts.scheme == "https" else 80)
@@ -123,57 +126,67 @@ class ChatClient:
                     await asyncio.sleep(0.2 * 4**attempt)
         raise Ad2Error(
             f"no endpoint answers at {self.endpoint.base_url} ({failure}); start it or correct base_url, then run the "
-            "same command again: what came before is kept"
+            "same command again: earlier results are kept"
         )
 
     async def complete(self, payload: Mapping[str, Any]) -> ChatReply | RequestFailure:
-        """One completion of `payload` (the JSON body). Raises Ad2Error where no request can succeed."""
+        """One completion of `payload` (the JSON body). Raises Ad2Error if no request can succeed."""
         body = encoded(payload)
         failed = throttled = 0
         while True:
-            await self._pace.wait()
+            await self._limiter.wait()
             self.requests += 1
             try:
                 return await self._attempt(body)
-            except _RetryableError as again:
-                throttled, failed = throttled + again.throttled, failed + (not again.throttled)
+            except _RetryableError as error:
+                throttled, failed = throttled + error.throttled, failed + (not error.throttled)
                 limit = self.endpoint.max_retries
                 if failed > limit or throttled > limit * THROTTLE_FACTOR:
-                    return again.failure
-                await self._wait(again, failed + throttled - 1)
+                    return error.failure
+                await self._wait(error, failed + throttled - 1)
             self.retries += 1
 
-    async def _wait(self, again: _RetryableError, attempt: int) -> None:
+    async def _wait(self, error: _RetryableError, attempt: int) -> None:
         delay = self._backoff.delay(attempt)
-        if again.throttled:
-            # All workers hold still; each then starts at a moment of its own, not all at once.
-            quiet = min(again.wait_s if again.wait_s is not None else delay, LONGEST_RETRY_AFTER_S)
-            self._pace.quiet(quiet)
-            delay = quiet + self._backoff.delay(0)
+        if error.throttled:
+            # All workers pause; the jitter then spreads their next requests.
+            pause = min(error.wait_s if error.wait_s is not None else delay, LONGEST_RETRY_AFTER_S)
+            self._limiter.pause(pause)
+            delay = pause + self._backoff.delay(0)
         await asyncio.sleep(delay)
 
     async def _attempt(self, body: bytes) -> ChatReply | RequestFailure:
-        assert self._session is not None, "use the client in 'async with'"
+        assert self._pool is not None, "use the client in 'async with'"
         try:
-            async with self._session.post(self._url, data=body, proxy=self._proxy, allow_redirects=False) as response:
+            async with self._pool.http.post(
+                self._url,
+                data=body,
+                headers=self._headers,
+                timeout=self._timeout,
+                proxy=self._proxy,
+                allow_redirects=False,
+            ) as response:
                 raw, status, headers = await _bounded(response), response.status, response.headers
         except TimeoutError as exc:
+            self._pool.note_connection_failure(self._url)
             raise _RetryableError("timeout", f"no reply within {self.endpoint.timeout_s:g} s") from exc
         except aiohttp.InvalidURL as exc:
             raise Ad2Error(f"base_url {self.endpoint.base_url!r} is not a URL") from exc
         except (aiohttp.ClientError, OSError) as exc:
+            self._pool.note_connection_failure(self._url)
             raise _RetryableError("connection", self._clean(f"{type(exc).__name__}: {exc}")) from exc
+        self._pool.note_reply(self._url)
         if 200 <= status < 300:
             try:
                 return read_completion(raw)
             except NoCompletion as exc:
                 raise _RetryableError(exc.reason, self._clean(exc.detail)) from exc
-        return self._turned_down(status, headers, raw)
+        return self._read_error(status, headers, raw)
 
-    def _turned_down(self, status: int, headers: Mapping[str, str], raw: bytes) -> RequestFailure:
+    def _read_error(self, status: int, headers: Mapping[str, str], raw: bytes) -> RequestFailure:
         code, message = read_error(raw)
         text = self._clean(f"HTTP {status}: {message}")
-        if status < 400 or status in _FOR_ALL or code in _FOR_ALL_CODES:
+        if status < 400 or status in _FATAL_STATUS or code in _FATAL_CODES:
             raise Ad2Error(f"{self.endpoint.base_url} refuses every request: {text}. {_hint(status)}".rstrip())
         if status == 429:
             raise _RetryableError("throttled", text, retry_after(headers), throttled=True)
@@ -184,32 +197,32 @@ class ChatClient:
         return RequestFailure(f"http_{status}", text, refused=True)
 
     def _clean(self, text: str) -> str:
-        """`text` on one line, short, and without the key, which some servers repeat in their messages."""
+        """`text` on one line, shortened, without the key, which some servers repeat in their messages."""
         key = self.endpoint.api_key
         return printable(text.replace(key, "***") if key else text)[:DETAIL]
 
 
-# Not the request is at fault, but the key, the account or the address: none after it will fare better.
-_FOR_ALL = (401, 402, 403, 404, 405)
-_FOR_ALL_CODES = ("insufficient_quota", "billing_hard_limit_reached", "model_not_found")
+# The key, the account or the address is wrong, not the request: every further request would fail as well.
+_FATAL_STATUS = (401, 402, 403, 404, 405)
+_FATAL_CODES = ("insufficient_quota", "billing_hard_limit_reached", "model_not_found")
 _HINTS = {
     401: "Is the key in the environment right? (OPENAI_API_KEY, or the variable named by api_key_env)",
     402: "The account has no credit left",
     403: "The key has no right to this model or endpoint",
     404: "Check the model's name, and that base_url ends as the server's does (often in /v1)",
-    405: "Check base_url: something else than a chat endpoint answers there",
+    405: "Check base_url: the server at this address is no chat endpoint",
     429: "The account has no credit left",
 }
 
 
 def _hint(status: int) -> str:
     if status < 400:
-        return "It points elsewhere, and requests with a key are not sent on: correct base_url"
+        return "It points elsewhere, and requests with a key do not follow redirects: correct base_url"
     return _HINTS.get(status, "")
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    """The body; _Again where it is longer than any completion, before it has filled the memory."""
+    """The body. Raises _RetryableError once it is longer than any completion, before it fills the memory."""
     parts, size = [], 0
     async for part in response.content.iter_chunked(_CHUNK):
         size += len(part)
@@ -220,21 +233,20 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _proxy(url: str) -> str | None:
-    """The proxy that the environment names for `url` (HTTPS_PROXY, NO_PROXY ...), looked up once."""
+    """The proxy for `url` from the environment (HTTPS_PROXY, NO_PROXY ...)."""
     parts = urlsplit(url)
     if not parts.hostname or urllib.request.proxy_bypass(parts.hostname):
         return None
     return urllib.request.getproxies().get(parts.scheme)
 
 
-# When to ask again, and how fast to ask: backoff, Retry-After, one pace for all workers.
 LONGEST_BACKOFF_S = 30.0
-LONGEST_RETRY_AFTER_S = 120.0  # a server that asks for hours is answered with a failure, not with a hanging run
+LONGEST_RETRY_AFTER_S = 120.0  # a longer Retry-After must not block the run: the request fails in the end
 
 
 @dataclass(slots=True)
 class RetryBackoff:
-    """Exponential waiting with jitter, the same in every run with the same seed."""
+    """Exponential backoff with jitter, reproducible with `seed`: min(first_s * 2^n, LONGEST_BACKOFF_S) * U(0.5, 1)."""
 
     first_s: float = 0.5
     seed: int = 0
@@ -244,13 +256,13 @@ class RetryBackoff:
         self._random = random.Random(self.seed)
 
     def delay(self, attempt: int) -> float:
-        """Seconds to wait after the failed attempt number `attempt` (0 is the first)."""
+        """Seconds to wait after failed attempt number `attempt` (from 0)."""
         full = min(self.first_s * 2.0 ** min(attempt, 16), LONGEST_BACKOFF_S)
         return full * self._random.uniform(0.5, 1.0)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server asks us to wait (Retry-After as seconds or a date; retry-after-ms), else None."""
+    """Seconds from retry-after-ms or Retry-After (seconds or a date), else None."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name, "")
         try:
@@ -265,26 +277,26 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 class RequestRateLimiter:
-    """The common gate of all workers: at most `per_minute` starts, and none while the server asks for quiet."""
+    """Limits the starts of all workers: at most `per_minute`, and none during a pause that the server demands."""
 
     def __init__(self, per_minute: float | None = None) -> None:
         self._gap_s = 60.0 / per_minute if per_minute else 0.0
         self._next = 0.0
-        self._quiet_until = 0.0
+        self._paused_until = 0.0
 
-    def quiet(self, seconds: float) -> None:
-        """Let nobody start for `seconds` from now."""
-        self._quiet_until = max(self._quiet_until, asyncio.get_running_loop().time() + seconds)
+    def pause(self, seconds: float) -> None:
+        """Delay every start until `seconds` from now."""
+        self._paused_until = max(self._paused_until, asyncio.get_running_loop().time() + seconds)
 
     async def wait(self) -> None:
-        """Return when it is this worker's turn."""
+        """Return when this worker may start a request."""
         clock = asyncio.get_running_loop().time
         while True:
-            start = max(clock(), self._next, self._quiet_until)
+            start = max(clock(), self._next, self._paused_until)
             if self._gap_s:
                 self._next = start + self._gap_s
             if (delay := start - clock()) <= 0:
                 return
             await asyncio.sleep(delay)
-            if clock() >= self._quiet_until:
+            if clock() >= self._paused_until:
                 return

@@ -1,6 +1,7 @@
-"""What an endpoint sent, read as the untrusted bytes that they are: a chat completion, or an error's code and message.
+"""Parsing of an endpoint's response: a chat completion, or the code and message of an error.
 
-Every field may be of any type, nested too deep, too great a number, or text that no file can hold.
+The response is untrusted: any field may have any type, be nested too deeply, be too large a number, or be text that
+cannot be encoded as UTF-8.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-LONGEST_BODY = 8 * 2**20  # bytes; the longest answer of any model is far below
-DETAIL = 300
-_MOST_TOKENS = 10**9  # of one reply; a greater count is a fault of the endpoint
+LONGEST_BODY = 8 * 2**20  # bytes; far above the longest answer of any model
+DETAIL = 300  # characters of a message or name that are kept
+_MOST_TOKENS = 10**9  # of one reply; a larger count is an error of the endpoint
 _UNREADABLE = (ValueError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
 class ChatReply:
-    """A completion. Token counts are None where the endpoint does not report them. cached: nobody was asked for it."""
+    """A completion. Token counts are None if the endpoint does not report them. cached: no request was made for it."""
 
     text: str
     finish_reason: str | None = None
@@ -37,7 +38,7 @@ class NoCompletion(Exception):
 
 
 def read_completion(raw: bytes) -> ChatReply:
-    """The Reply in a body with status 200; NoCompletion where it holds none."""
+    """The ChatReply in a body with status 200. Raises NoCompletion if it contains none."""
     try:
         data = json.loads(raw)
         choice = data["choices"][0]
@@ -46,20 +47,20 @@ def read_completion(raw: bytes) -> ChatReply:
     except (*_UNREADABLE, KeyError, IndexError, TypeError, AttributeError) as exc:
         start = raw[:DETAIL].decode("utf-8", "replace").strip()
         raise NoCompletion("invalid_reply", f"not a chat completion: {start!r}") from exc
-    finish, model = _word(choice.get("finish_reason")), _word(data.get("model"))
+    finish, model = _short_text(choice.get("finish_reason")), _short_text(data.get("model"))
     if message.get("refusal"):
-        return ChatReply(_whole(str(message["refusal"])), "content_filter", model, *_tokens(data))
+        return ChatReply(_encodable(str(message["refusal"])), "content_filter", model, *_tokens(data))
     if isinstance(content, list):  # content parts
         content = "".join(str(p.get("text") or "") for p in content if isinstance(p, dict))
     if content is not None and not isinstance(content, str):
         raise NoCompletion("invalid_reply", f"content is {type(content).__name__}, not text")
     if not (content or "").strip() and finish not in ("length", "content_filter"):
         raise NoCompletion("empty_reply", f"finish_reason {finish!r}")
-    return ChatReply(_whole(content or ""), finish, model, *_tokens(data))
+    return ChatReply(_encodable(content or ""), finish, model, *_tokens(data))
 
 
 def read_error(raw: bytes) -> tuple[str, str]:
-    """Code and message of an error body, whatever its shape; HTML pages come out as their beginning."""
+    """Code and message of an error body of any structure; of an HTML page, its beginning."""
     text = raw.decode("utf-8", "replace")
     try:
         data = json.loads(text)
@@ -72,17 +73,17 @@ def read_error(raw: bytes) -> tuple[str, str]:
 
 
 def printable(text: str) -> str:
-    """`text` on one line, without what steers a terminal or cannot be written."""
+    """`text` on one line, without control characters and characters that cannot be encoded."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
-def _whole(text: str) -> str:
-    """Half a surrogate pair, which JSON can spell and UTF-8 cannot, becomes a question mark."""
+def _encodable(text: str) -> str:
+    """`text` with lone surrogates, which JSON allows and UTF-8 does not, as question marks."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _word(value: Any) -> str | None:
-    return _whole(value[:DETAIL]) if isinstance(value, str) else None
+def _short_text(value: Any) -> str | None:
+    return _encodable(value[:DETAIL]) if isinstance(value, str) else None
 
 
 def _tokens(data: Mapping[str, Any]) -> tuple[int | None, int | None]:

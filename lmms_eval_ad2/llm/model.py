@@ -1,11 +1,11 @@
-"""From what a user wrote to a language model: a short line, a YAML file or a mapping.
+"""Language models from a user's specification: a short text, a YAML file or a mapping.
 
     openai:model=gpt-4o-2024-11-20,base_url=http://host/v1,concurrency=64
-    endpoint:MODEL@http://host:port/v1,concurrency=64      the closed loop's spelling of the same
+    endpoint:MODEL@http://host:port/v1,concurrency=64      the same, as written for the closed loop
     path/to/model.yaml        the same keys, with `backend: openai`
 
-Besides the keys of settings.py: `structured` = json_schema | json_object | none, how a reply in JSON is asked for
-(servers differ in what they know; a reply is checked all the same), and price_prompt, price_completion.
+Keys besides those of settings.py: `structured` = json_schema | json_object | none, how a JSON reply is requested
+(servers support different ways; the reply is checked in any case), and price_prompt, price_completion.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 Structured = Literal["json_schema", "json_object", "none"]
 STRUCTURED: tuple[Structured, ...] = ("json_schema", "json_object", "none")
 _BACKENDS = ("openai", "endpoint")
-_TEXTS = ("model", "name", "base_url")  # a model may be called 4 or on
+_TEXTS = ("model", "name", "base_url")  # not parsed as YAML: a model may be named 4 or on
 
 
 @dataclass(frozen=True, slots=True)
 class LanguageModel:
-    """A language model behind an endpoint. `label` names it in tables and files."""
+    """A language model behind an endpoint. `label` is its name in tables and files."""
 
     endpoint: EndpointConfig
     sampling: EndpointSampling
@@ -56,21 +56,21 @@ class LanguageModel:
     def payload(
         self, messages: Sequence[Mapping[str, Any]], schema: tuple[str, Mapping[str, Any]] | None = None
     ) -> dict[str, Any]:
-        """The JSON body of a request; `schema` is the name and the JSON schema of the reply that is asked for."""
+        """The JSON body of a request; `schema`: name and JSON schema of the requested reply."""
         body = self.sampling.payload(messages)
         if schema is None or self.structured == "none":
             return body
         if self.structured == "json_object":
             return body | {"response_format": {"type": "json_object"}}
-        wanted = {"name": schema[0], "strict": True, "schema": dict(schema[1])}
-        return body | {"response_format": {"type": "json_schema", "json_schema": wanted}}
+        json_schema = {"name": schema[0], "strict": True, "schema": dict(schema[1])}
+        return body | {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
     def describe(self) -> dict[str, Any]:
-        """What can change a reply, JSON-able. The address is left out: a server may move to another port."""
-        asked = self.sampling
+        """Everything that can change a reply, as JSON values. Not the address: a server may move to another port."""
+        sampling = self.sampling
         return {
-            "model": asked.model, "temperature": asked.temperature, "seed": asked.seed, "max_tokens": asked.max_tokens,
-            "extra": dict(asked.extra), "structured": self.structured,
+            "model": sampling.model, "temperature": sampling.temperature, "seed": sampling.seed,
+            "max_tokens": sampling.max_tokens, "extra": dict(sampling.extra), "structured": self.structured,
         }  # fmt: skip
 
 
@@ -82,10 +82,10 @@ def read_model(
     seed: int = 0,
     also: Sequence[str] = (),
 ) -> LanguageModel:
-    """The model that `spec` names. `owner` is whose setting it is in messages; `max_tokens`, `seed`: defaults.
-    `also`: what the caller takes besides models, for the message about a misspelling.
+    """The model specified by `spec`. `owner`: the setting's name in messages; `max_tokens`, `seed`: defaults; `also`:
+    what the caller accepts besides models, for the message about a misspelling.
 
-    Raises Ad2Error for an unknown spelling, key or value, a missing model name, a missing API key.
+    Raises Ad2Error for an unknown form, key or value, a missing model name, a missing API key.
     """
     values = _values(spec, owner, also)
     if "api_key" in values:
@@ -108,7 +108,7 @@ def _values(spec: str | Path | Mapping[str, Any], owner: str, also: Sequence[str
     if colon and name == "openai":
         return pairs(rest, owner, first="model")
     if colon and name == "endpoint":
-        return pairs(_spelled_out(rest), owner, first="model")
+        return pairs(_with_keys(rest), owner, first="model")
     path = Path(text).expanduser()
     if path.suffix in (".yaml", ".yml") or path.is_file():
         return _without_backend(yaml_mapping(path, f"the file of {owner}", "the key 'backend' (openai)"), str(path))
@@ -121,8 +121,8 @@ def _without_backend(data: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {str(k): v for k, v in data.items() if k != "backend"}
 
 
-def _spelled_out(text: str) -> str:
-    """MODEL@URL,key=value or URL,model=MODEL,key=value with its keys."""
+def _with_keys(text: str) -> str:
+    """MODEL@URL,key=value or URL,model=MODEL,key=value rewritten as key=value pairs."""
     first, comma, rest = text.partition(",")
     if first.startswith(("http://", "https://")):
         return f"base_url={first}{comma}{rest}"
@@ -133,7 +133,7 @@ def _spelled_out(text: str) -> str:
 
 
 def pairs(text: str, owner: str, *, first: str = "") -> dict[str, Any]:
-    """`a=1,b=x` -> {"a": 1, "b": "x"}; what comes first may stand without its key where `first` names one."""
+    """`a=1,b=x` -> {"a": 1, "b": "x"}. The first value may omit its key, which is then `first`."""
     found: dict[str, Any] = {}
     for part in text.split(",") if text.strip() else ():
         key, equals, value = (s.strip() for s in part.partition("="))
@@ -155,7 +155,7 @@ def _value(key: str, text: str) -> Any:
 
 
 def yaml_mapping(path: Path, what: str, keys: str) -> dict[str, Any]:
-    """The mapping in a YAML file. `what` the file is and which `keys` it should have stand in messages."""
+    """The mapping in a YAML file. `what` (the kind of file) and `keys` (the expected ones) are used in messages."""
     try:
         data = yaml.safe_load(path.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as exc:

@@ -1,8 +1,8 @@
-"""Requests to one endpoint as they come up: the cache first, equal ones once, a bounded number in flight.
+"""Requests to one endpoint, one at a time: cached replies first, equal requests once, a bounded number in flight.
 
-`batch.ask` is for many requests known in advance, `EndpointSession.ask` for those where one follows from another's
-reply. An endpoint that has stopped answering is noticed: once as many requests in a row as are in flight have failed,
-the rest is given up at once instead of after hours of time-outs.
+`batch.ask` is for many requests that are known in advance, `EndpointSession.ask` for requests that depend on earlier
+replies. If as many requests in a row fail as may be in flight, the endpoint counts as down and the remaining ones fail
+at once instead of after hours of time-outs.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from typing import Any, TypeVar
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.llm.cache import ReplyCache
 from lmms_eval_ad2.llm.client import ChatClient, ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.llm.connections import ConnectionPool
 
 T = TypeVar("T")
 Payload = Mapping[str, Any]
 Accept = Callable[[ChatReply], bool]
 
 _MIN_STREAK = 16  # failures in a row before an endpoint counts as down, whatever the concurrency
-_REFUSED_FIRST = 8  # so many refusals and no success yet: the request is wrong, not the items
-_REFUSED_STREAK = 64  # so many with no success between them: the endpoint has changed, not the items
+_REFUSED_FIRST = 8  # refusals without any success: the request format is wrong, not the items
+_REFUSED_STREAK = 64  # refusals in a row after a success: the endpoint has changed, not the items
 
-# Servers differ in how JSON may be asked for (spec.py).
+# Servers differ in how they accept a request for JSON (model.py).
 _HINT = ". If it does not know `response_format`, write structured=json_object or structured=none beside the model"
 
 
 @dataclass(slots=True)
 class RequestUsage:
-    """What the requests have cost so far."""
+    """Counts of requests and tokens so far."""
 
     requests: int = 0
     retries: int = 0
@@ -41,10 +42,10 @@ class RequestUsage:
     failed: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    unreported: int = 0  # replies whose endpoint named no token counts
+    unreported: int = 0  # replies without token counts
 
     def count(self, outcome: ChatReply | RequestFailure) -> None:
-        """Book one reply or failure of the endpoint."""
+        """Add one reply or failure of the endpoint."""
         if isinstance(outcome, RequestFailure):
             self.failed += 1
             return
@@ -56,23 +57,27 @@ class RequestUsage:
 class EndpointSession:
     """`async with EndpointSession(endpoint, cache) as session: await session.ask(payload, key=...)`.
 
-    Entering raises Ad2Error where nobody listens at the address.
+    `pool`: connections that outlive the session. Entering raises Ad2Error if no server listens at the address.
     """
 
     def __init__(
-        self, endpoint: EndpointConfig, cache: ReplyCache | None = None, tally: RequestUsage | None = None
+        self,
+        endpoint: EndpointConfig,
+        cache: ReplyCache | None = None,
+        tally: RequestUsage | None = None,
+        pool: ConnectionPool | None = None,
     ) -> None:
         self.endpoint, self.cache = endpoint, cache
         self.tally = tally if tally is not None else RequestUsage()
         self.down: RequestFailure | None = None
-        self._client = ChatClient(endpoint)
-        # The file has a thread of its own: a write that waits for the disk must not hold up all other replies.
+        self._client = ChatClient(endpoint, pool)
+        # Cache accesses run in a separate thread: waiting for the disk must not block the event loop.
         self._disk = ThreadPoolExecutor(1, "ad2-replies")
         self._slots = asyncio.Semaphore(endpoint.concurrency)
-        self._asked: dict[str, asyncio.Future[ChatReply | RequestFailure]] = {}
+        self._pending: dict[str, asyncio.Future[ChatReply | RequestFailure]] = {}
         self._succeeded = False
         self._streak = self._refused = 0  # since the last success
-        self._booked = (0, 0)
+        self._counted = (0, 0)  # requests and retries of the client that are already in `tally`
 
     async def __aenter__(self) -> EndpointSession:
         await self._client.__aenter__()
@@ -86,33 +91,33 @@ class EndpointSession:
     async def __aexit__(
         self, kind: type[BaseException] | None, exc: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._book()
+        self._count_requests()
         self._disk.shutdown(wait=True)
         await self._client.__aexit__(kind, exc, trace)
 
     async def ask(
         self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
     ) -> ChatReply | RequestFailure:
-        """The reply to `payload`, from the cache where it has one that `accept` takes.
+        """The reply to `payload`: a cached one that passes `accept`, otherwise the endpoint's.
 
-        key: `cache.key_of` of everything that can change the reply. A payload that is dear to build (images) may be
-        given as a function, called only when the request is sent. A reply that `accept` refuses is given back all the
-        same, and not cached. Raises Ad2Error where no request can succeed.
+        key: `cache.key_of` of everything that can change the reply. A payload that is expensive to build (images) may
+        be a function, which is called only when the request is sent. A reply that fails `accept` is returned, but not
+        cached. Raises Ad2Error if no request can succeed.
         """
-        if (waiting := self._asked.get(key)) is not None:
+        if (pending := self._pending.get(key)) is not None:
             self.tally.cached += 1
-            return _shared(await asyncio.shield(waiting))
-        waiting = asyncio.ensure_future(self._find(payload, key, accept))
-        self._asked[key] = waiting
+            return _shared(await asyncio.shield(pending))
+        pending = asyncio.ensure_future(self._find(payload, key, accept))
+        self._pending[key] = pending
         try:
-            return await waiting
+            return await pending
         finally:
-            self._asked.pop(key, None)
+            self._pending.pop(key, None)
 
     async def _find(
         self, payload: Payload | Callable[[], Payload], key: str, accept: Accept
     ) -> ChatReply | RequestFailure:
-        """The cache's reply, or the endpoint's."""
+        """The cached reply, or the endpoint's."""
         if self.cache is not None:
             found = (await self._on_disk(self.cache.get_many, [key])).get(key)
             if found is not None and accept(found):
@@ -123,7 +128,7 @@ class EndpointSession:
     async def fetch(
         self, payload: Payload | Callable[[], Payload], *, key: str, accept: Accept = lambda reply: True
     ) -> ChatReply | RequestFailure:
-        """The endpoint's own reply, waited for until one of its places is free; kept where `accept` takes it."""
+        """The endpoint's reply, requested once fewer than `concurrency` are in flight; cached if it passes `accept`."""
         async with self._slots:
             if self.down is None:
                 body = payload() if callable(payload) else payload
@@ -133,25 +138,25 @@ class EndpointSession:
         if isinstance(outcome, ChatReply) and self.cache is not None and accept(outcome):
             await self._on_disk(self.cache.put, key, outcome)
         self.tally.count(outcome)
-        self._book()
+        self._count_requests()
         self._watch(outcome, _HINT if "response_format" in body else "")
         if isinstance(outcome, RequestFailure) and not self._succeeded:
-            return replace(outcome, refused=False)  # that says nothing of the item yet: any would be refused
+            return replace(outcome, refused=False)  # before the first success, any item might be refused
         return outcome
 
     async def _on_disk(self, work: Callable[..., T], *arguments: Any) -> T:
-        """Shielded: a reply that has come is kept, also where another one's fault ends the run meanwhile."""
+        """Run `work` in the disk thread, shielded: a reply is cached even if another request's error ends the run."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._disk, work, *arguments))
 
-    def _book(self) -> None:
-        """Requests and retries since the last time."""
+    def _count_requests(self) -> None:
+        """Add the client's requests and retries since the last call to `tally`."""
         now = (self._client.requests, self._client.retries)
-        self.tally.requests += now[0] - self._booked[0]
-        self.tally.retries += now[1] - self._booked[1]
-        self._booked = now
+        self.tally.requests += now[0] - self._counted[0]
+        self.tally.retries += now[1] - self._counted[1]
+        self._counted = now
 
     def _watch(self, outcome: ChatReply | RequestFailure, hint: str) -> None:
-        """Notice an endpoint that refuses everything (Ad2Error) or has gone (the rest fails at once)."""
+        """Detect an endpoint that refuses everything (raises Ad2Error) or is down (the remaining requests fail)."""
         if isinstance(outcome, ChatReply):
             self._succeeded, self._streak, self._refused = True, 0, 0
         elif outcome.refused:
@@ -162,23 +167,23 @@ class EndpointSession:
                     f"{hint}"
                 )
             if self._refused >= max(_REFUSED_STREAK, self.endpoint.concurrency):
-                self._gone(f"after {self._refused} refusals in a row: {outcome.detail}")
+                self._mark_down(f"after {self._refused} refusals in a row: {outcome.detail}")
         else:
             self._streak += 1
             if self._streak >= max(_MIN_STREAK, self.endpoint.concurrency):
-                self._gone(f"after {self._streak} failures in a row: {outcome.reason}")
+                self._mark_down(f"after {self._streak} failures in a row: {outcome.reason}")
 
-    def _gone(self, detail: str) -> None:
+    def _mark_down(self, detail: str) -> None:
         self.down = self.down or RequestFailure("endpoint_down", detail)
 
 
 def _shared(outcome: ChatReply | RequestFailure) -> ChatReply | RequestFailure:
-    """The same for one who did not pay for it."""
+    """The outcome for a request that waited for an equal one, marked as cached."""
     return outcome if isinstance(outcome, RequestFailure) else replace(outcome, cached=True)
 
 
 async def together(workers: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """All workers side by side to their end; the first exception stops the others and is raised."""
+    """Run all workers concurrently to their end; the first exception cancels the others and is raised."""
     tasks = [asyncio.create_task(worker) for worker in workers]
     try:
         await asyncio.gather(*tasks)
@@ -189,22 +194,22 @@ async def together(workers: Iterable[Coroutine[Any, Any, None]]) -> None:
 
 
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run `main()` to its end, in a thread of its own where this one already runs an event loop (a notebook)."""
+    """Run `main()` to its end, in a new thread if this one already runs an event loop (a notebook)."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
         asyncio.run(main())
     else:
-        _run_aside(main)
+        _run_in_thread(main)
 
 
-def _run_aside(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+def _run_in_thread(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     failure: list[BaseException] = []
 
     def target() -> None:
         try:
             asyncio.run(main())
-        except BaseException as exc:  # carried over to the caller's thread
+        except BaseException as exc:  # raised again in the calling thread
             failure.append(exc)
 
     thread = threading.Thread(target=target, name="ad2-session")

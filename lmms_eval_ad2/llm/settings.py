@@ -1,6 +1,6 @@
-"""What a user sets about a language model: where it is asked, with what, at which price. Checked, with named mistakes.
+"""Checked user settings of a language model: endpoint, sampling, price. Messages name the wrong setting.
 
-Keys never come from settings: only from the environment.
+API keys come from the environment only, never from settings.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 from lmms_eval_ad2.errors import Ad2Error
 
-if TYPE_CHECKING:  # the client brings aiohttp, which a lexical judge has no need of
+if TYPE_CHECKING:  # the client imports aiohttp, which a lexical judge does not need
     from lmms_eval_ad2.llm.client import EndpointConfig
 
 OPENAI_URL = "https://api.openai.com/v1"
-# What `endpoint`, `sampling` and `price` read.
+# Settings that `endpoint`, `sampling` and `price` read.
 ENDPOINT_KEYS = (
     "model", "base_url", "api_key_env", "concurrency", "timeout", "max_retries", "rpm", "backoff", "temperature",
     "seed", "max_tokens", "max_tokens_key", "extra",
@@ -29,13 +29,13 @@ PRICE_KEYS = ("price_prompt", "price_completion")
 
 @dataclass(frozen=True, slots=True)
 class EndpointSampling:
-    """What the endpoint is asked with. `extra` goes into the request as it stands (e.g. reasoning_effort)."""
+    """Sampling parameters of a request. `extra` is added to the request unchanged (e.g. reasoning_effort)."""
 
     model: str
     temperature: float | None = 0.0
     seed: int | None = 0
     max_tokens: int = 1024
-    max_tokens_key: str = "max_tokens"  # newer models want max_completion_tokens
+    max_tokens_key: str = "max_tokens"  # newer models require max_completion_tokens
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def payload(self, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -50,19 +50,19 @@ class EndpointSampling:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrice:
-    """Money for a million tokens, in the currency of the user's contract."""
+    """Price of a million tokens, in the currency of the user's contract."""
 
     prompt: float
     completion: float
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> float:
-        """What so many tokens cost."""
+        """Cost of these tokens, rounded to 1e-6."""
         return round((prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6, 6)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedSettings:
-    """Values by key, read with a check. `owner` is whose they are in messages: "judge", "--llm"."""
+    """Values by key, checked when read. `owner`: name of the settings in messages ("judge", "--llm")."""
 
     values: Mapping[str, Any]
     owner: str
@@ -70,7 +70,7 @@ class CheckedSettings:
     def number(
         self, key: str, default: float | None, *, low: float = float("-inf"), high: float = float("inf")
     ) -> float | None:
-        """A finite or infinite number from `low` to `high`, or None where neither a value nor a default is."""
+        """A number from `low` to `high`, possibly infinite, or None without a value and a default."""
         value = self.values.get(key, default)
         if value is None:
             return None
@@ -79,7 +79,7 @@ class CheckedSettings:
         return float(value)
 
     def whole(self, key: str, default: int, *, low: int | None = None) -> int:
-        """A whole number of at least `low`."""
+        """An integer of at least `low`."""
         value = self.values.get(key)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int) or (low is not None and value < low):
@@ -87,19 +87,19 @@ class CheckedSettings:
         return value
 
     def mapping(self, key: str) -> dict[str, Any]:
-        """A mapping, empty where nothing was said."""
+        """A mapping; empty by default."""
         value = self.values.get(key) or {}
         if not isinstance(value, Mapping):
             raise self._wrong(key, "a mapping (in a YAML file)", value)
         return dict(value)
 
     def path(self, key: str) -> Path | None:
-        """A path with the home folder filled in."""
+        """A path with `~` expanded."""
         value = self.values.get(key)
         return Path(str(value)).expanduser() if value else None
 
     def text(self, key: str, default: str = "") -> str:
-        """A text; what YAML read as a number comes back as it was written."""
+        """A text; a value that YAML parsed as a number is converted back."""
         value = self.values.get(key)
         return default if value is None else str(value)
 
@@ -108,7 +108,7 @@ class CheckedSettings:
 
 
 def endpoint(settings: CheckedSettings) -> EndpointConfig:
-    """Where and how to ask. Raises Ad2Error for a wrong value, address or missing key."""
+    """Address and request limits. Raises Ad2Error for a wrong value or address, or a missing key."""
     from lmms_eval_ad2.llm.client import EndpointConfig
 
     base_url = url(settings.text("base_url") or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
@@ -125,12 +125,12 @@ def endpoint(settings: CheckedSettings) -> EndpointConfig:
 
 
 def sampling(settings: CheckedSettings, *, max_tokens: int = 1024, seed: int = 0) -> EndpointSampling:
-    """What to ask with; `max_tokens` and `seed` where the settings do not say. A seed of null sends none."""
-    said = settings.whole("seed", seed)
+    """Sampling parameters; `max_tokens` and `seed` are the defaults. A seed of null sends none."""
+    chosen_seed = settings.whole("seed", seed)
     return EndpointSampling(
         settings.text("model"),
         settings.number("temperature", 0.0, low=0.0),
-        None if settings.values.get("seed", 0) is None else said,
+        None if settings.values.get("seed", 0) is None else chosen_seed,
         settings.whole("max_tokens", max_tokens, low=1),
         one_of(
             settings.values.get("max_tokens_key", "max_tokens"),
@@ -142,44 +142,43 @@ def sampling(settings: CheckedSettings, *, max_tokens: int = 1024, seed: int = 0
 
 
 def price(settings: CheckedSettings) -> TokenPrice | None:
-    """The price of tokens, where the user named one."""
+    """The price of tokens, if the settings contain one."""
     prices = [settings.number(key, None, low=0.0) for key in PRICE_KEYS]
     return TokenPrice(prices[0] or 0.0, prices[1] or 0.0) if any(p is not None for p in prices) else None
 
 
 def url(text: str) -> str:
-    """A base URL without a trailing slash; Ad2Error for another scheme, or where a password or query stands in it."""
+    """A base URL without trailing slash. Raises Ad2Error for other schemes, and for a user, password or query in it."""
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
     except ValueError as exc:
-        raise Ad2Error(f"base_url: '{text}' is no address: {exc}") from None
+        raise Ad2Error(f"base_url: '{text}' is not a URL: {exc}") from None
     if parts.scheme not in ("http", "https") or not host:
         raise Ad2Error(f"base_url: expected http(s)://host[:port]/v1, found '{host or text}'")
     if parts.username or parts.password or parts.query:
         where = host if port is None else f"{host}:{port}"
         raise Ad2Error(
-            f"base_url of {where}: no names, passwords or queries belong in it; keys come from the environment"
+            f"base_url of {where}: it must not contain user names, passwords or queries; keys come from the environment"
         )
     return text.rstrip("/")
 
 
 def key_for(base_url: str, variable: str = "") -> str:
-    """The key from the environment (OPENAI_API_KEY unless named); OpenAI needs one, a server of one's own may not."""
+    """The API key from environment variable `variable` (OPENAI_API_KEY by default). Only OpenAI's server needs one."""
     key = os.environ.get(variable or "OPENAI_API_KEY", "").strip()
     if not key and variable:
         raise Ad2Error(f"the environment variable {variable} (api_key_env) is not set")
     if not key and urlsplit(base_url).hostname == "api.openai.com":
-        raise Ad2Error("OPENAI_API_KEY is not set; for a server of your own name base_url=http://host:port/v1")
+        raise Ad2Error("OPENAI_API_KEY is not set; for your own server give base_url=http://host:port/v1")
     return key
 
 
-# Names that a user typed, against those that exist: one message, with the near ones.
 S = TypeVar("S", bound=str)
 
 
 def one_of(name: Any, known: Iterable[S], what: str) -> S:
-    """The member of `known` that equals `name`; Ad2Error with near names otherwise."""
+    """The member of `known` that equals `name`. Otherwise raises Ad2Error, which suggests similar names."""
     names: list[S] = list(known)
     for candidate in names:
         if candidate == name:
@@ -190,7 +189,7 @@ def one_of(name: Any, known: Iterable[S], what: str) -> S:
 
 
 def check_keys(given: Iterable[Any], known: Iterable[str], where: str) -> None:
-    """Ad2Error for the first key of `given` that `known` lacks."""
+    """Raise Ad2Error for the first key of `given` that is not in `known`."""
     names = list(known)
     for key in given:
         one_of(key, names, f"key of {where}:")

@@ -1,10 +1,10 @@
-"""Untrusted text on its way into a prompt: fenced, and unable to pose as a fence, a verdict or a chat turn.
+"""Neutralising untrusted text for a prompt, so that it cannot imitate a fence, a verdict or a chat turn.
 
-Predictions are written by the model under test, and leaderboards have seen answers that talk to the judge; the texts of
-a data set, and what one model wrote for another to read, are no safer. So each text stands between fences that carry a
-nonce, and whatever could be taken for a fence, for a verdict `[[n]]` or for a token of a chat template is broken by a
-visible dot. The nonce is derived from the content: the same item gives the same prompt, which the cache needs, while a
-text cannot hold the nonce of the item that it is part of.
+Predictions are written by the model under test, and answers that address the judge have been seen on leaderboards.
+Texts of a data set, and the output of one model in the prompt of another, are no safer. Each text is therefore placed
+between fences that carry a nonce, and a visible dot breaks every sequence that could be read as a fence, as a verdict
+`[[n]]` or as a token of a chat template. The nonce is derived from the content: an item always gives the same prompt,
+as the cache requires, and a text cannot contain the nonce of its own item.
 """
 
 from __future__ import annotations
@@ -15,45 +15,47 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-DOT = "·"  # stands where a sequence was broken; the system prompt tells the model so
+DOT = "·"  # inserted where a sequence is broken; the system prompt explains it to the model
 
-# Double brackets of any width are the verdict's; runs of angle brackets are the fence's.
+# Double brackets of any width mark a verdict, runs of angle brackets a fence.
 _RUNS = re.compile(r"([\[\]［］【】<>])(?=\1)")
-# <|im_start|>, <｜User｜>, </s>, [INST], <start_of_turn>, <think>, <image> ...: special to one tokenizer or another.
-_SPECIAL = re.compile(
+# The place to break in <|im_start|>, <｜User｜>, </s>, [INST], <start_of_turn>, <think>, <image> ...: special tokens of
+# one tokenizer or another.
+SPECIAL_TOKEN = re.compile(
     r"(?i)(?<=<)(?=[|｜])|(?<=[|｜])(?=>)"
     r"|(?<=<)(?=/?(?:s|bos|eos|pad|unk|think|image|video|img|start_of_turn|end_of_turn|system|user|assistant)>)"
     r"|(?<=\[)(?=/?(?:INST|SYS|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
 )
 _SUSPECT = re.compile(r"[\[\]［］【】<>|｜]")
-# Two separate letters can still spell a bracket pair with a character between them that nobody sees.
 _KEPT_CONTROLS = frozenset("\n\t")
 
 
 def neutralise(text: str) -> str:
-    """`text` without invisible characters, and with a dot inside every sequence that has a meaning to judge or parser.
+    """`text` without invisible characters, and with a dot inside every sequence that a judge or parser interprets.
 
-    The result contains no `[[`, `]]`, `<<`, `>>` and no chat-template token; applied twice it gives the same.
+    The result contains no `[[`, `]]`, `<<`, `>>` and no chat-template token. Idempotent.
     """
-    if not text.replace("\n", "").replace("\t", "").isprintable():  # rare, and slow to look at one by one
-        text = "".join(" " if c == "\r" else c for c in text.replace("\r\n", "\n") if _visible(c) or c == "\r")
+    if not text.replace("\n", "").replace("\t", "").isprintable():  # rare; the loop over characters is slow
+        # An invisible character between two brackets would hide the pair from the patterns below.
+        text = "".join(" " if c == "\r" else c for c in text.replace("\r\n", "\n") if is_visible(c) or c == "\r")
     if not _SUSPECT.search(text):
         return text
-    return _SPECIAL.sub(DOT, _RUNS.sub(rf"\1{DOT}", text))
+    return SPECIAL_TOKEN.sub(DOT, _RUNS.sub(rf"\1{DOT}", text))
 
 
-def _visible(char: str) -> bool:
+def is_visible(char: str) -> bool:
+    """False for control, format, surrogate, private-use and unassigned characters, except newline and tab."""
     return char in _KEPT_CONTROLS or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
 def nonce(kind: str, fields: Mapping[str, object]) -> str:
-    """Twelve hex digits that depend on `kind` (a rubric, a role) and all of an item's content, and on nothing else."""
+    """Twelve hex digits, a function of `kind` (a rubric, a role) and the whole content of an item."""
     text = json.dumps([kind, fields], ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def fence(parts: Sequence[tuple[str, str]], mark: str) -> str:
-    """`(title, untrusted text)` pairs, each between an opening and a closing fence that carry `mark`."""
+    """`(title, untrusted text)` pairs, each between an opening and a closing fence with the nonce `mark`."""
     return "\n\n".join(
         f"<<<{title.upper()} {mark}>>>\n{neutralise(text).strip() or '(empty)'}\n<<<END {mark}>>>"
         for title, text in parts

@@ -125,7 +125,7 @@ def whole_text(text: str) -> Iterable[str]:
 
 
 def single_words(text: str) -> Iterable[str]:
-    """The words of an option and its length on a log2 scale: finds, for example, that options with a reason are wrong."""
+    """Words and length (log2 scale) of an option: finds, for example, that options with a reason are wrong."""
     words = normal(text).split()
     return {*words, f"#{len(words).bit_length()}"}
 

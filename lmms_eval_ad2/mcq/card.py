@@ -1,21 +1,22 @@
-"""The card of a built set: what it holds, where it comes from, how it was made, what was left out. JSON and Markdown.
+"""Card of a built set as JSON and Markdown: contents, sources, settings, and what was left out.
 
-`card(facts)` takes what the builder knows ("*" has to be there; an absent other key reads as empty):
+Keys of `card(facts)` (* is required; other missing keys become empty values):
 
     name*, split*     of the set
     date*             ISO 8601
-    file*             {"name", "sha256"} of the questions
-    seed*             of drawing and shuffling
+    file*             {"name", "sha256"} of the file of questions
+    seed*             for drawing and shuffling
     kind*             all | naive | one category
-    maker*, evaluator labels ("rules", "openai:gpt-4o-2024-11-20"); evaluator None where nobody rated
-    settings          Maker.describe()
-    counts*           Tally.facts(), over the rows of the file
-    sources*          Survey.facts()["sources"]
-    plan*             Plan.facts()
-    rejected          {reason: n}; notes {code: n}: what happened to proposals
-    unfinished        {reason: n}: passing faults, which the same command asks again
+    maker*, evaluator labels ("rules", "openai:gpt-4o-2024-11-20"); evaluator None without ratings
+    settings          DistractorMaker.describe()
+    counts*           CardCounts.facts(), over the rows of the file
+    sources*          SourceSurvey.facts()["sources"]
+    plan*             QuestionPlan.facts()
+    rejected          {reason: n}
+    notes             {code: n}: refused proposals and replies
+    unfinished        {reason: n}: failures of the endpoint; the same command asks these questions again
     short             [{"source", "task", "subtask", "asked", "made"}]: strata that ran out of questions
-    account           Maker.account()
+    account           DistractorMaker.account()
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ STATEMENT = (
     "A reconstruction. The questions of AutoDrive-QA were never released; these were made from its public sources by "
     "the published recipe, with our own prompts or rules. Figures on them are not the paper's figures."
 )
+_LONGEST_CELL = 300  # characters, in Markdown
 _REQUIRED = ("name", "split", "date", "file", "seed", "kind", "maker", "counts", "sources", "plan")
 _OPTIONAL: dict[str, Any] = {
     "evaluator": None, "settings": {}, "rejected": {}, "notes": {}, "unfinished": {}, "short": [], "account": {},
@@ -40,7 +42,7 @@ _OPTIONAL: dict[str, Any] = {
 
 
 class CardCounts:
-    """Counts over rows in the schema of `ad2 data schema autodrive_qa`, one at a time."""
+    """Running counts over rows of `ad2 data schema autodrive_qa`."""
 
     def __init__(self) -> None:
         self.n = 0
@@ -64,13 +66,13 @@ class CardCounts:
         counts["rounds"][str(meta.get("rounds", 0))] += 1
 
     def facts(self) -> dict[str, Any]:
-        """Counts by name, and "n" and "correctness_mean" (1 to 5; None where nobody rated).
+        """Counts by name, and "n" and "correctness_mean" (1 to 5; None without ratings).
 
         {"source": {...}, "task", "cell" ("drivelm/planning"), "subtask" ("planning/goal action"), "category" (of the
         distractors), "position" (letter of the right option), "correctness", "rounds"}
         """
-        marks = self._counts["correctness"]
-        mean = sum(int(mark) * n for mark, n in marks.items()) / marks.total() if marks else None
+        ratings = self._counts["correctness"]
+        mean = sum(int(rating) * n for rating, n in ratings.items()) / ratings.total() if ratings else None
         counted = {name: dict(sorted(counter.items())) for name, counter in self._counts.items()}
         return {"n": self.n, **counted, "correctness_mean": None if mean is None else round(mean, 4)}
 
@@ -81,44 +83,37 @@ def card(facts: Mapping[str, Any]) -> dict[str, Any]:
     unknown = sorted(set(facts) - set(_REQUIRED) - set(_OPTIONAL))
     if missing or unknown:
         raise Ad2Error(f"a card needs {', '.join(_REQUIRED)}: missing {missing}, unknown {unknown}")
-    told = {name: facts[name] for name in _REQUIRED}
-    more = {name: facts.get(name, empty) for name, empty in _OPTIONAL.items()}
-    return {"schema": SCHEMA, "statement": STATEMENT, "version": __version__, **told, **more}
-
-
-__all__ = ["SCHEMA", "STATEMENT", "CardCounts", "card", "markdown"]
-
-
-# A card as Markdown that a person reads. Text of data sets and of models in it is escaped.
-_LONGEST = 300  # characters of one cell
+    required = {name: facts[name] for name in _REQUIRED}
+    optional = {name: facts.get(name, empty) for name, empty in _OPTIONAL.items()}
+    return {"schema": SCHEMA, "statement": STATEMENT, "version": __version__, **required, **optional}
 
 
 def markdown(card: Mapping[str, Any]) -> str:
-    """The card of `card.card` as a Markdown page."""
+    """Render a card as a Markdown page; text from data sets and models is escaped."""
     counts = card["counts"]
     sections = [
         [f"# {_cell(card['name'])} ({_cell(card['split'])})", card["statement"]],
-        _section("How it was made", _making(card)),
+        _section("How it was made", _construction(card)),
         _section("Questions by source and task", _cells(counts)),
         _section("Questions by sub-task", _subtasks(counts)),
-        _section("Distractors by error category", _shared(("Category", "Options", "Share"), counts["category"])),
-        _section("Position of the right option", _shared(("Letter", "Questions", "Share"), counts["position"])),
+        _section("Distractors by error category", _with_shares(("Category", "Options", "Share"), counts["category"])),
+        _section("Position of the right option", _with_shares(("Letter", "Questions", "Share"), counts["position"])),
         _section("Correctness, as the evaluator rated it (1 to 5)", _correctness(counts)),
-        _section("Where the questions come from", _sources(card["sources"])),
+        _section("Sources", _sources(card["sources"])),
         _section("Rejected questions", _counted(("Reason", "Questions"), card["rejected"])),
         _section(
             "Unfinished questions (the same command asks them again)",
             _counted(("Reason", "Questions"), card["unfinished"]),
         ),
         _section("Sub-tasks that ran out of questions", _short(card["short"])),
-        _section("What happened to proposals", _counted(("Code", "Times"), card["notes"])),
+        _section("Refused proposals and replies", _counted(("Code", "Times"), card["notes"])),
         _section("Settings", _pairs(card["settings"])),
-        _section("Spent", _pairs(card["account"])),
+        _section("Resources used", _pairs(card["account"])),
     ]
     return "\n\n".join(part for section in sections for part in section) + "\n"
 
 
-def _making(card: Mapping[str, Any]) -> str:
+def _construction(card: Mapping[str, Any]) -> str:
     plan = card["plan"]
     rows = [
         ("Questions", f"{card['counts']['n']:,}"),
@@ -129,7 +124,7 @@ def _making(card: Mapping[str, Any]) -> str:
         ("Seed", card["seed"]),
         ("Shares of sources", _shares(plan.get("mix"))),
         ("Shares of tasks", _shares(plan.get("tasks"))),
-        ("Asked in all", "all there are" if plan.get("asked") is None else f"{plan['asked']:,}"),
+        ("Requested questions", "all available" if plan.get("asked") is None else f"{plan['asked']:,}"),
         ("Date", card["date"]),
         ("lmms-eval-ad2", card["version"]),
     ]
@@ -137,7 +132,7 @@ def _making(card: Mapping[str, Any]) -> str:
 
 
 def _shares(shares: Mapping[str, float] | None) -> str:
-    return ", ".join(f"{name} {share:g}" for name, share in shares.items()) if shares else "as there are"
+    return ", ".join(f"{name} {share:g}" for name, share in shares.items()) if shares else "as available"
 
 
 def _cells(counts: Mapping[str, Any]) -> str:
@@ -155,15 +150,16 @@ def _subtasks(counts: Mapping[str, Any]) -> str:
     return _table(("Task", "Sub-task", "Questions"), rows) if rows else ""
 
 
-def _shared(headers: Sequence[str], counts: Mapping[str, int]) -> str:
+def _with_shares(headers: Sequence[str], counts: Mapping[str, int]) -> str:
     whole = sum(counts.values())
     return _table(headers, [(name, f"{n:,}", f"{n / whole:.1%}") for name, n in counts.items()]) if counts else ""
 
 
 def _correctness(counts: Mapping[str, Any]) -> str:
     if counts["correctness_mean"] is None:
-        return "Nobody rated."
-    return f"Mean {counts['correctness_mean']:.2f}\n\n{_shared(('Mark', 'Questions', 'Share'), counts['correctness'])}"
+        return "Not rated."
+    table = _with_shares(("Mark", "Questions", "Share"), counts["correctness"])
+    return f"Mean {counts['correctness_mean']:.2f}\n\n{table}"
 
 
 def _sources(sources: Iterable[Mapping[str, Any]]) -> str:
@@ -171,8 +167,8 @@ def _sources(sources: Iterable[Mapping[str, Any]]) -> str:
         "Source",
         "Split",
         "Usable",
-        "Cannot be used",
-        "Left out by its reader",
+        "Not usable",
+        "Omitted by the reader",
         "Bad rows",
         "sha256 of the data",
     )
@@ -200,7 +196,7 @@ def _counted(headers: Sequence[str], counts: Mapping[str, int]) -> str:
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
-    """Names and values; what is no plain value as JSON."""
+    """Names and values; values other than text as JSON."""
     plain = (
         (k, v if isinstance(v, str) else json.dumps(v, ensure_ascii=False, default=str)) for k, v in values.items()
     )
@@ -217,9 +213,9 @@ def _table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Text for a cell: nothing in it may open a column, a tag, a link, a picture or an emphasis."""
+    """Escape text for a cell: it cannot open a column, tag, link, picture or emphasis."""
     text = " ".join(str(value).split())
-    text = text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+    text = text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
     for char in "\\`|*[]!":
         text = text.replace(char, "\\" + char)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -58,7 +58,7 @@ class QuestionSet:
             if isinstance(item, BadRow):
                 self.invalid.append(str(item.error))
             elif isinstance(item, Record) and item.id in ids:
-                self.invalid.append(f"{self.name}: id {item.id!r} stands there more than once")
+                self.invalid.append(f"{self.name}: id {item.id!r} is used more than once")
             elif isinstance(item, Record) and len(item.options) > 1 and item.letter in {o.letter for o in item.options}:
                 self.records.append(item)
                 ids.add(item.id)
@@ -141,10 +141,10 @@ def as_question(record: Record, image_root: Path) -> OpenQuestion:
 
 
 def duplicate_questions(records: Iterable[Record]) -> list[dict[str, Any]]:
-    """Questions with equal text, images and rating, and whether their right options differ."""
+    """Questions with equal text, images and mark, and whether their right options differ."""
     groups: dict[Any, list[Record]] = defaultdict(list)
     for record in records:
-        groups[normal(record.question.get("en")), record.images, record.rating.coords].append(record)
+        groups[normal(record.question.get("en")), record.images, record.mark.coords].append(record)
     return [
         {"ids": [r.id for r in part], "answers_differ": len({normal(_right(r)) for r in part}) > 1}
         for part in groups.values()
@@ -191,7 +191,7 @@ def find_faults(questions: QuestionSet, *, progress: bool = True) -> dict[str, A
 
 def _stored(records: Sequence[Record]) -> dict[str, Any]:
     """The evaluator's ratings stored by the build, if it had an evaluator."""
-    ratings = {task: [m for r in part for m in _rating(r)] for task, part in by_task(records).items()}
+    ratings = {task: [rating for r in part for rating in _rating(r)] for task, part in by_task(records).items()}
     return {
         "all": spread([rating for part in ratings.values() for rating in part]),
         "by_task": {task: spread(part) for task, part in ratings.items()},
@@ -219,7 +219,7 @@ def warnings(report: dict[str, Any]) -> list[str]:
     for name, what in (("choose_longest", "longest"), ("choose_shortest", "shortest")):
         comparison = length.get(name)
         if comparison and comparison["above_chance"]:
-            found.append(f"the right option is the {what} too often: choosing it scores {against(comparison)}")
+            found.append(f"the right option is the {what} too often: choosing it scores {comparison_text(comparison)}")
     if length["n"] and not 1 / RATIO <= length["ratio"] <= RATIO:
         found.append(f"the right option is {length['ratio']:.2f} times as long as the wrong ones (threshold {RATIO})")
     if position.get("p_value") is not None and position["p_value"] < ALPHA:
@@ -227,17 +227,15 @@ def warnings(report: dict[str, Any]) -> list[str]:
     for name, what in (("text", "whole texts"), ("words", "words")):
         comparison = report["prior"][name]
         if comparison and comparison["above_chance"]:
-            found.append(f"options reveal the answer by their {what} alone: {against(comparison)}")
+            found.append(f"options reveal the answer by their {what} alone: {comparison_text(comparison)}")
     asked = report["text_only"]
     if asked and asked["all"] and asked["all"]["above_chance"]:
-        found.append(f"answerable without the image by {asked['model']}: {against(asked['all'])}")
+        found.append(f"answerable without the image by {asked['model']}: {comparison_text(asked['all'])}")
     return found
 
 
-def against(comparison: dict[str, Any]) -> str:
-    """ "41.0 % (95 % 38.2 to 43.9, chance 25.0 %, p 1e-05)"."""
-    low, high = (100 * edge for edge in comparison["ci"])
-    return (
-        f"{100 * comparison['accuracy']:.1f} % (95 % {low:.1f} to {high:.1f}, chance {100 * comparison['chance']:.1f} %, "
-        f"p {comparison['p_value']:.2g})"
-    )
+def comparison_text(comparison: dict[str, Any]) -> str:
+    """A ChanceComparison as text: "41.0 % (95 % 38.2 to 43.9, chance 25.0 %, p 1e-05)"."""
+    accuracy, chance, low, high = (100 * x for x in (comparison["accuracy"], comparison["chance"], *comparison["ci"]))
+    p_value = comparison["p_value"]
+    return f"{accuracy:.1f} % (95 % {low:.1f} to {high:.1f}, chance {chance:.1f} %, p {p_value:.2g})"

@@ -1,8 +1,8 @@
-"""Distractors made by a language model: many questions on their way at once, so that the endpoint is never idle.
+"""LLMMaker: distractors made by a language model, many questions concurrently, so that the endpoint is never idle.
 
-Questions are taken as places become free; a question in the works holds its pictures, so their number is bounded.
-What an endpoint failed to answer is handed over as passing: the same command asks it again, and the cache gives
-every reply that had come.
+A question in progress holds its pictures, so their number is bounded; the next one is read when a worker is free.
+A question that failed with the endpoint is reported as `passing`: the same command asks it again, with the replies
+received so far in the cache.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from lmms_eval_ad2.mcq.role_requester import NoEndpointReply, NoUsableReply, Rol
 from lmms_eval_ad2.mcq.stages import MakerSettings, QuestionPipeline
 from lmms_eval_ad2.prompts.views import Views
 
-REPAIRS = 2  # times that a role is asked again for a reply that can be used
+REPAIRS = 2  # further requests of a role after an unusable reply
 _COUNTS = ("requests", "retries", "cached", "failed", "prompt_tokens", "completion_tokens", "unreported")
 
 
 class LLMMaker:
-    """See base.Maker. `evaluator`: a model of its own for the correctness, by default the same."""
+    """See base.DistractorMaker. `evaluator`: a separate model for the correctness; by default the same model."""
 
     def __init__(
         self,
         model: LanguageModel,
-        plan: MakerSettings,
+        settings: MakerSettings,
         texts: McqPromptTexts,
         *,
         evaluator: LanguageModel | None = None,
@@ -49,21 +49,21 @@ class LLMMaker:
         progress: bool = True,
     ) -> None:
         self.label = model.label
-        self.model, self.plan, self.texts, self.evaluator = model, plan, texts, evaluator
+        self.model, self.settings, self.texts, self.evaluator = model, settings, texts, evaluator
         self.repairs, self.views, self.progress = repairs, views, progress
         self._cache_path = cache
         self._tallies = {"maker": RequestUsage(), **({"evaluator": RequestUsage()} if evaluator else {})}
 
     def describe(self) -> dict[str, Any]:
-        """See Maker.describe."""
+        """See DistractorMaker.describe."""
         return {
-            "maker": "llm", **asdict(self.plan), "repairs": self.repairs, "views": self.views,
+            "maker": "llm", **asdict(self.settings), "repairs": self.repairs, "views": self.views,
             "model": self.model.describe(), "evaluator": (self.evaluator or self.model).describe(),
             "prompts": {"source": Path(self.texts.source).name, "sha256": self.texts.sha256},
         }  # fmt: skip
 
     def account(self) -> dict[str, Any]:
-        """See Maker.account. unreported: replies without token counts, which cost more than is told."""
+        """See DistractorMaker.account. unreported: replies without token counts; their cost is not included."""
         total: dict[str, Any] = {
             name: sum(getattr(tally, name) for tally in self._tallies.values()) for name in _COUNTS
         }
@@ -76,16 +76,16 @@ class LLMMaker:
         return total | ({"cost": round(sum(costs), 6)} if len(costs) == len(self._tallies) else {})
 
     def make(self, questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> None:
-        """See Maker.make. `done` is called in the thread that calls this (another one inside an event loop)."""
+        """See DistractorMaker.make. `done` is called in the calling thread, or in another one inside an event loop."""
         with tqdm(total=operator.length_hint(questions) or None, unit="question", desc=f"mcq {self.label}",
                   disable=not self.progress) as bar:  # fmt: skip
 
-            def hand_over(outcome: Outcome) -> None:
+            def finished(outcome: Outcome) -> None:
                 done(outcome)
                 bar.set_postfix(self._shown(), refresh=False)
                 bar.update()
 
-            run(lambda: self._make(iter(questions), hand_over))
+            run(lambda: self._make(iter(questions), finished))
 
     def _shown(self) -> dict[str, Any]:
         account = self.account()
@@ -95,7 +95,7 @@ class LLMMaker:
 
     async def _make(self, questions: Iterator[OpenQuestion], done: Callable[[Outcome], None]) -> None:
         cache = ReplyCache(self._cache_path) if self._cache_path else None
-        # One thread of its own reads the questions: a source may read for long, and iterators stay with one thread.
+        # Questions are read in one separate thread: reading may take long, and iterators must not change threads.
         reader = ThreadPoolExecutor(1, "ad2-mcq-read")
         lock = asyncio.Lock()
         try:
@@ -103,10 +103,12 @@ class LLMMaker:
                 session = await stack.enter_async_context(
                     EndpointSession(self.model.endpoint, cache, self._tallies["maker"])
                 )
-                rating = session
+                evaluator_session = session
                 if self.evaluator is not None:
                     tally = self._tallies["evaluator"]
-                    rating = await stack.enter_async_context(EndpointSession(self.evaluator.endpoint, cache, tally))
+                    evaluator_session = await stack.enter_async_context(
+                        EndpointSession(self.evaluator.endpoint, cache, tally)
+                    )
 
                 refusals = RefusalBuffer(done)
 
@@ -116,59 +118,64 @@ class LLMMaker:
                             question = await asyncio.get_running_loop().run_in_executor(reader, next, questions, None)
                         if question is None:
                             return
-                        refusals.hand_over(await self._one(question, session, rating))
+                        refusals.add(await self._one(question, session, evaluator_session))
 
-                await together(work() for _ in range(self._places()))
-                refusals.end(passing=session.down is not None or rating.down is not None)
+                await together(work() for _ in range(self._workers()))
+                refusals.flush(passing=session.down is not None or evaluator_session.down is not None)
         finally:
             reader.shutdown(wait=False, cancel_futures=True)
 
-    def _places(self) -> int:
-        """Questions in the works: one a place of the endpoint, and some whose pictures are being read."""
+    def _workers(self) -> int:
+        """Questions in progress: one for each concurrent request, plus some whose pictures are being read."""
         concurrency = self.model.endpoint.concurrency
         return concurrency + max(4, concurrency // 4)
 
-    async def _one(self, question: OpenQuestion, session: EndpointSession, rating: EndpointSession) -> Outcome:
-        if (down := session.down or rating.down) is not None:
+    async def _one(
+        self, question: OpenQuestion, session: EndpointSession, evaluator_session: EndpointSession
+    ) -> Outcome:
+        if (down := session.down or evaluator_session.down) is not None:
             return RejectedQuestion(question, down.reason, down.detail, passing=True)
         try:
             images = await asyncio.to_thread(role_prompts.pictures, question, self.views)
         except Ad2Error as exc:
             return RejectedQuestion(question, "no_picture", str(exc))
-        own = role_prompts.QuestionPrompts.of(self.texts, question, images)
-        make = RoleRequester(self.model, session, own, images, self.repairs)
-        rate = RoleRequester(
-            self.evaluator or self.model, rating, own, images, self.repairs, make.exchanges, make.notes
-        )  # one transcript
-        stages = QuestionPipeline(question, self.plan, make, rate)
+        prompts = role_prompts.QuestionPrompts.of(self.texts, question, images)
+        maker = RoleRequester(self.model, session, prompts, images, self.repairs)
+        evaluator = RoleRequester(
+            self.evaluator or self.model, evaluator_session, prompts, images, self.repairs,
+            exchanges=maker.exchanges, notes=maker.notes,  # one transcript for both
+        )  # fmt: skip
+        pipeline = QuestionPipeline(question, self.settings, maker, evaluator)
         try:
-            return await stages.run()
+            return await pipeline.run()
         except NoEndpointReply as lost:
-            # A request that was turned down for what is in it would be turned down again.
+            # A request that was refused because of its content would be refused again.
             failure = lost.failure
-            return stages.rejected(failure.reason, failure.detail, passing=not failure.refused)
+            return pipeline.rejected(failure.reason, failure.detail, passing=not failure.refused)
         except NoUsableReply as unusable:
-            return stages.rejected(f"{unusable.role}_unusable", f"{unusable.code}: {unusable.detail}")
+            return pipeline.rejected(f"{unusable.role}_unusable", f"{unusable.code}: {unusable.detail}")
 
 
-# Questions whose request the endpoint turned down (HTTP 4xx): their own fault, or has the endpoint changed?
 class RefusalBuffer:
-    """Outcomes on their way to `done`. A question whose request was turned down waits until another one is finished: a
-    server that turns down everything from some moment on (its model unloaded) has not judged the questions."""
+    """Forwards outcomes to `done`; holds back refused questions (HTTP 4xx) until another question has finished.
+
+    If the endpoint refuses every later request as well (its model was unloaded, say), the held questions are not at
+    fault and are forwarded as `passing`.
+    """
 
     def __init__(self, done: Callable[[Outcome], None]) -> None:
         self._done = done
         self._held: list[RejectedQuestion] = []
 
-    def hand_over(self, outcome: Outcome) -> None:
+    def add(self, outcome: Outcome) -> None:
         if isinstance(outcome, RejectedQuestion) and not outcome.passing and outcome.reason.startswith("http_"):
             self._held.append(outcome)
             return
         if not (isinstance(outcome, RejectedQuestion) and outcome.passing):
-            self.end(passing=False)
+            self.flush(passing=False)
         self._done(outcome)
 
-    def end(self, passing: bool) -> None:
-        """Hand over those that wait."""
+    def flush(self, passing: bool) -> None:
+        """Forward the held questions."""
         while self._held:
             self._done(replace(self._held.pop(0), passing=passing))

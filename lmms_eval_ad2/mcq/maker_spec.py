@@ -1,4 +1,4 @@
-"""From what a user wrote after --llm to a maker of distractors."""
+"""Parses the specification given with --llm and creates the maker of distractors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmms_eval_ad2.mcq.base import KINDS, SELECTED, DistractorMaker
 from lmms_eval_ad2.prompts.views import Views
 
 RULES = "rules"
-MAX_TOKENS = 2048  # of one reply: twelve options with their reasons, and room
+MAX_TOKENS = 2048  # of one reply: enough for twelve options with their reasons
 _MOST = {"n": 24, "rounds": 10}
 
 
@@ -30,15 +30,15 @@ def make_maker(
     views: Views = "asked",
     progress: bool = True,
 ) -> DistractorMaker:
-    """The maker that `spec` names: "rules", or a language model as llm/spec.py spells it.
+    """Create the maker named by `spec`: "rules", or a language model in the syntax of llm/model.py.
 
-    kind: all five error categories, one of them, or naive (proposals as they come: no review, no refinement, no
-    threshold; its correctness is what Table 8 compares). n: proposals of one category; rounds: refinements after an
-    evaluation below `threshold` (1 to 5), then the question is rejected as ambiguous. seed: of the rules, and of the
-    requests where the spec names none. prompts: a YAML file of texts (texts.py). evaluator: another model for the
-    evaluations. cache: a sqlite file of replies. views: whose pictures are shown: the cameras that are "asked" about,
-    the "front" one, "all".
-    Raises Ad2Error for what is unknown, out of range, or does not go together.
+    kind: all five error categories, one of them, or naive (first proposals: no review, refinement or threshold; Table 8
+    compares its correctness). n: proposals per category. rounds: maximum number of refinements while the evaluation is
+    below `threshold` (1 to 5); after them the question is rejected as ambiguous. seed: of the rules, and of requests
+    if the spec names none. prompts: a YAML file of prompt texts (role_prompts.py). evaluator: another model for the
+    evaluations. cache: a sqlite file of replies. views: cameras whose pictures are shown: those "asked" about, "front",
+    or "all".
+    Raises Ad2Error for unknown, out-of-range or conflicting arguments.
     """
     one_of(kind, KINDS, "kind of distractors")
     one_of(views, get_args(Views), "views")

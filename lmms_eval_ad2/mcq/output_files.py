@@ -50,8 +50,8 @@ def finish(job: McqBuildJob, store: QuestionStore) -> McqBuildResult:
     digest = write_lines(job.out / "questions.jsonl", _rows(store, made, counts, notes))
     reasons = {"rejected": Counter[str](), "passing": Counter[str]()}
     write_lines(job.out / "rejected.jsonl", _rejections(store, job, set(taken), reasons, notes))
-    asked_for_all = job.plan.asked is None and not job.plan.mix and not job.plan.tasks  # then there is no reserve
-    short = [] if asked_for_all else _short(job, store)
+    all_questions = job.plan.asked is None and not job.plan.mix and not job.plan.tasks  # then there is no reserve
+    short = [] if all_questions else _short(job, store)
     settings = job.maker.describe()
     card_data = card({
         "name": dataset_name(job.kind), "split": SPLIT, "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
@@ -115,7 +115,7 @@ def _short(job: McqBuildJob, store: QuestionStore) -> list[dict[str, Any]]:
 
 
 def summed(accounts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sum of the accounts of all starts: numbers are added, also in nested mappings; of other values the last is kept."""
+    """Sum of the accounts of all starts: numbers are added, also in nested mappings; else the last value is kept."""
     total: dict[str, Any] = {}
     for account in accounts:
         for name, value in account.items():

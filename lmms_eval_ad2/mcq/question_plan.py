@@ -92,7 +92,9 @@ def plan(
     available = [[counts[name, task] for task in TASKS] for name in names]
     table = _table(available, row_shares, column_shares, total, names)
     drawn = [
-        Stratum(name, task, subtask, quota, _drawing_order(strata[name, task, subtask], f"{seed}:{name}/{task}/{subtask}"))
+        Stratum(
+            name, task, subtask, quota, _drawing_order(strata[name, task, subtask], f"{seed}:{name}/{task}/{subtask}")
+        )
         for name, row in zip(names, table, strict=True)
         for task, cell in zip(TASKS, row, strict=True)
         for subtask, quota in _subtasks(strata, name, task, cell)
@@ -175,11 +177,17 @@ def _greatest_total_hint(most: int) -> str:
     return f"The greatest total that can be met is {most:,}: --total {most}, or change the shares."
 
 
-def _raise_unmet(available: Table, rows: Sequence[int], columns: Sequence[int], names: Sequence[str], most: int) -> None:
+def _raise_unmet(
+    available: Table, rows: Sequence[int], columns: Sequence[int], names: Sequence[str], most: int
+) -> None:
     """Raise the Ad2Error that names the margin which cannot be met, alone or together with the other."""
-    _check_enough(dict(zip(names, rows, strict=True)), {n: sum(row) for n, row in zip(names, available, strict=True)}, most)
+    _check_enough(
+        dict(zip(names, rows, strict=True)), {n: sum(row) for n, row in zip(names, available, strict=True)}, most
+    )
     transposed = _transposed(available)
-    _check_enough(dict(zip(TASKS, columns, strict=True)), {t: sum(row) for t, row in zip(TASKS, transposed, strict=True)}, most)
+    _check_enough(
+        dict(zip(TASKS, columns, strict=True)), {t: sum(row) for t, row in zip(TASKS, transposed, strict=True)}, most
+    )
     for j, task in enumerate(TASKS):
         # Bounds on a task if every source has its share n: sum of min(a_ij, n_i), and of max(0, n_i - rest of row i).
         highest = sum(min(row[j], n) for row, n in zip(available, rows, strict=True))
@@ -191,7 +199,9 @@ def _raise_unmet(available: Table, rows: Sequence[int], columns: Sequence[int], 
                 f"{task}: {columns[j]:,} questions are asked, but with the sources' shares ({shares}) it has {bound}. "
                 f"{_listing(names, available)} {_greatest_total_hint(most)}"
             )
-    raise Ad2Error(f"sources' and tasks' shares cannot be met together. {_listing(names, available)} {_greatest_total_hint(most)}")
+    raise Ad2Error(
+        f"sources' and tasks' shares cannot be met together. {_listing(names, available)} {_greatest_total_hint(most)}"
+    )
 
 
 def _listing(names: Sequence[str], available: Table) -> str:

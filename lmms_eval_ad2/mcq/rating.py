@@ -1,6 +1,6 @@
-"""Correctness from 1 to 5 by an evaluator who sees the images (Table 8): is just one option right?
+"""Correctness from 1 to 5, rated by an evaluator model that sees the images (Table 8): is exactly one option right?
 
-The same role, prompt, reply check and cache as the last stage of `ad2 mcq build`, so that marks of both compare.
+Role, prompt, reply check and cache are those of the last stage of `ad2 mcq build`, so that both ratings are comparable.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lmms_eval_ad2.mcq.text_only import usage
 from lmms_eval_ad2.prompts.views import Views
 from lmms_eval_ad2.records import Record
 
-REPAIRS = 1  # further tries of a reply that cannot be used
+REPAIRS = 1  # further requests after an unusable reply
 
 
 def rate(
@@ -39,19 +39,21 @@ def rate(
     views: Views = "asked",
     progress: bool = True,
 ) -> dict[str, Any]:
-    """Marks over all and by task; what could not be rated is left out, and counted by reason.
+    """Ratings over all questions and by task; questions without a rating are left out and counted by reason.
 
-    Raises Ad2Error where no request can succeed; what came until then is in the cache.
+    Raises Ad2Error if no request can succeed; replies received until then are in the cache.
     """  # fmt: skip
-    one = _Rater(image_root, model, texts or McqPromptTexts.load(), cache, views)
+    rater = _Rater(image_root, model, texts or McqPromptTexts.load(), cache, views)
     with tqdm(total=len(records), desc="correctness", unit="question", disable=not progress) as bar:
-        run(lambda: one.run(records, bar))
-    marked = {task: [one.marks[r.id] for r in part if r.id in one.marks] for task, part in by_task(records).items()}
+        run(lambda: rater.run(records, bar))
+    rated = {
+        task: [rater.ratings[r.id] for r in part if r.id in rater.ratings] for task, part in by_task(records).items()
+    }
     return {
-        "model": model.label, "views": views, "asked": len(records), "reasons": dict(one.reasons.most_common()),
-        "all": spread([mark for part in marked.values() for mark in part]),
-        "by_task": {task: spread(part) for task, part in marked.items()},
-        "lowest": _lowest(one.marks, one.comments), "usage": usage(one.tally, model),
+        "model": model.label, "views": views, "asked": len(records), "reasons": dict(rater.reasons.most_common()),
+        "all": spread([rating for part in rated.values() for rating in part]),
+        "by_task": {task: spread(part) for task, part in rated.items()},
+        "lowest": _lowest(rater.ratings, rater.comments), "usage": usage(rater.tally, model),
     }  # fmt: skip
 
 
@@ -61,16 +63,16 @@ class _Rater:
     ) -> None:
         self.image_root, self.model, self.texts, self.cache, self.views = image_root, model, texts, cache, views
         self.tally = RequestUsage()
-        self.marks: dict[str, int] = {}
+        self.ratings: dict[str, int] = {}
         self.comments: dict[str, list[str]] = {}
         self.reasons: Counter[str] = Counter()
 
     async def run(self, records: Sequence[Record], bar: Any) -> None:
-        """All workers to their end; the first Ad2Error stops the others and is raised."""
+        """Run all workers until the records are done; the first Ad2Error stops the others and is raised."""
         queue = iter(records)
         async with EndpointSession(self.model.endpoint, self.cache, self.tally) as session:
-            many = min(self.model.endpoint.concurrency, len(records))
-            await together(self._work(session, queue, bar) for _ in range(many))
+            workers = min(self.model.endpoint.concurrency, len(records))
+            await together(self._work(session, queue, bar) for _ in range(workers))
 
     async def _work(self, session: EndpointSession, queue: Iterator[Record], bar: Any) -> None:
         for record in queue:
@@ -83,7 +85,7 @@ class _Rater:
             except NoUsableReply as exc:
                 self.reasons[f"unusable:{exc.code}"] += 1
             else:
-                self.marks[record.id] = found.score
+                self.ratings[record.id] = found.score
                 self.comments[record.id] = [problem.comment for problem in found.problems]
             bar.update()
 
@@ -91,16 +93,18 @@ class _Rater:
         self, session: EndpointSession, question: OpenQuestion, wrong: Sequence[Distractor]
     ) -> EvaluationReply:
         images = await asyncio.to_thread(pictures, question, self.views)
-        roles = QuestionPrompts.of(self.texts, question, images)
-        asking = RoleRequester(self.model, session, roles, images, REPAIRS)
-        return await asking.ask(roles.evaluate(wrong), EvaluationReply, lambda reply: evaluation(reply, len(wrong)))
+        prompts = QuestionPrompts.of(self.texts, question, images)
+        requester = RoleRequester(self.model, session, prompts, images, REPAIRS)
+        return await requester.request(
+            prompts.evaluate(wrong), EvaluationReply, lambda reply: evaluation(reply, len(wrong))
+        )
 
 
 def _wrong(record: Record) -> list[Distractor]:
     return [Distractor(o.text.get("en"), o.kind) for o in record.options if o.letter != record.letter]
 
 
-def _lowest(marks: Mapping[str, int], comments: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
-    """The questions that a person should look at first."""
-    worst = sorted((mark, name) for name, mark in marks.items() if mark <= 3)[:20]
-    return [{"id": name, "mark": mark, "comments": list(comments[name])} for mark, name in worst]
+def _lowest(ratings: Mapping[str, int], comments: Mapping[str, Sequence[str]]) -> list[dict[str, Any]]:
+    """The 20 lowest-rated questions with a rating of at most 3, for review by a person."""
+    worst = sorted((rating, name) for name, rating in ratings.items() if rating <= 3)[:20]
+    return [{"id": name, "mark": rating, "comments": list(comments[name])} for rating, name in worst]

@@ -1,7 +1,7 @@
-"""A model's reply -> checked values, or a Fault that says what is wrong with it. Nothing is guessed or repaired here.
+"""Parsing of model replies: checked values, or a ReplyFault that describes the fault. Nothing is guessed or repaired.
 
-A reply is untrusted: its JSON object is parsed with bounds, its shape is checked by strict models, and its numbers
-against what was shown. Texts that passed may still be poor distractors: that is for `faults` and the evaluator.
+A reply is untrusted: its JSON object is parsed with bounds, its shape is checked by strict pydantic models, and its
+numbers are checked against the request. Whether a text is a good distractor is decided by `faults` and the evaluator.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from lmms_eval_ad2.llm.client import ChatReply
 from lmms_eval_ad2.llm.untrusted_text import neutralise
 
-REFUSED = "refused"  # a filter's or the model's own refusal: asking again does not help
+REFUSED = "refused"  # refusal by a content filter or the model; repeating the request does not help
 LONGEST_REPLY = 60_000  # characters
 LONGEST_OPTION, LONGEST_REASON = 1_000, 2_000
-_MOST = 64  # entries of a list, and objects looked at in one reply
-_SHOWN = 160  # characters of a fault's detail
+_MOST = 64  # entries of a list, and JSON objects tried in one reply
+_SHOWN = 160  # characters of a validation error in a fault's message
 
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 _WORDS = re.compile(r"\w+")
@@ -32,7 +32,7 @@ Number = Annotated[int, Field(ge=1, le=_MOST)]
 
 
 class ReplyFault(Exception):
-    """A reply that cannot be used. `code` is short and stable; `message` is what the model is told."""
+    """An unusable reply. `code` is short and stable; `message` is sent to the model."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
@@ -86,7 +86,7 @@ class EvaluationReply(_ReplyModel):
     problems: Annotated[list[Problem], Field(max_length=_MOST)]
 
 
-# The names of the schemas as requests carry them; part of a request and of its cache key.
+# Names of the schemas in requests; part of the cache key.
 SCHEMA_NAMES: dict[type[BaseModel], str] = {
     ProposalsReply: "proposals",
     RewrittenReply: "rewritten",
@@ -97,16 +97,16 @@ SCHEMA_NAMES: dict[type[BaseModel], str] = {
 
 
 M = TypeVar("M", bound=BaseModel)
-# Why an option's text may not stand at all, or None: what `proposals` and `rewritten` ask of each option.
-Wrong = Callable[[str], str | None]
+# Code of the fault of an option's text, or None; applied to each option by `proposals` and `rewritten`.
+OptionCheck = Callable[[str], str | None]
 
 
-def proposals(reply: ChatReply, n: int, wrong: Wrong) -> list[Proposal]:
-    """Exactly n proposals with options that are not `wrong`."""
+def proposals(reply: ChatReply, n: int, check: OptionCheck) -> list[Proposal]:
+    """Exactly n proposals whose options pass `check`."""
     found = _read(reply, ProposalsReply).distractors
     if len(found) != n:
         raise ReplyFault("wrong_count", f"it has {len(found)} distractors; exactly {n} are needed")
-    _check_options([(i, p.option) for i, p in enumerate(found, 1)], wrong)
+    _check_options([(i, p.option) for i, p in enumerate(found, 1)], check)
     return found
 
 
@@ -117,16 +117,16 @@ def reviews(reply: ChatReply, n: int) -> dict[int, Review]:
     return {r.number: r for r in found}
 
 
-def rewritten(reply: ChatReply, numbers: Sequence[int], wrong: Wrong) -> dict[int, Numbered]:
-    """One option for each of `numbers`, not `wrong`."""
+def rewritten(reply: ChatReply, numbers: Sequence[int], check: OptionCheck) -> dict[int, Numbered]:
+    """One option for each of `numbers`; all pass `check`."""
     found = _read(reply, RewrittenReply).distractors
     _check_numbers([r.number for r in found], numbers)
-    _check_options([(r.number, r.option) for r in found], wrong)
+    _check_options([(r.number, r.option) for r in found], check)
     return {r.number: r for r in found}
 
 
 def picks(reply: ChatReply, pool: Sequence[str], n: int) -> list[Numbered]:
-    """Exactly n different picks out of `pool` (numbers from 1), each with the text that stands there."""
+    """Exactly n different picks from `pool` (numbers from 1), each with the text of that candidate."""
     found = _read(reply, PicksReply).picks
     if len(found) != n:
         raise ReplyFault("wrong_count", f"it has {len(found)} picks; exactly {n} are needed")
@@ -152,9 +152,9 @@ def evaluation(reply: ChatReply, n: int) -> EvaluationReply:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """The last JSON object in `text`, whatever stands around it. Raises Fault where there is none.
+    """The last JSON object in `text`; text around it is ignored. Raises ReplyFault if there is none.
 
-    Bounded: by the length of the text, the number of places tried, and the parser's own limit on nesting.
+    Bounded by the length of the text, the number of objects tried, and the parser's limit on nesting.
     """
     if len(text) > LONGEST_REPLY:
         raise ReplyFault("too_long", f"it has more than {LONGEST_REPLY} characters")
@@ -176,9 +176,9 @@ def json_object(text: str) -> dict[str, Any]:
 
 @functools.cache
 def schema_of(model: type[BaseModel]) -> dict[str, Any]:
-    """The JSON schema of a reply as servers with strict schemas take it: all keys required, none besides, no bounds.
+    """JSON schema of a reply for servers with strict schemas: all keys required, no other keys, no bounds.
 
-    Bounds are left to the check afterwards, because servers differ in which of them they know.
+    Bounds are checked when the reply is read, because servers differ in the keywords that they support.
     """
     schema = model.model_json_schema()
     return _strict(schema, schema.get("$defs", {}))
@@ -216,12 +216,12 @@ def _check_numbers(found: Sequence[int], wanted: Sequence[int]) -> None:
         raise ReplyFault("wrong_numbers", f"it needs exactly one entry for each of the numbers {names}")
 
 
-def _check_options(options: Sequence[tuple[int, str]], wrong: Wrong) -> None:
+def _check_options(options: Sequence[tuple[int, str]], check: OptionCheck) -> None:
     for number, option in options:
-        if (why := wrong(option)) is not None:
+        if (why := check(option)) is not None:
             raise ReplyFault(why, f"option {number} cannot stand ({why})")
 
 
 def _same_words(left: str, right: str) -> bool:
-    """The same words in the same order; how a text was copied through fences and quotes does not matter."""
+    """Equal words in equal order; quotes, punctuation and neutralised characters may differ in a copied text."""
     return _WORDS.findall(neutralise(left).casefold()) == _WORDS.findall(neutralise(right).casefold())

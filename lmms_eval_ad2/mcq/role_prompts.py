@@ -1,7 +1,8 @@
-"""What each role of the pipeline is asked: instructions, fenced material, pictures.
+"""Prompts of the pipeline's roles: instructions, fenced material, pictures.
 
-Question, answer and candidates are untrusted, whoever wrote them (a data set, or another model): they stand between
-fences that carry a nonce of their content, and cannot pose as a fence or a turn (llm/shield.py).
+Question, answer and candidates are untrusted, whether they come from a data set or from a model. They are placed
+between fences that carry a nonce of their content, and cannot imitate a fence or a turn (llm/untrusted_text.py).
+The texts are those of prompts.yaml, overlaid by a user's YAML file; its keys and placeholders are checked.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from lmms_eval_ad2.prompts.visual import render
 
 JPEG_QUALITY = 95
 _NAME = re.compile(r"[\w-]{1,32}")
-_REPEATED = 4_000  # characters of a refused reply that the model sees again
+_REPEATED = 4_000  # characters of a refused reply that are repeated to the model
 
 Message = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class DataUrlImage:
-    """One camera's picture as a data URL. `view` is "" where it has no name; `sha256` is that of the JPEG."""
+    """The picture of one camera as a data URL. `view` is "" if it has no name; `sha256` is that of the JPEG."""
 
     view: str
     sha256: str
@@ -41,10 +42,10 @@ class DataUrlImage:
 
 
 def pictures(question: OpenQuestion, views: Views) -> tuple[DataUrlImage, ...]:
-    """The pictures of a question, with its mark drawn on the first. Slow (files, JPEG): call it in a thread.
+    """Load the pictures of a question, with its mark drawn on the first. Slow (files, JPEG): call it in a thread.
 
-    "front" keeps the front camera's of several cameras; frames of one camera (LingoQA) all stay. Raises DataError for
-    a picture that is absent or broken.
+    "front" selects the front camera of several cameras; of a single camera (LingoQA) all frames are kept. Raises
+    DataError for a missing or broken picture.
     """
     record = question.record
     if not any(camera(view) == "front" for view in record.views):
@@ -64,7 +65,7 @@ def _encoded(view: str, image: Any) -> DataUrlImage:
 
 @dataclass(frozen=True, slots=True)
 class RolePrompt:
-    """A request before its pictures are put in. turns: (refused reply, what was wrong with it) that came before."""
+    """A request without its pictures. turns: earlier (refused reply, complaint about it) pairs."""
 
     role: str
     system: str
@@ -73,20 +74,20 @@ class RolePrompt:
     turns: tuple[tuple[str, str], ...] = ()
 
     def after(self, reply: str, complaint: str) -> RolePrompt:
-        """The same request after a reply that could not be used."""
+        """The same request after an unusable reply."""
         return replace(self, turns=(*self.turns, (neutralise(reply[:_REPEATED]), complaint)))
 
     def messages(self, images: Sequence[DataUrlImage]) -> list[Message]:
-        """Chat messages with the pictures as data URLs."""
+        """Chat messages, with the pictures as data URLs."""
         return self._messages([{"type": "image_url", "image_url": {"url": p.url}} for p in images])
 
     def outline(self, images: Sequence[DataUrlImage]) -> list[Message]:
-        """The same with each picture's hash in its place: what a cache key is made of."""
+        """Chat messages with hashes in place of the pictures, for the cache key."""
         return self._messages([{"type": "image", "sha256": p.sha256} for p in images])
 
     @property
     def latest(self) -> str:
-        """What the last request added, for a transcript: the task, or the complaint about a reply."""
+        """The text that the last request added, for the transcript: the task, or the complaint about a reply."""
         return self.turns[-1][1] if self.turns else self.text
 
     def _messages(self, parts: Sequence[Message]) -> list[Message]:
@@ -94,10 +95,10 @@ class RolePrompt:
         for label, part in zip(self.labels, parts, strict=True):
             content += [{"type": "text", "text": label}, part]
         content.append({"type": "text", "text": self.text})
-        said: list[Message] = [{"role": "system", "content": self.system}, {"role": "user", "content": content}]
+        messages: list[Message] = [{"role": "system", "content": self.system}, {"role": "user", "content": content}]
         for reply, complaint in self.turns:
-            said += [{"role": "assistant", "content": reply}, {"role": "user", "content": complaint}]
-        return said
+            messages += [{"role": "assistant", "content": reply}, {"role": "user", "content": complaint}]
+        return messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,45 +111,46 @@ class QuestionPrompts:
 
     @classmethod
     def of(cls, texts: McqPromptTexts, question: OpenQuestion, images: Sequence[DataUrlImage]) -> QuestionPrompts:
-        """Roles for a question with these pictures."""
+        """The prompts for a question with these pictures."""
         return cls(texts, question, tuple(_label(texts, p.view, i, len(images)) for i, p in enumerate(images, 1)))
 
     def propose(self, category: str, n: int) -> RolePrompt:
-        """n wrong options of one error category, or naive ones."""
+        """Request n wrong options of one error category, or naive ones."""
         key = NAIVE if category == NAIVE else "propose"
         return self._prompt(key, f"propose:{category}", (), n, category)
 
     def review(self, category: str, candidates: Sequence[Distractor]) -> RolePrompt:
-        """A verdict and a comment for each candidate of one category."""
+        """Request a verdict and a comment for each candidate of one category."""
         parts = [part for i, d in enumerate(candidates, 1) for part in _with_reason("distractor", i, d)]
         return self._prompt("review", f"review:{category}", parts, len(candidates), category)
 
     def refine(self, category: str, candidates: Sequence[Distractor], comments: Mapping[int, str]) -> RolePrompt:
-        """The candidates of one category anew, after the reviewer's comments by number."""
+        """Request a rewrite of the candidates of one category. comments: the reviewer's, by number."""
         parts: list[tuple[str, str]] = []
         for i, d in enumerate(candidates, 1):
             parts += _commented(i, d, comments.get(i, ""), "reviewer")
         return self._prompt("refine", f"refine:{category}", parts, len(candidates), category)
 
     def select(self, pool: Sequence[Distractor], n: int) -> RolePrompt:
-        """The best n of the pool."""
+        """Request the best n candidates of the pool."""
         parts = [part for i, d in enumerate(pool, 1) for part in _with_reason("candidate", i, d)]
         return self._prompt("select", "select", parts, n)
 
     def evaluate(self, distractors: Sequence[Distractor]) -> RolePrompt:
-        """Whether any distractor could be called right."""
+        """Request a rating: could any distractor be considered right?"""
         parts = [(f"distractor {i}", d.text) for i, d in enumerate(distractors, 1)]
         return self._prompt("evaluate", "evaluate", parts, len(distractors))
 
-    def mend(self, distractors: Sequence[Distractor], comments: Mapping[int, str]) -> RolePrompt:
-        """The commented distractors anew; the others are shown as they stand."""
+    def repair(self, distractors: Sequence[Distractor], comments: Mapping[int, str]) -> RolePrompt:
+        """Request a rewrite of the distractors with a comment by the evaluator; the others are shown unchanged."""
         parts: list[tuple[str, str]] = []
         for i, d in enumerate(distractors, 1):
             parts += _commented(i, d, comments[i], "evaluator") if i in comments else [(f"distractor {i}", d.text)]
+        # "mend" is the key in prompts.yaml, and part of fences, transcripts and cache keys.
         return self._prompt("mend", "mend", parts, len(comments))
 
     def complaint(self, fault: str) -> str:
-        """What a model is told about a reply that cannot be used."""
+        """The message to the model about an unusable reply."""
         return self.texts.fill("again", fault=fault)
 
     def _prompt(self, key: str, role: str, parts: Sequence[tuple[str, str]], n: int, category: str = "") -> RolePrompt:
@@ -163,8 +165,8 @@ class QuestionPrompts:
 
 def _label(texts: McqPromptTexts, view: str, i: int, n: int) -> str:
     if view in CAMERAS:
-        return texts.fill("view", view=f"CAM_{view.upper()}", i=i, n=n)  # as object tags spell the cameras
-    # Any other name comes from the data, and no fence is round it: a name, or nothing.
+        return texts.fill("view", view=f"CAM_{view.upper()}", i=i, n=n)  # the spelling of object tags
+    # Any other name comes from the data and is not fenced: only plain words are accepted.
     return texts.fill("view", view=view, i=i, n=n) if _NAME.fullmatch(view) else texts.fill("view_unnamed", i=i, n=n)
 
 
@@ -181,10 +183,9 @@ def _commented(number: int, one: Distractor, comment: str, who: str) -> list[tup
     return [*_with_reason("distractor", number, one), (f"{who} on {number}", comment)]
 
 
-# The prompt texts of the pipeline: the packaged ones, overlaid by a user's YAML file, every key and slot checked.
 PACKAGED = "prompts.yaml"
 
-# key -> (placeholders it must have, placeholders it may have)
+# Key of prompts.yaml -> (required placeholders, optional placeholders).
 SLOTS: dict[str, tuple[str, str]] = {
     "system": ("", ""),
     "view": ("view", "i n"),
@@ -203,9 +204,9 @@ SLOTS: dict[str, tuple[str, str]] = {
 
 
 class McqPromptTexts(PromptTable):
-    """The pipeline's texts by the keys of SLOTS."""
+    """The texts of the pipeline, by the keys of SLOTS."""
 
     @classmethod
     def load(cls, path: Path | None = None) -> McqPromptTexts:
-        """The packaged texts, overlaid by those of the YAML file `path`; DataError as PromptTable.overlaid tells."""
+        """The packaged texts, overlaid by those of the YAML file `path`. Raises DataError, see PromptTable.overlaid."""
         return cls.overlaid(resources.files(__package__).joinpath(PACKAGED), path, SLOTS)

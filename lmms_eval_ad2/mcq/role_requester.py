@@ -1,4 +1,4 @@
-"""One role's request until its reply can be used: asked, checked, asked again with what was wrong, at most so often."""
+"""Request of one role, repeated with the fault of the last reply until a reply is usable (bounded)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class NoEndpointReply(Exception):
-    """The endpoint gave no reply."""
+    """The endpoint failed to reply."""
 
     def __init__(self, failure: RequestFailure) -> None:
         super().__init__(failure.reason)
@@ -29,7 +29,7 @@ class NoEndpointReply(Exception):
 
 
 class NoUsableReply(Exception):
-    """No reply of a role could be used. `code` is the last fault's, `detail` what was wrong."""
+    """No usable reply from a role. `code` and `detail` describe the fault of the last reply."""
 
     def __init__(self, role: str, code: str, detail: str) -> None:
         super().__init__(f"{role}: {code}")
@@ -38,24 +38,24 @@ class NoUsableReply(Exception):
 
 @dataclass(slots=True)
 class RoleRequester:
-    """The requests of one question. `exchanges` is its transcript; `notes` counts the faults of its replies."""
+    """Requests of one question. `exchanges` is its transcript; `notes` counts the faults of its replies."""
 
     model: LanguageModel
     session: EndpointSession
-    roles: QuestionPrompts
+    prompts: QuestionPrompts
     images: Sequence[DataUrlImage]
     repairs: int
     exchanges: list[RoleExchange] = field(default_factory=list)
     notes: Counter[str] = field(default_factory=Counter)
 
-    async def ask(self, prompt: RolePrompt, shape: type[BaseModel], read: Callable[[ChatReply], T]) -> T:
-        """What `read` makes of the first reply that it does not refuse (Fault).
+    async def request(self, prompt: RolePrompt, shape: type[BaseModel], read: Callable[[ChatReply], T]) -> T:
+        """Result of `read` for the first reply that it accepts, that is, for which it does not raise ReplyFault.
 
-        Raises Lost where the endpoint fails, and Unusable after `repairs` further tries.
+        Raises NoEndpointReply if the endpoint fails, and NoUsableReply after `repairs` further requests.
         """
         for left in range(self.repairs, -1, -1):
             outcome, value = await self._once(prompt, shape, read)
-            self._note(prompt, outcome, value)
+            self._record(prompt, outcome, value)
             if isinstance(outcome, RequestFailure):
                 raise NoEndpointReply(outcome)
             if not isinstance(value, ReplyFault):
@@ -63,16 +63,16 @@ class RoleRequester:
             self.notes[f"reply_{value.code}"] += 1
             if not left or value.code == REFUSED:
                 raise NoUsableReply(prompt.role, value.code, value.message)
-            prompt = prompt.after(outcome.text, self.roles.complaint(value.message))
+            prompt = prompt.after(outcome.text, self.prompts.complaint(value.message))
         raise AssertionError("unreachable")
 
     async def _once(
         self, prompt: RolePrompt, shape: type[BaseModel], read: Callable[[ChatReply], T]
     ) -> tuple[ChatReply | RequestFailure, T | ReplyFault | None]:
-        """What came, and what `read` made of it (once: it is asked for the cache, and again here)."""
+        """The reply and the result of `read`, which is called once although both the cache and the caller need it."""
         seen: dict[ChatReply, T | ReplyFault] = {}
 
-        def look(reply: ChatReply) -> T | ReplyFault:
+        def read_once(reply: ChatReply) -> T | ReplyFault:
             if reply not in seen:
                 try:
                     seen[reply] = read(reply)
@@ -84,15 +84,15 @@ class RoleRequester:
         key = key_of(self.model.payload(prompt.outline(self.images), schema))
         outcome = await self.session.ask(
             lambda: self.model.payload(prompt.messages(self.images), schema),
-            key=key, accept=lambda reply: not isinstance(look(reply), ReplyFault),
+            key=key, accept=lambda reply: not isinstance(read_once(reply), ReplyFault),
         )  # fmt: skip
-        return outcome, look(outcome) if isinstance(outcome, ChatReply) else None
+        return outcome, read_once(outcome) if isinstance(outcome, ChatReply) else None
 
-    def _note(self, prompt: RolePrompt, outcome: ChatReply | RequestFailure, value: object) -> None:
+    def _record(self, prompt: RolePrompt, outcome: ChatReply | RequestFailure, value: object) -> None:
         if isinstance(outcome, RequestFailure):
             self.exchanges.append(RoleExchange(prompt.role, prompt.latest, outcome.detail, fault=outcome.reason))
             return
         fault = value.code if isinstance(value, ReplyFault) else ""
         tokens = (outcome.prompt_tokens, outcome.completion_tokens)
-        said = outcome.text[:LONGEST_REPLY]  # none that is longer is read at all
-        self.exchanges.append(RoleExchange(prompt.role, prompt.latest, said, fault, outcome.cached, *tokens))
+        text = outcome.text[:LONGEST_REPLY]  # longer replies are refused unread
+        self.exchanges.append(RoleExchange(prompt.role, prompt.latest, text, fault, outcome.cached, *tokens))

@@ -1,4 +1,4 @@
-"""RulesMaker: distractors of the five categories without a model, from the data alone, the same in every run."""
+"""RulesMaker: distractors of the five categories by rules from the annotations, deterministic, without a model."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ from lmms_eval_ad2.mcq.rules.naive import unrelated
 from lmms_eval_ad2.mcq.rules.selection import choose
 from lmms_eval_ad2.records import Record
 
-LONGEST = 4_000  # characters of a question or answer; DriveLM's longest answers have about 2,000
-STOPPED = 40  # candidates of a question that the gates may stop before the rest are left unseen: hostile text only
-FRAMES = 256  # whose facts are kept
-VERSION = 2  # raise it whenever a rule gives other options: a folder made by another version is not continued
+LONGEST = 4_000  # characters of a question or answer; the longest answers of DriveLM have about 2,000
+STOPPED = 40  # refused candidates of a question after which the rest are skipped; reached only with hostile text
+FRAMES = 256  # key frames whose facts are cached
+VERSION = 2  # increase it whenever a rule changes: a folder made by another version is not continued
 
 
 class RulesMaker:
-    """kind: "all", "naive" or one error category. n: proposals kept of each category. Raises Ad2Error for others."""
+    """A DistractorMaker without a model. kind: one of base.KINDS. n: proposals kept per category, at least three."""
 
     label = "rules"
 
@@ -65,7 +65,7 @@ class RulesMaker:
         return {"maker": self.label, "version": VERSION, "kind": self.kind, "n": self.n, "seed": self.seed}
 
     def account(self) -> dict[str, Any]:
-        """Rules cost nothing."""
+        """Always zero: no model is used."""
         return {"requests": 0}
 
     def make(self, questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> None:
@@ -73,7 +73,7 @@ class RulesMaker:
             done(self.one(question))
 
     def one(self, question: OpenQuestion) -> Outcome:
-        """The outcome of one question: Made, or Rejected with "no_rule", "too_few_distractors" or "too_long"."""
+        """The outcome of one question; rejections have the reason "no_rule", "too_few_distractors" or "too_long"."""
         if len(question.text) > LONGEST or len(question.answer) > LONGEST:
             return RejectedQuestion(question, "too_long", f"question or answer has more than {LONGEST} characters")
         facts = self._facts(question)
@@ -92,7 +92,7 @@ class RulesMaker:
         return AcceptedQuestion(question, chosen, pool=tuple(pool), notes=notes)
 
     def _passed(self, offered: Iterable[Distractor], question: OpenQuestion) -> tuple[list[Distractor], dict[str, int]]:
-        """Up to n of each category that no gate stops; how many were stopped, by code."""
+        """Up to n candidates without fault of each category, and the numbers of refused candidates by code."""
         pool: list[Distractor] = []
         notes: Counter[str] = Counter()
         verdicts: dict[str, str | None] = {}
@@ -114,18 +114,18 @@ class RulesMaker:
         return pool, dict(notes)
 
     def _facts(self, question: OpenQuestion) -> FrameFacts:
-        """The facts of the question's key frame; kept for the frames seen last, as a plan goes back and forth."""
+        """The facts of the question's key frame, cached for FRAMES frames, since plans alternate between frames."""
         scene = question.scene or (question.record,)
         known = self._frames.get(id(scene))
         if known is None or known[0] is not scene:
             known = scene, facts_of(scene)
-            self._frames[id(scene)] = known  # holds the scene, so that its id is not given to another one
+            self._frames[id(scene)] = known  # keeps the scene alive, so that its id is not reused
             if len(self._frames) > FRAMES:
                 self._frames.pop(next(iter(self._frames)))
         return known[1]
 
 
-# Which rule makes the wrong options of a question: the first whose pattern fits and which finds something to say.
+# (pattern of the question, rule). The first rule that matches and yields a distractor is used.
 _TEMPLATES: tuple[tuple[str, Rule], ...] = (
     (r"What are objects to the (?P<direction>[a-z ]{4,11}) of the ego (?:car|vehicle)", surroundings.objects),
     (r"What is the status of the ", states.states),
@@ -150,7 +150,7 @@ _TEMPLATES: tuple[tuple[str, Rule], ...] = (
 
 @cache
 def _rules() -> tuple[tuple[str, re.Pattern[str], str, Rule], ...]:
-    """(name, the question's pattern, source or "" for all, rule), the special ones first."""
+    """(name, pattern of the question, source or "" for all, rule), specific rules first."""
     rules = [(rule.__name__, re.compile(pattern, re.IGNORECASE), "", rule) for pattern, rule in _TEMPLATES]
     for name, table in closed.tables().items():
         rules.append((name, table.question, table.source, closed.rule_of(table)))
@@ -162,7 +162,7 @@ def _rules() -> tuple[tuple[str, re.Pattern[str], str, Rule], ...]:
 
 
 def candidates(question: OpenQuestion, facts: FrameFacts) -> tuple[str, Iterator[Distractor]]:
-    """The name of the rule that speaks, and what it offers; ("", nothing) where no rule knows the question."""
+    """Name and distractors of the first rule that matches the question; ("", nothing) if there is none."""
     for name, pattern, source, rule in _rules():
         found = pattern.match(question.text)
         if not found or (source and source != question.source):

@@ -111,7 +111,9 @@ def greatest_total(available: Table, rows: Sequence[float], columns: Sequence[fl
     bounds = [(0, cap) for cap in cells.ravel()] + [(0, cells.sum())]
     found = linprog([0] * (n * m) + [-1], A_eq=equal, b_eq=np.zeros(n + m), bounds=bounds, method="highs")
     most = math.floor(found.x[-1] + 1e-6) if found.success else 0
-    while most > 0 and integer_table(available, apportion(most, rows), apportion(most, columns), np.zeros((n, m))) is None:
+    while (
+        most > 0 and integer_table(available, apportion(most, rows), apportion(most, columns), np.zeros((n, m))) is None
+    ):
         most -= 1  # a margin rounded up may exceed its share by one question
     return most
 

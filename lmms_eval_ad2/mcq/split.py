@@ -56,7 +56,7 @@ def split(source: Path, folder: Path, *, test: float, seed: int = 0) -> SceneSpl
 
 
 def _chosen(scenes: dict[str, list[int]], wanted: float, seed: int) -> set[str]:
-    """Test scenes: in seeded order, each one that brings the number of questions closer to `wanted`; not none, not all."""
+    """Test scenes: in seeded order, each that brings the number of questions closer to `wanted`; not none, not all."""
     names = sorted(scenes)
     random.Random(f"split:{seed}").shuffle(names)
     chosen: set[str] = set()

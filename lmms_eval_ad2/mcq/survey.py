@@ -126,7 +126,7 @@ def load(
 
 
 def frame_of(record: Record) -> str:
-    """Identifier shared by the records of one view: key frame (DriveLM, nuScenes), segment (LingoQA), else the images."""
+    """Name shared by the records of a key frame (DriveLM, nuScenes), a segment (LingoQA), else the same images."""
     meta = record.meta
     if "scene" in meta and "frame" in meta:
         return f"{meta['scene']}/{meta['frame']}"

@@ -51,7 +51,7 @@ def classify(record: Record) -> tuple[str, str] | str:
 
 
 def masked(question: str) -> str:
-    """The question as matched by the patterns: lower case, single blanks, object tags as <o>, at most _READ characters."""
+    """The question as matched by patterns: lower case, single blanks, object tags as <o>, at most _READ characters."""
     return " ".join(_TAG.sub("<o>", question[: 4 * _READ]).lower().split())[:_READ]
 
 

@@ -72,7 +72,7 @@ _KEEP = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class NormalisedStatement:
-    """words: all words in order, without punctuation and conjunctions. items: the words split at those (enumerations)."""
+    """words: all words, without punctuation and conjunctions. items: words split at those (parts of enumerations)."""
 
     words: tuple[str, ...]
     items: tuple[tuple[str, ...], ...]

@@ -1,8 +1,8 @@
-"""A model's text -> Answer, or Unparsed with a reason. Never raises on any text, never guesses.
+"""Parse a model's text into an Answer, or Unparsed with a reason. Never raises for any text, never guesses.
 
-The last explicit verdict counts, and only if it is among what was offered. English and Chinese,
-full-width and half-width, Markdown, LaTeX and JSON are read alike; what a model writes between
-thinking tags is not its answer. All reading takes time linear in the length of the text.
+The last explicit verdict counts, if it is one of the offered answers. English and Chinese, full-width and half-width
+characters, Markdown, LaTeX and JSON are supported; text between thinking tags is ignored. Parsing takes time linear in
+the length of the text.
 """
 
 from __future__ import annotations
@@ -32,36 +32,36 @@ def parse(
     frame: Frame = "auto",
     n_steps: int = 0,
 ) -> Answer | Unparsed:
-    """Read `text` as an answer of `form`; the reasons of an Unparsed are listed in `REASONS`.
+    """Parse `text` as an answer of `form`; the reasons of an Unparsed are listed in `REASONS`.
 
-    mc: `letters` are those offered (default: those of `options`, else A to F); `options` maps a
-    letter to its text, so that an option quoted word for word can be told.
-    point, box: pixels of the stored image, of (width, height) `image_size`. `frame` says what the
-    model's numbers are: "pixel", "unit" (0..1), "thousand" (0..1000), or "auto": 0..1 where all
-    lie in it and one is fractional, else pixels. Values outside the image stay, with a note.
+    mc: `letters` are those offered (default: those of `options`, else A to F); `options` maps a letter to its text, so
+    that an option quoted verbatim can be recognised.
+    point, box: pixels of the stored image, of (width, height) `image_size`. `frame` is the unit of the model's numbers:
+    "pixel", "unit" (0..1), "thousand" (0..1000), or "auto": 0..1 if all numbers are in that range and one is
+    fractional, else pixels. Values outside the image are kept, with a note.
     chain: `n_steps` strings, see `read_chain`.
     """
     failed = failure_reason(text)
     if failed:
         return Unparsed(form, failed, text[:200])
-    said, unfinished = without_thoughts(text)
-    if not said:
+    reply, unfinished = without_thoughts(text)
+    if not reply:
         return Unparsed(form, "unfinished_thought" if unfinished else "empty", text[:200])
     match form:
         case "vqa":
-            return read_vqa(said)
+            return read_vqa(reply)
         case "ocr":
-            return read_ocr(said)
+            return read_ocr(reply)
         case "chain":
-            return read_chain(said, n_steps)
+            return read_chain(reply, n_steps)
         case "mc":
-            return read_option(plain(said), letters or tuple(options or "ABCDEF"), options or {})
+            return read_option(plain(reply), letters or tuple(options or "ABCDEF"), options or {})
         case "yesno":
-            return read_yesno(plain(said))
+            return read_yesno(plain(reply))
         case "count":
-            return read_count(plain(said))
+            return read_count(plain(reply))
         case "point":
-            return read_point(plain(said), image_size, frame)
+            return read_point(plain(reply), image_size, frame)
         case "box":
-            return read_box(plain(said), image_size, frame)
+            return read_box(plain(reply), image_size, frame)
     raise ValueError(f"unknown form {form!r}")

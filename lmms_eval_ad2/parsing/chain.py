@@ -1,4 +1,4 @@
-"""Chains of thought in one reply: `<start1>…<end> … <startN>…<end>` (AD2-Bench section 3.2)."""
+"""Parse a chain of thought from one reply: `<start1>…<end> … <startN>…<end>` (AD2-Bench section 3.2)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _END = re.compile(r"[<＜〈《]\s{0,4}(?:/?\s{0,4}end|/\s{0,4}start)[\s_-]{0,4}
 
 
 def read_chain(text: str, n_steps: int) -> Answer | Unparsed:
-    """One string a step, "" for a step that is missing. With `n_steps` 0 the highest number found is the length.
+    """One string per step, "" for a missing step. If `n_steps` is 0, the highest step number is the length.
 
-    A step runs to its end tag, or to the next start where that is missing. Of two
-    steps with one number the later counts. Steps beyond `n_steps` are left out, and the note says so.
+    A step ends at its end tag, or at the next start tag if that is missing. Of two steps with the same number the later
+    one is used. Steps beyond `n_steps` are left out and listed in the note.
     """
     starts = list(_START.finditer(text))
     if not starts:

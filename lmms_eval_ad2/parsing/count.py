@@ -1,4 +1,4 @@
-"""How many: one whole number, in digits or words, English and Chinese. Ranges, bounds and vague words are no counts."""
+"""Parse a count: a whole number in digits or words, English or Chinese. Ranges, bounds and vague words are refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TENS = {
 _ZH = {sign: value for value, sign in enumerate("零一二三四五六七八九十")} | {"〇": 0, "两": 2, "俩": 2}
 _MEASURE = "辆个名位人台只条盏座块根处架艘棵匹头张栋支把件"
 _MAX_DIGITS = 9
-_MOST = 2_000  # a text with more numbers is a model caught in a loop; its last ones are weighed
+_MOST = 2_000  # numbers examined, the last ones of the text; more occur only if a model repeats itself endlessly
 
 _TOKEN = re.compile(
     r"(?<![A-Za-z0-9_.])(?P<digits>\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?P<fraction>\.\d+)?(?![A-Za-z0-9_]|-[a-z])(?!\.\d)"
@@ -84,14 +84,14 @@ class _Found:
     start: int
     end: int
     value: int | None  # None: not a count
-    fault: str = ""  # the reason code, where this is no count
+    fault: str = ""  # reason code if this is not a count
     strong: bool = False
     weak: bool = False
     about: bool = False
 
 
 def read_count(text: str) -> Answer | Unparsed:
-    """The number that plain `text` settles on. "No cars" is 0; "about 10" is 10, with the note "approximate"."""
+    """The final number of plain `text`. "No cars" is 0; "about 10" is 10, with the note "approximate"."""
     low = _SINGLE.sub(r"\1one", _COORDINATES.sub(" ; ", text.lower()))
     if low.strip(" .!\"'()") in _NONE_WHOLE:
         return Answer("count", 0)
@@ -111,14 +111,14 @@ def read_count(text: str) -> Answer | Unparsed:
 
 
 def _tokens(low: str) -> list[re.Match[str]]:
-    """Number tokens, less the numbering of a list."""
+    """Number tokens, without the numbering of a list."""
     items = [match.start(1) for match in _LIST_ITEM.finditer(low)]
     numbering = set(items) if len(items) > 1 else set()
     return [match for match in _TOKEN.finditer(low) if match.start() not in numbering][-_MOST:]
 
 
 def _judge(low: str, match: re.Match[str]) -> _Found | None:
-    """What one number token is: a count, a fault, or nothing to do with counting."""
+    """Classify one number token: a count, a fault, or None if it is not a quantity."""
     start, end = match.span()
     left, right = low[max(0, start - 90) : start], low[end : end + 24]
     if _LABEL_LEFT.search(left) or _UNIT_RIGHT.match(right):
@@ -158,7 +158,7 @@ def _chinese(text: str) -> tuple[int | None, str]:
 
 
 def _merged(low: str, found: list[_Found]) -> list[_Found]:
-    """Two numbers with "to", "or", a dash between them become one range."""
+    """Join two numbers with "to", "or" or a dash between them into one range."""
     merged: list[_Found] = []
     for item in found:
         if merged:
@@ -173,7 +173,7 @@ def _merged(low: str, found: list[_Found]) -> list[_Found]:
 
 
 def _chosen(low: str, found: list[_Found]) -> _Found | None:
-    """The last number that is called the answer or the total; else the only one; else the head of a breakdown."""
+    """The last number called the answer or the total; else the only number; else the sum that a breakdown follows."""
     strong = [item for item in found if item.strong]
     if strong:
         return strong[-1]

@@ -1,4 +1,4 @@
-"""Free text: OCR and open questions. The text is the answer; little is taken off."""
+"""Parse free text: OCR and open questions. The text is the answer, apart from fences, labels and quotes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _QUOTES = {'"': '"', "'": "'", "“": "”", "‘": "’", "「": "」", "『": 
 
 
 def read_vqa(text: str) -> Answer | Unparsed:
-    """The reply as it stands. A short reply that only declines is Unparsed "refusal"."""
+    """The reply unchanged. A short reply that only declines is Unparsed "refusal"."""
     return Unparsed("vqa", "refusal", text[:200]) if is_refused_reply(text) else Answer("vqa", text)
 
 
 def read_ocr(text: str) -> Answer | Unparsed:
-    """The reply without a code fence, a leading "Answer:" and one pair of quotes around the whole of it."""
+    """The reply without a code fence, a leading "Answer:" and one pair of quotes around all of it."""
     if is_refused_reply(text):
         return Unparsed("ocr", "refusal", text[:200])
     fenced = _FENCED.match(text)

@@ -1,4 +1,4 @@
-"""Points and boxes. Results are pixels of the stored image, origin top left, never clipped to it."""
+"""Parse points and boxes. Results are pixels of the stored image, origin top left, not clipped to the image."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LIST = re.compile(
     re.IGNORECASE,
 )
 _BARE = re.compile(rf"(?:{_NUMBER})(?:(?:\s*[,;]\s*|\s+)(?:{_NUMBER}))*\.?", re.IGNORECASE)
-# Two corners written as two points, as Qwen-VL does; separate <x,y> are separate points instead.
+# Text between two corners that are written as two points, as by Qwen-VL. Adjacent <x,y> are separate points.
 _CORNER_GAP = re.compile(r"\s*(?:,|to|至|到|-|->)?\s*", re.IGNORECASE)
 _TAG = re.compile(r"<?\s?OUTPUT[ _]?(?P<which>START|END)\s?>?", re.IGNORECASE)
 _NAMED = re.compile(
@@ -45,7 +45,7 @@ _FINAL = re.compile(
 
 
 def read_point(text: str, size: Size, frame: Frame) -> Answer | Unparsed:
-    """A point (x, y). A box gives its centre, as AD2-Bench A.4 rules, and the note says so."""
+    """A point (x, y). A box is converted to its centre (AD2-Bench A.4), with a note."""
     found = _find(text, "point")
     if isinstance(found, Unparsed):
         return found
@@ -57,7 +57,7 @@ def read_point(text: str, size: Size, frame: Frame) -> Answer | Unparsed:
 
 
 def read_box(text: str, size: Size, frame: Frame) -> Answer | Unparsed:
-    """A box (x_min, y_min, x_max, y_max). Corners in another order are put in this one, and the note says so."""
+    """A box (x_min, y_min, x_max, y_max). Corners in another order are reordered, with a note."""
     found = _find(text, "box")
     if isinstance(found, Unparsed):
         return found
@@ -74,7 +74,7 @@ def read_box(text: str, size: Size, frame: Frame) -> Answer | Unparsed:
 
 
 def _find(text: str, form: Form) -> tuple[Numbers, list[str]] | Unparsed:
-    """The two or four numbers that the text gives as its answer, as written, and notes on how they were read."""
+    """The two or four numbers of the answer, as written, and notes on how they were read."""
     inside = _between_tags(text)
     where = text if inside is None else inside
     shapes = _listed(where)
@@ -91,14 +91,14 @@ def _find(text: str, form: Form) -> tuple[Numbers, list[str]] | Unparsed:
 
 
 def _chosen(text: str, shapes: list[tuple[int, Numbers]], form: Form) -> tuple[Numbers, list[str]] | Unparsed:
-    """The one shape, or the last where the text calls it final; several without such a word are no answer."""
-    asked = [shape for shape in shapes if len(shape[1]) == (4 if form == "box" else 2)]
-    start, values = (asked or shapes)[-1]
-    wrong = _fault(values)
-    if wrong:
-        return Unparsed(form, wrong, text[-200:])
-    wanted = {shape for _, shape in shapes if len(shape) == len(values)}
-    if len(wanted) > 1 and not _FINAL.search(text[max(0, start - 100) : start]):
+    """The only shape, or the last one if the text calls it final; several shapes without such a word are Unparsed."""
+    of_form = [shape for shape in shapes if len(shape[1]) == (4 if form == "box" else 2)]
+    start, values = (of_form or shapes)[-1]
+    fault = _fault(values)
+    if fault:
+        return Unparsed(form, fault, text[-200:])
+    distinct = {shape for _, shape in shapes if len(shape) == len(values)}
+    if len(distinct) > 1 and not _FINAL.search(text[max(0, start - 100) : start]):
         return Unparsed(form, "several_boxes" if len(values) == 4 else "several_points", text[-200:])
     return values, []
 
@@ -112,7 +112,7 @@ def _fault(values: Numbers) -> str | None:
 
 
 def _between_tags(text: str) -> str | None:
-    """What stands after the last start tag, up to its end tag or the end; None without a start tag."""
+    """The text after the last start tag, up to its end tag or the end; None without a start tag."""
     tags = list(_TAG.finditer(text))
     for index in range(len(tags) - 1, -1, -1):
         if tags[index]["which"].upper() == "START":
@@ -122,7 +122,7 @@ def _between_tags(text: str) -> str | None:
 
 
 def _listed(text: str) -> list[tuple[int, Numbers]]:
-    """Every bracketed list of numbers with its place; two neighbouring points, unless each stands in <>, are a box."""
+    """Every bracketed list of numbers with its position; two adjacent points, unless in <>, are joined to a box."""
     shapes: list[tuple[int, Numbers]] = []
     last_end, pairable = 0, False
     for match in _LIST.finditer(text):
@@ -138,13 +138,13 @@ def _listed(text: str) -> list[tuple[int, Numbers]]:
 
 
 def _floats(body: str) -> Numbers:
-    """The numbers of a list; one that is not finite stays so, to be refused later."""
+    """The numbers of a list; values that are not finite are kept and refused later."""
     parts = [part for part in re.split(r"[\s,;]+", body.strip().rstrip(".")) if part]
     return tuple(float(part) for part in parts)
 
 
 def _named(text: str) -> tuple[Numbers, list[str]] | None:
-    """Numbers with names: x1, min_x or left and so on; x, y, width, height; x and y alone. The last of each counts."""
+    """Named numbers: x1, min_x, left and similar; x, y, width, height; x and y alone. The last of each name is used."""
     values = {_NAMES[m["name"].lower().replace("_", "")]: float(m["value"]) for m in _NAMED.finditer(text)}
     if not all(math.isfinite(value) for value in values.values()):
         return None
@@ -165,7 +165,7 @@ def _named(text: str) -> tuple[Numbers, list[str]] | None:
 def _placed(
     form: Form, values: Numbers, written: Numbers, notes: list[str], size: Size, frame: Frame
 ) -> Answer | Unparsed:
-    """`values` in pixels. The frame is told from the numbers as `written`, since a centre may look fractional."""
+    """Convert `values` to pixels. "auto" decides by the numbers as `written`, since a centre can be fractional."""
     if frame == "auto":
         frame = "unit" if all(0 <= v <= 1 for v in written) and any(v % 1 for v in written) else "pixel"
         notes = [*notes, "proportional"] if frame == "unit" else notes

@@ -1,11 +1,11 @@
-"""What is done to a model's text before it is read: thoughts dropped, dress taken off, width evened out."""
+"""Normalise a model's text before parsing (thoughts, markup, full-width characters), and detect refusals."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-# One character at a time: normalising a whole string takes quadratic time on stacked combining marks.
+# Per character: NFKC of a whole string takes quadratic time for stacked combining marks.
 _WIDE = {code: chr(code - 0xFEE0) for code in range(0xFF01, 0xFF5F)}
 _STYLED = {
     code: unicodedata.normalize("NFKC", chr(code))
@@ -61,14 +61,14 @@ _HEDGE = re.compile(
     r"|it depends|might|could be|may be)\b"
     r"|不确定|无法确定|不能确定|难以|说不准|不清楚|看不清|也许|或许|可能|无法判断|不好说|不能判断"
 )
-_REPLY_LIMIT = 240  # a refusal is a short reply; longer ones say something
+_REPLY_LIMIT = 240  # characters; a longer reply has content besides a refusal
 
 
 def without_thoughts(text: str) -> tuple[str, bool]:
-    """The text outside of thinking tags, and whether it ends within one.
+    """The text outside thinking tags, and whether the text ends inside one.
 
-    A closing tag without an opening one means that all before it was thought
-    (chat templates often put the opening tag into the prompt).
+    A closing tag without an opening one ends a thought that began in the prompt, where chat templates often put the
+    opening tag.
     """
     kept: list[str] = []
     start, inside = 0, False
@@ -86,25 +86,25 @@ def without_thoughts(text: str) -> tuple[str, bool]:
 
 
 def plain(text: str) -> str:
-    """Half-width, without Markdown, LaTeX and code fences: for reading verdicts, never for text that is scored."""
+    """Half-width text without Markdown, LaTeX and code fences: for finding verdicts, not for text that is scored."""
     text = _FENCE.sub(" ", text).translate(_PLAIN)
     text = _EMPHASIS.sub("", _LATEX.sub(" ", text))
-    # No long runs of blanks remain, so that no pattern can take long over one.
+    # Collapse runs of blanks, on which some patterns would take long.
     return _BLANK_LINES.sub("\n\n", "\n".join(" ".join(line.split()) for line in text.split("\n"))).strip()
 
 
 def declines(text: str) -> bool:
-    """Whether plain text without a verdict reads as a refusal."""
+    """Whether plain text without a verdict is a refusal."""
     return bool(_REFUSAL.search(text[:400].lower()))
 
 
 def is_refused_reply(text: str) -> bool:
-    """Whether the whole reply is a refusal and nothing else; a reply with content in it is not."""
+    """Whether the whole reply is a refusal, without any other content."""
     return len(text) <= _REPLY_LIMIT and bool(_REFUSED_REPLY.fullmatch(plain(text).lower()))
 
 
 def hedges(text: str) -> bool:
-    """Whether plain text leaves the matter open."""
+    """Whether plain text expresses uncertainty."""
     return bool(_HEDGE.search(text.lower()))
 
 

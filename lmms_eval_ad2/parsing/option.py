@@ -1,8 +1,8 @@
-"""Multiple choice: which of the offered letters a text settles on.
+"""Parse a multiple-choice answer: the offered letter that a text decides for.
 
-Every letter that stands alone is a mention. A mention is a verdict if what stands around it says so
-("the answer is", "I choose", a line of its own, "is correct"); articles, pronouns, negated
-and conditional mentions are none. Neighbouring mentions ("A and C") are one verdict with two letters.
+A mention is a letter that is not part of a word. A mention is a verdict if its context marks it as one ("the answer
+is", "I choose", a line of its own, "is correct"). Articles, pronouns, negated and conditional mentions are not
+verdicts. Joined mentions ("A and C") are one verdict with two letters.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lmms_eval_ad2.parsing.normalise import no_verdict
 from lmms_eval_ad2.parsing.quoted import by_text, gist, quoted_option, whole_option
 from lmms_eval_ad2.records import Answer, Unparsed
 
-_LEFT, _RIGHT = 100, 60  # how far around a mention is looked at
+_LEFT, _RIGHT = 100, 60  # characters of context before and after a mention
 _DRESS = r"(?:the )?(?:option|choice|letter|选项)?\s?[(\[{<\"']{0,3}\Z"
 _UNDRESS = re.compile(r"(?:\bthe )?(?:\boption|\bchoice|\bletter|选项)? ?[(\[{<\"']{0,3}\Z")
 _CLAUSE_END = re.compile(r"[)\]}>\"']{0,3}\s?(?:\Z|[.,;:!\n<)\]}]|because\b|since\b|吧|呢|了)")
@@ -36,7 +36,7 @@ _STRONG = re.compile(
     r"|(?:应选|故选|选择|我选|选)[: ]*|\\boxed ?\{[{ ]*|<answer> ?)"
     rf"{_ADVERBS}[: ]*\Z"
 )
-# These lead to a verdict only where the clause ends after the letter: "so C." but not "so C is ahead".
+# These introduce a verdict only if the clause ends after the letter: "so C." but not "so C is ahead".
 _WEAK = re.compile(
     rf"(?:\b(?:it|this|that|guess)(?: {_IS}|'s)[: ]*|\bone\b[^\n]{{0,70}}?\b{_IS}\b ?"
     r"|\b(?:say|think|believe|therefore|thus|hence|so|maybe|perhaps|possibly|probably|definitely)\b[,: ]*"
@@ -89,11 +89,11 @@ class _Verdict:
     mention: LetterMention
     open: bool = False  # "A or B", "maybe B"
     also: bool = False  # "C is also correct"
-    alone: bool = False  # the whole line
+    alone: bool = False  # it is the whole line
 
 
 def read_option(text: str, letters: Sequence[str], options: Mapping[str, str]) -> Answer | Unparsed:
-    """The letter that plain `text` settles on; `options` maps letters to texts, and may be empty."""
+    """The letter that plain `text` decides for; `options` maps letters to texts, and may be empty."""
     offered = {letter.strip().upper() for letter in letters}
     texts = {letter.strip().upper(): gist(option) for letter, option in options.items()}
     letters_of = by_text(texts)
@@ -122,15 +122,15 @@ def _checked(text: str, verdict: _Verdict, offered: set[str], texts: Mapping[str
     letter = verdict.mention.letter
     if letter not in offered:
         return Unparsed("mc", "not_offered", f"{letter} is not among {', '.join(sorted(offered))}")
-    said = _beside(text, verdict.mention)
-    if said and texts.get(letter, "") != said and said in texts.values():
+    stated = _text_after(text, verdict.mention)
+    if stated and texts.get(letter, "") != stated and stated in texts.values():
         return Unparsed("mc", "contradiction", tail)
     return Answer("mc", letter)
 
 
 def _verdicts(text: str, mentions: Sequence[LetterMention]) -> list[_Verdict]:
     found: list[_Verdict] = []
-    negated_before = -1  # where the last negated mention stood: "not A but B"
+    negated_before = -1  # end of the last negated mention: "not A but B"
     for group, either in groups(text, mentions):
         first, last = group[0], group[-1]
         left = _sentence_before(text, first.start)
@@ -155,19 +155,19 @@ def _verdicts(text: str, mentions: Sequence[LetterMention]) -> list[_Verdict]:
 
 
 def _split_off(text: str, group: Sequence[LetterMention], left: str) -> bool:
-    """ "I choose C, A and B are wrong": the first of the group is chosen, and only the rest denied."""
+    """ "I choose C, A and B are wrong": the first letter of the group is chosen, and only the others are negated."""
     return text[group[0].end : group[1].start].startswith(",") and _marked(left, ",", group[0])
 
 
 def _sentence_before(text: str, start: int) -> str:
-    """Lower-case text before `start`, back to the end of the sentence before."""
+    """Lower-case text between the end of the previous sentence and `start`."""
     left = text[max(0, start - _LEFT) : start]
     cut = max(left.rfind(sign) for sign in ("\n", "! ", "? ", ". ", "; "))
     return left[cut + 1 :].lower()
 
 
 def _marked(left: str, right: str, mention: LetterMention) -> bool:
-    """Whether the words before say that this mention is the answer, and the mention can be one."""
+    """Whether the words before a mention mark it as the answer, and its form allows that."""
     bare, ends = _UNDRESS.sub("", left), bool(_CLAUSE_END.match(right))
     if _STRONG.search(bare) or _STRONG.search(left):
         return ends or mention.dressed or not (mention.lower or mention.letter == "I")
@@ -177,7 +177,7 @@ def _marked(left: str, right: str, mention: LetterMention) -> bool:
 
 
 def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:
-    """Whether the mention is all that the first or the last line says, or the text's last sentence."""
+    """Whether the mention is all of the first or the last line, or the last sentence of the text."""
     before = text[max(0, first.start - 24) : first.start]
     after = text[last.end : last.end + 8]
     ends = re.fullmatch(r"(?:选?项)?[)\]}>\"']{0,3}\s?[.!]?[)\]}>\"']?", after) is not None
@@ -190,21 +190,21 @@ def _alone(text: str, first: LetterMention, last: LetterMention) -> bool:
 
 
 def _last(text: str, verdicts: Sequence[_Verdict]) -> _Verdict | None:
-    """The last verdict; together with the one before it where the two stand side by side or say "also"."""
+    """The last verdict, joined with the one before it if the two are adjacent or the last one has "also"."""
     if not verdicts:
         return None
     last = verdicts[-1]
     if len(verdicts) > 1:
         before = verdicts[-2]
         between = text[before.mention.end : last.mention.start]
-        side_by_side = before.alone and last.alone and not any(character.isalnum() for character in between[:200])
-        if last.also or side_by_side:
+        adjacent = before.alone and last.alone and not any(character.isalnum() for character in between[:200])
+        if last.also or adjacent:
             return _Verdict(before.letters | last.letters, last.mention, before.open or last.open)
     return last
 
 
 def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str, str]) -> _Verdict | None:
-    """ "B. The blue truck": the only letter at the head of a line, unless the line is one of a list of options."""
+    """ "B. The blue truck": the only letter at the start of a line, unless the text lists several options."""
     enumerated = {mention.letter for mention in mentions if _ENUMERATED.match(text, mention.end)}
     if len(enumerated) > 1:
         return None
@@ -214,7 +214,7 @@ def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str
         at_head = re.search(r"(?:\A|\n)\s?[(\[{<\"'-]{0,3}(?:option |choice |选项)?[(\[\"']?\Z", line.lower())
         if at_head and (mention.start <= 16 or "\n" in line) and mention.letter != "I":
             right = text[mention.end : mention.end + _RIGHT]
-            named = texts.get(mention.letter) and _beside(text, mention) == texts[mention.letter]
+            named = texts.get(mention.letter) and _text_after(text, mention) == texts[mention.letter]
             if (named or _HEAD_RIGHT.match(right)) and not _NEGATED_RIGHT.match(right) and not _QUESTION.match(right):
                 heads.append(mention)
     if len({mention.letter for mention in heads}) != 1:
@@ -223,11 +223,13 @@ def _from_heads(text: str, mentions: Sequence[LetterMention], texts: Mapping[str
 
 
 def _from_brackets(text: str, mentions: Sequence[LetterMention]) -> _Verdict | None:
-    """ "... is turning left (C).": one letter only is ever in brackets, and a clause of the text ends with it."""
-    held = [m for m in mentions if m.dressed and text[m.start - 1 : m.start] == "(" and text[m.end : m.end + 1] == ")"]
-    if len({mention.letter for mention in held}) != 1:
+    """ "... is turning left (C).": the text has only one letter in brackets, and a clause ends with it."""
+    bracketed = [
+        m for m in mentions if m.dressed and text[m.start - 1 : m.start] == "(" and text[m.end : m.end + 1] == ")"
+    ]
+    if len({mention.letter for mention in bracketed}) != 1:
         return None
-    last = held[-1]
+    last = bracketed[-1]
     left = _sentence_before(text, last.start)
     closed = re.fullmatch(r"\)[.!]?", text[last.end : last.end + 3]) is not None
     if not closed or _NEGATION.search(left) or _OPEN.search(left):
@@ -235,14 +237,14 @@ def _from_brackets(text: str, mentions: Sequence[LetterMention]) -> _Verdict | N
     return _Verdict(frozenset({last.letter}), last)
 
 
-def _beside(text: str, mention: LetterMention) -> str:
-    """What stands after a letter up to the end of its line, bare."""
-    beside = _BESIDE.match(text, mention.end)
-    return gist(beside["text"]) if beside else ""
+def _text_after(text: str, mention: LetterMention) -> str:
+    """The gist of the text after a letter, up to the end of its line."""
+    rest = _BESIDE.match(text, mention.end)
+    return gist(rest["text"]) if rest else ""
 
 
-# Lone letters in a text, and which of them belong together.
-_MOST = 2_000  # a text with more lone letters is a model caught in a loop; its last ones are weighed
+# Mentions: single letters, and groups of them.
+_MOST = 2_000  # mentions examined, the last ones of the text; more occur only if a model repeats itself endlessly
 
 _MENTION = re.compile(
     r"(?<![A-Za-z0-9])(?<![A-Za-z]['.])(?P<letter>[A-Za-z])(?![A-Za-z0-9]|'[A-Za-z]|-[A-Za-z]|\.[a-z])"
@@ -264,7 +266,7 @@ _OR = re.compile(r"or|/|或|还是")
 
 @dataclass(frozen=True, slots=True)
 class LetterMention:
-    """One lone letter, in capitals, and where it stands."""
+    """A single letter, as a capital, and its position in the text."""
 
     letter: str
     start: int
@@ -274,7 +276,7 @@ class LetterMention:
 
 
 def find_mentions(text: str) -> list[LetterMention]:
-    """Every letter that stands alone, articles and pronouns left out."""
+    """All single letters, without articles and pronouns."""
     found: list[LetterMention] = []
     for match in _MENTION.finditer(text):
         start, end = match.span()
@@ -288,7 +290,7 @@ def find_mentions(text: str) -> list[LetterMention]:
 
 
 def groups(text: str, mentions: Sequence[LetterMention]) -> Iterator[tuple[list[LetterMention], bool]]:
-    """Runs of mentions that "and", "or", a comma join; the flag says that one of the joints is an "or"."""
+    """Groups of mentions joined by "and", "or" or a comma; the flag is True if one of the joining words is "or"."""
     group: list[LetterMention] = []
     either = False
     for mention in mentions:

@@ -1,4 +1,4 @@
-"""Options chosen by their words: an answer that gives an option's text and no letter."""
+"""Recognise an option by its text: answers that quote an option without its letter."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _LIMIT = 2_000  # characters; no option is longer
 
 
 def _words(text: str) -> list[str]:
-    """Small letters, digits and ideographs, without the words that tell no two options apart."""
+    """Lower-case words, digits and ideographs, without filler words, which do not distinguish options."""
     return [word for word in re.sub(r"[\W_]+", " ", text[:_LIMIT].casefold()).split() if word not in _FILLERS]
 
 
 def gist(text: str) -> str:
-    """What two texts share that say the same in the same order: their words, each at its first place.
+    """Canonical form for comparing texts: their distinct words in order of first occurrence.
 
-    "It turns left. It is fast." and "It turns left, and is fast" are one; nothing is reordered or replaced.
+    "It turns left. It is fast." and "It turns left, and is fast" are equal; words are not reordered or replaced.
     """
     return " ".join(dict.fromkeys(_words(text)))
 
@@ -38,25 +38,25 @@ def by_text(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def whole_option(text: str, letters: Mapping[str, str]) -> str | None:
-    """The letter of the option that the whole text is, unless a letter or a question mark says more than its words."""
+    """The letter of the option that equals the whole text, unless the text starts with a letter or is a question."""
     if len(text) > _LIMIT or "?" in text or _LETTER_FIRST.match(text):
         return None
     return letters.get(gist(text))
 
 
 def quoted_option(text: str, letters: Mapping[str, str]) -> str | None:
-    """The letter of the option that follows "the answer is", or is the last sentence or the end of that.
+    """The letter of the option that follows "the answer is", or that is the last sentence or its end.
 
-    `letters` maps the gist of an option to its letter, see `by_text`. None where two options are meant.
+    `letters` maps the gist of an option to its letter, see `by_text`. None if two options match.
     """
     tail = " ".join(_words(text[-_LIMIT:]))
     quotes = sum(option in tail for option in letters)
     sentence = re.split(r"(?<=[.!?])\s|\n", text.rstrip()[-600:].rstrip("\"' .!"))[-1]
-    said: list[str] = []
+    candidates: list[str] = []
     marks = list(_TEXT_MARK.finditer(text))
     if marks:
-        said.append(re.split(r"[\n<}]", text[marks[-1].end() : marks[-1].end() + 600].lstrip())[0])
+        candidates.append(re.split(r"[\n<}]", text[marks[-1].end() : marks[-1].end() + 600].lstrip())[0])
     if quotes <= 1 and not _DOUBT.search(sentence):
-        said += [sentence, re.split(r" is |'s ", sentence)[-1], sentence.rpartition('"')[2]]
-    found = {letters[key] for key in map(gist, said) if key in letters}
+        candidates += [sentence, re.split(r" is |'s ", sentence)[-1], sentence.rpartition('"')[2]]
+    found = {letters[key] for key in map(gist, candidates) if key in letters}
     return found.pop() if len(found) == 1 else None

@@ -1,13 +1,13 @@
-"""Why a text could not be read: every code that `Unparsed.reason` may carry, with what it means.
+"""Reason codes of `Unparsed.reason`, with their meaning.
 
-The codes stand in result files and tables, so they stay as they are once published.
+The codes are written to result files and tables, so they must not change.
 """
 
 from __future__ import annotations
 
 import re
 
-# lmms-eval (and some of its models) writes these in place of an answer when none was had.
+# lmms-eval and some of its models return these failures as text in place of an answer.
 FAILURES: dict[str, str] = {
     "request_failed": "the request to the model failed",
     "budget_exceeded": "the token budget of the run was spent",
@@ -18,22 +18,22 @@ FAILURES: dict[str, str] = {
 
 REASONS: dict[str, str] = {
     **FAILURES,
-    "empty": "nothing was said",
-    "unfinished_thought": "the text ends while the model still thinks",
+    "empty": "the reply is empty",
+    "unfinished_thought": "the text ends inside a thinking tag",
     "refusal": "the model declined",
     "no_verdict": "no explicit answer",
-    "hedged": "the model left it open",
-    "several": "more than one answer at once",
-    "contradiction": "the letter and the option's text beside it disagree",
-    "not_offered": "an answer that was not among those offered",
-    "range": "a range or a bound where one number was asked",
-    "not_a_count": "a number that counts nothing (negative, fractional)",
-    "too_many_numbers": "more numbers than the form has room for, none marked as the answer",
-    "malformed": "numbers or brackets that do not make the form asked",
-    "point_for_box": "a point where a box was asked",
+    "hedged": "the model did not decide",
+    "several": "more than one answer",
+    "contradiction": "the letter and the option text after it disagree",
+    "not_offered": "an answer that was not offered",
+    "range": "a range or a bound instead of one number",
+    "not_a_count": "a number that cannot be a count (negative, fractional)",
+    "too_many_numbers": "more numbers than the form allows, none marked as the answer",
+    "malformed": "numbers or brackets that do not have the requested form",
+    "point_for_box": "a point instead of a box",
     "several_points": "several points, none marked as the answer",
     "several_boxes": "several boxes, none marked as the answer",
-    "no_image_size": "proportional coordinates, and no image size to scale them by",
+    "no_image_size": "proportional coordinates without an image size to scale them by",
     "no_tags": "no step tags in a chain of thought",
 }
 
@@ -43,7 +43,7 @@ _MARKERS: tuple[tuple[str, str], ...] = (
     (r"\[SAFETY_BLOCKED\b", "safety_blocked"),
     (r"\[GENERATION_FAILED\]", "generation_failed"),
     (r"\[ERROR\]", "generation_failed"),
-    (r"\[AD2_MEDIA_FAILED\]", "media_failed"),  # ours: a broken image costs its own samples, not the run
+    (r"\[AD2_MEDIA_FAILED\]", "media_failed"),  # written by our models for samples with a broken image
     # async_openai: a reply without content
     (r"(?:Error: )?can only concatenate str \(not \"NoneType\"\) to str\s*\Z", "generation_failed"),
     # oryx, llava_vid: the whole answer is this one line
@@ -53,6 +53,6 @@ _FAILURE = re.compile("|".join(f"(?P<m{i}>{pattern})" for i, (pattern, _) in enu
 
 
 def failure_reason(text: str) -> str | None:
-    """The code of failure text that lmms-eval 0.7.3 wrote in place of an answer; None for an answer."""
+    """The code of a failure that lmms-eval 0.7.3 returned as text; None for an answer."""
     found = _FAILURE.match(text.lstrip()[:8192])
     return _MARKERS[int(found.lastgroup[1:])][1] if found and found.lastgroup else None

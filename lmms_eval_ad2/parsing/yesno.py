@@ -1,4 +1,4 @@
-"""Yes or no, in English and Chinese: the last explicit verdict, else one plain statement of presence or absence."""
+"""Parse yes or no, English or Chinese: the last explicit verdict, else a single statement of presence or absence."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WHOLE = {
     **dict.fromkeys(("不存在", "不能", "不可以", "不会", "不可见", "看不到", "没看到"), "no"),
 }
 _OPEN = r"[(\[{<\"']{0,3}\Z"
-# A clause begins here, or words that lead to a verdict end here.
+# Start of a clause, or end of words that introduce a verdict.
 _LEAD = re.compile(
     r"(?:\A|[.!?;:,\n>{]|\b(?:so|therefore|thus|hence|but|is|be|say|answer|definitely|clearly|probably|likely|certainly)"
     r"|答案(?:是|为)?|回答(?:是|为)?|因此|所以|故|应该?(?:是|为)|认为|我想)[,: ]{0,2}" + _OPEN
@@ -53,7 +53,7 @@ _PRESENT = re.compile(
 
 
 def read_yesno(text: str) -> Answer | Unparsed:
-    """ "yes" or "no" from plain `text`. A statement without either word is read only where it is the whole reply."""
+    """ "yes" or "no" from plain `text`. A statement without either word is used only if it is the whole reply."""
     low = text.lower()
     whole = _WHOLE.get(low.strip(" .!\"'()[]{}<>\n"))
     if whole:
@@ -67,7 +67,7 @@ def read_yesno(text: str) -> Answer | Unparsed:
 
 
 def _events(low: str) -> list[tuple[int, str]]:
-    """Every explicit verdict with its place: "yes", "no" or "hedged"."""
+    """Every explicit verdict ("yes", "no" or "hedged") with its position."""
     found: list[tuple[int, str]] = []
     previous: re.Match[str] | None = None
     for match in _WORD.finditer(low):
@@ -97,13 +97,14 @@ def _english(low: str, match: re.Match[str]) -> str | None:
         return "hedged"
     if word in ("true", "false"):
         return _WHOLE[word] if _ANSWER.search(left) and match.start() > 0 and _NO_RIGHT.match(right) else None
-    if not _LEAD.search(left if match.start() <= 24 else "-" + left):  # a cut is no beginning
+    # "-" keeps the cut at 24 characters from matching as the start of the text.
+    if not _LEAD.search(left if match.start() <= 24 else "-" + left):
         return None
     return word if word == "yes" or _NO_RIGHT.match(right) else None
 
 
 def _stated(low: str) -> str | None:
-    """What one sentence says of presence: "yes", "no", or None where it says neither or both."""
+    """Presence stated by a single sentence: "yes", "no", or None for neither or both."""
     if len(low) > 400 or "?" in low or re.search(r"[.!?\n](?=\s?\S)", low):
         return None
     if declines(low) and not re.search(r"\bany\b", low):

@@ -1,4 +1,4 @@
-"""Which visual prompt a record is asked with. Text and picture both take it from here, so that they agree."""
+"""The visual prompt with which a record is asked; prompt text and image both use it, so that they agree."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ MarkChoice = Literal["native", "none", "text", "point", "box"]
 
 
 def effective_mark(record: Record, mark: MarkChoice = "native") -> VisualPrompt:
-    """The record's mark as `mark` asks for it.
+    """The record's mark, converted to `mark`.
 
-    "native" keeps it. "none" drops it. "text" tells it in words: a text mark as it is, points and
-    boxes by their coordinates. "point" takes the centres of boxes. A record without any mark, or
-    with a text mark that has no coordinates, keeps what it has: there is nothing to draw.
-    Raises Ad2Error for boxes wanted where only points are known, DataError for broken coordinates.
+    "native" keeps it. "none" removes it. "text" describes it in words: a text mark unchanged, points and boxes by their
+    coordinates. "point" replaces boxes by their centres. A record without a mark, or with a text mark without
+    coordinates, is unchanged: there is nothing to draw. Raises Ad2Error for "box" if the mark is a point, DataError for
+    invalid coordinates.
     """
     own = record.mark
     if mark == "none":
@@ -60,7 +60,7 @@ def _check(record: Record) -> None:
 
 
 def unit_coords(record: Record, mark: VisualPrompt) -> list[tuple[float, ...]]:
-    """The mark's coordinates as fractions of the image size, cut to 0..1; DataError where the size is unknown."""
+    """The mark's coordinates as fractions of the image size, clipped to 0..1; DataError if the size is unknown."""
     if record.image_size is None:
         raise DataError(
             record.benchmark, record.id, "image_size", "[width, height], to give coordinates as fractions", None,

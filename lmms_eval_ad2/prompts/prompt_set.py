@@ -1,7 +1,7 @@
-"""The prompt texts: the packaged ones, overlaid by a user's YAML file, with every key and placeholder checked.
+"""Prompt texts by language: the packaged ones, overridden by a user's YAML file. Keys and placeholders are checked.
 
-Filling puts values in place of `{name}` in one pass and never looks into a value again: a
-question that contains `{steps}` or `{0.__class__}` stays as it is. `{{` and `}}` write braces.
+Values replace `{name}` in one pass and are not expanded themselves: a question that contains `{steps}` or
+`{0.__class__}` is unchanged. `{{` and `}}` are literal braces.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SLOTS: dict[str, tuple[str, str]] = {
     "chain_tag": ("i", "name"),
     "round": ("step", "question history i n name"),
     "round_history": ("answer", "i name question"),
-    # CODA-LM's question is the same for a whole task: a text of one's own may hold it already.
+    # CODA-LM's question is the same for a whole task, so a user's text may already include it.
     "coda_general": ("", "question"),
     "coda_suggestion": ("", "question"),
     "coda_region": ("", "mark question"),
@@ -78,27 +78,28 @@ class PromptSet:
 
     @classmethod
     def load(cls, path: Path | str | None = None) -> PromptSet:
-        """The packaged texts, overlaid by the file `path`, else by the one that AD2_PROMPTS names.
+        """The packaged texts, overridden by the file `path`, else by the one in the environment variable AD2_PROMPTS.
 
-        Raises DataError (file, key, what to do) for an unreadable file, an unknown key, or a
-        placeholder that is missing or unknown.
+        Raises DataError (file, key, remedy) for an unreadable file, an unknown key, or a placeholder that is missing or
+        unknown.
         """
-        own = path or os.environ.get(ENV)
-        if not own:
+        user_file = path or os.environ.get(ENV)
+        if not user_file:
             return _load(None, 0)
-        file = Path(own).expanduser()
+        file = Path(user_file).expanduser()
         try:
             changed = file.stat().st_mtime_ns
         except OSError as exc:
-            raise DataError(own, None, "file", "a readable YAML file of prompts", str(exc), f"Check {ENV}.") from exc
+            expected = "a readable YAML file of prompts"
+            raise DataError(user_file, None, "file", expected, str(exc), f"Check {ENV}.") from exc
         return _load(str(file), changed)
 
     def has(self, key: str, lang: Lang) -> bool:
-        """Whether `key` has a text in `lang` itself, English aside."""
+        """Whether `key` has a text in `lang`, without the fallback to English."""
         return key in self.texts[lang]
 
     def fill(self, key: str, lang: Lang, **values: object) -> str:
-        """The text of `key` in `lang` (English where that has none) with `values` put in literally."""
+        """The text of `key` in `lang` (in English if there is none), with `values` inserted literally."""
         text = self.texts[lang].get(key)
         if text is None:
             text = self.texts["en"].get(key)
@@ -108,20 +109,20 @@ class PromptSet:
 
 
 def filled(text: str, values: Mapping[str, object]) -> str:
-    """`text` with `values` in place of its placeholders, in one pass; a missing value is a KeyError."""
+    """`text` with its placeholders replaced by `values`, in one pass; a missing value is a KeyError."""
     return _TOKEN.sub(lambda m: m[0][0] if m[1] is None else str(values[m[1]]), text).strip("\n")
 
 
 @functools.lru_cache(maxsize=16)
 def _load(file: str | None, changed: int) -> PromptSet:
-    """`changed` (the file's time stamp) is part of the cache key only."""
+    """Read and check the texts; `changed` (the file's time stamp) only serves as part of the cache key."""
     texts = _read(PACKAGED, resources.files(__package__).joinpath(PACKAGED).read_text("utf-8"))
     if file is not None:
         try:
-            own = _read(file, Path(file).read_text("utf-8"), known=sorted(texts["en"]))
+            overrides = _read(file, Path(file).read_text("utf-8"), known=sorted(texts["en"]))
         except (OSError, UnicodeDecodeError) as exc:
             raise DataError(file, None, "file", "a readable UTF-8 YAML file of prompts", str(exc)) from exc
-        texts = {lang: {**texts[lang], **own[lang]} for lang in LANGS}
+        texts = {lang: {**texts[lang], **overrides[lang]} for lang in LANGS}
     canonical = json.dumps(texts, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return PromptSet(texts, file or "packaged", hashlib.sha256(canonical.encode()).hexdigest())
 
@@ -146,7 +147,7 @@ def _read(file: str, text: str, known: list[str] | None = None) -> dict[str, dic
 def check_text(
     file: str, field_name: str, key: str, value: Any, known: list[str] | None, slots: Mapping[str, tuple[str, str]]
 ) -> None:
-    """DataError for a key that is not `known`, for what is no text, and for other placeholders than `slots` has."""
+    """Raise DataError for a key that is not `known`, a value that is not a text, or placeholders not in `slots`."""
     if known is not None and key not in known:
         near = difflib.get_close_matches(key, known, 1)
         hint = f"Did you mean '{near[0]}'?" if near else f"Known: {', '.join(known)}."
@@ -157,7 +158,7 @@ def check_text(
     found = {m[1] for m in _TOKEN.finditer(value) if m[1]}
     if need - found:
         missing = ", ".join(f"{{{n}}}" for n in sorted(need - found))
-        raise DataError(file, None, field_name, f"the placeholder {missing}", value, "Put it where its text belongs.")
+        raise DataError(file, None, field_name, f"the placeholder {missing}", value, "Put it where its value belongs.")
     if found - need - may:
         extra = sorted(found - need - may)
         near = difflib.get_close_matches(extra[0], sorted(need | may), 1)

@@ -1,4 +1,4 @@
-"""Prompt texts in one table, of one language: the packaged ones, overlaid by a user's YAML file, all of it checked."""
+"""Prompt texts of one language: the packaged ones, overridden by a user's YAML file, with all keys checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Slots = Mapping[str, tuple[str, str]]  # key -> (placeholders it must have, plac
 
 @dataclass(frozen=True)
 class PromptTable:
-    """Texts by key. `source` names the file; `sha256` is that of all texts as they are used."""
+    """Prompt texts by key. `source` names the file; `sha256` is that of all effective texts."""
 
     texts: Mapping[str, str] = field(repr=False)
     source: str
@@ -33,10 +33,10 @@ class PromptTable:
     def overlaid(
         cls, packaged: Traversable, own: Path | str | None, slots: Slots, elsewhere: Mapping[str, str] | None = None
     ) -> Self:
-        """The packaged texts, overlaid by those of the YAML file `own`. Keys are those of `slots`.
+        """The packaged texts, overridden by those of the YAML file `own`. Keys are those of `slots`.
 
-        elsewhere: what to say of a key that belongs into another file. Raises DataError (file, key, what to do) for an
-        unreadable file, an unknown key, or a placeholder that is missing or unknown.
+        elsewhere: hint for a key that belongs in another file. Raises DataError (file, key, remedy) for an unreadable
+        file, an unknown key, or a placeholder that is missing or unknown.
         """
         texts = _table(packaged.name, packaged.read_text("utf-8"), slots, {})
         if own is not None:
@@ -49,7 +49,7 @@ class PromptTable:
         return cls(texts, str(own or "packaged"), hashlib.sha256(canonical.encode()).hexdigest())
 
     def fill(self, key: str, **values: object) -> str:
-        """The text of `key` with `values` put in literally; values are never looked into."""
+        """The text of `key` with `values` inserted literally; values are not expanded themselves."""
         return filled(self.texts[key], values)
 
 

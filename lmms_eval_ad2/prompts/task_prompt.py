@@ -1,7 +1,7 @@
-"""A record as a task asks it: the words, the pictures, and whether it can be asked like that at all.
+"""The prompt of a record in a task: text, images, and whether the record can be asked in this way.
 
-Here a task's settings (`metadata: ad2:`, scoring/variant.py) meet the prompts, for evaluation and for training files
-alike: what a model is trained on is what it is asked later.
+Applies a task's settings (`metadata: ad2:`, scoring/variant.py) to the prompts. Evaluation and training files both use
+it, so that a model is trained with the prompts with which it is evaluated.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lmms_eval_ad2.records import Form, Lang, Record
 
 
 class PromptSettings(Protocol):
-    """What a task's settings say of the asking; scoring.variant.Variant has it all."""
+    """The settings of a task that affect its prompts; scoring.variant.TaskVariant implements it."""
 
     @property
     def lang(self) -> Lang: ...
@@ -43,47 +43,48 @@ class PromptSettings(Protocol):
     def asked_form(self, form: Form) -> Form: ...
 
 
-def can_ask(record: Record, how: PromptSettings) -> bool:
-    """Has the record the form and the visual prompt that are asked for?"""
-    if not text.can_ask(record, how.asked_form(record.form)) or (how.coords and not record.mark.coords):
+def can_ask(record: Record, settings: PromptSettings) -> bool:
+    """Whether the record has the requested form and visual prompt."""
+    if not text.can_ask(record, settings.asked_form(record.form)) or (settings.coords and not record.mark.coords):
         return False
     try:
-        return how.mark in ("native", "none") or effective_mark(record, how.mark).kind != "none"
+        return settings.mark in ("native", "none") or effective_mark(record, settings.mark).kind != "none"
     except Ad2Error:  # a box cannot be made from a point
         return False
 
 
-def words(record: Record, how: PromptSettings, prompts: text.PromptSet | None = None) -> str:
+def prompt_text(record: Record, settings: PromptSettings, prompts: text.PromptSet | None = None) -> str:
     """The text of the first turn."""
-    if how.rounds:
-        return round_words(record, how, 0, (), prompts)
+    if settings.rounds:
+        return round_text(record, settings, 0, (), prompts)
     return text.build(
-        record, lang=how.lang, form=how.form, style=how.style, coords=how.coords, mark=how.mark, layout=how.layout,
-        views=how.views, frame=how.frame, prompts=prompts,
+        record, lang=settings.lang, form=settings.form, style=settings.style, coords=settings.coords,
+        mark=settings.mark, layout=settings.layout, views=settings.views, frame=settings.frame, prompts=prompts,
     )  # fmt: skip
 
 
-def round_words(
-    record: Record, how: PromptSettings, step: int, said: Sequence[str], prompts: text.PromptSet | None = None
+def round_text(
+    record: Record, settings: PromptSettings, step: int, previous: Sequence[str], prompts: text.PromptSet | None = None
 ) -> str:
-    """The text of one turn when asked in rounds; `step` counts from 0, `said` are the answers to those before."""
+    """The text of turn `step` (from 0) if the task asks in rounds; `previous`: the answers to the steps before."""
     return text.build_round(
-        record, step, said, lang=how.lang, mark=how.mark, layout=how.layout, views=how.views, prompts=prompts
-    )
+        record, step, previous, lang=settings.lang, mark=settings.mark, layout=settings.layout, views=settings.views,
+        prompts=prompts,
+    )  # fmt: skip
 
 
-def pictures(record: Record, image_root: Path, how: PromptSettings) -> list[Image.Image]:
-    """The images of every turn, as RGB (visual.render tells what it raises)."""
-    return visual.render(record, image_root, mark=_drawn(how), layout=how.layout, views=how.views)
+def prompt_images(record: Record, image_root: Path, settings: PromptSettings) -> list[Image.Image]:
+    """The images of every turn, as RGB; raises the errors of `visual.render`."""
+    return visual.render(record, image_root, mark=_drawn(settings), layout=settings.layout, views=settings.views)
 
 
-def untouched(record: Record, how: PromptSettings) -> tuple[str, ...] | None:
-    """The image paths where the pictures are the stored images and nothing else; None where something is drawn."""
-    pairs = shown(record, how.views)
-    if is_mosaic(pairs, how.layout) or effective_mark(record, _drawn(how)).kind in ("point", "box"):
+def stored_images(record: Record, settings: PromptSettings) -> tuple[str, ...] | None:
+    """The image paths if the model is shown the stored images unchanged; None if anything is drawn."""
+    pairs = shown(record, settings.views)
+    if is_mosaic(pairs, settings.layout) or effective_mark(record, _drawn(settings)).kind in ("point", "box"):
         return None
     return tuple(path for _, path in pairs)
 
 
-def _drawn(how: PromptSettings) -> MarkChoice:
-    return "none" if how.coords else how.mark
+def _drawn(settings: PromptSettings) -> MarkChoice:
+    return "none" if settings.coords else settings.mark

@@ -1,8 +1,8 @@
-"""Record -> the words that a model is asked with (docs/prompts.md).
+"""Build the prompt text of a record (docs/prompts.md).
 
-The answer formats are the published ones: AD2-Bench Table 4 (options, box), section 3.3 and
-appendix A.10 (points, chains of thought); CODA-LM's red rectangle or normalised coordinates;
-AutoDrive-QA's options A to D. The wording is our own and can be replaced (PromptSet).
+The answer formats are the published ones: AD2-Bench Table 4 (options, box), section 3.3 and appendix A.10 (points,
+chains of thought); CODA-LM's red rectangle or normalised coordinates; AutoDrive-QA's options A to D. The wording is
+ours and can be replaced (PromptSet).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Frame = Literal["auto", "pixel", "unit", "thousand"]
 _TAG = re.compile(r"<[A-Za-z]\w*,\s*CAM_[A-Z_]+,\s*-?[\d.]+,\s*-?[\d.]+>")
 # A model's own image token inside a question would be counted as one more image.
 _IMAGE_TOKEN = re.compile(r"<image>\s?")
-_MCQ = ("autodrive_qa", "drivelm", "nuscenes_qa", "lingoqa")  # AutoDrive-QA and what it is built from
+_MCQ = ("autodrive_qa", "drivelm", "nuscenes_qa", "lingoqa")  # AutoDrive-QA and its sources
 _OPEN_FORMS: tuple[Form, ...] = ("mc", "yesno", "count", "ocr", "chain")
 
 
 def can_ask(record: Record, form: Form) -> bool:
-    """Whether `form` is possible: the record's own, mc with options, vqa with a free-text answer, chain with steps."""
+    """Whether a record can be asked as `form`: its own form, mc with options, vqa with an answer, chain with steps."""
     if form == "mc":
         return bool(record.options and record.letter)
     if form == "chain":
@@ -47,11 +47,11 @@ def build(
 ) -> str:  # fmt: skip
     """The complete text prompt of one turn.
 
-    form: ask in this form instead of the record's own; style "chain": all steps tagged in one turn.
-    coords: marked regions as coordinates in words, normalised to 0..1 (draw nothing then: mark "none").
-    mark, layout, views: as given to `visual.render`, so that the words fit the picture.
-    frame: the coordinates in which points and boxes are asked for; "auto" asks for pixels.
-    Raises Ad2Error where the record cannot be asked like that.
+    form: ask in this form instead of the record's own; style "chain": all steps, with tags, in one turn.
+    coords: give marked regions as coordinates in the text, normalised to 0..1 (render the image with mark "none").
+    mark, layout, views: as passed to `visual.render`, so that text and image agree.
+    frame: coordinate frame in which points and boxes are to be answered; "auto" is pixels.
+    Raises Ad2Error if the record cannot be asked in this way.
     """
     prompts = prompts or PromptSet.load()
     wanted: Form = "chain" if style == "chain" else form or record.form
@@ -61,7 +61,7 @@ def build(
             + {"mc": "options with a correct letter", "chain": "steps"}.get(wanted, "free-text reference answer")
         )
     if coords and not record.mark.coords:
-        raise Ad2Error(f"{record.id}: it has no marked region whose coordinates could be told; ask without coords")
+        raise Ad2Error(f"{record.id}: there is no marked region with coordinates; ask without coords")
     shown_mark = effective_mark(record, "text" if coords else mark)
     if record.benchmark == "coda_lm" and wanted == "vqa":
         return _coda(record, lang, shown_mark, prompts)
@@ -75,10 +75,10 @@ def build_round(
     record: Record, step: int, previous: Sequence[str], *, lang: Lang = "en", prompts: PromptSet | None = None,
     mark: MarkChoice = "native", layout: Layout = "list", views: Views = "all",
 ) -> str:  # fmt: skip
-    """The prompt of step `step` (counted from 0) when a chain is asked over several rounds.
+    """The prompt of step `step` (from 0) if a chain is asked over several rounds.
 
-    previous: the model's answers to the steps before, `step` of them; they are carried in the text, and
-    the images are shown again (AD2-Bench Fig. 4).
+    previous: the model's answers to the `step` steps before; they are repeated in the text, and the images are shown
+    again (AD2-Bench Fig. 4).
     """
     if not record.steps:
         raise Ad2Error(f"{record.id}: it has no steps, so it cannot be asked in rounds")
@@ -88,13 +88,13 @@ def build_round(
     notes = _view_notes(record, lang, layout, views, prompts)
     notes += _mark_note(record, lang, effective_mark(record, mark), prompts)
     history = "".join(
-        prompts.fill("round_history", lang, **_step(s, i, lang), answer=said.strip()) + "\n"
-        for i, (s, said) in enumerate(zip(record.steps[:step], previous, strict=False), 1)
+        prompts.fill("round_history", lang, **_step(s, i, lang), answer=answer.strip()) + "\n"
+        for i, (s, answer) in enumerate(zip(record.steps[:step], previous, strict=False), 1)
     )
-    now = _step(record.steps[step], step + 1, lang)
+    current = _step(record.steps[step], step + 1, lang)
     text = prompts.fill(
-        "round", lang, question=_plain(record.question.get(lang)), history=history, i=now["i"], n=len(record.steps),
-        name=now["name"], step=now["question"],
+        "round", lang, question=_plain(record.question.get(lang)), history=history, i=current["i"],
+        n=len(record.steps), name=current["name"], step=current["question"],
     )  # fmt: skip
     return "\n".join([*notes, text])
 
@@ -119,12 +119,12 @@ def _typed(record: Record, lang: Lang, question: str, prompts: PromptSet, frame:
 
 def _spatial(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
     if frame in ("unit", "thousand"):
-        words = prompts.fill(f"frame_{frame}", lang)
+        frame_text = prompts.fill(f"frame_{frame}", lang)
     elif record.image_size is None:
-        words = prompts.fill("frame_pixel", lang)
+        frame_text = prompts.fill("frame_pixel", lang)
     else:
-        words = prompts.fill("frame_pixel_size", lang, width=record.image_size[0], height=record.image_size[1])
-    return prompts.fill(record.form, lang, question=question, frame=words)
+        frame_text = prompts.fill("frame_pixel_size", lang, width=record.image_size[0], height=record.image_size[1])
+    return prompts.fill(record.form, lang, question=question, frame=frame_text)
 
 
 def _chain(record: Record, lang: Lang, question: str, prompts: PromptSet, frame: Frame) -> str:
@@ -141,11 +141,11 @@ _FORMS = {
 
 
 def _coda(record: Record, lang: Lang, mark: VisualPrompt, prompts: PromptSet) -> str:
-    """CODA-LM asks in English, also of the Chinese annotations, unless the data or the prompt file has Chinese."""
+    """CODA-LM's prompt: English, also for Chinese annotations, unless the data or the prompt file has Chinese."""
     question = _plain(record.question.get(lang)) or prompts.fill(f"coda_{record.task}_question", lang)
     if record.task != "region":
         return prompts.fill(f"coda_{record.task}", lang, question=question)
-    note = ""  # a release whose pictures have the rectangle in them already has no mark
+    note = ""  # without a mark, the rectangle is already part of the released image (format llava)
     if mark.coords:
         note = prompts.fill(f"coda_region_{mark.kind}", lang, **_coords_of(record, mark)) + " "
     return prompts.fill("coda_region", lang, mark=note, question=question)
@@ -205,7 +205,7 @@ def _tag_note(record: Record, lang: Lang, prompts: PromptSet) -> list[str]:
 
 
 def _view_notes(record: Record, lang: Lang, layout: Layout, views: Views, prompts: PromptSet) -> list[str]:
-    """What the images are: nothing for the plain single image of AD2-Bench and CODA-LM."""
+    """Lines that describe the images; none for the single image of AD2-Bench and CODA-LM."""
     pairs = shown(record, views)
     names = [v for v, _ in pairs]
     if not pairs:
@@ -213,13 +213,13 @@ def _view_notes(record: Record, lang: Lang, layout: Layout, views: Views, prompt
     if len(pairs) == 1:
         known = names[0] in CAMERAS
         return [prompts.fill("view_single", lang, view=prompts.fill(f"view_{names[0]}", lang))] if known else []
-    # With the camera's own name too: object tags and options use it.
-    say = {v: f"{prompts.fill(f'view_{v}', lang)} (CAM_{v.upper()})" if v in CAMERAS else v for v in names}
+    # With the nuScenes name of the camera, which object tags and options use.
+    labels = {v: f"{prompts.fill(f'view_{v}', lang)} (CAM_{v.upper()})" if v in CAMERAS else v for v in names}
     comma = ", " if lang == "en" else "、"
     if is_mosaic(pairs, layout):
-        upper, lower = (comma.join(say.get(c, "-") for c in row) for row in GRID)
+        upper, lower = (comma.join(labels.get(c, "-") for c in row) for row in GRID)
         return [prompts.fill("views_mosaic", lang, upper=upper, lower=lower)]
     if not all(names):
         return [prompts.fill("views_unnamed", lang, n=len(pairs))]
     key = "views_list" if CAMERAS.issuperset(names) else "views_frames"
-    return [prompts.fill(key, lang, n=len(pairs), views=comma.join(say[v] for v in names))]
+    return [prompts.fill(key, lang, n=len(pairs), views=comma.join(labels[v] for v in names))]

@@ -1,4 +1,4 @@
-"""Which images of a record are shown, and in which order: text and picture take it from here."""
+"""Selection and order of the images that a model is shown; prompt text and rendered images both use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmms_eval_ad2.records import Record
 Layout = Literal["list", "mosaic"]
 Views = Literal["all", "front", "asked"]
 
-# Two rows of a mosaic, as one looks around: the three cameras ahead, then the three behind.
+# Rows of a mosaic: the three front cameras above the three rear cameras.
 GRID: tuple[tuple[str, str, str], tuple[str, str, str]] = (
     ("front_left", "front", "front_right"),
     ("back_left", "back", "back_right"),
@@ -26,19 +26,20 @@ _NAMED = re.compile(
 
 
 def camera(view: str) -> str:
-    """nuScenes' "CAM_FRONT_LEFT", or "Front Left", as "front_left"; other names stay as they are."""
+    """nuScenes' "CAM_FRONT_LEFT", or "Front Left", as "front_left"; other names are unchanged."""
     name = view.strip().lower().replace(" ", "_").replace("-", "_").removeprefix("cam_")
     return name if name in CAMERAS else view
 
 
 def shown(record: Record, views: Views = "all") -> list[tuple[str, str]]:
-    """(view, image path) of every image that the model is given; view is "" where it has no name.
+    """(view, image path) of every image that the model is shown; view is "" for an unnamed one.
 
-    "front" keeps the front camera's image of a multi-view record, the last of one camera's frames (LingoQA), and the
-    only image of any other. "asked" keeps the cameras that the question names, the front one where it names none.
+    "front" keeps the front camera of a multi-view record, the last frame of a single camera (LingoQA), or the only
+    image. "asked" keeps the cameras that the question mentions, or the front camera if it mentions none.
     """
     if record.views and len(record.views) != len(record.images):
-        raise DataError(record.benchmark, record.id, "views", f"{len(record.images)} names, one an image", record.views)
+        expected = f"{len(record.images)} names, one per image"
+        raise DataError(record.benchmark, record.id, "views", expected, record.views)
     names = [camera(v) for v in record.views] or [""] * len(record.images)
     pairs = list(zip(names, record.images, strict=True))
     if views == "all" or len(pairs) == 1:
@@ -55,16 +56,17 @@ def shown(record: Record, views: Views = "all") -> list[tuple[str, str]]:
 
 
 def cameras_of(question: str) -> frozenset[str]:
-    """The cameras that a question names, in an object tag or by a direction."""
+    """The cameras that a question mentions, by an object tag or a direction."""
     found = set()
-    for tag, along, across, behind in _NAMED.findall(question):
-        plain = "back" if behind or along.lower() in ("back", "rear") else "front"
-        found.add(tag.lower() or (f"{plain}_{across.lower()}" if across else plain))
+    for tag, lengthwise, sideways, behind in _NAMED.findall(question):
+        end = "back" if behind or lengthwise.lower() in ("back", "rear") else "front"
+        found.add(tag.lower() or (f"{end}_{sideways.lower()}" if sideways else end))
     return frozenset(found)
 
 
 def is_mosaic(pairs: list[tuple[str, str]], layout: Layout) -> bool:
-    """Whether these images are laid out as one grid: several images, each of another of the six cameras."""
+    """Whether these images form one grid: several images of different cameras out of the six. Raises Ad2Error if not
+    possible."""
     if layout == "list" or len(pairs) < 2:
         return False
     names = [v for v, _ in pairs]

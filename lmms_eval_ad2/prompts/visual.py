@@ -1,8 +1,7 @@
-"""Record -> the pictures that a model is shown, with points and boxes drawn on them.
+"""Render the images of a record, with its points and boxes drawn on them.
 
-Pixels are given as they are stored and as they were annotated: an EXIF orientation is not
-applied, and it is taken off the image so that nothing further on applies it. A truncated
-file is an error, whatever other code in the process has set in PIL.
+Pixels are shown as stored and annotated: an EXIF orientation is not applied, and is removed from the image so that no
+later step applies it. A truncated file is an error, whatever the process-wide setting of PIL.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from lmms_eval_ad2.strict_pillow import strictly
 __all__ = ["effective_mark", "load_image", "render"]
 
 T = TypeVar("T")
-CODA_WIDTH = 2  # pixels: the outline of CODA-LM's red rectangle, whatever the image's size
+CODA_WIDTH = 2  # pixels: outline of CODA-LM's red rectangle, for every image size
 RED = (255, 0, 0)
 WHITE = (255, 255, 255)
-CELL_WIDTH = 640  # of one camera view in a mosaic, in pixels: three give 1920
+CELL_WIDTH = 640  # pixels: width of one camera view in a mosaic of three columns (1920)
 LABEL_GROUND = (20, 20, 20)
 EMPTY_CELL = (60, 60, 60)
 
@@ -36,9 +35,9 @@ def render(
 ) -> list[Image.Image]:
     """The record's images as RGB, in order, with its mark drawn on the first; one image for a mosaic.
 
-    CODA-LM: a rectangle [x, y, x + w, y + h] in "red", 2 px wide, on the full image (as its authors draw it).
-    Otherwise: boxes and points in red, with a white rim, sized by the image, numbered where there are several.
-    Raises DataError for an image that is absent, broken, truncated, or of another size than annotated.
+    CODA-LM: a rectangle [x, y, x + w, y + h] in "red", 2 px wide, on the full image (as in the authors' script).
+    Otherwise: boxes and points in red, with a white rim, scaled with the image, numbered if there are several.
+    Raises DataError for an image that is missing, broken, truncated, or not of the annotated size.
     """
     pairs = shown(record, views)
     paths = [Path(image_root) / image for _, image in pairs]
@@ -52,12 +51,12 @@ def render(
 
 
 def load_image(path: Path) -> Image.Image:
-    """Decode a whole image as RGB, pixels as stored. DataError if that cannot be done."""
+    """Decode a whole image as RGB, pixels as stored. Raises DataError if that is impossible."""
     return _read(path, _decode)
 
 
 def is_turned(path: Path) -> bool:
-    """Whether the file's header carries an orientation that another reader may apply. DataError for no image."""
+    """Whether the file's header has an orientation that another reader may apply. Raises DataError for no image."""
     return _read(path, _turned)
 
 
@@ -66,14 +65,14 @@ def _read(path: Path, read: Callable[[Path], T]) -> T:
         return read(path)
     except FileNotFoundError as exc:
         raise DataError(path, None, "image", "an image file", "no such file", _IMPORT_HINT) from exc
-    # What PIL raises depends on the format and on where a file breaks off.
+    # The exception of PIL depends on the format and on where a file is truncated.
     except (OSError, SyntaxError, ValueError, EOFError, struct.error, Image.DecompressionBombError) as exc:
         found = f"{type(exc).__name__}: {exc}"
-        raise DataError(path, None, "image", "a whole, readable image", found, _MEND_HINT) from exc
+        raise DataError(path, None, "image", "a whole, readable image", found, _REPAIR_HINT) from exc
 
 
 _IMPORT_HINT = "Name the folder of the images when importing (ad2 data import ... --images DIR)."
-_MEND_HINT = "Fetch this file again, then check the data set (ad2 data verify)."
+_REPAIR_HINT = "Fetch this file again, then check the data set (ad2 data verify)."
 
 
 def _open(record: Record, path: Path) -> Image.Image:
@@ -106,12 +105,12 @@ def _turned(path: Path) -> bool:
         return image.getexif().get(ExifTags.Base.Orientation, 1) != 1
 
 
-# Where PIL looks for an orientation (Image.getexif).
+# Keys of Image.info in which PIL searches for an orientation (Image.getexif).
 _ORIENTATION_KEYS = ("exif", "xmp", "XML:com.adobe.xmp", "Raw profile type exif")
 
 
 def draw_mark(image: Image.Image, mark: VisualPrompt, coda: bool = False) -> None:
-    """Draw points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels, on `image` itself."""
+    """Draw points (x, y) or boxes (x_min, y_min, x_max, y_max), in pixels, on `image` in place."""
     draw = ImageDraw.Draw(image)
     if coda and mark.kind == "box":
         for box in mark.coords:
@@ -130,14 +129,14 @@ def draw_mark(image: Image.Image, mark: VisualPrompt, coda: bool = False) -> Non
 
 
 def _box(draw: ImageDraw.ImageDraw, box: tuple[float, ...], width: int) -> None:
-    """A red outline on the box, with a thin white one around it: seen on red cars and in the dark."""
+    """A red outline on the box, with a thin white one around it: visible on red cars and in the dark."""
     x1, y1, x2, y2 = box
     draw.rectangle([x1 - 1, y1 - 1, x2 + 1, y2 + 1], outline=WHITE, width=1)
     draw.rectangle([x1, y1, x2, y2], outline=RED, width=max(2, width))
 
 
 def _point(draw: ImageDraw.ImageDraw, point: tuple[float, ...], unit: float) -> tuple[float, float]:
-    """A red disc of 2 % of the image's shorter side with a white ring; returns where its number goes."""
+    """A red disc, 2 % of the image's shorter side wide, with a white ring; returns the position of its number."""
     x, y = point
     radius, rim = 3.0 * unit, max(1.0, unit)
     draw.ellipse([x - radius - rim, y - radius - rim, x + radius + rim, y + radius + rim], fill=WHITE)
@@ -148,7 +147,7 @@ def _point(draw: ImageDraw.ImageDraw, point: tuple[float, ...], unit: float) -> 
 def _number(
     draw: ImageDraw.ImageDraw, size: tuple[int, int], corner: tuple[float, float], text: str, unit: float
 ) -> None:
-    """A white number on red, above the corner where there is room, and inside the image always."""
+    """A white number on red, above the corner if there is room, always inside the image."""
     font = ImageFont.load_default(size=7 * unit)
     left, top, right, bottom = draw.textbbox((0, 0), text, font=font)
     pad = unit

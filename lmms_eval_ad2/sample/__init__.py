@@ -1,10 +1,10 @@
-"""A small sample of every task, free to use and complete: package data, and `loader`, which puts it into the data home.
+"""A small sample of every task, free to use: package data, and `loader`, which copies it into the data home.
 
-images/{ad2,coda,six}/*.jpg                           the pictures
-records/{ad2_bench,coda_lm,autodrive_qa}.jsonl        a record per line
-version.json                                          the version of both, and what drew the pictures
+    images/{ad2,coda,six}/*.jpg                         images
+    records/{ad2_bench,coda_lm,autodrive_qa}.jsonl      one record per line
+    version.json                                        version of both, and the libraries that drew the images
 
-All of them are written by scripts/sample, which draws the pictures and derives the records from their ground truth.
+These files are written by scripts/sample, which draws the images and derives the records from their ground truth.
 """
 
 from __future__ import annotations

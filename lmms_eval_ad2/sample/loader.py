@@ -1,11 +1,10 @@
-"""Copy the sample into the data home: three datasets over one folder of pictures.
+"""Copy the sample into the data home: three datasets with a common image folder.
 
     HOME/data/sample_images/{ad2,coda,six}/*.jpg
     HOME/data/sample_images/version                      written after the last dataset
     HOME/data/sample_{ad2_bench,coda_lm,autodrive_qa}/test/
 
-Several processes may want the sample at once (the ranks of a run): one writes under a file
-lock, the others wait and find it done.
+Several processes may need the sample at once (the ranks of a run): one writes it under a file lock, the others wait.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from lmms_eval_ad2.data import home as library
+from lmms_eval_ad2.data import home as data_home
 from lmms_eval_ad2.data.home import DatasetManifest
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
@@ -31,17 +30,17 @@ def dataset_name(benchmark: str) -> str:
 
 
 def image_root(home: Path | None = None) -> Path:
-    return (home or library.home()) / "data" / "sample_images"
+    return (home or data_home.home()) / "data" / "sample_images"
 
 
 def ensure_sample(home: Path | None = None) -> dict[str, DatasetManifest]:
-    """The sample's manifests by dataset name; written first where absent or of another version."""
+    """The sample's manifests by dataset name; writes the sample if it is missing or of another version."""
     found = _present(home)
     return found if found is not None else write_sample(home)
 
 
 def write_sample(home: Path | None = None) -> dict[str, DatasetManifest]:
-    """Copy all pictures and store all records; manifests by dataset name."""
+    """Copy all images and store all records; returns the manifests by dataset name."""
     root = image_root(home)
     root.mkdir(parents=True, exist_ok=True)
     with lock_in_turn(root / ".lock") as waited:
@@ -51,7 +50,7 @@ def write_sample(home: Path | None = None) -> dict[str, DatasetManifest]:
         _copy_images(root)
         version = packaged_version()
         manifests = {
-            dataset_name(b): library.write_dataset(
+            dataset_name(b): data_home.write_dataset(
                 dataset_name(b), SPLIT, _records(b), image_root=root, source={"generator": version}, home=home,
                 resume=False,
             )
@@ -62,7 +61,7 @@ def write_sample(home: Path | None = None) -> dict[str, DatasetManifest]:
 
 
 def packaged_version() -> str:
-    """The version of the sample in this package: that of the generator which drew it."""
+    """The version of the sample in this package, which is that of its generator."""
     return str(json.loads(PACKAGE_DATA.joinpath("version.json").read_text("utf-8"))["generator"])
 
 
@@ -79,12 +78,12 @@ def _records(benchmark: str) -> Iterator[Record]:
 
 
 def _present(home: Path | None) -> dict[str, DatasetManifest] | None:
-    """The stored manifests, if pictures and all three datasets are there and of this package's version."""
+    """The stored manifests, or None unless images and all three datasets are present in this package's version."""
     root, version = image_root(home), packaged_version()
     try:
         if (root / "version").read_text(encoding="utf-8").strip() != version:
             return None
-        datasets = [library.open_dataset(dataset_name(b), SPLIT, home=home) for b in BENCHMARKS]
+        datasets = [data_home.open_dataset(dataset_name(b), SPLIT, home=home) for b in BENCHMARKS]
     except (OSError, Ad2Error):
         return None
     if any(d.image_root != root or d.manifest.source.get("generator") != version for d in datasets):

@@ -1,4 +1,4 @@
-"""Atomic files: a reader finds the old content or the new one, never a part, also after kill -9 or a power cut."""
+"""Atomic file writes: a reader sees the old content or the new content, never a part, even after kill -9."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # full, over the quota, over the limit of a file's size
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # disk full, over quota, over the file size limit
 _NO_FOLDER_SYNC = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EBADF)
 
 
 @contextmanager
 def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
-    """A temporary path in the folder of `path`; the file written there replaces `path` when the block ends well.
+    """Yield a temporary path in the folder of `path`; the file written there replaces `path` if the block succeeds.
 
-    Order: write, fsync, rename, fsync of the folder. Folders above are made. If the block raises, `path` is as before
-    and the temporary file is removed.
+    Order: write, fsync, rename, fsync of the folder. Parent folders are created. If the block raises, `path` is
+    unchanged and the temporary file is removed.
 
-    `durable=False` leaves out the fsync of the folder (about half of the time): after a power cut the new name may be
-    absent, never its content in part. It is for files that the same command makes again where they are missing.
+    `durable=False` skips the fsync of the folder (about half of the time): after a power failure the new name may be
+    missing, but the content is never partial. Use it for files that the same command creates again if missing.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.unlink(missing_ok=True)  # of a killed process of the same number; some writers refuse an existing file
+    # A killed process with the same pid may have left one, and some writers refuse an existing file.
+    temporary.unlink(missing_ok=True)
     try:
         yield temporary
         with temporary.open("r+b") as handle:
@@ -40,26 +41,26 @@ def atomic_path(path: Path, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def atomic_write(path: Path, errors: str = "strict") -> Iterator[TextIO]:
-    """A text handle (UTF-8) whose content appears at `path` when the block ends well; as `atomic_path`."""
+    """Yield a text handle (UTF-8) whose content appears at `path` if the block succeeds; see `atomic_path`."""
     with atomic_path(path) as temporary, temporary.open("w", encoding="utf-8", errors=errors) as handle:
         yield handle
 
 
 def atomic_write_bytes(path: Path, content: bytes, durable: bool = True) -> None:
-    """The same for bytes, for example an encoded picture."""
+    """Write bytes atomically; see `atomic_path`."""
     with atomic_path(path, durable) as temporary:
         temporary.write_bytes(content)
 
 
 def atomic_write_json(path: Path, value: Any, errors: str = "strict") -> None:
-    """The same for a JSON value: indented by 1, in UTF-8, with a line end."""
+    """Write a JSON value atomically: indented by 1, UTF-8, with a final newline."""
     with atomic_write(path, errors) as handle:
         json.dump(value, handle, ensure_ascii=False, indent=1)
         handle.write("\n")
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames and new files inside `folder` durable, where the system can (not on Windows, nor everywhere)."""
+    """Make renames and new files in `folder` durable, if the system supports it (Windows and some others do not)."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except PermissionError:
@@ -74,6 +75,6 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files that killed processes left in `folder`. Only for the owner of its lock."""
-    for left in folder.glob(".*.tmp"):
-        left.unlink(missing_ok=True)
+    """Remove the temporary files that killed processes left in `folder`. The caller must hold the folder's lock."""
+    for leftover in folder.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)

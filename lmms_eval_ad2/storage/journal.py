@@ -1,16 +1,16 @@
-"""Append-only journals: one JSON object a line, safe against kill -9, a full disk and several writers.
+"""Append-only journals: one JSON object per line, safe against kill -9, a full disk and several writers.
 
-The rule for torn tails: a line counts once its line end is in the file. What follows the last line end is a torn tail,
-left by a kill, a crash or a full disk. The next writer cuts it off before it appends; a reader leaves it out, and never
-changes the file.
+Torn tails: a line is complete once its newline is in the file. Anything after the last newline is a torn tail, left by
+a kill, a crash or a full disk. The next writer truncates it before appending; a reader ignores it and never changes the
+file.
 
-Why cut, and not end it with a line end: `JournalFile.append` returns after the line end is written, so a torn tail is
-nothing that anybody was told of, and cutting loses no completed line. An ended one would stay in the file as a line
-that is no JSON. Every later reader would then have to guess whether a broken line is harmless or real damage (an edit
-by hand, a faulty disk), which this module reports with its row.
+Why a torn tail is truncated and not completed with a newline: `JournalFile.append` returns after the newline is
+written, so no caller relies on a torn tail and no completed line is lost. A completed torn tail would remain as a line
+that is not JSON, and every later reader would have to decide whether a broken line is harmless or real damage (an edit
+by hand, a faulty disk). Real damage is reported with its row.
 
-Writers lock the file (flock) while they cut, append, or take back what a failed write left. So no writer cuts a line
-that another one is still writing. Where the file system has no locks, a journal is safe with one writer only.
+Writers hold a lock on the file (flock) while they truncate, append, or undo a failed write, so that no writer truncates
+a line that another one is writing. On a file system without locks, a journal is safe with one writer only.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class JournalLine(Generic[T]):
-    """A completed line: its number from 1, its bytes' place in the file [start, end), and what it holds."""
+    """A completed line: its number from 1, its byte range [start, end) in the file, and its parsed value."""
 
     number: int
     start: int
@@ -50,7 +50,7 @@ class JournalLine(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class BrokenLine:
-    """A completed line that cannot be read: `content` is its beginning, `error` says why."""
+    """A completed line that cannot be parsed: `content` is its beginning, `error` the exception."""
 
     number: int
     start: int
@@ -60,7 +60,10 @@ class BrokenLine:
 
 
 def parse_object(content: bytes) -> dict[str, Any]:
-    """A line as a JSON object; ValueError, TypeError or RecursionError where it is none. A byte order mark may lead."""
+    """Parse a line as a JSON object, with or without a byte order mark.
+
+    Raises ValueError, TypeError or RecursionError if it is not one.
+    """
     value = json.loads(content.decode("utf-8-sig"))
     if not isinstance(value, dict):
         raise TypeError(f"expected an object, found {type(value).__name__}")
@@ -70,11 +73,11 @@ def parse_object(content: bytes) -> dict[str, Any]:
 def scan(
     path: Path, parse: Callable[[bytes], T], *, start: int = 0, before: int = 0, longest: int = LONGEST_LINE
 ) -> Iterator[JournalLine[T] | BrokenLine]:
-    """All completed lines of `path`, one in memory at a time; none where there is no file.
+    """Yield all completed lines of `path`, one in memory at a time; none if there is no file.
 
-    `parse` gets the line without its line end. A line on which it raises ValueError, TypeError, AttributeError,
-    LookupError or RecursionError, and one of more than `longest` bytes, comes as a BrokenLine; other errors are
-    raised. `start`: the byte to read on from, the `end` of an earlier line; `before`: the number of that line.
+    `parse` gets the line without its newline. A line for which it raises ValueError, TypeError, AttributeError,
+    LookupError or RecursionError, and a line of more than `longest` bytes, is yielded as a BrokenLine; other exceptions
+    propagate. `start`: byte at which to continue, the `end` of an earlier line; `before`: the number of that line.
     """
     if not path.is_file():
         return
@@ -109,7 +112,7 @@ def read(
     before: int = 0,
     longest: int = LONGEST_LINE,
 ) -> Iterator[JournalLine[T]]:
-    """As `scan`; raises DataError with the row of the first broken line, what was `expected` there, and a `hint`."""
+    """Like `scan`, but raises DataError at the first broken line, with its row, `expected` and `hint`."""
     for line in scan(path, parse, start=start, before=before, longest=longest):
         if isinstance(line, BrokenLine):
             found = line.content[:80].rstrip(b"\n").decode(errors="replace")
@@ -119,7 +122,7 @@ def read(
 
 
 def has_lines(path: Path) -> bool:
-    """Whether `path` holds a completed line."""
+    """Whether `path` has a completed line."""
     if not path.is_file():
         return False
     with path.open("rb") as handle:
@@ -127,12 +130,12 @@ def has_lines(path: Path) -> bool:
 
 
 class JournalFile:
-    """`path`, opened for appending; made where absent, its torn tail cut off. Use as a context manager. Thread-safe.
+    """A journal opened for appending; created if missing, its torn tail truncated. A context manager; thread-safe.
 
-    `sync_s`: seconds that a line may wait for its fsync. 0: every append returns with its lines on the disk; inf:
-    never synced. In all cases kill -9 loses no appended line; the fsync is for a crash of the machine.
-    `shared`: several processes append by design, so a file system without locks is an OSError. Else such a file system
-    is accepted: then the caller is the only writer (it holds the folder's lock, or the name is its own).
+    `sync_s`: seconds that a line may wait for its fsync. 0: `append` returns after the fsync; inf: never synced. In all
+    cases kill -9 loses no appended line; the fsync protects against a crash of the machine.
+    `shared`: several processes append, so a file system without locks is an OSError. Otherwise such a file system is
+    accepted, and the caller must be the only writer (by holding the folder's lock, or by a unique file name).
     """
 
     def __init__(self, path: Path, sync_s: float = 0.0, shared: bool = False) -> None:
@@ -145,7 +148,7 @@ class JournalFile:
         self._synced, self._dirty = time.monotonic(), False
         try:
             with self.exclusive():
-                pass  # cuts the torn tail
+                pass  # entering truncates the torn tail
             if new and sync_s < math.inf:
                 sync_folder(path.parent)
         except BaseException:
@@ -154,7 +157,7 @@ class JournalFile:
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """No other process appends during the block, and the file ends in a completed line. May be nested."""
+        """Exclude other writers during the block; the file ends with a completed line. May be nested."""
         with self._thread_lock:
             if not self._depth:
                 self._lock()
@@ -170,12 +173,12 @@ class JournalFile:
                         unlock(self._file)
 
     def append(self, *lines: bytes) -> int:
-        """Add lines, given without their line ends, all of them or none; the place of the first in the file.
+        """Append lines, given without newlines, all of them or none; returns the byte offset of the first.
 
-        OSError: nothing was added (a full disk, say), and what a part of the write left is taken back.
+        Raises OSError (such as a full disk) if nothing was added; a partial write is undone.
         """
         if any(b"\n" in line for line in lines):
-            raise ValueError("a line of a journal has no line end inside")
+            raise ValueError("a line of a journal must not contain a newline")
         content = b"".join(line + b"\n" for line in lines)
         with self.exclusive():
             start = os.fstat(self._file.fileno()).st_size
@@ -190,12 +193,12 @@ class JournalFile:
         return start
 
     def sync(self) -> None:
-        """Bring everything appended so far to the disk."""
+        """Write all appended lines to the disk."""
         os.fsync(self._file.fileno())
         self._synced, self._dirty = time.monotonic(), False
 
     def close(self) -> None:
-        """Sync what waits for it, and close; a second call does nothing."""
+        """Sync pending lines and close the file; a second call does nothing."""
         if self._file.closed:
             return
         try:
@@ -219,18 +222,17 @@ class JournalFile:
 
 
 def _write_all(file: FileIO, content: bytes) -> None:
-    """A write to a disk that fills up takes a part; the next one then raises with the reason."""
     rest = memoryview(content)
-    while rest:
+    while rest:  # a write to a full disk is partial; the next one raises
         rest = rest[file.write(rest) :]
 
 
 def _cut_torn_tail(file: FileIO) -> None:
-    """Truncate behind the last line end; reads backwards from the end, so a large file costs one block."""
+    """Truncate after the last newline; reads backwards from the end, so that a large file costs one block."""
     number = file.fileno()
     end = size = os.fstat(number).st_size
     while end:
-        start = max(0, end - (_BLOCK if end < size else 1))  # nearly always the last byte is a line end
+        start = max(0, end - (_BLOCK if end < size else 1))  # usually the last byte is a newline
         file.seek(start)
         found = (file.read(end - start) or b"").rfind(b"\n")
         if found >= 0:
@@ -242,7 +244,7 @@ def _cut_torn_tail(file: FileIO) -> None:
 
 
 def _skip_line(handle: BinaryIO) -> int | None:
-    """Read to the next line end; the number of bytes up to and with it, None where the file ends before."""
+    """Read to the next newline; the number of bytes read, including it, or None if the file ends first."""
     count = 0
     while part := handle.readline(_BLOCK):
         count += len(part)

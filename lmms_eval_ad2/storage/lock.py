@@ -1,4 +1,4 @@
-"""Locks between processes: flock, which the system releases when its holder dies, kill -9 included.
+"""Locks between processes by flock, which the system releases when the holder dies, kill -9 included.
 
 Why not the library filelock: docs/decisions/0009-flock-not-filelock.md.
 """
@@ -15,14 +15,14 @@ from lmms_eval_ad2.storage.files import DISK_FULL
 
 try:
     import fcntl
-except ImportError:  # Windows has no flock: one process at a time is then the user's responsibility
+except ImportError:  # Windows has no flock: the user must not start two processes at once
     fcntl = None  # type: ignore[assignment]
 
 
 def try_lock(file: IO[Any]) -> bool:
-    """Lock an open file for its process, until it is closed or unlocked. False: another handle holds the lock.
+    """Lock an open file until it is closed or unlocked; False if another handle holds the lock.
 
-    OSError: the file system has no locks.
+    Raises OSError if the file system does not support locks.
     """
     if fcntl is None:
         return True
@@ -34,33 +34,33 @@ def try_lock(file: IO[Any]) -> bool:
 
 
 def wait_for_lock(file: IO[Any]) -> None:
-    """Lock an open file, after as long a wait as it takes. OSError: the file system has no locks."""
+    """Lock an open file, waiting as long as necessary. Raises OSError if the file system does not support locks."""
     if fcntl is not None:
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def unlock(file: IO[Any]) -> None:
-    """Release the lock of an open file; nothing where none is held."""
+    """Release the lock of an open file; no effect if none is held."""
     if fcntl is not None:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def lock_folder(folder: Path) -> IO[bytes]:
-    """Lock FOLDER/lock until the returned handle is closed: one process at a time writes there. Makes the folder.
+    """Create the folder and lock FOLDER/lock until the returned handle is closed: one process at a time writes there.
 
-    Raises Ad2Error where another process holds it or nothing can be written there, OSError (of DISK_FULL) for a full
+    Raises Ad2Error if another process holds the lock or the folder is not writable, OSError (of DISK_FULL) for a full
     disk.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = (folder / "lock").open("ab")
     except FileExistsError as exc:
-        raise Ad2Error(f"{folder}: a file, and a folder is needed; choose another --out") from exc
+        raise Ad2Error(f"{folder} is a file; a folder is needed: choose another --out") from exc
     except OSError as exc:
         if exc.errno in DISK_FULL:
             raise
         raise Ad2Error(
-            f"{folder}: cannot be written to ({exc.strerror}); choose another place, or mend its permissions"
+            f"{folder}: cannot be written to ({exc.strerror}); choose another place, or fix its permissions"
         ) from exc
     try:
         free = try_lock(handle)
@@ -69,15 +69,15 @@ def lock_folder(folder: Path) -> IO[bytes]:
         raise Ad2Error(f"{folder}: cannot be locked ({exc.strerror}); choose an --out on another file system") from exc
     if not free:
         handle.close()
-        raise Ad2Error(f"{folder}: another process is running into this folder; wait for it, or choose another --out")
+        raise Ad2Error(f"{folder}: another process is writing to this folder; wait for it, or choose another --out")
     return handle
 
 
 @contextmanager
 def lock_in_turn(path: Path, busy: Callable[[], object] = lambda: None) -> Iterator[bool]:
-    """Hold the lock file `path`; yields whether another process had it first, which may have done the work.
+    """Hold the lock file `path`; yields True if another process held it first (and may have done the work).
 
-    `busy` is called before the wait.
+    `busy` is called before waiting.
     """
     with path.open("ab") as file:
         waited = not try_lock(file)

@@ -1,1 +1,1 @@
-"""Test doubles for our tests and for users' tests: an OpenAI-compatible endpoint, a judge."""
+"""Test doubles for our and users' tests: an OpenAI-compatible endpoint and a judge."""

@@ -1,12 +1,12 @@
-"""A real HTTP endpoint on this machine that speaks OpenAI's chat completions and misbehaves on request.
+"""A local HTTP endpoint with OpenAI's chat completions API that returns fixed replies or chosen failures.
 
     with serve(reply="Rating: [[7]]", latency_s=0.1, failures=["429", "ok", "cut"]) as server:
         ... server.url ... server.requests ...
 
-`python -m lmms_eval_ad2.testing.fake_endpoint --port 8000 --reply A` runs one in the foreground, for any client
-(lmms-eval's `openai` model among them: image parts are accepted and ignored).
+`python -m lmms_eval_ad2.testing.fake_endpoint --port 8000 --reply A` runs one in the foreground for any client,
+including lmms-eval's `openai` model: image parts are accepted and ignored.
 
-Answered: POST /v1/chat/completions, GET /v1/models, GET /stats.
+Routes: POST /v1/chat/completions, GET /v1/models, GET /stats.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from lmms_eval_ad2.testing import fake_replies
 Body = dict[str, Any]
 
 HANG_S = 3600.0
-# What a request can meet instead of a reply. A number is that HTTP status.
+# Outcomes of a request other than a reply. A number is an HTTP status.
 FAILURES = (
     "ok", "307", "400", "401", "402", "403", "404", "405", "408", "429", "500", "502", "503", "hang", "cut",
     "cut_body", "invalid_json", "no_choices", "empty", "html", "html_200", "truncated", "refusal", "filtered",
@@ -36,11 +36,11 @@ FAILURES = (
 
 @dataclass(slots=True)
 class EndpointBehaviour:
-    """What the endpoint does.
+    """Configuration of the endpoint.
 
-    `reply` is a text, the name of a rule of `fake_replies`, or a function of the request body. `failures` are
-    met by the first requests in their order (again and again with `cycle`), or chosen by a function of the
-    request's number (from 0) and body. `per_second` throttles: what comes faster gets a 429 with `retry_after_s`.
+    `reply` is a text, the name of a rule of `fake_replies`, or a function of the request body. `failures` are the
+    outcomes of the first requests, in order (repeated if `cycle`), or a function of the request's number (from 0) and
+    body. `per_second` is a rate limit: requests above it get a 429 with `retry_after_s`.
     """
 
     reply: str | Callable[[Body], str] = "Rating: [[7]]"
@@ -58,7 +58,7 @@ class EndpointBehaviour:
             raise ValueError(f"unknown failure {unknown[0]!r}; known: {', '.join(FAILURES)}")
 
     def failure(self, number: int, body: Body) -> str:
-        """What request `number` meets."""
+        """The outcome of request `number`."""
         if callable(self.failures):
             return self.failures(number, body)
         if self.cycle and self.failures:
@@ -68,7 +68,7 @@ class EndpointBehaviour:
 
 @dataclass(slots=True)
 class FakeEndpointServer:
-    """A running endpoint. `requests` counts what arrived, `replies` what was answered with a completion."""
+    """A running endpoint. `requests` counts all chat requests, `replies` those answered with a completion."""
 
     behaviour: EndpointBehaviour
     url: str = ""
@@ -126,8 +126,8 @@ class FakeEndpointServer:
             "choices": [{"index": 0, "message": message, "finish_reason": finish, "logprobs": None}],
         }  # fmt: skip
         if self.behaviour.report_usage:
-            asked, said = fake_replies.words(body), len(text.split())
-            done["usage"] = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+            prompt, reply = fake_replies.word_count(body), len(text.split())
+            done["usage"] = {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply}
         return done
 
     async def _fail(self, kind: str, body: Body, request: web.Request) -> web.StreamResponse:
@@ -141,7 +141,7 @@ class FakeEndpointServer:
             return web.Response()
         if kind == "cut_body":
             return await self._cut_body(request)
-        return _NONSENSE[kind](self, body)
+        return _UNUSABLE[kind](self, body)
 
     async def _cut_body(self, request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "4000"})
@@ -171,7 +171,7 @@ def _json(data: Body, status: int = 200, headers: dict[str, str] | None = None) 
 
 _CUT_JSON = '{"choices": [{"message": {"content": "Rating: [[9]]"'
 _HTML = "<html><head><title>Rating: [[9]]</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-_NONSENSE: dict[str, Callable[[FakeEndpointServer, Body], web.Response]] = {
+_UNUSABLE: dict[str, Callable[[FakeEndpointServer, Body], web.Response]] = {
     "invalid_json": lambda s, b: web.Response(text=_CUT_JSON, content_type="application/json"),
     "no_choices": lambda s, b: _json({"object": "chat.completion", "choices": []}),
     "empty": lambda s, b: _json(s._completion(b, "")),
@@ -185,9 +185,9 @@ _NONSENSE: dict[str, Callable[[FakeEndpointServer, Body], web.Response]] = {
 
 @contextmanager
 def serve(*, port: int = 0, **behaviour: Any) -> Iterator[FakeEndpointServer]:
-    """An endpoint on the loopback interface, in a thread of this process, until the block ends.
+    """Run an endpoint on the loopback interface, in a thread of this process, until the block ends.
 
-    `behaviour`: the fields of EndpointBehaviour. `url` ends in /v1, as clients expect of a base URL.
+    `behaviour`: the fields of EndpointBehaviour. `url` ends in /v1, as clients expect for a base URL.
     """
     server = FakeEndpointServer(EndpointBehaviour(**behaviour))
     loop = asyncio.new_event_loop()
@@ -223,12 +223,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     p = argparse.ArgumentParser(
         prog="python -m lmms_eval_ad2.testing.fake_endpoint", description=(__doc__ or "").split("\n")[0]
     )
-    p.add_argument("--port", type=int, default=0, help="0: any free one")
+    p.add_argument("--port", type=int, default=0, help="0: any free port")
     p.add_argument("--reply", default="Rating: [[7]]", help=f"a text, or a rule: {', '.join(fake_replies.RULES)}")
     p.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
-    p.add_argument("--failures", default="", help=f"comma-separated, met in order: {', '.join(FAILURES)}")
-    p.add_argument("--cycle", action="store_true", help="meet the failures again and again")
-    p.add_argument("--per-second", type=float, default=None, help="throttle with 429 above this rate")
+    p.add_argument(
+        "--failures", default="", help=f"comma-separated outcomes of the first requests: {', '.join(FAILURES)}"
+    )
+    p.add_argument("--cycle", action="store_true", help="repeat the failures")
+    p.add_argument("--per-second", type=float, default=None, help="reply 429 above this rate")
     args = p.parse_args(argv)
     try:
         behaviour = EndpointBehaviour(

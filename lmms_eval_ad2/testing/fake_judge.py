@@ -1,4 +1,4 @@
-"""A judge without judgement, for trying out the way through: marks follow from a hash and mean nothing."""
+"""A judge for testing the pipeline: its ratings are derived from hashes and mean nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lmms_eval_ad2.records import Unscored
 
 
 class FakeJudge:
-    """10 where the answer is the reference, else 1..10 from the hash of the item; every `fail_every`-th is Unscored."""
+    """Rates 10 if the answer equals the reference, else 1..10 by the item's hash; each `fail_every`-th is Unscored."""
 
     label = "fake"
 

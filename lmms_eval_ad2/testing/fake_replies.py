@@ -1,4 +1,9 @@
-"""What the fake endpoint says: a fixed text, a function, or one of a few rules."""
+"""Replies of the fake endpoint: a fixed text, a function of the request, or a rule of `RULES`.
+
+`mcq` replies to every role of `ad2 mcq build` in the requested form, with meaningless words. `mcq_lying` makes every
+third reply unusable; the kind follows from the request, so a repeated run gets the same replies. The role is recognised
+from the prompt, by its JSON form and its fenced texts.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-# Replies to the roles of `ad2 mcq build`: in the requested form, with meaningless words.
-#
-# `mcq_reply` serves every role correctly; `mcq_lying` returns an unusable reply to every third request, of varying kind
-# (which kind follows from the request, so a repeated run gets the same). The role is recognised from the prompt: the
-# JSON form that it asks for, and the fenced texts.
 Body = dict[str, Any]
 Json = dict[str, Any]
 
@@ -20,41 +20,41 @@ _FENCED = re.compile(r"<<<(?!END )([^\n]*) [0-9a-f]{12}>>>\n(.*?)\n<<<END [0-9a-
 _NUMBER = re.compile(r"(DISTRACTOR|CANDIDATE) (\d+)")
 _COUNT = re.compile(r"\b(?:exactly|all) (\d+)")
 _SYLLABLES = ("ba", "do", "fi", "gu", "ke", "lo", "mi", "nu", "pa", "ro", "su", "te", "vi", "wo", "za", "ju")
-_AMBIGUOUS = 8  # one evaluation in so many finds a fault
+_AMBIGUOUS = 8  # one in 8 evaluations reports a problem
 
 
 def mcq_reply(body: Body) -> str:
-    """A reply that keeps to the form which the prompt asks for."""
-    return json.dumps(_honest(task_of(body)))
+    """A reply in the form that the prompt requests."""
+    return json.dumps(_usable(task_of(body)))
 
 
-def mcq_lying(body: Body) -> str:
-    """The same, but every third request gets a reply that cannot be used."""
+def mcq_sometimes_unusable(body: Body) -> str:
+    """As `mcq_reply`, but every third reply is unusable."""
     task = task_of(body)
-    # The whole conversation, so that asking again may bring the truth.
-    draw = _draw(json.dumps([m["content"] for m in body["messages"] if isinstance(m["content"], str)]) + task)
-    if draw % 3:
+    # Hash of the whole conversation, so that a repeated question can get a usable reply.
+    number = _hash_number(json.dumps([m["content"] for m in body["messages"] if isinstance(m["content"], str)]) + task)
+    if number % 3:
         return mcq_reply(body)
-    return LIES[draw // 3 % len(LIES)](_honest(task), task)
+    return UNUSABLE[number // 3 % len(UNUSABLE)](_usable(task), task)
 
 
 def task_of(body: Body) -> str:
-    """The text of the first user turn: the task, before any complaint about a reply."""
+    """The text of the first user turn, which holds the task; later turns reject a reply."""
     content = next(m["content"] for m in body["messages"] if m["role"] == "user")
     return content if isinstance(content, str) else "\n".join(p["text"] for p in content if p["type"] == "text")
 
 
-def _honest(task: str) -> Json:
+def _usable(task: str) -> Json:
     texts = dict(_FENCED.findall(task))
     bare = _FENCED.sub("", task)
     shown = {int(m[2]): texts[title] for title in texts if (m := _NUMBER.match(title))}
     if '"score"' in bare:
-        low = _draw(task) % _AMBIGUOUS == 0
+        low = _hash_number(task) % _AMBIGUOUS == 0
         return {"score": 3 if low else 5, "problems": [{"number": 1, "comment": "It may hold."}] if low else []}
     if '"reviews"' in bare:
         return {"reviews": [{"number": i, "verdict": ("keep", "revise")[i % 2], "comment": "Seen."} for i in shown]}
     if '"picks"' in bare:
-        chosen = sorted(shown, key=lambda i: _draw(shown[i]))[: _count(bare)]
+        chosen = sorted(shown, key=lambda i: _hash_number(shown[i]))[: _count(bare)]
         return {"picks": [{"number": i, "option": shown[i], "reason": "It fits."} for i in chosen]}
     answer = texts.get("CORRECT ANSWER", "")
     if '"number"' not in bare:
@@ -74,46 +74,47 @@ def _count(task: str) -> int:
 
 
 def _option(seed: str, answer: str) -> str:
-    """Made-up words, of the other verdict where the answer is yes or no."""
-    draw = _draw(seed)
-    words = ["".join(_SYLLABLES[draw >> shift & 15] for shift in range(k, k + 12, 4)) for k in (0, 12, 24)]
+    """Invented words; they begin with the opposite verdict if the answer is yes or no."""
+    number = _hash_number(seed)
+    words = ["".join(_SYLLABLES[number >> shift & 15] for shift in range(k, k + 12, 4)) for k in (0, 12, 24)]
     verdict = re.match(r"(yes|no)\b", answer, re.IGNORECASE)
     start = {"yes": "No, ", "no": "Yes, "}.get(verdict[1].lower(), "") if verdict else ""
     text = f"{start}{' '.join(words)}."
     return text if start else text[0].upper() + text[1:]
 
 
-def _draw(text: str) -> int:
+def _hash_number(text: str) -> int:
+    """A number of 64 bits that depends on `text` only."""
     return int.from_bytes(hashlib.sha256(text.encode("utf-8", "replace")).digest()[:8])
 
 
-def _entries(said: Json) -> list[Json]:
-    return next(value for value in said.values() if isinstance(value, list))
+def _entries(reply: Json) -> list[Json]:
+    return next(value for value in reply.values() if isinstance(value, list))
 
 
-def _one_less(said: Json, task: str) -> str:
-    del _entries(said)[-1:]
-    return json.dumps(said if _entries(said) else {"score": 9, "problems": []})
+def _one_less(reply: Json, task: str) -> str:
+    del _entries(reply)[-1:]
+    return json.dumps(reply if _entries(reply) else {"score": 9, "problems": []})
 
 
-def _equal_answer(said: Json, task: str) -> str:
+def _equal_answer(reply: Json, task: str) -> str:
     answer = next((text for title, text in _FENCED.findall(task) if title == "CORRECT ANSWER"), "")
-    for entry in _entries(said):
+    for entry in _entries(reply):
         entry |= {"option": answer, "number": 99}
-    return json.dumps({**said, "score": 0} if "score" in said else said)
+    return json.dumps({**reply, "score": 0} if "score" in reply else reply)
 
 
-def _wrong_types(said: Json, task: str) -> str:
-    return json.dumps({key: str(value) for key, value in said.items()})
+def _wrong_types(reply: Json, task: str) -> str:
+    return json.dumps({key: str(value) for key, value in reply.items()})
 
 
-LIES: tuple[Callable[[Json, str], str], ...] = (
+UNUSABLE: tuple[Callable[[Json, str], str], ...] = (
     _one_less,
     _equal_answer,
     _wrong_types,
-    lambda said, task: json.dumps(said)[:-9],
-    lambda said, task: "I would rather tell you about the weather.",
-    lambda said, task: json.dumps({**said, **{key: [] for key in said if key != "problems"}}),
+    lambda reply, task: json.dumps(reply)[:-9],
+    lambda reply, task: "I would rather tell you about the weather.",
+    lambda reply, task: json.dumps({**reply, **{key: [] for key in reply if key != "problems"}}),
 )
 
 
@@ -128,7 +129,7 @@ def text(reply: str | Callable[[Body], str], body: Body) -> str:
 
 
 def asked(body: Body) -> str:
-    """The text of the last user message; other content parts (images) are skipped."""
+    """The text of the last user message, without other content parts (images)."""
     for message in reversed(body.get("messages") or []):
         if message.get("role") == "user":
             content = message.get("content")
@@ -138,8 +139,8 @@ def asked(body: Body) -> str:
     return ""
 
 
-def words(body: Body) -> int:
-    """Words in all messages: stands in for a token count."""
+def word_count(body: Body) -> int:
+    """Number of words in all messages, used as a token count."""
     return sum(len(m["content"].split()) for m in body.get("messages") or [] if isinstance(m.get("content"), str))
 
 
@@ -147,12 +148,12 @@ def _quote(body: Body) -> str:
     return f"The text under review says:\n{asked(body)}\nThat is all it says.\nRating: [[3]]"
 
 
-def _echo_then_nothing(body: Body) -> str:
+def _echo(body: Body) -> str:
     return f"The text under review says:\n{asked(body)}"
 
 
 def _overlap(body: Body) -> str:
-    """Share of distinct words that the last two fenced texts have in common, as a mark: a crude honest judge."""
+    """A rating from the share of distinct words that the last two fenced texts have in common (Jaccard index)."""
     blocks = _BLOCK.findall(asked(body))
     if len(blocks) < 2:
         return "There are no two texts to compare."
@@ -166,10 +167,10 @@ def _hash(body: Body) -> str:
 
 
 RULES: dict[str, Callable[[Body], str]] = {
-    "echo": _echo_then_nothing,
+    "echo": _echo,
     "quote": _quote,
     "overlap": _overlap,
     "hash": _hash,
     "mcq": mcq_reply,
-    "mcq_lying": mcq_lying,
+    "mcq_lying": mcq_sometimes_unusable,
 }

@@ -70,7 +70,7 @@ def test_from_pictures_to_records(tmp_path: Path, pictures: Path, capsys: pytest
     [
         (("nowhere.jsonl", "--out", "notes"), "no such file or folder: nowhere.jsonl"),
         (("{}", "--out", "notes", "--ask", "generl"), "unknown kind in --ask 'generl'; did you mean general"),
-        (("{}", "--out", "notes", "--limit", "0"), "--limit 0: at least 1"),
+        (("{}", "--out", "notes", "--limit", "0"), "--limit 0: 1 or more"),
         (("{}", "--out", "notes", "--port", "70000"), "--port 70000: from 0 to 65535"),
         (("{}", "--out", "notes", "--reviewer", "<b>"), "use letters, digits"),
         (("{}", "--out", "notes", "--boxes", "none.json"), "cannot read none.json"),

@@ -91,16 +91,16 @@ def test_oracle_majority_and_chance(baselines: Any, images: Path, monkeypatch: p
     """1/k on average and (1/k)^k in all rotations by chance; a letter that never changes is right once in k."""
     two = [question(f"two{i}", "AB"[i % 2], KINDS[:1]) for i in range(600)]
     rows = load(images, two, monkeypatch)
-    oracle, _ = judging.score("t", answers(baselines.Oracle(), rows))
+    oracle, _ = judging.score("t", answers(baselines.OracleModel(), rows))
     assert [c["official"] for c in oracle["columns"].values()] == [100, 100, 100]
     assert oracle["position"]["distance"] == 0
-    chance, lines = judging.score("t", answers(baselines.Chance(), rows))
+    chance, lines = judging.score("t", answers(baselines.ChanceModel(), rows))
     assert len(lines) == 1200
     assert chance["columns"]["accuracy"]["official"] == pytest.approx(50, abs=6)  # four standard errors
     assert chance["score"]["official"] == pytest.approx(25, abs=7)
     assert chance["columns"]["consistency"]["official"] == pytest.approx(50, abs=8)
     assert chance["position"]["distance"] < 6
-    stuck, _ = judging.score("t", answers(baselines.Majority(), rows))
+    stuck, _ = judging.score("t", answers(baselines.MajorityModel(), rows))
     assert stuck["columns"]["accuracy"]["official"] == 50
     assert stuck["score"]["official"] == 0
     assert stuck["position"]["distance"] == 50
@@ -111,7 +111,7 @@ def test_the_host_gets_the_questions_score_and_no_error_of_answers(
 ) -> None:
     told = {"source": "drivelm", "maker": "rules"}
     rows = load(images, [question("q1", meta=told), question("q2", "C", meta=told)], monkeypatch)
-    table, lines = judging.score("t", answers(baselines.Oracle(), rows))
+    table, lines = judging.score("t", answers(baselines.OracleModel(), rows))
     output = SimpleNamespace(
         sample_metrics={}, agg_metrics={}, logged_samples=[], sample_len=None,
         task=SimpleNamespace(higher_is_better=dict),

@@ -62,7 +62,7 @@ def web_page() -> Iterator[str]:
         (("--fine-grained", "prompt"), "--fine-grained would have no effect"),
         (("--mode", "cng"), "--mode would have no effect"),
         (("--size", "64x36"), "--size would have no effect"),
-        (("--shard", "3/2"), "--shard 3/2: i runs from 1 to N"),
+        (("--shard", "3/2"), "--shard 3/2: i must be from 1 to N"),
         (("--routes-ids", " , "), "expected ids with commas between"),
         (("--agent", "endpoint:m@http://127.0.0.1:9/v1,max_retries=0"), "no endpoint answers at http://127.0.0.1:9/v1"),
         (("--agent", "endpoint:m@http://127.0.0.1:9/v1", "--mode", "dcs"), "--mode dcs needs a model as slow system"),

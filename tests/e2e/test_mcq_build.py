@@ -278,7 +278,7 @@ def test_ctrl_c_leaves_a_set_and_goes_on(tmp_path: Path) -> None:
         (["--llm", "rulez"], "did you mean rules"),
         (["--llm", "no/such.yaml"], "no/such.yaml"),
         (["--llm", "openai:gpt-4o-2024-11-20"], "OPENAI_API_KEY"),
-        (["--llm", "endpoint:m@http://user:secret@host/v1"], "no names, passwords"),
+        (["--llm", "endpoint:m@http://user:secret@host/v1"], "user names, passwords"),
         (["--mix", "drivelm=1"], "drivelm"),
         (["--tasks", "perception=0.5,planning=0.4"], "0.9"),
         (["--tasks", "seeing=1"], "seeing"),

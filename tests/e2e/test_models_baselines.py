@@ -70,28 +70,28 @@ def texts(n: int, **changes: Any) -> list[Record]:
 
 def test_chance_depends_on_record_and_seed_only(baselines: Any) -> None:
     records = [*[record(f"m{i}") for i in range(20)], *texts(20)]
-    whole = ask(baselines.Chance(), records)
+    whole = ask(baselines.ChanceModel(), records)
     order = list(reversed(range(40)))
-    assert ask(baselines.Chance(), records, only=order) == [whole[i] for i in order]
-    halves = [ask(baselines.Chance(), records, only=range(start, 40, 2)) for start in (0, 1)]  # as two ranks share them
+    assert ask(baselines.ChanceModel(), records, only=order) == [whole[i] for i in order]
+    halves = [ask(baselines.ChanceModel(), records, only=range(start, 40, 2)) for start in (0, 1)]  # as two ranks share them
     assert [halves[i % 2][i // 2] for i in range(40)] == whole
-    assert ask(baselines.Chance(), list(reversed(records))) == list(reversed(whole))
-    assert ask(baselines.Chance(seed=1), records) != whole
+    assert ask(baselines.ChanceModel(), list(reversed(records))) == list(reversed(whole))
+    assert ask(baselines.ChanceModel(seed=1), records) != whole
 
 
 def test_chance_is_uniform_over_the_offered_letters(baselines: Any) -> None:
-    counts = Counter(ask(baselines.Chance(), [record(f"m{i}") for i in range(3000)]))
+    counts = Counter(ask(baselines.ChanceModel(), [record(f"m{i}") for i in range(3000)]))
     assert counts.keys() == set("ABCDEF")
     chi2 = sum((n - 500) ** 2 / 500 for n in counts.values())
     assert chi2 < 20.5  # the 0.1 % point at five degrees of freedom
     fewer = [record(f"m{i}", options=record().options[:2]) for i in range(50)]
-    assert set(ask(baselines.Chance(), fewer)) == {"A", "B"}
+    assert set(ask(baselines.ChanceModel(), fewer)) == {"A", "B"}
 
 
 def test_chance_knows_yes_no_and_counts_in_both_languages(baselines: Any) -> None:
-    assert set(ask(baselines.Chance(), [record(f"y{i}", "yesno") for i in range(50)])) == {"yes", "no"}
-    assert set(ask(baselines.Chance(), [record(f"y{i}", "yesno") for i in range(50)], lang="zh")) == {"是", "否"}
-    counts = ask(baselines.Chance(), [record(f"c{i}", "count", answer=BilingualText("2")) for i in range(400)])
+    assert set(ask(baselines.ChanceModel(), [record(f"y{i}", "yesno") for i in range(50)])) == {"yes", "no"}
+    assert set(ask(baselines.ChanceModel(), [record(f"y{i}", "yesno") for i in range(50)], lang="zh")) == {"是", "否"}
+    counts = ask(baselines.ChanceModel(), [record(f"c{i}", "count", answer=BilingualText("2")) for i in range(400)])
     assert set(counts) == {str(n) for n in range(11)}
 
 
@@ -102,30 +102,30 @@ def test_chance_never_gives_a_record_its_own_text(baselines: Any) -> None:
     ]
     drawn: set[str] = set()
     for seed in range(40):
-        answers = ask(baselines.Chance(seed=seed), records)[:6]
+        answers = ask(baselines.ChanceModel(seed=seed), records)[:6]
         assert all(answer != r.answer.en for answer, r in zip(answers, records, strict=False))
         drawn |= set(answers)
     assert drawn == {f"text {i}" for i in range(6)}  # all the others of its sub-task, none of another
-    assert all(a.startswith("文本") for a in ask(baselines.Chance(), texts(4), lang="zh"))
+    assert all(a.startswith("文本") for a in ask(baselines.ChanceModel(), texts(4), lang="zh"))
 
 
 def test_chance_widens_a_sub_task_of_one_and_leaves_a_dataset_of_one_unscored(baselines: Any) -> None:
     lonely = [*texts(3), record("x", "vqa", subtask="alone", answer=BilingualText("mine"))]
-    assert ask(baselines.Chance(), lonely)[3] in {"text 0", "text 1", "text 2"}
-    (said,) = ask(baselines.Chance(), texts(1))
+    assert ask(baselines.ChanceModel(), lonely)[3] in {"text 0", "text 1", "text 2"}
+    (said,) = ask(baselines.ChanceModel(), texts(1))
     assert failure_reason(said) == "request_failed"
     assert "r0: no other record has a vqa reference" in said
 
 
 def test_chance_draws_points_and_boxes_inside_the_image(baselines: Any) -> None:
     points = [record(f"p{i}", "point", answer=BilingualText("<7,7>")) for i in range(300)]
-    read = [parse(a, "point", image_size=(100, 50)) for a in ask(baselines.Chance(), points)]
+    read = [parse(a, "point", image_size=(100, 50)) for a in ask(baselines.ChanceModel(), points)]
     assert all(isinstance(r, Answer) and r.note == "" for r in read)
     values = [r.value for r in read if isinstance(r, Answer)]
     assert all(0 <= x < 100 and 0 <= y < 50 for x, y in values)
     assert math.isclose(sum(x for x, _ in values) / 300, 50, abs_tol=6)
     boxes = [replace(boxed(f"b{i}"), image_size=(100, 50)) for i in range(300)]
-    for answer in ask(baselines.Chance(), boxes):
+    for answer in ask(baselines.ChanceModel(), boxes):
         assert answer.startswith("<OUTPUT START>[")
         got = parse(answer, "box", image_size=(100, 50))
         assert isinstance(got, Answer)
@@ -136,7 +136,7 @@ def test_chance_draws_points_and_boxes_inside_the_image(baselines: Any) -> None:
 
 def test_chance_takes_an_unknown_image_size_from_the_references(baselines: Any) -> None:
     records = [record(f"p{i}", "point", image_size=None, answer=BilingualText("<20,5>")) for i in range(100)]
-    values = [parse(a, "point").value for a in ask(baselines.Chance(), records)]
+    values = [parse(a, "point").value for a in ask(baselines.ChanceModel(), records)]
     assert all(0 <= x <= 20 and 0 <= y <= 5 for x, y in values)
     assert len({x for x, _ in values}) > 10
 
@@ -147,7 +147,7 @@ def test_chance_answers_each_step_from_another_chain(baselines: Any) -> None:
         replace(r, steps=tuple(ReasoningStep(s.name, s.question, BilingualText(f"{r.id} {s.name}")) for s in r.steps))
         for r in records
     ]
-    for r, answer in zip(records, ask(baselines.Chance(), records, part="cot"), strict=True):
+    for r, answer in zip(records, ask(baselines.ChanceModel(), records, part="cot"), strict=True):
         got = parse(answer, "chain", n_steps=len(r.steps))
         assert isinstance(got, Answer)
         assert not got.note
@@ -164,26 +164,26 @@ def lettered(*letters: str, **changes: Any) -> list[Record]:
 
 
 def test_majority_takes_the_commonest_offered_letter(baselines: Any) -> None:
-    assert ask(baselines.Majority(), lettered("B", "C", "B", "C", "A")) == ["B"] * 5  # a tie: the first in the alphabet
+    assert ask(baselines.MajorityModel(), lettered("B", "C", "B", "C", "A")) == ["B"] * 5  # a tie: the first in the alphabet
     records = [*lettered("F", "F", "B"), record("few", letter="A", options=record().options[:2])]
-    assert ask(baselines.Majority(), records) == ["F", "F", "F", "A"]  # F is not offered to the last; A and B tie
+    assert ask(baselines.MajorityModel(), records) == ["F", "F", "F", "A"]  # F is not offered to the last; A and B tie
     other = [replace(r, id=f"o{r.id}", subtask="counting", letter="D") for r in records]
-    assert ask(baselines.Majority(), [*records, *other])[:3] == ["F", "F", "F"]
+    assert ask(baselines.MajorityModel(), [*records, *other])[:3] == ["F", "F", "F"]
 
 
 def test_majority_counts_answers_as_the_parser_reads_them(baselines: Any) -> None:
     def typed(form: str, *answers: str) -> list[Record]:
         return [record(f"t{i}", form, answer=BilingualText(a)) for i, a in enumerate(answers)]
 
-    assert ask(baselines.Majority(), typed("count", "10", "3", "3 cars", "10", "four?")) == ["3"] * 5
-    assert ask(baselines.Majority(), typed("yesno", "Yes", "yes.", "no")) == ["yes"] * 3
-    assert ask(baselines.Majority(), typed("yesno", "yes", "no"), lang="zh") == ["否"] * 2
-    assert ask(baselines.Majority(), typed("ocr", "STOP", "EXIT", "STOP", "EXIT")) == ["EXIT"] * 4
+    assert ask(baselines.MajorityModel(), typed("count", "10", "3", "3 cars", "10", "four?")) == ["3"] * 5
+    assert ask(baselines.MajorityModel(), typed("yesno", "Yes", "yes.", "no")) == ["yes"] * 3
+    assert ask(baselines.MajorityModel(), typed("yesno", "yes", "no"), lang="zh") == ["否"] * 2
+    assert ask(baselines.MajorityModel(), typed("ocr", "STOP", "EXIT", "STOP", "EXIT")) == ["EXIT"] * 4
 
 
 def test_majority_of_texts_and_of_each_step(baselines: Any) -> None:
     said = [record(f"v{i}", "vqa", answer=BilingualText(t)) for i, t in enumerate(("wet", "dry", "dry"))]
-    assert ask(baselines.Majority(), said) == ["dry"] * 3
+    assert ask(baselines.MajorityModel(), said) == ["dry"] * 3
     chains = [chain(f"c{i}", steps=2) for i in range(2)]
     chains.append(
         replace(
@@ -191,22 +191,22 @@ def test_majority_of_texts_and_of_each_step(baselines: Any) -> None:
             steps=(ReasoningStep("s1", BilingualText("q"), BilingualText("aaa")), chains[0].steps[1]),
         )
     )
-    assert ask(baselines.Majority(), chains, part="cot") == ["<start1>truth 1<end>\n<start2>truth 2<end>"] * 3
+    assert ask(baselines.MajorityModel(), chains, part="cot") == ["<start1>truth 1<end>\n<start2>truth 2<end>"] * 3
 
 
 def test_majority_of_places_is_the_median_fraction_of_the_image(baselines: Any) -> None:
     places = (("<10,10>", (100, 50)), ("<20,20>", (100, 50)), ("<90,60>", (200, 100)))
     records = [record(f"p{i}", "point", answer=BilingualText(t), image_size=s) for i, (t, s) in enumerate(places)]
     # x: 0.10 0.20 0.45, y: 0.2 0.4 0.6
-    assert ask(baselines.Majority(), records) == ["<20,20>", "<20,20>", "<40,40>"]
+    assert ask(baselines.MajorityModel(), records) == ["<20,20>", "<20,20>", "<40,40>"]
     unsized = [*records[:2], replace(records[2], image_size=None)]
-    assert ask(baselines.Majority(), unsized) == ["<20,20>"] * 3
-    assert ask(baselines.Majority(), [boxed("b1"), boxed("b2")]) == ["<OUTPUT START>[10, 10, 30, 30]<OUTPUT END>"] * 2
+    assert ask(baselines.MajorityModel(), unsized) == ["<20,20>"] * 3
+    assert ask(baselines.MajorityModel(), [boxed("b1"), boxed("b2")]) == ["<OUTPUT START>[10, 10, 30, 30]<OUTPUT END>"] * 2
 
 
 def test_majority_without_a_readable_reference_says_so(baselines: Any) -> None:
     with pytest.raises(Ad2Error, match="t0: no record of the dataset has a readable count reference"):
-        ask(baselines.Majority(), [record("t0", "count", answer=BilingualText("many"))])
+        ask(baselines.MajorityModel(), [record("t0", "count", answer=BilingualText("many"))])
 
 
 # --- oracle ---
@@ -225,32 +225,32 @@ TYPED = [
 @pytest.mark.parametrize("frame", ["auto", "pixel", "unit", "thousand"])
 @pytest.mark.parametrize("asked", TYPED, ids=lambda r: r.form)
 def test_the_oracle_scores_full_marks(baselines: Any, asked: Record, frame: Any, lang: Any) -> None:
-    (answer,) = ask(baselines.Oracle(), [asked], lang=lang, frame=frame)
+    (answer,) = ask(baselines.OracleModel(), [asked], lang=lang, frame=frame)
     sample = score_sample(asked, answer, TaskVariant(**AD2, lang=lang, frame=frame), "t")
     assert sample.status == "ok"
     assert sample.score == pytest.approx(100, abs=1e-4)
 
 
 def test_the_oracle_writes_references_and_steps(baselines: Any) -> None:
-    assert ask(baselines.Oracle(), texts(1), lang="zh") == ["文本 0"]
+    assert ask(baselines.OracleModel(), texts(1), lang="zh") == ["文本 0"]
     open_mc = record("m", answer=BilingualText())
-    assert ask(baselines.Oracle(), [open_mc], form="vqa") == ["option A"]
-    assert ask(baselines.Oracle(), [chain(steps=2)], part="cot") == ["<start1>truth 1<end>\n<start2>truth 2<end>"]
+    assert ask(baselines.OracleModel(), [open_mc], form="vqa") == ["option A"]
+    assert ask(baselines.OracleModel(), [chain(steps=2)], part="cot") == ["<start1>truth 1<end>\n<start2>truth 2<end>"]
     stepped = replace(record("v", "vqa"), steps=chain(steps=2).steps)
-    assert ask(baselines.Oracle(), [stepped], style="chain")[0].startswith("<start1>truth 1<end>")
+    assert ask(baselines.OracleModel(), [stepped], style="chain")[0].startswith("<start1>truth 1<end>")
 
 
 def test_rounds_are_answered_step_by_step(baselines: Any) -> None:
     records = [chain("c1"), chain("c2")]
-    for model in (baselines.Oracle(), baselines.Chance(), baselines.Majority()):
+    for model in (baselines.OracleModel(), baselines.ChanceModel(), baselines.MajorityModel()):
         assert ask(model, records, step=1, part="cot", rounds=True) == ["truth 2", "truth 2"]
-    assert ask(baselines.Oracle(), records, settings={"ad2_step": 2}, part="cot", rounds=True) == ["truth 3"] * 2
+    assert ask(baselines.OracleModel(), records, settings={"ad2_step": 2}, part="cot", rounds=True) == ["truth 3"] * 2
     with pytest.raises(Ad2Error, match="ad2_step"):
-        ask(baselines.Oracle(), records, part="cot", rounds=True)
+        ask(baselines.OracleModel(), records, part="cot", rounds=True)
 
 
 def test_a_task_without_settings_is_asked_in_the_records_own_form(baselines: Any) -> None:
-    model = baselines.Oracle()
+    model = baselines.OracleModel()
     model.task_dict = {"t": {"test": [{"record": record("m").to_json()}]}}
     assert model.generate_until([request(0, {}, {})]) == ["A"]
 
@@ -276,16 +276,16 @@ def test_written_places_are_read_back(corners: tuple[float, ...], size: tuple[in
 
 def test_unknown_arguments_and_foreign_tasks_are_refused(baselines: Any) -> None:
     with pytest.raises(Ad2Error, match="ad2_chance: unknown model argument 'sed'; did you mean 'seed'"):
-        baselines.Chance.create_from_arg_string("sed=3", {"batch_size": 1, "max_batch_size": None, "device": "cpu"})
+        baselines.ChanceModel.create_from_arg_string("sed=3", {"batch_size": 1, "max_batch_size": None, "device": "cpu"})
     with pytest.raises(Ad2Error, match="seed must be a whole number"):
-        baselines.Chance(seed="x")  # type: ignore[arg-type]
-    assert baselines.Chance.create_from_arg_string("seed=3", {"batch_size": "4", "device": "cpu"}).seed == 3
-    model = baselines.Oracle()
+        baselines.ChanceModel(seed="x")  # type: ignore[arg-type]
+    assert baselines.ChanceModel.create_from_arg_string("seed=3", {"batch_size": "4", "device": "cpu"}).seed == 3
+    model = baselines.OracleModel()
     model.task_dict = {"t": {"test": [{"question": "2+2?"}]}}
     with pytest.raises(Ad2Error, match="this package's tasks; t has none"):
         model.generate_until([request(0, {}, {})])
     with pytest.raises(DataError, match="options"):
-        ask(baselines.Chance(), [record("m", options=())])
+        ask(baselines.ChanceModel(), [record("m", options=())])
 
 
 @pytest.mark.parametrize("kind", ["Chance", "Majority", "Oracle"])
@@ -314,5 +314,5 @@ def test_option_kinds_play_no_part(baselines: Any) -> None:
     plain = tuple(AnswerOption(o.letter, o.text, "distractor") for o in record().options)
     records = [record(f"m{i}") for i in range(30)]
     bare = [replace(r, options=plain) for r in records]
-    for kind in (baselines.Chance, baselines.Majority):
+    for kind in (baselines.ChanceModel, baselines.MajorityModel):
         assert ask(kind(), records) == ask(kind(), bare)

@@ -213,7 +213,7 @@ def test_a_dry_run_tells_everything_but_the_token_and_makes_nothing(robot: Robot
     [
         (["deploy", "sandbox"], "say where to"),
         (["deploy", "sandbx", "--dry-run"], "did you mean 'sandbox'"),
-        (["plan", "--robot", "sandbox", "--agent", "straight"], "ad2 robot deploy makes it"),
+        (["plan", "--robot", "sandbox", "--agent", "straight"], "ad2 robot deploy creates it"),
         (["plan", "--robot", "sandbox", "--agent", "straight", "--frames"], "--out DIR"),
         (["plan", "--robot", "sandbox", "--agent", "straight", "--mode", "dcs"], "would have no effect"),
         (["stop", "--robot", "sandbox", "--release"], "no planner answers"),

@@ -91,17 +91,17 @@ def test_a_program_s_own_camera_sees_every_frame_and_a_lost_one_ends_the_wait(
     seen = rig.simulation.objects[0].observations["front"]
     assert seen.shape == (18, 32, 3)
     assert rig.simulation.objects[0].sensors["front"].frame == rig.simulation.current_frame
-    monkeypatch.setattr(sensors, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(sensors, "FRAME_TIMEOUT_S", 0.05)
     rig.server.mode.blind_after = 0
     try:
-        with pytest.raises(WorldError, match=r"sensor front gave nothing of frame \d+ in 0.05 s"):
+        with pytest.raises(WorldError, match=r"sensor front sent nothing for frame \d+ in 0.05 s"):
             rig.ticks(1)
     finally:
         rig.server.mode.blind_after = -1
 
 
 def test_a_sensor_that_looks_at_events_is_not_waited_for(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sensors, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(sensors, "FRAME_TIMEOUT_S", 0.05)
     feeler = "type('Feeler', (RGBSensor,), {'blueprint': 'sensor.other.collision', 'process': lambda self, data: data})"
     rig.play(
         f"feeler = {feeler}()\nfeeler._lastObservation = None\n"
@@ -114,11 +114,11 @@ def test_our_camera_that_delivers_nothing_is_an_error_that_names_it(rig: Rig, mo
     from closedloop_plugin.core.camera import Camera
 
     rig.play(EGO, cameras=(Camera("left eye", 32, 18, 70.0, 0.8, 0.0, 1.6),))
-    monkeypatch.setattr(sensors, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(sensors, "FRAME_TIMEOUT_S", 0.05)
     rig.server.mode.blind_after = 0
     try:
         seen = rig.world.step(Control())
-        with pytest.raises(WorldError, match="camera left eye gave no picture"):
+        with pytest.raises(WorldError, match="camera left eye sent no picture"):
             seen.images("left eye")
     finally:
         rig.server.mode.blind_after = -1
@@ -207,7 +207,7 @@ def test_scenic_waits_ten_seconds_for_an_answer_and_ours_as_long_as_a_town_takes
 
     assert inspect.signature(CarlaSimulator).parameters["timeout"].default == 10
     assert LOAD_S >= 60
-    assert inspect.signature(StagedSimulator).parameters["timeout"].default == 10  # so link.py must say its own
+    assert inspect.signature(StagedSimulator).parameters["timeout"].default == 10  # so connection.py must say its own
 
 
 def test_scenic_reads_the_turn_rate_from_the_wrong_axis_and_ours_from_the_right_one(rig: Rig) -> None:

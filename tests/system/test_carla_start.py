@@ -14,7 +14,7 @@ from support.carla.rig import EGO, FREE, Rig, rig_on, straight
 
 from closedloop_plugin.carla.world.appearance import light_state
 from closedloop_plugin.carla.world.spawning import body_of
-from closedloop_plugin.carla.world.weather import dark
+from closedloop_plugin.carla.world.weather import needs_headlights
 from closedloop_plugin.core.camera import Camera
 from closedloop_plugin.core.routes import Weather
 from closedloop_plugin.core.state import FULL_BRAKE, ActorKind, Control, DrivingSurface
@@ -81,7 +81,7 @@ def test_a_weather_that_is_none_is_one_clear_error(rig: Rig, said: str, words: s
     ],
 )
 def test_headlights_are_on_when_it_is_dark(rig: Rig, weather: Weather, lit: bool) -> None:
-    assert dark(weather) is lit
+    assert needs_headlights(weather) is lit
     truth = rig.play(EGO, weather=weather)
     assert bool(rig.being(0).lamps & int(light_state(frozenset({"headlights"})))) is lit
     assert "headlights" not in truth.ego.lamps  # they are looks, not what the scenario says
@@ -194,7 +194,7 @@ def test_a_picture_is_of_the_tick_asked_for_in_rgb(rig: Rig) -> None:
     for _ in range(3):
         seen = rig.world.step(GO)
         image = seen.images("front")
-        assert rig.simulation.crew.eyes["front"]._image.frame == rig.simulation.current_frame
+        assert rig.simulation.actors.cameras["front"]._image.frame == rig.simulation.current_frame
     assert image.shape == (36, 64, 3)
     assert image.dtype == np.uint8
     assert image[20, 32].tolist() == [255, 0, 0]
@@ -207,7 +207,7 @@ def test_a_picture_is_of_the_tick_asked_for_in_rgb(rig: Rig) -> None:
 def test_what_stands_there_is_taken_away_even_where_a_sensor_is_gone_already(rig: Rig) -> None:
     rig.play(f"{EGO}new Pedestrian at stage.spot(30, -6), {FREE}\n", traffic=True)
     assert len(rig.server.state.actors) > 4
-    rig.simulation.crew.feelers.actors[0].destroy()
+    rig.simulation.actors.event_sensors.actors[0].destroy()
     rig.clear()
     assert not rig.server.state.actors
 
@@ -218,7 +218,7 @@ def test_an_error_in_the_middle_of_the_setup_leaves_nothing_behind(rig: Rig, mon
     def broken(*_: Any) -> None:
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(simulation, "Eye", broken)
+    monkeypatch.setattr(simulation, "CarlaCamera", broken)
     with pytest.raises(Exception, match="out of memory"):
         rig.play(EGO, cameras=(Camera("front", 64, 36, 70.0, 0.8, 0.0, 1.6),))
     assert not rig.server.state.actors

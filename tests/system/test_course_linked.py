@@ -156,7 +156,7 @@ def test_what_was_typed_before_does_not_answer_a_question(keyboard: Keyboard) ->
     while keyboard.operator._lines.qsize() < 2:
         threading.Event().wait(0.005)
     answered: list[str] = []
-    asking = threading.Thread(target=lambda: answered.append(keyboard.operator.ask("where?")))
+    asking = threading.Thread(target=lambda: answered.append(keyboard.operator.prompt("where?")))
     asking.start()
     while not keyboard.said:
         threading.Event().wait(0.005)
@@ -167,7 +167,7 @@ def test_what_was_typed_before_does_not_answer_a_question(keyboard: Keyboard) ->
 
 def test_an_operator_who_leaves_ends_the_course() -> None:
     with pytest.raises(Ad2Error, match="keyboard"):
-        OperatorKeyboard(io.StringIO(""), lambda text: None).ask("ready?")
+        OperatorKeyboard(io.StringIO(""), lambda text: None).prompt("ready?")
 
 
 def test_q_ends_the_course_before_anything_moves(keyboard: Keyboard) -> None:
@@ -186,7 +186,7 @@ def test_no_key_but_that_of_driving_begins_a_run(keyboard: Keyboard) -> None:
         if "put the vehicle" in text:
             keyboard.type(next(answers, GO))
 
-    keyboard.operator.say = say
+    keyboard.operator.show = say
     VehicleTransport(link(), keyboard.operator).place(SEGMENT, 0)
     assert len([text for text in asked if "put the vehicle" in text]) == 5
 
@@ -205,7 +205,7 @@ class Still(LinkedTransport):
     def place(self, segment: TrackSegment, seed: int) -> tuple[float, float, float]:
         return segment.start
 
-    def look(self, run: LinkedRun) -> None: ...
+    def poll(self, run: LinkedRun) -> None: ...
 
 
 def test_a_stop_from_anywhere_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,7 +227,7 @@ def test_a_stop_from_anywhere_ends_the_course(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_vehicle_that_does_not_come_ends_the_course(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linked, "SILENT_S", 0.05)
-    with pytest.raises(Ad2Error, match="did not come to the planner"):
+    with pytest.raises(Ad2Error, match="did not connect to the planner"):
         drive(Still(link()), watch())
 
 
@@ -242,14 +242,14 @@ def test_a_vehicle_that_is_there_and_sends_nothing_ends_it_too(monkeypatch: pyte
 
     guest = threading.Thread(target=visit, daemon=True)
     guest.start()
-    with pytest.raises(Ad2Error, match="is connected, and sends no picture"):
+    with pytest.raises(Ad2Error, match="is connected, but sends no frame"):
         drive(made, watch())
     guest.join(60)
 
 
 def test_what_breaks_in_the_watcher_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     class Blind(Still):
-        def look(self, run: LinkedRun) -> None:
+        def poll(self, run: LinkedRun) -> None:
             raise ZeroDivisionError("blind")
 
     with pytest.raises(ZeroDivisionError, match="blind"):

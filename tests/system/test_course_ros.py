@@ -105,7 +105,7 @@ def test_a_stop_on_the_way_stands_and_the_same_course_goes_on(tmp_path: File) ->
     assert record.completed
 
 
-@pytest.mark.parametrize("who", ["the client", "the witness"])
+@pytest.mark.parametrize("who", ["the client", "the ground-truth node"])
 def test_a_node_that_dies_ends_the_course_and_says_which(
     tmp_path: File, who: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,14 +29,14 @@ def asked(monkeypatch: pytest.MonkeyPatch, **settings: str) -> Any:
 
 def test_world_and_servers_are_those_of_drive_run(monkeypatch: pytest.MonkeyPatch) -> None:
     what = asked(monkeypatch, WORLD="carla", SERVERS="gpu1:2000,gpu1:2010,gpu2:2000")
-    world = what.plan.world
+    world = what.worker_config.world
     assert [world.of(k).kwargs["server"] for k in range(3)] == ["gpu1:2000", "gpu1:2010", "gpu2:2000"]
     assert (what.limits.workers, what.identity["world"]) == (3, "closedloop_plugin.carla.world.world:CarlaWorld")
 
 
 def test_without_servers_it_is_carla_s_own_port(monkeypatch: pytest.MonkeyPatch) -> None:
     what = asked(monkeypatch, WORLD="carla")
-    assert (what.plan.world.server(0), what.limits.workers) == ("127.0.0.1:2000", 1)
+    assert (what.worker_config.world.server(0), what.limits.workers) == ("127.0.0.1:2000", 1)
 
 
 def test_servers_without_carla_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

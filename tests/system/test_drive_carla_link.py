@@ -14,7 +14,7 @@ from fake_carla import server as server_module
 from fake_carla.server import Server
 from support.carla.fleet import towns
 
-from closedloop_plugin.carla.world.connection import KNOCK_S, TM_OFFSET, CarlaConnection, free_port
+from closedloop_plugin.carla.world.connection import PROBE_S, TM_OFFSET, CarlaConnection, free_port
 from closedloop_plugin.worlds.base import WorldError
 
 
@@ -37,7 +37,7 @@ def test_a_server_that_waits_for_a_dead_client_s_ticks_is_freed_before_a_town_is
     link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     link.simulator("Demo101", None, 0.05)
     assert (at_load, server.state.synchronous, server.state.actors) == ([False], True, {})
-    link.leave()
+    link.close()
     assert not server.state.synchronous
 
 
@@ -76,9 +76,9 @@ def test_a_server_that_dies_at_a_load_is_the_world_s_failure_and_names_it(server
 def test_at_the_end_a_silent_server_is_not_waited_for(server: Server) -> None:
     link = CarlaConnection("127.0.0.1", server.port, 30.0, False)
     simulator = link.simulator("Demo101", None, 0.05)
-    assert simulator.client._wire.timeout_s > KNOCK_S
-    link.hurry()
-    assert simulator.client._wire.timeout_s == KNOCK_S
+    assert simulator.client._wire.timeout_s > PROBE_S
+    link.shorten_timeouts()
+    assert simulator.client._wire.timeout_s == PROBE_S
 
 
 def test_the_traffic_manager_takes_the_usual_port_or_a_free_one() -> None:

@@ -128,7 +128,7 @@ def test_training_and_evaluation_encode_a_question_alike(trained: Path, base: An
 
 def prompt_of(record: Record, images: Path, variant: TaskVariant) -> ModelPrompt:
     return ModelPrompt(
-        task_prompt.words(record, variant, PromptSet.load()), task_prompt.pictures(record, images, variant)
+        task_prompt.prompt_text(record, variant, PromptSet.load()), task_prompt.prompt_images(record, images, variant)
     )
 
 

@@ -57,7 +57,7 @@ def test_kill_9_and_go_on(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
     first = home / "data/d/.test.new/records-00000.parquet"
     written = first.stat().st_mtime_ns
     resumed = store(home, N)
-    assert "going on after" in caplog.text
+    assert "continuing after" in caplog.text
     assert (home / "data/d/test" / first.name).stat().st_mtime_ns == written  # not written again
     for field in ("sha256", "n", "counts", "bad_rows", "left_out", "parts"):
         assert getattr(resumed, field) == getattr(whole, field), field

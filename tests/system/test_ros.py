@@ -82,7 +82,7 @@ def test_nobody_at_an_address_is_no_master() -> None:
 
 def test_a_child_ends_when_its_input_does() -> None:
     child = RosChildProcess("echo", [sys.executable, "-c", ECHO], dict(os.environ))
-    assert child.said == "up" and child.alive
+    assert child.first_line == "up" and child.alive
     child.close()
     assert child.process.returncode == 0
 
@@ -90,8 +90,8 @@ def test_a_child_ends_when_its_input_does() -> None:
 def test_a_child_goes_with_us_even_if_we_are_killed() -> None:
     """The kernel closes our end of its input."""
     parent = (
-        "import os, sys; from closedloop_plugin.robots.transport.ros import Child\n"
-        f"child = Child('echo', [sys.executable, '-c', {ECHO!r}], dict(os.environ))\n"
+        "import os, sys; from closedloop_plugin.robots.transport.ros import RosChildProcess\n"
+        f"child = RosChildProcess('echo', [sys.executable, '-c', {ECHO!r}], dict(os.environ))\n"
         "print(child.process.pid, flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, timeout=60, check=False)

@@ -36,14 +36,11 @@ def test_a_picture_needs_no_ros(tmp_path: Path) -> None:
 
 
 def test_without_ros_it_says_what_to_fetch(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    import argparse
-
     from closedloop_plugin.cli.robot import sandbox
 
     monkeypatch.setenv("AD2_ROS_PATH", str(tmp_path))
-    args = argparse.Namespace(robot="sandbox", picture=None, port=0, mode=None)
     with pytest.raises(Ad2Error, match=r"get_ros\.sh"):
-        sandbox.run(args)
+        sandbox.run(sandbox.RobotSandboxOptions())
 
 
 @pytest.mark.parametrize(
@@ -58,7 +55,7 @@ def test_a_mistake_is_told_before_anything_starts(words: tuple[str, str], told: 
     sandbox.register(parser.add_subparsers())
     args = parser.parse_args(["sandbox", *words])
     with pytest.raises(Ad2Error, match=told):
-        sandbox.run(args)
+        args.func(args)
 
 
 def test_it_runs_until_ctrl_c(tmp_path: Path) -> None:

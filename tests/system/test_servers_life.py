@@ -19,7 +19,7 @@ from support.closedloop.patience import patiently
 from closedloop_plugin.carla.servers import containers, lifecycle, processes, state
 from closedloop_plugin.carla.servers.lifecycle import CarlaServerStatus
 from closedloop_plugin.carla.servers.probe import ServerProbeOutcome
-from closedloop_plugin.carla.servers.spec import CarlaServerSpec, jobs
+from closedloop_plugin.carla.servers.spec import CarlaServerSpec, server_specs
 from closedloop_plugin.carla.servers.state import CarlaServerRecord
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -41,7 +41,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def order(carla: Path, number: int = 1, **more: float) -> list[CarlaServerSpec]:
-    return jobs(free_ports(number), [], binary=str(carla / "CarlaUE4.sh"), backoff_s=BACKOFF_S, **more)
+    return server_specs(free_ports(number), [], binary=str(carla / "CarlaUE4.sh"), backoff_s=BACKOFF_S, **more)
 
 
 def up(some: list[CarlaServerSpec], folder: Path, wait_s: float = 60.0) -> list[CarlaServerRecord]:
@@ -66,7 +66,7 @@ def kill_supervisor(entry: CarlaServerRecord) -> None:
 
 
 def runs(pid: int) -> bool:
-    found = processes.mark_of(pid)
+    found = processes.identity_of(pid)
     return found is not None and processes.alive(found)
 
 
@@ -89,7 +89,7 @@ def test_what_dies_comes_back_until_down(carla: Path, folder: Path) -> None:
     (first,) = up([job], folder)
     assert (first.stage, first.server_version, first.restarts) == ("answers", "0.9.16", 0)
     standing = stands(folder)[f"localhost:{job.port}"]
-    assert standing.good and standing.word == "answers" and standing.entry == read(folder, job.port)
+    assert standing.good and standing.state == "answers" and standing.record == read(folder, job.port)
 
     os.kill(starts(carla)[0], signal.SIGKILL)  # the simulator dies below its script
     second = until(lambda: restarted(folder, job.port, 1))
@@ -120,7 +120,7 @@ def test_what_hangs_is_ended_and_started_anew(mode: str, carla: Path, folder: Pa
         return [first, until(lambda: settled(folder, job.port))]
 
     first, last = patiently(ended, lambda entries: entries[-1].stage == "failed", (1.5, 6.0, 24.0))
-    assert last.stage == "answers" and processes.ours(first.server, first.token) == []
+    assert last.stage == "answers" and processes.server_processes(first.server, first.token) == []
     assert "hung: no answer for" in state.log_file(folder, last.port).read_text()
 
 
@@ -131,7 +131,7 @@ def test_two_servers_are_ended_one_by_one(carla: Path, folder: Path) -> None:
     left = stands(folder)
     assert list(left) == [f"localhost:{some[1].port}"] and all(s.good for s in left.values())
     assert lifecycle.down(folder, [some[0].port]) == lifecycle.down(folder, []) == []
-    with pytest.raises(Ad2Error, match="a server of yours stands there"):
+    with pytest.raises(Ad2Error, match="one of your servers uses it"):
         up(some, folder)
     assert len(lifecycle.down(folder)) == 1 and lifecycle.down(folder) == []
 
@@ -144,7 +144,7 @@ def test_a_server_that_cannot_start_is_given_up_and_its_log_says_why(carla: Path
     until(lambda: not processes.alive(entry.supervisor))
     assert "no GPU for the stand-in" in lifecycle.tail(state.log_file(folder, job.port))
     standing = stands(folder)[entry.server_name]
-    assert standing.word == "failed" and not standing.good
+    assert standing.state == "failed" and not standing.good
     (carla / "stillborn").unlink()
     assert up([job], folder)[0].stage == "answers"  # the same command, once it is mended
 
@@ -154,7 +154,7 @@ def test_up_returns_when_its_time_is_over_and_the_server_may_still_come(carla: P
     (job,) = order(carla)
     (entry,) = up([job], folder, wait_s=0.1)
     assert entry.stage == "starting"
-    assert stands(folder)[entry.server_name].word == "starting"
+    assert stands(folder)[entry.server_name].state == "starting"
     (carla / "listen").touch()
     until(lambda: read(folder, job.port).stage == "answers")
 
@@ -188,7 +188,7 @@ def test_a_port_that_a_stranger_took_meanwhile_is_waited_for(carla: Path, folder
     with socket.create_server(("0.0.0.0", job.port + 2)):
         (carla / "die").touch()
         until(lambda: "in use by another process" in read(folder, job.port).reason)
-        assert stands(folder)[entry.server_name].word == "restarting" and read(folder, job.port).server is None
+        assert stands(folder)[entry.server_name].state == "restarting" and read(folder, job.port).server is None
         assert len(starts(carla)) == 1
     (carla / "listen").touch()
     until(lambda: restarted(folder, job.port, 1))
@@ -199,7 +199,7 @@ def test_a_killed_supervisor_leaves_no_orphan_unseen(carla: Path, folder: Path) 
     (entry,) = up([job], folder)
     kill_supervisor(entry)
     standing = stands(folder)[entry.server_name]
-    assert standing.word == "unwatched" and standing.probe.answers and not standing.good
+    assert standing.state == "unwatched" and standing.probe.answers and not standing.good
     with pytest.raises(Ad2Error, match=rf"its supervisor was killed; ad2 carla down --port {job.port}"):
         up([job], folder)
     (line,) = lifecycle.down(folder)
@@ -219,13 +219,13 @@ def test_a_supervisor_killed_before_it_noted_the_pid_is_found_too(carla: Path, f
 def test_a_record_with_a_pid_that_was_given_out_anew_touches_nobody(carla: Path, folder: Path) -> None:
     (job,) = order(carla)
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
-        now = processes.mark_of(stranger.pid)
+        now = processes.identity_of(stranger.pid)
         assert now
         before = replace(now, start=now.start - 1)
         entry = CarlaServerRecord(job.port, "0" * 32, "answers", before, "/carla/CarlaUE4.sh", server=before)
         state.write(folder, entry)
-        assert stands(folder)[entry.server_name].word == "gone"
-        assert lifecycle.down(folder) == [f"localhost:{job.port}: nothing of it ran any more"]
+        assert stands(folder)[entry.server_name].state == "gone"
+        assert lifecycle.down(folder) == [f"localhost:{job.port}: no process of it was running"]
         assert stranger.poll() is None and state.read_all(folder) == []
         state.write(folder, entry)
         assert up([job], folder)[0].stage == "answers"  # such a record is no obstacle
@@ -253,7 +253,7 @@ def test_two_ups_at_once_give_one_server(carla: Path, folder: Path) -> None:
     (entry,) = up([job], folder, wait_s=0.1)
     second = lifecycle.supervise(job, folder)
     assert second.wait() == 1
-    assert "another supervisor is at work" in (folder / f"{job.port}.fault").read_text()
+    assert "another supervisor is running" in (folder / f"{job.port}.fault").read_text()
     assert read(folder, job.port).token == entry.token and processes.alive(entry.supervisor)
 
 
@@ -271,14 +271,14 @@ def test_a_server_of_another_release_is_kept_and_named(carla: Path, folder: Path
     (entry,) = up([job], folder)
     assert (entry.stage, entry.server_version) == ("answers", "0.9.15")
     standing = stands(folder)[entry.server_name]
-    assert standing.word == "answers" and not standing.good
+    assert standing.state == "answers" and not standing.good
 
 
 def test_status_asks_those_of_others_and_down_does_not_touch_them(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = f"127.0.0.1:{silent.getsockname()[1]}"
         (found,) = lifecycle.status(folder, (server,), 0.5)
-        assert (found.word, found.probe.kind, found.entry) == ("silent", ServerProbeOutcome.SILENT, None)
+        assert (found.state, found.probe.kind, found.record) == ("silent", ServerProbeOutcome.SILENT, None)
         assert lifecycle.down(folder) == []
 
 
@@ -286,7 +286,7 @@ def test_status_asks_those_of_others_and_down_does_not_touch_them(folder: Path) 
 def test_a_container_from_up_to_down(name: str, carla: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine(carla, name)
     monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
-    (job,) = jobs(free_ports(), [1], image=IMAGE, engine=name, backoff_s=BACKOFF_S)
+    (job,) = server_specs(free_ports(), [1], image=IMAGE, engine=name, backoff_s=BACKOFF_S)
     (entry,) = up([job], folder)
     assert entry.stage == "answers" and entry.container in (carla / "run").read_text()
     os.kill(starts(carla)[0], signal.SIGKILL)
@@ -302,16 +302,16 @@ def test_a_container_outlives_its_supervisor_and_client_and_is_still_found(
 ) -> None:
     engine(carla)
     monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
-    (job,) = jobs(free_ports(), [], image=IMAGE)
+    (job,) = server_specs(free_ports(), [], image=IMAGE)
     (entry,) = up([job], folder)
     kill_supervisor(entry)
     processes.end(entry.server, entry.token, 5.0)  # the engine's client; the container is not its child
     assert runs(starts(carla)[0])
     (carla / "broken").touch()
-    with pytest.raises(Ad2Error, match="docker does not say which containers there are"):
+    with pytest.raises(Ad2Error, match="docker does not list its containers"):
         lifecycle.down(folder)
     (carla / "broken").unlink()
-    assert stands(folder)[entry.server_name].word == "unwatched"
+    assert stands(folder)[entry.server_name].state == "unwatched"
     assert lifecycle.down(folder) == [f"localhost:{job.port}: ended container {entry.container}"]
     assert not runs(starts(carla)[0])
 
@@ -320,17 +320,17 @@ def test_one_that_does_not_end_holds_up_no_other(carla: Path, folder: Path, monk
     engine(carla)
     monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
     first, second = sorted(free_ports(2))
-    (boxed,) = up(jobs([first], [], image=IMAGE), folder)
-    (plain,) = up(jobs([second], [], binary=str(carla / "CarlaUE4.sh")), folder)
+    (boxed,) = up(server_specs([first], [], image=IMAGE), folder)
+    (plain,) = up(server_specs([second], [], binary=str(carla / "CarlaUE4.sh")), folder)
     kill_supervisor(boxed)
     kill_supervisor(plain)
     (carla / "broken").touch()
     with pytest.raises(
-        Ad2Error, match=rf"localhost:{first}: docker does not say .*; localhost:{second}: ended process"
+        Ad2Error, match=rf"localhost:{first}: docker does not list .*; localhost:{second}: ended process"
     ):
         lifecycle.down(folder)
     assert [entry.port for entry in state.read_all(folder)] == [first]
-    assert processes.ours(plain.server, plain.token) == []
+    assert processes.server_processes(plain.server, plain.token) == []
     (carla / "broken").unlink()
 
 
@@ -363,5 +363,5 @@ def test_an_image_that_is_not_here_is_not_pulled(carla: Path, folder: Path, monk
     engine(carla)
     monkeypatch.setenv("PATH", f"{carla}:{os.environ['PATH']}")
     with pytest.raises(Ad2Error, match=r"docker pull carlasim/carla:0\.9\.15"):
-        up(jobs(free_ports(), [], image="carlasim/carla:0.9.15"), folder)
+        up(server_specs(free_ports(), [], image="carlasim/carla:0.9.15"), folder)
     assert state.read_all(folder) == []

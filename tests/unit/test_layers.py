@@ -23,6 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "numbers": set(),
     "installation": set(),
+    "options": set(),
     "plugins": set(),
     "sigterm": set(),
     "storage": {"errors"},
@@ -86,7 +87,7 @@ CLOSED_ALLOWED: dict[str, set[str]] = {
 TABLES = {OPEN: ALLOWED, CLOSED: CLOSED_ALLOWED}
 # What the closed loop may use of the other package, which never knows it; its commands may use somewhat more.
 SHARED = {"errors", "numbers", "storage", "strict_pillow", "prompts", "parsing", "llm", "metrics", "report"}
-SHARED_WITH_COMMANDS = SHARED | {"installation", "plugins", "sigterm"}
+SHARED_WITH_COMMANDS = SHARED | {"installation", "options", "plugins", "sigterm"}
 # heavy library -> the rooms or files that may import it
 HEAVY = {
     "lmms_eval": ("lmms_eval_ad2/harness", "lmms_eval_ad2/cli/lmms.py", "closedloop_plugin/harness/tasks.py",

@@ -1,1 +1,1 @@
-"""The road network of a town: from a CARLA server's OpenDRIVE, or from `carla.Map` without a server."""
+"""Road network of a CARLA town, from a server's OpenDRIVE or from a `carla.Map`."""

@@ -1,7 +1,7 @@
-"""A town's OpenDRIVE, asked of the user's own CARLA server.
+"""Download of a town's OpenDRIVE from the user's CARLA server.
 
-The client runs in a process of its own: a port that answers with something else kills it natively, and a silent one
-holds the interpreter.
+The client runs in a subprocess: it crashes natively if another service answers on the port, and it blocks the
+interpreter while a server is silent.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path as File
+from pathlib import Path
 
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.storage.files import atomic_write
 
 CONNECT_S = 20.0
-EXTRA_S = 15.0  # import, and a world that is loading
-ASK = """
+EXTRA_S = 15.0  # for the import and a town that is loading
+CLIENT_SCRIPT = """
 import sys
 import carla
 host, port, timeout = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
@@ -32,13 +32,13 @@ except RuntimeError as exc:
 """
 
 
-def fetch_town(server: str, folder: File, *, timeout_s: float = CONNECT_S) -> File:
-    """The running town's map, written to `folder`/<town>.xodr. `server`: host:port."""
+def fetch_town(server: str, folder: Path, *, timeout_s: float = CONNECT_S) -> Path:
+    """Write the map of the current town to `folder`/<town>.xodr. `server`: host:port."""
     host, port = address(server)
-    require("carla", "to ask a CARLA server for its map")
+    require("carla", "to get the map of a CARLA server")
     try:
         done = subprocess.run(
-            [sys.executable, "-c", ASK, host, str(port), str(timeout_s)],
+            [sys.executable, "-c", CLIENT_SCRIPT, host, str(port), str(timeout_s)],
             capture_output=True,
             timeout=timeout_s + EXTRA_S,
             check=False,
@@ -58,14 +58,14 @@ def fetch_town(server: str, folder: File, *, timeout_s: float = CONNECT_S) -> Fi
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no map in its answer"]
         raise Ad2Error(f"{server}: could not get the map: {last[0][:200]}")
     town = re.sub(r"[^A-Za-z0-9_-]", "_", name_line.decode(errors="replace").rsplit("/", 1)[-1]) or "town"
-    file = File(folder) / f"{town}.xodr"
+    file = Path(folder) / f"{town}.xodr"
     with atomic_write(file) as out:
         out.write(text.decode(errors="replace"))
     return file
 
 
 def release(version: str) -> tuple[int, ...] | None:
-    """The three numbers of a CARLA version; what follows them names a build."""
+    """The first three numbers of a CARLA version, without the build; None if it has another form."""
     found = re.match(r"(\d{1,4})\.(\d{1,4})\.(\d{1,4})(?!\d)", version)
     return tuple(int(n) for n in found.groups()) if found else None
 

@@ -1,4 +1,4 @@
-"""What is under a point of a CARLA town, and how high: asked of its carla.Map."""
+"""Surface and height at a point of a CARLA town, from its carla.Map."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from lmms_eval_ad2.errors import require
 
 
 class CarlaGround:
-    """Surfaces and heights of one town. Places are in the map frame; `near` is a height close by, such as the car's:
-    where roads cross on two decks it says which one is meant."""
+    """Surfaces and heights of one town. Positions in the map frame, m.
+
+    `near`: a height close to the wanted one, such as the car's; it selects the road where roads cross on two levels.
+    """
 
     def __init__(self, town_map: Any) -> None:
         self._map = town_map
-        carla = require("carla", "to ask a CARLA map")
+        carla = require("carla", "to read a CARLA map")
         self._location = carla.Location
         kinds = carla.LaneType
         self._bidirectional = kinds.Bidirectional
@@ -29,7 +31,7 @@ class CarlaGround:
         self._any = kinds.Any
 
     def surface(self, x: float, y: float, way: float, near: float = 0.0) -> DrivingSurface:
-        """`way`: the direction in which traffic should go here, radians."""
+        """Surface at (x, y). `way`: legal direction of travel there, rad; a lane against it is ONCOMING."""
         place = self._at(x, y, near)
         lane = self._map.get_waypoint(place, project_to_road=False, lane_type=self._driving)
         if lane is not None:
@@ -40,8 +42,11 @@ class CarlaGround:
         return DrivingSurface.SHOULDER if self._is_beside(place) else DrivingSurface.OFF
 
     def _is_beside(self, place: Any) -> bool:
-        """On a shoulder, parking or bicycle lane. CARLA gives the lane whose middle is nearest: in a wide lane beside a
-        narrow one that may be the other, so its neighbours are looked at too."""
+        """Whether a place is on a shoulder, parking or bicycle lane.
+
+        CARLA returns the lane with the nearest centre line, which beside a narrow lane may be the wrong one, so its
+        neighbours are checked too.
+        """
         nearest = self._map.get_waypoint(place, lane_type=self._any)
         for lane in (nearest, nearest.get_left_lane(), nearest.get_right_lane()):
             if lane is not None and lane.lane_type in self._beside:
@@ -51,12 +56,14 @@ class CarlaGround:
         return False
 
     def height(self, x: float, y: float, near: float = 0.0) -> float:
-        """Height of the road at the nearest lane of any kind, m."""
+        """Height of the nearest lane of any kind, m."""
         return float(self._map.get_waypoint(self._at(x, y, near), lane_type=self._any).transform.location.z)
 
     def heights(self, path: RoutePath, start: float) -> np.ndarray:
-        """The road's height at every point of `path.xy`, from a height near its start: each is looked for near the
-        last, so that a route stays on its own deck."""
+        """Road height at every point of `path.xy`. `start`: height near its start.
+
+        Each height is searched near the previous one, so that the path stays on its level.
+        """
         out, z = [], start
         for x, y in path.xy:
             z = self.height(float(x), float(y), z)
@@ -68,12 +75,11 @@ class CarlaGround:
         return self._location(cx, cy, z)
 
 
-# The ground of one episode: surfaces from CARLA's own map, and heights by following the route's deck.
-REACH = 1.5  # m before and behind, for the slope
+REACH = 1.5  # m ahead and behind, for the slope
 
 
 class CarlaRouteGround:
-    """`heights`: z of the route's own road along its path, so that what is near it stands on the right deck of two."""
+    """Ground of one episode: resolves levels by the height of the route at its nearest point."""
 
     def __init__(self, town: CarlaGround, road: RoadMap) -> None:
         self._town, self._path = town, road.path
@@ -87,11 +93,11 @@ class CarlaRouteGround:
         return self._town.height(x, y, self._near(x, y))
 
     def _near(self, x: float, y: float) -> float:
-        """z of the route at its place nearest to a point."""
+        """z of the route at its point nearest to (x, y)."""
         return float(np.interp(self._path.locate(x, y)[0], self._path.s, self._heights))
 
     def slope(self, x: float, y: float, yaw: float) -> tuple[float, float]:
-        """(z, pitch in degrees, nose up > 0) of a vehicle there."""
+        """(z in m, pitch in degrees, nose up > 0) of a vehicle at a pose: atan2 of the rise over 2 REACH."""
         dx, dy = REACH * math.cos(yaw), REACH * math.sin(yaw)
         front, back = self.height(x + dx, y + dy), self.height(x - dx, y - dy)
         return 0.5 * (front + back), math.degrees(math.atan2(front - back, 2 * REACH))

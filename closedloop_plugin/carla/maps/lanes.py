@@ -14,8 +14,8 @@ from closedloop_plugin.maps.towns.lanes import LONGEST, STEP, Key, TownLane
 from closedloop_plugin.maps.towns.route_trace import NEAR, foot
 from lmms_eval_ad2.errors import Ad2Error, require
 
-DECKS = 4.0  # m between the heights at which a place is asked for: the decks of a bridge lie farther apart
-EXACT = 1e-6  # m to which a lane's ends are found
+LEVEL_GAP = 4.0  # m between the heights at which a place is asked for: the decks of a bridge lie farther apart
+END_TOLERANCE = 1e-6  # m to which a lane's ends are found
 LEFT, RIGHT = 2, 1  # carla.LaneChange
 
 
@@ -54,13 +54,13 @@ class CarlaLanes:
         self.entries: dict[Key, Any] = {}
         self.after: dict[Key, list[Key]] = defaultdict(list)
         self.before: dict[Key, list[Key]] = defaultdict(list)
-        self.ways: dict[int, list[Key]] = defaultdict(list)  # by junction
+        self.junction_lanes: dict[int, list[Key]] = defaultdict(list)  # by junction
         self._sampled: dict[Key, SampledLane] = {}
         pairs = town_map.get_topology()
         for waypoint in (*(a for a, _ in pairs), *(b for _, b in pairs)):  # a lane that ends comes only as what follows
-            self._enter(waypoint)
+            self._add_entry(waypoint)
         for waypoint in town_map.generate_waypoints(LONGEST):  # one of each lane at its road's first metre
-            self._adopt(waypoint)
+            self._add_missing_lane(waypoint)
         if not self.entries:
             raise Ad2Error(f"{self.name}: the map has no driving lane")
         for entry, following in pairs:
@@ -69,35 +69,35 @@ class CarlaLanes:
                 self.after[a].append(b)
                 self.before[b].append(a)
 
-    def _enter(self, start: Any) -> None:
+    def _add_entry(self, start: Any) -> None:
         key = key_of(start)
         if key not in self.entries and start.lane_type == self._driving:
             self.entries[key] = start
             if start.is_junction:
-                self.ways[start.junction_id].append(key)
+                self.junction_lanes[start.junction_id].append(key)
 
-    def _adopt(self, waypoint: Any) -> None:
+    def _add_missing_lane(self, waypoint: Any) -> None:
         """A lane that neither leads on nor is led to is in no topology: it comes in where it is met."""
         if waypoint is None or waypoint.lane_type != self._driving or key_of(waypoint) in self.entries:
             return
-        self._enter(self._edge(waypoint, ahead=False))
+        self._add_entry(self._lane_end(waypoint, ahead=False))
         for beside in (waypoint.get_left_lane(), waypoint.get_right_lane()):
-            self._adopt(beside)
+            self._add_missing_lane(beside)
 
-    def _edge(self, waypoint: Any, ahead: bool) -> Any:
+    def _lane_end(self, waypoint: Any, ahead: bool) -> Any:
         """A lane's last place or, against its traffic, its first one, found by halving.
 
         The client's own next_until_lane_end and previous_until_lane_start take the road's end for the lane section's,
         and kill the process where nothing follows.
         """
         way, step = 1.0 if ahead == (waypoint.lane_id < 0) else -1.0, LONGEST
-        while step > EXACT:
+        while step > END_TOLERANCE:
             step /= 2
-            place = self._on(waypoint, waypoint.s + way * step)
+            place = self._same_lane_at(waypoint, waypoint.s + way * step)
             waypoint = waypoint if place is None else place
         return waypoint
 
-    def _on(self, waypoint: Any, s: float) -> Any:
+    def _same_lane_at(self, waypoint: Any, s: float) -> Any:
         """The same lane at another s of its road, or None where it is not."""
         place = self.map.get_waypoint_xodr(waypoint.road_id, waypoint.lane_id, s) if s >= 0.0 else None
         return place if place is not None and key_of(place) == key_of(waypoint) else None
@@ -109,9 +109,9 @@ class CarlaLanes:
 
     def _sample(self, key: Key) -> SampledLane:
         entry = self.entries[key]
-        end = self._edge(entry, ahead=True)
+        end = self._lane_end(entry, ahead=True)
         at = np.linspace(entry.s, end.s, max(2, round(abs(end.s - entry.s) / STEP) + 1))
-        inside = (self._on(entry, float(s)) for s in at[1:-1])
+        inside = (self._same_lane_at(entry, float(s)) for s in at[1:-1])
         points = [entry, *(p for p in inside if p is not None), end]
         poses = [p.transform for p in points]
         raw = [(*from_carla(t.location.x, t.location.y, t.rotation.yaw), t.location.z) for t in poses]
@@ -141,7 +141,7 @@ class CarlaLanes:
     @cached_property
     def _heights(self) -> np.ndarray:
         z = [entry.transform.location.z for entry in self.entries.values()]
-        return np.arange(min(z), max(z) + DECKS, DECKS)
+        return np.arange(min(z), max(z) + LEVEL_GAP, LEVEL_GAP)
 
     def near(self, x: float, y: float) -> list[Key]:
         """The lanes whose middle passes within NEAR metres, on every deck: a route's points have no height."""
@@ -152,14 +152,14 @@ class CarlaLanes:
             # It is the nearest in three dimensions: ask again from its own height.
             place = self.map.get_waypoint(self._location(cx, cy, place.transform.location.z))
             for lane in (place, place.get_left_lane(), place.get_right_lane()):
-                self._adopt(lane)
+                self._add_missing_lane(lane)
             found.add(key_of(place))
         for key in tuple(found):
             around = [*self.after[key], *self.before[key], self.beside(key, True), self.beside(key, False)]
             found |= {k for k in around if k is not None}
         for key in tuple(found):
             if self.entries[key].is_junction:
-                found |= set(self.ways[self.entries[key].junction_id])
+                found |= set(self.junction_lanes[self.entries[key].junction_id])
         return sorted(k for k in found if foot(self[k].lane, np.array([x, y]))[1] <= NEAR)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from closedloop_plugin.maps.towns.lanes import CONTROLS, Key, TownLane, read_tow
 from closedloop_plugin.maps.towns.town_road import AROUND, facts_of, spans_of, width_of
 
 
-def carla_road(route: Route, town_map: Any, folder: File) -> RoadMap:
+def carla_road(route: Route, town_map: Any, folder: Path) -> RoadMap:
     """The route on the lanes of a `carla.Map`; the roads around it are written into `folder`, for Scenic.
 
     `facts["start_z"]` is the road's height at the route's start, m. `sha256` is that of the whole town's OpenDRIVE.

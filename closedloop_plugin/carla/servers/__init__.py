@@ -1,1 +1,1 @@
-"""CARLA servers: started, watched, asked."""
+"""CARLA servers: start, supervise and probe them."""

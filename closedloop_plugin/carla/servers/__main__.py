@@ -1,4 +1,4 @@
-"""`python -m closedloop_plugin.carla.servers FOLDER JOB`: a server's supervisor, started by control.py only."""
+"""`python -m closedloop_plugin.carla.servers FOLDER SPEC`: a server's supervisor, started by lifecycle.py only."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A container by the name that we gave it: is it there, and its end. docker and podman speak alike here."""
+"""Containers of CARLA servers, by name: existence and removal, with docker or podman."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from lmms_eval_ad2.errors import Ad2Error
 
 STOP_S = 5  # a simulator has nothing to save; `bash` as process 1 ignores SIGTERM
 ANSWER_S = 60.0
-REMOVAL_S = 20.0  # `--rm` removes by itself: the name stays listed while that is under way
+REMOVAL_S = 20.0  # for removal by `--rm`, during which the name is still listed
 POLL_S = 0.2
 
 
 def check_image(engine: str, image: str) -> None:
-    """It must be here: to pull it takes longer than a server may take to start."""
-    done = _ask(engine, "image", "inspect", image)
+    """Raise Ad2Error unless the image is present: pulling it takes longer than a server may take to start."""
+    done = _run_engine(engine, "image", "inspect", image)
     if done.returncode:
         raise Ad2Error(
             f"--image {image}: {engine} does not have it ({_last(done)}); {engine} pull {image}, or see that {engine} "
@@ -23,28 +23,28 @@ def check_image(engine: str, image: str) -> None:
         )
 
 
-def there(engine: str, name: str) -> bool:
-    done = _ask(engine, "ps", "-a", "--format", "{{.Names}}")
+def exists(engine: str, name: str) -> bool:
+    done = _run_engine(engine, "ps", "-a", "--format", "{{.Names}}")
     if done.returncode:
-        raise Ad2Error(f"{engine} does not say which containers there are ({_last(done)}); is it running?")
+        raise Ad2Error(f"{engine} does not list its containers ({_last(done)}); is it running?")
     return name in done.stdout.split()
 
 
 def end(engine: str, name: str) -> bool:
-    """False: there was none."""
-    if not there(engine, name):
+    """Stop and remove a container. False if there was none."""
+    if not exists(engine, name):
         return False
-    _ask(engine, "stop", "-t", str(STOP_S), name)
-    _ask(engine, "rm", "-f", name)  # one that was created and never ran
+    _run_engine(engine, "stop", "-t", str(STOP_S), name)
+    _run_engine(engine, "rm", "-f", name)  # if it was created and never ran
     deadline = time.monotonic() + REMOVAL_S
-    while there(engine, name):
+    while exists(engine, name):
         if time.monotonic() > deadline:
             raise Ad2Error(f"container {name} does not end: {engine} rm -f {name}")
         time.sleep(POLL_S)
     return True
 
 
-def _ask(engine: str, *words: str) -> subprocess.CompletedProcess[str]:
+def _run_engine(engine: str, *words: str) -> subprocess.CompletedProcess[str]:
     try:
         return subprocess.run(
             [engine, *words],
@@ -56,7 +56,7 @@ def _ask(engine: str, *words: str) -> subprocess.CompletedProcess[str]:
             check=False,
         )
     except FileNotFoundError:
-        raise Ad2Error(f"{engine} is not on PATH, and a container of it is to be asked for") from None
+        raise Ad2Error(f"{engine} is not on PATH, but a server was started with it") from None
     except subprocess.TimeoutExpired:
         raise Ad2Error(f"{engine} {words[0]}: no answer in {ANSWER_S:.0f} s; is {engine} running?") from None
 

@@ -1,4 +1,4 @@
-"""Up, down and status: what the command does with the supervisors and with what they left behind."""
+"""Start, status and end of CARLA servers, for `ad2 carla up`, `status` and `down`."""
 
 from __future__ import annotations
 
@@ -25,36 +25,37 @@ TAIL_LINES = 8
 
 @dataclass(frozen=True)
 class CarlaServerStatus:
-    """How a server stands. `entry`: what is known of it, if it is ours."""
+    """Status of a server. `record`: None if it was not started by ad2."""
 
     server: str
-    word: str  # one word or two for the table
+    state: str  # for the table
     probe: ServerProbeResult
-    entry: CarlaServerRecord | None = None
+    record: CarlaServerRecord | None = None
 
     @property
     def good(self) -> bool:
-        return self.word == "answers" and self.probe.fits
+        return self.state == "answers" and self.probe.fits
 
 
 def up(
-    jobs: Sequence[CarlaServerSpec], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
+    specs: Sequence[CarlaServerSpec], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
 ) -> list[CarlaServerRecord]:
-    """Start a supervisor for each, and wait until all answer, one is given up, or the time is over.
+    """Start a supervisor for each, and wait until all answer or are given up, or `wait_s` is over.
 
-    `on_wait`: how many answer, after how many seconds. What was started here is ended again if this is interrupted.
+    `on_wait` is called with the number of answering servers and the elapsed seconds. On an interruption or error all
+    servers started here are ended.
     """
     if platform.system() != "Linux":
-        raise Ad2Error("ad2 carla up starts servers on Linux only; start yours, and name it: --servers host:port")
+        raise Ad2Error("ad2 carla up starts servers on Linux only; start your own and pass it: --servers host:port")
     client_version()
-    for job in jobs:
-        _check_free(job, folder)
-    if jobs[0].image:
-        containers.check_image(jobs[0].engine, jobs[0].image)
+    for spec in specs:
+        _check_free(spec, folder)
+    if specs[0].image:
+        containers.check_image(specs[0].engine, specs[0].image)
     started: dict[int, subprocess.Popen[bytes]] = {}
     try:
-        for job in jobs:
-            started[job.port] = supervise(job, folder)
+        for spec in specs:
+            started[spec.port] = supervise(spec, folder)
         return _wait(started, folder, wait_s, on_wait)
     except BaseException:
         for process in started.values():
@@ -64,33 +65,33 @@ def up(
         raise
 
 
-def _check_free(job: CarlaServerSpec, folder: Path) -> None:
-    entry = state.read(folder, job.port)
-    if entry and processes.alive(entry.supervisor) and entry.stage != "failed":
+def _check_free(spec: CarlaServerSpec, folder: Path) -> None:
+    record = state.read(folder, spec.port)
+    if record and processes.alive(record.supervisor) and record.stage != "failed":
         raise Ad2Error(
-            f"port {job.port}: a server of yours stands there (ad2 carla status); to start it anew: "
-            f"ad2 carla down --port {job.port}"
+            f"port {spec.port}: one of your servers uses it (ad2 carla status); to restart it: "
+            f"ad2 carla down --port {spec.port}"
         )
-    if entry and _living(entry):
+    if record and _is_running(record):
         raise Ad2Error(
-            f"port {job.port}: a server of yours runs there, and its supervisor was killed; "
-            f"ad2 carla down --port {job.port} ends it"
+            f"port {spec.port}: one of your servers runs there without its supervisor, which was killed; "
+            f"ad2 carla down --port {spec.port} ends it"
         )
-    if reason := taken(job.port, traffic_manager=True):
-        raise Ad2Error(f"{reason}; choose another with --ports, or end that one (ss -ltnp shows it)")
+    if reason := taken(spec.port, traffic_manager=True):
+        raise Ad2Error(f"{reason}; choose another with --ports, or end that process (ss -ltnp shows it)")
 
 
-def supervise(job: CarlaServerSpec, folder: Path) -> subprocess.Popen[bytes]:
-    """What stands in the folder is the supervisor's to change, once it holds the lock."""
+def supervise(spec: CarlaServerSpec, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a supervisor. Only the supervisor writes its files in `folder`, once it holds the lock."""
     folder.mkdir(parents=True, exist_ok=True)
-    with _fault_file(folder, job.port).open("wb") as out:
+    with _error_file(folder, spec.port).open("wb") as out:
         return subprocess.Popen(
             [
                 sys.executable,
                 "-m",
                 "closedloop_plugin.carla.servers",
                 str(folder.absolute()),
-                json.dumps(job.to_json()),
+                json.dumps(spec.to_json()),
             ],
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -104,98 +105,102 @@ def supervise(job: CarlaServerSpec, folder: Path) -> subprocess.Popen[bytes]:
 def _wait(
     started: dict[int, subprocess.Popen[bytes]], folder: Path, wait_s: float, on_wait: Callable[[int, float], None]
 ) -> list[CarlaServerRecord]:
-    begun = time.monotonic()
+    started_at = time.monotonic()
     while True:
         found: list[CarlaServerRecord] = []
         for port, process in started.items():
-            gone = process.poll() is not None  # before the look: what it wrote last is there then
-            entry = state.read(folder, port)
-            if entry and entry.supervisor.pid == process.pid:
-                found.append(entry)
+            gone = process.poll() is not None  # before reading, so that its last record is read
+            record = state.read(folder, port)
+            if record and record.supervisor.pid == process.pid:
+                found.append(record)
             elif gone:
-                raise Ad2Error(f"the supervisor of port {port} ended:\n{tail(_fault_file(folder, port))}")
+                raise Ad2Error(f"the supervisor of port {port} ended:\n{tail(_error_file(folder, port))}")
         answering = sum(e.stage == "answers" for e in found)
-        on_wait(answering, time.monotonic() - begun)
+        on_wait(answering, time.monotonic() - started_at)
         settled = sum(e.stage in ("answers", "failed") for e in found)
-        if settled == len(started) or (time.monotonic() - begun > wait_s and len(found) == len(started)):
+        if settled == len(started) or (time.monotonic() - started_at > wait_s and len(found) == len(started)):
             return found
         time.sleep(POLL_S)
 
 
 def status(folder: Path, others: Sequence[str], timeout_s: float) -> list[CarlaServerStatus]:
-    """Ours, and those at `others` (host:port); all are asked at the same time."""
+    """Status of our servers and of those at `others` (host:port), probed in parallel."""
     from closedloop_plugin.carla.maps.from_server import address
 
-    entries = {entry.server_name: entry for entry in state.read_all(folder)}
-    addresses = {server: address(server, "--servers") for server in (*entries, *others)}
-    questions = {server: ServerProbe(*where, timeout_s, simulation=True) for server, where in addresses.items()}
+    records = {record.server_name: record for record in state.read_all(folder)}
+    addresses = {server: address(server, "--servers") for server in (*records, *others)}
+    probes = {server: ServerProbe(*where, timeout_s, simulation=True) for server, where in addresses.items()}
     found: list[CarlaServerStatus] = []
-    for server, question in questions.items():
-        while (answer := question.answer(wait_s=1.0)) is None:
+    for server, probe_ in probes.items():
+        while (answer := probe_.answer(wait_s=1.0)) is None:
             pass
-        entry = entries.get(server)
-        found.append(CarlaServerStatus(server, _word(entry, answer), answer, entry))
+        record = records.get(server)
+        found.append(CarlaServerStatus(server, _state_of(record, answer), answer, record))
     return found
 
 
-def _word(entry: CarlaServerRecord | None, answer: ServerProbeResult) -> str:
-    """The table's word."""
-    if entry is None:
+def _state_of(record: CarlaServerRecord | None, answer: ServerProbeResult) -> str:
+    """State of a server, for the table."""
+    if record is None:
         return answer.kind.value
-    if processes.alive(entry.supervisor):
-        if entry.stage in ("restarting", "failed"):
-            return entry.stage  # whoever answers there meanwhile is not ours
-        return "answers" if answer.answers else entry.stage.replace("answers", answer.kind.value)
-    if _living(entry):
+    if processes.alive(record.supervisor):
+        if record.stage in ("restarting", "failed"):
+            return record.stage  # an answer on its port is not from our server
+        return "answers" if answer.answers else record.stage.replace("answers", answer.kind.value)
+    if _is_running(record):
         return "unwatched"  # its supervisor was killed
-    return "failed" if entry.stage == "failed" else "gone"
+    return "failed" if record.stage == "failed" else "gone"
 
 
 def down(folder: Path, ports: Collection[int] | None = None) -> list[str]:
-    """End our servers, or those on `ports`; a line for each that says what was ended.
+    """End our servers, or those on `ports`; returns a line for each with the ended process or container.
 
-    One that does not end holds up no other; Ad2Error names it at the end.
+    Ad2Error lists servers that could not be ended, after all others have been.
     """
-    entries = [e for e in state.read_all(folder) if ports is None or e.port in ports]
-    watched = [processes.alive(entry.supervisor) for entry in entries]
-    for entry in entries:  # all at once: each takes seconds
-        processes.terminate(entry.supervisor)
-    lines, troubles = [], []
-    for entry, had_one in zip(entries, watched, strict=True):
+    records = [e for e in state.read_all(folder) if ports is None or e.port in ports]
+    watched = [processes.alive(record.supervisor) for record in records]
+    for record in records:  # in parallel: each takes seconds
+        processes.terminate(record.supervisor)
+    lines, errors = [], []
+    for record, had_supervisor in zip(records, watched, strict=True):
         try:
-            lines.append(_down(folder, entry, had_one))
+            lines.append(_down(folder, record, had_supervisor))
         except Ad2Error as exc:
-            troubles.append(f"{entry.server_name}: {exc}")
-    if troubles:
-        raise Ad2Error("; ".join([*troubles, *lines]))
+            errors.append(f"{record.server_name}: {exc}")
+    if errors:
+        raise Ad2Error("; ".join([*errors, *lines]))
     return lines
 
 
-def _down(folder: Path, entry: CarlaServerRecord, watched: bool) -> str:
-    processes.wait_for(entry.supervisor, GRACE_S + 2 * containers.ANSWER_S)
-    rest = state.read(folder, entry.port)  # it may have started anew since
-    what = f"{entry.server_name}: "
-    if rest is None:
-        return what + (f"ended {_named(entry)}" if watched else "was ended already")
-    ended = [f"container {rest.container}"] if rest.container and containers.end(rest.engine, rest.container) else []
-    ended += [f"process {pid}" for pid in processes.end(rest.server, rest.token, GRACE_S)]
-    state.remove(folder, entry.port)
-    return what + (f"ended {', '.join(ended)}" if ended else "nothing of it ran any more")
+def _down(folder: Path, record: CarlaServerRecord, watched: bool) -> str:
+    processes.wait_for(record.supervisor, GRACE_S + 2 * containers.ANSWER_S)
+    current = state.read(folder, record.port)  # it may have been restarted since
+    what = f"{record.server_name}: "
+    if current is None:
+        return what + (f"ended {_description(record)}" if watched else "had ended already")
+    ended = (
+        [f"container {current.container}"]
+        if current.container and containers.end(current.engine, current.container)
+        else []
+    )
+    ended += [f"process {pid}" for pid in processes.end(current.server, current.token, GRACE_S)]
+    state.remove(folder, record.port)
+    return what + (f"ended {', '.join(ended)}" if ended else "no process of it was running")
 
 
-def _named(entry: CarlaServerRecord) -> str:
-    if entry.container:
-        return f"container {entry.container}"
-    return f"process {entry.server.pid} ({entry.what})" if entry.server else f"its supervisor ({entry.what})"
+def _description(record: CarlaServerRecord) -> str:
+    if record.container:
+        return f"container {record.container}"
+    return f"process {record.server.pid} ({record.what})" if record.server else f"its supervisor ({record.what})"
 
 
-def _living(entry: CarlaServerRecord) -> bool:
-    if processes.ours(entry.server, entry.token):
+def _is_running(record: CarlaServerRecord) -> bool:
+    if processes.server_processes(record.server, record.token):
         return True
-    return bool(entry.container) and containers.there(entry.engine, entry.container)
+    return bool(record.container) and containers.exists(record.engine, record.container)
 
 
-def _fault_file(folder: Path, port: int) -> Path:
+def _error_file(folder: Path, port: int) -> Path:
     return folder / f"{port}.fault"
 
 

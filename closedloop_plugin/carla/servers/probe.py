@@ -1,8 +1,8 @@
-"""Does a CARLA server answer there, and does the installed client fit it?
+"""Probe of a CARLA server: whether it answers, and whether its version fits the installed client.
 
-The client runs in a process of its own, as in maps/from_server.py: a port that answers with something else kills it
-natively. `version` is answered by a network thread of the server even while its simulation hangs; the list of the
-map's files is answered by the simulation itself, as all calls that an episode makes are.
+The client runs in a subprocess, as in maps/from_server.py, since it crashes natively if another service answers. The
+version is answered by a network thread of the server even while its simulation hangs; the list of the map's files is
+answered by the simulation itself, as are all calls of an episode.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from closedloop_plugin.carla.maps.from_server import EXTRA_S, release
 from lmms_eval_ad2.errors import require
 
 TIMEOUT_S = 10.0
-ASK = """
+CLIENT_SCRIPT = """
 import json, socket, sys
 host, port, timeout, simulation = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4] == "1"
-said = {"kind": "answers"}
+result = {"kind": "answers"}
 def end(**more):
-    print(json.dumps({**said, **more}))
+    print(json.dumps({**result, **more}))
     sys.exit(0)
 try:
     socket.create_connection((host, port), timeout).close()
@@ -37,7 +37,7 @@ import carla
 client = carla.Client(host, port)
 client.set_timeout(timeout)
 try:
-    said["server"] = client.get_server_version()[:80]
+    result["server"] = client.get_server_version()[:80]
 except RuntimeError as exc:
     end(kind="silent" if "time-out" in str(exc) else "no CARLA", reason=str(exc)[:200])
 try:
@@ -52,8 +52,8 @@ end()
 class ServerProbeOutcome(Enum):
     ANSWERS = "answers"
     NOBODY = "nobody listens"
-    SILENT = "silent"  # connects, and says nothing in time
-    FOREIGN = "no CARLA"  # something else answers
+    SILENT = "silent"  # connected, but no answer in time
+    FOREIGN = "no CARLA"  # another service answers
 
 
 @dataclass(frozen=True)
@@ -70,33 +70,33 @@ class ServerProbeResult:
 
     @property
     def fits(self) -> bool:
-        """It answers, and client and server are of one release; what follows the three numbers names a build."""
+        """Whether it answers and has the client's release (the first three numbers of the version)."""
         ours = release(self.client_version)
         return self.answers and ours is not None and release(self.server_version) == ours
 
 
 class ServerProbe:
-    """A probe on its way. `simulation`: the simulation must answer too, not only the network thread."""
+    """A running probe. `simulation`: the simulation must answer too, not only the network thread."""
 
     def __init__(self, host: str, port: int, timeout_s: float = TIMEOUT_S, *, simulation: bool = False) -> None:
         self.server, self.client_version = f"{host}:{port}", client_version()
         self._deadline = time.monotonic() + 2 * timeout_s + EXTRA_S
         self._process = subprocess.Popen(
-            [sys.executable, "-c", ASK, host, str(port), str(timeout_s), str(int(simulation))],
+            [sys.executable, "-c", CLIENT_SCRIPT, host, str(port), str(timeout_s), str(int(simulation))],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
 
     def answer(self, wait_s: float = 0.0) -> ServerProbeResult | None:
-        """What came of it; None: nothing yet, even after `wait_s`."""
+        """The result, or None if there is none after `wait_s`."""
         try:
-            self._process.wait(wait_s)  # what it prints fits into a pipe: nobody need read meanwhile
+            self._process.wait(wait_s)  # its output fits into a pipe: it need not be read meanwhile
         except subprocess.TimeoutExpired:
             if time.monotonic() < self._deadline:
                 return None
             self.end()
-            return self._probe(ServerProbeOutcome.SILENT, reason="the client did not come back")
+            return self._probe(ServerProbeOutcome.SILENT, reason="the client did not finish")
         out, err = self._process.communicate()
         code = self._process.returncode
         if code < 0:
@@ -104,16 +104,16 @@ class ServerProbe:
             return self._probe(
                 ServerProbeOutcome.FOREIGN, reason=f"what answers there is no CARLA server: the client died of {name}"
             )
-        said = _said(out)
-        if code or not said:
+        result = _parse_output(out)
+        if code or not result:
             last = _printable(err.decode(errors="replace").strip().rpartition("\n")[2])
             return self._probe(
                 ServerProbeOutcome.SILENT, reason=f"the CARLA client failed: {last or f'exit code {code}'}"
             )
-        return self._probe(ServerProbeOutcome(said["kind"]), said.get("server", ""), said.get("reason", ""))
+        return self._probe(ServerProbeOutcome(result["kind"]), result.get("server", ""), result.get("reason", ""))
 
     def end(self) -> None:
-        """Without an answer."""
+        """Kill the probe."""
         self._process.kill()
         self._process.communicate()
 
@@ -123,23 +123,23 @@ class ServerProbe:
 
 
 def probe(host: str, port: int, timeout_s: float = TIMEOUT_S, *, simulation: bool = False) -> ServerProbeResult:
-    """Ask once, and wait for what comes of it."""
-    question = ServerProbe(host, port, timeout_s, simulation=simulation)
+    """Probe once and wait for the result."""
+    running = ServerProbe(host, port, timeout_s, simulation=simulation)
     while True:
-        if found := question.answer(wait_s=1.0):
+        if found := running.answer(wait_s=1.0):
             return found
 
 
 def client_version() -> str:
-    """Of the installed wheel; Ad2Error where there is none."""
+    """Version of the installed carla package. Ad2Error: not installed."""
     from importlib import metadata
 
-    require("carla", "to ask a CARLA server")
+    require("carla", "to query a CARLA server")
     return metadata.version("carla")
 
 
 def advice(found: ServerProbeResult) -> str:
-    """What to do about it; empty where nothing is to be done."""
+    """Advice for the user; empty if the server answers and fits."""
     port = found.server.rpartition(":")[2]
     if found.kind is ServerProbeOutcome.NOBODY:
         return (
@@ -147,8 +147,8 @@ def advice(found: ServerProbeResult) -> str:
         )
     if found.kind is ServerProbeOutcome.SILENT:
         return (
-            f"{found.server} says nothing ({found.reason}): it still starts, loads a town, or hangs. Wait, or restart "
-            "it; those of ad2 carla up are restarted by themselves"
+            f"{found.server} does not answer ({found.reason}): it is starting, loading a town, or hanging. Wait, or restart "
+            "it; servers of ad2 carla up are restarted automatically"
         )
     if found.kind is ServerProbeOutcome.FOREIGN:
         return (
@@ -170,12 +170,12 @@ def _mismatch(found: ServerProbeResult) -> str:
             "one for Bench2Drive's own leaderboard, with closedloop_plugin/carla/leaderboard_agent/agent.py"
         )
     if server is not None and server >= (0, 10, 0):
-        return text + "CARLA 0.10 (Unreal 5) is another simulator, which ad2 does not know: use a server of 0.9.16"
+        return text + "CARLA 0.10 (Unreal 5) is another simulator, which ad2 does not support: use a server of 0.9.16"
     return text + "Use a server of the client's release"
 
 
-def _said(out: bytes) -> dict[str, Any]:
-    """The one line that ASK prints."""
+def _parse_output(out: bytes) -> dict[str, Any]:
+    """The line that CLIENT_SCRIPT prints, or {} if it is malformed."""
     try:
         return dict(json.loads(out.decode().strip().rpartition("\n")[2]))
     except (ValueError, TypeError):
@@ -183,5 +183,5 @@ def _said(out: bytes) -> dict[str, Any]:
 
 
 def _printable(text: str) -> str:
-    """A peer's text for the terminal: one line, no control characters."""
+    """Text from a server as one line without control characters."""
     return "".join(c for c in " ".join(text.split()) if c.isprintable())[:240]

@@ -1,8 +1,8 @@
-"""Processes that are ours for sure, and their end. Linux: /proc says who is who.
+"""Reliable identification and termination of a server's processes, by /proc (Linux).
 
-A pid is given out anew. So a server is known by two things that are not: its leader by pid, start and boot, with
-everything in the session that it leads; and each process of it by a random token in its environment, which children
-inherit. What carries neither is never signalled.
+PIDs are reused. So a server is identified by its session leader (PID, start time and boot id) with all processes of that
+session, and by a random token in the environment, which child processes inherit. A process with neither is never
+signalled.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ POLL_S = 0.05
 
 @dataclass(frozen=True)
 class ProcessIdentity:
-    """A process, and no other that ever had its number."""
+    """Identity of a process that distinguishes it from others with the same PID."""
 
     pid: int
     start: int  # clock ticks since boot: field 22 of /proc/PID/stat
-    boot: str  # of the machine; tells another machine, and the time before a reboot
+    boot: str  # boot id of the machine: differs between machines and after a reboot
 
 
-def mark_of(pid: int) -> ProcessIdentity | None:
-    """None: no such process. A zombie still holds its pid and has a mark."""
+def identity_of(pid: int) -> ProcessIdentity | None:
+    """Identity of a process, zombies included; None if there is none."""
     stat = _stat(pid)
     return ProcessIdentity(pid, int(stat[19]), boot()) if stat else None
 
@@ -39,15 +39,15 @@ def boot() -> str:
     return (PROC / "sys/kernel/random/boot_id").read_text("ascii").strip()
 
 
-def alive(mark: ProcessIdentity) -> bool:
-    stat = _stat(mark.pid)
-    return bool(stat) and stat[0] not in "ZX" and mark_of(mark.pid) == mark
+def alive(identity: ProcessIdentity) -> bool:
+    stat = _stat(identity.pid)
+    return bool(stat) and stat[0] not in "ZX" and identity_of(identity.pid) == identity
 
 
-def ours(leader: ProcessIdentity | None, token: str) -> list[int]:
-    """The living processes of a server: the session of its leader, and whoever carries its token."""
-    leads = leader is not None and mark_of(leader.pid) == leader
-    carried = f"{TOKEN}={token}".encode()
+def server_processes(leader: ProcessIdentity | None, token: str) -> list[int]:
+    """PIDs of a server's running processes: those in the session of its leader and those with its token."""
+    leader_exists = leader is not None and identity_of(leader.pid) == leader
+    token_entry = f"{TOKEN}={token}".encode()
     found = []
     for folder in PROC.iterdir():
         if not folder.name.isdigit():
@@ -55,23 +55,25 @@ def ours(leader: ProcessIdentity | None, token: str) -> list[int]:
         stat = _stat(int(folder.name))
         if not stat or stat[0] in "ZX":
             continue
-        if (leader and leads and int(stat[3]) == leader.pid) or carried in _environment(folder):
+        if (leader and leader_exists and int(stat[3]) == leader.pid) or token_entry in _environment(folder):
             found.append(int(folder.name))
     return found
 
 
 def end(leader: ProcessIdentity | None, token: str, grace_s: float) -> list[int]:
-    """SIGTERM to all of a server, SIGKILL to what is left after `grace_s`; the pids that were signalled.
+    """Send SIGTERM to a server's processes, SIGKILL after `grace_s`. Returns the PIDs that were signalled.
 
-    Between the look into /proc and the signal a pid cannot come round: the kernel hands all others out first.
+    A PID cannot be reused between reading /proc and the signal: the kernel assigns all others first.
     """
     signalled: set[int] = set()
     deadline = time.monotonic() + grace_s
-    give_up = deadline + 20.0  # a process in the middle of a driver call dies late
-    while left := ours(leader, token):
+    give_up = deadline + 20.0  # a process in a driver call ends late
+    while left := server_processes(leader, token):
         now = time.monotonic()
         if now > give_up:
-            raise Ad2Error(f"processes {left} do not end, not even by SIGKILL: see them with ps, and the GPU's driver")
+            raise Ad2Error(
+                f"processes {left} do not end, not even by SIGKILL: check them with ps, and the GPU's driver"
+            )
         for pid in left:
             if now > deadline or pid not in signalled:
                 _signal(pid, signal.SIGKILL if now > deadline else signal.SIGTERM)
@@ -80,18 +82,18 @@ def end(leader: ProcessIdentity | None, token: str, grace_s: float) -> list[int]
     return sorted(signalled)
 
 
-def terminate(mark: ProcessIdentity) -> None:
-    """SIGTERM to this process, if it lives."""
-    if alive(mark):
-        _signal(mark.pid, signal.SIGTERM)
+def terminate(identity: ProcessIdentity) -> None:
+    """Send SIGTERM to a process if it is running."""
+    if alive(identity):
+        _signal(identity.pid, signal.SIGTERM)
 
 
-def wait_for(mark: ProcessIdentity, grace_s: float) -> None:
-    """Until this process has ended; SIGKILL after `grace_s`."""
+def wait_for(identity: ProcessIdentity, grace_s: float) -> None:
+    """Wait until a process has ended; send SIGKILL after `grace_s`."""
     deadline = time.monotonic() + grace_s
-    while alive(mark):
+    while alive(identity):
         if time.monotonic() > deadline:
-            _signal(mark.pid, signal.SIGKILL)
+            _signal(identity.pid, signal.SIGKILL)
         time.sleep(POLL_S)
 
 
@@ -99,13 +101,13 @@ def _signal(pid: int, number: signal.Signals) -> None:
     try:
         os.kill(pid, number)
     except ProcessLookupError:
-        pass  # it ended by itself
+        pass  # already ended
     except PermissionError:
-        raise Ad2Error(f"process {pid} belongs to another user, who started this server and can end it") from None
+        raise Ad2Error(f"process {pid} belongs to another user, who must end this server") from None
 
 
 def _stat(pid: int) -> list[str]:
-    """/proc/PID/stat from field 3 on; the name before it may hold anything. Empty: gone."""
+    """/proc/PID/stat from field 3 on, since the name in field 2 may contain anything. Empty: no such process."""
     try:
         text = (PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -117,4 +119,4 @@ def _environment(folder: Path) -> list[bytes]:
     try:
         return (folder / "environ").read_bytes().split(b"\0")
     except OSError:
-        return []  # another user's, or gone
+        return []  # another user's, or ended

@@ -1,4 +1,4 @@
-"""What a user asks for: which CARLA, on which ports and GPUs. Everything is checked before anything starts."""
+"""CarlaServerSpec: a server to start, with port, GPU and program. All options are checked before a start."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from typing import Any
 from lmms_eval_ad2.errors import Ad2Error
 
 ENGINES = ("docker", "podman")
-# The server takes three ports in a row, the traffic manager of whoever drives a fourth: Scenic's rule, and ours.
+# A server uses three consecutive ports, the traffic manager of its client a fourth (as in Scenic).
 SPAN = {"RPC": 0, "streaming": 1, "secondary": 2}
 TRAFFIC_MANAGER = 6000
-HANG_S = 300.0  # a large town loads for minutes, and the server is silent meanwhile
+HANG_S = 300.0  # the server is silent for minutes while it loads a large town
 
 
 @dataclass(frozen=True)
 class CarlaServerSpec:
-    """One server."""
+    """One server to start."""
 
     port: int
     gpu: int | None = None
-    binary: str = ""  # CarlaUE4.sh, absolute; or
-    image: str = ""
+    binary: str = ""  # absolute path of CarlaUE4.sh, or else
+    image: str = ""  # a container image
     engine: str = "docker"
     quality: str = ""
     extra: tuple[str, ...] = ()
-    hang_s: float = HANG_S  # without an answer: then it is restarted; also the time that it may take to start
-    backoff_s: float = 2.0  # before the first restart; then twice as long each time, up to a minute
+    hang_s: float = HANG_S  # without an answer until it is restarted, also at the start
+    backoff_s: float = 2.0  # before the first restart; doubled each time, up to a minute
 
     @property
     def what(self) -> str:
         return self.image or self.binary
 
     def command(self, name: str) -> list[str]:
-        """`name`: of the container, if it is one.
+        """Command line of the server. `name`: of the container.
 
-        A container sees one GPU, so -graphicsadapter is the binary's only. The images start in CARLA's folder as its
-        user; they need no privileges for rendering off screen.
+        A container sees one GPU, so only the binary gets -graphicsadapter. The images start in CARLA's folder as its
+        user; rendering off screen needs no privileges.
         """
         server = ["-RenderOffScreen", "-nosound", f"-carla-rpc-port={self.port}"]
         if self.gpu is not None and self.binary:
@@ -69,8 +69,8 @@ class CarlaServerSpec:
         return cls(**{**data, "extra": tuple(data["extra"])})
 
 
-def jobs(ports: Sequence[int], gpus: Sequence[int], **what: Any) -> list[CarlaServerSpec]:
-    """One for each port; `gpus`: none, one for all, or one for each."""
+def server_specs(ports: Sequence[int], gpus: Sequence[int], **what: Any) -> list[CarlaServerSpec]:
+    """Checked specs, one per port. `gpus`: empty, one for all, or one per port."""
     if len(gpus) > 1 and len(gpus) != len(ports):
         raise Ad2Error(f"--gpus names {len(gpus)} GPUs, --ports {len(ports)} servers; give one GPU, or one for each")
     wanted = list(gpus) if len(gpus) > 1 else [gpus[0] if gpus else None] * len(ports)
@@ -94,16 +94,16 @@ def _check_ports(ports: Sequence[int]) -> None:
                 )
 
 
-def _check_program(job: CarlaServerSpec) -> None:
-    if bool(job.binary) == bool(job.image):
-        raise Ad2Error("say what to start: --binary PATH/CarlaUE4.sh, or --image IMAGE (one of them)")
-    if job.image:
-        if not re.fullmatch(r"[A-Za-z0-9][\w./:@-]*", job.image):
-            raise Ad2Error(f"--image {job.image}: expected an image's name, such as carlasim/carla:0.9.16")
-        if job.engine not in ENGINES or not shutil.which(job.engine):
-            raise Ad2Error(f"--engine {job.engine}: not found on PATH; expected {' or '.join(ENGINES)}, installed")
+def _check_program(spec: CarlaServerSpec) -> None:
+    if bool(spec.binary) == bool(spec.image):
+        raise Ad2Error("give what to start: --binary PATH/CarlaUE4.sh, or --image IMAGE (one of them)")
+    if spec.image:
+        if not re.fullmatch(r"[A-Za-z0-9][\w./:@-]*", spec.image):
+            raise Ad2Error(f"--image {spec.image}: expected an image's name, such as carlasim/carla:0.9.16")
+        if spec.engine not in ENGINES or not shutil.which(spec.engine):
+            raise Ad2Error(f"--engine {spec.engine}: not found on PATH; expected {' or '.join(ENGINES)}, installed")
         return
-    file = Path(job.binary)
+    file = Path(spec.binary)
     if not file.is_file():
         hint = f"; there is {file / 'CarlaUE4.sh'}" if (file / "CarlaUE4.sh").is_file() else ""
         raise Ad2Error(f"--binary {file}: no such file{hint}; expected CarlaUE4.sh of an unpacked CARLA release")
@@ -112,14 +112,16 @@ def _check_program(job: CarlaServerSpec) -> None:
 
 
 def taken(port: int, *, traffic_manager: bool) -> str:
-    """Which of a server's ports another process listens on, in words; empty: all are free.
+    """Message about a port of the server that another process uses; empty if all are free.
 
-    `traffic_manager`: its port as well. While episodes run it is the driver's, not the server's.
+    `traffic_manager`: check its port too. While episodes run, that one belongs to the client, not the server.
     """
     spans = {**SPAN, **({"traffic manager": TRAFFIC_MANAGER} if traffic_manager else {})}
     for role, offset in spans.items():
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as sock:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # what a dead server leaves in TIME_WAIT is free
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # ports in TIME_WAIT of a dead server count as free
             try:
                 sock.bind(("", port + offset))
             except OSError:

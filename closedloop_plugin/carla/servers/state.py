@@ -1,11 +1,11 @@
-"""What is known of the servers that were started: one file for each port, written whole by its supervisor.
+"""Records of started servers: one file per port, replaced atomically by its supervisor.
 
-    FOLDER/2000.json    this record; gone once the server has been ended
-    FOLDER/2000.log     what the server and its supervisor print; .log.1: of the time before
-    FOLDER/2000.lock    held by the supervisor while it lives
-    FOLDER/2000.fault   why a supervisor itself ended, if it failed
+    FOLDER/2000.json    the record; removed once the server has been ended
+    FOLDER/2000.log     output of the server and its supervisor; .log.1: of the previous run
+    FOLDER/2000.lock    held by the supervisor while it runs
+    FOLDER/2000.fault   output of the supervisor itself, if it failed
 
-A file is read with distrust: it decides which processes may be ended.
+A record is validated strictly on reading, since it determines which processes may be ended.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from closedloop_plugin.carla.servers.spec import ENGINES
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 
-BYTES = 64_000
+MAX_BYTES = 64_000
 STAGES = ("starting", "answers", "silent", "restarting", "failed")
 
 
 @dataclass(frozen=True)
 class CarlaServerRecord:
+    """State of one started server, as in its file."""
+
     port: int
     token: str  # in the environment of every process of the server; new at each start
     stage: str  # one of STAGES
     supervisor: ProcessIdentity
     what: str  # the binary, or the image
-    server: ProcessIdentity | None = None  # None: about to start, or between two starts
+    server: ProcessIdentity | None = None  # None before and between starts
     gpu: int | None = None
     engine: str = ""  # of the container; empty: a local binary
     container: str = ""
-    since: float = 0.0  # s since the epoch: this start
+    since: float = 0.0  # time of this start, s since the epoch
     restarts: int = 0
     server_version: str = ""
-    reason: str = ""  # of the last restart, of silence, or of giving up
+    reason: str = ""  # of the last restart, silence or failure
 
     @property
     def server_name(self) -> str:
@@ -54,9 +56,9 @@ def log_file(folder: Path, port: int) -> Path:
     return folder / f"{port}.log"
 
 
-def write(folder: Path, entry: CarlaServerRecord) -> None:
-    with atomic_write(folder / f"{entry.port}.json") as out:
-        json.dump(asdict(entry), out, indent=1)
+def write(folder: Path, record: CarlaServerRecord) -> None:
+    with atomic_write(folder / f"{record.port}.json") as out:
+        json.dump(asdict(record), out, indent=1)
 
 
 def remove(folder: Path, port: int) -> None:
@@ -64,29 +66,29 @@ def remove(folder: Path, port: int) -> None:
 
 
 def read_all(folder: Path) -> list[CarlaServerRecord]:
-    """By port."""
+    """All records, by port."""
     ports = sorted(int(f.stem) for f in folder.glob("*.json") if re.fullmatch(r"[0-9]{1,5}", f.stem))
-    return [entry for port in ports if (entry := read(folder, port))]
+    return [record for port in ports if (record := read(folder, port))]
 
 
 def read(folder: Path, port: int) -> CarlaServerRecord | None:
-    """None: no server of ours was started on this port, or it has been ended."""
+    """The record of a port; None if no server was started on it or it has been ended. Ad2Error: invalid file."""
     file = folder / f"{port}.json"
     try:
         with file.open("rb") as handle:
-            text = handle.read(BYTES + 1)
+            text = handle.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     try:
-        data = json.loads(text.decode()) if len(text) <= BYTES else None
+        data = json.loads(text.decode()) if len(text) <= MAX_BYTES else None
     except (ValueError, RecursionError):
         data = None
     if not isinstance(data, dict):
         _broken(file, "one JSON object")
-    return _entry(file, port, data)
+    return _record(file, port, data)
 
 
-def _entry(file: Path, port: int, data: dict[str, Any]) -> CarlaServerRecord:
+def _record(file: Path, port: int, data: dict[str, Any]) -> CarlaServerRecord:
     def text(name: str, pattern: str) -> str:
         value = data.get(name)
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
@@ -102,7 +104,7 @@ def _entry(file: Path, port: int, data: dict[str, Any]) -> CarlaServerRecord:
     since = data.get("since")
     if type(since) not in (int, float) or not 0 <= since < 1e11:  # type: ignore[operator]
         _broken(file, "since: seconds since the epoch")
-    supervisor = _mark(file, data.get("supervisor"))
+    supervisor = _identity(file, data.get("supervisor"))
     token, engine = text("token", "[0-9a-f]{32}"), text("engine", "|".join(("", *ENGINES)))
     if number("port", 1, 65535) != port:
         _broken(file, f"port: {port}")
@@ -114,7 +116,7 @@ def _entry(file: Path, port: int, data: dict[str, Any]) -> CarlaServerRecord:
         text("stage", "|".join(STAGES)),
         supervisor,
         text("what", "(?s).{1,4096}"),
-        None if data.get("server") is None else _mark(file, data["server"]),
+        None if data.get("server") is None else _identity(file, data["server"]),
         None if data.get("gpu") is None else number("gpu", 0, 1024),
         engine,
         data["container"],
@@ -125,8 +127,8 @@ def _entry(file: Path, port: int, data: dict[str, Any]) -> CarlaServerRecord:
     )
 
 
-def _mark(file: Path, data: Any) -> ProcessIdentity:
-    """pid 1 and below are never ours: kill takes them for "everybody"."""
+def _identity(file: Path, data: Any) -> ProcessIdentity:
+    """Rejects pids of 1 and below: kill treats 0 and negative ones as groups of processes."""
     if (
         not isinstance(data, dict)
         or type(data.get("pid")) is not int
@@ -142,6 +144,6 @@ def _mark(file: Path, data: Any) -> ProcessIdentity:
 
 def _broken(file: Path, expected: str) -> NoReturn:
     raise Ad2Error(
-        f"{file}: not a record of a CARLA server (expected {expected}). Look with ps whether one of yours still runs, "
+        f"{file}: not a record of a CARLA server (expected {expected}). Check with ps whether a server of yours still runs, "
         "end it, and remove the file"
     )

@@ -1,1 +1,1 @@
-"""What the CARLA world is made of; worlds/carla.py is its door."""
+"""The CARLA world and its parts. Public class: world.CarlaWorld."""

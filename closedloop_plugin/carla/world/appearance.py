@@ -1,4 +1,4 @@
-"""What an actor shows: its lamps and doors, and which bodies CARLA's actors are."""
+"""Lamps and doors of CARLA vehicles, and the ActorKind of CARLA actors."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def light_state(lamps: frozenset[str]) -> Any:
 
 
 def kind_of(actor: Any) -> ActorKind:
-    """Of an actor that is none of the scene's: the town's, or the traffic's."""
+    """Kind of an actor that is not part of the scene: of the town or the traffic."""
     name = str(actor.type_id)
     if name.startswith("walker."):
         return ActorKind.PEDESTRIAN

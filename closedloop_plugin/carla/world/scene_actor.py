@@ -1,4 +1,4 @@
-"""One Scenic object in CARLA: its actor, its body, and what of it has been told to the server."""
+"""SceneActor: one Scenic object in CARLA, with its actor, its body and the state sent to the server."""
 
 from __future__ import annotations
 
@@ -10,36 +10,39 @@ import carla
 from scenic.core.vectors import Orientation, Vector
 
 from closedloop_plugin.carla.world.appearance import DOORS, light_state
-from closedloop_plugin.carla.world.transforms import ABYSS, read, transform, vector
+from closedloop_plugin.carla.world.transforms import HIDDEN_Z, read, transform, vector
 from closedloop_plugin.core.frames import scenic_heading
 from closedloop_plugin.core.state import STATIC
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import place
 
-AIM_M = 1.0  # a walker heads for a point so far beyond that of its rail
-HURRY = 1.5  # m/s beyond the rail's speed, at most, to catch up
-NEAR_M = 0.1  # it need not walk to be nearer
+AIM_M = 1.0  # a walker's target lies this far beyond its rail's point
+CATCH_UP = 1.5  # m/s above the rail's speed, at most
+NEAR_M = 0.1  # position tolerance of a walker
 
 
 class SceneActor:
-    """A vehicle with a rail is put where the rail says at every tick, its own physics off, as CARLA's co-simulation
-    with SUMO does; without one its behaviour's pedals drive it. A walker with a rail walks after it on its own legs:
-    the server moves nobody's legs whose physics is off."""
+    """Moves one actor and reads its state.
+
+    A vehicle with a rail is teleported at every tick with physics off, as in CARLA's co-simulation with SUMO; without a
+    rail its behaviour's pedals drive it. A walker with a rail is controlled to follow it with physics on, since the
+    server does not animate walkers without physics. Methods that yield commands expect them to be sent in one batch.
+    """
 
     def __init__(self, body: SimulatedBody, obj: Any, actor: Any, physics: bool) -> None:
         self.body, self.obj, self.actor = body, obj, actor
         self.offset = float(actor.bounding_box.location.x)
-        self.lifted = False  # no room was found on the ground: it hangs above its place
-        self.lost = False  # the server has taken it away: fallen off the map; a walker some time after it was run over
-        self.dark = False  # headlights on
+        self.lifted = False  # spawned above its place, which was occupied
+        self.lost = False  # removed by the server: fallen off the map, or a walker some time after being run over
+        self.headlights = False
         self._half = 0.5 * body.height
-        self.z = 0.0  # of the ground below it
+        self.z = 0.0  # m, of the ground below it
         self.physics = physics
-        self._own = bool(obj.physics) and body.kind not in STATIC  # on its own it has physics
+        self._has_physics = bool(obj.physics) and body.kind not in STATIC  # while it has no rail
         self._lamps: frozenset[str] = frozenset()
         self._doors: frozenset[str] = frozenset()
-        self._away = False  # waits in the abyss
-        self._put_at: tuple[float, float, float] | None = None  # x, y, yaw of the last command; it is still there
+        self._hidden = False  # at HIDDEN_Z
+        self._last_pose: tuple[float, float, float] | None = None  # x, y, yaw of the last teleport, if it still holds
 
     @property
     def is_vehicle(self) -> bool:
@@ -49,41 +52,41 @@ class SceneActor:
     def walks(self) -> bool:
         return self.body.kind in WALKERS
 
-    def look(self) -> None:
-        """Take what the object's behaviour has said since the last tick."""
+    def read_object(self) -> None:
+        """Read the attributes that the object's behaviour has set since the last tick."""
         body, obj = self.body, self.obj
         body.gone = self.lost or bool(getattr(obj, "gone", False))
         body.rail = None if body.was_hit else getattr(obj, "rail", None)
         body.lamps = frozenset(getattr(obj, "lamps", None) or ())
         body.doors = frozenset(getattr(obj, "doors", None) or ())
 
-    def move(self, dt: float, allowed: float, ground: Any) -> Iterator[Any]:
-        """Commands for this tick. `allowed`: the highest acceleration that traffic ahead permits on its rail."""
+    def move_commands(self, dt: float, allowed: float, ground: Any) -> Iterator[Any]:
+        """Motion commands for this tick. `allowed`: highest acceleration that traffic on its rail permits, m/s2."""
         body, rail = self.body, self.body.rail
         if self.lost:
             return
         if body.gone:
-            yield from self._leave()
+            yield from self._hide()
         elif rail is not None:
-            was = body.motion.v
+            speed_before = body.motion.v
             rail.advance(dt, allowed)
-            body.braking = not self.walks and ((rail.now or 0.0) < was - 0.3 * dt or (rail.now or 0.0) < 0.05)
-            yield from self._follow(dt, ground) if self.walks else self._ride(dt, ground)
+            body.braking = not self.walks and ((rail.now or 0.0) < speed_before - 0.3 * dt or (rail.now or 0.0) < 0.05)
+            yield from self._walk_after(dt, ground) if self.walks else self._follow_exactly(dt, ground)
         else:
-            if self._away:  # on the stage again without a rail: where it was put
-                yield from self._put(ground)
-            if self._own:
-                yield from self._free()
+            if self._hidden:  # visible again without a rail: at its last pose
+                yield from self._teleport(ground)
+            if self._has_physics:
+                yield from self._enable_physics()
             if body.was_hit:
                 yield from self._stop()
 
-    def shows(self) -> Iterator[Any]:
-        """Commands for lamps that changed; doors are opened at once."""
+    def light_commands(self) -> Iterator[Any]:
+        """Commands for changed lamps. Doors are opened and closed directly: there is no command for them."""
         if not self.is_vehicle or self.lost:
             return
         body = self.body
         lamps = body.lamps | {"brake"} if body.braking else body.lamps
-        lamps = lamps | {"headlights"} if self.dark else lamps
+        lamps = lamps | {"headlights"} if self.headlights else lamps
         if lamps != self._lamps:
             self._lamps = lamps
             yield carla.command.SetVehicleLightState(self.actor.id, light_state(lamps))
@@ -93,56 +96,56 @@ class SceneActor:
             self.actor.close_door(DOORS[side])
         self._doors = body.doors
 
-    def see(self, snapshot: Any) -> None:
-        """Where it is now; who rides a rail or is away is where we put it."""
-        seen = snapshot.find(self.actor.id)
-        if seen is None:
+    def update(self, snapshot: Any) -> None:
+        """Update the body from a snapshot, unless it is hidden or was teleported on a rail."""
+        found = snapshot.find(self.actor.id)
+        if found is None:
             self.lost = self.body.gone = True
         elif not self.body.gone and (self.body.rail is None or self.walks):
-            read(self.body, seen, self.offset)
-            self.z = float(seen.get_transform().location.z)
-            if self.walks:  # its body turns after its feet
+            read(self.body, found, self.offset)
+            self.z = float(found.get_transform().location.z)
+            if self.walks:  # a walker's yaw lags behind its direction of motion
                 self.body.motion.v = math.hypot(self.body.motion.vx, self.body.motion.vy)
 
-    def stand(self, ground: Any) -> Iterator[Any]:
-        """Commands for the start: off the stage, on its place, or nothing where its own weight puts it there."""
+    def start_commands(self, ground: Any) -> Iterator[Any]:
+        """Commands for the start: hide it, or teleport it to its place unless it falls there by physics."""
         if self.body.gone:
-            yield from self._leave()
+            yield from self._hide()
         elif not self.physics or self.lifted:
             falls = self.physics
-            yield from self._put(ground)
+            yield from self._teleport(ground)
             if falls:
-                yield from self._free()
+                yield from self._enable_physics()
 
     # -- commands --------------------------------------------------------------------------------------------------
-    def _ride(self, dt: float, ground: Any) -> Iterator[Any]:
+    def _follow_exactly(self, dt: float, ground: Any) -> Iterator[Any]:
         assert self.body.rail is not None
         x, y, yaw = self.body.rail.pose()
-        if self._away:
+        if self._hidden:
             self.body.motion.yaw = yaw
         place(self.body.motion, x, y, yaw, self.body.rail.now or 0.0, dt)
-        yield from self._put(ground)
+        yield from self._teleport(ground)
 
-    def _put(self, ground: Any) -> Iterator[Any]:
-        """To where its body is, on the ground there."""
+    def _teleport(self, ground: Any) -> Iterator[Any]:
+        """Commands that put the actor at its body's pose, on the ground, with physics off."""
         m = self.body.motion
         if self.physics:
             self.physics = False
             yield carla.command.SetSimulatePhysics(self.actor.id, False)
-        self._away = False
-        if self._put_at == (m.x, m.y, m.yaw):
+        self._hidden = False
+        if self._last_pose == (m.x, m.y, m.yaw):
             return
-        self._put_at = m.x, m.y, m.yaw
+        self._last_pose = m.x, m.y, m.yaw
         self.z, pitch = ground.slope(m.x, m.y, m.yaw)
         x, y = m.x - self.offset * math.cos(m.yaw), m.y - self.offset * math.sin(m.yaw)
         z = self.z
-        if self.walks:  # its origin is its middle, others' their foot
+        if self.walks:  # a walker's origin is its centre, others' is on the ground
             z, pitch = self.z + self._half + 0.05, 0.0
         yield carla.command.ApplyTransform(self.actor.id, transform(x, y, z, m.yaw, pitch))
 
-    def _free(self) -> Iterator[Any]:
-        """Give a body back to CARLA's physics, with the speed that it has."""
-        self._put_at = None
+    def _enable_physics(self) -> Iterator[Any]:
+        """Commands that enable CARLA's physics, with the body's velocity."""
+        self._last_pose = None
         if not self.physics:
             self.physics = True
             yield carla.command.SetSimulatePhysics(self.actor.id, True)
@@ -150,35 +153,35 @@ class SceneActor:
                 yield carla.command.ApplyTargetVelocity(self.actor.id, vector(self.body.motion.vx, self.body.motion.vy))
 
     def _stop(self) -> Iterator[Any]:
-        """Who was hit goes on no more, whatever its behaviour says. (A control holds until the next one.)"""
+        """Commands that stop an actor that was hit, overriding its behaviour (a control holds until the next one)."""
         if self.is_vehicle:
             self.body.braking = True
             yield carla.command.ApplyVehicleControl(self.actor.id, carla.VehicleControl(brake=1.0))
         elif self.walks:
             yield carla.command.ApplyWalkerControl(self.actor.id, carla.WalkerControl())
 
-    def _leave(self) -> Iterator[Any]:
-        if self._away:
+    def _hide(self) -> Iterator[Any]:
+        if self._hidden:
             return
-        self._away, self._put_at = True, None
+        self._hidden, self._last_pose = True, None
         if self.physics:
             self.physics = False
             yield carla.command.SetSimulatePhysics(self.actor.id, False)
         m = self.body.motion
-        yield carla.command.ApplyTransform(self.actor.id, transform(m.x, m.y, ABYSS, m.yaw))
+        yield carla.command.ApplyTransform(self.actor.id, transform(m.x, m.y, HIDDEN_Z, m.yaw))
 
-    def _follow(self, dt: float, ground: Any) -> Iterator[Any]:
-        """After the rail's point, a little faster the farther it is ahead."""
+    def _walk_after(self, dt: float, ground: Any) -> Iterator[Any]:
+        """Walk after the rail's point; speed = rail speed + min(gap along the rail, CATCH_UP) (proportional, 1/s)."""
         rail, m = self.body.rail, self.body.motion
         assert rail is not None
         x, y, yaw = rail.pose()
-        if self._away or not self.physics:
+        if self._hidden or not self.physics:
             place(m, x, y, yaw, rail.now or 0.0, dt)
-            yield from self._put(ground)
-            yield from self._free()
+            yield from self._teleport(ground)
+            yield from self._enable_physics()
         c, s = math.cos(yaw), math.sin(yaw)
         ahead = (x - m.x) * c + (y - m.y) * s
-        speed = max(0.0, (rail.now or 0.0) + min(ahead, HURRY))
+        speed = max(0.0, (rail.now or 0.0) + min(ahead, CATCH_UP))
         if not rail.now and ahead < NEAR_M:
             speed = 0.0
         dx, dy = x + AIM_M * c - m.x, y + AIM_M * s - m.y
@@ -186,8 +189,8 @@ class SceneActor:
         way = vector(dx / far, dy / far) if far > NEAR_M else vector(c, s)
         yield carla.command.ApplyWalkerControl(self.actor.id, carla.WalkerControl(way, speed, False))
 
-    def values(self) -> dict[str, Any]:
-        """Scenic's dynamic properties."""
+    def dynamic_properties(self) -> dict[str, Any]:
+        """Values of Scenic's dynamic properties."""
         m = self.body.motion
         heading = Orientation._fromHeading(scenic_heading(m.yaw))
         yaw, pitch, roll = self.obj.parentOrientation.localAnglesFor(heading)

@@ -1,5 +1,8 @@
-"""Sensors: the ego's cameras, collisions and lane markings, and what a program hangs on its objects. Callbacks come in
-CARLA's thread; a frame that never comes is a WorldError after a while, where Scenic's own wait would last for ever."""
+"""Sensors: the ego's cameras, collision and lane invasion sensors, and sensors that a program attaches to objects.
+
+Callbacks run in CARLA's thread. A frame that does not arrive within FRAME_TIMEOUT_S is a WorldError; Scenic's own wait
+has no timeout.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +21,11 @@ from closedloop_plugin.core.state import EgoContact
 from closedloop_plugin.worlds.base import InvalidScene, WorldError
 from closedloop_plugin.worlds.bodies.body import WALKERS, SimulatedBody
 
-PATIENCE_S = 30.0  # for a picture: the first ones of a large town take long
+FRAME_TIMEOUT_S = 30.0  # the first frames of a large town take long
 
 
 class CarlaCamera:
-    """One camera. Only the latest picture is kept; it is decoded when asked for."""
+    """One camera. Keeps only the latest image, and decodes it on request."""
 
     def __init__(self, world: Any, ego: Any, camera: Camera) -> None:
         self.name = camera.name
@@ -31,28 +34,30 @@ class CarlaCamera:
             blueprint.set_attribute(key, str(value))
         place = carla.Transform(carla.Location(camera.forward, camera.right, camera.up), carla.Rotation(yaw=camera.yaw))
         self._image: Any = None
-        self._came = threading.Condition()
+        self._arrived = threading.Condition()
         self.actor = world.spawn_actor(blueprint, place, attach_to=ego)
         self.actor.listen(self._take)
 
     def _take(self, image: Any) -> None:
-        with self._came:
+        with self._arrived:
             self._image = image
-            self._came.notify_all()
+            self._arrived.notify_all()
 
     def picture(self, frame: int) -> np.ndarray:
         """(H, W, 3) uint8 RGB of this frame of the simulation."""
-        with self._came:
-            there = self._came.wait_for(lambda: self._image is not None and self._image.frame >= frame, PATIENCE_S)
-            if not there:
-                raise WorldError(f"camera {self.name} gave no picture of frame {frame} in {PATIENCE_S:g} s")
+        with self._arrived:
+            received = self._arrived.wait_for(
+                lambda: self._image is not None and self._image.frame >= frame, FRAME_TIMEOUT_S
+            )
+            if not received:
+                raise WorldError(f"camera {self.name} sent no picture of frame {frame} in {FRAME_TIMEOUT_S:g} s")
             image = self._image
         pixels = np.frombuffer(image.raw_data, np.uint8).reshape(image.height, image.width, 4)  # BGRA
         return np.ascontiguousarray(pixels[:, :, 2::-1])
 
 
 class ProgramSensor:
-    """A sensor that a program hangs on an object (`with sensors {"front": RGBSensor(...)}`). `sensor` is Scenic's."""
+    """A sensor that a program attaches to an object (`with sensors {"front": RGBSensor(...)}`). `sensor`: Scenic's."""
 
     def __init__(self, world: Any, name: str, sensor: Any, parent: Any) -> None:
         self.name, self._sensor = name, sensor
@@ -66,25 +71,28 @@ class ProgramSensor:
                 blueprint.set_attribute(key, str(value))
         if isinstance(sensor.convert, str):
             sensor.convert = _converter(name, sensor.convert)
-        # One that looks at events, or now and then, has nothing to say in most frames.
+        # Event sensors and those with a sensor_tick send no data in most frames.
         self._each = blueprint.id.startswith("sensor.camera.") and not float(sensor.attributes.get("sensor_tick", 0))
-        self._frame, self._came = -1, threading.Condition()
-        (right, forward, up), (yaw, pitch, roll) = sensor.offset, sensor.rotation  # yaw counter-clockwise, degrees
+        self._frame, self._arrived = -1, threading.Condition()
+        (right, forward, up), (yaw, pitch, roll) = (
+            sensor.offset,
+            sensor.rotation,
+        )  # m; degrees, yaw counter-clockwise (CARLA's is clockwise)
         place = carla.Transform(carla.Location(forward, right, up), carla.Rotation(pitch, -yaw, roll))
         self.actor = world.spawn_actor(blueprint, place, attach_to=parent)
         self.actor.listen(self._take)
 
     def _take(self, data: Any) -> None:
         self._sensor.onData(data)
-        with self._came:
+        with self._arrived:
             self._frame = int(data.frame)
-            self._came.notify_all()
+            self._arrived.notify_all()
 
     def wait(self, frame: int) -> None:
-        """Until it has seen this frame, if it sees every one."""
-        with self._came:
-            if self._each and not self._came.wait_for(lambda: self._frame >= frame, PATIENCE_S):
-                raise WorldError(f"sensor {self.name} gave nothing of frame {frame} in {PATIENCE_S:g} s")
+        """Wait until data of this frame has arrived, for sensors that send every frame."""
+        with self._arrived:
+            if self._each and not self._arrived.wait_for(lambda: self._frame >= frame, FRAME_TIMEOUT_S):
+                raise WorldError(f"sensor {self.name} sent nothing for frame {frame} in {FRAME_TIMEOUT_S:g} s")
 
 
 def _converter(name: str, wanted: str) -> Any:
@@ -95,7 +103,7 @@ def _converter(name: str, wanted: str) -> Any:
 
 
 class EgoEventSensors:
-    """Collision and lane-invasion sensors. Events come after their tick at the latest with the next one."""
+    """The ego's collision and lane invasion sensors. Events arrive with the next tick at the latest."""
 
     def __init__(self, world: Any, ego: Any) -> None:
         self._hits: deque[Any] = deque(maxlen=1000)
@@ -108,15 +116,17 @@ class EgoEventSensors:
             self.actors.append(actor)
 
     def collisions(self) -> list[tuple[Any, float]]:
-        """(other actor, impulse in kg m/s) of all that came since the last call, each actor once, its hardest. What
-        stands in a town has no id: of that each kind once."""
+        """(other actor, impulse in kg m/s) since the last call: the strongest event per actor.
+
+        Static objects of the town have no id; of these one per type is returned.
+        """
         hardest: dict[tuple[int, str], tuple[Any, float]] = {}
         while self._hits:
             event = self._hits.popleft()
             push = event.normal_impulse
             impulse = float((push.x**2 + push.y**2 + push.z**2) ** 0.5)
             other = event.other_actor
-            if other is None:  # taken away since
+            if other is None:  # destroyed since
                 continue
             key = other.id, str(other.type_id)
             if key not in hardest or hardest[key][1] < impulse:
@@ -131,22 +141,21 @@ class EgoEventSensors:
         return tuple(crossed)
 
 
-# Whom the ego has touched: from the collision sensor's actors to the bodies that we know.
-COUNTED = ("vehicle.", "walker.", "static.", "traffic.")  # as CARLA's own criterion has it
-KERB = "sidewalk"  # not a collision there
-APART_M = 5.0  # a wall hit so far from where one was hit before is another
+COUNTED = ("vehicle.", "walker.", "static.", "traffic.")  # as in CARLA's collision criterion
+KERB = "sidewalk"  # not a collision in that criterion
+SAME_OBJECT_M = 5.0  # hits of one type farther apart are taken for different objects
 
 
 class ContactResolver:
-    """What stands in a town has no id of its own (CARLA gives all of it 0): it is told apart by the place."""
+    """Maps actors of collision events to bodies. Static objects of the town all have id 0: place distinguishes them."""
 
     def __init__(self) -> None:
-        self._walls: list[tuple[str, float, float]] = []  # type, and where the ego was then
+        self._static_hits: list[tuple[str, float, float]] = []  # type, and the ego's position at the hit
 
-    def of(
+    def resolve(
         self, hits: Iterable[tuple[Any, float]], known: Mapping[int, SimulatedBody], ego: SimulatedBody
     ) -> tuple[EgoContact, ...]:
-        """hits: (actor, impulse in kg m/s). Whoever is hit does not ride on."""
+        """Contacts from `hits`: (actor, impulse in kg m/s). Bodies on rails and walkers are marked as hit and stop."""
         found = []
         for other, impulse in hits:
             body = known.get(other.id)
@@ -159,12 +168,12 @@ class ContactResolver:
         return tuple(found)
 
     def _name(self, other: Any, x: float, y: float) -> str:
-        """Of one that is none of ours: a pole, a house, a parked car of the map."""
+        """Id of an object outside the scene: a pole, a building, a parked car of the map."""
         if other.id:
             return f"{other.type_id}-{other.id}"
         kind = str(other.type_id)
-        for i, (its_kind, wx, wy) in enumerate(self._walls):
-            if its_kind == kind and math.hypot(wx - x, wy - y) <= APART_M:
+        for i, (known_kind, wx, wy) in enumerate(self._static_hits):
+            if known_kind == kind and math.hypot(wx - x, wy - y) <= SAME_OBJECT_M:
                 return f"{kind}-0.{i}"
-        self._walls.append((kind, x, y))
-        return f"{kind}-0.{len(self._walls) - 1}"
+        self._static_hits.append((kind, x, y))
+        return f"{kind}-0.{len(self._static_hits) - 1}"

@@ -1,4 +1,4 @@
-"""Putting actors into CARLA's world: which blueprint, at what height, and what to do where no room is found."""
+"""Spawning of actors in CARLA: blueprint, height, and handling of occupied places."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from closedloop_plugin.worlds.base import InvalidScene
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 
-LIFTS = (0.2, 0.5, 1.0, 2.0)  # m above the ground, tried in turn: who touches the ground cannot be spawned
-WALKER_LIFTS = (1.1, 1.5, 2.0)  # a walker's origin is its middle
-SKY = 60.0  # m: there is always room; who has no physics is then put in its place
-HUGE_M = 30.0  # half a body's length: more is no size (CARLA has infinite ones)
+LIFTS = (0.2, 0.5, 1.0, 2.0)  # m above the ground, tried in turn: an actor that touches the ground cannot be spawned
+WALKER_LIFTS = (1.1, 1.5, 2.0)  # m; a walker's origin is its centre
+SKY_LIFT = 60.0  # m: always free; the actor is moved to its place afterwards
+HUGE_M = 30.0  # largest valid half length: CARLA reports infinite ones
 
 
 def blueprint_for(library: Any, obj: Any, is_ego: bool) -> Any:
-    """The object's blueprint with its attributes set; InvalidScene names one that the server does not have."""
+    """The object's blueprint with its attributes set. InvalidScene: the server does not have it."""
     from scenic.simulators.carla.blueprints import oldBlueprintNames
 
     for name in (obj.blueprint, *oldBlueprintNames.get(obj.blueprint, ())):
@@ -29,7 +29,7 @@ def blueprint_for(library: Any, obj: Any, is_ego: bool) -> Any:
             continue
     else:
         raise InvalidScene(f"the CARLA server has no blueprint {obj.blueprint!r}")
-    role = "hero" if is_ego else obj.rolename  # the traffic manager's hybrid physics goes by the hero
+    role = "hero" if is_ego else obj.rolename  # the traffic manager's hybrid physics is centred on the hero
     wanted = {"role_name": role, "is_invincible": "False"}
     colour = getattr(obj, "color", None)
     if colour is not None:
@@ -41,17 +41,20 @@ def blueprint_for(library: Any, obj: Any, is_ego: bool) -> Any:
 
 
 def spawn(world: Any, blueprint: Any, x: float, y: float, z: float, yaw: float, must_fit: bool) -> tuple[Any, bool]:
-    """(actor on the ground at (x, y), False); (actor in the sky above, True) where something stands there already."""
+    """Spawn at a pose in the map frame. Returns (actor, whether it is SKY_LIFT above since the place is occupied).
+
+    InvalidScene: no room, with `must_fit` already if the place is occupied.
+    """
     lifts = WALKER_LIFTS if blueprint.id.startswith("walker.") else LIFTS
-    for lift in lifts if must_fit else (*lifts, SKY):
+    for lift in lifts if must_fit else (*lifts, SKY_LIFT):
         actor = world.try_spawn_actor(blueprint, transform(x, y, z + lift, yaw))
         if actor is not None:
-            return actor, lift == SKY
+            return actor, lift == SKY_LIFT
     raise InvalidScene(f"CARLA finds no room for {blueprint.id} at ({x:.1f}, {y:.1f})")
 
 
-def kind_said(obj: Any) -> ActorKind:
-    """What the program says that the object is."""
+def kind_of_object(obj: Any) -> ActorKind:
+    """Kind that the program gives the object. InvalidScene: unknown."""
     try:
         return ActorKind(str(getattr(obj, "kind", "car")))
     except ValueError as exc:
@@ -59,7 +62,7 @@ def kind_said(obj: Any) -> ActorKind:
 
 
 def body_of(obj: Any, actor: Any, kind: ActorKind, index: int, motion: MotionState) -> SimulatedBody:
-    """The object's body, of the size that CARLA says; that is not always a size (CARLA issue 5841)."""
+    """The object's body, with CARLA's size unless that is invalid (CARLA issue 5841)."""
     extent = actor.bounding_box.extent
     given = (obj.length, obj.width, obj.height)
     measured = zip((extent.x, extent.y, extent.z), given, strict=True)

@@ -1,6 +1,6 @@
-"""Background traffic: cars of CARLA's traffic manager around the route, in step with the simulation and seeded.
+"""Background traffic: cars of CARLA's traffic manager around the route, synchronous and seeded.
 
-As in the embedded world nobody starts in the ego's own lane or near it; the scenario keeps its stage.
+As in the embedded world, none starts in the ego's own lane or near the scenario's actors.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 
-MOST_CARS = 8
-GRID_M = 12.0  # between two places where a car may start
-CLEAR_M = 25.0  # of the ego, and of anybody of the scene 8 m
-NEAR_M = 120.0  # of the route
+MAX_CARS = 8
+GRID_M = 12.0  # between possible start positions
+CLEAR_M = 25.0  # from the ego; 8 m from other actors of the scene
+NEAR_M = 120.0  # from the route
 PHYSICS_M = 70.0  # around the ego; beyond it the traffic manager moves cars without physics
-MOST_MS = 60.0  # m/s
+MAX_SPEED = 60.0  # m/s: a larger displacement is a jump
 SLOWER = 25.0  # percent below the speed limit
 
 
-def prepare(manager: Any, seed: int) -> None:
-    """The traffic manager in step, seeded, with hybrid physics."""
+def configure_manager(manager: Any, seed: int) -> None:
+    """Set the traffic manager to synchronous mode with a seed and hybrid physics."""
     manager.set_synchronous_mode(True)
     manager.set_random_device_seed(seed % 2**31)
     manager.set_hybrid_physics_mode(True)
@@ -38,18 +38,18 @@ def prepare(manager: Any, seed: int) -> None:
 
 
 class CarlaTraffic:
-    """`bodies` are read anew by `see`; the cars drive themselves."""
+    """Cars driven by CARLA's traffic manager. `bodies` are updated by `update`."""
 
     def __init__(self, seed: int) -> None:
         self._rng = np.random.default_rng([seed, 0x7AF])
         self.actors: list[Any] = []
         self.bodies: list[SimulatedBody] = []
 
-    def fill(self, world: Any, manager: Any, road: RoadMap, taken: list[tuple[float, float]]) -> None:
-        """taken: where the scene's objects stand, the ego first (map frame, m)."""
-        cars = _cars(world.get_blueprint_library())
-        for spot in self._spots(world.get_map(), road, taken):
-            if len(self.actors) >= MOST_CARS or not cars:
+    def spawn(self, world: Any, manager: Any, road: RoadMap, taken: list[tuple[float, float]]) -> None:
+        """Spawn up to MAX_CARS cars. `taken`: positions of the scene's objects, the ego first (map frame, m)."""
+        cars = _car_blueprints(world.get_blueprint_library())
+        for spot in self._start_transforms(world.get_map(), road, taken):
+            if len(self.actors) >= MAX_CARS or not cars:
                 break
             blueprint = cars[int(self._rng.integers(len(cars)))]
             blueprint.set_attribute("role_name", "background")
@@ -59,12 +59,14 @@ class CarlaTraffic:
                 actor.set_autopilot(True, manager.get_port())
                 manager.update_vehicle_lights(actor, True)
 
-    def _spots(self, town: Any, road: RoadMap, taken: list[tuple[float, float]]) -> list[Any]:
-        """Places in lanes near the route and off the ego's own way, in a seeded order. (Of a map that was generated
-        from a file the server knows no spawn points.)"""
+    def _start_transforms(self, town: Any, road: RoadMap, taken: list[tuple[float, float]]) -> list[Any]:
+        """Positions in lanes near the route but not in the ego's lane, in a seeded order.
+
+        Not CARLA's spawn points, which do not exist for a map that was generated from a file.
+        """
         low, high = road.path.xy.min(axis=0) - NEAR_M, road.path.xy.max(axis=0) + NEAR_M
         found = []
-        # In an order of our own: CARLA does not promise one.
+        # Sorted, since CARLA does not guarantee an order.
         places = town.generate_waypoints(GRID_M)
         for waypoint in sorted(places, key=lambda w: (w.road_id, w.section_id, w.lane_id, w.s)):
             spot = waypoint.transform
@@ -89,34 +91,37 @@ class CarlaTraffic:
         self.actors.append(actor)
         self.bodies.append(body)
 
-    def see(self, snapshot: Any, dt: float) -> None:
-        """All bodies as they are in this snapshot; one that the server took away is gone."""
+    def update(self, snapshot: Any, dt: float) -> None:
+        """Update all bodies from a snapshot; one that the server removed is gone."""
         for actor, body in zip(self.actors, self.bodies, strict=True):
             seen = snapshot.find(actor.id)
             body.gone = seen is None
             if seen is not None:
                 x, y, m = body.motion.x, body.motion.y, body.motion
                 read(body, seen, float(actor.bounding_box.location.x))
-                if m.vx == m.vy == 0.0:  # far from the ego it is moved without physics, and the server knows no speed
+                if m.vx == m.vy == 0.0:  # moved without physics, far from the ego: the server reports no speed
                     dx, dy = m.x - x, m.y - y
-                    if math.hypot(dx, dy) < MOST_MS * dt:  # more is a jump
+                    if math.hypot(dx, dy) < MAX_SPEED * dt:  # else a jump
                         m.vx, m.vy = dx / dt, dy / dt
                         m.v = m.vx * math.cos(m.yaw) + m.vy * math.sin(m.yaw)
                 body.steer = 0.0
 
-    def leave(self) -> list[Any]:
-        """Commands that take them away."""
+    def destroy_commands(self) -> list[Any]:
+        """Commands that destroy the cars."""
         return [carla.command.DestroyActor(actor.id) for actor in self.actors]
 
 
-def _cars(library: Any) -> list[Any]:
-    """Ordinary cars with lamps, in a fixed order; no police, no ambulances."""
+def _car_blueprints(library: Any) -> list[Any]:
+    """Blueprints of ordinary cars with lamps, without emergency vehicles, in a fixed order."""
     wanted = {"base_type": "car", "special_type": "", "has_lights": "true"}  # as the leaderboard's own traffic
-    return sorted((b for b in library.filter("vehicle.*") if _is(b, wanted)), key=lambda b: b.id)
+    return sorted((b for b in library.filter("vehicle.*") if _has_attributes(b, wanted)), key=lambda b: b.id)
 
 
-def _is(blueprint: Any, wanted: dict[str, str]) -> bool:
-    """It has these attributes; only the first one must be there. (str() of an attribute is a description of it.)"""
+def _has_attributes(blueprint: Any, wanted: dict[str, str]) -> bool:
+    """Whether the blueprint has these values; a missing attribute counts as equal, except base_type.
+
+    Values are compared by type, since str() of an attribute is a description.
+    """
     for key, value in wanted.items():
         if not blueprint.has_attribute(key):
             if key == "base_type":

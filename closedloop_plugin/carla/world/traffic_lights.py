@@ -1,5 +1,8 @@
-"""CARLA's traffic lights, driven by our own cycle (bodies/lights.py): the same seed gives the same lights, and a
-program holds them as in the embedded world. Without that each light group runs on timers that nobody can seed."""
+"""CARLA's traffic lights, set by our own cycle (bodies/traffic_lights.py).
+
+The same seed then gives the same states, and a program holds them as in the embedded world. CARLA's own timers cannot
+be seeded.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,11 @@ STATES = {
     SignalState.YELLOW: carla.TrafficLightState.Yellow,
     SignalState.GREEN: carla.TrafficLightState.Green,
 }
-LOOK_AGAIN = 20  # ticks until a light is looked for anew: those of a large map's far tiles come later
+RETRY_TICKS = 20  # ticks between searches for missing lights: those in far tiles of a large map are loaded later
 
 
 class CarlaTrafficLights:
-    """The lights of one episode's stop lines (a line's id is its light's OpenDRIVE signal); the town's others stand
-    still meanwhile, as they are after a reset."""
+    """Lights of one episode's stop lines (a line's id is its light's OpenDRIVE signal id). The others stay frozen."""
 
     def __init__(self, world: Any, lights: TrafficLightCycle) -> None:
         self._world, self._lights = world, lights
@@ -30,16 +32,16 @@ class CarlaTrafficLights:
         self._calls = 0
         world.reset_all_traffic_lights()
         world.freeze_all_traffic_lights(True)
-        self.show()
+        self.update()
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Lines whose light the server does not know."""
+        """Ids of lines whose light has not been found on the server."""
         return tuple(line.id for line in self._lights.lines if line.id not in self._actors)
 
-    def show(self) -> None:
-        """Set those that changed."""
-        if self._calls % LOOK_AGAIN == 0:
+    def update(self) -> None:
+        """Set the lights whose state has changed."""
+        if self._calls % RETRY_TICKS == 0:
             for name in self.missing:
                 actor = self._world.get_traffic_light_from_opendrive_id(name)
                 if actor is not None:
@@ -52,8 +54,10 @@ class CarlaTrafficLights:
                 self._shown[name] = state
 
     def hold(self, light: Any, state: Any, held: MutableMapping[str, SignalState]) -> None:
-        """A program sets a light by Scenic's own functions: one of ours is held, so that the referee knows of it. Dark
-        and broken ones (`Off`, `Unknown`) only look so."""
+        """Set a light for a program that uses Scenic's functions.
+
+        A light of a stop line is held in `held`, which the referee reads. `Off` and `Unknown` only change the display.
+        """
         name = str(light.get_opendrive_id())
         signal = next((s for s, shown in STATES.items() if shown == state), None)
         if name in self._actors and signal is not None:
@@ -62,5 +66,5 @@ class CarlaTrafficLights:
             light.set_state(state)
 
     def release(self) -> None:
-        """Back to the town's own timers."""
+        """Return to the town's timers."""
         self._world.freeze_all_traffic_lights(False)

@@ -1,4 +1,8 @@
-"""Places between our map frame and CARLA's, with the third dimension: bodies know where the middle of their box is."""
+"""Conversion of poses, velocities and actor snapshots between the map frame and CARLA's.
+
+Map frame: right-handed, x east, y north, yaw counter-clockwise in rad. CARLA's (Unreal): left-handed, y south, yaw
+clockwise in degrees. So y and yaw change sign (core/frames.py); z (up) is the same.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ import carla
 from closedloop_plugin.core.frames import from_carla, to_carla
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 
-ABYSS = -200.0  # m: where actors wait that are not on the stage
+HIDDEN_Z = -200.0  # m: height of actors that are removed from the scene
 
 
 def transform(x: float, y: float, z: float, yaw: float, pitch_deg: float = 0.0) -> Any:
@@ -25,19 +29,19 @@ def vector(x: float, y: float) -> Any:
     return carla.Vector3D(cx, cy, 0.0)
 
 
-def read(body: SimulatedBody, seen: Any, offset: float) -> None:
-    """The body's motion from an actor's snapshot. `offset`: its box's middle before the actor's origin, m."""
+def read(body: SimulatedBody, snapshot: Any, offset: float) -> None:
+    """Set the body's motion from an actor's snapshot. `offset`: its box's centre ahead of the actor's origin, m."""
     m = body.motion
-    where, speed, gain, turn = (
-        seen.get_transform(),
-        seen.get_velocity(),
-        seen.get_acceleration(),
-        seen.get_angular_velocity(),
+    pose, velocity, acceleration, angular = (
+        snapshot.get_transform(),
+        snapshot.get_velocity(),
+        snapshot.get_acceleration(),
+        snapshot.get_angular_velocity(),
     )
-    x, y, m.yaw = from_carla(where.location.x, where.location.y, where.rotation.yaw)
+    x, y, m.yaw = from_carla(pose.location.x, pose.location.y, pose.rotation.yaw)
     c, s = math.cos(m.yaw), math.sin(m.yaw)
     m.x, m.y = x + offset * c, y + offset * s
-    m.vx, m.vy, _ = from_carla(speed.x, speed.y)
-    m.ax, m.ay, _ = from_carla(gain.x, gain.y)
+    m.vx, m.vy, _ = from_carla(velocity.x, velocity.y)
+    m.ax, m.ay, _ = from_carla(acceleration.x, acceleration.y)
     m.v = m.vx * c + m.vy * s
-    m.yaw_rate = -math.radians(turn.z)
+    m.yaw_rate = -math.radians(angular.z)  # CARLA: degrees per second, clockwise

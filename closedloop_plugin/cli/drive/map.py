@@ -2,52 +2,67 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lmms_eval_ad2.options import add_command, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveMapOptions:
+    """`ad2 drive map`."""
+
+    routes: Path | None = option("route file (XML)", default=None, metavar="FILE")
+    route: tuple[str, ...] = option("a route of it; may be repeated", default=(), metavar="ID", repeated=True)
+    town: Path | None = option("the town's own OpenDRIVE file, instead of a corridor", default=None, metavar="XODR")
+    server: str | None = option(
+        "fetch the running town's OpenDRIVE from a CARLA server", default=None, metavar="HOST:PORT"
+    )
+    timeout: float = option("for --server (default 20)", default=20.0, metavar="S")
+    out: Path = option("where the files go", metavar="DIR")
+    no_picture: bool = option("write the .xodr only", default=False)
+
 
 def register(subparsers: Any) -> None:
-    cmd = subparsers.add_parser("map", help="build and draw a route's map, or fetch a town from a CARLA server")
-    cmd.add_argument("--routes", type=Path, metavar="FILE", help="route file (XML)")
-    cmd.add_argument("--route", action="append", default=[], metavar="ID", help="a route of it; may be repeated")
-    cmd.add_argument("--town", type=Path, metavar="XODR", help="the town's own OpenDRIVE file, instead of a corridor")
-    cmd.add_argument("--server", metavar="HOST:PORT", help="fetch the running town's OpenDRIVE from a CARLA server")
-    cmd.add_argument("--timeout", type=float, default=20.0, metavar="S", help="for --server (default 20)")
-    cmd.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the files go")
-    cmd.add_argument("--no-picture", action="store_true", help="write the .xodr only")
-    cmd.set_defaults(func=run)
+    add_command(
+        subparsers,
+        "map",
+        run,
+        DriveMapOptions,
+        help="build and draw a route's map, or fetch a town from a CARLA server",
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: DriveMapOptions) -> int:
     from lmms_eval_ad2.errors import Ad2Error
 
-    if args.server:
+    if options.server:
         from closedloop_plugin.carla.maps.from_server import fetch_town
 
-        print(f"written: {fetch_town(args.server, args.out, timeout_s=args.timeout)}")
+        print(f"written: {fetch_town(options.server, options.out, timeout_s=options.timeout)}")
         return 0
-    if args.routes is None:
+    if options.routes is None:
         raise Ad2Error("give --routes FILE (and --route ID), or --server HOST:PORT")
-    return _routes(args)
+    return _routes(options, options.routes)
 
 
-def _routes(args: argparse.Namespace) -> int:
+def _routes(options: DriveMapOptions, file: Path) -> int:
     from closedloop_plugin.core.routes import read_routes, select
     from closedloop_plugin.maps.base import RoadLayout
     from closedloop_plugin.maps.build import road_for, waypoint_errors
     from closedloop_plugin.maps.draw import draw
     from closedloop_plugin.maps.layouts import LAYOUTS
 
-    routes = read_routes(args.routes)
-    for route in select(routes, args.route) if args.route else routes:
-        road = road_for(route, LAYOUTS.get(route.scenario, RoadLayout()), town=args.town, folder=args.out)
+    routes = read_routes(file)
+    for route in select(routes, options.route) if options.route else routes:
+        road = road_for(route, LAYOUTS.get(route.scenario, RoadLayout()), town=options.town, folder=options.out)
         error = waypoint_errors(route, road)
         line = (
             f"{route.id}: {road.file} ({road.source}, {road.facts['topology']}, {road.path.length:.0f} m, "
             f"waypoints within {error.max():.2f} m)"
         )
         print(line + (" experimental" if road.experimental else ""))
-        if not args.no_picture:
-            print(f"  {draw(road, args.out / f'{route.id}.png')}")
+        if not options.no_picture:
+            print(f"  {draw(road, options.out / f'{route.id}.png')}")
     return 0

@@ -2,36 +2,46 @@
 
 from __future__ import annotations
 
-import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.core.record import EpisodeRecord
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriveMergeOptions:
+    """`ad2 drive merge`."""
+
+    out: Path = option(metavar="OUT", positional=True)
+    folders: tuple[Path, ...] = option(metavar="DIR", positional=True)
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser(
+    add_command(
+        subparsers,
         "merge",
+        run,
+        DriveMergeOptions,
         help="join the folders of one run: duplicates removed, missing episodes listed",
         description="Join folders of `ad2 drive run` with the same arguments (shards, machines) into OUT. Frames and "
         "films stay where they are.",
     )
-    p.add_argument("out", type=Path, metavar="OUT")
-    p.add_argument("folders", type=Path, nargs="+", metavar="DIR")
-    p.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: DriveMergeOptions) -> int:
     """0 when the suite is complete, 1 when episodes are missing."""
     from closedloop_plugin.runner.merge import merge
 
-    found = merge(args.out, args.folders)
+    found = merge(options.out, options.folders)
     duplicates = f", {found.duplicates} duplicates removed" if found.duplicates else ""
-    print(f"{len(found.records)} episodes in {args.out}{duplicates}, {len(found.missing)} missing")
+    print(f"{len(found.records)} episodes in {options.out}{duplicates}, {len(found.missing)} missing")
     for route_id, repetition in found.missing:
         print(f"  missing: route {route_id} repetition {repetition}")
-    print(_scores(args.out, found.records))
+    print(_scores(options.out, found.records))
     return 1 if found.missing else 0
 
 

@@ -38,7 +38,7 @@ class ProgramOptions:
 class DriverOptions:
     """The agent, and the interpreter that turns its words into controls."""
 
-    agent: str = option("who drives; see below", metavar="SPEC", identity=("agent", "cameras"))
+    agent: str = option("who drives; see below", metavar="SPEC", identity="agent")
     interpreter: str | None = option(
         "slow system, for an agent's words: rules (default, no model), endpoint:..., lmms:...", default=None,
         metavar="SPEC", identity="interpreter",

@@ -1,11 +1,10 @@
-"""From the arguments of `ad2 drive run` to a runner.Run with its drivers."""
+"""From the options of `ad2 drive run` to a runner.DriveRun with its drivers."""
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.agents.base import Agent
 from closedloop_plugin.agents.make import BUILT_IN, cameras_of, make_agent
@@ -16,7 +15,7 @@ from closedloop_plugin.core.profiles import Profile, profile
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.interpreters.make import make_hybrid, make_interpreter, tasks_for
-from closedloop_plugin.runner.assemble import DriverSetup, RunConfig, assemble, remote, standing
+from closedloop_plugin.runner.assemble import DriverSetup, RunConfig, assemble, config_identity, remote
 from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.recipe import FactoryRecipe
@@ -24,6 +23,10 @@ from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.task import shard
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.identity import check_folder
+
+if TYPE_CHECKING:
+    from closedloop_plugin.cli.drive.options import DriverOptions, SimulatedDecisionOptions
+    from closedloop_plugin.cli.drive.run import DriveRunOptions
 
 # Options that speak of a driver in words; None where the user said nothing.
 WORDED = ("interpreter", "interpreter2", "mode", "describer", "tasks", "fine_grained", "prompts")
@@ -43,83 +46,99 @@ class PreparedRun:
     notes: tuple[str, ...] = ()  # what a reader of the scores must know of the suite
 
 
-def ordered(args: argparse.Namespace) -> PreparedRun:
-    """Everything checked, models loaded; nothing driven yet."""
-    _check(args)
-    rules = profile(args.profile)
-    subject, notes = program_subject(args) if args.scenario else suite_subject(args)
-    world, workers = world_of(args)
-    wish = RunConfig(
-        args.out,
-        world,
-        rules,
-        DecisionRules(args.policy, args.decision_hz, read_latency(args.latency)),
-        args.seed,
-        not args.no_traffic,
-        TRACK,
-        limits=limits_of(args, world, workers),
-        retry_failed=args.retry_failed,
+def prepare(options: DriveRunOptions) -> PreparedRun:
+    """The run with its models loaded and all options checked; nothing is driven yet."""
+    _check(options)
+    rules = profile(options.profile)
+    if options.scenario:
+        subject, notes = program_subject(options, options.scenario)
+    else:
+        subject, notes = suite_subject(options, options.suite or "")
+    world, workers = world_of(options, options.workers)
+    config = RunConfig(
+        folder=options.out,
+        world=world,
+        profile=rules,
+        rules=decision_rules(options),
+        seed=options.seed,
+        traffic=not options.no_traffic,
+        track=TRACK,
+        limits=limits_of(options, world, workers),
+        retry_failed=options.retry_failed,
     )
-    check_folder(args.out, standing(wish, subject))  # before minutes go into loading a model
-    driver = driver_of(args, rules)
-    wish = replace(wish, recorders=_recorders(args, driver.cameras))
-    return PreparedRun(assemble(wish, subject, driver), subject.routes, *remote(driver), notes)
+    check_folder(options.out, config_identity(config, subject))  # before minutes go into loading a model
+    driver = driver_of(options, rules)
+    config = replace(config, recorders=_recorders(options, driver.cameras))
+    agent, interpreter = remote(driver)
+    return PreparedRun(
+        run=assemble(config, subject, driver), routes=subject.routes, agent=agent, interpreter=interpreter, notes=notes
+    )
 
 
-def _check(args: argparse.Namespace) -> None:
-    for name, least in (("repetitions", 1), ("workers", 1), ("limit", 1), ("retries", 0), ("world_timeout", 1)):
-        value = getattr(args, name)
-        if value is not None and not value >= least:
-            raise Ad2Error(f"--{name.replace('_', '-')} {value}: {least} or more")
-    if args.decision_hz is not None and not 0 < args.decision_hz <= profile(args.profile).hz:
-        raise Ad2Error(f"--decision-hz {args.decision_hz:g}: above 0, and at most the simulation's rate")
-    if args.map and not args.scenario:
+def _check(options: DriveRunOptions) -> None:
+    check_decision_hz(options.decision_hz, profile(options.profile))
+    if options.map and not options.scenario:
         raise Ad2Error("--map belongs to --scenario; maps of routes come from --towns DIR")
-    for option in ("route", "set"):
-        if getattr(args, option) and not args.scenario:
-            raise Ad2Error(f"--{option} belongs to --scenario FILE.scenic")
-    shard([], args.shard)
-    check_driver(args)
+    for name, value in (("route", options.route), ("set", options.set)):
+        if value and not options.scenario:
+            raise Ad2Error(f"--{name} belongs to --scenario FILE.scenic")
+    shard([], options.shard)
+    check_driver(options)
 
 
-def check_driver(args: argparse.Namespace) -> None:
-    """Options that would have no effect are refused: a result must not seem to come from what was not there."""
-    if (args.mode == "hybrid") != bool(args.interpreter2):
+def check_decision_hz(hz: float | None, rules: Profile) -> None:
+    if hz is not None and not 0 < hz <= rules.hz:
+        raise Ad2Error(f"--decision-hz {hz:g}: above 0, and at most the simulation's rate")
+
+
+def decision_rules(options: SimulatedDecisionOptions) -> DecisionRules:
+    return DecisionRules(policy=options.policy, decision_hz=options.decision_hz, latency=read_latency(options.latency))
+
+
+def check_driver(options: DriverOptions) -> None:
+    """Refuse options without an effect: a result must not seem to come from a model that had no part in it."""
+    if (options.mode == "hybrid") != bool(options.interpreter2):
         raise Ad2Error("--mode hybrid and --interpreter2 need each other")
-    if args.agent.strip() in BUILT_IN:
-        idle = [f"--{name.replace('_', '-')}" for name in WORDED if getattr(args, name) is not None]
-        if not (args.frames or args.video):
-            idle += [f"--{name}" for name in ("camera", "size") if getattr(args, name) is not None]
+    if options.agent.strip() in BUILT_IN:
+        idle = [f"--{name.replace('_', '-')}" for name in WORDED if getattr(options, name) is not None]
+        if not (options.frames or options.video):
+            idle += [f"--{name}" for name in ("camera", "size") if getattr(options, name) is not None]
         if idle:
             raise Ad2Error(
-                f"--agent {args.agent} drives by itself: {', '.join(idle)} would have no effect; leave it out"
+                f"--agent {options.agent} drives by itself: {', '.join(idle)} would have no effect; leave it out"
             )
-    slow = [spec for spec in (args.interpreter or "rules", args.interpreter2) if spec and spec != "rules"]
-    if args.mode in ("cng", "dcs") and not slow:
-        raise Ad2Error(f"--mode {args.mode} needs a model as slow system: --interpreter endpoint:... or lmms:...")
-    if args.describer and not slow:
+    slow = [spec for spec in (options.interpreter or "rules", options.interpreter2) if spec and spec != "rules"]
+    if options.mode in ("cng", "dcs") and not slow:
+        raise Ad2Error(f"--mode {options.mode} needs a model as slow system: --interpreter endpoint:... or lmms:...")
+    if options.describer and not slow:
         raise Ad2Error("--describer speaks to a model as slow system, and there is none: give --interpreter too")
 
 
-def driver_of(args: argparse.Namespace, rules: Profile) -> DriverSetup:
-    """A driver of its own controls gets no interpreter: a result that names one would mislead."""
-    interpreter = _interpreter(args, rules)
-    agent = _agent(args, rules, interpreter)
+def driver_of(options: DriverOptions, rules: Profile) -> DriverSetup:
+    """The driver. An agent that sets the controls itself gets no interpreter: a result that names one would mislead."""
+    interpreter = _interpreter(options, rules)
+    agent = _agent(options, rules, interpreter)
     if agent.local:
-        recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": args.agent})
-        return DriverSetup(agent, agent_recipe=recipe, cameras=_cameras(args, rules, agent))
+        recipe = FactoryRecipe("closedloop_plugin.agents.make:make_agent", {"spec": options.agent})
+        return DriverSetup(agent=agent, agent_recipe=recipe, cameras=_cameras(options, rules, agent))
     near = interpreter.local and interpreter.mode != "hybrid"
-    return DriverSetup(agent, interpreter, None, _rules_recipe(rules) if near else None, _cameras(args, rules, agent))
+    return DriverSetup(
+        agent=agent,
+        interpreter=interpreter,
+        interpreter_recipe=_rules_recipe(rules) if near else None,
+        cameras=_cameras(options, rules, agent),
+    )
 
 
-def _interpreter(args: argparse.Namespace, rules: Profile) -> Interpreter:
-    spec = args.interpreter or "rules"
-    mode = args.mode or ("rules" if spec == "rules" else "cng")
-    more: dict[str, Any] = {"describer": args.describer, "prompts": args.prompts, "seed": args.seed}
+def _interpreter(options: DriverOptions, rules: Profile) -> Interpreter:
+    spec = options.interpreter or "rules"
+    mode = options.mode or ("rules" if spec == "rules" else "cng")
+    more: dict[str, Any] = {"describer": options.describer, "prompts": options.prompts, "seed": options.seed}
     if mode != "hybrid":
         return make_interpreter(spec, mode, rules, **more)
     first, second = (
-        make_interpreter(s, "rules" if s == "rules" else "cng", rules, **more) for s in (spec, args.interpreter2)
+        make_interpreter(s, "rules" if s == "rules" else "cng", rules, **more)
+        for s in (spec, options.interpreter2 or "rules")
     )
     return make_hybrid(first, second)
 
@@ -129,27 +148,27 @@ def _rules_recipe(rules: Profile) -> FactoryRecipe:
     return FactoryRecipe(where, {"spec": "rules", "mode": "rules", "profile": rules})
 
 
-def _agent(args: argparse.Namespace, rules: Profile, interpreter: Interpreter) -> Agent:
-    tasks = tasks_for(interpreter, [t.strip() for t in (args.tasks or "action").split(",") if t.strip()])
+def _agent(options: DriverOptions, rules: Profile, interpreter: Interpreter) -> Agent:
+    tasks = tasks_for(interpreter, [t.strip() for t in (options.tasks or "action").split(",") if t.strip()])
     return make_agent(
-        args.agent, tasks=tasks, cameras=_view(args), prompts=args.prompts, seed=args.seed, profile=rules,
-        fine_grained=args.fine_grained or "off",
+        options.agent, tasks=tasks, cameras=_view(options), prompts=options.prompts, seed=options.seed, profile=rules,
+        fine_grained=options.fine_grained or "off",
     )  # fmt: skip
 
 
-def _view(args: argparse.Namespace) -> str:
-    return (args.camera or "front") + (f"@{args.size}" if args.size else "")
+def _view(options: DriverOptions) -> str:
+    return (options.camera or "front") + (f"@{options.size}" if options.size else "")
 
 
-def _cameras(args: argparse.Namespace, rules: Profile, agent: Agent) -> tuple[Camera, ...]:
-    """The agent's; where it has none, those of --camera for frames and films."""
-    if agent.cameras or not (args.frames or args.video):
+def _cameras(options: DriverOptions, rules: Profile, agent: Agent) -> tuple[Camera, ...]:
+    """The agent's; if it has none, those of --camera for frames and films."""
+    if agent.cameras or not (options.frames or options.video):
         return agent.cameras
-    return cameras_of(_view(args), rules if rules.cameras else profile("bench2drive"))
+    return cameras_of(_view(options), rules if rules.cameras else profile("bench2drive"))
 
 
-def _recorders(args: argparse.Namespace, cameras: Sequence[Camera]) -> tuple[FactoryRecipe, ...]:
-    names = [c.name for c in cameras]
-    frames = [FactoryRecipe(FRAMES, {"folder": args.out / "frames", "cameras": names})] if args.frames else []
-    films = [FactoryRecipe(FILM, {"folder": args.out / "frames", "camera": names[0]})] if args.video else []
+def _recorders(options: DriveRunOptions, cameras: Sequence[Camera]) -> tuple[FactoryRecipe, ...]:
+    names, folder = [c.name for c in cameras], options.out / "frames"
+    frames = [FactoryRecipe(FRAMES, {"folder": folder, "cameras": names})] if options.frames else []
+    films = [FactoryRecipe(FILM, {"folder": folder, "camera": names[0]})] if options.video else []
     return (*frames, *films)

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.cli.drive.world import register_world
+from closedloop_plugin.cli.drive.options import (
+    DecisionOptions,
+    DriverOptions,
+    PoolOptions,
+    ProgramOptions,
+    SimulatedDecisionOptions,
+)
+from closedloop_plugin.cli.drive.world import WorldOptions
+from lmms_eval_ad2.options import ExclusiveOptions, add_command, option
 
 EXAMPLES = """examples:
   ad2 drive run --suite demo --agent expert --out out/expert --video
@@ -31,140 +40,85 @@ agents:
 exit code: 0 every episode ran, 1 some failed (named), 2 nothing could be run as asked, 130 Ctrl-C"""
 
 
+SUBJECT = ExclusiveOptions(required=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveSelectionOptions(ProgramOptions):
+    """What is driven: routes of a suite, or a program."""
+
+    suite: str | None = option(
+        "demo, embedded220, bench2drive220, a route file, or a folder of programs", default=None,
+        metavar="NAME|FILE|DIR", exclusive=SUBJECT, identity=("suite", "suite_sha256"),
+    )  # fmt: skip
+    scenario: Path | None = option(
+        "a Scenic program of your own", default=None, metavar="FILE.scenic", exclusive=SUBJECT,
+        identity=("suite", "suite_sha256"),
+    )  # fmt: skip
+    routes_ids: str | None = option("only these routes of the suite, in this order", default=None, metavar="ID,ID")
+    limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
+    shard: str | None = option("only this slice, from 1/N to N/N; then: ad2 drive merge", default=None, metavar="i/N")
+    repetitions: int = option("of every route, each with its own seed", default=1, metavar="N", least=1)
+    seed: int = option("the same seed gives the same scores (default 0)", default=0, metavar="S", identity="seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveFolderOptions:
+    """The run's folder and what is kept in it."""
+
+    out: Path = option("the run's folder; the same command goes on in it", metavar="DIR")
+    frames: bool = option("keep what the cameras saw, at 2 Hz", default=False)
+    video: bool = option("a film of every episode", default=False)
+    retry_failed: bool = option("try episodes again whose world or agent failed", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriveRunOptions(
+    DriveSelectionOptions, WorldOptions, DriveFolderOptions, PoolOptions, DriverOptions, SimulatedDecisionOptions
+):
+    """`ad2 drive run`."""
+
+
+GROUPS = {
+    "what is driven": (ProgramOptions, DriveSelectionOptions, WorldOptions),
+    "who drives": (DriverOptions, DecisionOptions, SimulatedDecisionOptions),
+    "how it runs": (DriveFolderOptions, PoolOptions),
+}
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser(
+    add_command(
+        subparsers,
         "run",
+        run,
+        DriveRunOptions,
+        GROUPS,
         help="drive a suite and print its scores; the same command goes on where it stopped",
         description="Drive routes in a simulated world. Every finished episode is on disk at once:\nafter Ctrl-C, a "
         "crash or a full disk the same command goes on with those that are missing.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _register_what(p.add_argument_group("what is driven"))
-    register_driver(p.add_argument_group("who drives"))
-    _register_running(p.add_argument_group("how it runs"))
-    p.set_defaults(func=run)
 
 
-def _register_what(what: Any) -> None:
-    which = what.add_mutually_exclusive_group(required=True)
-    which.add_argument(
-        "--suite",
-        metavar="NAME|FILE|DIR",
-        help="demo, embedded220, bench2drive220, a route file, or a folder of programs",
-    )
-    which.add_argument("--scenario", type=Path, metavar="FILE.scenic", help="a Scenic program of your own")
-    what.add_argument("--route", metavar="SUITE:ID", help="where --scenario is played, instead of the route it names")
-    what.add_argument(
-        "--set", action="append", metavar="NAME=VALUE", help="fix a free parameter of --scenario; may be repeated"
-    )
-    what.add_argument(
-        "--map", type=Path, metavar="FILE.xodr", help="the map of --scenario, instead of the one it names"
-    )
-    what.add_argument("--towns", type=Path, metavar="DIR", help="OpenDRIVE files <town>.xodr, instead of corridor maps")
-    what.add_argument("--routes-ids", metavar="ID,ID", help="only these routes of the suite, in this order")
-    what.add_argument("--limit", type=int, metavar="N", help="only the first N routes")
-    what.add_argument("--shard", metavar="i/N", help="only this slice, from 1/N to N/N; then: ad2 drive merge")
-    what.add_argument("--repetitions", type=int, default=1, metavar="N", help="of every route, each with its own seed")
-    what.add_argument(
-        "--seed", type=int, default=0, metavar="S", help="the same seed gives the same scores (default 0)"
-    )
-    register_world(what)
-    what.add_argument("--no-traffic", action="store_true", help="no background vehicles and pedestrians")
-
-
-class ArgumentFilter:
-    """A group of arguments that leaves some out."""
-
-    def __init__(self, group: Any, names: Any) -> None:
-        self.group, self.flags = group, {f"--{name.replace('_', '-')}" for name in names}
-
-    def add_argument(self, flag: str, **how: Any) -> None:
-        if flag not in self.flags:
-            self.group.add_argument(flag, **how)
-
-
-def register_driver(who: Any) -> None:
-    who.add_argument("--agent", required=True, metavar="SPEC", help="who drives; see below")
-    who.add_argument(
-        "--interpreter",
-        metavar="SPEC",
-        help="slow system, for an agent's words: rules (default, no model), endpoint:..., lmms:...",
-    )
-    who.add_argument("--interpreter2", metavar="SPEC", help="with --mode hybrid: who speaks where there is a threat")
-    who.add_argument(
-        "--mode",
-        choices=("cng", "dcs", "hybrid", "rules"),
-        help="how the slow system answers: cng gives numbers, dcs chooses from a set (default: cng; rules for rules)",
-    )
-    who.add_argument(
-        "--describer", metavar="SPEC", help="words for a slow system that cannot see: offline, endpoint:... or lmms:..."
-    )
-    who.add_argument(
-        "--profile",
-        default="bench2advlm",
-        metavar="NAME",
-        help="rules and limits: bench2advlm (default), bench2drive, leaderboard-2.0, leaderboard-2.1",
-    )
-    who.add_argument(
-        "--tasks", metavar="T,T", help="what the fast system is asked: action (default), trajectory, reasoning"
-    )
-    who.add_argument(
-        "--fine-grained",
-        choices=("off", "prompt", "question"),
-        help="speed suffixes to the action: offered in the prompt, or asked for in a second question (default: off)",
-    )
-    who.add_argument("--prompts", metavar="FILE", help="driving prompts of your own")
-    _register_view(who)
-
-
-def _register_view(who: Any) -> None:
-    who.add_argument("--camera", choices=("front", "surround"), help="what the agent sees: front (default), or all six")
-    who.add_argument("--size", metavar="WxH", help="of the cameras (default: the profile's)")
-    who.add_argument("--decision-hz", type=float, metavar="HZ", help="ask less often than the profile does")
-    who.add_argument("--latency", metavar="L", help="waits (default), SECONDS, FILE (seconds a line), or measured")
-    who.add_argument(
-        "--policy",
-        choices=("official", "strict"),
-        default="official",
-        help="for unreadable replies: official coasts (default), strict ends the episode",
-    )
-
-
-def _register_running(how: Any) -> None:
-    how.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="the run's folder; the same command goes on in it"
-    )
-    how.add_argument(
-        "--workers", type=int, metavar="W", help="worlds side by side (default 1; with --servers one each)"
-    )
-    how.add_argument("--frames", action="store_true", help="keep what the cameras saw, at 2 Hz")
-    how.add_argument("--video", action="store_true", help="a film of every episode")
-    how.add_argument("--retry-failed", action="store_true", help="try episodes again whose world or agent failed")
-    how.add_argument("--retries", type=int, default=2, metavar="N", help="of an episode whose world fails (default 2)")
-    how.add_argument(
-        "--world-timeout", type=float, metavar="S", help="silence that counts as a hang (default 180; CARLA 360)"
-    )
-
-
-def run(args: argparse.Namespace) -> int:
-    """0 when every episode ran, 1 when some failed; what the user can mend is an Ad2Error."""
-    from closedloop_plugin.cli.drive.prepared_run import ordered
+def run(options: DriveRunOptions) -> int:
+    """0 when every episode ran, 1 when some failed; what the user can correct is an Ad2Error."""
+    from closedloop_plugin.cli.drive.prepared_run import prepare
     from closedloop_plugin.cli.drive.report import report
     from closedloop_plugin.runner.run import AGAIN, FAILED
     from closedloop_plugin.runner.run import run as drive
 
-    order = ordered(args)
-    records = drive(order.run, order.agent, order.interpreter)
-    print(report(records, order.routes, order.run.plan.cast.profile, args.repetitions))
-    for note in order.notes:
+    prepared = prepare(options)
+    records = drive(prepared.run, prepared.agent, prepared.interpreter)
+    print(report(records, prepared.routes, prepared.run.worker_config.conditions.profile, options.repetitions))
+    for note in prepared.notes:
         print(note)
-    if args.shard:
-        print(f"slice {args.shard}; join the slices with: ad2 drive merge OUT {args.out} ...")
+    if options.shard:
+        print(f"slice {options.shard}; join the slices with: ad2 drive merge OUT {options.out} ...")
     failed = [r for r in records if r.end in FAILED]
     for record in failed:
-        what = f"route {record.route_id} repetition {record.repetition}"
-        print(f"failed: {what}: {record.end}: {record.reason}", file=sys.stderr)
+        name = f"route {record.route_id} repetition {record.repetition}"
+        print(f"failed: {name}: {record.end}: {record.reason}", file=sys.stderr)
     if any(r.end in AGAIN for r in failed):
         print("the same command with --retry-failed tries those again whose world or agent failed", file=sys.stderr)
-    return 1 if failed or len(records) < len(order.run.tasks) else 0
+    return 1 if failed or len(records) < len(prepared.run.tasks) else 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.scoring.official import OfficialResults
@@ -17,62 +19,67 @@ NONE = "–"
 MOST = 1000  # repetitions: a record that numbers itself beyond is a slip
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriveScoreOptions:
+    """`ad2 drive score`."""
+
+    results: tuple[Path, ...] = option(metavar="RESULTS", positional=True)
+    routes: str = option("what was driven: its route file, folder of programs, demo", metavar="FILE|DIR|SUITE")
+    profile: str | None = option(
+        "rules of scoring (default: the results' own; official files: bench2drive)", default=None
+    )
+    repetitions: int | None = option("of each route (default: as the records number them)", default=None, metavar="N")
+    apart: bool = option("each RESULTS is one repetition of its own", default=False)
+    metric_info: Path | None = option("folder with the metric_info.json files", default=None, metavar="DIR")
+    comfort: Literal["official", "corrected"] = option("rules of Comfortness", default="official")
+    traffic_signs: Literal["v0.0.3", "v0.0.4"] = option("variant of Traffic_Signs", default="v0.0.3")
+    json: bool = option("figures as JSON", default=False)
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser(
+    add_command(
+        subparsers,
         "score",
+        run,
+        DriveScoreOptions,
         help="Driving Score, Success Rate, Efficiency, Comfortness and abilities of result files",
         description="RESULTS are official CARLA result files (merged or split), folders of them, run folders of "
         "`ad2 drive run`, or an episodes.jsonl. Routes without a record count 0; of two records of a route and "
         "repetition the last counts.",
     )
-    p.add_argument("results", nargs="+", type=Path, metavar="RESULTS")
-    p.add_argument(
-        "--routes",
-        required=True,
-        metavar="FILE|DIR|SUITE",
-        help="what was driven: its route file, folder of programs, demo",
-    )
-    p.add_argument("--profile", help="rules of scoring (default: the results' own; official files: bench2drive)")
-    p.add_argument("--repetitions", type=int, metavar="N", help="of each route (default: as the records number them)")
-    p.add_argument("--apart", action="store_true", help="each RESULTS is one repetition of its own")
-    p.add_argument("--metric-info", type=Path, metavar="DIR", help="folder with the metric_info.json files")
-    p.add_argument("--comfort", choices=("official", "corrected"), default="official", help="rules of Comfortness")
-    p.add_argument("--traffic-signs", choices=("v0.0.3", "v0.0.4"), default="v0.0.3", help="variant of Traffic_Signs")
-    p.add_argument("--json", action="store_true", help="figures as JSON")
-    p.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: DriveScoreOptions) -> int:
     from closedloop_plugin.cli.drive.selection import left_out_note
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.scoring import comfort, official, summary
     from lmms_eval_ad2.errors import Ad2Error
 
-    what = driven(args.routes)
-    results = official.read_apart(args.results) if args.apart else official.read(args.results)
+    what = driven(options.routes)
+    results = official.read_apart(options.results) if options.apart else official.read(options.results)
     records = results.records
-    repetitions = 1 + max(r.repetition for r in records) if args.repetitions is None else args.repetitions
+    repetitions = 1 + max(r.repetition for r in records) if options.repetitions is None else options.repetitions
     if not 1 <= repetitions <= MOST:
         raise Ad2Error(f"{repetitions} repetitions: say with --repetitions how many there are, from 1 to {MOST}")
     motions = None
-    if args.metric_info:
-        motions = comfort.find_motions(args.metric_info, {r.key: r.save_name for r in records})
+    if options.metric_info:
+        motions = comfort.find_motions(options.metric_info, {r.key: r.save_name for r in records})
     found = summary.summarise(
         records,
         what.routes,
-        profile(args.profile or records[0].origin.get("profile", "bench2drive")),
+        profile(options.profile or records[0].origin.get("profile", "bench2drive")),
         repetitions,
         metric_info=motions,
-        comfort_mode=args.comfort,
-        traffic_signs=args.traffic_signs,
+        comfort_mode=options.comfort,
+        traffic_signs=options.traffic_signs,
     )
     found["n_lost"] = sum(n for _, n in results.lost)
-    found["notes"] = _lost(results) + found["notes"] + _other_programs(args.results, what) + [*left_out_note(what)]
-    if args.json:
-        more = {"routes": str(args.routes), "files": list(results.files), "left_out": dict(what.left_out)}
+    found["notes"] = _lost(results) + found["notes"] + _other_programs(options.results, what) + [*left_out_note(what)]
+    if options.json:
+        more = {"routes": str(options.routes), "files": list(results.files), "left_out": dict(what.left_out)}
         print(json.dumps({**found, **more}, indent=1))
     else:
-        print(render(found, Path(args.routes).name, results.files))
+        print(render(found, Path(options.routes).name, results.files))
     return 0
 
 

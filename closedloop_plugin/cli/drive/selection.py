@@ -1,15 +1,14 @@
-"""From the arguments of `ad2 drive run` to what is driven: a suite's routes, a folder of programs, or one program."""
+"""From the options of `ad2 drive run` to what is driven: a suite's routes, a folder of programs, or one program."""
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.core.routes import Route, select, sha256
 from closedloop_plugin.runner.assemble import RouteSelection
@@ -17,32 +16,42 @@ from closedloop_plugin.suites.lookup import Suite, route_of, suite
 from closedloop_plugin.suites.programs import route_named, sha_of
 from lmms_eval_ad2.errors import Ad2Error
 
+if TYPE_CHECKING:
+    from closedloop_plugin.cli.drive.options import ProgramOptions
+    from closedloop_plugin.cli.drive.run import DriveRunOptions
 
-def suite_subject(args: argparse.Namespace) -> tuple[RouteSelection, tuple[str, ...]]:
-    found = suite(args.suite, args.world)
-    routes = asked_for(found, args)
-    if args.world in ("embedded", "carla") and not found.programs:
-        _check_types(args.suite, routes)
-    towns = towns_of(args.towns, found.routes, routes)
+
+def suite_subject(options: DriveRunOptions, name: str) -> tuple[RouteSelection, tuple[str, ...]]:
+    """The routes of the suite `name`, and notes on those that are left out."""
+    found = suite(name, options.world)
+    routes = asked_for(found, name, routes_ids=options.routes_ids, limit=options.limit)
+    if options.world in ("embedded", "carla") and not found.programs:
+        _check_types(name, routes)
     subject = RouteSelection(
-        found.name, found.sha256, found.ids, routes, programs=found.programs, towns=towns,
-        repetitions=args.repetitions, shard=args.shard,
-    )  # fmt: skip
+        name=found.name,
+        sha256=found.sha256,
+        all_ids=found.ids,
+        routes=routes,
+        programs=found.programs,
+        towns=towns_of(options.towns, found.routes, routes),
+        repetitions=options.repetitions,
+        shard=options.shard,
+    )
     return subject, left_out_note(found)
 
 
-def asked_for(found: Suite, args: argparse.Namespace) -> tuple[Route, ...]:
-    """The routes that --routes-ids and --limit leave of a suite."""
+def asked_for(found: Suite, name: str, *, routes_ids: str | None, limit: int | None) -> tuple[Route, ...]:
+    """The routes that --routes-ids and --limit leave of the suite that was asked for as `name`."""
     routes = found.routes
-    if args.routes_ids is not None:
-        ids = list(dict.fromkeys(i.strip() for i in args.routes_ids.split(",") if i.strip()))
+    if routes_ids is not None:
+        ids = list(dict.fromkeys(i.strip() for i in routes_ids.split(",") if i.strip()))
         if not ids:
-            raise Ad2Error(f"--routes-ids {args.routes_ids!r}: expected ids with commas between, like {found.ids[0]}")
+            raise Ad2Error(f"--routes-ids {routes_ids!r}: expected ids with commas between, like {found.ids[0]}")
         left = next((i for i in ids if i in found.left_out), None)
         if left is not None:
-            raise Ad2Error(f"--routes-ids {left}: left out of {args.suite}: {found.left_out[left]}")
+            raise Ad2Error(f"--routes-ids {left}: left out of {name}: {found.left_out[left]}")
         routes = tuple(select(routes, ids))
-    return routes[: args.limit]
+    return routes[:limit]
 
 
 def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:
@@ -55,33 +64,37 @@ def left_out_note(found: Suite, most: int = 5) -> tuple[str, ...]:
     return (f"left out, {len(found.left_out)} of {total} scenarios: {', '.join(named)}{more}",)
 
 
-def program_subject(args: argparse.Namespace) -> tuple[RouteSelection, tuple[str, ...]]:
-    """A program of the user's: on a route of a suite, or on its map from its ego straight on."""
-    file: Path = args.scenario
-    for option, path in (("--scenario", file), ("--map", args.map)):
+def program_subject(options: ProgramOptions, file: Path) -> tuple[RouteSelection, tuple[str, ...]]:
+    """A user's program: on a route of a suite, or on its own map, straight ahead from its ego."""
+    for option, path in (("--scenario", file), ("--map", options.map)):
         if path is not None and not path.is_file():
             raise Ad2Error(f"{option} {path}: no such file")
-    route = route_of(file, args.route)
+    route = route_of(file, options.route)
     without = ("routes_ids", "limit") if route else ("towns", "routes_ids", "limit")
-    beside = [f"--{name.replace('_', '-')}" for name in without if getattr(args, name)]
+    beside = [f"--{name.replace('_', '-')}" for name in without if getattr(options, name)]
     if beside:
         raise Ad2Error(f"{', '.join(beside)}: for --suite; a program of your own is one episode")
     # The suite's name tells a program from a benchmark, however its file is called.
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem)[:80]
-    label, rest = f"program {name}", {
-        "values": values_of(args.set), "repetitions": args.repetitions, "shard": args.shard
-    }  # fmt: skip
-    if route is None:
-        own_map = args.map.absolute() if args.map else None
-        return RouteSelection(label, sha256(file), [name], program=file.absolute(), map=own_map, **rest), ()
-    named = args.route or ":".join(route_named(file) or ())
-    if args.map:
-        raise Ad2Error(f"--map {args.map}: {file} is played on route {named}, which has a map of its own; leave it out")
-    routes = (replace(route, id=name),)
-    towns = towns_of(args.towns, routes, routes)
     subject = RouteSelection(
-        label, sha_of(file, route), [name], routes, programs={name: file.absolute()}, towns=towns, **rest
-    )  # fmt: skip
+        name=f"program {name}",
+        sha256=sha_of(file, route) if route else sha256(file),
+        all_ids=[name],
+        values=values_of(options.set),
+        repetitions=options.repetitions,
+        shard=options.shard,
+    )
+    if route is None:
+        own_map = options.map.absolute() if options.map else None
+        return replace(subject, program=file.absolute(), map=own_map), ()
+    named = options.route or ":".join(route_named(file) or ())
+    if options.map:
+        raise Ad2Error(
+            f"--map {options.map}: {file} is played on route {named}, which has a map of its own; leave it out"
+        )
+    routes = (replace(route, id=name),)
+    towns = towns_of(options.towns, routes, routes)
+    subject = replace(subject, routes=routes, programs={name: file.absolute()}, towns=towns)
     return subject, (f"a program of your own on route {named}: no benchmark",)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.show.episode_track import EpisodeTrack
@@ -17,18 +18,28 @@ if TYPE_CHECKING:
 _FRAME = re.compile(r"(?P<camera>.+)_(?P<tick>\d{1,9})\.(jpg|png)")
 
 
+@dataclass(frozen=True, kw_only=True)
+class DriveShowOptions:
+    """`ad2 drive show`."""
+
+    episode: str = option(metavar="EPISODE", positional=True)
+    out: Path | None = option("of the top view; the film strip stands beside it", default=None, metavar="FILE.png")
+    frames: int = option("of the film strip (default 12)", default=12, metavar="N", least=1)
+    camera: str | None = option(
+        "of the film strip (default: the front one, if it was kept)", default=None, metavar="NAME"
+    )
+    map: Path | None = option("draw this map's lanes below", default=None, metavar="FILE.xodr")
+
+
 def register(subparsers: Any) -> None:
-    p = subparsers.add_parser(
+    add_command(
+        subparsers,
         "show",
+        run,
+        DriveShowOptions,
         help="draw an episode: film strip and top view with route, track and infractions",
         description="EPISODE is RUN_DIR:ROUTE, RUN_DIR:ROUTE:REPETITION, or a file RUN_DIR/tracks/<route>_rep<k>.json.",
     )
-    p.add_argument("episode", metavar="EPISODE")
-    p.add_argument("--out", type=Path, metavar="FILE.png", help="of the top view; the film strip stands beside it")
-    p.add_argument("--frames", type=int, default=12, metavar="N", help="of the film strip (default 12)")
-    p.add_argument("--camera", metavar="NAME", help="of the film strip (default: the front one, if it was kept)")
-    p.add_argument("--map", type=Path, metavar="FILE.xodr", help="draw this map's lanes below")
-    p.set_defaults(func=run)
 
 
 @dataclass(frozen=True)
@@ -47,22 +58,20 @@ class EpisodeFiles:
         return self.run / "frames" / self.key
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: DriveShowOptions) -> int:
     from closedloop_plugin.show.episode_track import read_track
     from closedloop_plugin.show.film_strip import film_strip
     from closedloop_plugin.show.top_view import heading, top_view
     from lmms_eval_ad2.errors import Ad2Error
 
-    if args.frames < 1:
-        raise Ad2Error(f"--frames {args.frames}: a film strip needs one or more")
-    episode = find(args.episode)
+    episode = find(options.episode)
     track = _with_record(read_track(episode.track), episode)
-    out = args.out or episode.run / "pictures" / f"{episode.key}.png"
+    out = options.out or episode.run / "pictures" / f"{episode.key}.png"
     if out.suffix != ".png":
         raise Ad2Error(f"--out {out}: a name that ends in .png is needed")
-    ground = lanes(args.map, None) if args.map else lanes(Path(track.map_file), track.map_sha256)
+    ground = lanes(options.map, None) if options.map else lanes(Path(track.map_file), track.map_sha256)
     print(f"top view    {top_view(track, out, ground)}")
-    shots = pick(episode, track, args.camera, args.frames)
+    shots = pick(episode, track, options.camera, options.frames)
     if shots:
         print(f"film strip  {film_strip(shots, out.with_name(f'{out.stem}_film.png'), heading(track))}")
     else:

@@ -1,4 +1,4 @@
-"""The options that say in which world a command drives."""
+"""The world that a command drives in: its options, its recipe and the limits of its workers."""
 
 from __future__ import annotations
 
@@ -43,4 +43,4 @@ def limits_of(options: PoolOptions, world: FactoryRecipe, workers: int) -> PoolL
     from closedloop_plugin.runner.pool import PoolLimits
 
     timeout_s = options.world_timeout or (360.0 if world.each else 180.0)
-    return PoolLimits(workers=workers, retries=options.retries, timeout_s=timeout_s)
+    return PoolLimits(workers=workers, retries=options.retries, world_timeout_s=timeout_s)

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
-from closedloop_plugin.cli.robot.vehicle import add_robot, hotline_of, robot_of
+from closedloop_plugin.cli.robot.vehicle import RobotOptions, hotline_of, robot_of
+from lmms_eval_ad2.options import add_command
 
 
 def register(parts: Any) -> None:
-    cmd = parts.add_parser(
+    add_command(
+        parts,
         "console",
+        run,
+        RobotOptions,
         help="what the vehicle sees, says and does; SPACE stops it",
         description="SPACE: emergency stop. r: release. q: quit. Needs a terminal, and nothing else of it.",
         epilog="exit code: 0, or 1 where a stop was never confirmed by the vehicle",
     )
-    add_robot(cmd)
-    cmd.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: RobotOptions) -> int:
     from closedloop_plugin.robots.planner.console import show
 
-    robot = robot_of(args.robot)
+    robot = robot_of(options.robot)
     return 0 if show(robot, hotline_of(robot)) else 1

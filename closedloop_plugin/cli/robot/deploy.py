@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.robot.vehicle import robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
@@ -21,39 +22,49 @@ The vehicle needs sshd, Python 3.6 or newer and its ROS; nothing is installed th
 its host key to you (ssh to it once). A token is made at the first time and shared by planner and vehicle."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RobotDeployOptions:
+    """`ad2 robot deploy`."""
+
+    robot: str = option("of configs/robots, or a YAML file of your own", metavar="NAME|FILE", positional=True)
+    host: str | None = option(
+        "the vehicle; 'host': as the file says", default=None, metavar="[USER@]HOST", positional=True
+    )
+    dry_run: bool = option("show what would be done", default=False)
+
+
 def register(parts: Any) -> None:
-    cmd = parts.add_parser(
+    add_command(
+        parts,
         "deploy",
+        run,
+        RobotDeployOptions,
         help="copy the client to the vehicle",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    cmd.add_argument("robot", metavar="NAME|FILE", help="of configs/robots, or a YAML file of your own")
-    cmd.add_argument("host", nargs="?", metavar="[USER@]HOST", help="the vehicle; 'host': as the file says")
-    cmd.add_argument("--dry-run", action="store_true", help="show what would be done")
-    cmd.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: RobotDeployOptions) -> int:
     from closedloop_plugin.robots import deploy
     from closedloop_plugin.robots.transport import ssh
 
-    robot = robot_of(args.robot)
-    if args.host and args.host != "host":
-        user, _, host = args.host.rpartition("@")
+    robot = robot_of(options.robot)
+    if options.host and options.host != "host":
+        user, _, host = options.host.rpartition("@")
         robot = replace(robot, link=replace(robot.link, host=host, user=user or robot.link.user))
-    if args.dry_run:
+    if options.dry_run:
         _show(robot)
         return 0
-    if not args.host:
+    if not options.host:
         known = f" (host: {robot.link.host}, as the file says)" if robot.link.host else ""
         raise Ad2Error(
-            f"say where to: ad2 robot deploy {args.robot} [USER@]HOST{known}, or --dry-run to see what it does"
+            f"say where to: ad2 robot deploy {options.robot} [USER@]HOST{known}, or --dry-run to see what it does"
         )
     deploy.deploy(robot, deploy.make_token(token_file(robot)))
     print(f"installed on {robot.link.host}, in {robot.link.folder}; start it there, with its ROS sourced:")
-    print("  " + ssh.shown(ssh.command(robot.link, remote=deploy.on_board(robot, "client", deploy.SETTINGS))))
-    print(f"and here: ad2 robot plan --robot {args.robot} --agent ...")
+    print("  " + ssh.shown(ssh.command(robot.link, remote=deploy.onboard_command(robot, "client", deploy.SETTINGS))))
+    print(f"and here: ad2 robot plan --robot {options.robot} --agent ...")
     return 0
 
 
@@ -70,6 +81,6 @@ def _show(robot: RobotConfig) -> None:
     print(f"\n# {deploy.SETTINGS}:\n{content[deploy.SETTINGS].decode()}")
     if robot.link.host:
         print("# would be run, with the files as a tar archive on its standard input:")
-        print(ssh.shown(ssh.command(robot.link, remote=deploy.install(robot))))
+        print(ssh.shown(ssh.command(robot.link, remote=deploy.install_command(robot))))
         print("\n# starts the client, with ROS sourced on the vehicle:")
-        print(ssh.shown(ssh.command(robot.link, remote=deploy.on_board(robot, "client", deploy.SETTINGS))))
+        print(ssh.shown(ssh.command(robot.link, remote=deploy.onboard_command(robot, "client", deploy.SETTINGS))))

@@ -6,20 +6,20 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.run import ArgumentFilter, register_driver
-from closedloop_plugin.cli.robot.vehicle import add_robot, hotline_of, robot_of, token_file
+from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, SimulatedDecisionOptions
+from closedloop_plugin.cli.robot.vehicle import RobotOptions, hotline_of, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.options import add_command, fixed, option
 from lmms_eval_ad2.sigterm import ended_by_sigterm
 
 if TYPE_CHECKING:
     from closedloop_plugin.robots.planner.server import PlannerServer
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
-# Of `ad2 drive run`'s options: a vehicle has one camera of its own, and its pace is that of its motions.
-ELSEWHERE = {"camera": None, "size": None, "latency": "waits", "decision_hz": None, "video": False}
 EXAMPLES = """examples:
   ad2 robot plan --robot limo-ackermann --agent endpoint:qwen@http://gpu7:8000/v1
   ad2 robot plan --robot my_limo.yaml --agent lmms:qwen2_5_vl,pretrained=... --interpreter endpoint:... --mode dcs
@@ -31,44 +31,71 @@ meanwhile, in other terminals (docs/robots-link.md):
 exit code: 0 ended by Ctrl-C or SIGTERM (the vehicle is told to stand), 2 not as asked"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class VehicleDriverOptions(DriverOptions, SimulatedDecisionOptions):
+    """The driver of a vehicle, which has one camera of its own and decides as often as its motions end."""
+
+    camera: None = fixed(None)
+    size: None = fixed(None)
+    latency: str = fixed("waits")
+    decision_hz: None = fixed(None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunnelOptions:
+    host: str = option("address to listen on (default 127.0.0.1: the tunnel's end)", default="127.0.0.1")
+    port: int = option("default 0: any free one, which the tunnel is told", default=0, least=0, most=65535)
+    no_tunnel: bool = option("the vehicle is connected to this machine in another way", default=False)
+    token_file: Path | None = option("default: the one that ad2 robot deploy made", default=None, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanLogOptions:
+    out: Path | None = option("a line of JSON for every cycle, in DIR/planner.jsonl", default=None, metavar="DIR")
+    frames: bool = option("the pictures too, in DIR/frames", default=False)
+    seed: int = option("of random, and of sampled replies (default 0)", default=0, metavar="S")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotPlanOptions(RobotOptions, TunnelOptions, PlanLogOptions, VehicleDriverOptions):
+    """`ad2 robot plan`."""
+
+
+GROUPS = {
+    "the way to it": (TunnelOptions,),
+    "who drives (as in ad2 drive run)": (DriverOptions, DecisionOptions),
+    "what is kept": (PlanLogOptions,),
+}
+
+
 def register(parts: Any) -> None:
-    cmd = parts.add_parser(
+    add_command(
+        parts,
         "plan",
-        help="think for a vehicle: agent and interpreter behind a tunnel",
+        run,
+        RobotPlanOptions,
+        GROUPS,
+        help="plan for a vehicle: agent and interpreter behind a tunnel",
         description="Wait for the vehicle's client, answer each of its pictures with an order for its next motion.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_robot(cmd)
-    where = cmd.add_argument_group("the way to it")
-    where.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: the tunnel's end)")
-    where.add_argument("--port", type=int, default=0, help="default 0: any free one, the tunnel knows")
-    where.add_argument("--no-tunnel", action="store_true", help="somebody else brings the vehicle here")
-    where.add_argument("--token-file", type=Path, metavar="FILE", help="default: the one that ad2 robot deploy made")
-    register_driver(ArgumentFilter(cmd.add_argument_group("who drives (as in ad2 drive run)"), ELSEWHERE))
-    how = cmd.add_argument_group("what is kept")
-    how.add_argument("--out", type=Path, metavar="DIR", help="a line of JSON for every cycle, in DIR/planner.jsonl")
-    how.add_argument("--frames", action="store_true", help="the pictures too, in DIR/frames")
-    how.add_argument("--seed", type=int, default=0, metavar="S", help="of random, and of sampled replies (default 0)")
-    cmd.set_defaults(func=run, **ELSEWHERE)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: RobotPlanOptions) -> int:
     from closedloop_plugin.cli.drive.prepared_run import check_driver
     from closedloop_plugin.robots.deploy import read_token
-    from closedloop_plugin.robots.planner.control_socket import answering
+    from closedloop_plugin.robots.planner.control_socket import serving
 
-    if args.frames and not args.out:
+    if options.frames and not options.out:
         raise Ad2Error("--frames needs a place: --out DIR")
-    if not 0 <= args.port <= 65535:
-        raise Ad2Error(f"--port {args.port}: from 0 to 65535")
-    check_driver(args)
-    robot = robot_of(args.robot)
-    token = read_token(args.token_file or token_file(robot))
-    planner = _planner(args, robot, token)
-    with ended_by_sigterm(), answering(planner, hotline_of(robot)):
+    check_driver(options)
+    robot = robot_of(options.robot)
+    token = read_token(options.token_file or token_file(robot))
+    planner = _planner(options, robot, token)
+    with ended_by_sigterm(), serving(planner, hotline_of(robot)):
         try:
-            with planner.listening(args.host, args.port) as (host, port), _tunnel(args, robot, planner, port):
+            with planner.listening(options.host, options.port) as (host, port), _tunnel(options, robot, planner, port):
                 print(f"planner of {robot.name} ready: {host}:{port}", flush=True)
                 planner.work()
         except KeyboardInterrupt:
@@ -77,35 +104,37 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _planner(args: argparse.Namespace, robot: RobotConfig, token: bytes) -> PlannerServer:
+def _planner(options: RobotPlanOptions, robot: RobotConfig, token: bytes) -> PlannerServer:
     from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.robots.planner.journal import PlannerJournal
     from closedloop_plugin.robots.planner.server import PlannerServer
 
-    rules = profile(args.profile)
-    driver = driver_of(args, rules)
+    rules = profile(options.profile)
+    driver = driver_of(options, rules)
     if driver.agent.privileged:
-        raise Ad2Error(f"--agent {args.agent} sees everything (privileged), and of a vehicle only its camera is seen")
+        raise Ad2Error(
+            f"--agent {options.agent} sees everything (privileged), and of a vehicle only its camera is seen"
+        )
     return PlannerServer(
         driver.agent,
         driver.interpreter,
         rules,
         robot.vehicle,
         token,
-        seed=args.seed,
-        strict=args.policy == "strict",
+        seed=options.seed,
+        strict=options.policy == "strict",
         motion_s=robot.onboard.motion_s,
-        journal=PlannerJournal(args.out, args.frames, lambda line: print(line, file=sys.stderr, flush=True)),
+        journal=PlannerJournal(options.out, options.frames, lambda line: print(line, file=sys.stderr, flush=True)),
     )
 
 
 @contextlib.contextmanager
-def _tunnel(args: argparse.Namespace, robot: RobotConfig, planner: PlannerServer, port: int) -> Iterator[None]:
+def _tunnel(options: RobotPlanOptions, robot: RobotConfig, planner: PlannerServer, port: int) -> Iterator[None]:
     """The tunnel, made anew where the vehicle was lost though ssh sees nothing wrong."""
     from closedloop_plugin.robots.transport.tunnel import SshTunnel
 
-    if args.no_tunnel:
+    if options.no_tunnel:
         yield
         return
 

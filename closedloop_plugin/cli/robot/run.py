@@ -6,14 +6,15 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from closedloop_plugin.cli.drive.run import ArgumentFilter, register_driver
-from closedloop_plugin.cli.robot.plan import ELSEWHERE
+from closedloop_plugin.cli.drive.options import DriverOptions
+from closedloop_plugin.cli.robot.plan import VehicleDriverOptions
 from closedloop_plugin.cli.robot.vehicle import hotline_of, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error, install_command
+from lmms_eval_ad2.options import add_command, fixed, identity_of, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.agents.base import Agent
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 EXPERT = "track-expert"
-TRANSPORTS = ("local", "ros", "vehicle")
-# Of `ad2 drive run`'s options: --policy too, since a run on a course goes on standing where a reply is not read.
-HERE = {**ELSEWHERE, "policy": "official"}
 EXAMPLES = """examples:
   ad2 robot run --course sandbox --segments all --runs 3 --agent track-expert --out out/course
   ad2 robot run --segments lap --agent track-expert --transport ros --out out/lap
@@ -47,36 +45,58 @@ transports:
 exit code: 0 every run has a result, 1 the agent failed in some, 2 not as asked, 130 Ctrl-C"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class CourseOptions:
+    course: str = option("sandbox (default), the only one so far", default="sandbox", metavar="NAME", identity="course")
+    segments: str = option("all (default), lap, or names and numbers: 1,3,route7", default="all", metavar="S,S")
+    runs: int = option("of every segment (default 3, as in the paper)", default=3, metavar="N", least=1)
+    robot: str = option("which vehicle (default: sandbox)", default="sandbox", metavar="NAME|FILE", identity="robot")
+    seed: int = option("of placing, random, and sampled replies", default=0, metavar="S", identity="seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CourseRunningOptions:
+    transport: Literal["local", "ros", "vehicle"] = option(
+        "how the agent's words reach the wheels; see below", default="local", identity="transport"
+    )
+    tunnel: bool = option(
+        "with --transport ros: through ssh, to the robot's link.host", default=False, identity="tunnel"
+    )
+    out: Path = option("the same command goes on in it", metavar="DIR")
+    retry_failed: bool = option("drive again where the agent failed", default=False)
+    markdown: bool = option("print the tables as Markdown", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobotRunOptions(CourseOptions, CourseRunningOptions, VehicleDriverOptions):
+    """`ad2 robot run`. It has no --policy: a run on a course continues after a reply that cannot be read."""
+
+    policy: Literal["official"] = fixed("official")
+
+
+GROUPS = {
+    "what is driven": (CourseOptions,),
+    "who drives (as in ad2 drive run)": (DriverOptions,),
+    "how it runs": (CourseRunningOptions,),
+}
+
+
 def register(parts: Any) -> None:
-    cmd = parts.add_parser(
+    add_command(
+        parts,
         "run",
+        run,
+        RobotRunOptions,
+        GROUPS,
         help="drive the segments of a course, and print the route completion",
         description="Drive every segment of a course so many times. Every finished run is on disk at once:\nafter "
         "Ctrl-C or a crash the same command goes on with those that are missing.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    what = cmd.add_argument_group("what is driven")
-    what.add_argument("--course", default="sandbox", metavar="NAME", help="sandbox (default), the only one so far")
-    what.add_argument(
-        "--segments", default="all", metavar="S,S", help="all (default), lap, or names and numbers: 1,3,route7"
-    )
-    what.add_argument("--runs", type=int, default=3, metavar="N", help="of every segment (default 3, as in the paper)")
-    what.add_argument("--robot", default="sandbox", metavar="NAME|FILE", help="which vehicle (default: sandbox)")
-    what.add_argument("--seed", type=int, default=0, metavar="S", help="of placing, random, and sampled replies")
-    register_driver(ArgumentFilter(cmd.add_argument_group("who drives (as in ad2 drive run)"), HERE))
-    how = cmd.add_argument_group("how it runs")
-    how.add_argument("--transport", choices=TRANSPORTS, default="local", help="how words come to wheels; see below")
-    how.add_argument(
-        "--tunnel", action="store_true", help="with --transport ros: through ssh, to the robot's link.host"
-    )
-    how.add_argument("--out", type=Path, required=True, metavar="DIR", help="the same command goes on in it")
-    how.add_argument("--retry-failed", action="store_true", help="drive again where the agent failed")
-    how.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
-    cmd.set_defaults(func=run, frames=False, **HERE)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: RobotRunOptions) -> int:
     from closedloop_plugin.robots.course.published import published
     from closedloop_plugin.robots.course.records import SegmentRunStore, by_course
     from closedloop_plugin.robots.course.report import render
@@ -85,65 +105,65 @@ def run(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.storage.identity import check_folder, check_identity, write_run
     from lmms_eval_ad2.storage.lock import lock_folder
 
-    _check(args)
-    robot = robot_of(args.robot)
-    check_folder(args.out, {"course": args.course, "transport": args.transport, "seed": args.seed})
-    driver = _driver(args)
-    plan = _plan(args, robot, driver)
-    identity = _identity(args, plan)
-    with contextlib.closing(lock_folder(args.out)):
-        check_identity(args.out, identity)
-        ledger = SegmentRunStore(args.out)
-        write_run(args.out, identity, {"segments": args.segments, "runs": args.runs})
-        with _transport(args, robot, driver) as transport:
-            records = run_course(plan, transport, ledger, retry_failed=args.retry_failed, told=_tell)
-    print(render(by_course(records, names(plan.segments)), names(plan.segments), published(), markdown=args.markdown))
-    print(f"top views in {args.out / 'pictures'}, one line a run in {args.out / 'episodes.jsonl'}")
+    _check(options)
+    robot = robot_of(options.robot)
+    check_folder(options.out, {"course": options.course, "transport": options.transport, "seed": options.seed})
+    driver = _driver(options)
+    plan = _plan(options, robot, driver)
+    identity = _identity(options, plan)
+    with contextlib.closing(lock_folder(options.out)):
+        check_identity(options.out, identity)
+        ledger = SegmentRunStore(options.out)
+        write_run(options.out, identity, {"segments": options.segments, "runs": options.runs})
+        with _transport(options, robot, driver) as transport:
+            records = run_course(plan, transport, ledger, retry_failed=options.retry_failed, on_record=_tell)
+    print(
+        render(by_course(records, names(plan.segments)), names(plan.segments), published(), markdown=options.markdown)
+    )
+    print(f"top views in {options.out / 'pictures'}, one line a run in {options.out / 'episodes.jsonl'}")
     if not available():
         print(f"no rosbags were written: {install_command('robots')}")
-    return 1 if any(r.again for r in records) else 0
+    return 1 if any(r.retryable for r in records) else 0
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(options: RobotRunOptions) -> None:
     from closedloop_plugin.agents.make import BUILT_IN
     from closedloop_plugin.cli.drive.prepared_run import check_driver
 
-    if ":" not in args.agent and args.agent not in (EXPERT, *BUILT_IN):
+    if ":" not in options.agent and options.agent not in (EXPERT, *BUILT_IN):
         raise Ad2Error(
-            f"no agent {args.agent!r}; on a course: {EXPERT}, still, straight, random, endpoint:... or lmms:..."
+            f"no agent {options.agent!r}; on a course: {EXPERT}, still, straight, random, endpoint:... or lmms:..."
         )
-    if args.course != "sandbox":
-        raise Ad2Error(f"--course {args.course}: no such course; known: sandbox")
-    if args.runs < 1:
-        raise Ad2Error(f"--runs {args.runs}: 1 or more")
-    if args.tunnel and args.transport != "ros":
+    if options.course != "sandbox":
+        raise Ad2Error(f"--course {options.course}: no such course; known: sandbox")
+    if options.tunnel and options.transport != "ros":
         raise Ad2Error("--tunnel belongs to --transport ros; a real vehicle is always reached through one")
-    if args.agent == EXPERT and args.transport == "vehicle":
+    if options.agent == EXPERT and options.transport == "vehicle":
         raise Ad2Error(f"--agent {EXPERT} sees the simulated track, and nothing of a real one")
-    check_driver(args)
+    check_driver(options)
 
 
-def _driver(args: argparse.Namespace) -> tuple[Agent, Interpreter | None, Profile]:
+def _driver(options: RobotRunOptions) -> tuple[Agent, Interpreter | None, Profile]:
     """The track expert is a talker like any model: it gets the interpreter that was asked for."""
     from closedloop_plugin.cli.drive.prepared_run import driver_of
     from closedloop_plugin.core.profiles import profile
     from closedloop_plugin.interpreters.make import make_interpreter
     from closedloop_plugin.robots.track_expert import TrackExpert
 
-    rules = profile(args.profile)
-    if args.agent == EXPERT:
-        spec = args.interpreter or "rules"
-        mode = args.mode or ("rules" if spec == "rules" else "cng")
-        more = {"describer": args.describer, "prompts": args.prompts, "seed": args.seed}
+    rules = profile(options.profile)
+    if options.agent == EXPERT:
+        spec = options.interpreter or "rules"
+        mode = options.mode or ("rules" if spec == "rules" else "cng")
+        more: dict[str, Any] = {"describer": options.describer, "prompts": options.prompts, "seed": options.seed}
         return TrackExpert(), make_interpreter(spec, mode, rules, **more), rules
-    driver = driver_of(args, rules)
+    driver = driver_of(options, rules)
     if driver.agent.privileged:
-        raise Ad2Error(f"--agent {args.agent} sees a simulated town, and here is none; on a course: {EXPERT}")
+        raise Ad2Error(f"--agent {options.agent} sees a simulated town, and here is none; on a course: {EXPERT}")
     return driver.agent, driver.interpreter, rules
 
 
 def _plan(
-    args: argparse.Namespace, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
+    options: RobotRunOptions, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
 ) -> CoursePlan:
     from closedloop_plugin.robots.course.runner import CoursePlan, segments_of
     from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
@@ -153,11 +173,17 @@ def _plan(
     agent, interpreter, rules = driver
     track = sandbox()
     return CoursePlan(
-        track, segments_of(track, args.segments), args.runs, FOOTPRINTS[robot.vehicle.platform], args.seed,
-        _about(robot),
-        agent.describe(), interpreter.describe() if interpreter else None, rules.name,
-        {"lmms-eval-ad2": __version__, "python": sys.version.split()[0]},
-    )  # fmt: skip
+        track=track,
+        segments=segments_of(track, options.segments),
+        runs=options.runs,
+        footprint=FOOTPRINTS[robot.vehicle.platform],
+        seed=options.seed,
+        robot=_about(robot),
+        agent=agent.describe(),
+        interpreter=interpreter.describe() if interpreter else None,
+        profile=rules.name,
+        versions={"lmms-eval-ad2": __version__, "python": sys.version.split()[0]},
+    )
 
 
 def _about(robot: RobotConfig) -> dict[str, Any]:
@@ -169,13 +195,11 @@ def _about(robot: RobotConfig) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _identity(args: argparse.Namespace, plan: CoursePlan) -> dict[str, Any]:
+def _identity(options: RobotRunOptions, plan: CoursePlan) -> dict[str, Any]:
     """What two runs into one folder must share. Segments and runs may grow."""
-    return {
-        "course": args.course, "transport": args.transport, "tunnel": args.tunnel, "seed": args.seed,
-        "robot": dict(plan.robot), "agent": dict(plan.agent),
-        "interpreter": dict(plan.interpreter) if plan.interpreter else None, "profile": plan.profile,
-    }  # fmt: skip
+    interpreter = dict(plan.interpreter) if plan.interpreter else None
+    resolved = {"robot": dict(plan.robot), "agent": dict(plan.agent), "interpreter": interpreter}
+    return identity_of(options, resolved)
 
 
 def _tell(record: Any) -> None:
@@ -185,32 +209,32 @@ def _tell(record: Any) -> None:
 
 @contextlib.contextmanager
 def _transport(
-    args: argparse.Namespace, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
+    options: RobotRunOptions, robot: RobotConfig, driver: tuple[Agent, Interpreter | None, Profile]
 ) -> Iterator[CourseTransport]:
     agent, interpreter, rules = driver
-    if args.transport == "local":
+    if options.transport == "local":
         from closedloop_plugin.robots.course.transports.local import LocalTransport
         from closedloop_plugin.robots.planner.decision_cycle import DecisionCycle
         from closedloop_plugin.robots.sandbox.track import sandbox
 
-        cycle = DecisionCycle(agent, interpreter, rules, robot.vehicle, seed=args.seed)
+        cycle = DecisionCycle(agent, interpreter, rules, robot.vehicle, seed=options.seed)
         yield LocalTransport(cycle, sandbox(), robot.onboard.motion_s)
         return
     from closedloop_plugin.robots.course.transports.linked import PlannerSetup
 
     def reachable(planner: PlannerServer) -> contextlib.AbstractContextManager[None]:
-        from closedloop_plugin.robots.planner.control_socket import answering
+        from closedloop_plugin.robots.planner.control_socket import serving
 
-        return answering(planner, hotline_of(robot))
+        return serving(planner, hotline_of(robot))
 
     link = PlannerSetup(robot, agent, interpreter, rules, token=b"", reachable=reachable)  # each way brings its token
-    made = _through_ros(args, link) if args.transport == "ros" else _to_vehicle(link)
+    made = _through_ros(options, link) if options.transport == "ros" else _to_vehicle(link)
     with made as transport:
         yield transport
 
 
 @contextlib.contextmanager
-def _through_ros(args: argparse.Namespace, link: PlannerSetup) -> Iterator[CourseTransport]:
+def _through_ros(options: RobotRunOptions, link: PlannerSetup) -> Iterator[CourseTransport]:
     from closedloop_plugin.robots.course.transports.ros import RosTransport, on_this_machine
 
     @contextlib.contextmanager
@@ -218,8 +242,10 @@ def _through_ros(args: argparse.Namespace, link: PlannerSetup) -> Iterator[Cours
         with _tunnelled(link.robot, port):
             yield link.robot.link.planner_port
 
-    more = {"way": tunnel} if args.tunnel else {}
-    with contextlib.closing(RosTransport(on_this_machine(link), args.out / "logs" / "client.log", **more)) as transport:
+    more = {"way": tunnel} if options.tunnel else {}
+    with contextlib.closing(
+        RosTransport(on_this_machine(link), options.out / "logs" / "client.log", **more)
+    ) as transport:
         yield transport
 
 

@@ -2,42 +2,53 @@
 
 from __future__ import annotations
 
-import argparse
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from lmms_eval_ad2.options import add_command, option
 
 POLL_S = 0.2
 
 
+@dataclass(frozen=True, kw_only=True)
+class RobotSandboxOptions:
+    """`ad2 robot sandbox`."""
+
+    robot: str = option("which vehicle (default: sandbox)", default="sandbox", metavar="FILE|NAME")
+    port: int = option("of the ROS master (default 0: a free one)", default=0, metavar="N", least=0, most=65535)
+    mode: int | None = option("that its status shows, instead of the robot's own", default=None, metavar="N")
+    picture: Path | None = option("draw floor, segments and views instead; needs no ROS", default=None, metavar="PNG")
+
+
 def register(subparsers: Any) -> None:
-    cmd = subparsers.add_parser("sandbox", help="a simulated vehicle in place of a real one, over ROS 1")
-    cmd.add_argument("--robot", default="sandbox", metavar="FILE|NAME", help="which vehicle (default: sandbox)")
-    cmd.add_argument("--port", type=int, default=0, metavar="N", help="of the ROS master (default: a free one)")
-    cmd.add_argument("--mode", type=int, metavar="N", help="that its status shows, instead of the robot's own")
-    cmd.add_argument("--picture", type=Path, metavar="PNG", help="draw floor, segments and views instead; needs no ROS")
-    cmd.set_defaults(func=run)
+    add_command(
+        subparsers,
+        "sandbox",
+        run,
+        RobotSandboxOptions,
+        help="a simulated vehicle in place of a real one, over ROS 1",
+    )
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: RobotSandboxOptions) -> int:
     from closedloop_plugin.robots.vehicles.robot_config import find_robot
     from lmms_eval_ad2.errors import Ad2Error
 
-    if not 0 <= args.port <= 65535:
-        raise Ad2Error(f"--port {args.port}: from 0 (a free one) to 65535")
-    robot = find_robot(args.robot)
-    if args.picture:
-        if args.picture.is_dir():
-            raise Ad2Error(f"--picture {args.picture}: a folder; name a file in it, such as sheet.png")
+    robot = find_robot(options.robot)
+    if options.picture:
+        if options.picture.is_dir():
+            raise Ad2Error(f"--picture {options.picture}: a folder; name a file in it, such as sheet.png")
         from closedloop_plugin.robots.sandbox.overview import sheet
 
-        print(f"written: {sheet(robot.vehicle, args.picture)}")
+        print(f"written: {sheet(robot.vehicle, options.picture)}")
         return 0
     from closedloop_plugin.robots.sandbox.node_process import SandboxNodeProcess
     from closedloop_plugin.robots.transport.ros import RosMaster
 
-    with RosMaster(args.port) as master:
-        node = SandboxNodeProcess(master, robot.file, args.mode)
+    with RosMaster(options.port) as master:
+        node = SandboxNodeProcess(master, robot.file, options.mode)
         try:
             _say(robot, master)
             _watch(node, master)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.cli.robot.vehicle import add_robot, home, hotline_of, robot_of
+from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, hotline_of, robot_of
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.options import add_command, option
 
 EPILOG = """The stop goes through the running planner; where none answers, or the vehicle does not say within half a
 second that it stands, by ssh straight to the vehicle. It holds until it is released, whoever connects meanwhile; one
@@ -16,41 +18,51 @@ that was set on the vehicle itself is released there: --release --on-board.
 exit code: 0 the vehicle has confirmed it, 1 it has not: switch it off"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class RobotStopOptions(RobotOptions):
+    """`ad2 robot stop`."""
+
+    reason: str = option("recorded in the logs", default="ad2 robot stop")
+    on_board: bool = option("straight to the vehicle, not through the planner", default=False)
+    release: bool = option("undo the stop", default=False)
+
+
 def register(parts: Any) -> None:
-    cmd = parts.add_parser(
-        "stop", help="emergency stop", epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter
+    add_command(
+        parts,
+        "stop",
+        run,
+        RobotStopOptions,
+        help="emergency stop",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_robot(cmd)
-    cmd.add_argument("--reason", default="ad2 robot stop", help="stands in the logs")
-    cmd.add_argument("--on-board", action="store_true", help="straight to the vehicle, not through the planner")
-    cmd.add_argument("--release", action="store_true", help="undo the stop")
-    cmd.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: RobotStopOptions) -> int:
     from closedloop_plugin.robots.planner import emergency
 
     try:
-        robot = robot_of(args.robot)
+        robot = robot_of(options.robot)
     except Ad2Error as exc:
-        if args.release or args.on_board:
+        if options.release or options.on_board:
             raise
-        return _by_name(args, str(exc))
-    if args.release:
-        done = emergency.release(robot, hotline_of(robot), args.on_board)
+        return _by_name(options, str(exc))
+    if options.release:
+        done = emergency.release(robot, hotline_of(robot), options.on_board)
     else:
-        done = emergency.stop(robot, hotline_of(robot), args.reason, args.on_board)
-    print(done.told)
-    return 0 if done.sure else 1
+        done = emergency.stop(robot, hotline_of(robot), options.reason, options.on_board)
+    print(done.message)
+    return 0 if done.confirmed else 1
 
 
-def _by_name(args: argparse.Namespace, problem: str) -> int:
+def _by_name(options: RobotStopOptions, problem: str) -> int:
     """A file that is being edited must not keep the stop from the planner, which goes by its name alone."""
     from closedloop_plugin.robots.planner import emergency
-    from closedloop_plugin.robots.planner.control_socket import place
+    from closedloop_plugin.robots.planner.control_socket import socket_path
 
     try:
-        sure = emergency.by_planner(place(home(), Path(args.robot).stem), args.reason)
+        sure = emergency.stop_by_planner(socket_path(home(), Path(options.robot).stem), options.reason)
     except Ad2Error as exc:
         sure, problem = False, f"{exc}; {problem}"
     print(f"{'stopped: the vehicle stands' if sure else emergency.OFF} ({problem})")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lmms_eval_ad2.options import option
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -10,10 +13,9 @@ if TYPE_CHECKING:
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 
-def add_robot(parser: Any) -> None:
-    parser.add_argument(
-        "--robot", required=True, metavar="NAME|FILE", help="of configs/robots, or a YAML file of your own"
-    )
+@dataclass(frozen=True, kw_only=True)
+class RobotOptions:
+    robot: str = option("of configs/robots, or a YAML file of your own", metavar="NAME|FILE")
 
 
 def robot_of(text: str) -> RobotConfig:
@@ -38,6 +40,6 @@ def token_file(robot: RobotConfig) -> Path:
 
 
 def hotline_of(robot: RobotConfig) -> Path:
-    from closedloop_plugin.robots.planner.control_socket import place
+    from closedloop_plugin.robots.planner.control_socket import socket_path
 
-    return place(home(), robot.name)
+    return socket_path(home(), robot.name)

@@ -9,11 +9,12 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closedloop_plugin.cli.drive.world import register_world
+from closedloop_plugin.cli.drive.world import WorldOptions
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.threats.check import ScenarioProgram
@@ -39,32 +40,41 @@ driven anew. The verdicts: DIR/check.json; where DIR has a suite.json, its left_
 exit code: 0 every scenario passes, 1 some do not (with reasons), 2 nothing could be checked as asked"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ThreatCheckOptions(WorldOptions):
+    """`ad2 threats check`."""
+
+    paths: tuple[Path, ...] = option("a folder of programs, or programs", metavar="DIR|FILE.scenic", positional=True)
+    route: str | None = option(
+        "for FILE: the route it is played on, instead of the one it names", default=None, metavar="SUITE:ID"
+    )
+    map: Path | None = option("for FILE without a route: the map it is played on", default=None, metavar="F.xodr")
+    towns: Path | None = option("OpenDRIVE files <town>.xodr, instead of corridor maps", default=None, metavar="DIR")
+    agent: str = option("the reference driver: a built-in one (default expert)", default="expert", metavar="SPEC")
+    tries: int = option("draws of a scenario at most (default 4)", default=4, metavar="N", least=1)
+    seed: int | None = option("of the draws (default: the suite's, else 0)", default=None, metavar="S")
+    profile: str | None = option("rules (default: the suite's, else bench2advlm)", default=None, metavar="NAME")
+    workers: int | None = option("worlds side by side (default 1)", default=None, metavar="W", least=1)
+    out: Path | None = option("where the drives are kept (default: DIR/check)", default=None, metavar="RUN")
+    retry_failed: bool = option("try those again whose world failed", default=False)
+    carla_model: bool = option("compile each under Scenic's CARLA model too (no server)", default=False)
+    json: bool = option("print the verdicts as JSON, and nothing else", default=False)
+
+
 def register(parts: Any) -> None:
-    p = parts.add_parser(
+    add_command(
+        parts,
         "check",
+        run,
+        ThreatCheckOptions,
         help="compile and drive scenarios: do they act, can they be survived?",
-        description="Drive every scenario with a reference driver, and say of each that is unsound what is wrong.",
+        description="Drive every scenario with a reference driver; print what is wrong with each that is unsound.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("paths", nargs="+", type=Path, metavar="DIR|FILE.scenic", help="a folder of programs, or programs")
-    p.add_argument("--route", metavar="SUITE:ID", help="for FILE: the route it plays on, instead of the one it names")
-    p.add_argument("--map", type=Path, metavar="F.xodr", help="for FILE without a route: the map that it plays on")
-    p.add_argument("--towns", type=Path, metavar="DIR", help="OpenDRIVE files <town>.xodr, instead of corridor maps")
-    p.add_argument("--agent", default="expert", metavar="SPEC", help="the judge: a built-in driver (default expert)")
-    p.add_argument("--tries", type=int, default=4, metavar="N", help="draws of a scenario at most (default 4)")
-    p.add_argument("--seed", type=int, metavar="S", help="of the draws (default: the suite's, else 0)")
-    p.add_argument("--profile", metavar="NAME", help="rules (default: the suite's, else bench2advlm)")
-    register_world(p)
-    p.add_argument("--workers", type=int, metavar="W", help="worlds side by side (default 1)")
-    p.add_argument("--out", type=Path, metavar="RUN", help="where the drives are kept (default: DIR/check)")
-    p.add_argument("--retry-failed", action="store_true", help="try those again whose world failed")
-    p.add_argument("--carla-model", action="store_true", help="compile each under Scenic's CARLA model too (no server)")
-    p.add_argument("--json", action="store_true", help="print the verdicts as JSON, and nothing else")
-    p.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: ThreatCheckOptions) -> int:
     from closedloop_plugin.cli.drive.selection import towns_of
     from closedloop_plugin.cli.drive.world import world_of
     from closedloop_plugin.core.profiles import profile
@@ -74,29 +84,30 @@ def run(args: argparse.Namespace) -> int:
     from lmms_eval_ad2.errors import require
     from lmms_eval_ad2.storage.lock import lock_folder
 
-    folder = _checked(args)
-    if args.carla_model:
+    folder = _checked(options)
+    if options.carla_model:
         require("carla", "its Scenic model")
-    programs = _of_folder(folder, args) if folder else _of_files(args)
+    programs = _of_folder(folder, options) if folder else _of_files(options)
     index = index_of(folder) if folder else {}
     asked = _asked(folder, index)
-    seed = asked.get("seed", 0) if args.seed is None else args.seed
-    rules = profile(args.profile or str(asked.get("profile", "bench2advlm")))
-    out = args.out or (folder / "check" if folder else _home(args))
+    seed = asked.get("seed", 0) if options.seed is None else options.seed
+    rules = profile(options.profile or str(asked.get("profile", "bench2advlm")))
+    out = options.out or (folder / "check" if folder else _home(options))
     routes = [p.route for p in programs if p.route]
-    towns = towns_of(args.towns, routes, routes)
-    world, workers = world_of(args)
+    towns = towns_of(options.towns, routes, routes)
+    world, workers = world_of(options, options.workers)
     # The lock of `generate`: it, too, writes the verdicts and suite.json.
     with lock_folder(folder) if index else nullcontext():  # type: ignore[arg-type]
         verdicts = check(
-            programs, out, world=world, judge=args.agent, tries=args.tries, workers=workers,
-            seed=seed, profile=rules, towns=towns, quiet=args.json, map=args.map, retry_failed=args.retry_failed,
+            programs, out, world=world, judge=options.agent, tries=options.tries, workers=workers,
+            seed=seed, profile=rules, towns=towns, quiet=options.json, map=options.map,
+            retry_failed=options.retry_failed,
         )  # fmt: skip
         write_verdicts(folder or out, verdicts, out, [p.file for p in programs])
         if folder:
             update_left_out(folder, verdicts)
-    under_carla = _under_carla(programs, towns, args.map, seed, args.json) if args.carla_model else None
-    print(_json(verdicts, under_carla) if args.json else _report(programs, verdicts, under_carla, out))
+    under_carla = _under_carla(programs, towns, options.map, seed, options.json) if options.carla_model else None
+    print(_json(verdicts, under_carla) if options.json else _report(programs, verdicts, under_carla, out))
     good = all(v.passed for v in verdicts.values()) and not any((under_carla or {}).values())
     return 0 if good else 1
 
@@ -104,27 +115,24 @@ def run(args: argparse.Namespace) -> int:
 # -- what is asked ---------------------------------------------------------------------------------------------------
 
 
-def _checked(args: argparse.Namespace) -> Path | None:
+def _checked(options: ThreatCheckOptions) -> Path | None:
     """The folder, or None for files; Ad2Error says what does not go together."""
     from lmms_eval_ad2.errors import Ad2Error
 
-    for name in ("tries", "workers"):
-        if getattr(args, name) is not None and getattr(args, name) < 1:
-            raise Ad2Error(f"--{name} {getattr(args, name)}: 1 or more")
-    for path in (*args.paths, *([args.map] if args.map else [])):
+    for path in (*options.paths, *([options.map] if options.map else [])):
         if not path.exists():
             raise Ad2Error(f"{path}: no such file" + ("" if path.suffix else " or folder"))
-    folders = [path for path in args.paths if path.is_dir()]
+    folders = [path for path in options.paths if path.is_dir()]
     if folders and not os.access(folders[0], os.W_OK):  # now, not after everything was driven
         raise Ad2Error(f"{folders[0]}: check.json cannot be written there; mend its permissions, or check a copy")
-    for path in args.paths:
+    for path in options.paths:
         if path.suffix != ".scenic" and path not in folders:
             raise Ad2Error(f"{path}: not a program; expected *.scenic, or a folder of them")
-    if folders and len(args.paths) > 1:
+    if folders and len(options.paths) > 1:
         raise Ad2Error(f"{folders[0]}: a folder is checked alone; expected one folder, or programs")
-    if args.route and args.map:
+    if options.route and options.map:
         raise Ad2Error("--route brings a map of its own; leave --map out")
-    if folders and (args.route or args.map):
+    if folders and (options.route or options.map):
         raise Ad2Error("--route and --map are for single programs; those of a folder name their routes")
     return folders[0] if folders else None
 
@@ -140,43 +148,49 @@ def _asked(folder: Path | None, index: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _of_folder(folder: Path, args: argparse.Namespace) -> list[ScenarioProgram]:
+def _of_folder(folder: Path, options: ThreatCheckOptions) -> list[ScenarioProgram]:
     from closedloop_plugin.suites.lookup import routes_of
     from closedloop_plugin.threats.check import programs_of
 
     return programs_of(folder, routes_of)
 
 
-def _of_files(args: argparse.Namespace) -> list[ScenarioProgram]:
+def _of_files(options: ThreatCheckOptions) -> list[ScenarioProgram]:
     from closedloop_plugin.suites.lookup import route_of
     from closedloop_plugin.threats.check import ScenarioProgram
     from lmms_eval_ad2.errors import Ad2Error
 
     found: dict[str, ScenarioProgram] = {}
-    for file in args.paths:
+    for file in options.paths:
         name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem)[:80]
         if name in found:
             raise Ad2Error(f"{file}: another program has the same name: {found[name].file}; check them one by one")
         try:
-            route = route_of(file, args.route)
+            route = route_of(file, options.route)
         except Ad2Error as exc:
-            if args.route:  # not the program's fault
+            if options.route:  # not the program's fault
                 raise
             found[name] = ScenarioProgram(name, file, problem=str(exc))
             continue
-        if route is not None and args.map:
-            raise Ad2Error(f"--map {args.map}: {file} names its route, which has a map of its own; leave --map out")
+        if route is not None and options.map:
+            raise Ad2Error(f"--map {options.map}: {file} names its route, which has a map of its own; leave --map out")
         found[name] = ScenarioProgram(name, file, replace(route, id=name) if route else None)
     return list(found.values())
 
 
-def _home(args: argparse.Namespace) -> Path:
+def _home(options: ThreatCheckOptions) -> Path:
     """Drives of single programs: in the data home, the same place for the same files."""
     from closedloop_plugin.suites.lookup import data_home
 
-    what = [*sorted(str(p.absolute()) for p in args.paths), args.agent, args.seed, args.world, args.profile]
+    what = [
+        *sorted(str(p.absolute()) for p in options.paths),
+        options.agent,
+        options.seed,
+        options.world,
+        options.profile,
+    ]
     digest = hashlib.sha256("\n".join(map(str, what)).encode()).hexdigest()
-    return data_home() / "checks" / f"{args.paths[0].stem[:40]}-{digest[:12]}"
+    return data_home() / "checks" / f"{options.paths[0].stem[:40]}-{digest[:12]}"
 
 
 # -- under CARLA's model ---------------------------------------------------------------------------------------------

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from lmms_eval_ad2.options import add_command, option
 
 EXAMPLES = """examples:
   ad2 threats gallery threats/                                     writes threats/gallery.html
@@ -13,32 +16,38 @@ where the runs come from:
   ad2 drive run --suite threats/ --agent expert --out out/expert"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ThreatGalleryOptions:
+    """`ad2 threats gallery`."""
+
+    folder: Path = option("as `ad2 threats generate --out` wrote it", metavar="DIR", positional=True)
+    runs: tuple[Path, ...] = option("run folders of `ad2 drive run --suite DIR`", default=(), metavar="RUN")
+    out: Path | None = option("of the page (default: DIR/gallery.html)", default=None, metavar="FILE.html")
+
+
 def register(parts: Any) -> None:
-    p = parts.add_parser(
+    add_command(
+        parts,
         "gallery",
+        run,
+        ThreatGalleryOptions,
         help="one self-contained page: a picture, the threat, its parameters, who failed",
         description="Write one HTML page about the scenarios of DIR (or of any folder of *.scenic files). It fetches\n"
         "nothing and can be passed on as it is. Pictures come from `ad2 threats check`, else from the interview.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("folder", type=Path, metavar="DIR", help="as `ad2 threats generate --out` wrote it")
-    p.add_argument(
-        "--runs", type=Path, nargs="+", default=[], metavar="RUN", help="run folders of `ad2 drive run --suite DIR`"
-    )
-    p.add_argument("--out", type=Path, metavar="FILE.html", help="of the page (default: DIR/gallery.html)")
-    p.set_defaults(func=run)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(options: ThreatGalleryOptions) -> int:
     """0 when the page is written; what the user can mend is an Ad2Error."""
     from closedloop_plugin.threats.gallery.page import write
     from lmms_eval_ad2.errors import Ad2Error
 
-    out = args.out or args.folder / "gallery.html"
+    out = options.out or options.folder / "gallery.html"
     if out.suffix not in (".html", ".htm"):
         raise Ad2Error(f"--out {out}: a name that ends in .html is needed")
-    gallery = write(args.folder, out, args.runs)
+    gallery = write(options.folder, out, options.runs)
     size = out.stat().st_size / 1e6
-    print(f"gallery  {out}  ({len(gallery.scenarios)} scenarios, {len(args.runs)} runs, {size:.1f} MB)")
+    print(f"gallery  {out}  ({len(gallery.scenarios)} scenarios, {len(options.runs)} runs, {size:.1f} MB)")
     return 0

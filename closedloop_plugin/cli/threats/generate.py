@@ -6,10 +6,12 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from closedloop_plugin.cli.drive.world import register_world
+from closedloop_plugin.cli.drive.world import WorldOptions
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from closedloop_plugin.threats.generate import GeneratedThreats, ThreatGenerationConfig
@@ -30,75 +32,91 @@ steer-only ...) is not asked but probed: what it does with a car, a pedestrian, 
 exit code: 0 every route has a scenario that passes the check, 1 some have not (named), 2 it could not start or go on"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class ThreatRoutesOptions:
+    suite: str = option("demo, embedded220, or a route file", metavar="NAME|FILE", identity=("base", "base_sha256"))
+    routes_ids: str | None = option("only these routes", default=None, metavar="ID,ID")
+    limit: int | None = option("only the first N routes", default=None, metavar="N", least=1)
+    towns: Path | None = option(
+        "OpenDRIVE files <town>.xodr, instead of corridor maps", default=None, metavar="DIR", identity="towns"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreatModelOptions:
+    agent: str = option("the target, as for ad2 drive run", metavar="SPEC", identity="agent")
+    fuser: str = option("rules (offline), endpoint:MODEL@URL, or lmms:NAME,...", metavar="SPEC", identity="fuser")
+    camera: Literal["front", "surround"] = option("what the target sees", default="front", identity="cameras")
+    size: str | None = option(
+        "of the cameras (default: the profile's)", default=None, metavar="WxH", identity="cameras"
+    )
+    frames: int = option(
+        "first frames shown, 1 s apart (default 1)", default=1, metavar="N", least=1, identity="frames"
+    )
+    prompts: Path | None = option(
+        "questions of your own, in place of threats.yaml's", default=None, metavar="FILE", identity="prompts_sha256"
+    )
+    repairs: int = option("of a reply that does not fit (default 3)", default=3, metavar="N", least=0)
+    profile: str = option(
+        "rules and cameras (default bench2advlm)", default="bench2advlm", metavar="NAME", identity="profile"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreatFolderOptions:
+    out: Path = option("the suite's folder, new or begun", metavar="DIR")
+    seed: int = option("the same seed makes the same (default 0)", default=0, metavar="S", identity="seed")
+    workers: int | None = option("worlds side by side (default 1)", default=None, metavar="W", least=1)
+    attempts: int = option("scenarios for one route at most (default 3)", default=3, metavar="N", least=1)
+    tries: int = option("draws that the expert may drive (default 4)", default=4, metavar="N", least=1)
+    no_check: bool = option("do not drive them; ad2 threats check does it later", default=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreatGenerateOptions(ThreatRoutesOptions, WorldOptions, ThreatModelOptions, ThreatFolderOptions):
+    """`ad2 threats generate`."""
+
+
+GROUPS = {
+    "for which routes": (ThreatRoutesOptions, WorldOptions),
+    "target and fuser": (ThreatModelOptions,),
+    "how it runs": (ThreatFolderOptions,),
+}
+
+
 def register(parts: Any) -> None:
-    p = parts.add_parser(
+    add_command(
+        parts,
         "generate",
+        run,
+        ThreatGenerateOptions,
+        GROUPS,
         help="make a threat scenario for each route of a suite; the same command goes on where it stopped",
         description="Interview the target on the first frames of every route, fuse its answers into a threat, write it "
         "as a Scenic program, and check that it plays and can be survived.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _register_what(p.add_argument_group("for which routes"))
-    _register_who(p.add_argument_group("who tells and who makes"))
-    _register_how(p.add_argument_group("how it runs"))
-    p.set_defaults(func=run)
 
 
-def _register_what(what: Any) -> None:
-    what.add_argument("--suite", required=True, metavar="NAME|FILE", help="demo, embedded220, or a route file")
-    what.add_argument("--routes-ids", metavar="ID,ID", help="only these routes")
-    what.add_argument("--limit", type=int, metavar="N", help="only the first N routes")
-    what.add_argument("--towns", type=Path, metavar="DIR", help="OpenDRIVE files <town>.xodr, instead of corridor maps")
-    register_world(what)
-
-
-def _register_who(who: Any) -> None:
-    who.add_argument("--agent", required=True, metavar="SPEC", help="the target, as for ad2 drive run")
-    who.add_argument(
-        "--fuser", required=True, metavar="SPEC", help="rules (offline), endpoint:MODEL@URL, or lmms:NAME,..."
-    )
-    who.add_argument("--camera", choices=("front", "surround"), default="front", help="what the target sees")
-    who.add_argument("--size", metavar="WxH", help="of the cameras (default: the profile's)")
-    who.add_argument("--frames", type=int, default=1, metavar="N", help="first frames shown, 1 s apart (default 1)")
-    who.add_argument("--prompts", type=Path, metavar="FILE", help="questions of your own, in place of threats.yaml's")
-    who.add_argument("--repairs", type=int, default=3, metavar="N", help="of a reply that does not fit (default 3)")
-    who.add_argument("--profile", default="bench2advlm", metavar="NAME", help="rules and cameras (default bench2advlm)")
-
-
-def _register_how(how: Any) -> None:
-    how.add_argument("--out", type=Path, required=True, metavar="DIR", help="the suite's folder, new or begun")
-    how.add_argument("--seed", type=int, default=0, metavar="S", help="the same seed makes the same (default 0)")
-    how.add_argument("--workers", type=int, metavar="W", help="worlds side by side (default 1)")
-    how.add_argument("--attempts", type=int, default=3, metavar="N", help="scenarios for one route at most (default 3)")
-    how.add_argument("--tries", type=int, default=4, metavar="N", help="draws that the expert may drive (default 4)")
-    how.add_argument("--no-check", action="store_true", help="do not drive them; ad2 threats check does it later")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(options: ThreatGenerateOptions) -> int:
     from closedloop_plugin.prompts.texts import texts_of
-    from closedloop_plugin.threats.factories import make_fuser, make_teller
+    from closedloop_plugin.threats.factories import make_fuser, make_interviewee
     from closedloop_plugin.threats.generate import generate
 
-    for name, least in (("frames", 1), ("workers", 1), ("attempts", 1), ("tries", 1), ("repairs", 0), ("limit", 1)):
-        value = getattr(args, name)
-        if value is not None and value < least:
-            from lmms_eval_ad2.errors import Ad2Error
-
-            raise Ad2Error(f"--{name} {value}: {least} or more")
-    texts = texts_of(args.prompts, "threats")
-    job = _job(args, texts.sha256)
-    more: dict[str, Any] = {"texts": texts, "cache": None, "seed": args.seed}
-    teller = make_teller(args.agent, profile=job.profile, cameras=job.cameras, **more)
-    fuser = make_fuser(args.fuser, repairs=args.repairs, **more)
-    made = generate(job, teller, fuser)
+    texts = texts_of(options.prompts, "threats")
+    job = _job(options, texts.sha256)
+    more: dict[str, Any] = {"texts": texts, "cache": None, "seed": options.seed}
+    interviewee = make_interviewee(options.agent, profile=job.profile, cameras=job.cameras, **more)
+    fuser = make_fuser(options.fuser, repairs=options.repairs, **more)
+    made = generate(job, interviewee, fuser)
     print(summary(made, job))
     for route, reason in sorted({**made.failed, **made.unsound}.items()):
         print(f"{'left out' if route in made.unsound else 'no scenario'}: route {route}: {reason}", file=sys.stderr)
     return 1 if made.failed or made.unsound else 0
 
 
-def _job(args: argparse.Namespace, prompts_sha256: str) -> ThreatGenerationConfig:
+def _job(options: ThreatGenerateOptions, prompts_sha256: str) -> ThreatGenerationConfig:
     from closedloop_plugin.agents.make import cameras_of
     from closedloop_plugin.cli.drive.selection import asked_for, towns_of
     from closedloop_plugin.cli.drive.world import world_of
@@ -108,19 +126,19 @@ def _job(args: argparse.Namespace, prompts_sha256: str) -> ThreatGenerationConfi
     from closedloop_plugin.threats.generate import ThreatGenerationConfig
     from lmms_eval_ad2.errors import Ad2Error
 
-    found = suite(args.suite, args.world)
+    found = suite(options.suite, options.world)
     if found.programs:
-        raise Ad2Error(f"--suite {args.suite}: threats are made for routes, and this is a folder of programs")
-    routes = asked_for(found, args)
-    rules = profile(args.profile)
-    file = Path(args.suite)
-    world, workers = world_of(args)
+        raise Ad2Error(f"--suite {options.suite}: threats are made for routes, and this is a folder of programs")
+    routes = asked_for(found, options.suite, routes_ids=options.routes_ids, limit=options.limit)
+    rules = profile(options.profile)
+    file = Path(options.suite)
+    world, workers = world_of(options, options.workers)
     return ThreatGenerationConfig(
-        args.out, found, routes, world, rules,
-        cameras_of(args.camera + (f"@{args.size}" if args.size else ""), rules),
+        folder=options.out, suite=found, routes=routes, world=world, profile=rules,
+        cameras=cameras_of(options.camera + (f"@{options.size}" if options.size else ""), rules),
         base_file=file if file.is_file() and sha256(file) == found.sha256 else None,  # not a file called "demo"
-        towns=towns_of(args.towns, found.routes, routes), seed=args.seed, frames=args.frames,
-        workers=workers, attempts=args.attempts, tries=args.tries, checked=not args.no_check,
+        towns=towns_of(options.towns, found.routes, routes), seed=options.seed, frames=options.frames,
+        workers=workers, attempts=options.attempts, tries=options.tries, checked=not options.no_check,
         prompts_sha256=prompts_sha256,
     )  # fmt: skip
 

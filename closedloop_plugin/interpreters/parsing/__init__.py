@@ -1,1 +1,1 @@
-"""A driving reply -> controls, waypoints or action words."""
+"""Parsing of driving replies: controls, waypoints, driving words, speed suffixes."""

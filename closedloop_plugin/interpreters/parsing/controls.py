@@ -1,9 +1,8 @@
-"""The slow system's reply -> controls. The last object that speaks of controls counts; nothing is guessed from prose.
+"""Parsing of the slow system's reply to a Control: the last JSON object with control keys. Prose is never interpreted.
 
-Tolerated because it is unambiguous: text and code fences around the object, any order and case of the keys, more keys
-beside the three, single quotes or none, a comma at the end, numbers in quotes. Not: units, percentages, words,
-true/false, lists, NaN. Values outside their range are clamped, as the published post-processing does; the raw reply
-stays in the record.
+Accepted because it is unambiguous: text and code fences around the object, any order and case of keys, further keys,
+single quotes or none, a trailing comma, numbers in quotes. Not accepted: units, percentages, words, true/false, lists,
+NaN. Values out of range are clamped, as in the published post-processing.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from closedloop_plugin.core.state import Control
 from lmms_eval_ad2.parsing import failure_reason
 from lmms_eval_ad2.parsing.normalise import declines, without_thoughts
 
-# Why a reply could not be read; the codes stand in records.
+# Reason codes of unparsed replies, which are written to records.
 REASONS = (
     "empty", "truncated", "unfinished_thought", "refusal", "no_json", "missing_key", "doubled_key", "not_a_number",
     "not_finite", "not_in_set",
 )  # fmt: skip
 AXES = ("throttle", "steer", "brake")
 _NAMES = {"throttle": "throttle", "steer": "steer", "steering": "steer", "brake": "brake"}
-LONGEST = 8000  # characters looked at, from the end: a model caught in a loop must not cost minutes
-_STEP = 1e-6  # how far from a member of a set a value may be written
+LONGEST = 8000  # characters that are searched, from the end; limits the time for degenerate replies
+_STEP = 1e-6  # tolerance between a value and a member of a set
 
 _NUMBER = re.compile(r"[+-]?(?:\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][+-]?\d{1,3})?")
 _FLAT = re.compile(r"\{([^{}]{1,400})\}")
@@ -38,18 +37,21 @@ _PAIR = re.compile(
 
 
 class UnreadableReply(Exception):
-    """The reply holds no control; the message is one of REASONS, with the key it concerns."""
+    """The reply contains no control; the message is one of REASONS, with the key if one is concerned."""
 
 
 def read_cng(reply: str) -> Control:
-    """Continuous numbers, clamped to their ranges. Raises Unread."""
+    """Continuous numbers, clamped to their ranges. Raises UnreadableReply."""
     values = _values(reply)
     return Control(values["steer"], values["throttle"], values["brake"]).checked()
 
 
 def read_dcs(reply: str, profile: Profile) -> Control:
-    """Members of the profile's sets. Throttle and brake are never both above 0 there: where a reply has both, the
-    published rule holds (throttle > brake: no brake) and otherwise its mirror (no throttle). Raises Unread."""
+    """Members of the profile's sets. Raises UnreadableReply.
+
+    If throttle and brake are both above 0, the smaller becomes 0: the published rule (throttle > brake: no brake) and
+    its mirror (else no throttle).
+    """
     values = _values(reply)
     sets = {"throttle": profile.throttle_set, "steer": profile.steer_set, "brake": profile.brake_set}
     picked = {axis: _member(axis, values[axis], sets[axis]) for axis in AXES}
@@ -70,14 +72,14 @@ def _values(reply: str) -> dict[str, float]:
     failed = failure_reason(reply)
     if failed:
         raise UnreadableReply(failed)
-    said, unfinished = without_thoughts(reply)
+    answer, unfinished = without_thoughts(reply)
     if unfinished:
         raise UnreadableReply("unfinished_thought")
-    if not said:
+    if not answer:
         raise UnreadableReply("empty")
-    found = _last_control(said[-LONGEST:])
+    found = _last_control(answer[-LONGEST:])
     if found is None:
-        raise UnreadableReply("refusal" if declines(said) else "no_json")
+        raise UnreadableReply("refusal" if declines(answer) else "no_json")
     values: dict[str, Any] = {}
     for key, value in found:
         axis = _NAMES.get(key.strip().lower())
@@ -115,14 +117,14 @@ Pairs = list[tuple[str, Any]]
 
 
 class _Object(list):
-    """A JSON object as its pairs: a dict would hide a key that stands there twice."""
+    """A JSON object as a list of pairs, in which repeated keys are kept."""
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_Object)
 
 
 def _last_control(text: str) -> Pairs | None:
-    """Pairs of the last object with at least one of the three keys; objects inside objects are found too."""
+    """Pairs of the last object, possibly nested, with at least one of the three keys."""
     last: Pairs | None = None
     position = text.find("{")
     while position >= 0:
@@ -137,19 +139,19 @@ def _last_control(text: str) -> Pairs | None:
         else:
             pairs = _deepest(found)
             end = after
-        if pairs is not None and _speaks(pairs):
+        if pairs is not None and _has_control_key(pairs):
             last = pairs
         position = text.find("{", end)
     return last
 
 
 def _deepest(value: Any) -> Pairs | None:
-    """The last control object within a decoded value, itself included; without recursion, whatever its depth."""
+    """The last control object within a decoded value. Iterative, since the depth is not limited."""
     waiting = [value]
     while waiting:
         node = waiting.pop()
         if isinstance(node, _Object):
-            if _speaks(node):
+            if _has_control_key(node):
                 return list(node)
             waiting.extend(v for _, v in node)
         elif isinstance(node, list):
@@ -157,12 +159,12 @@ def _deepest(value: Any) -> Pairs | None:
     return None
 
 
-def _speaks(pairs: Pairs) -> bool:
+def _has_control_key(pairs: Pairs) -> bool:
     return any(key.strip().lower() in _NAMES for key, _ in pairs)
 
 
 def _loose(body: str) -> Pairs | None:
-    """`'throttle': 0.5, steer: "0", brake: 0,` as pairs; None where anything else stands there."""
+    """Pairs of a loose notation such as `'throttle': 0.5, steer: "0", brake: 0,`; None for anything else."""
     pairs: Pairs = []
     position = 0
     body = body.strip()
@@ -177,5 +179,5 @@ def _loose(body: str) -> Pairs | None:
 
 
 def _bare(value: str, *, quoted: bool) -> Any:
-    """A bare true/false/null must stay no number; everything else is judged as a text."""
+    """A bare true/false/null stays a non-number; every other value is a text."""
     return {"true": True, "false": False, "null": None}.get(value.lower(), value) if not quoted else value

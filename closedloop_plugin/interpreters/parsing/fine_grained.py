@@ -1,7 +1,7 @@
-"""Fine-grained control (Bench2ADVLM section 5): the suffix "with speed = q" behind a command, and what it asks for.
+"""Fine-grained control (Bench2ADVLM section 5): the suffix "with speed = q" of a command.
 
 The unit of q is not published. Here a bare number from 0 to 1 is a share of the profile's top speed (bench2advlm:
-5 m/s, so 0.5 is 2.5 m/s; a profile without one: the road's limit). A number with m/s, km/h or mph is absolute.
+5 m/s, so 0.5 is 2.5 m/s; without a top speed: of the road's limit). A number with m/s, km/h or mph is absolute.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _TO_MS = {"m/s": 1.0, "km/h": 1 / 3.6, "kmh": 1 / 3.6, "kph": 1 / 3.6, "mph": 0.
 
 
 class SpeedSuffixError(Exception):
-    """There is a suffix and it says nothing usable; the message is a stable code."""
+    """The suffix is not usable; the message is a stable code."""
 
 
 def wanted_speed(words: str, profile: Profile, observation: Observation) -> float | None:
-    """m/s that the suffix asks for; None without one. SpeedSuffixError for two that differ or one off the scale."""
+    """Speed of the suffix, m/s; None without one. Raises SpeedSuffixError for several speeds or one out of range."""
     speeds = {_speed(m, profile, observation) for m in _SUFFIX.finditer(words)}
     if len(speeds) > 1:
         raise SpeedSuffixError("several_speeds")
@@ -35,7 +35,7 @@ def wanted_speed(words: str, profile: Profile, observation: Observation) -> floa
 
 
 def without_suffix(words: str) -> str:
-    """The command alone."""
+    """The command without its suffix."""
     return _SUFFIX.sub(" ", words)
 
 
@@ -52,5 +52,5 @@ def _speed(match: re.Match[str], profile: Profile, observation: Observation) -> 
 
 
 def mentions_speed(words: str) -> bool:
-    """Whether a suffix stands there, usable or not."""
+    """Whether the text contains a suffix, usable or not."""
     return _SUFFIX.search(words) is not None

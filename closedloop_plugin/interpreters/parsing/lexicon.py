@@ -1,4 +1,4 @@
-"""The English driving words that the rule interpreter knows, as patterns over lower-case text."""
+"""English driving words of the rule interpreter, as patterns over lower-case text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _words(*patterns: str) -> re.Pattern[str]:
 
 
 def _table(rows: dict[str, str]) -> tuple[tuple[str, ...], re.Pattern[str]]:
-    """Names, and one pattern in which group `a<i>` is name i. What stands first hides the rest at the same place."""
+    """Names, and one pattern in which group `a<i>` is name i. At the same position the first alternative matches."""
     return tuple(rows), re.compile("|".join(rf"(?P<a{i}>\b{p}(?!\w))" for i, p in enumerate(rows.values())))
 
 
@@ -110,9 +110,9 @@ WAYS, WAY = _table(
 )
 ANY_ACTION = re.compile(f"{PACE.pattern}|{WAY.pattern}".replace("?P<a", "?P<p", len(PACES)))
 
-# --- what makes a part of a sentence no command for now ---
+# --- parts of a sentence that are no command for now ---
 
-# From here to the end of the sentence somebody explains, aims or looks ahead.
+# From here to the end of the sentence: an explanation, a purpose or a later action.
 TAIL = _words(
     r"because", r"since", r"due to", r"owing to", r"so that", r"so as to", r"in order (?:to|not to|that)",
     r"given (?:that|the)", r"as (?:the|there|it|a|an|we|i|our|no|this)",
@@ -138,7 +138,7 @@ NOT = _words(
     r"neither", r"no",
 )  # fmt: skip
 WITHOUT = _words(r"without", r"instead of", r"rather than", r"avoid(?:ing)?", r"prevent(?:ing)?", r"than")
-NAMES_AN_ACT = re.compile(r"(?:ing|stops?|brakes|acceleration|deceleration)\Z")  # what can follow WITHOUT
+NAMES_AN_ACT = re.compile(r"(?:ing|stops?|brakes|acceleration|deceleration)\Z")  # can follow WITHOUT
 READY = _words(r"(?:be |get )?(?:prepared?|preparing|ready|plan|planning) (?:to|for)")
 MAYBE = _words(
     r"maybe", r"perhaps", r"possibly", r"might", r"may", r"could", r"consider(?:ing)?", r"would like", r"probably",
@@ -146,7 +146,7 @@ MAYBE = _words(
 )  # fmt: skip
 EITHER_SIDE = re.compile(r"\b(?:left|right)(?: turn)? or (?:\w+ ){0,3}?(?:left|right)\b")
 
-# --- who acts ---
+# --- the subject of a clause ---
 
 _EGO = _any(
     r"(?:the |my |our |your |this )?(?:ego|self-driving|autonomous|own)(?:[- ]?(?:vehicle|car))?",
@@ -182,7 +182,7 @@ OTHER = re.compile(
     r"\A(?:the|a|an|that|this|these|those|there|another|other|some|any|all|no|one|two|three|several|many|its|his|her"
     r"|their|traffic|oncoming|pedestrians?|vehicles?|cars?|trucks?|cyclists?|people|someone|nobody|lights?|he|she|they)\b"
 )
-# Things that carry an action's name.
+# Objects whose names contain an action.
 THINGS = _words(
     r"(?:traffic|the|a) stop (?:sign|line|bar)s?", r"stop(?:ping)? (?:signs?|lines?|distance|bar)",
     r"brak(?:e|ing) (?:lights?|lamps?|distance)",

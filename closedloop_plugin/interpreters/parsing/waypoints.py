@@ -1,7 +1,7 @@
-"""A trajectory in a reply -> waypoints, and the control that follows them by pure pursuit.
+"""Waypoints of a trajectory in a reply, and the control that follows them by pure pursuit.
 
-Expected as the trajectory question asks: pairs (metres forward, metres to the left) in the car's frame, one every
-0.5 s, as [(1.0, 0.0), (2.0, 0.1)] or in square or angle brackets. Of several lists the last counts.
+Expected format, as in the trajectory question: pairs (metres forward, metres to the left) in the car's frame, one every
+0.5 s, as [(1.0, 0.0), (2.0, 0.1)], also in square or angle brackets. Of several lists the last is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lmms_eval_ad2.parsing.normalise import plain, without_thoughts
 
 REASONS = ("no_waypoints", "too_few_waypoints", "not_finite", "implausible_waypoints", "truncated_waypoints")
 FARTHEST_M = 250.0
-STANDING_M = 0.25  # a plan that ends nearer than this asks for a stop
+STANDING_M = 0.25  # a trajectory that ends nearer than this is a stop
 LONGEST = 20_000
 Points = list[tuple[float, float]]
 
@@ -29,7 +29,7 @@ _OPEN = re.compile(r"[\s,;]{0,4}[(\[<]\s{0,4}[+-]?[\d.][^)\]>]{0,40}\Z")
 
 
 class NoTrajectory(Exception):
-    """The text has no usable trajectory; the message is one of REASONS."""
+    """The text contains no usable trajectory; the message is one of REASONS."""
 
 
 def read_waypoints(text: str) -> Points:
@@ -37,18 +37,18 @@ def read_waypoints(text: str) -> Points:
     answer, unfinished = without_thoughts(text[-LONGEST:])
     if unfinished:
         raise NoTrajectory("no_waypoints")
-    said = plain(answer)
+    text = plain(answer)
     last: Points = []
     current: Points = []
     end = -1
-    for match in _PAIR.finditer(said):
-        if end >= 0 and not _JOINT.fullmatch(said[end : match.start()][:20]):
+    for match in _PAIR.finditer(text):
+        if end >= 0 and not _JOINT.fullmatch(text[end : match.start()][:20]):
             current = []
         current.append((float(match[1]), float(match[2])))
         end, last = match.end(), current
     if not last:
         raise NoTrajectory("no_waypoints")
-    if _OPEN.match(said, end):
+    if _OPEN.match(text, end):
         raise NoTrajectory("truncated_waypoints")
     if len(last) < 2:
         raise NoTrajectory("too_few_waypoints")
@@ -60,20 +60,21 @@ def read_waypoints(text: str) -> Points:
 
 
 def follow(points: Points, speed: float) -> Control:
-    """Steer at the point a look-ahead away, with the speed that the first second of the plan has."""
+    """Pure pursuit of the first waypoint beyond the look-ahead distance, at the mean speed of the first second."""
     if math.hypot(*points[-1]) < STANDING_M:
         return Control(brake=0.6)
     legs = [math.dist(a, b) for a, b in zip([(0.0, 0.0), *points], points, strict=False)]
-    wanted = sum(legs[:2]) / (WAYPOINT_S * min(len(legs), 2))
-    ahead = min(max(0.55 * speed + 2.2, 3.2), 12.0)  # as tracking.pursuit
+    wanted = sum(legs[:2]) / (WAYPOINT_S * min(len(legs), 2))  # m/s over the first two legs of 0.5 s
+    ahead = min(max(0.55 * speed + 2.2, 3.2), 12.0)  # look-ahead, m, as in tracking.pursuit
     forward, left = next((p for p in points if math.hypot(*p) >= ahead), points[-1])
     throttle, brake = pedals(to_speed(wanted, speed), speed)
     return Control(steer_at(forward, left), throttle, brake).checked()
 
 
 def steer_at(forward: float, left: float) -> float:
-    """Pure pursuit of a point in the car's frame (its centre): steer in [-1, 1], right > 0."""
-    forward += WHEELBASE / 2  # seen from the rear axle, which is what turns on a circle
+    """Pure pursuit of a point in the car's frame (origin: its centre), m: steer in [-1, 1], right > 0."""
+    # Wheel angle atan(2 b y / L^2), see tracking.pursuit; measured from the rear axle, whose path the circle describes.
+    forward += WHEELBASE / 2
     reach = max(math.hypot(forward, left), 2.0)
     wheel = math.atan2(2 * WHEELBASE * left, reach * reach)
     return min(max(-wheel / MAX_WHEEL, -1.0), 1.0)

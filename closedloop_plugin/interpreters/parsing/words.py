@@ -1,8 +1,8 @@
-"""Plain driving words (English) -> what is meant for this moment. No model and no guess.
+"""Parsing of English driving words to a DrivingInstruction for the current moment, by rules and without guessing.
 
-Words that contradict themselves, hedge or only deny are Unclear, with a stable code. Read clause by clause; left out
-of account are questions, conditions ("if", "when"), reasons and aims ("because", "to avoid"), what comes later ("then",
-"after"), and clauses whose subject is somebody else ("the car ahead is braking").
+Contradictory, hedged and purely negated texts raise UnclearInstruction with a stable code. The text is processed clause
+by clause. Ignored are questions, conditions ("if", "when"), reasons and purposes ("because", "to avoid"), later actions
+("then", "after"), and clauses with another subject ("the car ahead is braking").
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ REASONS = (
     "no_action", "negated_only", "contradiction", "hedged", "conditional", "several", "ambiguous_negation",
     "refusal", "reverse", "unfinished_thought",
 )  # fmt: skip
-LONGEST = 4000  # characters that are read
+LONGEST = 4000  # characters that are parsed
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _CLAUSE = re.compile(r",\s*|;\s*|:\s+|\bbut\b|\bso\b(?! that| as)|\bwhile\b|\s-\s")
 _AND = re.compile(r"\band\b")
@@ -26,13 +26,16 @@ _STRENGTH = {"slow": 1, "brake": 2, "stop": 3}
 
 
 class UnclearInstruction(Exception):
-    """The words give no one action; the message is one of REASONS."""
+    """The text does not determine one action; the message is one of REASONS."""
 
 
 @dataclass(frozen=True)
 class DrivingInstruction:
-    """pace: stop | brake | slow | keep | faster | go (nothing else said); way: left | right | change_left |
-    change_right | slight_left | slight_right | straight | follow | None; force: hard | soft | ""."""
+    """A parsed driving instruction.
+
+    pace: stop | brake | slow | keep | faster | go (unspecified). way: left | right | change_left | change_right |
+    slight_left | slight_right | straight | follow | None. force: hard | soft | "".
+    """
 
     pace: str = "go"
     way: str | None = None
@@ -49,32 +52,32 @@ class _SentenceFindings:
     force: str = ""
 
 
-def understand(words: str) -> DrivingInstruction:
-    """What the words ask for now. Raises Unclear."""
-    said, unfinished = without_thoughts(words[:LONGEST])
+def parse_instruction(words: str) -> DrivingInstruction:
+    """The instruction in a text. Raises UnclearInstruction."""
+    answer, unfinished = without_thoughts(words[:LONGEST])
     if unfinished:
         raise UnclearInstruction("unfinished_thought")
-    text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", plain(said).lower()))
-    heard = _SentenceFindings()
+    text = re.sub(r" {2,}", " ", lex.THINGS.sub(" something ", plain(answer).lower()))
+    findings = _SentenceFindings()
     for sentence in _SENTENCE.split(text):
-        _sentence(sentence.strip(), heard)
-    if not heard.paces and not heard.ways:
-        raise UnclearInstruction(_why_nothing(text, heard))
-    return DrivingInstruction(_one_pace(heard.paces), _one_way(heard.ways), heard.force)
+        _sentence(sentence.strip(), findings)
+    if not findings.paces and not findings.ways:
+        raise UnclearInstruction(_why_nothing(text, findings))
+    return DrivingInstruction(_one_pace(findings.paces), _one_way(findings.ways), findings.force)
 
 
-def _why_nothing(text: str, heard: _SentenceFindings) -> str:
+def _why_nothing(text: str, findings: _SentenceFindings) -> str:
     if declines(text):
         return "refusal"
-    said = {"hedged": heard.hedged, "conditional": heard.conditional, "negated_only": heard.negated}
-    return next((code for code, was_said in said.items() if was_said), "no_action")
+    codes = {"hedged": findings.hedged, "conditional": findings.conditional, "negated_only": findings.negated}
+    return next((code for code, applies in codes.items() if applies), "no_action")
 
 
-def _sentence(sentence: str, heard: _SentenceFindings) -> None:
+def _sentence(sentence: str, findings: _SentenceFindings) -> None:
     if not sentence or sentence.endswith("?"):
         return
     if lex.CONDITION.match(sentence):
-        heard.conditional = True  # "If a pedestrian appears, stop" says nothing about now
+        findings.conditional = True  # "If a pedestrian appears, stop" is no instruction for now
         return
     ours = True  # an imperative's subject is the car
     opens_with_reason = bool(lex.SUBORDINATE.match(sentence))
@@ -86,9 +89,9 @@ def _sentence(sentence: str, heard: _SentenceFindings) -> None:
         condition = lex.CONDITION.search(clause, 0, cut)
         ours = _is_ours(clause, ours)
         if ours and condition:
-            heard.conditional = True  # "turn right once the pedestrian has crossed"
+            findings.conditional = True  # "turn right once the pedestrian has crossed"
         elif ours:
-            _clause(clause[:cut], heard)
+            _clause(clause[:cut], findings)
         if tail:
             return
 
@@ -106,14 +109,14 @@ def _is_ours(clause: str, before: bool) -> bool:
     return False if lex.OTHER.match(bare) else before
 
 
-def _clause(clause: str, heard: _SentenceFindings) -> None:
+def _clause(clause: str, findings: _SentenceFindings) -> None:
     if lex.EITHER_SIDE.search(clause):
         raise UnclearInstruction("several")
-    mood = _ClauseQualifiers.of(clause)
-    for names, pattern, known in ((lex.PACES, lex.PACE, heard.paces), (lex.WAYS, lex.WAY, heard.ways)):
+    qualifiers = _ClauseQualifiers.of(clause)
+    for names, pattern, known in ((lex.PACES, lex.PACE, findings.paces), (lex.WAYS, lex.WAY, findings.ways)):
         for match in pattern.finditer(clause):
             what = names[int((match.lastgroup or "a0")[1:])]
-            if not _counts(mood, match, heard):
+            if not _counts(qualifiers, match, findings):
                 continue
             if what == "reverse":
                 raise UnclearInstruction("reverse")
@@ -121,15 +124,18 @@ def _clause(clause: str, heard: _SentenceFindings) -> None:
             if known - {"go", what} and re.search(r"\bor\b[^,]{0,20}\Z", clause[max(0, start - 24) : start]):
                 raise UnclearInstruction("several")
             known.add(what)
-            heard.force = heard.force if heard.force == "hard" else mood.force or heard.force
+            findings.force = findings.force if findings.force == "hard" else qualifiers.force or findings.force
 
 
 @dataclass(frozen=True)
 class _ClauseQualifiers:
-    """Where in a clause each kind of reserve ends; looked for once, since a model in a loop repeats actions."""
+    """End of the first match of each kind of qualifier in a clause, inf if there is none.
+
+    Searched once per clause, since degenerate replies repeat actions many times.
+    """
 
     denied: float
-    joined: float  # the "and" behind it
+    joined: float  # the "and" after it
     without: float
     maybe: float
     ready: float
@@ -148,38 +154,38 @@ def _end(pattern: re.Pattern[str], clause: str, start: int = 0) -> float:
     return found.end() if found else _NEVER
 
 
-def _counts(mood: _ClauseQualifiers, match: re.Match[str], heard: _SentenceFindings) -> bool:
-    """Whether the action is asked for: not denied, not only possible, not to be ready for."""
+def _counts(qualifiers: _ClauseQualifiers, match: re.Match[str], findings: _SentenceFindings) -> bool:
+    """Whether the action is instructed: not negated, not merely possible, not something to be ready for."""
     start = match.start()
-    if mood.joined <= start:
-        raise UnclearInstruction("ambiguous_negation")  # "do not stop and turn left": does the "not" reach so far?
-    if mood.denied <= start or (mood.without <= start and lex.NAMES_AN_ACT.search(match.group())):
-        heard.negated = True
+    if qualifiers.joined <= start:
+        raise UnclearInstruction("ambiguous_negation")  # "do not stop and turn left": the scope of "not" is unclear
+    if qualifiers.denied <= start or (qualifiers.without <= start and lex.NAMES_AN_ACT.search(match.group())):
+        findings.negated = True
         return False
-    if mood.maybe <= start:
-        heard.hedged = True
+    if qualifiers.maybe <= start:
+        findings.hedged = True
         return False
-    return not mood.ready <= start
+    return not qualifiers.ready <= start
 
 
 def _one_pace(paces: set[str]) -> str:
-    """Going on is implied by anything else; of stop, brake and slow the strongest counts; the rest excludes itself."""
-    said = paces - {"go"}
-    down = said & set(_STRENGTH)
-    if len(said - down) + bool(down) > 1:
+    """ "go" is implied by any other pace; of stop, brake and slow the strongest counts; others exclude each other."""
+    found = paces - {"go"}
+    down = found & set(_STRENGTH)
+    if len(found - down) + bool(down) > 1:
         raise UnclearInstruction("contradiction")
     if down:
         return max(down, key=_STRENGTH.__getitem__)
-    return next(iter(said), "go")
+    return next(iter(found), "go")
 
 
 def _one_way(ways: set[str]) -> str | None:
-    """A slight correction belongs to the manoeuvre of its side, lane keeping to any but a lane change."""
-    said = set(ways)
+    """A slight correction is part of a manoeuvre to its side; lane keeping is compatible with all but lane changes."""
+    found = set(ways)
     for side in ("left", "right"):
-        if said & {side, f"change_{side}"}:
-            said.discard(f"slight_{side}")
-    others = said - {"follow"}
-    if len(others) > 1 or (len(said) > len(others) and any(w.startswith("change") for w in others)):
+        if found & {side, f"change_{side}"}:
+            found.discard(f"slight_{side}")
+    others = found - {"follow"}
+    if len(others) > 1 or (len(found) > len(others) and any(w.startswith("change") for w in others)):
         raise UnclearInstruction("contradiction")
-    return next(iter(others or said), None)
+    return next(iter(others or found), None)

@@ -1,1 +1,1 @@
-"""Drives segments of a course and says how far each run came."""
+"""Drives the segments of a course and measures how far each run gets."""

@@ -1,6 +1,6 @@
 """Table 3 of the Bench2ADVLM paper: route completion of real vehicles in their sandbox.
 
-Facts to stand in a table of their own beside ours: other routes, other models. Figures and claims: `published.yaml`.
+Shown in a separate table beside our results, because routes and models differ. Figures and claims: `published.yaml`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import yaml
 
 @dataclass(frozen=True)
 class PublishedVehicle:
-    """One model on one vehicle: `routes` in `PublishedVehicleTable.of`ths, `average` in percent as it is printed."""
+    """One model on one vehicle. `routes`: counts out of `PublishedVehicleTable.of`; `average`: percent, as printed."""
 
     vehicle: str
     agent: str
@@ -24,7 +24,7 @@ class PublishedVehicle:
 
 @dataclass(frozen=True)
 class VehicleTableClaim:
-    """A sentence of the paper's text about the table, and what the printed figures give."""
+    """A sentence of the paper about the table, and what follows from the printed figures."""
 
     where: str
     says: str
@@ -50,7 +50,7 @@ class PublishedVehicleTable:
 
 @functools.cache
 def published() -> PublishedVehicleTable:
-    """The table as it is printed."""
+    """Load the table as printed in the paper."""
     raw = yaml.safe_load(resources.files(__package__).joinpath("published.yaml").read_text("utf-8"))
     return PublishedVehicleTable(
         raw["paper"],

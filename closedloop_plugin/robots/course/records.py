@@ -1,16 +1,16 @@
-"""What a course leaves on disk, and in which order it is written.
+"""The output folder of a course, and the order in which it is written.
 
-    DIR/run.json                          identity (compared at every start) and selection (what was asked for last)
-    DIR/lock                              held by the one process that drives into DIR
-    DIR/episodes.jsonl                    one SegmentRunRecord per line; the later of two for one run counts
-    DIR/tracks/<segment>_run<k>.json      what was planned and driven, for the picture
-    DIR/logs/<segment>_run<k>.jsonl       one line a cycle: what was seen, said, read and sent
-    DIR/bags/<segment>_run<k>.bag         the same as a rosbag, where the library is installed
+    DIR/run.json                          identity (compared at every start) and selection (requested last)
+    DIR/lock                              held by the process that writes to DIR
+    DIR/episodes.jsonl                    one SegmentRunRecord per line; of two lines for one run the later counts
+    DIR/tracks/<segment>_run<k>.json      planned and driven path, for the picture
+    DIR/logs/<segment>_run<k>.jsonl       one line per cycle: observation, reply, control, actuation
+    DIR/bags/<segment>_run<k>.bag         the same as a rosbag, if the library is installed
     DIR/pictures/<segment>_run<k>.png     top view
 
-Of one run the other files are written first (temporary name, fsync, rename), then its line (append, fsync): a line
-implies its files. A process killed in between leaves files without a line, which the next start replaces, or half a
-line at the end (storage/journal.py). run.json and lock are as in a folder of `ad2 drive run` (storage/identity.py).
+For each run the other files are written first (temporary name, fsync, rename), then its line (append, fsync): a line
+implies its files. A process killed in between leaves files without a line, which the next start replaces, or a partial
+last line (storage/journal.py). run.json and lock are as in a folder of `ad2 drive run` (storage/identity.py).
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.robots.course.referee import AGAIN, SegmentEndReason
+from closedloop_plugin.robots.course.referee import RETRYABLE, SegmentEndReason
 from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.storage.identity import RESULTS
 from lmms_eval_ad2.storage.journal import JournalFile, read
@@ -36,8 +36,8 @@ class SegmentRunRecord:
     segment: str
     run: int  # 1, 2, ...
     geometry: str
-    end: str  # watch.End
-    what: str  # in words: which obstacle, which limit
+    end: str  # SegmentEndReason
+    what: str  # details, such as the obstacle or the limit
     completion: float  # percent of the planned path
     length_m: float
     driven_m: float
@@ -59,7 +59,7 @@ class SegmentRunRecord:
 
     @property
     def name(self) -> str:
-        """Of its files."""
+        """Base name of its files."""
         return f"{self.segment}_run{self.run}"
 
     @property
@@ -67,22 +67,22 @@ class SegmentRunRecord:
         return self.end == SegmentEndReason.COMPLETED
 
     @property
-    def again(self) -> bool:
-        """Ended by what is no fault of the driver's words."""
-        return self.end in AGAIN
+    def retryable(self) -> bool:
+        """Ended for a reason other than the driving; driven again with --retry-failed."""
+        return self.end in RETRYABLE
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), ensure_ascii=False, sort_keys=True, allow_nan=False)
 
     @classmethod
     def from_json(cls, line: str) -> SegmentRunRecord:
-        """ValueError or TypeError where the line is none."""
+        """Parse a line. ValueError or TypeError if it is invalid."""
         raw = json.loads(line)
         if not isinstance(raw, dict):
             raise TypeError("expected an object")
-        strange = set(raw) - {f.name for f in fields(cls)}
-        if strange:
-            raise ValueError(f"unknown field {min(strange)}")
+        unknown = set(raw) - {f.name for f in fields(cls)}
+        if unknown:
+            raise ValueError(f"unknown field {min(unknown)}")
         raw["ended"] = tuple(raw.get("ended") or ())
         record = cls(**raw)
         SegmentEndReason(record.end)
@@ -97,9 +97,9 @@ class SegmentRunRecord:
 
 
 class SegmentRunStore:
-    """The lines of one folder, which the caller holds the lock of."""
+    """The records of one folder. The caller holds its lock."""
 
-    def __init__(self, folder: File) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.file = folder / RESULTS
         self._records = {r.key: r for r in read_records(folder)}
@@ -108,18 +108,18 @@ class SegmentRunStore:
     def records(self) -> list[SegmentRunRecord]:
         return list(self._records.values())
 
-    def has(self, segment: str, run: int) -> SegmentRunRecord | None:
+    def get(self, segment: str, run: int) -> SegmentRunRecord | None:
         return self._records.get((segment, run))
 
     def add(self, record: SegmentRunRecord) -> None:
-        """One whole line, synced; what a failed write left of it is taken back."""
+        """Append one line and sync it; a failed write is undone."""
         with JournalFile(self.file) as journal:
             journal.append(record.to_json().encode())
         self._records[record.key] = record
 
 
-def read_records(folder: File) -> list[SegmentRunRecord]:
-    """All completed lines in their order. DataError names a broken one."""
+def read_records(folder: Path) -> list[SegmentRunRecord]:
+    """All complete lines in order. DataError names an invalid one."""
     hint = "Remove the line, and the same command drives that run again"
     found = read(
         folder / RESULTS, lambda line: SegmentRunRecord.from_json(line.decode()), expected="a run's record", hint=hint
@@ -128,6 +128,6 @@ def read_records(folder: File) -> list[SegmentRunRecord]:
 
 
 def by_course(records: Sequence[SegmentRunRecord], order: Sequence[str]) -> list[SegmentRunRecord]:
-    """In the course's order of segments, runs of a segment together."""
+    """Sort by the course's order of segments, keeping the runs of a segment together."""
     place = {name: i for i, name in enumerate(order)}
     return sorted(records, key=lambda r: (place.get(r.segment, len(place)), r.segment, r.run))

@@ -1,4 +1,4 @@
-"""The referee of one run: how much of the planned path was driven before a line was crossed or something was hit."""
+"""The referee of one run: measures how much of the planned path is driven before it ends, and why it ends."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.robots.course.route_hint import REACH_M
 from closedloop_plugin.robots.sandbox.track import Footprint, SandboxTrack
 
-END_M = 0.02  # so near its end a path counts as driven: the vehicle itself is ten times as long
-# Who needs more decisions than at so little way each, and GRACE on top, has failed to drive: half a second at
-# 5 cm/s. No seconds are counted: the time that a model thinks is no fault of the driving.
-LEAST_M = 0.025
-GRACE = 20
+END_M = 0.02  # a path counts as completed this near to its end; the vehicle is ten times as long
+# A run is too slow after EXTRA_DECISIONS + length / M_PER_DECISION decisions: 0.025 m is half a second at 5 cm/s.
+# Decisions are counted, not seconds, because the latency of a model is not a fault of its driving.
+M_PER_DECISION = 0.025
+EXTRA_DECISIONS = 20
 
 
 class SegmentEndReason(StrEnum):
@@ -26,20 +26,20 @@ class SegmentEndReason(StrEnum):
     AGENT = "agent failed"
 
 
-# Says nothing about the driver's skill: not counted, and driven again with --retry-failed. (A run that somebody stops,
-# or whose vehicle is lost, has no end and no record: the same command drives it again.)
-AGAIN = (SegmentEndReason.AGENT,)
+# Ends that do not measure driving: not counted, and driven again with --retry-failed. (A run that is stopped by the
+# user, or whose vehicle is lost, has no record; the same command drives it again.)
+RETRYABLE = (SegmentEndReason.AGENT,)
 
 
-def most_decisions(length: float) -> int:
-    """That a path of so many metres may take."""
-    return GRACE + math.ceil(length / LEAST_M)
+def max_decisions(length: float) -> int:
+    """The number of decisions allowed for a path of `length` metres."""
+    return EXTRA_DECISIONS + math.ceil(length / M_PER_DECISION)
 
 
 class SegmentReferee:
-    """Sees every pose of the vehicle in order; `end` is set once and for all.
+    """Call `observe` with every pose in order. `end` is None until the run ends, and never changes afterwards.
 
-    `judges` False: lines and obstacles are a person's to see, the poses (of a vehicle's odometry) only count the way.
+    `judges` False: the poses are odometry and measure completion only; a person watches lines and obstacles.
     """
 
     def __init__(self, path: RoutePath, track: SandboxTrack, footprint: Footprint, judges: bool = True) -> None:
@@ -48,15 +48,15 @@ class SegmentReferee:
         self.what = ""
         self._furthest = 0.0
         self._s = 0.0
-        self._left = most_decisions(path.length)
+        self._left = max_decisions(path.length)
 
     @property
     def completion(self) -> float:
         """Percent of the planned path."""
         return 100.0 if self.end is SegmentEndReason.COMPLETED else 100.0 * self._furthest / self.path.length
 
-    def see(self, x: float, y: float, yaw: float) -> SegmentEndReason | None:
-        """What is hit or crossed at this pose comes before the way that it gained."""
+    def observe(self, x: float, y: float, yaw: float) -> SegmentEndReason | None:
+        """Check a pose (m, rad). A collision or crossed line ends the run before the progress of this pose counts."""
         if self.end is not None:
             return self.end
         verdict = self.track.contains(x, y, yaw, self.footprint) if self.judges else "inside"
@@ -71,13 +71,13 @@ class SegmentReferee:
             self.stop(SegmentEndReason.COMPLETED)
         return self.end
 
-    def decided(self) -> None:
-        """One more decision, and its motion, has begun."""
+    def count_decision(self) -> None:
+        """Count one decision; the run is too slow after max_decisions."""
         self._left -= 1
         if self._left < 0:
-            self.stop(SegmentEndReason.SLOW, f"not there after {most_decisions(self.path.length)} decisions")
+            self.stop(SegmentEndReason.SLOW, f"not there after {max_decisions(self.path.length)} decisions")
 
     def stop(self, end: SegmentEndReason, what: str = "") -> None:
-        """The first end counts."""
+        """End the run; only the first end counts."""
         if self.end is None:
             self.end, self.what = end, what

@@ -1,4 +1,4 @@
-"""A course's result as text or Markdown, in the form of the paper's Table 3; the paper's own figures beneath it."""
+"""The results of a course as text or Markdown, in the form of the paper's Table 3, with the published figures."""
 
 from __future__ import annotations
 
@@ -13,14 +13,44 @@ from closedloop_plugin.robots.course.records import SegmentRunRecord
 from lmms_eval_ad2.report import tables
 
 METHOD = (
-    "completed: runs that came to the segment's end, of those that count. completion: share of the planned path before "
-    "a yellow line was crossed, something was hit or the decisions that a path may take were used up, mean over runs, "
-    "in percent; its average is over segments, each counted once."
+    "completed: runs that reached the segment's end, of those that count. completion: share of the planned path driven "
+    "before a yellow line was crossed, something was hit or the allowed number of decisions was used up, in percent, "
+    "mean over runs; its average is over segments, each counted once."
 )
 BESIDE = (
-    "Other routes, other models, real vehicles: to be read beside the table above, never as its rows. n/10 is printed "
-    "so; what was counted is not said."
+    "Other routes, other models, real vehicles: not comparable with the rows of the table above. n/10 is quoted from "
+    "the paper, which does not say what was counted."
 )
+
+
+@dataclass(frozen=True)
+class SegmentResult:
+    """One column of the table. `completion`: mean share of the planned path, percent."""
+
+    segment: str
+    runs: int
+    completed: int
+    completion: float | None  # None: not driven yet
+
+
+@dataclass(frozen=True)
+class CourseResult:
+    """The requested segments in their order: the columns of the paper's Table 3."""
+
+    cells: tuple[SegmentResult, ...]
+
+    @property
+    def driven(self) -> list[SegmentResult]:
+        return [cell for cell in self.cells if cell.completion is not None]
+
+    @property
+    def completion(self) -> float | None:
+        """Mean over segments; each counts once, however often it was driven."""
+        return fmean(c.completion for c in self.driven if c.completion is not None) if self.driven else None
+
+    @property
+    def completed(self) -> tuple[int, int]:
+        return sum(c.completed for c in self.cells), sum(c.runs for c in self.cells)
 
 
 def render(
@@ -30,10 +60,10 @@ def render(
     *,
     markdown: bool = False,
 ) -> str:
-    """Who drove what, ours, how the runs ended, the paper's."""
-    asked = [r for r in records if r.segment in segments]
-    found = course(asked, segments)
-    blocks = [_heading(asked), _ours(found, markdown), _ends(asked, markdown)]
+    """Heading, our table, reasons of early ends, and the paper's table."""
+    selected = [r for r in records if r.segment in segments]
+    result = course(selected, segments)
+    blocks = [_heading(selected), _ours(result, markdown), _ends(selected, markdown)]
     if paper:
         blocks.append(_published(paper, markdown))
     return tables.printable("\n\n".join(block for block in blocks if block)) + "\n"
@@ -43,30 +73,30 @@ def _heading(records: Sequence[SegmentRunRecord]) -> str:
     if not records:
         return "nothing driven yet"
     r = records[0]
-    slow = r.interpreter or {}
-    who = " + ".join(str(name) for name in (r.agent.get("name"), slow.get("name")) if name)
-    return f"{r.robot.get('name')}, {who}, profile {r.profile}, transport {r.transport}"
+    interpreter = r.interpreter or {}
+    driver = " + ".join(str(name) for name in (r.agent.get("name"), interpreter.get("name")) if name)
+    return f"{r.robot.get('name')}, {driver}, profile {r.profile}, transport {r.transport}"
 
 
-def _ours(found: CourseResult, markdown: bool) -> str:
-    counts = [f"{c.completed}/{c.runs}" if c.runs else tables.NONE for c in found.cells]
-    means = [tables.number(c.completion) for c in found.cells]
-    done, runs = found.completed
+def _ours(result: CourseResult, markdown: bool) -> str:
+    counts = [f"{c.completed}/{c.runs}" if c.runs else tables.NONE for c in result.cells]
+    means = [tables.number(c.completion) for c in result.cells]
+    done, runs = result.completed
     rows = [
         ["completed", *counts, f"{done}/{runs} = {100 * done / runs:.0f} %" if runs else tables.NONE],
-        ["completion, %", *means, tables.number(found.completion)],
+        ["completion, %", *means, tables.number(result.completion)],
     ]
-    return tables.table(["", *(c.segment for c in found.cells), "Average"], rows, markdown)
+    return tables.table(["", *(c.segment for c in result.cells), "Average"], rows, markdown)
 
 
 def _ends(records: Sequence[SegmentRunRecord], markdown: bool) -> str:
-    """Why runs ended before their time, the commonest first, and what was unread."""
+    """Why runs ended early, most frequent first, and how many replies failed."""
     lines = [METHOD]
     early = Counter((r.segment, r.end, r.what) for r in records if not r.completed)
     for (segment, end, what), n in early.most_common():
         reason = what if what.startswith(end) else f"{end}: {what}" if what else end
         count = f", {n} runs" if n > 1 else ""
-        lines.append(f"{segment}: {reason}{count}" + (" (not counted)" if _again(records, segment, end) else ""))
+        lines.append(f"{segment}: {reason}{count}" + (" (not counted)" if _retryable(records, segment, end) else ""))
     for name, title in (("unparsed", "replies could not be read"), ("agent_errors", "answers failed")):
         n = sum(r.counts.get(name, 0) for r in records)
         if n:
@@ -74,8 +104,8 @@ def _ends(records: Sequence[SegmentRunRecord], markdown: bool) -> str:
     return "\n".join(_line(text, markdown) for text in lines)
 
 
-def _again(records: Sequence[SegmentRunRecord], segment: str, end: str) -> bool:
-    return any(r.again for r in records if (r.segment, r.end) == (segment, end))
+def _retryable(records: Sequence[SegmentRunRecord], segment: str, end: str) -> bool:
+    return any(r.retryable for r in records if (r.segment, r.end) == (segment, end))
 
 
 def _published(paper: PublishedVehicleTable, markdown: bool) -> str:
@@ -90,41 +120,10 @@ def _line(text: str, markdown: bool) -> str:
     return f"- {tables.escape(text)}" if markdown else textwrap.fill(f"- {text}", tables.WIDTH, subsequent_indent="  ")
 
 
-# Route completion in the form of the paper's Table 3: a column a segment, counts and means, averages.
-@dataclass(frozen=True)
-class SegmentResult:
-    """One segment: runs, those that came to the end, and the mean share of the planned path in percent."""
-
-    segment: str
-    runs: int
-    completed: int
-    completion: float | None  # None: not driven yet
-
-
-@dataclass(frozen=True)
-class CourseResult:
-    """All segments that were asked for, in their order."""
-
-    cells: tuple[SegmentResult, ...]
-
-    @property
-    def driven(self) -> list[SegmentResult]:
-        return [cell for cell in self.cells if cell.completion is not None]
-
-    @property
-    def completion(self) -> float | None:
-        """Mean over segments, each counted once however often it was driven."""
-        return fmean(c.completion for c in self.driven if c.completion is not None) if self.driven else None
-
-    @property
-    def completed(self) -> tuple[int, int]:
-        return sum(c.completed for c in self.cells), sum(c.runs for c in self.cells)
-
-
 def course(records: Sequence[SegmentRunRecord], segments: Sequence[str]) -> CourseResult:
-    """Runs in which the agent failed say nothing about its driving and are not counted. (A run that was stopped, or
+    """Counts and means of each segment. Runs in which the agent failed are not counted. (A run that was stopped, or
     whose link was lost, has no record.)"""
-    counted = [r for r in records if not r.again]
+    counted = [r for r in records if not r.retryable]
     return CourseResult(tuple(_cell(name, [r for r in counted if r.segment == name]) for name in segments))
 
 

@@ -1,10 +1,10 @@
-"""A run as a rosbag (ROS 1), for rqt, RViz and every other tool that a robot lab has.
+"""Writes a run as a rosbag (ROS 1) for rqt, RViz and other ROS tools.
 
-    /odom          nav_msgs/Odometry      where the vehicle really was (the track's frame)
-    /cmd_vel       geometry_msgs/Twist    what it was told; a vehicle of words has std_msgs/String on /cmd_str
-    /ad2/cycle     std_msgs/String        one JSON object a decision, as in logs/
+    /odom          nav_msgs/Odometry      true pose of the vehicle (the track's frame)
+    /cmd_vel       geometry_msgs/Twist    actuation; std_msgs/String on /cmd_str for a vehicle with word commands
+    /ad2/cycle     std_msgs/String        one JSON object per decision, as in logs/
 
-Time counts from the run's start, at second 1 (ROS keeps 0 for "no time").
+Time starts at 1 s at the begin of the run, because ROS uses 0 for "no time".
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import importlib.util
 import json
 import math
 from collections.abc import Mapping
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.errors import require
@@ -26,8 +26,8 @@ def available() -> bool:
     return importlib.util.find_spec("rosbags") is not None
 
 
-def write_bag(drive: Mapping[str, Any], out: File) -> File:
-    """`drive`: what tracks/ holds. Appears whole or not at all. Returns `out`."""
+def write_bag(drive: Mapping[str, Any], out: Path) -> Path:
+    """`drive`: the content of a file in tracks/. Written atomically. Returns `out`."""
     require("rosbags", "to write a rosbag")
     from rosbags.rosbag1 import Writer
     from rosbags.typesys import Stores, get_typestore
@@ -57,7 +57,7 @@ def _messages(drive: Mapping[str, Any], make: _RosMessageFactory) -> list[tuple[
 
 
 class _RosMessageFactory:
-    """Messages of a type store."""
+    """Creates messages of a type store."""
 
     def __init__(self, store: Any) -> None:
         self._types = store.types

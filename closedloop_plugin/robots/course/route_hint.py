@@ -1,4 +1,4 @@
-"""What a navigator on the vehicle would say: the planned path, seen from where its odometry says that it is."""
+"""The route hint of a course: a target point on the planned path, relative to the pose from odometry."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from closedloop_plugin.robots.sandbox.track import STEP, SandboxTrack, TrackSegm
 
 Pose = tuple[float, float, float]  # x, y in metres, yaw in radians counter-clockwise
 
-# The hint's point lies so far ahead, in metres at a car's size. Shorter than the 8 m of the worlds: the bends here are
-# as tight as a car can drive, and a chord of 8 m cuts them by more than a lane leaves beside the vehicle.
+# Distance of the target point, in full-size metres. Shorter than the 8 m of the worlds: the bends here are as tight as
+# a car can drive, and a chord of 8 m would cut them by more than the space beside the vehicle.
 AHEAD_M = 4.5
-BEYOND_M = 1.0  # of the lap behind a segment's end
-REACH_M = 0.6  # of looking for the vehicle's place along the path, so that a loop's other side is never taken for it
+BEYOND_M = 1.0  # length of the lap that is appended after a segment's end
+REACH_M = 0.6  # search range along the path, so that the other side of the loop is never matched
 
 
-def guide(track: SandboxTrack, segment: TrackSegment) -> RoutePath:
-    """The segment's path and what follows it on the lap: who nears the end must see the bend behind it."""
+def guide_path(track: SandboxTrack, segment: TrackSegment) -> RoutePath:
+    """The segment's path and BEYOND_M of the lap after it, so that target points near the end follow the lap."""
     begin, _ = track.lap.locate(*segment.start[:2])
     along = begin + np.arange(0.0, segment.path.length + BEYOND_M, STEP)
     return RoutePath([track.lap.pose(float(s) % track.lap.length)[:2] for s in along], STEP)
 
 
 class PathHint:
-    """The route hint of one run (planner.RouteHint). `start`: where the vehicle was placed, in the path's frame.
+    """The RouteHint of one run. `start`: pose at which the vehicle was placed, in the path's frame.
 
-    Odometry counts from wherever the vehicle was switched on. The first pose of a run is taken for `start`, all later
-    ones relative to it; what odometry drifts by, the hint is wrong by, as with any navigator.
+    Odometry has an arbitrary origin: the first pose of a run is taken as `start`, and later ones relative to it. Drift
+    of the odometry becomes an error of the hint, as with any navigator.
     """
 
     def __init__(self, path: RoutePath, start: Pose, scale: float) -> None:
         self.path, self.start = path, start
         self.ahead = AHEAD_M / scale
-        self.here: Pose | None = None  # by the newest odometry, in the path's frame
+        self.here: Pose | None = None  # from the newest odometry, in the path's frame
         self.speed = 0.0  # m/s, likewise
         self._first: Pose | None = None
         self._s = 0.0
 
     def command(self, odometry: Mapping[str, Any] | None) -> tuple[RouteCommand, tuple[float, float]]:
-        """The command, and a point of the path in metres forward and to the LEFT of the vehicle."""
+        """The command and the target point, metres forward and to the LEFT of the vehicle."""
         if odometry is None:
             return RouteCommand.FOLLOW, (self.ahead, 0.0)
         x, y, yaw = self.here = self.pose(odometry)
@@ -55,7 +55,7 @@ class PathHint:
         return RouteCommand.FOLLOW, to_ego(goal_x, goal_y, x, y, yaw)
 
     def pose(self, odometry: Mapping[str, Any]) -> Pose:
-        """Odometry in the path's frame."""
+        """The odometry pose in the path's frame: start * first^-1 * here (planar rigid transforms)."""
         here = (float(odometry["x"]), float(odometry["y"]), float(odometry["yaw"]))
         first = self._first = self._first or here
         forward, left = to_ego(here[0], here[1], *first)

@@ -1,4 +1,4 @@
-"""A course: every segment so many times. Each run is recorded at once: the same command goes on where it stopped."""
+"""Runs a course: each segment several times. Each run is recorded at once, so that the same command resumes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path as File
+from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
@@ -23,13 +23,17 @@ from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write
 
 LAP = "lap"
-_PLANNED_STEP = 4  # of a path's points, every so manieth is enough to draw it
-_SEED_STEP = 7919  # apart, so that two runs of one course never share a seed
+# Errors of a placement by hand, much smaller than the space beside the vehicle in the lane. Without them a
+# deterministic driver would repeat the same run.
+PLACEMENT_M = 0.01
+PLACEMENT_RAD = math.radians(1.5)
+_PLANNED_STEP = 4  # every 4th point of a path is recorded
+_SEED_STEP = 7919  # between the seeds of two runs
 
 
 @dataclass
 class CourseRunTrace:
-    """What one run was: poses (t, x, y, yaw, speed) on the track, and a line for each cycle, t from the run's start."""
+    """One run: poses (t, x, y, yaw, speed) on the track, a line per cycle, counts; t in s from the run's start."""
 
     poses: list[tuple[float, float, float, float, float]] = field(default_factory=list)
     cycles: list[dict[str, Any]] = field(default_factory=list)
@@ -37,13 +41,13 @@ class CourseRunTrace:
 
 
 class CourseTransport(Protocol):
-    """How words come to wheels: inside this process, through ROS, or to a real vehicle."""
+    """Connects decisions to a vehicle: simulated in this process, simulated through ROS, or real."""
 
     name: str
-    judges: bool  # the poses are true, so that lines and obstacles can be judged by them
+    judges: bool  # poses are ground truth, so that the referee can check lines and obstacles
 
-    def drive(self, segment: TrackSegment, watch: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
-        """Place the vehicle at the segment's start, and drive until `watch` has an end."""
+    def drive(self, segment: TrackSegment, referee: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
+        """Place the vehicle at the segment's start and drive until `referee.end` is set."""
         ...
 
     def close(self) -> None: ...
@@ -51,7 +55,7 @@ class CourseTransport(Protocol):
 
 @dataclass(frozen=True)
 class CoursePlan:
-    """What is driven, and what every record of it says."""
+    """The segments to drive and the fields common to all records."""
 
     track: SandboxTrack
     segments: tuple[TrackSegment, ...]
@@ -65,13 +69,13 @@ class CoursePlan:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def tasks(self) -> Iterator[tuple[TrackSegment, int]]:
-        """One run of every segment, then the next: a course that is broken off has driven all of them alike."""
+        """One run of every segment, then the next, so that an interrupted course has driven all segments equally."""
         for run in range(1, self.runs + 1):
             yield from ((segment, run) for segment in self.segments)
 
 
 def segments_of(track: SandboxTrack, wanted: str) -> tuple[TrackSegment, ...]:
-    """`all`, `lap` (the whole lap in one), or names and numbers with commas between: `1,3,route7`."""
+    """Parse --segments: `all`, `lap` (the whole lap as one segment), or names and numbers: `1,3,route7`."""
     known = {s.name: s for s in track.segments}
     if wanted.strip() == "all":
         return track.segments
@@ -92,31 +96,31 @@ def segments_of(track: SandboxTrack, wanted: str) -> tuple[TrackSegment, ...]:
 def run_course(
     plan: CoursePlan,
     transport: CourseTransport,
-    ledger: SegmentRunStore,
+    store: SegmentRunStore,
     *,
     retry_failed: bool = False,
-    told: Callable[[SegmentRunRecord], None] = lambda record: None,
+    on_record: Callable[[SegmentRunRecord], None] = lambda record: None,
 ) -> list[SegmentRunRecord]:
-    """Drive what is missing. Returns the records of everything that was asked for, old and new."""
-    found = []
+    """Drive the missing runs. Returns the records of all planned runs, old and new."""
+    records = []
     for segment, run in plan.tasks():
-        record = ledger.has(segment.name, run)
-        if record is None or (retry_failed and record.again):
-            record = _one(plan, transport, ledger, segment, run)
-            told(record)
-        found.append(record)
-    return found
+        record = store.get(segment.name, run)
+        if record is None or (retry_failed and record.retryable):
+            record = _one(plan, transport, store, segment, run)
+            on_record(record)
+        records.append(record)
+    return records
 
 
 def _one(
-    plan: CoursePlan, transport: CourseTransport, ledger: SegmentRunStore, segment: TrackSegment, run: int
+    plan: CoursePlan, transport: CourseTransport, store: SegmentRunStore, segment: TrackSegment, run: int
 ) -> SegmentRunRecord:
-    watch = SegmentReferee(segment.path, plan.track, plan.footprint, transport.judges)
+    referee = SegmentReferee(segment.path, plan.track, plan.footprint, transport.judges)
     seed = plan.seed + _SEED_STEP * run
-    driven = transport.drive(segment, watch, f"{segment.name}_run{run}", seed)
-    record = _record(plan, transport.name, segment, run, seed, watch, driven)
-    _write(ledger.folder, drive_of(plan, segment, record, driven), record)
-    ledger.add(record)
+    trace = transport.drive(segment, referee, f"{segment.name}_run{run}", seed)
+    record = _record(plan, transport.name, segment, run, seed, referee, trace)
+    _write(store.folder, track_record(plan, segment, record, trace), record)
+    store.add(record)
     return record
 
 
@@ -126,28 +130,28 @@ def _record(
     segment: TrackSegment,
     run: int,
     seed: int,
-    watch: SegmentReferee,
-    driven: CourseRunTrace,
+    referee: SegmentReferee,
+    trace: CourseRunTrace,
 ) -> SegmentRunRecord:
-    assert watch.end is not None, "a run without an end"
-    poses = driven.poses or [(0.0, *segment.start, 0.0)]
-    thinking = [c["thinking_s"] for c in driven.cycles]
+    assert referee.end is not None, "a run without an end"
+    poses = trace.poses or [(0.0, *segment.start, 0.0)]
+    thinking = [c["thinking_s"] for c in trace.cycles]
     return SegmentRunRecord(
-        segment.name, run, segment.geometry, watch.end, watch.what,
-        completion=watch.completion, length_m=segment.path.length,
+        segment.name, run, segment.geometry, referee.end, referee.what,
+        completion=referee.completion, length_m=segment.path.length,
         driven_m=sum(math.dist(a[1:3], b[1:3]) for a, b in pairwise(poses)), time_s=poses[-1][0],
         robot=dict(plan.robot), agent=dict(plan.agent),
         interpreter=dict(plan.interpreter) if plan.interpreter else None,
         profile=plan.profile, transport=transport, seed=seed, ended=poses[-1][1:4],
-        counts={**driven.counts, "cycles": len(driven.cycles)},
+        counts={**trace.counts, "cycles": len(trace.cycles)},
         timing={"thinking_median_s": median(thinking)} if thinking else {}, versions=dict(plan.versions),
     )  # fmt: skip
 
 
-def drive_of(
-    plan: CoursePlan, segment: TrackSegment, record: SegmentRunRecord, driven: CourseRunTrace
+def track_record(
+    plan: CoursePlan, segment: TrackSegment, record: SegmentRunRecord, trace: CourseRunTrace
 ) -> dict[str, Any]:
-    """What tracks/ keeps of a run; the picture and the bag are made of it."""
+    """The content of a file in tracks/, from which picture and rosbag are made."""
     track, foot = plan.track, plan.footprint
     return {
         "format": 1,
@@ -156,8 +160,8 @@ def drive_of(
         "obstacles": [_short(box.corners, 1) for box in track.obstacles],
         "planned": _short(segment.path.xy),
         "footprint": [foot.length, foot.width, foot.ahead],
-        "poses": [[round(v, 5) for v in pose] for pose in driven.poses],
-        "cycles": driven.cycles,
+        "poses": [[round(v, 5) for v in pose] for pose in trace.poses],
+        "cycles": trace.cycles,
         "result": json.loads(record.to_json()),
     }
 
@@ -167,7 +171,7 @@ def _short(points: Any, step: int = _PLANNED_STEP) -> list[list[float]]:
     return [[round(float(x), 4), round(float(y), 4)] for x, y in kept]
 
 
-def _write(folder: File, drive: Mapping[str, Any], record: SegmentRunRecord) -> None:
+def _write(folder: Path, drive: Mapping[str, Any], record: SegmentRunRecord) -> None:
     with atomic_write(folder / "tracks" / f"{record.name}.json") as out:
         json.dump(drive, out, ensure_ascii=False, allow_nan=False)
     with atomic_write(folder / "logs" / f"{record.name}.jsonl") as out:
@@ -181,15 +185,9 @@ def names(segments: Sequence[TrackSegment]) -> list[str]:
     return [segment.name for segment in segments]
 
 
-# Where a vehicle is put down: at a segment's start, as exactly as a hand does it.
-# Without these a deterministic driver would drive three times the same. Far less than what a lane leaves beside it.
-HAND_M = 0.01
-HAND_RAD = math.radians(1.5)
-
-
-def placed(segment: TrackSegment, seed: int) -> Pose:
-    """The segment's start, off by up to HAND_M along and aside and by up to HAND_RAD; the same for the same seed."""
-    dice = np.random.default_rng([seed, 0x9A7])
-    along, aside, turned = (float(v) for v in dice.uniform(-1.0, 1.0, 3))
-    x, y, yaw = segment.path.pose(along * HAND_M, aside * HAND_M)
-    return x, y, yaw + turned * HAND_RAD
+def placement(segment: TrackSegment, seed: int) -> Pose:
+    """The segment's start with random errors: +-PLACEMENT_M along and across, +-PLACEMENT_RAD in yaw."""
+    rng = np.random.default_rng([seed, 0x9A7])
+    along, aside, turned = (float(v) for v in rng.uniform(-1.0, 1.0, 3))
+    x, y, yaw = segment.path.pose(along * PLACEMENT_M, aside * PLACEMENT_M)
+    return x, y, yaw + turned * PLACEMENT_RAD

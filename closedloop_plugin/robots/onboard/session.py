@@ -38,9 +38,7 @@ class OnboardSession:
         self._period = 1.0 / context.settings["heartbeat_hz"]
         self._beats, self._beat_at = 0, 0.0
         self._seq = 0
-        self._outstanding: Optional[Tuple[int, float]] = (
-            None  # (seq, time sent) of the frame that waits for its command
-        )
+        self._outstanding: Optional[Tuple[int, float]] = None  # (seq, time sent) of the frame without a command yet
         self._last_taken = float("-inf")
         self._reported: Optional[str] = None  # the hindrance last reported to the planner
 

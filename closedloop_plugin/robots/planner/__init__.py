@@ -1,1 +1,1 @@
-"""The planner's side of a robot: session, listener, control socket, emergency stop, journal."""
+"""The planner on the lab machine: server, sessions, decision cycle, control socket, emergency stop, journal."""

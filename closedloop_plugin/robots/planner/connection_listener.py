@@ -1,4 +1,4 @@
-"""Who comes to the planner: accepted, asked for proof, let in or refused; then heard until the connection is lost."""
+"""Accepts and authenticates vehicle connections, and reads their frames until a connection is lost."""
 
 from __future__ import annotations
 
@@ -12,41 +12,49 @@ from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner.journal import PlannerJournal
 from closedloop_plugin.robots.planner.session import PlannerHandshake, SessionLost, VehicleRefused, VehicleSession
 
-AGAIN_S = 0.1
-STRANGERS = 8  # connections that may be in their handshake at once
+RETRY_S = 0.1
+HANDSHAKES_MAX = 8  # connections in their handshake at once
 
 
 class ConnectionHandler(Protocol):
-    """The planner. Called from the threads of connections."""
+    """Implemented by PlannerServer. Called from the connections' threads."""
 
     def admit(self, make: Callable[[], VehicleSession]) -> VehicleSession:
-        """The session that `make` opens for somebody who knows the token; Refused where there is no room."""
+        """Open a session with `make` for an authenticated vehicle. VehicleRefused if another one is connected."""
         ...
 
-    def hear(self, session: VehicleSession, kind: str, header: wire.Header, blob: bytes) -> None:
-        """A frame of its kind's form, of this session."""
+    def on_frame(self, session: VehicleSession, kind: str, header: wire.Header, blob: bytes) -> None:
+        """A valid frame of this session was received."""
         ...
 
-    def gone(self, session: VehicleSession, why: str) -> None: ...
+    def on_closed(self, session: VehicleSession, why: str) -> None:
+        """The connection of this session has ended."""
+        ...
 
 
 class ConnectionListener:
-    """Open until `close`. A thread accepts, and each connection has one of its own."""
+    """Listens until `close`. One thread accepts, and each connection has its own thread."""
 
     def __init__(
-        self, server: socket.socket, token: bytes, vehicle: str, host: ConnectionHandler, journal: PlannerJournal
+        self, server: socket.socket, token: bytes, vehicle: str, handler: ConnectionHandler, journal: PlannerJournal
     ) -> None:
-        """`vehicle`: the name that its client must give."""
-        self._server, self._token, self._vehicle, self._host, self._journal = server, token, vehicle, host, journal
-        self._strangers = threading.Semaphore(STRANGERS)
+        """`vehicle`: the vehicle name that a client must send."""
+        self._server, self._token, self._vehicle, self._handler, self._journal = (
+            server,
+            token,
+            vehicle,
+            handler,
+            journal,
+        )
+        self._handshakes = threading.Semaphore(HANDSHAKES_MAX)
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._accept, name="ad2-door", daemon=True)
+        self._thread = threading.Thread(target=self._accept, name="ad2-listener", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         self._closing.set()
         with suppress(OSError):
-            self._server.shutdown(socket.SHUT_RDWR)  # wakes who waits in accept
+            self._server.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept
         self._thread.join()
         self._server.close()
 
@@ -54,50 +62,50 @@ class ConnectionListener:
         while True:
             try:
                 sock, peer = self._server.accept()
-            except OSError as exc:  # out of file descriptors, say: those of others may come free
-                if self._closing.wait(AGAIN_S):
+            except OSError as exc:  # out of file descriptors, for example: retry, some may be freed
+                if self._closing.wait(RETRY_S):
                     return
                 self._journal.event("refused", "cannot accept", detail=str(exc))
                 continue
-            if not self._strangers.acquire(blocking=False):
+            if not self._handshakes.acquire(blocking=False):
                 self._journal.event("refused", "too many strangers")
                 sock.close()
                 continue
-            threading.Thread(target=self._meet, args=[sock, str(peer[0])], name="ad2-vehicle", daemon=True).start()
+            threading.Thread(target=self._serve, args=[sock, str(peer[0])], name="ad2-vehicle", daemon=True).start()
 
-    def _meet(self, sock: socket.socket, peer: str) -> None:
+    def _serve(self, sock: socket.socket, peer: str) -> None:
         session = None
         try:
-            session = self._greet(sock)
+            session = self._authenticate(sock)
         except VehicleRefused as exc:
             self._journal.event("refused", exc.reason, detail=str(exc)[:300], peer=peer)
-        except OSError as exc:  # gone with the welcome on its way
+        except OSError as exc:  # closed while the welcome was sent
             self._journal.event("refused", "no handshake", detail=str(exc), peer=peer)
         finally:
-            self._strangers.release()
+            self._handshakes.release()
             if session is None:
                 sock.close()
         if session is not None:
-            self._attend(session)
+            self._read_frames(session)
 
-    def _greet(self, sock: socket.socket) -> VehicleSession:
-        greeting = PlannerHandshake(sock)
+    def _authenticate(self, sock: socket.socket) -> VehicleSession:
+        handshake = PlannerHandshake(sock)
         try:
-            welcome = greeting.welcome(self._token, self._vehicle)
-            return self._host.admit(lambda: VehicleSession(sock, welcome))
+            welcome = handshake.welcome(self._token, self._vehicle)
+            return self._handler.admit(lambda: VehicleSession(sock, welcome))
         except VehicleRefused as exc:
-            if exc.told:
-                greeting.refuse(exc.told)
+            if exc.peer_reason:
+                handshake.refuse(exc.peer_reason)
             raise
 
-    def _attend(self, session: VehicleSession) -> None:
-        why = "an error of ours"
+    def _read_frames(self, session: VehicleSession) -> None:
+        why = "internal error"
         try:
             for kind, header, blob in session.frames():
                 wire.check(kind, header)
                 if header.get("session") != session.id:
                     raise VehicleRefused("other session", kind)
-                self._host.hear(session, kind, header, blob)
+                self._handler.on_frame(session, kind, header, blob)
         except SessionLost as exc:
             why = str(exc)
         except (wire.BadFrame, VehicleRefused) as exc:
@@ -105,4 +113,4 @@ class ConnectionListener:
             self._journal.event("refused", exc.reason, detail=str(exc)[:300], session=session.id)
         finally:
             session.close()
-            self._host.gone(session, why)
+            self._handler.on_closed(session, why)

@@ -1,4 +1,4 @@
-"""One screen about a running planner, and the key that stops the vehicle. A plain terminal is enough."""
+"""Terminal display of a running planner, with a key for the emergency stop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import textwrap
 import threading
 import tty
 from collections.abc import Callable
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any, TextIO
 
 from closedloop_plugin.robots.planner import control_socket, emergency
@@ -19,33 +19,33 @@ from lmms_eval_ad2.errors import Ad2Error
 
 PERIOD_S = 0.1
 REASON = "key in the console"
-_NOTHING = threading.Thread()  # that was never started: not alive
+_IDLE = threading.Thread()  # never started, so not alive
 _KEYS = "SPACE emergency stop    r release    q quit"
 _HOME, _CLEAR, _BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 _WIDTH = 78
 
 
 class PlannerConsole:
-    """Shows until `q`. Stops, releases and looks at the planner have threads of their own: a screen that waits for a
-    planner that hangs, or for ssh, would take no key."""
+    """Displays the state until `q`. Stop, release and polling run in their own threads, so that keys are handled even
+    while the planner hangs or ssh is slow."""
 
-    def __init__(self, robot: RobotConfig, file: File, out: TextIO) -> None:
+    def __init__(self, robot: RobotConfig, file: Path, out: TextIO) -> None:
         self.robot, self.file, self.out = robot, file, out
         self.note = ""
-        self.sure: bool | None = None  # whether the last stop was confirmed
-        self._stopping = self._releasing = _NOTHING
-        self._lines = ["waiting for the planner's word"]
+        self.confirmed: bool | None = None  # whether the last stop was confirmed
+        self._stopping = self._releasing = _IDLE
+        self._lines = ["waiting for the planner"]
         self._quit = threading.Event()
 
     def run(self, keys: int) -> bool:
-        """`keys`: the terminal's descriptor. False where the last stop was never confirmed."""
+        """`keys`: file descriptor of the terminal. False if the last stop was not confirmed."""
         before = termios.tcgetattr(keys)
         tty.setcbreak(keys)
         mode = termios.tcgetattr(keys)
-        mode[0] &= ~termios.IXON  # Ctrl-S would hold the screen, and with it the keys
+        mode[0] &= ~termios.IXON  # Ctrl-S would stop the display, and with it the keys
         termios.tcsetattr(keys, termios.TCSANOW, mode)
         self.out.write("\x1b[2J")
-        threading.Thread(target=self._look, name="ad2-console", daemon=True).start()
+        threading.Thread(target=self._poll, name="ad2-console", daemon=True).start()
         try:
             while True:
                 self._draw()
@@ -55,38 +55,38 @@ class PlannerConsole:
             self._quit.set()
             termios.tcsetattr(keys, termios.TCSADRAIN, before)
             self.out.write("\n")
-            if self._stopping.is_alive():  # a stop that has begun is not given up because somebody quits
+            if self._stopping.is_alive():  # a stop in progress is finished even after `q`
                 self._stopping.join()
-        return self.sure is not False
+        return self.confirmed is not False
 
     def _press(self, typed: bytes) -> bool:
-        """False: quit. A stop among several keys comes first."""
+        """Handle keys; False: quit. A stop takes precedence over other keys."""
         if b" " in typed:
-            if not self._stopping.is_alive():  # a key that is held down is one stop
-                self.sure = False
+            if not self._stopping.is_alive():  # a repeated key is one stop
+                self.confirmed = False
                 self._stopping = self._do(self._stop, "stopping ...")
         elif b"r" in typed:
             if self._stopping.is_alive():
-                self.note = "a stop is under way: release it once that is over"
+                self.note = "a stop is under way: release after it has finished"
             elif not self._releasing.is_alive():
                 self._releasing = self._do(lambda: emergency.release(self.robot, self.file), "releasing ...")
         return b"q" not in typed and typed != b""
 
     def _stop(self) -> emergency.EmergencyStopOutcome:
-        """A release that was pressed before it, and is still on its way, must not have the last word."""
+        """Stop; repeated after a release that was still in progress, which might undo the first one."""
         releasing = self._releasing
         overlap = releasing.is_alive()
         done = emergency.stop(self.robot, self.file, REASON)
         if overlap:
             releasing.join()
             done = emergency.stop(self.robot, self.file, REASON)
-        self.sure = done.sure
+        self.confirmed = done.confirmed
         return done
 
     def _do(self, action: Callable[[], emergency.EmergencyStopOutcome], note: str) -> threading.Thread:
         def act() -> None:
             try:
-                self.note = action().told
+                self.note = action().message
             except Ad2Error as exc:
                 self.note = str(exc)
 
@@ -95,10 +95,10 @@ class PlannerConsole:
         thread.start()
         return thread
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._quit.is_set():
             try:
-                self._lines = lines_of(control_socket.ask(self.file, "state"))
+                self._lines = lines_of(control_socket.send_request(self.file, "state"))
             except Ad2Error as exc:
                 self._lines = [f"{self.robot.name}: NO PLANNER", *textwrap.wrap(plain(str(exc)), _WIDTH)]
             self._quit.wait(PERIOD_S)
@@ -110,7 +110,7 @@ class PlannerConsole:
 
 
 def lines_of(state: dict[str, Any]) -> list[str]:
-    """A planner's state for a person. Words of models and vehicles cannot move the cursor."""
+    """The state of a planner as lines of text, without control characters from models or vehicles."""
     age, order = state["frame_age_s"], state["order"] or {}
     shown = f"{state['robot']}: {'STOPPED: ' + state['latched'] if state['latched'] else state['state']}"
     wheels = order.get("twist") or order.get("word")
@@ -128,13 +128,13 @@ def lines_of(state: dict[str, Any]) -> list[str]:
 
 
 def _vehicle(state: dict[str, Any]) -> list[str]:
-    told = ["connected" if state["connected"] else "NOT CONNECTED"]
-    told += ["it stands"] if state["stands"] else []
-    return [*told, f"it said: {plain(state['said'])}"] if state["said"] else told
+    words = ["connected" if state["connected"] else "NOT CONNECTED"]
+    words += ["it stands"] if state["stands"] else []
+    return [*words, f"it said: {plain(state['said'])}"] if state["said"] else words
 
 
 def plain(text: str) -> str:
-    """Without control characters: a terminal obeys them."""
+    """Control characters replaced: a terminal would execute them."""
     return "".join(c if c.isprintable() else " " for c in text)
 
 
@@ -144,8 +144,8 @@ def _wheels(wheels: Any) -> str:
     return plain(str(wheels)) if wheels else "-"
 
 
-def show(robot: RobotConfig, file: File) -> bool:
-    """On this terminal."""
+def show(robot: RobotConfig, file: Path) -> bool:
+    """Run the console on this terminal. False if the last stop was not confirmed."""
     if not sys.stdin.isatty():
         raise Ad2Error("the console needs a terminal; without one: ad2 robot stop")
     return PlannerConsole(robot, file, sys.stdout).run(sys.stdin.fileno())

@@ -1,6 +1,6 @@
-"""How other processes of this user reach a running planner: a socket in a folder that is the user's alone.
+"""The control socket of a running planner: a Unix socket in a folder that only this user can access.
 
-One line of JSON in, one out: {"do": "state" | "stop" | "release", "reason"}. Every answer is the planner's state.
+One line of JSON per request, {"do": "state" | "stop" | "release", "reason"}, and one per reply: the planner's state.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.robots.planner.server import PlannerServer
@@ -23,23 +23,23 @@ ANSWER_S = 2.0
 
 
 class NoPlanner(Ad2Error):
-    """Nobody answers there."""
+    """No planner answers at the socket."""
 
 
-def place(home: File, robot: str) -> File:
-    """Where the planner of a robot listens."""
+def socket_path(home: Path, robot: str) -> Path:
+    """The socket file of a robot's planner."""
     return home / f"{robot}.sock"
 
 
-def ask(file: File, do: str, reason: str = "") -> dict[str, Any]:
-    """The state after `do`; NoPlanner where no planner of this robot runs."""
+def send_request(file: Path, do: str, reason: str = "") -> dict[str, Any]:
+    """Send a request; returns the planner's state after `do`. NoPlanner if no planner of this robot runs."""
     try:
-        with _reached(file) as near, socket.socket(socket.AF_UNIX) as sock:
+        with _short_name(file) as address, socket.socket(socket.AF_UNIX) as sock:
             sock.settimeout(ANSWER_S)
-            sock.connect(near)
+            sock.connect(address)
             sock.sendall(json.dumps({"do": do, "reason": reason}).encode() + b"\n")
-            with sock.makefile("rb") as answer:
-                line = answer.readline(LINE_MAX)
+            with sock.makefile("rb") as reply:
+                line = reply.readline(LINE_MAX)
         found = json.loads(line)
     except (OSError, ValueError) as exc:
         raise NoPlanner(
@@ -51,17 +51,17 @@ def ask(file: File, do: str, reason: str = "") -> dict[str, Any]:
 
 
 @contextmanager
-def answering(planner: PlannerServer, file: File) -> Iterator[None]:
-    """Until the block ends. Ad2Error: a planner of this robot is running already."""
+def serving(planner: PlannerServer, file: Path) -> Iterator[None]:
+    """Serve the socket until the block ends. Ad2Error: a planner of this robot is running already."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if _listens(file):
-        raise Ad2Error(f"a planner of {file.stem} is running already ({file}): end that one first")
-    file.unlink(missing_ok=True)  # one that was killed left it
+        raise Ad2Error(f"a planner of {file.stem} is running already ({file}): stop it first")
+    file.unlink(missing_ok=True)  # left behind by a planner that was killed
     try:
-        with _reached(file) as near:
-            server = _Server(near, _Handler)
+        with _short_name(file) as address:
+            server = _Server(address, _Handler)
     except OSError as exc:
-        raise Ad2Error(f"cannot be reached at {file}: {exc.strerror or exc}") from None
+        raise Ad2Error(f"cannot listen at {file}: {exc.strerror or exc}") from None
     server.planner = planner
     file.chmod(0o600)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
@@ -75,19 +75,19 @@ def answering(planner: PlannerServer, file: File) -> Iterator[None]:
         file.unlink(missing_ok=True)
 
 
-def _listens(file: File) -> bool:
-    """Whether somebody holds it, however busy."""
-    with _reached(file) as near, socket.socket(socket.AF_UNIX) as sock:
+def _listens(file: Path) -> bool:
+    """Whether a process listens at the socket, even if it is too busy to answer."""
+    with _short_name(file) as address, socket.socket(socket.AF_UNIX) as sock:
         try:
-            sock.connect(near)
+            sock.connect(address)
         except (FileNotFoundError, ConnectionRefusedError):
             return False
         return True
 
 
 @contextmanager
-def _reached(file: File) -> Iterator[str]:
-    """A name of the file that fits into a socket's address (108 bytes), however deep it lies."""
+def _short_name(file: Path) -> Iterator[str]:
+    """A name of the file that fits into a socket address (108 bytes), however long its path is."""
     folder = os.open(file.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         yield f"/proc/self/fd/{folder}/{file.name}"
@@ -106,15 +106,15 @@ class _Handler(socketserver.StreamRequestHandler):
 
     def handle(self) -> None:
         try:
-            asked = json.loads(self.rfile.readline(LINE_MAX))
-            self.wfile.write(json.dumps(self._do(asked)).encode() + b"\n")
+            request = json.loads(self.rfile.readline(LINE_MAX))
+            self.wfile.write(json.dumps(self._do(request)).encode() + b"\n")
         except (OSError, ValueError, RecursionError):
-            pass  # who asks so gets no answer
+            pass  # an invalid request gets no reply
 
-    def _do(self, asked: Any) -> dict[str, Any]:
-        planner, do = self.server.planner, asked.get("do") if isinstance(asked, dict) else None
+    def _do(self, request: Any) -> dict[str, Any]:
+        planner, do = self.server.planner, request.get("do") if isinstance(request, dict) else None
         if do == "stop":
-            planner.stop(str(asked.get("reason") or "asked for"))
+            planner.stop(str(request.get("reason") or "asked for"))
         elif do == "release":
             planner.release()
         elif do != "state":

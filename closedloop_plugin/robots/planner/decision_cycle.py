@@ -1,7 +1,7 @@
-"""One cycle of the loop on a vehicle: what it sees, what agent and interpreter say, what the wheels are told.
+"""One decision cycle on a vehicle: observation, agent, interpreter, actuation.
 
-The agents are asked at a car's size: speeds and distances are the vehicle's times its `scale`. What they answer is
-judged as the runner's Pilot does, except that a vehicle without a usable answer stands instead of coasting.
+Agents see a full-size car: speeds and distances of the vehicle are multiplied by its `scale`. Decisions are evaluated
+as in the runner's Pilot, except that the vehicle stands, instead of coasting, if there is no usable decision.
 """
 
 from __future__ import annotations
@@ -26,67 +26,67 @@ from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.strict_pillow import strictly
 
-CAMERA = "front"  # the one that a vehicle has, by the name that agents and interpreters know
-AHEAD_M = 8.0  # the route hint without a course, at a car's size: straight ahead
+CAMERA = "front"  # name of the vehicle's only camera for agents and interpreters
+AHEAD_M = 8.0  # distance of the default target point straight ahead, without a course; full-size metres
 MOST_PIXELS = 4_000_000
-PATIENCE = 10  # failures in a row after which the vehicle is stopped for good
-_REASONS = 20  # different reasons counted by name
+FAILURES_MAX = 10  # failures in a row after which the vehicle is stopped until released
+_REASONS = 20  # different "unparsed" reasons counted by name
 
 
 @dataclass(frozen=True)
 class VehicleObservation:
-    """What the vehicle sent: an `obs` frame (onboard/wire.py). Robot's own metres and seconds."""
+    """An `obs` frame of the vehicle (onboard/wire.py), in the robot's metres and seconds."""
 
     seq: int
     stamp: float  # s, the vehicle's clock
     jpeg: bytes
     odom: Mapping[str, float] | None = None  # x, y in m, yaw in rad, v in m/s, w in rad/s, ROS axes
     status: Mapping[str, Any] | None = None
-    motion: Mapping[str, Any] | None = None  # how the one before ended
+    motion: Mapping[str, Any] | None = None  # how the previous motion ended
 
 
 @dataclass(frozen=True)
 class CycleResult:
-    """What came of it. `error`: no answer, or none that can be driven; `unparsed`: words that could not be read."""
+    """The outcome of one cycle. `error`: no usable decision; `unparsed`: why the text could not be interpreted."""
 
     seq: int
     tick: int  # of the episode, from 0
     time_s: float
     observation: Observation
     decision: Decision
-    reading: InterpretedControl | None
+    interpreted: InterpretedControl | None
     control: Control
     actuation: Actuation
     error: str | None = None
     unparsed: str | None = None
     thinking_s: float = 0.0  # wall time of agent and interpreter
 
-    def told(self) -> dict[str, Any]:
-        """The order, as a `cmd` frame and the logs have it."""
+    def order(self) -> dict[str, Any]:
+        """Control and actuation, as in a `cmd` frame and in the logs."""
         return {**asdict(self.control), **self.actuation.to_onboard()}
 
     def log(self) -> dict[str, Any]:
-        """For a line of JSON: everything but the picture."""
-        seen, reading = self.observation, self.reading
+        """The cycle as JSON values, without the image."""
+        seen, interpreted = self.observation, self.interpreted
         return {
             "seq": self.seq, "tick": self.tick, "time_s": round(self.time_s, 4), "speed": seen.speed,
             "command": str(seen.command), "target": list(seen.target), "texts": dict(self.decision.texts),
-            "raw": reading.raw if reading else "", "mode": reading.mode if reading else "", "error": self.error,
-            "unparsed": self.unparsed, **self.told(), "thinking_s": round(self.thinking_s, 5),
+            "raw": interpreted.raw if interpreted else "", "mode": interpreted.mode if interpreted else "",
+            "error": self.error, "unparsed": self.unparsed, **self.order(), "thinking_s": round(self.thinking_s, 5),
         }  # fmt: skip
 
 
 class RouteHint(Protocol):
-    """What a navigator on the vehicle says; a course has one from its planned path."""
+    """The navigator of the vehicle; a course derives it from its planned path."""
 
     def command(self, odometry: Mapping[str, float] | None) -> tuple[RouteCommand, tuple[float, float]]:
-        """The command, and a point of the route: metres forward and to the LEFT of the vehicle, in ITS metres."""
+        """The command and a point of the route: metres forward and to the LEFT of the vehicle, not scaled."""
         ...
 
 
 @dataclass
 class DecisionCycle:
-    """An agent that drives one vehicle. One thread; an episode is one drive, whatever becomes of the link meanwhile."""
+    """Runs an agent on one vehicle, from one thread. An episode is one drive; it continues if the link is lost."""
 
     agent: Agent
     interpreter: Interpreter | None
@@ -106,7 +106,7 @@ class DecisionCycle:
             raise Ad2Error(f"the agent wants the cameras {', '.join(others)}; a vehicle has one: --camera {CAMERA}")
 
     def begin(self, episode: str) -> None:
-        """A new drive; the one before ends."""
+        """Start an episode; the previous one ends."""
         self.finish()
         digest = hashlib.sha256(f"{self.seed}:{episode}".encode()).digest()
         self.agent.start(episode, int.from_bytes(digest[:4], "big") >> 1)
@@ -117,54 +117,54 @@ class DecisionCycle:
             self.agent.end(self._episode)
             self._episode = None
 
-    def decide(self, sight: VehicleObservation) -> CycleResult:
-        """Never raises for what an agent, a model or a picture did: then the vehicle stands, and the counts say why."""
+    def decide(self, obs: VehicleObservation) -> CycleResult:
+        """Never raises because of an agent, model or image: the vehicle stands then, and the failure is counted."""
         if self._episode is None:
             self.begin("drive")
-        ask = DecisionRequest(self._episode or "", self._observation(sight))
+        request = DecisionRequest(self._episode or "", self._observation(obs))
         started = time.perf_counter()
-        decision, reading = self._asked(ask)
+        decision, interpreted = self._decision(request)
         spent = time.perf_counter() - started
-        control, error, unparsed = verdict(decision, reading, self.profile, ask.observation.speed)
-        self._count(error, unparsed, reading)
-        tick = ask.observation.tick
+        control, error, unparsed = verdict(decision, interpreted, self.profile, request.observation.speed)
+        self._count(error, unparsed, interpreted)
+        tick = request.observation.tick
         actuation = self.vehicle.actuation(control or COAST)
         return CycleResult(
-            sight.seq, tick, self._time, ask.observation, decision, reading, control or COAST, actuation, error,
-            unparsed, spent,
+            obs.seq, tick, self._time, request.observation, decision, interpreted, control or COAST, actuation,
+            error, unparsed, spent,
         )  # fmt: skip
 
-    def _observation(self, sight: VehicleObservation) -> Observation:
-        """At a car's size. The vehicle's clock may start anew (its client was restarted): ours goes on."""
+    def _observation(self, obs: VehicleObservation) -> Observation:
+        """Scaled to a full-size car. Time is monotonic even if the vehicle's clock restarts with its client."""
         scale, tick = self.vehicle.scale, self._tick
         if self._stamp is not None:
-            self._time += max(sight.stamp - self._stamp, 0.0)
-        self._stamp, self._tick = sight.stamp, tick + 1
-        if sight.odom is None and self.vehicle.topics.odom:
-            self.counts["without odometry"] += 1  # speed and route hint are wrong then
+            self._time += max(obs.stamp - self._stamp, 0.0)
+        self._stamp, self._tick = obs.stamp, tick + 1
+        if obs.odom is None and self.vehicle.topics.odom:
+            self.counts["without odometry"] += 1  # speed and route hint are wrong
         ahead = RouteCommand.FOLLOW, (AHEAD_M / scale, 0.0)
-        command, (forward, left) = self.hint.command(sight.odom) if self.hint else ahead
-        speed = sight.odom["v"] * scale if sight.odom else 0.0  # without odometry: it stands between two motions
+        command, (forward, left) = self.hint.command(obs.odom) if self.hint else ahead
+        speed = obs.odom["v"] * scale if obs.odom else 0.0  # without odometry: the vehicle stands between motions
         return Observation(
-            tick, self._time, speed, command, (forward * scale, left * scale), LazyCameraImages(sight.jpeg),
+            tick, self._time, speed, command, (forward * scale, left * scale), LazyCameraImages(obs.jpeg),
             self.vehicle.limits.speed * scale,
         )  # fmt: skip
 
-    def _asked(self, ask: DecisionRequest) -> tuple[Decision, InterpretedControl | None]:
+    def _decision(self, request: DecisionRequest) -> tuple[Decision, InterpretedControl | None]:
         try:
-            (decision,) = self.agent.decide([ask])
+            (decision,) = self.agent.decide([request])
             if decision.error is not None or decision.control is not None or self.interpreter is None:
                 return decision, None
-            (reading,) = self.interpreter.interpret([(ask, decision)])
-            return decision, reading
-        except Exception as exc:  # a wheel is turning meanwhile: whatever it was, the vehicle must be told to stand
+            (interpreted,) = self.interpreter.interpret([(request, decision)])
+            return decision, interpreted
+        except Exception as exc:  # any failure must become a command to stand
             return Decision(error=f"{type(exc).__name__}: {' '.join(str(exc).split())[:200]}"), None
 
-    def _count(self, error: str | None, unparsed: str | None, reading: InterpretedControl | None) -> None:
+    def _count(self, error: str | None, unparsed: str | None, interpreted: InterpretedControl | None) -> None:
         self.counts["decisions"] += 1
         self.failures = self.failures + 1 if error else 0
-        if reading is not None and reading.mode:
-            self.counts[f"mode {reading.mode}"] += 1
+        if interpreted is not None and interpreted.mode:
+            self.counts[f"mode {interpreted.mode}"] += 1
         if error:
             self.counts["agent_errors"] += 1
         if unparsed:
@@ -175,22 +175,22 @@ class DecisionCycle:
 
 
 class LazyCameraImages:
-    """Observation.images of a vehicle: its one camera's JPEG, unpacked when it is looked at. Not to be trusted."""
+    """Observation.images of a vehicle: the JPEG of its camera, untrusted, decoded on first use."""
 
     def __init__(self, jpeg: bytes) -> None:
         self.jpeg = jpeg
         self._image: np.ndarray | None = None
 
     def __call__(self, camera: str) -> np.ndarray:
-        """(H, W, 3) uint8 RGB; ValueError where it is no whole JPEG of a sane size."""
+        """(H, W, 3) uint8 RGB. ValueError if it is not a complete JPEG of at most MOST_PIXELS."""
         if camera != CAMERA:
             raise ValueError(f"a vehicle has no camera {camera!r}, only {CAMERA}")
         if self._image is None:
-            self._image = _unpacked(self.jpeg)
+            self._image = _decoded(self.jpeg)
         return self._image
 
 
-def _unpacked(jpeg: bytes) -> np.ndarray:
+def _decoded(jpeg: bytes) -> np.ndarray:
     from PIL import Image
 
     try:

@@ -1,66 +1,66 @@
-"""The emergency stop from the lab: through the planner, and by ssh straight to the vehicle where that fails."""
+"""The emergency stop from the lab machine: through the planner, or by ssh on the vehicle if that fails."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from pathlib import Path as File
+from pathlib import Path
 
-from closedloop_plugin.robots.deploy import on_board
+from closedloop_plugin.robots.deploy import onboard_command
 from closedloop_plugin.robots.planner import control_socket
 from closedloop_plugin.robots.transport import ssh
 from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 from lmms_eval_ad2.errors import Ad2Error
 
-STANDS_S = 0.5  # for the vehicle's own word that it stands; then the other way is tried
+STANDS_S = 0.5  # to wait for the vehicle's confirmation before ssh is tried
 OFF = "SWITCH THE VEHICLE OFF"
 _POLL_S = 0.02
 
 
 @dataclass(frozen=True)
 class EmergencyStopOutcome:
-    """`sure`: the vehicle itself has confirmed it. `told`: what happened, for a person."""
+    """`confirmed`: by the vehicle itself. `message`: what happened, for the user."""
 
-    sure: bool
-    told: str
+    confirmed: bool
+    message: str
 
 
-def stop(robot: RobotConfig, file: File, reason: str, directly: bool = False) -> EmergencyStopOutcome:
-    """Latched until released. `directly`: not through the planner, which may be what is wrong."""
-    told = []
+def stop(robot: RobotConfig, file: Path, reason: str, directly: bool = False) -> EmergencyStopOutcome:
+    """Stop until released. `directly`: by ssh only, not through the planner, which may be at fault."""
+    notes = []
     if not directly:
         try:
-            if by_planner(file, reason):
+            if stop_by_planner(file, reason):
                 return EmergencyStopOutcome(True, "stopped: the vehicle stands, until it is released")
-            told.append("the planner holds the stop, and the vehicle did not confirm it")
+            notes.append("the planner holds the stop, and the vehicle did not confirm it")
         except Ad2Error as exc:
-            told.append(str(exc))
+            notes.append(str(exc))
     if not robot.link.host:
         no_host = "the robot's file names no link.host to reach the vehicle itself"
-        return EmergencyStopOutcome(False, "; ".join([*told, no_host, OFF]))
+        return EmergencyStopOutcome(False, "; ".join([*notes, no_host, OFF]))
     try:
-        said = ssh.run(robot.link, on_board(robot, "relay", "--stop", "settings.json"), limit_s=15.0)
-        return EmergencyStopOutcome(True, "; ".join([*told, f"on board: {' '.join(said.split())}"]))
+        output = ssh.run(robot.link, onboard_command(robot, "relay", "--stop", "settings.json"), limit_s=15.0)
+        return EmergencyStopOutcome(True, "; ".join([*notes, f"on board: {' '.join(output.split())}"]))
     except Ad2Error as exc:
-        return EmergencyStopOutcome(False, "; ".join([*told, str(exc), OFF]))
+        return EmergencyStopOutcome(False, "; ".join([*notes, str(exc), OFF]))
 
 
-def release(robot: RobotConfig, file: File, directly: bool = False) -> EmergencyStopOutcome:
-    """Undo the planner's stop; `directly`: one that was set on the vehicle itself."""
+def release(robot: RobotConfig, file: Path, directly: bool = False) -> EmergencyStopOutcome:
+    """Release the planner's stop; `directly`: by ssh, also a stop set on the vehicle itself."""
     if directly:
-        said = ssh.run(robot.link, on_board(robot, "relay", "--release", "settings.json"), limit_s=15.0)
-        return EmergencyStopOutcome(True, f"on board: {' '.join(said.split())}")
-    if control_socket.ask(file, "release")["connected"]:
+        output = ssh.run(robot.link, onboard_command(robot, "relay", "--release", "settings.json"), limit_s=15.0)
+        return EmergencyStopOutcome(True, f"on board: {' '.join(output.split())}")
+    if control_socket.send_request(file, "release")["connected"]:
         return EmergencyStopOutcome(True, "released")
-    told = "released here, and the vehicle is not connected: a stop that it holds itself stays until it hears of this"
-    return EmergencyStopOutcome(True, f"{told}. Release again once it is connected, or with --on-board")
+    note = "released here, but the vehicle is not connected: it keeps its stop until it receives the release"
+    return EmergencyStopOutcome(True, f"{note}. Release again once it is connected, or with --on-board")
 
 
-def by_planner(file: File, reason: str) -> bool:
-    """Whether the vehicle has said that it stands. NoPlanner: nobody has heard of the stop."""
-    state = control_socket.ask(file, "stop", reason)
-    until = time.monotonic() + STANDS_S
-    while state["connected"] and not state["stands"] and time.monotonic() < until:
+def stop_by_planner(file: Path, reason: str) -> bool:
+    """Stop through the planner; True if the vehicle confirms that it stands. NoPlanner: no planner was reached."""
+    state = control_socket.send_request(file, "stop", reason)
+    deadline = time.monotonic() + STANDS_S
+    while state["connected"] and not state["stands"] and time.monotonic() < deadline:
         time.sleep(_POLL_S)
-        state = control_socket.ask(file, "state")
+        state = control_socket.send_request(file, "state")
     return bool(state["stands"])

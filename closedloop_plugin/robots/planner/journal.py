@@ -1,4 +1,4 @@
-"""What a planner writes down: one line of JSON for every cycle and every event, and the pictures if wanted."""
+"""The planner's log: one line of JSON for each cycle and event, and optionally the camera frames."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from lmms_eval_ad2.storage.journal import JournalFile
 
 FILE = "planner.jsonl"
-_MOST = 200  # lines of one reason; then every thousandth: who knocks at the door all day shall not fill the disk
+_LINES_MAX = 200  # per reason; then every thousandth, so that repeated connection attempts do not fill the disk
 
 
 class PlannerJournal:
-    """`folder` None: nothing is written, things are counted all the same. Any thread."""
+    """Thread-safe log and counts. `folder` None: nothing is written, events are still counted."""
 
     def __init__(
-        self, folder: File | None = None, frames: bool = False, tell: Callable[[str], None] = lambda line: None
+        self, folder: Path | None = None, frames: bool = False, show: Callable[[str], None] = lambda line: None
     ) -> None:
-        """`tell` hears every event as a line for a person."""
+        """`show` is called with each event as one line of text."""
         self.counts: Counter[str] = Counter()
-        self._folder, self._frames, self._tell = folder, frames, tell
+        self._folder, self._frames, self._show = folder, frames, show
         self._lock = threading.Lock()
         if folder:
             (folder / "frames" if frames else folder).mkdir(parents=True, exist_ok=True)
 
     def event(self, kind: str, reason: str = "", **more: Any) -> None:
-        """Counted as "kind: reason", and written."""
+        """Count as "kind: reason" and write."""
         name = f"{kind}: {reason}" if reason else kind
         with self._lock:
             self.counts[name] += 1
             count = self.counts[name]
-        if count <= _MOST or count % 1000 == 0:
-            told = ", ".join(v for v in more.values() if isinstance(v, str) and v)
-            line = f"{name} ({told})" if told else name
-            with suppress(OSError, ValueError):  # a terminal that is gone keeps no stop from being sent
-                self._tell("".join(c if c.isprintable() else "?" for c in line))
+        if count <= _LINES_MAX or count % 1000 == 0:
+            details = ", ".join(v for v in more.values() if isinstance(v, str) and v)
+            line = f"{name} ({details})" if details else name
+            with suppress(OSError, ValueError):  # a closed terminal must not prevent a stop from being sent
+                self._show("".join(c if c.isprintable() else "?" for c in line))
             self.write({"event": kind, **({"reason": reason} if reason else {}), **more, "count": count})
 
     def write(self, line: dict[str, Any]) -> None:
-        """A disk that is full stops no vehicle from being driven, nor stopped: it is counted."""
+        """Append a line. A failure, such as a full disk, is only counted: driving and stopping continue."""
         if self._folder is None:
             return
         try:

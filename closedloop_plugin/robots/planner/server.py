@@ -1,8 +1,8 @@
-"""The planner server: one vehicle at a time, its pictures in, its orders out, and the emergency stop.
+"""The planner server: one vehicle at a time, frames in, orders out, and the emergency stop.
 
-Who connects proves that it knows the token (onboard/wire.py). Network in threads of its own; the model thinks in the
-thread that calls `work`, where its libraries expect to be. What the vehicle's own end checks once more (sessions,
-ages, limits, the latch) is checked there because nothing here is needed to stand: it stands by itself.
+A vehicle authenticates with a shared token (onboard/wire.py). The network has its own threads; the model runs in the
+thread that calls `work`, because some libraries need the main thread. The vehicle checks sessions, ages, limits and the
+latch itself, so that it stops without the planner.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from closedloop_plugin.interpreters.base import Interpreter
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner.connection_listener import ConnectionListener
 from closedloop_plugin.robots.planner.decision_cycle import (
-    PATIENCE,
+    FAILURES_MAX,
     CycleResult,
     DecisionCycle,
     RouteHint,
@@ -33,13 +33,13 @@ from closedloop_plugin.robots.planner.session import SessionLost, VehicleRefused
 from closedloop_plugin.robots.vehicles.base import Vehicle
 from lmms_eval_ad2.errors import Ad2Error
 
-FAREWELL_S = 0.5  # for the vehicle to hear the last words
-MOTION_S = 0.5  # the paper's: each order moves the vehicle for so long
-_WORDS = 600  # characters of an answer that the state shows
+CLOSE_S = 0.5  # for the vehicle to receive the last frames
+MOTION_S = 0.5  # duration of the motion of each order, from the paper (section 3.2)
+_WORDS = 600  # characters of a reply shown in the state
 
 
 class PlannerServer:
-    """`on_cycle` hears every CycleResult, `on_lost` why a session ended (both from the planner's threads)."""
+    """Callbacks, called from the planner's threads: `on_cycle` with each CycleResult, `on_lost` with the reason."""
 
     def __init__(
         self,
@@ -54,54 +54,53 @@ class PlannerServer:
         strict: bool = False,
         motion_s: float = MOTION_S,
         journal: PlannerJournal | None = None,
-        patience: int | None = PATIENCE,
+        failures_max: int | None = FAILURES_MAX,
     ) -> None:
-        """`strict`: words that cannot be read stop the vehicle for good, instead of letting it stand for one motion.
-        `patience`: so many failures in a row do, too; None: somebody else counts them."""
-        self.motion_s, self._patience = motion_s, patience
+        """`strict`: a reply that cannot be interpreted stops the vehicle until released, not only for one motion.
+        `failures_max`: so many failures in a row do the same; None: the caller checks `cycle.failures`."""
+        self.motion_s, self._failures_max = motion_s, failures_max
         self.cycle = DecisionCycle(agent, interpreter, profile, vehicle, course, seed)
         self.vehicle, self.journal, self.strict = vehicle, journal or PlannerJournal(), strict
         self.on_cycle: list[Callable[[CycleResult], None]] = []
         self.on_lost: list[Callable[[str], None]] = []
         self._token = token
-        self._lock = threading.RLock()  # of everything below, and around every order, stop and release that is sent
+        self._lock = threading.RLock()  # guards everything below and every order, stop and release that is sent
         self._changed = threading.Condition(self._lock)
         self._session: VehicleSession | None = None
-        self._waiting: tuple[VehicleSession, VehicleObservation, float] | None = (
-            None  # the newest obs, and when it came
-        )
+        # The newest observation and its time of arrival.
+        self._waiting: tuple[VehicleSession, VehicleObservation, float] | None = None
         self._last_seq = -1
-        self._open: int | None = None  # seq of the picture whose order is not sent yet; no other order may leave
-        self._stop: str | None = None  # the latch: why
-        self._stands = False  # the vehicle said so, since the stop
-        self._said = ""
+        self._open: int | None = None  # seq of the frame that waits for its order; no other order may be sent
+        self._stop: str | None = None  # reason of the latched stop
+        self._stands = False  # the vehicle has confirmed the stop
+        self._vehicle_reason = ""
         self._seen_at: float | None = None
-        self._turn: CycleResult | None = None
+        self._result: CycleResult | None = None
         self._thinking = self._closed = False
-        self._driving = threading.Lock()  # of the cycle: it has one thread at a time
+        self._driving = threading.Lock()  # guards the cycle
 
     def begin(self, episode: str, hint: RouteHint | None = None) -> None:
-        """A new drive for the agent, with its navigator. Waits for a decision that is being made; what was seen before
-        is not answered in it. (An order that has left is driven to its end.)"""
-        self._void()
+        """Start a new episode with its route hint, after the decision in progress. Earlier frames get no order in it;
+        an order that was sent already is executed to its end."""
+        self._cancel_open()
         with self._driving:
-            self._void()
+            self._cancel_open()
             self.cycle.hint = hint or self.cycle.hint
             self.cycle.begin(episode)
 
     def stop(self, reason: str, latch: bool = True) -> None:
-        """The vehicle is to stand, now. With `latch` it stands until `release`, whoever connects meanwhile."""
+        """Stop the vehicle now. With `latch` it stands until `release`, even if it reconnects meanwhile."""
         reason = reason[:500]
         with self._lock:
             self._stands = False
             if latch:
                 self._stop = reason
             self._send("stop", reason=reason, latch=latch)
-            self._void()
-        self.journal.event("stop", detail=reason, latch=latch)  # after it: a terminal may take its time
+            self._cancel_open()
+        self.journal.event("stop", detail=reason, latch=latch)  # after sending: a terminal may be slow
 
     def release(self) -> None:
-        """Undo the latch of `stop`. One that was set on the vehicle itself stays."""
+        """Release the latch of `stop`. A stop that was set on the vehicle itself remains."""
         with self._lock:
             self.journal.event("release")
             self._stop = None
@@ -110,28 +109,28 @@ class PlannerServer:
             self._changed.notify_all()
 
     def serve(self, host: str, port: int, ready: Callable[[str, int], None] = lambda host, port: None) -> None:
-        """Listen and drive until `close`."""
-        with self.listening(host, port) as where:
-            ready(*where)
+        """Listen and send orders until `close`."""
+        with self.listening(host, port) as address:
+            ready(*address)
             self.work()
 
     @contextmanager
     def listening(self, host: str, port: int) -> Iterator[tuple[str, int]]:
-        """Vehicles may connect until the block ends; gives the address. Port 0: any free one."""
+        """Accept connections until the block ends; yields (host, port). Port 0: any free one."""
         try:
             server = socket.create_server((host, port))
         except OSError as exc:
             why = exc.strerror or str(exc)
             raise Ad2Error(f"cannot listen on {host} port {port} ({why}); choose another port, or 0 for any") from None
-        door = ConnectionListener(server, self._token, self.vehicle.name, self, self.journal)
+        listener = ConnectionListener(server, self._token, self.vehicle.name, self, self.journal)
         try:
             yield server.getsockname()[:2]
         finally:
             self.close()
-            door.close()
+            listener.close()
 
     def close(self, reason: str = "the planner ends") -> None:
-        """The vehicle is told to stand (it may move again with another planner); `work` ends."""
+        """Stop the vehicle without a latch, close its session and end `work`."""
         with self._lock:
             if self._closed:
                 return
@@ -142,48 +141,49 @@ class PlannerServer:
             self._changed.notify_all()
             if self._session:
                 self._session.finish()
-                self._changed.wait_for(lambda: self._session is None, FAREWELL_S)
+                self._changed.wait_for(lambda: self._session is None, CLOSE_S)
             if self._session:
                 self._session.close()
 
     def work(self) -> None:
-        """Answer every picture until `close`."""
-        while (taken := self._take()) is not None:
-            session, sight, came = taken
+        """Decide on each observation and send the order, until `close`."""
+        while (taken := self._next_observation()) is not None:
+            session, obs, received_at = taken
             with self._driving:
-                if not self._asks(session, sight.seq):  # overtaken by a stop or a new drive, just now
+                if not self._still_waiting(session, obs.seq):  # cancelled just now by a stop or a new episode
                     continue
-                turn = self.cycle.decide(sight)
-            self._answer(session, turn, came)
-            self.journal.picture(session.id, sight.seq, sight.jpeg)
-            for heard in self.on_cycle:
-                heard(turn)
+                result = self.cycle.decide(obs)
+            self._answer(session, result, received_at)
+            self.journal.picture(session.id, obs.seq, obs.jpeg)
+            for callback in self.on_cycle:
+                callback(result)
         with self._driving:
             self.cycle.finish()
 
     def state(self) -> dict[str, Any]:
-        """For the console, for `ad2 robot stop`, for logs. JSON."""
+        """The state for console, `ad2 robot stop` and logs, as JSON values."""
         with self._lock:
-            turn, now = self._turn, time.monotonic()
+            result, now = self._result, time.monotonic()
             words = ""
-            if turn:
-                words = turn.error or turn.unparsed or " | ".join(turn.decision.texts.values())
+            if result:
+                words = result.error or result.unparsed or " | ".join(result.decision.texts.values())
             return {
                 "robot": self.vehicle.name,
-                "state": self._word(),
+                "state": self._state_name(),
                 "connected": self._session is not None,
                 "latched": self._stop,
                 "stands": self._stands,
                 "frame_age_s": None if self._seen_at is None else round(now - self._seen_at, 3),
-                "cycle": turn.tick if turn else None,
+                "cycle": result.tick if result else None,
                 "words": words[:_WORDS],
-                "order": turn.told() if turn else None,
-                "thinking_s": turn.thinking_s if turn else None,
-                "said": self._said,
-                "counts": dict(self.journal.counts.copy() + self.cycle.counts.copy()),  # others count meanwhile
+                "order": result.order() if result else None,
+                "thinking_s": result.thinking_s if result else None,
+                "said": self._vehicle_reason,
+                # Copies, because other threads count meanwhile.
+                "counts": dict(self.journal.counts.copy() + self.cycle.counts.copy()),
             }
 
-    def _word(self) -> str:
+    def _state_name(self) -> str:
         if self._stop is not None:
             return "stopped"
         if self._session is None:
@@ -191,7 +191,7 @@ class PlannerServer:
         return "thinking" if self._thinking else "driving"
 
     def _send(self, kind: str, **header: Any) -> bool:
-        """To the vehicle that is connected, if one is and hears."""
+        """Send a frame to the connected vehicle; False if there is none or it is lost."""
         try:
             if self._session is None:
                 return False
@@ -200,21 +200,21 @@ class PlannerServer:
         except SessionLost:
             return False
 
-    def _asks(self, session: VehicleSession, seq: int) -> bool:
-        """Whether the vehicle still waits for the order to this picture."""
+    def _still_waiting(self, session: VehicleSession, seq: int) -> bool:
+        """Whether the vehicle still waits for the order to this frame."""
         with self._lock:
             return session is self._session and seq == self._open
 
-    def _void(self) -> None:
-        """What was seen so far moves nothing any more, be it thought about or not. The vehicle gets its answer at once,
-        to stand: after a release it would wait for one."""
+    def _cancel_open(self) -> None:
+        """Cancel the open frame, decided or not. The vehicle gets an order to stand at once, because it would wait for
+        an answer after a release."""
         with self._lock:
             if self._open is not None:
                 still = self.vehicle.actuation(COAST).to_onboard()
                 self._send("cmd", obs=self._open, duration_s=self.motion_s, **asdict(COAST), **still)
             self._open = self._waiting = None
 
-    def _take(self) -> tuple[VehicleSession, VehicleObservation, float] | None:
+    def _next_observation(self) -> tuple[VehicleSession, VehicleObservation, float] | None:
         with self._changed:
             self._thinking = False
             self._changed.wait_for(lambda: self._closed or (self._waiting is not None))
@@ -222,86 +222,86 @@ class PlannerServer:
             self._thinking = True
             return None if self._closed else taken
 
-    def _answer(self, session: VehicleSession, turn: CycleResult, came: float) -> None:
+    def _answer(self, session: VehicleSession, result: CycleResult, received_at: float) -> None:
         with self._lock:
-            self._turn = turn
-            why = self._order(session, turn)
-            spent = time.monotonic() - came
-            if turn.error and self._patience is not None and self.cycle.failures >= self._patience:
-                self.stop(f"{self.cycle.failures} failures in a row, the last: {turn.error}")
-            if turn.unparsed and self.strict:
-                self.stop(f"a reply that cannot be read (strict): {turn.unparsed}")
+            self._result = result
+            why = self._send_order(session, result)
+            spent = time.monotonic() - received_at
+            if result.error and self._failures_max is not None and self.cycle.failures >= self._failures_max:
+                self.stop(f"{self.cycle.failures} failures in a row, the last: {result.error}")
+            if result.unparsed and self.strict:
+                self.stop(f"a reply that cannot be read (strict): {result.unparsed}")
         if why:
-            self.journal.event("order not sent", why, seq=turn.seq)
-        overhead = max(spent - turn.thinking_s, 0.0)
-        self.journal.write({"event": "cycle", "session": session.id, **turn.log(), "overhead_s": round(overhead, 5)})
+            self.journal.event("order not sent", why, seq=result.seq)
+        overhead = max(spent - result.thinking_s, 0.0)
+        self.journal.write({"event": "cycle", "session": session.id, **result.log(), "overhead_s": round(overhead, 5)})
 
-    def _order(self, session: VehicleSession, turn: CycleResult) -> str:
-        """Send it, if the vehicle still waits for it; else why not."""
+    def _send_order(self, session: VehicleSession, result: CycleResult) -> str:
+        """Send the order if the vehicle still waits for it; returns "" or the reason why not."""
         if session is not self._session:
             return "session is over"
-        if turn.seq != self._open:
+        if result.seq != self._open:
             return "a newer picture waits" if self._waiting else "overtaken by a stop or a new drive"
         self._open = None
-        longest = self.vehicle.motion_s(turn.actuation, self.motion_s)
-        if not self._send("cmd", obs=turn.seq, duration_s=longest, **turn.told()):
+        longest = self.vehicle.motion_s(result.actuation, self.motion_s)
+        if not self._send("cmd", obs=result.seq, duration_s=longest, **result.order()):
             return "session is over"
-        self._stands, self._said = False, ""
+        self._stands, self._vehicle_reason = False, ""
         return ""
 
-    # What the door and the sessions behind it say, each from a thread of its own.
+    # ConnectionHandler, called from the threads of the connections.
 
     def admit(self, make: Callable[[], VehicleSession]) -> VehicleSession:
-        """See Host.admit."""
+        """See ConnectionHandler.admit."""
         with self._lock:
             if self._closed:
                 raise VehicleRefused("the planner ends")
             if self._session is not None:
-                raise VehicleRefused("second client", told="another vehicle is connected")
+                raise VehicleRefused("second client", peer_reason="another vehicle is connected")
             self._session = session = make()
-            self._waiting, self._last_seq, self._open, self._said = None, -1, None, ""
+            self._waiting, self._last_seq, self._open, self._vehicle_reason = None, -1, None, ""
             self.journal.event("connected", session=session.id)
             if self._stop is not None:
                 self._stands = False
                 self._send("stop", reason=self._stop, latch=True)
             return session
 
-    def hear(self, session: VehicleSession, kind: str, header: wire.Header, blob: bytes) -> None:
-        """See Host.hear."""
+    def on_frame(self, session: VehicleSession, kind: str, header: wire.Header, blob: bytes) -> None:
+        """See ConnectionHandler.on_frame."""
         if kind == "obs":
-            self._see(session, header, blob)
+            self._on_observation(session, header, blob)
         elif kind == "stop":
             with self._lock:
-                # Why it stands may lie behind it when our order arrives: that was thought before, and is not driven.
-                self._void()
-                self._stands, self._said = self._stop is None or header["latch"], header["reason"]
+                # The hindrance may be over when an order arrives that was decided before it: it must not be executed.
+                self._cancel_open()
+                self._stands, self._vehicle_reason = self._stop is None or header["latch"], header["reason"]
             self.journal.event("vehicle stands", detail=header["reason"], latch=header["latch"])
         elif kind == "done":
             with self._lock:
-                self._said = header["reason"]
+                self._vehicle_reason = header["reason"]
             self.journal.event("vehicle ends", detail=header["reason"])
         elif kind != "heartbeat":
             raise VehicleRefused("malformed", f"{kind} from a vehicle")
 
-    def gone(self, session: VehicleSession, why: str) -> None:
-        """See Host.gone."""
+    def on_closed(self, session: VehicleSession, why: str) -> None:
+        """See ConnectionHandler.on_closed."""
         with self._lock:
             self.journal.event("lost", why.split(":")[0], detail=why, session=session.id)
             if self._session is session:
                 self._session = self._waiting = self._open = None
                 self._changed.notify_all()
-        for heard in self.on_lost:
-            heard(why)
+        for callback in self.on_lost:
+            callback(why)
 
-    def _see(self, session: VehicleSession, header: wire.Header, blob: bytes) -> None:
+    def _on_observation(self, session: VehicleSession, header: wire.Header, blob: bytes) -> None:
         with self._changed:
-            if header["seq"] <= self._last_seq:  # one that was answered, or overtaken
+            if header["seq"] <= self._last_seq:  # answered or superseded already
                 self.journal.event("refused", "replayed", seq=header["seq"], session=session.id)
                 return
             self._last_seq = self._open = header["seq"]
             self._seen_at = time.monotonic()
             if self._stop is not None:
-                self._void()
+                self._cancel_open()
                 return
             seen = {name: header.get(name) for name in ("odom", "status", "motion")}
             self._waiting = session, VehicleObservation(header["seq"], header["stamp"], blob, **seen), self._seen_at

@@ -1,4 +1,4 @@
-"""The planner's end of one connection: handshake, frames, heartbeat, and when it counts as lost."""
+"""The planner's end of one connection: handshake, frames, heartbeat, detection of a lost vehicle."""
 
 from __future__ import annotations
 
@@ -11,50 +11,48 @@ from typing import Any
 
 from closedloop_plugin.robots.onboard import wire
 
-GREETING_S = 5.0  # for the whole handshake
-# Nothing heard for so long and the vehicle is given up; its own heartbeat comes every 20 ms. It may connect anew then.
-SILENCE_S = 1.0
-# Both ways. The vehicle stops by itself soon after it hears nothing.
-HEARTBEAT_S = 0.02
-LATE_S = 0.05  # a wait that ends so much too late is no silence of the vehicle, but this machine's: it waits anew
+HANDSHAKE_S = 5.0  # for the whole handshake
+SILENCE_S = 1.0  # without data from the vehicle (which sends a heartbeat every 20 ms), the session is closed
+HEARTBEAT_S = 0.02  # in both directions; without it the vehicle soon stops by itself
+LATE_S = 0.05  # a receive that times out this much too late means that this machine was suspended: receive again
 
 
 class VehicleRefused(Exception):
-    """`reason`: a few words, to count by; `told`: what the other side may know of it ("" for nothing)."""
+    """`reason`: a short category for counting; `peer_reason`: the reason sent to the other side ("" for none)."""
 
-    def __init__(self, reason: str, detail: str = "", told: str = "") -> None:
+    def __init__(self, reason: str, detail: str = "", peer_reason: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
-        self.reason, self.told = reason, told
+        self.reason, self.peer_reason = reason, peer_reason
 
 
 class SessionLost(Exception):
-    """The connection is gone, or nothing comes through it."""
+    """The connection is closed or silent."""
 
 
 class PlannerHandshake:
-    """A connection before its welcome. A planner may still refuse who has proved to know the token."""
+    """A connection before the welcome. The planner may refuse even an authenticated vehicle."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
-        self._until = time.monotonic() + GREETING_S
+        self._deadline = time.monotonic() + HANDSHAKE_S
         self._reader = wire.FrameReader(wire.HANDSHAKE_MAX, 0)
         self.hello = wire.server_hello()
         self.auth: wire.Header = {}
-        sock.settimeout(GREETING_S)
+        sock.settimeout(HANDSHAKE_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def welcome(self, token: bytes, vehicle: str) -> wire.Header:
-        """Hello, and what came back: the welcome that would open a session. Refused says why there is none."""
+        """Authenticate the vehicle; returns the welcome that opens its session. VehicleRefused says why not."""
         try:
             self._sock.sendall(wire.pack("hello", self.hello))
-            kind, self.auth, _ = self._first()
+            kind, self.auth, _ = self._first_frame()
             if kind != "auth":
                 raise VehicleRefused("malformed", f"{kind} before auth")
             welcome = wire.server_welcome(token, self.hello, self.auth)
         except wire.BadFrame as exc:
             raise VehicleRefused(exc.reason, str(exc)) from None
         except wire.BadToken as exc:
-            raise VehicleRefused(exc.reason, told="wrong token") from None
+            raise VehicleRefused(exc.reason, peer_reason="wrong token") from None
         except OSError as exc:
             raise VehicleRefused("no handshake", str(exc) or type(exc).__name__) from None
         if self.auth["vehicle"] != vehicle:
@@ -64,16 +62,16 @@ class PlannerHandshake:
             )
         return welcome
 
-    def refuse(self, told: str) -> None:
-        """A word to somebody who is not let in; whether it arrives does not matter."""
+    def refuse(self, reason: str) -> None:
+        """Send the reason to a refused client; delivery is not guaranteed."""
         with suppress(OSError):
-            self._sock.sendall(wire.pack("done", {"session": "", "reason": told}))
+            self._sock.sendall(wire.pack("done", {"session": "", "reason": reason}))
 
-    def _first(self) -> wire.Frame:
+    def _first_frame(self) -> wire.Frame:
         while True:
-            left = self._until - time.monotonic()
+            left = self._deadline - time.monotonic()
             if left <= 0:
-                raise VehicleRefused("no handshake", f"nothing within {GREETING_S:g} s")
+                raise VehicleRefused("no handshake", f"nothing within {HANDSHAKE_S:g} s")
             self._sock.settimeout(left)
             data = self._sock.recv(4096)
             if not data:
@@ -85,7 +83,7 @@ class PlannerHandshake:
 
 
 class VehicleSession:
-    """One vehicle, welcome. `send` from any thread; `frames` in one; the heartbeat has its own."""
+    """An authenticated vehicle. `send` may be called from any thread, `frames` from one; heartbeats have their own."""
 
     def __init__(self, sock: socket.socket, welcome: wire.Header, silence_s: float = SILENCE_S) -> None:
         self.id: str = welcome["session"]
@@ -98,7 +96,7 @@ class VehicleSession:
         threading.Thread(target=self._beat, name="ad2-heartbeat", daemon=True).start()
 
     def send(self, kind: str, **header: Any) -> None:
-        """Lost where it cannot be sent within the silence that is borne."""
+        """Send a frame. SessionLost if it cannot be sent within `silence_s`."""
         data = wire.pack(kind, {"session": self.id, **header})
         try:
             with self._sending:
@@ -108,26 +106,26 @@ class VehicleSession:
             raise SessionLost(f"cannot send: {exc or type(exc).__name__}") from None
 
     def frames(self) -> Iterator[wire.Frame]:
-        """As they come, until the end; Lost, or wire.BadFrame, says which."""
-        reader, anew = wire.FrameReader(), False
+        """Yield received frames. Ends with SessionLost or wire.BadFrame."""
+        reader, retried = wire.FrameReader(), False
         while True:
-            asked = time.monotonic()
+            started = time.monotonic()
             try:
                 data = self._sock.recv(65536)
             except TimeoutError:
-                if not anew and time.monotonic() - asked > self.silence_s + LATE_S:
-                    anew = True  # once: a machine that is always late would never give anybody up
+                if not retried and time.monotonic() - started > self.silence_s + LATE_S:
+                    retried = True  # only once: on a machine that is always late, no session would ever be closed
                     continue
                 raise SessionLost(f"silent for {self.silence_s:g} s") from None
             except OSError as exc:
                 raise SessionLost(f"closed: {exc}") from None
             if not data:
                 raise SessionLost("closed by the vehicle")
-            anew = False
+            retried = False
             yield from reader.feed(data)
 
     def finish(self) -> None:
-        """Say no more; the vehicle closes once it has heard everything. `close` could overtake the last words."""
+        """Send no more; the vehicle closes after it has received everything. `close` could discard sent data."""
         self._ended.set()
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_WR)
@@ -135,7 +133,7 @@ class VehicleSession:
     def close(self) -> None:
         self._ended.set()
         with suppress(OSError):
-            self._sock.shutdown(socket.SHUT_RDWR)  # wakes who waits in recv
+            self._sock.shutdown(socket.SHUT_RDWR)  # wakes the thread in recv
         self._sock.close()
 
     def _beat(self) -> None:

@@ -1,4 +1,4 @@
-"""The sandbox's node as a child of ours."""
+"""Starts the sandbox's node as a child process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ READY = "ready"
 
 
 class SandboxNodeProcess(RosChildProcess):
-    """`robot`: a file, or a name in configs/robots. `mode`: what its status shows, instead of the robot's own."""
+    """`robot`: a file, or a name in configs/robots. `mode`: the mode its status reports, instead of the robot's."""
 
     def __init__(
         self, master: RosMaster, robot: str | Path, mode: int | None = None, timeout_s: float = START_S
@@ -21,6 +21,6 @@ class SandboxNodeProcess(RosChildProcess):
         words = [sys.executable, "-m", MODULE, "--robot", str(robot)]
         words += [] if mode is None else ["--mode", str(mode)]
         super().__init__("the sandbox's node", words, master.env(), timeout_s)
-        if self.said != READY:
+        if self.first_line != READY:
             self.close()
-            raise Ad2Error(f"the sandbox's node said {self.said!r} instead of {READY!r}")
+            raise Ad2Error(f"the sandbox's node printed {self.first_line!r} instead of {READY!r}")

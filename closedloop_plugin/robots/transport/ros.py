@@ -1,8 +1,8 @@
-"""Where ROS 1 is on this machine, and a master of our own. No rospy is imported here.
+"""Finds ROS 1 on this machine and runs a ROS master. rospy is not imported here.
 
-rospy is on no package index (PyPI's `genpy` is another thing of that name and breaks it); scripts/get_ros.sh fetches
-Debian's. A master runs in a child process: rosmaster patches Python's xmlrpc for its whole process, and hangs for good
-when its port is taken. Everything binds to 127.0.0.1: who can reach a ROS master can drive the vehicle.
+rospy is not on PyPI (where `genpy` is an unrelated package that breaks it); scripts/get_ros.sh fetches Debian's. The
+master runs in a child process, because rosmaster patches Python's xmlrpc and hangs if its port is taken. Everything
+binds to 127.0.0.1: any process that can reach a ROS master can drive the vehicle.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from lmms_eval_ad2.errors import Ad2Error, require
 VARIABLE = "AD2_ROS_PATH"
 SYSTEM = Path("/opt/ros")
 BELOW = "usr/lib/python3/dist-packages"  # where scripts/get_ros.sh unpacks to
-NEEDS = ("yaml", "pyparsing", "defusedxml")  # what the Debian packages import from elsewhere
-# A whole dist-packages of a system also holds these; before the venv's on the path they would take their place.
-STRANGERS = ("numpy", "yaml", "PIL", "setuptools")
-START_S = 15.0  # for a child to say that it is up; 0.3 s on an idle machine
+NEEDS = ("yaml", "pyparsing", "defusedxml")  # imported by the Debian packages
+# Also in a system's dist-packages; first on the path, they would shadow the packages of the virtual environment.
+SHADOWING = ("numpy", "yaml", "PIL", "setuptools")
+START_S = 15.0  # for a child process to print its first line; 0.3 s on an idle machine
 HELP = (
-    "`scripts/get_ros.sh DIR` fetches it without root; then set {variable}=DIR (DIR = {default} is found without), "
+    "`scripts/get_ros.sh DIR` fetches it without root; then set {variable}=DIR (not needed for DIR = {default}), "
     "or `source /opt/ros/*/setup.bash` in this shell"
 )
 
@@ -52,7 +52,7 @@ root: {level: ERROR, handlers: [stderr]}
 
 
 def find_rospy() -> Path:
-    """The folder to put on a ROS process's path; Ad2Error says where it was looked for and how to get one."""
+    """The folder for the PYTHONPATH of a ROS process. Ad2Error says how to install ROS."""
     for module in NEEDS:
         require(module, "ROS 1 imports it")
     folder = os.environ.get(VARIABLE)
@@ -71,13 +71,13 @@ def find_rospy() -> Path:
 
 
 def _in(place: Path) -> Path | None:
-    """The folder that holds rospy, at `place` or where get_ros.sh puts it below; Ad2Error where it holds too much."""
+    """The folder with rospy: `place` or BELOW it. Ad2Error if it would shadow other packages."""
     found = next((p for p in (place / BELOW, place) if (p / "rospy/__init__.py").is_file()), None)
-    strange = [name for name in STRANGERS if found and (found / name).exists()]
-    if strange:
+    shadowing = [name for name in SHADOWING if found and (found / name).exists()]
+    if shadowing:
         raise Ad2Error(
-            f"{found} holds rospy, but also {', '.join(strange)}, which would take the place of this environment's "
-            f"own: {_help()}"
+            f"{found} has rospy, but also {', '.join(shadowing)}, which would shadow this environment's packages: "
+            f"{_help()}"
         )
     return found
 
@@ -91,8 +91,8 @@ def _help() -> str:
 
 
 def master_pid(uri: str, timeout_s: float = 10.0) -> int | None:
-    """The process of the master at `uri`, or None: nobody answers. To be asked before rospy's init_node, which waits
-    for a master for ever."""
+    """The process id of the master at `uri`, or None if no master answers. Call it before rospy's init_node, which
+    waits for a master for ever."""
     try:
         answer: Any = xmlrpc.client.ServerProxy(uri, transport=_Transport(timeout_s)).getPid("/ad2")
         code, _, pid = answer
@@ -111,17 +111,17 @@ class _Transport(xmlrpc.client.Transport):
 
 
 class RosChildProcess:
-    """A process of ours that says one line when it is up, and ends when its standard input does: so it never outlives
-    us, however we end."""
+    """A child process that prints one line when it is ready and ends when its stdin is closed, so that it never
+    outlives its parent. `first_line`: that line."""
 
     def __init__(self, name: str, words: list[str], env: dict[str, str], timeout_s: float = START_S) -> None:
         self.name = name
-        # A session of its own: a terminal's Ctrl-C is ours to answer, not the child's.
+        # Its own session: Ctrl-C in the terminal is handled by the parent only.
         self.process = subprocess.Popen(
             words, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         try:
-            self.said = self._first_line(timeout_s)
+            self.first_line = self._first_line(timeout_s)
         except BaseException:
             self.close()
             raise
@@ -146,28 +146,28 @@ class RosChildProcess:
         return self.process.poll() is None
 
     def kill(self) -> None:
-        """At once, as a fault would: nothing is said to anybody."""
+        """Kill the process, to simulate a fault."""
         self.process.kill()
         self.close()
 
     def close(self, grace_s: float = 3.0) -> None:
-        """Asks it to end by closing its input; SIGKILL after `grace_s`."""
-        _shut(self.process.stdin)
+        """Close its stdin, which ends it; SIGKILL after `grace_s`."""
+        _close(self.process.stdin)
         try:
             self.process.wait(grace_s)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        _shut(self.process.stdout)
+        _close(self.process.stdout)
 
 
-def _shut(pipe: IO[bytes] | None) -> None:
+def _close(pipe: IO[bytes] | None) -> None:
     if pipe is not None:
         pipe.close()
 
 
 class RosMaster:
-    """A ROS master of our own. `env()` is the environment of whoever shall know it. Port 0: any free one."""
+    """Runs a ROS master. `env()` is the environment for processes that use it. Port 0: any free one."""
 
     def __init__(self, port: int = 0, timeout_s: float = START_S) -> None:
         self._path = find_rospy()
@@ -184,14 +184,14 @@ class RosMaster:
 
     def _start(self, port: int) -> RosChildProcess:
         child = RosChildProcess("rosmaster", [sys.executable, "-c", _MASTER, str(port)], self.env(), self._timeout_s)
-        if not child.said.startswith("http://"):
+        if not child.first_line.startswith("http://"):
             child.close()
-            raise Ad2Error(f"rosmaster did not start on port {port}: {child.said}")
-        self.uri = child.said
+            raise Ad2Error(f"rosmaster did not start on port {port}: {child.first_line}")
+        self.uri = child.first_line
         return child
 
     def env(self) -> dict[str, str]:
-        """This process's environment, with ROS in it. init_node sets up logging by a file: ours lets errors through."""
+        """This process's environment with ROS variables. The logging configuration for init_node passes errors only."""
         env = {k: v for k, v in os.environ.items() if k not in ("ROS_HOSTNAME", "ROS_IPV6", "ROS_NAMESPACE")}
         rest = env.get("PYTHONPATH")
         return env | {
@@ -208,11 +208,11 @@ class RosMaster:
         return self._child.alive
 
     def kill(self) -> None:
-        """Ends it at once, as a fault would."""
+        """Kill the master, to simulate a fault."""
         self._child.kill()
 
     def restart(self) -> None:
-        """At the same address, knowing nobody: nodes that were connected stay so among themselves."""
+        """Restart at the same address, without registrations. Connections between nodes are kept."""
         self._child.close()
         self._child = self._start(self.port)
 

@@ -1,4 +1,4 @@
-"""How a vehicle is reached: one ssh command for the tunnel, the deployment and the stop on board."""
+"""The ssh command line for tunnel, deployment and emergency stop on board."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmms_eval_ad2.errors import Ad2Error
 if TYPE_CHECKING:
     from closedloop_plugin.robots.vehicles.robot_config import LinkSettings
 
-# Nobody is asked for anything, no unknown host is believed, and a dead link is noticed: 3 s after its last sign.
+# No prompts, unknown host keys are rejected, and a dead link is detected after 3 s.
 OPTIONS = (
     "BatchMode=yes",
     "StrictHostKeyChecking=yes",
@@ -24,17 +24,17 @@ OPTIONS = (
     "ControlMaster=no",  # a shared connection would outlive the tunnel
     "ControlPath=none",
 )
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # never an option, never a shell's business
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:%-]*")  # cannot be read as an option or by a shell
 
 
 def command(link: LinkSettings, *more: str, remote: str = "") -> list[str]:
-    """ssh to the vehicle: `more` options of its own, `remote` what its shell is to run. The user's settings come
-    first, and the first one holds."""
+    """The ssh arguments. `more`: further options; `remote`: the command for the vehicle's shell. The user's options
+    come first, because ssh uses the first value of each."""
     for what, value in (("host", link.host), ("user", link.user)):
         if value and not _NAME.fullmatch(value):
             raise Ad2Error(f"link.{what} {value!r}: expected a plain name or address")
     if not link.host:
-        raise Ad2Error("the robot's file names no link.host: which vehicle is meant?")
+        raise Ad2Error("the robot's file has no link.host, the address of the vehicle")
     words = [_program(), "-T", "-p", str(link.port)]
     if link.key:
         words += ["-i", str(link.key), "-o", "IdentitiesOnly=yes"]
@@ -45,7 +45,7 @@ def command(link: LinkSettings, *more: str, remote: str = "") -> list[str]:
 
 
 def run(link: LinkSettings, remote: str, stdin: bytes = b"", limit_s: float = 60.0) -> str:
-    """Run one command on the vehicle; its standard output. Ad2Error says what ssh or the command said."""
+    """Run a command on the vehicle; returns its stdout. Ad2Error with the stderr of ssh or the command."""
     try:
         done = subprocess.run(command(link, remote=remote), input=stdin, capture_output=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
@@ -56,13 +56,13 @@ def run(link: LinkSettings, remote: str, stdin: bytes = b"", limit_s: float = 60
 
 
 def last_words(stderr: bytes, most: int = 300) -> str:
-    """The end of what a program complained of, as one harmless line."""
+    """The end of a program's stderr, as one line of printable characters."""
     text = " ".join(stderr.decode("utf-8", "replace").split())
     return "".join(c if c.isprintable() else "?" for c in text)[-most:]
 
 
 def shown(words: Sequence[str]) -> str:
-    """As a user would type it."""
+    """The command quoted for a shell."""
     import shlex
 
     return shlex.join(words)

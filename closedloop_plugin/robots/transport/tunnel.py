@@ -1,12 +1,12 @@
-"""The way between the planner and its vehicle: `ssh -R` from the lab machine, kept up.
+"""The tunnel between planner and vehicle: `ssh -R` from the lab machine, restarted when it is lost.
 
--R and not -L: a vehicle has an sshd and its lab machine often has none, and so no key lies on the vehicle. The planner
-listens on the lab machine's loopback; the vehicle's client connects to a port of its own loopback, where it comes out.
+-R, not -L, because a vehicle has an sshd and the lab machine often has none; no key is stored on the vehicle. The
+planner listens on the lab machine's loopback, and the vehicle's client connects to a port of its own loopback.
 
-A session with a command, and not -N, for two reasons. sshd sets TCP_NODELAY only where a session is opened: without
-one, Nagle's algorithm and the lab's delayed acknowledgements add 20 to 47 ms to a 60 kB frame and its answer
-(benchmarks/robot_link.py). And after a radio link has gone, sshd would keep the port for hours, so that no new tunnel
-could have it: the command hears a beat a second, and ends its own sshd after 3 s of silence.
+The session runs a command instead of using -N, for two reasons. sshd sets TCP_NODELAY only with a session: without it,
+Nagle's algorithm and delayed acknowledgements add 20 to 47 ms to a 60 kB frame and its answer
+(benchmarks/robot_link.py). And after a lost radio link sshd would hold the port for hours, blocking a new tunnel: the
+command receives a heartbeat every second and ends its sshd after 3 s of silence.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from closedloop_plugin.robots.vehicles.robot_config import RobotConfig
 
 BEAT_S = 1.0
-READY_S = 20.0  # from the start of ssh to the first word of the command at the other end
-PAUSES_S = (0.05, 0.5, 1.0, 2.0, 5.0)  # before the next attempt, after so many that failed in a row
+READY_S = 20.0  # from the start of ssh to the first output of the command on the vehicle
+PAUSES_S = (0.05, 0.5, 1.0, 2.0, 5.0)  # before the next attempt, by the number of failures in a row
 RENEW, CLOSE = b"r", b"c"
 READY = b"ad2 tunnel up"
-# Runs on the vehicle; getppid is checked against the start, for an sshd that is gone leaves another parent behind.
+# Runs on the vehicle. getppid is compared with its initial value, because a process whose sshd has ended is reparented.
 GUARD = f"""import os, select, signal
 parent = os.getppid()
 os.write(1, {READY!r})
@@ -42,10 +42,10 @@ if os.getppid() == parent > 1: os.kill(parent, signal.SIGTERM)"""
 
 
 class SshTunnel:
-    """Up from `start` (or `with`) to `close`; a lost one is made again. `state` and `reason` may be read anytime."""
+    """Runs from `start` (or `with`) to `close` and reconnects when lost. `state`, `reason`: may be read at any time."""
 
     def __init__(self, robot: RobotConfig, local_port: int, on_change: Callable[[str], None] | None = None) -> None:
-        """`local_port`: where the planner listens. `on_change` hears "state: reason", from the tunnel's thread."""
+        """`local_port`: port of the planner. `on_change` is called with "state: reason" from the tunnel's thread."""
         forward = f"127.0.0.1:{robot.link.planner_port}:127.0.0.1:{local_port}"
         guard = f"exec {shlex.join([robot.onboard.python, '-c', GUARD])}"
         self.command = ssh.command(robot.link, "-R", forward, remote=guard)
@@ -53,7 +53,7 @@ class SshTunnel:
         self._on_change = on_change
         self._wake_read, self._wake = os.pipe()
         self._closed = threading.Event()
-        self._closing = threading.Lock()  # a pipe that was closed may be another file by now
+        self._closing = threading.Lock()  # guards the pipe: the number of a closed descriptor may be reused
         self._up = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="ad2-tunnel", daemon=True)
 
@@ -68,11 +68,11 @@ class SshTunnel:
         self.close()
 
     def wait_up(self, limit_s: float) -> bool:
-        """Whether it is up, after `limit_s` at most."""
+        """Wait until the tunnel is up, at most `limit_s`; returns whether it is."""
         return self._up.wait(limit_s)
 
     def renew(self) -> None:
-        """Make it again, now: who waits at its end hears nothing any more (an ssh that is stopped, say)."""
+        """Reconnect now, for a tunnel that is silent without having ended (a suspended ssh, for example)."""
         with self._closing:
             if not self._closed.is_set():
                 os.write(self._wake, RENEW)
@@ -95,44 +95,45 @@ class SshTunnel:
             failures = 0 if was_up else failures + 1
             if not self._closed.is_set():
                 self._pause(PAUSES_S[min(failures, len(PAUSES_S) - 1)])
-        self._tell("down", "closed")
+        self._set_state("down", "closed")
 
     def _pause(self, seconds: float) -> None:
         if select.select([self._wake_read], [], [], seconds)[0]:
             os.read(self._wake_read, 64)
 
     def _once(self) -> bool:
-        """One ssh from start to end; whether it ever was up."""
+        """Run one ssh to its end; returns whether the tunnel was up."""
         self.starts += 1
-        self._tell("connecting", "")
-        # A session of its own: Ctrl-C in the terminal is the planner's, who stops the vehicle before the tunnel goes.
+        self._set_state("connecting", "")
+        # Its own session: Ctrl-C reaches only the planner, which stops the vehicle before it closes the tunnel.
         process = subprocess.Popen(
             self.command, bufsize=0, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
         )
-        run = _Run(process, self._wake_read)
+        ssh_process = _SshProcess(process, self._wake_read)
         try:
-            return run.watch(lambda: self._tell("up", ""))
+            return ssh_process.watch(lambda: self._set_state("up", ""))
         finally:
-            # SIGTERM would wait for ever on a stopped one. With what it started: a ProxyCommand holds its pipes.
+            # SIGKILL: a suspended process would not handle SIGTERM. The whole group: a ProxyCommand holds the pipes.
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             _, rest = process.communicate()
-            run.said["stderr"] += rest
-            self._tell("down", run.why or ssh.last_words(run.said["stderr"]) or f"ssh ended ({process.returncode})")
+            ssh_process.output["stderr"] += rest
+            error = ssh.last_words(ssh_process.output["stderr"])
+            self._set_state("down", ssh_process.why or error or f"ssh ended ({process.returncode})")
 
-    def _tell(self, state: str, reason: str) -> None:
+    def _set_state(self, state: str, reason: str) -> None:
         self.state, self.reason = state, reason
         (self._up.set if state == "up" else self._up.clear)()
         if self._on_change:
             self._on_change(f"{state}: {reason}" if reason else state)
 
 
-class _Run:
-    """What one ssh says, and the beat it hears."""
+class _SshProcess:
+    """Reads the output of one ssh process and sends it heartbeats."""
 
     def __init__(self, process: subprocess.Popen[bytes], wake: int) -> None:
         self.process, self.wake = process, wake
-        self.said = {"stdout": b"", "stderr": b""}
+        self.output = {"stdout": b"", "stderr": b""}
         self.why = ""
         assert process.stdin and process.stdout and process.stderr
         self._stdin = process.stdin.fileno()
@@ -147,8 +148,8 @@ class _Run:
                 self.why = "renewed" if os.read(self.wake, 64) == RENEW else "closed"
                 return up
             for end in readable:
-                self._hear(end)
-            if not up and READY in self.said["stdout"]:
+                self._read(end)
+            if not up and READY in self.output["stdout"]:
                 up = True
                 on_up()
             now = time.monotonic()
@@ -160,13 +161,13 @@ class _Run:
                 self._beat()
         return up
 
-    def _hear(self, end: int) -> None:
+    def _read(self, end: int) -> None:
         data = os.read(end, 4096)
         name = self._names[end]
-        self.said[name] = (self.said[name] + data)[-4096:]
+        self.output[name] = (self.output[name] + data)[-4096:]
         if not data:
             del self._names[end]
 
     def _beat(self) -> None:
-        with suppress(BlockingIOError, BrokenPipeError):  # it takes nothing or has ended: others see to it
+        with suppress(BlockingIOError, BrokenPipeError):  # full or ended: detected elsewhere
             os.write(self._stdin, b"\n")

@@ -1,1 +1,1 @@
-"""Turns an interview into a threat specification: by a language model, or by rules."""
+"""Implementations of Fuser: interview -> ThreatSpec, by a language model or by rules."""

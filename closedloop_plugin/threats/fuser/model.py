@@ -1,6 +1,8 @@
-"""The fuser that is a model: three answers -> one description in words -> one JSON object, repaired at most N times.
+"""Fuser with a language model: three answers -> a description -> a JSON object, with at most N repairs.
 
-Only the validated ThreatSpec goes on from here; every exchange is kept. What a model said enters a prompt fenced.
+Only the validated ThreatSpec is used further; every exchange is stored. Model output enters prompts only in fences.
+facts_of, vocabulary_of and schema_of describe a site in the prompts: its facts, the behaviours it has room for, and
+the JSON schema narrowed to them.
 """
 
 from __future__ import annotations
@@ -30,15 +32,15 @@ from closedloop_plugin.threats.spec_parsing import kept, read_spec, short
 from closedloop_plugin.threats.spec_text import ACTS, sentence
 from closedloop_plugin.threats.transcript import FuserExchange, ThreatAttempt
 
-DESCRIBED = 2000  # characters of a description that are kept and used
-TOLD = 5  # earlier attempts that are told of
+DESCRIPTION_LENGTH = 2000  # characters of a description that are stored and used
+EARLIER_ATTEMPTS = 5  # listed in a prompt
 
 
 @dataclass
 class _FusionState:
-    """One wish under way."""
+    """A request in progress."""
 
-    wish: ThreatRequest
+    request: ThreatRequest
     description: str = ""
     exchanges: list[FuserExchange] = field(default_factory=list)
     problems: tuple[str, ...] = ()
@@ -52,160 +54,161 @@ class _FusionState:
 
 
 class ModelFuser:
-    """Batched over wishes: one call of the backend for each step of all of them."""
+    """Fuser with a model backend. Each step is one backend call for all requests."""
 
     def __init__(self, backend: ModelBackend, texts: PromptTexts, repairs: int = 3) -> None:
         self.backend, self.texts, self.repairs = backend, texts, repairs
         self.name = backend.name
 
     def describe(self) -> dict[str, Any]:
-        """Equal at every start with the same arguments."""
+        """Identity: equal for equal arguments, so without facts that only replies reveal (served_as)."""
         known = {k: v for k, v in self.backend.describe().items() if k != "served_as"}
         return {"name": self.name, **known, "repairs": self.repairs, "prompts_sha256": self.texts.sha256}
 
-    def make(self, wishes: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
+    def make(self, requests: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
         """See Fuser.make."""
-        works = [_FusionState(wish) for wish in wishes]
-        for work in works:
-            if work.wish.transcript.interview.error:
-                work.refused = f"no interview: {work.wish.transcript.interview.error}"
-        self._fuse(works)
-        self._construct(works)
+        states = [_FusionState(request) for request in requests]
+        for state in states:
+            if state.request.transcript.interview.error:
+                state.refused = f"no interview: {state.request.transcript.interview.error}"
+        self._fuse(states)
+        self._construct(states)
         for _ in range(self.repairs):
-            self._repair(works)
-        return [self._attempt(work) for work in works]
+            self._repair(states)
+        return [self._attempt(state) for state in states]
 
-    def _fuse(self, works: Sequence[_FusionState]) -> None:
-        """Three answers -> a description in prose."""
-        asked = [work for work in works if work.open]
-        prompts = [self._fuse_prompt(work.wish) for work in asked]
-        for work, prompt, said in self._ask("fuse", asked, prompts):
-            work.exchanges.append(_exchange("fuse", prompt, said))
-            work.description = said.text.rpartition("</think>")[2].strip()[:DESCRIBED]
-            if said.error is None and not work.description:
-                work.refused = "fuse: the reply has no description"
+    def _fuse(self, states: Sequence[_FusionState]) -> None:
+        """Step 1: three answers -> a description."""
+        pending = [state for state in states if state.open]
+        prompts = [self._fuse_prompt(state.request) for state in pending]
+        for state, prompt, reply in self._send("fuse", pending, prompts):
+            state.exchanges.append(_exchange("fuse", prompt, reply))
+            state.description = reply.text.rpartition("</think>")[2].strip()[:DESCRIPTION_LENGTH]
+            if reply.error is None and not state.description:
+                state.refused = "fuse: the reply has no description"
 
-    def _construct(self, works: Sequence[_FusionState]) -> None:
-        asked = [work for work in works if work.open]
-        for work, prompt, said in self._ask("construct", asked, [self._construct_prompt(w) for w in asked]):
-            self._read(work, "construct", prompt, said)
+    def _construct(self, states: Sequence[_FusionState]) -> None:
+        pending = [state for state in states if state.open]
+        for state, prompt, reply in self._send("construct", pending, [self._construct_prompt(s) for s in pending]):
+            self._read(state, "construct", prompt, reply)
 
-    def _repair(self, works: Sequence[_FusionState]) -> None:
-        asked = [work for work in works if work.open]
+    def _repair(self, states: Sequence[_FusionState]) -> None:
+        pending = [state for state in states if state.open]
         prompts = [
             self.texts.fill(
                 "repair",
-                task=self._construct_prompt(work),
-                reply=fenced("your reply", work.reply),
-                problems=_lines(work.problems),
+                task=self._construct_prompt(state),
+                reply=fenced("your reply", state.reply),
+                problems=_lines(state.problems),
             )
-            for work in asked
+            for state in pending
         ]
-        for work, prompt, said in self._ask("repair", asked, prompts):
-            self._read(work, "repair", prompt, said)
+        for state, prompt, reply in self._send("repair", pending, prompts):
+            self._read(state, "repair", prompt, reply)
 
-    def _ask(
-        self, purpose: str, works: Sequence[_FusionState], prompts: Sequence[str]
+    def _send(
+        self, purpose: str, states: Sequence[_FusionState], prompts: Sequence[str]
     ) -> list[tuple[_FusionState, str, ModelReply]]:
-        """A reply that failed ends its work, with the error as the reason."""
-        if not works:
+        """Send one prompt per request. A failed reply refuses its request, with the error as the reason."""
+        if not states:
             return []
-        questions = [
-            ModelQuestion(f"{w.wish.transcript.route}|{w.wish.number}|{purpose}|{len(w.exchanges)}", p, w.wish.images)
-            for w, p in zip(works, prompts, strict=True)
-        ]
-        answers = self.backend.ask(questions)
-        for work, said in zip(works, answers, strict=True):
-            if said.error is not None:
-                work.refused = kept(f"{purpose}: no reply: {said.error}", 500)
-        return list(zip(works, prompts, answers, strict=True))
+        questions = []
+        for state, prompt in zip(states, prompts, strict=True):
+            key = f"{state.request.transcript.route}|{state.request.number}|{purpose}|{len(state.exchanges)}"
+            questions.append(ModelQuestion(key, prompt, state.request.images))
+        replies = self.backend.ask(questions)
+        for state, reply in zip(states, replies, strict=True):
+            if reply.error is not None:
+                state.refused = kept(f"{purpose}: no reply: {reply.error}", 500)
+        return list(zip(states, prompts, replies, strict=True))
 
-    def _read(self, work: _FusionState, purpose: Literal["construct", "repair"], prompt: str, said: ModelReply) -> None:
-        exchange = _exchange(purpose, prompt, said)
-        if said.error is None:
-            read = read_spec(said.text, work.wish.transcript.site, work.description)
-            work.spec, work.problems, work.reply = read.spec, read.problems, said.text
-            if said.cut and read.spec is None:
-                work.problems = (*read.problems, "the reply was cut at the token limit; be shorter")
-            exchange = exchange.model_copy(update={"problems": list(work.problems)})
-        work.exchanges.append(exchange)
+    def _read(
+        self, state: _FusionState, purpose: Literal["construct", "repair"], prompt: str, reply: ModelReply
+    ) -> None:
+        exchange = _exchange(purpose, prompt, reply)
+        if reply.error is None:
+            read = read_spec(reply.text, state.request.transcript.site, state.description)
+            state.spec, state.problems, state.reply = read.spec, read.problems, reply.text
+            if reply.cut and read.spec is None:
+                state.problems = (*read.problems, "the reply was cut at the token limit; be shorter")
+            exchange = exchange.model_copy(update={"problems": list(state.problems)})
+        state.exchanges.append(exchange)
 
-    def _attempt(self, work: _FusionState) -> ThreatAttempt:
-        if work.open:
-            tries = sum(e.purpose != "fuse" for e in work.exchanges)
-            work.refused = short(f"no valid spec in {tries} replies; the last: {'; '.join(work.problems)}", 1000)
+    def _attempt(self, state: _FusionState) -> ThreatAttempt:
+        if state.open:
+            tries = sum(e.purpose != "fuse" for e in state.exchanges)
+            state.refused = short(f"no valid spec in {tries} replies; the last: {'; '.join(state.problems)}", 1000)
         return ThreatAttempt(
-            number=work.wish.number,
-            seed=work.wish.seed,
+            number=state.request.number,
+            seed=state.request.seed,
             fuser={**self.describe(), **self.backend.describe()},
-            description=kept(work.description),
-            exchanges=work.exchanges,
-            spec=work.spec,
-            refused=kept(work.refused),
+            description=kept(state.description),
+            exchanges=state.exchanges,
+            spec=state.spec,
+            refused=kept(state.refused),
         )
 
     # Prompts
 
-    def _fuse_prompt(self, wish: ThreatRequest) -> str:
-        answers = {a.stage: fenced(f"the driver's {a.stage}", a.text) for a in wish.transcript.interview.answers}
+    def _fuse_prompt(self, request: ThreatRequest) -> str:
+        answers = {a.stage: fenced(f"the driver's {a.stage}", a.text) for a in request.transcript.interview.answers}
         for stage in ("perception", "prediction", "planning"):
             answers.setdefault(stage, fenced(f"the driver's {stage}", ""))
-        shown = "The pictures show what the driver saw." if wish.images else ""
-        facts = facts_of(wish.transcript.site)
-        return self.texts.fill("fuse", **answers, facts=facts, pictures=shown, earlier=self._earlier(wish))
+        shown = "The pictures show what the driver saw." if request.images else ""
+        facts = facts_of(request.transcript.site)
+        return self.texts.fill("fuse", **answers, facts=facts, pictures=shown, earlier=self._earlier(request))
 
-    def _construct_prompt(self, work: _FusionState) -> str:
-        site = work.wish.transcript.site
+    def _construct_prompt(self, state: _FusionState) -> str:
+        site = state.request.transcript.site
         return self.texts.fill(
             "construct",
-            description=fenced("description", work.description),
+            description=fenced("description", state.description),
             facts=facts_of(site),
             vocabulary=vocabulary_of(site),
             schema=schema_of(site),
-            earlier=self._earlier(work.wish),
+            earlier=self._earlier(state.request),
         )
 
-    def _earlier(self, wish: ThreatRequest) -> str:
-        """What was tried before for this route, and why it did not do."""
-        told = []
-        for attempt in wish.transcript.attempts[-TOLD:]:
+    def _earlier(self, request: ThreatRequest) -> str:
+        """Text about the earlier attempts for this route and why they failed."""
+        attempts = []
+        for attempt in request.transcript.attempts[-EARLIER_ATTEMPTS:]:
             if attempt.spec is not None and attempt.verdict is not None and not attempt.verdict.passed:
-                told.append(f"{sentence(attempt.spec)} Fault: {short(attempt.verdict.reason, 300)}")
+                attempts.append(f"{sentence(attempt.spec)} Fault: {short(attempt.verdict.reason, 300)}")
             elif attempt.spec is None and attempt.refused:
-                told.append(f"No usable reply: {short(attempt.refused, 300)}")
-        return self.texts.fill("earlier", list=fenced("earlier attempts", _lines(told))) if told else ""
+                attempts.append(f"No usable reply: {short(attempt.refused, 300)}")
+        return self.texts.fill("earlier", list=fenced("earlier attempts", _lines(attempts))) if attempts else ""
 
 
 def _lines(items: Sequence[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-def _exchange(purpose: Literal["fuse", "construct", "repair"], prompt: str, said: ModelReply) -> FuserExchange:
+def _exchange(purpose: Literal["fuse", "construct", "repair"], prompt: str, reply: ModelReply) -> FuserExchange:
     return FuserExchange(
         purpose=purpose,
         prompt=kept(prompt),
-        reply=kept(said.text),
-        error=kept(said.error, 500) if said.error is not None else None,
-        seconds=round(said.seconds, 3),
+        reply=kept(reply.text),
+        error=kept(reply.error, 500) if reply.error is not None else None,
+        seconds=round(reply.seconds, 3),
     )
 
 
-# What a fusing model is told of a route: its facts in words, the behaviours that it has room for, the JSON schema.
 def facts_of(site: ThreatSite) -> str:
-    """The site in plain sentences."""
+    """The facts of a site as sentences."""
     lanes = [f"{n} more lane{'s' * (n > 1)} of its direction on the {side}"
              for n, side in ((site.left, "left"), (site.right, "right")) if n]  # fmt: skip
     if site.oncoming:
         lanes.append(f"{site.oncoming} oncoming lane{'s' * (site.oncoming > 1)}")
-    told = [
+    sentences = [
         f"The route is {site.length_m:.0f} m long; the speed limit is {site.speed_limit:.1f} m/s.",
         f"Beside the ego's lane: {', '.join(lanes) if lanes else 'no other lane'}.",
         _junction(site),
     ]
     if site.weather:
         sun, rain, fog = (site.weather.get(k, 0.0) for k in ("sun_altitude_angle", "precipitation", "fog_density"))
-        told.append(f"Weather: sun {sun:.0f} degrees above the horizon, rain {rain:.0f} %, fog {fog:.0f} %.")
-    return "\n".join(told)
+        sentences.append(f"Weather: sun {sun:.0f} degrees above the horizon, rain {rain:.0f} %, fog {fog:.0f} %.")
+    return "\n".join(sentences)
 
 
 def _junction(site: ThreatSite) -> str:
@@ -217,7 +220,7 @@ def _junction(site: ThreatSite) -> str:
 
 
 def vocabulary_of(site: ThreatSite) -> str:
-    """One line a behaviour: what it means, and the words that go with it on this route."""
+    """One line per behaviour: its meaning and the words that are possible with it on this route."""
     return "\n".join(_line(behaviour, group) for behaviour, group in _by_behaviour(site).items())
 
 
@@ -241,7 +244,7 @@ def _place(slot: ThreatSlot) -> str:
 
 
 def schema_of(site: ThreatSite) -> str:
-    """A JSON schema of ThreatSpec on one line: enums narrowed to what this route has room for, intervals as pairs."""
+    """JSON schema of ThreatSpec on one line, with enums narrowed to the route's possibilities and ranges as pairs."""
     found = [slot for group in _by_behaviour(site).values() for slot in group]
     pair = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
 

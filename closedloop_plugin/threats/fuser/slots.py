@@ -1,4 +1,4 @@
-"""Which threats a route has room for, before anything is said about who: behaviour, side, lane and kind of road."""
+"""Threats that a route has room for, without the adversary: behaviour, side, lane and kind of road."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from closedloop_plugin.threats.spec import (
     ThreatTrigger,
 )
 
-IN_JUNCTION = (5.0, 5.0)  # ahead_m of who crosses within the junction: it has no meaning there
+IN_JUNCTION = (5.0, 5.0)  # ahead_m of adversaries that cross within the junction, where it has no meaning
 
 
 @dataclass(frozen=True)
 class ThreatSlot:
-    """One place of one behaviour. `rooms`: where its `ahead_m` may lie, metres."""
+    """A behaviour at a place. `rooms`: allowed intervals of `ahead_m`, m."""
 
     behaviour: AdversaryBehaviour
     side: AdversarySide
@@ -46,7 +46,7 @@ class ThreatSlot:
 
 
 def slots(site: ThreatSite) -> list[ThreatSlot]:
-    """All that `site.fit` lets through, in a fixed order."""
+    """All slots that `site.fit` accepts, in a fixed order."""
     found = []
     for behaviour, rule in RULES.items():
         for side, lane, road in itertools.product(sorted(rule.sides), sorted(rule.lanes), sorted(rule.roads)):
@@ -67,7 +67,7 @@ def _fits(
     room: tuple[float, float],
     site: ThreatSite,
 ) -> bool:
-    """Asked of the two checks themselves, with a spec that has nothing else in it."""
+    """Whether a minimal spec at this place passes both checks (ThreatSpec and site.fit)."""
     rule = RULES[behaviour]
     low, high = room
     some = ParameterRange(low=5.0, high=5.0)

@@ -1,1 +1,1 @@
-"""Who answers an interview: a model, or an observed driver."""
+"""Implementations of Interviewee: a model, and an observed driver."""

@@ -1,4 +1,4 @@
-"""The target as a model: asked at perception, prediction and planning, each stage with its own earlier answers."""
+"""A model as interviewee: asked about perception, prediction and planning, each with its earlier answers quoted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from closedloop_plugin.threats.transcript import Stage, StageAnswer
 
 
 class ModelInterviewee:
-    """One call of the backend a stage, for all routes at once. All frames' pictures go with every question."""
+    """One backend call per stage for all routes. Every question carries the images of all frames."""
 
     source: Literal["said", "observed"] = "said"
 
@@ -23,7 +23,7 @@ class ModelInterviewee:
         self.backend, self.texts, self.profile, self.cameras = backend, texts, profile, tuple(cameras)
 
     def describe(self) -> dict[str, Any]:
-        """Equal at every start with the same arguments: without what a backend learns on its way."""
+        """Identity: equal for equal arguments, so without facts that only replies reveal (served_as)."""
         known = {k: v for k, v in self.backend.describe().items() if k != "served_as"}
         return {
             "name": self.backend.name,
@@ -34,47 +34,45 @@ class ModelInterviewee:
             "prompts_sha256": self.texts.sha256,
         }
 
-    def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
-        """See Teller.tell."""
-        told: list[list[StageAnswer]] = [[] for _ in scenes]
+    def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
+        """See Interviewee.answer."""
+        answers: list[list[StageAnswer]] = [[] for _ in scenes]
         for stage in get_args(Stage):
-            open_ones = [i for i, answers in enumerate(told) if not any(a.error for a in answers)]
-            questions = [self._question(stage, scenes[i], told[i]) for i in open_ones]
-            said = self.backend.ask(questions) if questions else []
-            for i, question, answer in zip(open_ones, questions, said, strict=True):
-                text = kept(answer.text) + ("\n[cut: the model's token limit]" if answer.cut else "")
-                told[i].append(
+            pending = [i for i, earlier in enumerate(answers) if not any(a.error for a in earlier)]
+            questions = [self._question(stage, scenes[i], answers[i]) for i in pending]
+            replies = self.backend.ask(questions) if questions else []
+            for i, question, reply in zip(pending, questions, replies, strict=True):
+                text = kept(reply.text) + ("\n[cut: the model's token limit]" if reply.cut else "")
+                answers[i].append(
                     StageAnswer(
                         stage=stage,
                         question=kept(question.text),
-                        text="" if answer.error else text,
-                        error=kept(answer.error, 500) if answer.error else None,
-                        seconds=round(answer.seconds, 3),
+                        text="" if reply.error else text,
+                        error=kept(reply.error, 500) if reply.error else None,
+                        seconds=round(reply.seconds, 3),
                     )
                 )
-            for i in set(range(len(scenes))) - set(open_ones):
-                told[i].append(StageAnswer(stage=stage, question="", error="not asked"))
-        return told
+            for i in set(range(len(scenes))) - set(pending):
+                answers[i].append(StageAnswer(stage=stage, question="", error="not asked"))
+        return answers
 
-    def _question(
-        self, stage: Stage, moments: Sequence[InterviewFrame], before: Sequence[StageAnswer]
-    ) -> ModelQuestion:
+    def _question(self, stage: Stage, scene: Sequence[InterviewFrame], before: Sequence[StageAnswer]) -> ModelQuestion:
         quoted: Mapping[str, str] = {a.stage: fenced(f"your {a.stage}", a.text) for a in before}
-        text = self.texts.fill(stage, scene=self._scene(moments), **quoted)
-        images = tuple(image for moment in moments for image in moment.images)
-        return ModelQuestion(f"{moments[0].route.id}|{stage}", text, images)
+        text = self.texts.fill(stage, scene=self._scene(scene), **quoted)
+        images = tuple(image for frame in scene for image in frame.images)
+        return ModelQuestion(f"{scene[0].route.id}|{stage}", text, images)
 
-    def _scene(self, moments: Sequence[InterviewFrame]) -> str:
-        """What speedometer and navigation say at the last of the moments."""
-        seen = moments[-1].observation
-        forward, left = seen.target
+    def _scene(self, scene: Sequence[InterviewFrame]) -> str:
+        """Text with speed and navigation at the last frame."""
+        observation = scene[-1].observation
+        forward, left = observation.target
         return self.texts.fill(
             "scene",
             cameras=self._cameras(),
-            pictures=self._pictures(moments),
-            speed=f"{seen.speed:.1f}",
-            limit=f"{seen.speed_limit:.1f}",
-            command=str(seen.command),
+            pictures=self._pictures(scene),
+            speed=f"{observation.speed:.1f}",
+            limit=f"{observation.speed_limit:.1f}",
+            command=str(observation.command),
             ahead=f"{forward:.1f}",
             side="straight on" if abs(left) < 0.5 else f"{abs(left):.1f} m to the {'left' if left > 0 else 'right'}",
         )
@@ -83,9 +81,9 @@ class ModelInterviewee:
         names = [c.name.replace("_", " ") for c in self.cameras]
         return "the camera" if len(names) <= 1 else f"these cameras, in this order: {', '.join(names)}"
 
-    def _pictures(self, moments: Sequence[InterviewFrame]) -> str:
-        if len(moments) < 2:
+    def _pictures(self, scene: Sequence[InterviewFrame]) -> str:
+        if len(scene) < 2:
             return ""
-        step = moments[1].observation.time_s - moments[0].observation.time_s
+        step = scene[1].observation.time_s - scene[0].observation.time_s
         each = f", with {len(self.cameras)} pictures of each" if len(self.cameras) > 1 else ""
-        return self.texts.fill("pictures", n=len(moments), step=f"{step:g}", each=each)
+        return self.texts.fill("pictures", n=len(scene), step=f"{step:g}", each=each)

@@ -1,1 +1,1 @@
-"""Looking for the parameters of a scenario under which a driver fails."""
+"""Search for scenario parameters under which a driver fails."""

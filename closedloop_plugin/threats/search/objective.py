@@ -1,19 +1,20 @@
-"""Robustness of an episode: one number, smaller is nearer to failing, below 0 it failed.
+"""Robustness rho of an episode: smaller is closer to failure, negative is a failure.
 
-    failed       in [-1, -0.05]: minus what the Driving Score lacks of 100 %; a collision is -0.5 or worse
-    not failed   in (0, 1], by the objective:
-        ttc       least time to collision; 1 at 4 s and more
-        gap       least distance to anybody: how far it was from the infraction; 1 at 5 m and more
-        progress  the route's share that was driven, in time: 1 at 5 m/s on average and more (of a program that ended
-                  itself before the route's end: the time alone)
-        all       the mean of the three
+    failed       in [-1, -0.05]: -(1 - Driving Score / 100), or -(1 - penalty) if the program ended itself; at most -0.5
+                 with a collision
+    not failed   in (0, 1], by objective, each term clipped to [0.01, 1]:
+        ttc       smallest time to collision / 4 s
+        gap       smallest distance to another actor / 5 m
+        progress  min(share of the route driven, mean speed along the route / 5 m/s); only the latter if the program
+                  ended itself
+        all       mean of the three
 
-The mean, where a robustness of several demands usually is their least: a term that is small in every run, because the
-road leads past parked cars, would hide what the others have to tell.
+The mean rather than the minimum, which is usual for conjunctions: a term that is small in every run, for example on a
+road past parked cars, would hide the others.
 
-Failed is what the official rules call so (EpisodeRecord.success); min_speed_infractions alone are no failure. A program
-that ended itself before the car was through, and nothing had happened, is none either. An episode that could not be
-driven (rejected scene, dead world, silent agent) has no robustness: None, counted, never a success or a failure.
+Failure is defined by the official rules (EpisodeRecord.success); min_speed_infractions alone are no failure, nor is a
+program that ended itself before the end of the route without an infraction. An episode that could not be driven
+(rejected scene, failed world, silent agent) has no robustness: None, which is counted, but not as success or failure.
 """
 
 from __future__ import annotations
@@ -24,32 +25,32 @@ from closedloop_plugin.runner.run import FAILED
 from lmms_eval_ad2.errors import Ad2Error
 
 OBJECTIVES = ("all", "ttc", "gap", "progress")
-TTC_S, GAP_M, PACE = 4.0, 5.0, 5.0  # s, m, m/s: from there on nothing was near
-LEAST = 0.01  # of a term: above 0, which is the border
+TTC_S, GAP_M, PACE = 4.0, 5.0, 5.0  # s, m, m/s: values at which a term reaches 1
+LEAST = 0.01  # lower limit of a term: positive, because 0 is the border of failure
 COLLISIONS = ("collisions_layout", "collisions_pedestrian", "collisions_vehicle")
 
 
 def scored(record: EpisodeRecord) -> bool:
-    """Whether the episode says anything of the driver."""
+    """Whether the episode is a valid drive."""
     return record.end not in FAILED
 
 
 def failed(record: EpisodeRecord) -> bool:
-    """Whether the driver failed; only of an episode that is scored."""
+    """Whether the driver failed; defined for scored episodes only."""
     return not unharmed(record)
 
 
 def robustness(record: EpisodeRecord, objective: str = "all") -> float | None:
-    """In [-1, 1]; None: the episode could not be scored."""
+    """Robustness in [-1, 1]; None if the episode could not be scored."""
     if objective not in OBJECTIVES:
         raise Ad2Error(f"--objective {objective}: expected one of {', '.join(OBJECTIVES)}")
     if not scored(record):
         return None
     if failed(record):
-        ended = record.status == PROGRAM_ENDED  # no car is to blame for the way that was left then
-        lacks = 1.0 - (record.score_penalty if ended else record.score_composed / 100.0)
+        ended = record.status == PROGRAM_ENDED  # the remaining route is then not the driver's fault
+        lost = 1.0 - (record.score_penalty if ended else record.score_composed / 100.0)
         hit = any(record.infractions[name] for name in COLLISIONS)
-        return -min(max(lacks, 0.5 if hit else 0.05), 1.0)
+        return -min(max(lost, 0.5 if hit else 0.05), 1.0)
     terms = {"ttc": _ttc(record), "gap": _gap(record), "progress": _progress(record)}
     return terms[objective] if objective != "all" else sum(terms.values()) / len(terms)
 
@@ -71,5 +72,5 @@ def _progress(record: EpisodeRecord) -> float:
 
 
 def _term(value: float | None, enough: float) -> float:
-    """In [LEAST, 1]; None: there was nobody, or never a course that meets."""
+    """value / enough, clipped to [LEAST, 1]; 1 for None (no other actor, or no collision course)."""
     return 1.0 if value is None else min(max(value / enough, LEAST), 1.0)

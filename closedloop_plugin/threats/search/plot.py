@@ -1,6 +1,4 @@
-"""A search as one SVG: for each parameter its values against the robustness, and failures found by run.
-
-Written by hand: it is a page of circles, and needs no plotting library."""
+"""SVG of a search: failures found over runs, and the robustness over each parameter. No plotting library needed."""
 
 from __future__ import annotations
 
@@ -10,20 +8,20 @@ from html import escape
 from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
 
-WIDE, HIGH, GAP = 260, 170, 46  # of a panel, px; room between panels for words
+WIDE, HIGH, GAP = 260, 170, 46  # px: size of a panel, and space between panels for labels
 COLOURS = {"failed": "#c0392b", "passed": "#7f8c8d"}
 STYLE = "font-family:sans-serif;font-size:11px;fill:#222"
 
 
 def svg(title: str, space: dict[str, ParameterDomain], trials: Sequence[SearchTrial]) -> str:
-    """The picture's text. A filled red circle failed, a hollow one failed where the expert fails too."""
+    """The SVG as text. A filled red circle is a failure, a hollow one a failure where the expert fails too."""
     known = [t for t in trials if t.rho is not None]
     panels = [_found(known)] + [_parameter(name, domain, known) for name, domain in space.items()]
     columns = min(len(panels), 3)
     rows = -(-len(panels) // columns)
     width, height = columns * (WIDE + GAP) + GAP, rows * (HIGH + GAP) + GAP + 18
-    spots = [(GAP + i % columns * (WIDE + GAP), GAP + 10 + i // columns * (HIGH + GAP)) for i in range(len(panels))]
-    placed = [f'<g transform="translate({x} {y})">{p}</g>' for (x, y), p in zip(spots, panels, strict=True)]
+    origins = [(GAP + i % columns * (WIDE + GAP), GAP + 10 + i // columns * (HIGH + GAP)) for i in range(len(panels))]
+    placed = [f'<g transform="translate({x} {y})">{p}</g>' for (x, y), p in zip(origins, panels, strict=True)]
     legend = "red: failed; hollow: the expert fails there too; grey: passed; below the line: failed"
     return "\n".join([
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
@@ -36,7 +34,7 @@ def svg(title: str, space: dict[str, ParameterDomain], trials: Sequence[SearchTr
 
 
 def _found(trials: Sequence[SearchTrial]) -> str:
-    """Failures found so far, against the run's number."""
+    """Cumulative number of failures over runs."""
     total = sum(t.failed for t in trials)
     last = max((t.number for t in trials), default=0) + 1
     points, count = [f"0,{HIGH}"], 0
@@ -45,8 +43,8 @@ def _found(trials: Sequence[SearchTrial]) -> str:
         points.append(f"{WIDE * (trial.number + 1) / last:.1f},{HIGH * (1 - count / max(total, 1)):.1f}")
     line = f'<polyline points="{" ".join(points)}" fill="none" stroke="{COLOURS["failed"]}" stroke-width="1.5"/>'
     ends = [_word(0, HIGH + 13, "0 runs"), _word(WIDE, HIGH + 13, f"{last} runs", "end")]
-    words = [_word(0, -5, f"failures found: {total}"), *ends]
-    return _frame() + line + "".join(words)
+    labels = [_word(0, -5, f"failures found: {total}"), *ends]
+    return _frame() + line + "".join(labels)
 
 
 def _parameter(name: str, domain: ParameterDomain, trials: Sequence[SearchTrial]) -> str:
@@ -65,7 +63,7 @@ def _parameter(name: str, domain: ParameterDomain, trials: Sequence[SearchTrial]
 
 
 def _share(value: object, domain: ParameterDomain) -> float:
-    """Place in the range, 0 to 1."""
+    """Position in the range, 0 to 1."""
     if domain.options:
         return domain.options.index(value) / max(len(domain.options) - 1, 1)
     return (float(value) - domain.low) / ((domain.high - domain.low) or 1.0)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a search found: report.json, and the same as text for the terminal."""
+"""Results of a search: report.json, and the same as text for the terminal."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from closedloop_plugin.threats.search.trial import SearchTrial
 from closedloop_plugin.worlds.base import ParameterDomain
 from lmms_eval_ad2.metrics.intervals import wilson
 
-WORST = 10  # runs that are listed
+WORST = 10  # number of listed runs
 _NAMES = {"collisions_layout": "collision with the layout", "collisions_pedestrian": "collision with a pedestrian",
           "collisions_vehicle": "collision with a vehicle"}  # fmt: skip
 
 
-def findings(quest: ThreatSearchConfig, trials: Sequence[SearchTrial]) -> dict[str, Any]:
-    """Everything counted; JSON. `fair`: failures that the expert survived; `unfair`: that it did not."""
+def findings(config: ThreatSearchConfig, trials: Sequence[SearchTrial]) -> dict[str, Any]:
+    """The report as JSON values. `fair`: failures that the expert survived; `unfair`: runs that it did not."""
     known = [t for t in trials if t.rho is not None]
     failures = [t for t in known if t.failed]
     reasons: dict[str, int] = {}
@@ -26,11 +26,11 @@ def findings(quest: ThreatSearchConfig, trials: Sequence[SearchTrial]) -> dict[s
             text = f"{trial.record.end}: {trial.record.reason}"[:200]
             reasons[text] = reasons.get(text, 0) + 1
     return {
-        **quest.asked,
-        "budget": quest.budget,
-        "scenario": quest.run.tasks[0].suite,
-        "name": quest.run.tasks[0].route_id,
-        "agent": dict(quest.run.plan.cast.agent),
+        **config.identity,
+        "budget": config.budget,
+        "scenario": config.run.tasks[0].suite,
+        "name": config.run.tasks[0].route_id,
+        "agent": dict(config.run.worker_config.conditions.agent),
         "runs": len(trials),
         "scored": len(known),
         "not_scored": reasons,
@@ -41,12 +41,12 @@ def findings(quest: ThreatSearchConfig, trials: Sequence[SearchTrial]) -> dict[s
         "not_checked": sum(t.fair is None for t in failures),
         "first_failure": failures[0].number if failures else None,
         "worst": [_row(t) for t in worst(known)],
-        "parameters": {name: parts(name, domain, known) for name, domain in quest.space.items()},
+        "parameters": {name: parts(name, domain, known) for name, domain in config.space.items()},
     }
 
 
 def _interval(hits: int, runs: int) -> list[float] | None:
-    """95 % of a share; None without a run."""
+    """95 % Wilson interval of hits / runs; None without runs."""
     if not runs:
         return None
     found = wilson(hits / runs, runs)
@@ -54,15 +54,15 @@ def _interval(hits: int, runs: int) -> list[float] | None:
 
 
 def worst(trials: Sequence[SearchTrial]) -> list[SearchTrial]:
-    """Nearest to failing first; of equal ones the earlier."""
+    """The WORST runs with the smallest robustness, smallest first."""
     return sorted((t for t in trials if t.rho is not None), key=lambda t: (t.rho, t.number))[:WORST]
 
 
 def parts(name: str, domain: ParameterDomain, trials: Sequence[SearchTrial]) -> list[dict[str, Any]]:
-    """Failures and runs of each third of a parameter's range, or of each option: where failures cluster."""
+    """Failures and runs per third of a parameter's range, or per option."""
     found = []
-    for label, holds in _bins(domain):
-        inside = [t for t in trials if holds(t.values[name])]
+    for label, contains in _bins(domain):
+        inside = [t for t in trials if contains(t.values[name])]
         found.append({"part": label, "failures": sum(t.failed for t in inside), "runs": len(inside)})
     return found
 
@@ -92,7 +92,7 @@ def _row(trial: SearchTrial) -> dict[str, Any]:
 
 
 def text(found: Mapping[str, Any], folder: object) -> str:
-    """For the terminal."""
+    """The report as text."""
     lines = [_headline(found), *_fairness(found), *_unscored(found)]
     if found["worst"]:
         lines += ["", "nearest to failing:", *_table(found["worst"])]
@@ -111,8 +111,8 @@ def _headline(found: Mapping[str, Any]) -> str:
         return head
     low, high = (100 * v for v in found["interval"])
     share = 100 * found["failures"] / found["scored"]
-    whose = "" if found["sampler"] in ("random", "halton") else "; of the runs that it chose, not of the whole range"
-    return f"{head} ({share:.0f} %, 95 % interval {low:.0f} to {high:.0f} %{whose}; sampler {found['sampler']})"
+    scope = "" if found["sampler"] in ("random", "halton") else "; of the chosen runs, not of the whole range"
+    return f"{head} ({share:.0f} %, 95 % interval {low:.0f} to {high:.0f} %{scope}; sampler {found['sampler']})"
 
 
 def _fairness(found: Mapping[str, Any]) -> list[str]:
@@ -120,7 +120,7 @@ def _fairness(found: Mapping[str, Any]) -> list[str]:
         return []
     line = f"the expert survives {found['fair']} of these {found['failures']}"
     if found["unfair"]:
-        line += f"; unfair, not the driver's: runs {', '.join(map(str, found['unfair']))}"
+        line += f"; unfair, the expert fails too: runs {', '.join(map(str, found['unfair']))}"
     if found["not_checked"]:
         line += f"; {found['not_checked']} could not be checked"
     return [line]

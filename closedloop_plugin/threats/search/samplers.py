@@ -1,17 +1,17 @@
-"""Which parameters to try next: VerifAI's samplers, through Scenic, over the free parameters of one program.
+"""Samplers of the free parameters of a program: VerifAI's, through Scenic.
 
-    random   uniform, every run on its own
-    halton   quasi-random: covers the space evenly (whole numbers and options: at random)
-    ce       cross-entropy: learns in which sixth of each parameter's range the worst runs lie
-    bo       Bayesian optimisation: a Gaussian process over all runs so far (whole numbers and options: at random)
+    random   independent and uniform
+    halton   quasi-random: covers the space evenly (integers and options: at random)
+    ce       cross-entropy: learns the probability of each sixth of a parameter's range from the runs closest to failure
+    bo       Bayesian optimisation: a Gaussian process over all runs so far (integers and options: at random)
 
-VerifAI's cross-entropy sampler learns from samples with a robustness below a fixed threshold, and its default, 0, means
-failures only: where they are rare it learns nothing. Here the threshold follows the search: a run teaches if it failed
-or is among the nearest ELITE of all so far. VerifAI's own Bayesian sampler stands on GPyOpt, which cannot be
-installed beside numpy 2; ours (bayes.py) fills the same place in VerifAI's sampler with scikit-learn.
+VerifAI's cross-entropy sampler updates on samples whose robustness is below a fixed threshold. With its default, 0,
+these are failures only, and it learns nothing if failures are rare. Here the threshold adapts: a run is used if it
+failed or is in the ELITE share of smallest robustness so far. VerifAI's own Bayesian sampler needs GPyOpt, which cannot
+be installed with numpy 2; bayes.py replaces it with scikit-learn.
 
-The only file that knows VerifAI. It draws from Python's and numpy's global generators: each call here runs with
-states of the search's own, so that a search depends on nothing but its seed, and disturbs nobody.
+The only module that imports VerifAI. VerifAI draws from the global generators of Python and numpy: each call here swaps
+in the search's own states, so that a search depends only on its seed and does not affect other code.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from lmms_eval_ad2.errors import Ad2Error, require
 
 SAMPLERS = ("random", "halton", "ce", "bo")
 LEARNS = ("ce", "bo")
-# Of the cross-entropy sampler; benchmarks/threats.py measures others beside these on functions with a known corner.
-BUCKETS = 6  # of a parameter's range
-ALPHA = 0.7  # weight of what was known, at each run that teaches
-ELITE = 0.2  # share of the runs so far that teach, failures aside
-WARM_UP = 8  # runs before the first lesson
+# Cross-entropy sampler; benchmarks/threats.py compares alternatives on functions with a known failure region.
+BUCKETS = 6  # per parameter range
+ALPHA = 0.7  # update of the bucket probabilities at each elite run: p <- ALPHA p + (1 - ALPHA) 1[bucket of the run]
+ELITE = 0.2  # share of the runs so far that are elite, in addition to failures
+WARM_UP = 8  # runs before the first update
 
 
 @dataclass(frozen=True)
 class _Drawn:
-    """A draw that waits for its result: VerifAI's own point, and what it wants back with the result."""
+    """A draw without a result: VerifAI's point, and the info that it expects back with the result."""
 
     point: Any
     info: Any
 
 
 class ParameterSampler:
-    """Draws values and hears how near to failing they were.
+    """Sampler with an ask-and-tell interface: `next` draws values, `tell` passes the robustness back.
 
-    Results come in the order of the draws; as many draws as one likes may be open. Ad2Error: no such sampler, nothing
-    to search, or VerifAI is not installed.
+    Results are passed in the order of the draws; any number of draws may be pending. Raises Ad2Error for an unknown
+    sampler, without parameters, or if VerifAI is not installed.
     """
 
     def __init__(self, kind: str, space: Mapping[str, ParameterDomain], seed: int) -> None:
@@ -60,16 +60,16 @@ class ParameterSampler:
             raise Ad2Error("nothing to search: no free parameters")
         self.kind, self.space = kind, dict(space)
         self._states: tuple[Any, Any] = _seeded(seed)
-        self._open: deque[_Drawn] = deque()
-        self._lessons = _EliteRuns()
-        with self._own_dice():
+        self._pending: deque[_Drawn] = deque()
+        self._elite = _EliteRuns()
+        with self._own_random_state():
             self._scenic, self._parameters = _sampler(kind, self.space, seed)
 
     def next(self) -> dict[str, Any]:
-        """A value for each parameter, JSON's own types."""
-        with self._own_dice():
+        """Draw a value for each parameter, as JSON types."""
+        with self._own_random_state():
             point, info = self._scenic.sampler.getSample()
-        self._open.append(_Drawn(point, info))
+        self._pending.append(_Drawn(point, info))
         self._scenic.cachedSample = point
         found = {}
         for (name, domain), parameter in zip(self.space.items(), self._parameters, strict=True):
@@ -81,18 +81,18 @@ class ParameterSampler:
         return found
 
     def tell(self, rho: float | None) -> None:
-        """The robustness of the oldest draw that has none yet; None: it could not be scored, and teaches nothing."""
-        drawn = self._open.popleft()
-        with self._own_dice():
+        """Pass the robustness of the oldest pending draw; None if it could not be scored, which is ignored."""
+        drawn = self._pending.popleft()
+        with self._own_random_state():
             if self.kind == "ce":
-                for lesson in self._lessons.of(drawn, rho):
-                    self._scenic.update(lesson.point, lesson.info, -1.0)
+                for run in self._elite.add(drawn, rho):
+                    self._scenic.update(run.point, run.info, -1.0)  # -1: below the threshold 0, so it is used
             elif self.kind == "bo":
                 self._scenic.update(drawn.point, drawn.info, rho)
 
     @contextmanager
-    def _own_dice(self) -> Iterator[None]:
-        """Our states of the global generators for the block, everybody else's after it."""
+    def _own_random_state(self) -> Iterator[None]:
+        """Use this sampler's states of the global generators within the block."""
         before = random.getstate(), np.random.get_state()
         random.setstate(self._states[0])
         np.random.set_state(self._states[1])
@@ -105,20 +105,24 @@ class ParameterSampler:
 
 
 class _EliteRuns:
-    """Which results the cross-entropy sampler learns from. Before WARM_UP there are none: the first run would be the
-    best so far, whatever it is. Those of the warm-up are made up for at its end."""
+    """Selects the runs for updates of the cross-entropy sampler.
+
+    None before WARM_UP runs: the first run would always be the best so far. Elite runs of the warm-up are used at its
+    end.
+    """
 
     def __init__(self) -> None:
         self._known: list[tuple[float, _Drawn]] = []
 
-    def of(self, drawn: _Drawn, rho: float | None) -> list[_Drawn]:
+    def add(self, drawn: _Drawn, rho: float | None) -> list[_Drawn]:
+        """Add a result; return the draws to update with."""
         if rho is None:
             return []
         self._known.append((rho, drawn))
         if len(self._known) < WARM_UP:
             return []
-        worst = sorted(r for r, _ in self._known)
-        limit = worst[max(int(ELITE * len(worst)) - 1, 0)]
+        ascending = sorted(r for r, _ in self._known)
+        limit = ascending[max(int(ELITE * len(ascending)) - 1, 0)]
         new = self._known if len(self._known) == WARM_UP else self._known[-1:]
         return [d for r, d in new if r < 0.0 or r <= limit]
 
@@ -128,7 +132,7 @@ def _seeded(seed: int) -> tuple[Any, Any]:
 
 
 def _sampler(kind: str, space: Mapping[str, ParameterDomain], seed: int) -> tuple[Any, list[Any]]:
-    """(Scenic's VerifaiSampler, Scenic's parameters in the order of the space)."""
+    """(Scenic's VerifaiSampler, Scenic's parameters in the order of `space`)."""
     require("verifai", "searching a scenario's parameters")
     from scenic.core.external_params import VerifaiSampler
 
@@ -141,7 +145,7 @@ def _sampler(kind: str, space: Mapping[str, ParameterDomain], seed: int) -> tupl
 
 
 def _parameter(domain: ParameterDomain) -> Any:
-    """Scenic's object of this domain; of options (a VerifaiOptions is that inside) the number of the chosen one."""
+    """Scenic's parameter of a domain; for options, a range of indices (as in VerifaiOptions)."""
     from scenic.core.external_params import VerifaiDiscreteRange, VerifaiRange
 
     if domain.options:
@@ -157,19 +161,19 @@ def _options(kind: str, seed: int) -> Any:
     if kind == "ce":
         return DotMap(alpha=ALPHA, thres=0.0, cont=DotMap(buckets=BUCKETS, dist=None), disc=DotMap(dist=None))
     if kind == "halton":
-        # The sequence has no seed: another seed is another stretch of it.
+        # The Halton sequence is deterministic: the seed selects an offset in it.
         return DotMap(sample_index=1009 * (seed % 997), bases_skipped=0)
     return None
 
 
 def _bayesian(space: Any) -> Any:
-    """As VerifAI builds its own, with our box sampler in the place of the one that needs GPyOpt."""
+    """VerifAI's feature sampler with GaussianProcessSurrogate instead of the sampler that needs GPyOpt."""
     from verifai.samplers.domain_sampler import BoxSampler, SplitSampler
     from verifai.samplers.feature_sampler import LateFeatureSampler, makeRandomSampler
     from verifai.samplers.random_sampler import RandomSampler
 
     class GaussianProcessSampler(BoxSampler):
-        """Points of the unit box; what the process knows is in `surrogate`."""
+        """Sampler of the unit box with a Gaussian process."""
 
         def __init__(self, domain: Any) -> None:
             super().__init__(domain)

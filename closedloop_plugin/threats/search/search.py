@@ -1,18 +1,18 @@
-"""A search for parameters under which the driver fails: draw, drive, hear how near it was, draw again.
+"""Search for parameters under which the driver fails: draw values, drive, pass the robustness to the sampler, repeat.
 
     DIR/run.json, episodes.jsonl, logs/   a run folder as `ad2 drive run` writes it; repetition k is run k of the search
-    DIR/tracks/, metric_info/             of the failures only: `ad2 drive show DIR:NAME:K` draws them
+    DIR/tracks/, metric_info/             failures only: `ad2 drive show DIR:NAME:K` draws them
     DIR/search.json                       free parameters, sampler, objective, seed, lag, budget
-    DIR/runs.jsonl                        a line a run, for reading; made anew from episodes.jsonl at every start
-    DIR/expert/                           a run folder: the expert on the values of the failures
+    DIR/runs.jsonl                        one line per run, for reading; rebuilt from episodes.jsonl at every start
+    DIR/expert/                           a run folder: the expert with the values of the failures
     DIR/report.json, search.svg           at the end
 
-Nothing but the seed, the sampler and `lag` decides what is driven. The draw of run n knows the results of the runs up
-to n - lag and no others, however many are there already: so the same search with the same lag is the same on a fast
-and on a slow machine, and after a kill. `lag` is the number of workers at the first start.
+Seed, sampler and `lag` determine the values of all runs. The draw of run n uses the results of runs 0 to n - lag, even
+if later ones are available: a search with the same lag is therefore the same on fast and slow machines, and after a
+kill. `lag` is the number of workers at the first start.
 
 Write order: an episode's files, its line in episodes.jsonl (fsync), its line in runs.jsonl. After a kill the draws are
-made again with the results that are there; only runs under way are lost.
+repeated with the stored results; only runs in progress are lost.
 """
 
 from __future__ import annotations
@@ -46,8 +46,10 @@ from lmms_eval_ad2.storage.journal import JournalFile
 
 @dataclass(frozen=True)
 class ThreatSearchConfig:
-    """What is searched. `run` as runner.assemble makes it: its first task is the episode whose values are varied; the
-    scene's seed is the same in all runs, so that nothing differs but the parameters."""
+    """Options of a search. `run`: from runner.assemble; the values of its first task are varied.
+
+    The seed of the scene is the same in all runs, so that only the parameters differ.
+    """
 
     run: DriveRun
     space: Mapping[str, ParameterDomain]
@@ -57,8 +59,8 @@ class ThreatSearchConfig:
     budget: int = 50
 
     @property
-    def asked(self) -> dict[str, Any]:
-        """What must be the same at every start; the budget may grow."""
+    def identity(self) -> dict[str, Any]:
+        """Facts that must be equal at every start; the budget may grow."""
         space = {name: _bounds(domain) for name, domain in self.space.items()}
         return {"sampler": self.sampler, "objective": self.objective, "seed": self.seed, "space": space}
 
@@ -67,93 +69,96 @@ class ThreatSearchConfig:
         return replace(base, repetition=number, setup=replace(base.setup, values={**base.setup.values, **values}))
 
 
-def search(quest: ThreatSearchConfig, agent: Agent | None = None, interpreter: Any = None) -> list[SearchTrial]:
-    """Drive what is lacking of `budget` runs; all of them, in order. `agent`, `interpreter`: those of this process.
+def search(config: ThreatSearchConfig, agent: Agent | None = None, interpreter: Any = None) -> list[SearchTrial]:
+    """Drive the missing runs of the budget; return all runs in order. `agent`, `interpreter`: in this process, if any.
 
-    Ad2Error: the folder holds another search, or the agent answers nothing.
+    Raises Ad2Error if the folder holds another search, or if the agent does not answer.
     """
-    run = quest.run
-    selection = {**run.selection, "repetitions": quest.budget}
-    with EpisodeStore(run.folder, {**run.identity, "search": quest.asked}, selection) as store:
-        hunt = _SearchState(quest, store, _lag(quest, store))
-        first = hunt.advance()
-        with hunt:
+    run = config.run
+    selection = {**run.selection, "repetitions": config.budget}
+    with EpisodeStore(run.folder, {**run.identity, "search": config.identity}, selection) as store:
+        state = _SearchState(config, store, _lag(config, store))
+        first = state.advance()
+        with state:
             if first:
-                hunt.pool = WorldPool(
-                    run.plan, run.limits, agent, interpreter, hunt.finished, hunt.restarted, run.folder / "logs",
-                    more=hunt.draws_left,
+                state.pool = WorldPool(
+                    run.worker_config, run.limits, agent, interpreter, state.finished, state.restarted,
+                    run.folder / "logs", more=state.draws_left,
                 )  # fmt: skip
-                hunt.pool.run(first)
-            hunt.last()
-        return hunt.trials
+                state.pool.run(first)
+            state.last()
+        return state.trials
 
 
-def with_expert(expert: DriveRun, quest: ThreatSearchConfig, trials: list[SearchTrial]) -> list[SearchTrial]:
-    """The trials, each failure with the record of the expert on the same values. `expert`: a Run of its own folder."""
+def with_expert(expert: DriveRun, config: ThreatSearchConfig, trials: list[SearchTrial]) -> list[SearchTrial]:
+    """The trials, with the expert's record for each failure. `expert`: a run of the expert in a separate folder."""
     failures = [t for t in trials if t.failed]
     if not failures:
         return trials
-    tasks = [quest.task(t.number, t.values) for t in failures]
-    selection = {**expert.selection, "repetitions": quest.budget}
-    identity = {**expert.identity, "search": quest.asked}
+    tasks = [config.task(t.number, t.values) for t in failures]
+    selection = {**expert.selection, "repetitions": config.budget}
+    identity = {**expert.identity, "search": config.identity}
     records = drive(replace(expert, tasks=tasks, selection=selection, identity=identity), None, None)
-    of = {r.repetition: r for r in records}
+    by_number = {r.repetition: r for r in records}
     for trial in failures:
-        _same_values(expert.folder, of[trial.number], trial.values)
-    return [replace(t, expert=of.get(t.number)) for t in trials]
+        _same_values(expert.folder, by_number[trial.number], trial.values)
+    return [replace(t, expert=by_number.get(t.number)) for t in trials]
 
 
 @dataclass
 class _SearchState:
-    """A search under way: what was drawn, what came back, and what the sampler has heard of it."""
+    """State of a running search. `n_told`: results passed to the sampler; `held`: see `finished`."""
 
-    quest: ThreatSearchConfig
+    config: ThreatSearchConfig
     store: EpisodeStore
     lag: int
     pool: WorldPool | None = None
     drawn: list[dict[str, Any]] = field(default_factory=list)
     results: dict[int, EpisodeRecord] = field(default_factory=dict)
-    told: int = 0
+    n_told: int = 0
     held: EpisodeResult | None = None
     seen: Counter[str] = field(default_factory=Counter)  # verdicts
 
     def __post_init__(self) -> None:
-        quest = self.quest
-        self.sampler = ParameterSampler(quest.sampler, quest.space, quest.seed)
-        self.name = quest.run.tasks[0].route_id
-        self.bar = tqdm(total=quest.budget, desc="runs", unit="run", disable=quest.run.quiet)
+        config = self.config
+        self.sampler = ParameterSampler(config.sampler, config.space, config.seed)
+        self.name = config.run.tasks[0].route_id
+        self.bar = tqdm(total=config.budget, desc="runs", unit="run", disable=config.run.quiet)
 
     @property
     def draws_left(self) -> bool:
-        return len(self.drawn) < self.quest.budget
+        return len(self.drawn) < self.config.budget
 
     @property
     def trials(self) -> list[SearchTrial]:
         return [self._trial(n, self.results[n]) for n in sorted(self.results)]
 
     def advance(self) -> list[EpisodeTask]:
-        """The runs that may be drawn now and are not there yet; each draw hears exactly what it is to know."""
+        """Draw all runs whose required results are available; return the tasks of those that are not stored yet."""
         tasks: list[EpisodeTask] = []
         while self.draws_left:
             number = len(self.drawn)
-            while self.told < number - self.lag + 1:
-                if self.told not in self.results:
+            while self.n_told < number - self.lag + 1:
+                if self.n_told not in self.results:
                     return tasks
-                self.sampler.tell(robustness(self.results[self.told], self.quest.objective))
-                self.told += 1
+                self.sampler.tell(robustness(self.results[self.n_told], self.config.objective))
+                self.n_told += 1
             values = self.sampler.next()
             self.drawn.append(values)
             record = self.store.has(self.name, number)
             if record is None:
-                tasks.append(self.quest.task(number, values))
+                tasks.append(self.config.task(number, values))
             else:
                 _same_values(self.store.folder, record, values)
                 self.results[number] = record
         return tasks
 
     def finished(self, result: EpisodeResult) -> None:
-        """One run more. One without any answer of the agent is held back, as in runner.run, until another one tells
-        whether that was this run's fault: a server that went away must not become the result of a search."""
+        """Store a finished run.
+
+        A run without any answer of the agent is held back, as in runner.run, until another run succeeds or fails in
+        the same way: an unreachable server must not become a result of the search.
+        """
         assert self.pool is not None
         if mute(result.record):
             if self.held:
@@ -192,12 +197,12 @@ class _SearchState:
 
     def _stop(self, record: EpisodeRecord) -> None:
         raise Ad2Error(
-            f"the agent answers nothing: {record.reason}. Mend that and start the same command again: "
-            f"{self.store.count} runs are safe, those without an answer were not kept"
+            f"the agent answers nothing: {record.reason}. Fix this and run the same command again: "
+            f"{self.store.count} runs are stored, those without an answer were discarded"
         )
 
     def _trial(self, number: int, record: EpisodeRecord) -> SearchTrial:
-        return SearchTrial(number, self.drawn[number], record, robustness(record, self.quest.objective))
+        return SearchTrial(number, self.drawn[number], record, robustness(record, self.config.objective))
 
     @property
     def _lines(self) -> Path:
@@ -222,19 +227,19 @@ class _SearchState:
         self.bar.close()
 
 
-def _lag(quest: ThreatSearchConfig, store: EpisodeStore) -> int:
-    """Of the folder where the search has begun there; written down for the next start."""
+def _lag(config: ThreatSearchConfig, store: EpisodeStore) -> int:
+    """The lag of the search: stored in the folder at the first start, read from it later."""
     file = store.folder / "search.json"
-    lag = quest.run.limits.workers if quest.sampler in LEARNS else quest.budget
-    if store.count and quest.sampler in LEARNS:
+    lag = config.run.limits.workers if config.sampler in LEARNS else config.budget
+    if store.count and config.sampler in LEARNS:
         lag = _lag_there(file)
     with atomic_write(file) as out:
-        json.dump({**quest.asked, "lag": lag, "budget": quest.budget, "scenario": quest.run.tasks[0].suite}, out)
+        json.dump({**config.identity, "lag": lag, "budget": config.budget, "scenario": config.run.tasks[0].suite}, out)
     return lag
 
 
 def _lag_there(file: Path) -> int:
-    hint = "It says how far the draws of this search run ahead of their results; choose another --out"
+    hint = "It is the number of runs by which draws precede their results; choose another --out"
     try:
         lag = json.loads(file.read_bytes())["lag"]
     except (OSError, ValueError, KeyError, TypeError) as exc:
@@ -245,12 +250,12 @@ def _lag_there(file: Path) -> int:
 
 
 def _same_values(folder: Path, record: EpisodeRecord, values: Mapping[str, Any]) -> None:
-    """What is there was driven with these values; `drawn` is empty where no scene came about."""
+    """Raise Ad2Error if a stored run has other values; `drawn` is empty if no scene could be generated."""
     for name, value in values.items():
         if record.drawn and record.drawn.get(name) != value:
             raise Ad2Error(
                 f"{folder}: run {record.repetition} was driven with {name} = {record.drawn.get(name)!r}, and this "
-                f"search draws {value!r} there (changed by hand, or another VerifAI); choose another --out"
+                f"search draws {value!r} there (edited, or another version of VerifAI); choose another --out"
             )
 
 

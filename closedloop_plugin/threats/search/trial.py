@@ -1,4 +1,4 @@
-"""One run of a search, as its report and runs.jsonl tell it."""
+"""SearchTrial: one run of a search, as stored in runs.jsonl and the report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from closedloop_plugin.threats.search.objective import failed, scored
 
 @dataclass(frozen=True)
 class SearchTrial:
-    """`rho`: robustness, None where it could not be scored. `expert`: its episode on the same values, of a failure."""
+    """One run. `rho`: robustness, None if not scored; `expert`: for a failure, the expert's episode with the same values."""
 
     number: int
     values: dict[str, Any]
@@ -31,14 +31,14 @@ class SearchTrial:
 
     @property
     def fair(self) -> bool | None:
-        """Whether the expert survives these values; None: it did not drive them, or that could not be scored."""
+        """Whether the expert survives these values; None if it did not drive them or was not scored."""
         if self.expert is None or not scored(self.expert):
             return None
         return not failed(self.expert)
 
     @property
     def infractions(self) -> dict[str, int]:
-        """How many of each kind, those that there were."""
+        """Number of infractions by kind, without zeros."""
         return {name: len(found) for name, found in self.record.infractions.items() if found}
 
     def to_json(self) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""One function a behaviour: what stands in its program below the ego's line."""
+"""Program templates: one function per behaviour writes the lines below the ego."""

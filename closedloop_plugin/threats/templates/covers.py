@@ -1,4 +1,4 @@
-"""What hides somebody at the edge of the road until late, in the program of a threat."""
+"""Program lines for occluders: objects that hide an adversary at the edge of the road until late."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from closedloop_plugin.threats.templates.draft import ProgramDraft
 
 SERVICES = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUCK})
 PROPS = {Occluder.CONTAINER: "static.prop.container", Occluder.ADVERTISEMENT: "static.prop.advertisement"}
-ROW = ((-17.5, "car"), (-10.5, "car"), (-3.4, "van"), (4.2, "car"))  # parked cars: metres from who steps out, kind
-FREE_M = 1.0  # between a cover's end and who steps out before it
+ROW = ((-17.5, "car"), (-10.5, "car"), (-3.4, "van"), (4.2, "car"))  # parked cars: metres from the adversary, kind
+FREE_M = 1.0  # between the end of an occluder and the adversary in front of it
 
 
 def given(values: Any) -> ParameterRange:
-    """A spec's numbers, where its behaviour needs them: clashes() refuses a spec without."""
+    """A number that the behaviour requires; spec.clashes rejects specs without it."""
     assert isinstance(values, ParameterRange)
     return values
 
 
 def breadth(cover: Occluder) -> float:
-    """Across the road, m; 0 for none."""
+    """Width of an occluder in metres; 0 for none."""
     if cover is Occluder.NONE:
         return 0.0
     return body_size("van" if cover is Occluder.PARKED_CARS else cover.value)[1]
 
 
 def at_edge(draft: ProgramDraft, side: str) -> None:
-    """Lines for the spec's occluder at that edge of the road, such that it hides who stands at `where`."""
+    """Add the spec's occluder at that edge of the road, so that it hides an adversary at `where`."""
     cover = draft.spec.occluder
     if cover is Occluder.NONE:
         return
@@ -45,7 +45,7 @@ def at_edge(draft: ProgramDraft, side: str) -> None:
 
 
 def beside(draft: ProgramDraft) -> None:
-    """The same, right of the ego's own lane."""
+    """Add the spec's occluder to the right of the ego's lane."""
     if draft.spec.occluder is not Occluder.NONE:
         _one(draft, f'alongside("{draft.spec.occluder.value}")')
 
@@ -65,7 +65,7 @@ def _one(draft: ProgramDraft, d: str) -> None:
 
 
 def in_junction(draft: ProgramDraft, gap: float, long: float) -> bool:
-    """Whether a body of that length, `gap` metres from the meeting place, could stand in the junction's mouth."""
+    """Whether a body of length `long`, `gap` metres from the meeting place, could be within 1 m of the junction."""
     site, ahead = draft.site, given(draft.spec.place.ahead_m)
     if site.crossing is None:
         return False

@@ -1,4 +1,4 @@
-"""Who crosses the ego's way, at a place of the road or in its junction."""
+"""Templates of adversaries that cross the ego's path, on the open road or in a junction."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from closedloop_plugin.threats.templates import covers
 from closedloop_plugin.threats.templates.draft import ProgramDraft
 from closedloop_plugin.threats.templates.standing import block, open_door
 
-OFF = {AdversaryLane.ROADSIDE: 1.4, AdversaryLane.PAVEMENT: 3.4}  # m outside the last lane where they wait
-LEAST_MPS = 2.0  # over the junction: who crawls is not through before the episode's end
-BEYOND_COVER = 0.9  # m between who waits on the pavement and what hides it
+OFF = {AdversaryLane.ROADSIDE: 1.4, AdversaryLane.PAVEMENT: 3.4}  # m outside the last lane, start of the adversary
+LEAST_MPS = 2.0  # through the junction: slower ones would not pass before the end of the episode
+BEYOND_COVER = 0.9  # m between the occluder and an adversary on the pavement behind it
 
 
 def cross(draft: ProgramDraft) -> None:
-    """On foot or on a bicycle over the road, from its edge or from the pavement behind."""
+    """A pedestrian, animal or bicycle crosses the road from its edge or from the pavement."""
     spec = draft.spec
     side, kind = spec.place.side.value, spec.adversary.value
     where = draft.where()
@@ -33,18 +33,18 @@ def cross(draft: ProgramDraft) -> None:
 
 
 def waits_off(lane: AdversaryLane, cover: Occluder) -> float:
-    """Metres outside the last lane where who crosses waits: on the pavement, beyond what hides them."""
+    """Start of a crossing adversary in metres outside the last lane; on the pavement, behind the occluder."""
     return OFF[lane] if lane is AdversaryLane.ROADSIDE else max(OFF[lane], 0.4 + covers.breadth(cover) + BEYOND_COVER)
 
 
 def run_light(draft: ProgramDraft) -> None:
-    """Who has no right to comes straight over the junction."""
+    """A vehicle crosses the junction without right of way."""
     draft.add(f'line, meet = line_over("{draft.spec.place.side.value}")')
     _through_junction(draft)
 
 
 def turn_across(draft: ProgramDraft) -> None:
-    """From the far arm, over the ego's way."""
+    """A vehicle from the far arm turns across the ego's path."""
     draft.add("line, meet = line_across()")
     _through_junction(draft)
 

@@ -1,4 +1,4 @@
-"""A program in the making: what a template gets, and all that it may write."""
+"""ProgramDraft: input of a template, and the parameters and lines that it adds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from closedloop_plugin.threats.spec import ParameterRange, RoadKind, ThreatSpec
 
 @dataclass
 class ProgramDraft:
-    """Free parameters and lines, gathered by a template. Words come from the spec's enums, numbers through `free`."""
+    """Parameters and lines of a program. Words come from the spec's enums, numbers from `free`."""
 
     spec: ThreatSpec
     site: ThreatSite
@@ -19,7 +19,7 @@ class ProgramDraft:
     lines: list[str] = field(default_factory=list)
 
     def free(self, name: str, values: ParameterRange, unit: str, what: str) -> str:
-        """Declare `param name = Range(low, high)`; the expression that reads it."""
+        """Declare `param name = Range(low, high)`; return the expression that reads it."""
         if not name.isidentifier():
             raise ValueError(name)
         low, high = round(values.low, 3), round(values.high, 3)
@@ -31,19 +31,19 @@ class ProgramDraft:
         self.lines.extend(lines)
 
     def where(self) -> str:
-        """Declares `ahead`; the expression of the meeting place, metres along the ego's way."""
+        """Declare `ahead`; return the expression of the meeting place, in metres along the ego's route."""
         ahead = self.free("ahead", self.spec.place.ahead_m, "m", f"from {self.origin[1]} to where it happens")
         return f"{self.origin[0]} + {ahead}"
 
     @property
     def origin(self) -> tuple[str, str]:
-        """What `ahead_m` counts from: an expression, and its name."""
+        """Origin of `ahead_m`: (expression, name)."""
         if self.spec.road is RoadKind.JUNCTION:
             return "behind_junction()", "the junction's exit"
         return "stage.trigger_s", "the route's trigger point"
 
     def due(self) -> Sequence[str]:
-        """Declares `due`; the arguments of a behaviour that say when to act (see actions.scenic, is_due)."""
+        """Declare `due`; return the two arguments of a behaviour's trigger (see is_due in actions.scenic)."""
         trigger = self.spec.trigger
         unit = "s" if trigger.kind == "time" else "m"
         what = "from the ego to that place when it acts"

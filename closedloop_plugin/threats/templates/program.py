@@ -1,4 +1,4 @@
-"""ThreatSpec + Site -> a readable .scenic program, from our own templates. No text of a model gets into it."""
+"""Generate a readable .scenic program from a ThreatSpec and a ThreatSite. It contains no text of a model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UNITS = {"sun_altitude_angle": "degrees above the horizon"}
 
 
 def program(spec: ThreatSpec, site: ThreatSite) -> str:
-    """The program's text. The same spec and site give the same text."""
+    """The text of the program, determined by spec and site."""
     draft = ProgramDraft(spec, site)
     TEMPLATES[spec.behaviour](draft)
     red_for = (
@@ -37,13 +37,13 @@ def program(spec: ThreatSpec, site: ThreatSite) -> str:
     if spec.ego_light is EgoLight.GREEN:
         head.append('stage.hold_signals(route="green", cross="red")')
     if spec.ego_light is EgoLight.RED:
-        # A requirement sees a variable's drawn value, and not globalParameters.
+        # A requirement can access the sampled value of a variable, but not globalParameters.
         head += [f"red_for = {red_for}", "require monitor RedThenGreen(red_for)"]
     return "\n".join([*head, "", *draft.lines]).rstrip() + "\n"
 
 
 def _conditions(draft: ProgramDraft, conditions: ThreatConditions) -> None:
-    """Weather and light are parameters too: a search may turn them."""
+    """Declare weather and light as parameters, so that a search can vary them."""
     for name in ThreatConditions.model_fields:
         values = getattr(conditions, name)
         if values is not None:

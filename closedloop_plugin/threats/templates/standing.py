@@ -1,4 +1,4 @@
-"""What stands in the ego's lane, and doors that open into it."""
+"""Templates of obstacles in the ego's lane, and of doors that open into it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from closedloop_plugin.threats.spec import Adversary, Occluder, RoadKind
 from closedloop_plugin.threats.templates import covers
 from closedloop_plugin.threats.templates.draft import ProgramDraft
 
-ROOM_TO_PASS_M = 30.0  # of road behind an obstacle that is passed in the oncoming lane
-PULL_OUT_M = 8.0  # along the road, from beside the ego's lane into it
-# Pieces of what is scattered over the lane: metres on, and off the lane's middle.
+ROOM_TO_PASS_M = 30.0  # road needed behind an obstacle to pass it in the oncoming lane
+PULL_OUT_M = 8.0  # length of the move from beside the ego's lane into it, along the road
+# Pieces of scattered obstacles: kind, (metres along the road, metres to the left of the lane's centre).
 PIECES = {
     Adversary.CONES: ("cone", ((0.0, -1.2), (1.3, -0.4), (2.6, 0.4), (3.9, 1.2))),
     Adversary.DEBRIS: ("debris", ((0.0, -0.7), (0.9, 0.6), (2.0, -0.1))),
@@ -19,7 +19,7 @@ PIECES = {
 
 
 def open_door(draft: ProgramDraft) -> None:
-    """Parked at the right edge, its side a little in the lane; cars before and behind, where they find room."""
+    """A vehicle parked at the right edge, slightly inside the lane; parked cars before and behind if there is room."""
     kind = draft.spec.adversary.value
     where = draft.where()
     due, by = draft.due()
@@ -37,7 +37,7 @@ def open_door(draft: ProgramDraft) -> None:
 
 
 def block(draft: ProgramDraft) -> None:
-    """Something or somebody in the lane, until the ego has waited for it."""
+    """An obstacle in the lane that leaves after the ego has waited for it."""
     spec = draft.spec
     where = draft.where()
     due, by = draft.due()
@@ -51,7 +51,7 @@ def block(draft: ProgramDraft) -> None:
 
 
 def _vehicle(draft: ProgramDraft, moment: str) -> None:
-    """Its rear end is at the meeting place. With a cover it is beside the lane, right before that, and moves over."""
+    """A vehicle with its rear end at the meeting place. With an occluder it starts beside the lane and moves over."""
     spec, kind = draft.spec, draft.spec.adversary.value
     lamps = '{"siren", "hazard"}' if spec.adversary in covers.SERVICES else '{"hazard"}'
     middle = f"where + {body_size(kind)[0] / 2:g}"
@@ -66,7 +66,7 @@ def _vehicle(draft: ProgramDraft, moment: str) -> None:
 
 
 def _scattered(draft: ProgramDraft, moment: str) -> None:
-    """Things, or an animal: in the lane from the start; with a cover they come out from behind it."""
+    """Objects or an animal in the lane from the start; with an occluder they come out from behind it."""
     spec = draft.spec
     kind, pieces = PIECES[spec.adversary]
     one = len(pieces) == 1
@@ -86,7 +86,7 @@ def _scattered(draft: ProgramDraft, moment: str) -> None:
 
 
 def lend(draft: ProgramDraft, last: str) -> None:
-    """Where only the oncoming lane leads past, it may be used; only where the road goes on for long enough behind."""
+    """Allow use of the oncoming lane if it is the only way past, and if the road behind is long enough."""
     site, spec = draft.site, draft.spec
     open_road = site.junction is None and spec.road is RoadKind.OPEN
     room = site.length_m - site.trigger_s - covers.given(spec.place.ahead_m).high

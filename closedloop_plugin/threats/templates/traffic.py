@@ -1,7 +1,7 @@
-"""Vehicles that drive with, before, behind or against the ego.
+"""Templates of vehicles that drive beside, ahead of, behind or towards the ego.
 
-Speeds are kept within what makes the threat one: who cuts in or goes slowly is slower than an ego that cruises, an
-emergency vehicle faster.
+Speeds are clipped to the range in which the behaviour is a threat: a vehicle that cuts in or drives slowly is slower
+than a cruising ego, an emergency vehicle faster.
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ from closedloop_plugin.threats.spec import (
 )
 from closedloop_plugin.threats.templates.draft import ProgramDraft
 
-CRUISE = 0.65  # share of the speed limit at which a careful driver goes
+CRUISE = 0.65  # speed of a careful driver, as a share of the speed limit
 BICYCLE_TOP = 6.0  # m/s
-COVER_STARTS = {Occluder.VAN: 9.0, Occluder.TRUCK: 10.5, Occluder.BUS: 12.5}  # m along the way: close before the ego
+COVER_STARTS = {
+    Occluder.VAN: 9.0,
+    Occluder.TRUCK: 10.5,
+    Occluder.BUS: 12.5,
+}  # m along the route: close ahead of the ego
 THINGS = {Adversary.DEBRIS: "debris", Adversary.BARRIER: "barrier", Adversary.CONES: "cone"}
 
 
@@ -123,13 +127,13 @@ def _cruise(site: ThreatSite) -> float:
 
 
 def _given(values: ParameterRange | None) -> ParameterRange:
-    """A number that the spec must have for this behaviour: ThreatSpec has seen to it."""
+    """A number that the behaviour requires; spec.clashes rejects specs without it."""
     assert values is not None
     return values
 
 
 def _pace(draft: ProgramDraft, least: float, most: float, what: str) -> str:
-    """Declares `pace`, the spec's speed within [least, most]."""
+    """Declare `pace`, the spec's speed clipped to [least, most] m/s."""
     if draft.spec.adversary is Adversary.BICYCLE:
         most = min(most, BICYCLE_TOP)
     given = _given(draft.spec.speed_mps)
@@ -138,7 +142,7 @@ def _pace(draft: ProgramDraft, least: float, most: float, what: str) -> str:
 
 
 def _vehicle(draft: ProgramDraft, rail: str, behaviour: str, kind: str = "", lamps: str = "") -> None:
-    """The lines of a vehicle on a rail, the adversary unless `kind` says what it is."""
+    """Add a vehicle on a rail; the adversary unless `kind` is given."""
     kind = kind or draft.spec.adversary.value
     lit = f", with lamps {lamps}" if lamps else ""
     draft.add(

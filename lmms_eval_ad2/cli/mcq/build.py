@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from lmms_eval_ad2.options import add_command, option
 
 if TYPE_CHECKING:
     from lmms_eval_ad2.mcq.base import DistractorMaker
@@ -37,114 +40,142 @@ exit code: 0 all made, 1 some are missing (the endpoint failed, or the sources r
 asked, 130 Ctrl-C"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class McqSourceOptions:
+    source: tuple[str, ...] = option(
+        "drivelm, nuscenes_qa, lingoqa: imported data, or a release at =PATH; records=FILE; repeat for more",
+        metavar="NAME[:SPLIT][=PATH]", repeated=True, identity=("sources", "plan"),
+    )  # fmt: skip
+    split: tuple[str, ...] = option(
+        "of a source that has several", default=(), metavar="[NAME=]SPLIT", repeated=True, identity="sources"
+    )
+    images: tuple[str, ...] = option("the folder of a source's images", default=(), metavar="[NAME=]DIR", repeated=True)
+    skip_bad: bool = option("continue after bad rows of a source; they are counted", default=False)
+    total: int | None = option("how many questions (default: all)", default=None, metavar="N", least=1, identity="plan")
+    mix: str | None = option(
+        "shares of the sources, such as drivelm=0.6,lingoqa=0.4", default=None, metavar="NAME=SHARE,...",
+        identity="plan",
+    )  # fmt: skip
+    tasks: str | None = option(
+        "shares of perception, prediction and planning", default=None, metavar="TASK=SHARE,...", identity="plan"
+    )
+    seed: int = option("of drawing and of shuffling (default 0)", default=0, metavar="S", identity=("seed", "plan"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class McqMakerOptions:
+    llm: str = option(
+        "rules (offline), openai:MODEL, endpoint:MODEL@URL or FILE.yaml (configs/mcq/)", metavar="SPEC",
+        identity="maker",
+    )  # fmt: skip
+    evaluator: str | None = option(
+        "another model for the last stage (default: the same)", default=None, metavar="SPEC", identity="maker"
+    )
+    distractors: str = option(
+        "all (default), naive (no error modelling), or one error category alone", default="all", metavar="KIND",
+        identity=("distractors", "maker"),
+    )  # fmt: skip
+    n: int = option("proposals a category (default 6)", default=6, metavar="N", identity="maker")
+    rounds: int = option("refinements of an ambiguous set (default 3)", default=3, metavar="N", identity="maker")
+    threshold: int = option("least correctness (default 4)", default=4, metavar="1-5", identity="maker")
+    views: Literal["asked", "front", "all"] = option(
+        "images that the model is shown", default="asked", identity="maker"
+    )
+    prompts: Path | None = option("your own wording (docs/mcq.md)", default=None, metavar="FILE.yaml", identity="maker")
+    cache: Path | None = option("replies (default: DIR/replies.sqlite)", default=None, metavar="FILE")
+
+
+@dataclass(frozen=True, kw_only=True)
+class McqBuildOptions(McqSourceOptions, McqMakerOptions):
+    """`ad2 mcq build`."""
+
+    out: Path = option("the same command goes on in it", metavar="DIR")
+    limit: int | None = option("ask at most N questions now, then stop", default=None, metavar="N", least=1)
+    no_progress: bool = option("no progress bar", default=False)
+
+
+GROUPS = {"which questions": (McqSourceOptions,), "how they are made": (McqMakerOptions,)}
+
+
 def register(parts: Any) -> None:
-    p = parts.add_parser(
+    add_command(
+        parts,
         "build",
+        run,
+        McqBuildOptions,
+        GROUPS,
         help="make multiple choice from open questions, by a model or by rules",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    _register_sources(p.add_argument_group("which questions"))
-    _register_maker(p.add_argument_group("how they are made"))
-    p.add_argument("--out", type=Path, required=True, metavar="DIR", help="the same command goes on in it")
-    p.add_argument("--limit", type=int, metavar="N", help="ask at most N questions now, then stop")
-    p.add_argument("--no-progress", action="store_true", help="no progress bar")
-    p.set_defaults(func=run)
 
 
-def _register_sources(which: Any) -> None:
-    which.add_argument(
-        "--source", action="append", required=True, metavar="NAME[:SPLIT][=PATH]",
-        help="drivelm, nuscenes_qa, lingoqa: imported data, or a release at =PATH; records=FILE; repeat for more",
-    )  # fmt: skip
-    which.add_argument("--split", action="append", metavar="[NAME=]SPLIT", help="where a source has several")
-    which.add_argument("--images", action="append", metavar="[NAME=]DIR", help="the folder of a source's images")
-    which.add_argument("--skip-bad", action="store_true", help="go on after bad rows of a source; they are counted")
-    which.add_argument("--total", type=int, metavar="N", help="how many questions (default: all)")
-    which.add_argument("--mix", metavar="NAME=SHARE,...", help="shares of the sources, such as drivelm=0.6,lingoqa=0.4")
-    which.add_argument("--tasks", metavar="TASK=SHARE,...", help="shares of perception, prediction and planning")
-    which.add_argument("--seed", type=int, default=0, metavar="S", help="of drawing and of shuffling (default 0)")
-
-
-def _register_maker(how: Any) -> None:
-    how.add_argument(
-        "--llm", required=True, metavar="SPEC",
-        help="rules (offline), openai:MODEL, endpoint:MODEL@URL or FILE.yaml (configs/mcq/)",
-    )  # fmt: skip
-    how.add_argument("--evaluator", metavar="SPEC", help="another model for the last stage (default: the same)")
-    how.add_argument(
-        "--distractors", default="all", metavar="KIND",
-        help="all (default), naive (no error modelling), or one error category alone",
-    )  # fmt: skip
-    how.add_argument("--n", type=int, default=6, metavar="N", help="proposals a category (default 6)")
-    how.add_argument("--rounds", type=int, default=3, metavar="N", help="refinements of an ambiguous set (default 3)")
-    how.add_argument("--threshold", type=int, default=4, metavar="1-5", help="least correctness (default 4)")
-    how.add_argument(
-        "--views", choices=("asked", "front", "all"), default="asked", help="images that the model is shown"
-    )
-    how.add_argument("--prompts", type=Path, metavar="FILE.yaml", help="your own wording (docs/mcq.md)")
-    how.add_argument("--cache", type=Path, metavar="FILE", help="replies (default: DIR/replies.sqlite)")
-
-
-def run(args: argparse.Namespace) -> int:
+def run(options: McqBuildOptions) -> int:
     """0 where all is made, 1 where something is missing; what the user can mend is an Ad2Error."""
     from lmms_eval_ad2.mcq.build import build
     from lmms_eval_ad2.sigterm import ended_by_sigterm
 
-    job = job_of(args)
+    job = job_of(options)
     with ended_by_sigterm():
         result = build(job)
     print(summary(result, job.out))
     return 1 if result.unfinished or result.short or not result.card["counts"]["n"] else 0
 
 
-def job_of(args: argparse.Namespace) -> McqBuildJob:
+def job_of(options: McqBuildOptions) -> McqBuildJob:
     """Everything that can be wrong with the arguments is told here, before the sources are read."""
     from lmms_eval_ad2.mcq.build import McqBuildJob
     from lmms_eval_ad2.mcq.survey import survey
 
-    _check(args)
-    maker = _maker(args)
-    sources = _sources(args)
-    shares = _shares(args, [source.name for source in sources])
-    surveyed = survey(sources, progress=not args.no_progress)
+    maker = _maker(options)
+    sources = _sources(options)
+    shares = _shares(options, [source.name for source in sources])
+    surveyed = survey(sources, progress=not options.no_progress)
     return McqBuildJob(
-        tuple(sources), surveyed, _plan(args, surveyed, *shares), maker, args.out, args.seed, args.distractors,
-        args.limit, not args.no_progress,
-    )  # fmt: skip
+        sources=tuple(sources),
+        survey=surveyed,
+        plan=_plan(options, surveyed, *shares),
+        maker=maker,
+        out=options.out,
+        seed=options.seed,
+        kind=options.distractors,
+        limit=options.limit,
+        progress=not options.no_progress,
+    )
 
 
-def _check(args: argparse.Namespace) -> None:
-    """What the maker and the plan do not check themselves, or only after long reading."""
-    from lmms_eval_ad2.errors import Ad2Error
-
-    for name in ("total", "limit"):
-        value = getattr(args, name)
-        if value is not None and value < 1:
-            raise Ad2Error(f"--{name} {value}: 1 or more")
-
-
-def _maker(args: argparse.Namespace) -> DistractorMaker:
+def _maker(options: McqBuildOptions) -> DistractorMaker:
     from lmms_eval_ad2.mcq.maker_spec import make_maker
 
     return make_maker(
-        args.llm, kind=args.distractors, n=args.n, rounds=args.rounds, threshold=args.threshold, seed=args.seed,
-        prompts=args.prompts, evaluator=args.evaluator, cache=args.cache or args.out / "replies.sqlite",
-        views=args.views, progress=False,
-    )  # fmt: skip
+        options.llm,
+        kind=options.distractors,
+        n=options.n,
+        rounds=options.rounds,
+        threshold=options.threshold,
+        seed=options.seed,
+        prompts=options.prompts,
+        evaluator=options.evaluator,
+        cache=options.cache or options.out / "replies.sqlite",
+        views=options.views,
+        progress=False,
+    )
 
 
-def _sources(args: argparse.Namespace) -> list[QuestionSource]:
+def _sources(options: McqBuildOptions) -> list[QuestionSource]:
     from lmms_eval_ad2.mcq.sources import check_names, open_source
 
-    names = [spec.partition("=")[0].partition(":")[0].strip() for spec in args.source]
+    names = [spec.partition("=")[0].partition(":")[0].strip() for spec in options.source]
     check_names(names)
-    splits, images = _by_name("split", args.split, names), _by_name("images", args.images, names)
+    splits, images = _by_name("split", options.split, names), _by_name("images", options.images, names)
     return [
         open_source(
-            spec, split=splits.get(name), images=Path(images[name]) if name in images else None, skip_bad=args.skip_bad
+            spec,
+            split=splits.get(name),
+            images=Path(images[name]) if name in images else None,
+            skip_bad=options.skip_bad,
         )
-        for spec, name in zip(args.source, names, strict=True)
+        for spec, name in zip(options.source, names, strict=True)
     ]
 
 
@@ -164,20 +195,20 @@ def _by_name(option: str, values: Sequence[str] | None, names: Sequence[str]) ->
     return found
 
 
-def _shares(args: argparse.Namespace, names: Sequence[str]) -> tuple[dict[str, float] | None, dict[str, float] | None]:
+def _shares(options: McqBuildOptions, names: Sequence[str]) -> tuple[dict[str, float] | None, dict[str, float] | None]:
     from lmms_eval_ad2.data.releases.autodrive_qa import TASKS
     from lmms_eval_ad2.mcq.question_plan import parse_shares
 
     return (
-        parse_shares(args.mix, names) if args.mix is not None else None,
-        parse_shares(args.tasks, TASKS) if args.tasks is not None else None,
+        parse_shares(options.mix, names) if options.mix is not None else None,
+        parse_shares(options.tasks, TASKS) if options.tasks is not None else None,
     )
 
 
-def _plan(args: argparse.Namespace, surveyed: SourceSurvey, mix: Any, tasks: Any) -> QuestionPlan:
+def _plan(options: McqBuildOptions, surveyed: SourceSurvey, mix: Any, tasks: Any) -> QuestionPlan:
     from lmms_eval_ad2.mcq.question_plan import plan
 
-    return plan(surveyed, mix=mix, tasks=tasks, total=args.total, seed=args.seed)
+    return plan(surveyed, mix=mix, tasks=tasks, total=options.total, seed=options.seed)
 
 
 # What `ad2 mcq build` says at its end: what was made, what was not and why, what it cost, what to type next.

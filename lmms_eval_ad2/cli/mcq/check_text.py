@@ -7,7 +7,7 @@ from typing import Any
 from tabulate import tabulate
 
 from lmms_eval_ad2.mcq.chance import ALPHA, FEW
-from lmms_eval_ad2.mcq.check import RATIO, against
+from lmms_eval_ad2.mcq.check import RATIO, comparison_text
 from lmms_eval_ad2.report.tables import printable
 
 _ROWS = 5  # examples of each list; the JSON report has more
@@ -84,7 +84,9 @@ def _guesses(report: dict[str, Any]) -> str:
     lines = []
     for key, what in names:
         guess = report["prior"][key]
-        lines.append(f"  by {what}: " + (against(guess) if guess else "not measured, the questions share one scene"))
+        lines.append(
+            f"  by {what}: " + (comparison_text(guess) if guess else "not measured, the questions share one scene")
+        )
     return "\n".join(["answered without image and question, by what was right in other scenes:", *lines])
 
 
@@ -119,9 +121,9 @@ def _models(report: dict[str, Any]) -> str:
     asked, rated = report["text_only"], report["correctness"]
     lines = []
     if asked:
-        all_of_them = against(asked["all"]) if asked["all"] else "no answer could be read"
+        all_of_them = comparison_text(asked["all"]) if asked["all"] else "no answer could be read"
         lines.append(f"without the image, {asked['model']}, {asked['answered']} of {asked['asked']}: {all_of_them}")
-        lines += [f"  {task}: {against(guess)}" for task, guess in asked["by_task"].items() if guess]
+        lines += [f"  {task}: {comparison_text(guess)}" for task, guess in asked["by_task"].items() if guess]
     for name, one in (("without the image", asked), ("evaluator", rated)):
         if one and one["reasons"]:
             lines.append(f"  {name}, left out: " + ", ".join(f"{k} {n}" for k, n in one["reasons"].items()))

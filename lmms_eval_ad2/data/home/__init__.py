@@ -1,4 +1,4 @@
-"""The data home: what was imported, in one form, whatever release it came from."""
+"""The data home: imported datasets in one common form."""
 
 from __future__ import annotations
 

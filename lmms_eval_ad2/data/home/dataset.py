@@ -1,4 +1,4 @@
-"""Reading the data home: open a dataset, list what is there, tell it where its images are now."""
+"""Read the data home: open a dataset, list the datasets, change the image folder of a dataset."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Dataset:
 
 
 def load_dataset(name: str, split: str, home: Path | None = None) -> Dataset:
-    """As `open_dataset`, without a look at the images."""
+    """Like `open_dataset`, without checking the image folder."""
     folder = split_dir(name, split, home)
     try:
         manifest = DatasetManifest.load(folder)
@@ -47,12 +47,12 @@ def load_dataset(name: str, split: str, home: Path | None = None) -> Dataset:
     parts = [folder / part.file for part in manifest.parts]
     for part in parts:
         if not part.is_file():
-            raise Ad2Error(f"{part} is missing: import the data again: {_command(name, split)}")
+            raise Ad2Error(f"{part} is missing; import the data again: {_command(name, split)}")
     return Dataset(name, split, parts, Path(manifest.image_root), manifest.sha256, manifest.n, manifest)
 
 
 def open_dataset(name: str, split: str, *, home: Path | None = None) -> Dataset:
-    """The dataset; raises Ad2Error with the command to run where it, a part or its images are not there."""
+    """The dataset; raises Ad2Error with the command to run if the dataset, a part or the image folder is missing."""
     dataset = load_dataset(name, split, home)
     if not dataset.image_root.is_dir():
         raise Ad2Error(
@@ -63,7 +63,7 @@ def open_dataset(name: str, split: str, *, home: Path | None = None) -> Dataset:
 
 
 def list_datasets(*, home: Path | None = None) -> list[DatasetManifest]:
-    """The manifests of all datasets, by name and split. A damaged one is warned of and left out."""
+    """The manifests of all datasets, sorted by name and split. A damaged one is left out, with a warning."""
     found = []
     for path in sorted(((home or default_home()) / "data").glob("*/*/manifest.json")):
         if path.parent.name.startswith("."):
@@ -81,14 +81,14 @@ def splits_of(name: str, home: Path | None = None) -> list[str]:
 
 
 def relocate(name: str, split: str, images: Path, *, home: Path | None = None) -> DatasetManifest:
-    """Tell a dataset that its images lie in `images` now; raises Ad2Error where they do not."""
+    """Set the image folder of a dataset to `images`; raises Ad2Error if the images are not there."""
     if not images.is_dir():
         raise Ad2Error(f"--images: no such folder: {images}")
     dataset = load_dataset(name, split, home)
     for record in islice(dataset.records(), 1):
         for path in record.images:
             if not (images / path).is_file():
-                raise Ad2Error(f"{images} does not hold the images of {name} ({split}): no file {path} in it")
+                raise Ad2Error(f"{images} does not contain the images of {name} ({split}): there is no file {path}")
     manifest = dataclasses.replace(dataset.manifest, image_root=str(images.absolute()))
     manifest.save(split_dir(name, split, home))
     return manifest
@@ -101,6 +101,6 @@ def _command(name: str, split: str) -> str:
 
 
 def _missing(name: str, split: str, folder: Path) -> str:
-    there = sorted(path.parent.name for path in folder.parent.glob("[!.]*/manifest.json"))
-    others = f" (splits that are: {', '.join(there)})" if there else ""
+    imported = sorted(path.parent.name for path in folder.parent.glob("[!.]*/manifest.json"))
+    others = f" (imported splits: {', '.join(imported)})" if imported else ""
     return f"dataset {name} ({split}) is not imported{others}: run: {_command(name, split)}"

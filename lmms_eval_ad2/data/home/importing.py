@@ -1,4 +1,4 @@
-"""Release on disk -> dataset in the data home: opens the reader, hashes what it reads, writes, checks the counts."""
+"""Import a release on disk as a dataset in the data home."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lmms_eval_ad2.records import Record
 
 log = logging.getLogger(__name__)
 
-LISTED = 50  # source files listed singly in a manifest; more are given as one hash over all
+LISTED = 50  # source files listed one by one in a manifest; more are recorded as one hash
 
 
 def import_release(
@@ -35,12 +35,12 @@ def import_release(
     home: Path | None = None,
     resume: bool = True,
 ) -> DatasetManifest:
-    """Import `source` in the layout of `release` as dataset `name` (default: the release's name).
+    """Import `source` in the layout of `release` as dataset `name` (default: the name of the release).
 
-    What is imported already, from the same files with the same arguments, is returned as it is if `resume`.
+    If `resume`, a dataset already imported from the same files with the same arguments is returned unchanged.
 
-    Raises Ad2Error for a source without the release's layout, DataError for bad rows (unless
-    `skip_bad`) and for counts that are not the release's (unless `partial`).
+    Raises Ad2Error if `source` does not have the release's layout, DataError for bad rows (unless `skip_bad`) and for
+    numbers of records that differ from the release's (unless `partial`).
     """
     reader = find_release(release)
     name = name or release
@@ -60,21 +60,21 @@ def import_release(
     if resume and (done := finished(split_dir(name, opened.split, home), key)):
         return done
     return write_dataset(
-        name, opened.split, _look(opened, name), image_root=opened.image_root, source=origin, skip_bad=skip_bad,
+        name, opened.split, _checked_items(opened, name), image_root=opened.image_root, source=origin, skip_bad=skip_bad,
         check_images=check_images, home=home, resume=resume, expected={} if partial else opened.expected,
     )  # fmt: skip
 
 
-def _look(opened: OpenedRelease, name: str) -> Iterator[Item]:
-    """The items; warns at the first record whose images are missing, since --images may be the wrong folder."""
-    looked = False
+def _checked_items(opened: OpenedRelease, name: str) -> Iterator[Item]:
+    """The items; warns if images of the first record are missing, since --images may be the wrong folder."""
+    checked = False
     for item in opened.records():
-        if not looked and isinstance(item, Record):
-            looked = True
+        if not checked and isinstance(item, Record):
+            checked = True
             for path in item.images:
                 if not (opened.image_root / path).is_file():
                     log.warning(
-                        "%s: no file %s in %s. Where the images lie elsewhere: ad2 data relocate %s --images DIR",
+                        "%s: no file %s in %s. If the images are elsewhere: ad2 data relocate %s --images DIR",
                         name, path, opened.image_root, name,
                     )  # fmt: skip
                     break
@@ -82,7 +82,7 @@ def _look(opened: OpenedRelease, name: str) -> Iterator[Item]:
 
 
 def _files(paths: list[Path]) -> list[Mapping[str, Any]]:
-    """Path, bytes and sha256 of each file; of many files together, the hash of the list of theirs."""
+    """Path, bytes and sha256 of each file; for more than LISTED files, one entry with the hash of their hashes."""
     try:
         files: list[Mapping[str, Any]] = [
             {"path": str(p), "bytes": p.stat().st_size, "sha256": file_sha256(p)} for p in paths

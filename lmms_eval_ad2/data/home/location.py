@@ -1,18 +1,17 @@
-"""Where data lie.
+"""Layout of the data home.
 
     HOME = $AD2_HOME, else $XDG_CACHE_HOME/lmms-eval-ad2, else ~/.cache/lmms-eval-ad2
-    HOME/data/<name>/<split>/records-00000.parquet, ...   2,000 records a part
-                             bad_rows.jsonl               only where rows were skipped
-                             manifest.json                written last: a folder without it is no dataset
-    HOME/data/<name>/.<split>.new/                        an import under way; progress.json tells the finished parts
-    HOME/data/<name>/.<split>.old/                        the former import, for the moment of the exchange
-    HOME/data/<name>/.<split>.lock                        held (flock) by the one process that imports
-    HOME/images/<name>/<split>/                           images that lay inside the annotation files (llava format)
+    HOME/data/<name>/<split>/records-00000.parquet, ...   2,000 records per part
+                             bad_rows.jsonl               only if rows were skipped
+                             manifest.json                written last: a folder without it is not a dataset
+    HOME/data/<name>/.<split>.new/                        unfinished import; progress.json lists the finished parts
+    HOME/data/<name>/.<split>.old/                        previous import, only while it is being replaced
+    HOME/data/<name>/.<split>.lock                        held (flock) by the importing process
+    HOME/images/<name>/<split>/                           images extracted from annotation files (llava format)
 
-Write order of an import: each part to a temporary name, fsync, rename; then progress.json
-the same way; after the last part the manifest; then `.new` takes the place of the split.
-A process killed between any two of these leaves either the former dataset or a `.new`
-folder from which the same command goes on.
+Write order of an import: each part to a temporary name, fsync, rename; then progress.json in the same way; after the
+last part the manifest; then `.new` replaces the split. A process killed between any two of these steps leaves the
+previous dataset or a `.new` folder from which the same command resumes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def home() -> Path:
-    """The data home; it need not exist yet."""
+    """The path of the data home, which may not exist yet."""
     if given := os.environ.get("AD2_HOME"):
         return Path(given).expanduser().absolute()
     cache = os.environ.get("XDG_CACHE_HOME")
@@ -35,7 +34,7 @@ def home() -> Path:
 
 
 def split_dir(name: str, split: str, root: Path | None = None) -> Path:
-    """The folder of a dataset's split; raises Ad2Error where a name could lead out of the home."""
+    """The folder of a dataset's split; raises Ad2Error for a name that could lead out of the data home."""
     for what, text in (("dataset name", name), ("split", split)):
         if not _NAME.fullmatch(text):
             raise Ad2Error(f"{what} '{text}': use letters, digits, '_', '-' and '.', beginning with a letter or digit")
@@ -43,6 +42,6 @@ def split_dir(name: str, split: str, root: Path | None = None) -> Path:
 
 
 def extracted_dir(name: str, root: Path | None = None) -> Path:
-    """Where images go that a release carries inside its annotation files; a folder a split below it."""
+    """The folder for images extracted from a release's annotation files, with one subfolder per split."""
     split_dir(name, "any", root)  # checks the name
     return (root or home()) / "images" / name

@@ -1,4 +1,4 @@
-"""manifest.json: what a dataset is, where it came from, and by which hashes to know it again."""
+"""manifest.json: content, source and hashes of a dataset."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SCHEMA = "ad2-data/1"
 
 @dataclass(frozen=True, slots=True)
 class DatasetPart:
-    """One parquet file; `sha256` is of the file, `content` of its records' JSON lines."""
+    """One parquet file: `sha256` is the hash of the file, `content` that of its records' JSON lines."""
 
     file: str
     n: int
@@ -26,10 +26,11 @@ class DatasetPart:
 
 @dataclass(frozen=True, slots=True)
 class DatasetManifest:
-    """`sha256` is of all records' canonical JSON, a line each: the same data give the same hash, however parted.
+    """Description of an imported dataset.
 
-    `counts` has the maps task, subtask and form -> number of records. `bad_rows` counts the
-    rows skipped (they are listed in bad_rows.jsonl), `left_out` those left out on purpose, by reason.
+    `sha256` is the hash of all records' canonical JSON lines, so it does not depend on the division into parts.
+    `counts`: for task, subtask and form, a map from value to number of records. `bad_rows` counts skipped rows (listed
+    in bad_rows.jsonl), `left_out` rows omitted on purpose, by reason.
     """
 
     name: str
@@ -55,7 +56,7 @@ class DatasetManifest:
 
     @classmethod
     def load(cls, folder: Path) -> DatasetManifest:
-        """Read a folder's manifest; raises FileNotFoundError without one, Ad2Error where it is damaged."""
+        """Read the manifest of a folder; raises FileNotFoundError without one, Ad2Error if it is damaged."""
         path = folder / "manifest.json"
         try:
             data = json.loads(path.read_text(encoding="utf-8"))

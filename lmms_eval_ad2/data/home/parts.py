@@ -1,4 +1,4 @@
-"""One part: up to 2,000 records as a parquet file with the columns id, benchmark, task, subtask, form, record."""
+"""Parts of a dataset: up to 2,000 records as a parquet file with the columns id, benchmark, task, subtask, form, record."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def file_sha256(path: Path) -> str:
 
 
 def write_part(folder: Path, index: int, rows: Sequence[tuple[Record, str]]) -> DatasetPart:
-    """Write the records with their JSON as part `index`; durable on return."""
+    """Write the records and their JSON as part `index`; durable on return."""
     path = folder / f"records-{index:05d}.parquet"
     columns = {name: [getattr(record, name) for record, _ in rows] for name in COLUMNS[:-1]}
     parquet.write_rows(path, {**columns, "record": [text for _, text in rows]})
@@ -47,7 +47,7 @@ def read_records(paths: Iterable[Path]) -> Iterator[Record]:
 
 
 class RecordTally:
-    """Counts, content hash and the ids seen, over records in order. 8 bytes of an id's hash stand for it."""
+    """Counts, content hash and ids of records, added in order. An id is stored as 8 bytes of its hash."""
 
     def __init__(self) -> None:
         self.n = 0

@@ -1,4 +1,4 @@
-"""What every stored record must satisfy, whichever reader made it: the rest of the house relies on this."""
+"""Conditions that every stored record satisfies, for all readers; the other packages rely on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from lmms_eval_ad2.data.releases.images import path_fault
 from lmms_eval_ad2.records import FORMS, MARKS, Record
 
-# Set by readers of releases without answers: the record can be asked, not scored.
+# Key of `meta`, set by readers of releases without answers: the record can be asked but not scored.
 UNANSWERED = "unanswered"
 
 _NUMBER = r"-?\d+(?:\.\d+)?"
@@ -26,7 +26,7 @@ Fault = tuple[str, str, Any]
 
 
 def record_fault(record: Record) -> Fault | None:
-    """The first thing that is wrong with a record, as (field, expected, found), or None."""
+    """The first violated condition of a record, as (field, expected, found), or None."""
     for check in _CHECKS:
         for fault in check(record):
             return fault
@@ -51,7 +51,7 @@ def _images(record: Record) -> Iterator[Fault]:
         if fault := path_fault(path):
             yield "images", fault, path
     if record.views and len(record.views) != len(record.images):
-        yield "views", f"one name an image ({len(record.images)})", list(record.views)
+        yield "views", f"one name per image ({len(record.images)})", list(record.views)
     if record.image_size is not None and not (len(record.image_size) == 2 and min(record.image_size) > 0):
         yield "image_size", "[width, height] in pixels, both above 0", record.image_size
 

@@ -1,4 +1,4 @@
-"""Is a dataset still what its manifest says? Files, hashes, counts, every record; on demand every image."""
+"""Verify a dataset against its manifest: files, hashes, counts, every record, and optionally every image."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from lmms_eval_ad2.data.releases.images import image_fault
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.records import Record
 
-SHOWN = 50  # problems listed; all are counted
+SHOWN = 50  # problems listed; the others are only counted
 
 
 @dataclass(frozen=True, slots=True)
 class DatasetVerification:
-    """`problems` lists the first 50 of `n_problems`; `n_images` image files were decoded."""
+    """Result of `verify`. `problems` lists the first 50 of `n_problems`; `n_images`: decoded image files."""
 
     name: str
     split: str
@@ -34,9 +34,9 @@ class DatasetVerification:
 
 
 def verify(name: str, split: str, images: bool = False, *, home: Path | None = None) -> DatasetVerification:
-    """Check a dataset. With `images` each image is decoded and its size compared with the record's.
+    """Check a dataset. With `images`, each image is decoded and its size compared with the record's.
 
-    Raises Ad2Error only where there is no such dataset; everything else is a problem in the Verdict.
+    Raises Ad2Error only if there is no such dataset; every other fault is a problem in the result.
     """
     dataset = load_dataset(name, split, home)
     check = _Check(dataset, images)
@@ -67,12 +67,12 @@ class _Check:
             except Ad2Error as exc:
                 yield str(exc)
         if self.tally.n != manifest.n:
-            yield f"{self.tally.n} records, the manifest says {manifest.n}"
+            yield f"{self.tally.n} records, but {manifest.n} in the manifest"
         if self.tally.sha256 != manifest.sha256:
             yield "the records are not those of the manifest (sha256)"
         for name, counts in self.tally.sorted_counts().items():
             if counts != dict(manifest.counts[name]):
-                yield f"counts by {name}: {counts}, the manifest says {dict(manifest.counts[name])}"
+                yield f"counts by {name}: {counts}, but {dict(manifest.counts[name])} in the manifest"
         if self.images and not self.dataset.image_root.is_dir():
             yield f"image folder not found: {self.dataset.image_root}"
 
@@ -88,7 +88,7 @@ class _Check:
             return
         for name in ("id", "benchmark", "task", "subtask", "form"):
             if getattr(record, name) != row[name]:
-                yield f"{label}: column {name} is '{row[name]}', the record says '{getattr(record, name)}'"
+                yield f"{label}: column {name} is '{row[name]}', but '{getattr(record, name)}' in the record"
         if fault := record_fault(record):
             yield f"{label}: field '{fault[0]}': expected {fault[1]}, found {fault[2]!r}"
         elif self.images and self.dataset.image_root.is_dir():

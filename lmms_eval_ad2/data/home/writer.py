@@ -1,4 +1,10 @@
-"""Records -> a dataset in the data home, part by part; killed at any time, the same call goes on (layout: home.py)."""
+"""Write records as a dataset of the data home, part by part. A killed import is resumed by the same call.
+
+`location` describes the layout. The folder `.<split>.new` of an unfinished import has a progress.json, replaced after
+each part: {key, consumed, stream, bad_rows, bad_bytes, left_out, parts}. `consumed` items of the source are in the
+parts so far, and `stream` is the hash of these items: on resume the source is read again from its start, and must give
+the same items before new ones are accepted.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +36,16 @@ from lmms_eval_ad2.storage.files import atomic_write, remove_leftovers
 from lmms_eval_ad2.storage.identity import digest
 from lmms_eval_ad2.storage.lock import lock_in_turn
 
-# An import under way: the folder `.<split>.new`, its progress.json, and how an interrupted one is taken up again.
-#
-# progress.json is replaced after each part: {key, consumed, stream, bad_rows, bad_bytes,
-# left_out, parts}. `consumed` items of the source went into the parts so far, and `stream` is
-# the hash of these items: on resume the source is read again from its start, and must give
-# just the same items before new ones are taken.
 log = logging.getLogger(__name__)
+_BUSY = "%s is being imported by another process: waiting for it"
 
 
 class SourceChangedError(Exception):
-    """The source gives other items than at the interrupted import."""
+    """The source gives other items than in the interrupted import."""
 
 
 class StagedImport:
-    """Takes items one by one; holds one part of records in memory, and 8 bytes an id."""
+    """An import into `folder`, item by item; keeps one part of records in memory, and 8 bytes per id."""
 
     def __init__(
         self,
@@ -70,9 +71,9 @@ class StagedImport:
         self.bad_rows = 0
         self._rows: list[tuple[Record, str]] = []
         self._consumed = self._skip = 0
-        self._stream, self._wanted = hashlib.sha256(), ""
+        self._stream, self._expected_stream = hashlib.sha256(), ""
         self._image_fault = lru_cache(maxsize=8192)(image_fault)
-        if not (resume and self._take_up()):
+        if not (resume and self._resume()):
             self._start()
         self._bad_file = (folder / "bad_rows.jsonl").open("ab")
 
@@ -87,12 +88,12 @@ class StagedImport:
             (self.folder / "bad_rows.jsonl").unlink()
 
     def take(self, item: Item) -> None:
-        """Take the source's next item; raises DataError for a bad one unless they are skipped."""
+        """Add the next item of the source; raises DataError for a bad one unless `skip_bad`."""
         text = _text(item)
         self._consumed += 1
         self._stream.update(text.encode("utf-8", "backslashreplace") + b"\n")
         if self._consumed <= self._skip:
-            if self._consumed == self._skip and self._stream.hexdigest() != self._wanted:
+            if self._consumed == self._skip and self._stream.hexdigest() != self._expected_stream:
                 raise SourceChangedError("the source differs from that of the interrupted import")
             return
         if isinstance(item, OmittedRow):
@@ -107,7 +108,7 @@ class StagedImport:
             self._add(item, text)
 
     def finish(self) -> None:
-        """Write the last part; raises Stale where the source has become shorter."""
+        """Write the last part; raises SourceChangedError if the source has become shorter."""
         if self._consumed < self._skip:
             raise SourceChangedError("the source has become shorter since the interrupted import")
         if self._rows:
@@ -137,7 +138,7 @@ class StagedImport:
 
     def _bad(self, error: DataError) -> None:
         if not self.skip_bad:
-            hint = f"{error.hint} --skip-bad goes on without such rows and lists them.".strip()
+            hint = f"{error.hint} --skip-bad leaves such rows out and lists them.".strip()
             raise DataError(error.file, error.row, error.field, error.expected, error.found, hint) from error
         self.bad_rows += 1
         row = {name: getattr(error, name) for name in ("file", "row", "field", "expected", "found", "hint")}
@@ -160,8 +161,8 @@ class StagedImport:
             shutil.rmtree(self.folder)
         self.folder.mkdir(parents=True)
 
-    def _take_up(self) -> bool:
-        """Go on from progress.json where it belongs to this import and its parts are whole."""
+    def _resume(self) -> bool:
+        """Resume from progress.json if it belongs to this import and its parts are intact."""
         path = self.folder / "progress.json"
         try:
             progress = json.loads(path.read_text(encoding="utf-8"))
@@ -174,14 +175,14 @@ class StagedImport:
         if progress["key"] != self.key:
             log.warning("%s: an interrupted import had another source or other arguments: starting again", self.label)
             return False
-        if not all(self._whole(part) for part in parts):
+        if not all(self._intact(part) for part in parts):
             log.warning("%s: a part of the interrupted import is damaged: starting again", self.label)
             return False
         self._restore(progress, parts)
-        log.warning("%s: going on after %d records of an interrupted import", self.label, self.tally.n)
+        log.warning("%s: continuing after %d records of an interrupted import", self.label, self.tally.n)
         return True
 
-    def _whole(self, part: DatasetPart) -> bool:
+    def _intact(self, part: DatasetPart) -> bool:
         path = self.folder / part.file
         return path.is_file() and file_sha256(path) == part.sha256
 
@@ -190,7 +191,7 @@ class StagedImport:
             for row in read_part(self.folder / part.file):
                 self.tally.add(row["id"], row["task"], row["subtask"], row["form"], row["record"])
         self.parts = parts
-        self._skip, self._wanted = progress["consumed"], progress["stream"]
+        self._skip, self._expected_stream = progress["consumed"], progress["stream"]
         self.bad_rows, self.left_out = progress["bad_rows"], Counter(progress["left_out"])
         with (self.folder / "bad_rows.jsonl").open("ab") as file:
             file.truncate(progress["bad_bytes"])
@@ -198,17 +199,13 @@ class StagedImport:
 
 
 def _text(item: Item) -> str:
-    """An item's text for the hash; "" for a record that does not go to JSON (nested without end)."""
+    """The text of an item for the hash; "" for a record that cannot be converted to JSON (endless nesting)."""
     if isinstance(item, Record):
         try:
             return item.to_json()
         except (RecursionError, TypeError):
             return ""
     return str(item.error) if isinstance(item, BadRow) else item.reason
-
-
-log = logging.getLogger(__name__)
-_BUSY = "%s is being imported by another process: waiting for it"
 
 
 def write_dataset(
@@ -225,31 +222,28 @@ def write_dataset(
     expected: Mapping[str, int] | None = None,
     part_size: int = PART_SIZE,
 ) -> DatasetManifest:
-    """Store `records` as dataset `name`, split `split`, and replace a former one only when all are written.
+    """Store `records` as split `split` of dataset `name`; a previous one is replaced after all records are written.
 
-    `source` tells where the records come from (JSON-able) and belongs to the identity of the
-    import: an interrupted one goes on only with the same source and arguments.
-    `expected` gives the number of records by task; other numbers raise DataError.
-    Raises DataError at the first bad row (with `skip_bad` it is counted and listed in
-    bad_rows.jsonl), at a repeated id, and Ad2Error where nothing is left to store.
+    `source` describes the origin of the records (as JSON) and is part of the identity of the import: an interrupted
+    import is resumed only with the same source and arguments. `expected`: number of records by task; other numbers
+    raise DataError. Raises DataError at the first bad row or repeated id (with `skip_bad` it is counted, and listed in
+    bad_rows.jsonl), and Ad2Error if there is nothing to store.
     """
     final = split_dir(name, split, home)
     final.parent.mkdir(parents=True, exist_ok=True)
     key = import_key(image_root, source, skip_bad, check_images, part_size)
     with lock_in_turn(final.parent / f".{split}.lock", lambda: log.warning(_BUSY, f"{name} {split}")) as waited:
-        # Whoever held the lock may have written just this (ranks of one run that all want the sample).
+        # The previous holder of the lock may have done the same import (ranks of one run that all need the sample).
         if waited and (done := finished(final, key)):
             return done
         new = final.with_name(f".{split}.new")
         label = f"{name} {split}"
         with StagedImport(new, label, key, Path(image_root), skip_bad, check_images, part_size, resume) as stage:
             try:
-                _pour(stage, records, label)
+                _add_all(stage, records, label)
             except SourceChangedError as exc:
                 shutil.rmtree(new)
-                raise Ad2Error(
-                    f"{label}: {exc}; what was written of it is removed: run the same command again"
-                ) from exc
+                raise Ad2Error(f"{label}: {exc}; its parts are removed: run the same command again") from exc
         _check_counts(stage, expected or {}, label)
         manifest = DatasetManifest(
             name=name, split=split, n=stage.tally.n, sha256=stage.tally.sha256, counts=stage.tally.sorted_counts(),
@@ -258,12 +252,12 @@ def write_dataset(
             bad_rows=stage.bad_rows, left_out=dict(sorted(stage.left_out.items())),
         )  # fmt: skip
         manifest.save(new)
-        _exchange(new, final)
+        _replace(new, final)
     return manifest
 
 
 def finished(folder: Path, key: str) -> DatasetManifest | None:
-    """The manifest of `folder` where it is the whole result of just this import, its parts unchanged."""
+    """The manifest of `folder` if it is the complete result of the import with this key, else None."""
     try:
         manifest = DatasetManifest.load(folder)
     except (FileNotFoundError, Ad2Error):
@@ -277,12 +271,12 @@ def finished(folder: Path, key: str) -> DatasetManifest | None:
 def import_key(
     image_root: Path, source: Mapping[str, Any], skip_bad: bool, check_images: bool, part_size: int = PART_SIZE
 ) -> str:
-    """The identity of an import: what it reads, with which version and arguments."""
+    """The identity of an import: a hash of its source, its arguments and the version of this package."""
     arguments = (skip_bad, check_images, part_size)
     return digest([__version__, str(Path(image_root).absolute()), dict(source), *arguments])
 
 
-def _pour(stage: StagedImport, records: Iterable[Item], label: str) -> None:
+def _add_all(stage: StagedImport, records: Iterable[Item], label: str) -> None:
     with tqdm(desc=label, unit=" records", disable=None) as bar:
         for item in records:
             stage.take(item)
@@ -298,11 +292,11 @@ def _check_counts(stage: StagedImport, expected: Mapping[str, int], label: str) 
         found = stage.tally.counts["task"].get(task, 0)
         if found != number:
             skipped = f" ({stage.bad_rows} bad rows were skipped)" if stage.bad_rows else ""
-            hint = "Fetch the whole release, or take what there is with --partial."
+            hint = "Fetch the whole release, or import an incomplete one with --partial."
             raise DataError(label, None, f"task {task}", f"{number} records in all", f"{found}{skipped}", hint)
 
 
-def _exchange(new: Path, final: Path) -> None:
+def _replace(new: Path, final: Path) -> None:
     old = final.with_name(f".{final.name}.old")
     if old.exists():
         shutil.rmtree(old)

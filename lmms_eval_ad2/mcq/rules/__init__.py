@@ -1,1 +1,1 @@
-"""Distractors without a language model: made from the data themselves, the same in every run."""
+"""Rules that make distractors from the annotations, without a language model and deterministically."""

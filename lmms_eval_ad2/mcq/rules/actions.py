@@ -1,4 +1,4 @@
-"""Driving actions in text (actions.yaml): found in any of their wordings, said in the imperative or with "-ing"."""
+"""Driving actions in text (actions.yaml): found in any wording, written in the imperative or with "-ing"."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LIKELY = {"high": ("low", "medium"), "low": ("high", "medium"), "medium": ("low
 
 @dataclass(frozen=True, slots=True)
 class DrivingAction:
-    """`excludes`: actions that cannot be meant where this one is."""
+    """A driving action. `excludes`: actions that contradict it."""
 
     do: str
     doing: str
@@ -34,7 +34,7 @@ class DrivingAction:
 
 @dataclass(frozen=True, slots=True)
 class ActionMention:
-    """An action named in a text; `gerund`: as "turning left"."""
+    """An action named in a text. `gerund`: written as "turning left"."""
 
     key: str
     found: re.Match[str]
@@ -47,18 +47,18 @@ def actions() -> Mapping[str, DrivingAction]:
 
 
 def mentions(text: str) -> list[ActionMention]:
-    """Every action in `text`, in order; the longest wording wins."""
+    """All actions in `text`, in order; of overlapping wordings the longest."""
     pattern, keys = _pattern()
     return [ActionMention(keys[m[0].lower()], m, "ing" in m[0].split()[0]) for m in pattern.finditer(text)]
 
 
 def named(text: str) -> list[str]:
-    """The actions of `text` by key, each once."""
+    """The keys of the actions in `text`, each once."""
     return list(dict.fromkeys(mention.key for mention in mentions(text)))
 
 
 def say(keys: Iterable[str], gerund: bool = False) -> str:
-    """Actions one after the other: "turn left, back up"."""
+    """Actions as text: "turn left, back up"."""
     return ", ".join(actions()[key].doing if gerund else actions()[key].do for key in keys)
 
 
@@ -75,7 +75,7 @@ def _pattern() -> tuple[re.Pattern[str], dict[str, str]]:
 
 
 def wrong_keys(case: RuleCase, truth: str) -> list[str]:
-    """Actions that the annotation excludes: against the true one, not called safe, not another answer given here."""
+    """Actions excluded by the true one that are neither annotated as safe nor another answer to this question."""
     given = {key for text in case.facts.answers_to(case.question.text) for key in named(text)}
     kept = given | set(named(case.facts.safe)) | {truth}
     return [key for key in actions()[truth].excludes if key not in kept]
@@ -105,14 +105,14 @@ _GROUNDS = (
 
 
 def wrong_action(case: RuleCase) -> Iterator[Distractor]:
-    """The answer with another action, with an action that its reason contradicts, or with another probability."""
-    said = mentions(case.answer)
-    if not said:
+    """The answer with another action, also with another reason or another probability."""
+    found = mentions(case.answer)
+    if not found:
         yield from _no_action(case)
         return
-    first, keys = said[0], wrong_keys(case, said[0].key)
+    first, keys = found[0], wrong_keys(case, found[0].key)
     wrong = {key: replaced(case.answer, first.found, say([key], first.gerund)) for key in keys}
-    for key in dict.fromkeys(key for text in case.facts.alike(case.question.text) for key in named(text)):
+    for key in dict.fromkeys(key for text in case.facts.answers_to_similar(case.question.text) for key in named(text)):
         if key in wrong:
             yield Distractor(wrong[key], READING, "The action for another object of the scene.")
     if "probab" in case.question.text.lower():

@@ -1,4 +1,4 @@
-"""What objects look like and which of them matter: other colours, classes, directions, other objects' looks."""
+"""Appearance and importance of objects: other colours, classes, directions, descriptions of other objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lmms_eval_ad2.mcq.rules.base import DOMAIN, LOGIC, OVERSIGHT, READING, SENS
 from lmms_eval_ad2.mcq.rules.directions import across, along
 from lmms_eval_ad2.mcq.rules.rankings import TAG
 
-# Colours that nobody takes for each other, so that the wrong one is surely wrong.
+# Colours that cannot be confused, so that the wrong one is certainly wrong.
 FAR = {
     "white": ("black", "red", "blue"), "black": ("white", "yellow", "red"), "gray": ("red", "yellow", "green"),
     "grey": ("red", "yellow", "green"), "silver": ("red", "green", "yellow"), "red": ("blue", "white", "green"),
@@ -39,13 +39,10 @@ _ITEM = re.compile(r"\b(an?) ((?:[\w-]+ ){0,3}[\w-]+) (to the [a-z ]{4,11} of th
 def appearance(case: RuleCase) -> Iterator[Distractor]:
     """The visual description of one object."""
     answer = case.answer
-    for thing in case.facts.others(case.question.text):
-        if (
-            thing.looks
-            and thing.looks.lower().rstrip(".") != answer.lower().rstrip(".")
-            and _apart(thing.looks, answer)
-        ):
-            yield Distractor(in_form(thing.looks, answer), READING, f"This is what {thing.text} looks like.")
+    for key_object in case.facts.others(case.question.text):
+        text = key_object.appearance
+        if text and text.lower().rstrip(".") != answer.lower().rstrip(".") and _exclusive(text, answer):
+            yield Distractor(in_form(text, answer), READING, f"This is what {key_object.text} looks like.")
     if answer.lower().rstrip(".") in SIGNS:
         yield from _sign(answer)
         return
@@ -68,9 +65,9 @@ _GROUNDS = (
 )
 
 
-def _apart(looks: str, answer: str) -> bool:
-    """Whether two descriptions exclude each other: another surely different colour, class, or a sign."""
-    mine, other = looks.lower().rstrip("."), answer.lower().rstrip(".")
+def _exclusive(description: str, answer: str) -> bool:
+    """Whether two descriptions exclude each other: a clearly different colour or class, or another sign."""
+    mine, other = description.lower().rstrip("."), answer.lower().rstrip(".")
     if (mine in SIGNS) or (other in SIGNS):
         return mine != other
     colors, classes = (_COLOR.findall(mine), _COLOR.findall(other)), (_CLASS.findall(mine), _CLASS.findall(other))
@@ -86,7 +83,7 @@ def _recolored(answer: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _without_doubled(text: str) -> str:
-    """ "Black truck car" is no English: the second class word goes."""
+    """Remove a second class word: "black truck car" -> "black truck"."""
     return re.sub(rf"({_CLASS.pattern}) (?:{'|'.join(OTHER_CLASS)})\b", r"\1", text, flags=re.IGNORECASE)
 
 
@@ -109,7 +106,7 @@ def _sign(answer: str) -> Iterator[Distractor]:
 
 
 def important(case: RuleCase) -> Iterator[Distractor]:
-    """The list of key objects with one fault in it."""
+    """The list of key objects with one error."""
     answer = case.answer
     items = list(_ITEM.finditer(answer))
     for number, item in enumerate(items):

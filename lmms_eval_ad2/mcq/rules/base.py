@@ -1,7 +1,7 @@
-"""What a rule is given and what it hands back.
+"""Interface of a rule: a function from a RuleCase to distractors.
 
-A rule is a function from a Case to distractors. Each of them must contradict the annotated answer, or another
-annotation of the same key frame; what may be true beside the answer is not offered.
+Each distractor must contradict the annotated answer, or another annotation of the same key frame. A statement that may
+be true in addition to the answer is not offered.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from lmms_eval_ad2.mcq.base import Distractor, OpenQuestion
 from lmms_eval_ad2.mcq.rules.facts import FrameFacts
 
 DOMAIN, LOGIC, SENSOR, OVERSIGHT, READING = ERRORS
-# The short names that vocabulary.yaml uses.
+# Short names of the categories in the YAML files.
 SHORT = {"domain": DOMAIN, "logic": LOGIC, "sensor": SENSOR, "oversight": OVERSIGHT, "reading": READING}
 
 
 @dataclass(frozen=True, slots=True)
 class RuleCase:
-    """One question with what is known of its key frame. `match`: the question's pattern, matched."""
+    """One question with the facts of its key frame. `match`: the match of the rule's pattern in the question."""
 
     question: OpenQuestion
     facts: FrameFacts
@@ -31,16 +31,16 @@ class RuleCase:
     def answer(self) -> str:
         return self.question.answer
 
-    def asked(self, group: str) -> str:
-        """The words of the question that the pattern calls `group`; "" where it has no such group."""
-        return self.match.groupdict().get(group) or ""
+    def group(self, name: str) -> str:
+        """The named group of `match`; "" if the pattern has no such group."""
+        return self.match.groupdict().get(name) or ""
 
 
 Rule = Callable[[RuleCase], Iterable[Distractor]]
 
 
 def in_form(text: str, answer: str) -> str:
-    """`text` with the answer's capital and full stop, so that form does not tell them apart."""
+    """`text` with capital and full stop as in the answer, so that its form does not reveal it."""
     text = text.strip().rstrip(".")
     if answer[:1].isupper():
         text = text[:1].upper() + text[1:]
@@ -50,13 +50,13 @@ def in_form(text: str, answer: str) -> str:
 
 
 def replaced(text: str, found: re.Match[str], new: str) -> str:
-    """`text` with the words that `found` stands for exchanged; a capital there is kept, an abbreviation's aside."""
+    """`text` with the match `found` replaced by `new`; an initial capital is kept, except for abbreviations."""
     if found[0][:1].isupper() and not found[0].isupper():
         new = new[:1].upper() + new[1:]
     return text[: found.start()] + new + text[found.end() :]
 
 
 def made(rows: Iterable[tuple[str, str, str]], answer: str) -> Iterator[Distractor]:
-    """Rows of (category, text, reason) as distractors in the answer's form."""
+    """Distractors from rows of (category, text, reason), in the form of the answer."""
     for category, text, reason in rows:
         yield Distractor(in_form(text, answer), category, reason)

@@ -1,4 +1,4 @@
-"""The ego vehicle's behaviour, "The ego vehicle is going straight. The ego vehicle is driving slowly.": other pairs."""
+"""Behaviour of the ego vehicle, "The ego vehicle is going straight. The ego vehicle is driving slowly."."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SPEEDS = ("not moving", "driving slowly", "driving with normal speed", "driving 
 
 
 def behavior(case: RuleCase) -> Iterator[Distractor]:
-    """Another steering with the same speed, a speed that is not the next one, or both; each statement as annotated."""
+    """Other pairs of steering and speed, in the wording of the annotation."""
     read = read_behavior(case.answer)
     if not read:
         return
     steering, speed = read
     steered = STEERING.index(steering)
     driven = SPEEDS.index(speed)
-    # Next to each other the classes blend into one another: those two steps apart are surely wrong.
+    # Adjacent classes are hard to separate; classes two steps apart are certainly wrong.
     other_steering = [s for i, s in enumerate(STEERING) if abs(i - steered) > 1]
     other_speed = [s for i, s in enumerate(SPEEDS) if abs(i - driven) > 1]
 

@@ -1,4 +1,7 @@
-"""Traffic elements of the front view, as a list (class, status, x1, y1, x2, y2): one fault in it."""
+"""Traffic elements of the front view, a list of (class, status, x1, y1, x2, y2): lists with one error.
+
+Boxes are pixels of the front image, x to the right, y down; (x1, y1) is the top left corner.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ Named = tuple[str, str]  # class and status
 
 
 def elements(case: RuleCase) -> Iterator[Distractor]:
-    """The list with other boxes, other statuses, or other classes. Boxes are pixels of the front image."""
+    """The list with other boxes, other statuses, or other classes."""
     answer = case.answer
     found = list(_ELEMENT.finditer(answer))
     if not found:
@@ -39,7 +42,7 @@ def elements(case: RuleCase) -> Iterator[Distractor]:
     for category, move, why in moves:
         yield Distractor(_moved(answer, move), category, why)
     names: tuple[tuple[str, Callable[[re.Match[str]], Named], str], ...] = (
-        (SENSOR, _status_turned, "The colours of the lights are misread."),
+        (SENSOR, _status_swapped, "The colours of the lights are misread."),
         (DOMAIN, lambda m: (_other_class(m[1]), m[2]), "Traffic lights and signs are confused."),
         (LOGIC, lambda m: (m[1], found[0][2] if found[0][2] != m[2] else _STATUS.get(m[2], m[2])),
          "What holds for one element is taken to hold for all."),
@@ -49,15 +52,15 @@ def elements(case: RuleCase) -> Iterator[Distractor]:
         (LOGIC, lambda m: (m[1], "broken"), "The ground does not carry the conclusion."),
     )  # fmt: skip
     for category, swap, why in names:
-        yield Distractor(_named_anew(answer, swap), category, why)
+        yield Distractor(_renamed(answer, swap), category, why)
     if count := _COUNT.search(answer):
         other = "are three traffic elements" if len(found) != 3 else "are seven traffic elements"
         text = replaced(answer, count, other).replace("this traffic element is", "these traffic elements is")
         yield Distractor(text, OVERSIGHT, "The number does not fit the list.")
 
 
-def _status_turned(found: re.Match[str]) -> tuple[str, str]:
-    """What is unknown stays so: nobody can tell that it is not red."""
+def _status_swapped(found: re.Match[str]) -> tuple[str, str]:
+    """Class and the opposite status; an unknown status is kept, since it may be the opposite one."""
     return found[1], _STATUS.get(found[2], found[2])
 
 
@@ -73,7 +76,7 @@ def _written(name: str, status: str, box: Box) -> str:
     return f"({name}, {status}, {', '.join(str(round(v, 2)) for v in box)})"
 
 
-def _named_anew(answer: str, name: Callable[[re.Match[str]], Named]) -> str:
+def _renamed(answer: str, name: Callable[[re.Match[str]], Named]) -> str:
     return _ELEMENT.sub(lambda m: _written(*name(m), _box(m)), answer)
 
 

@@ -1,4 +1,4 @@
-"""Answers that are one of a few values: another value, or another value with a false ground (closed.yaml)."""
+"""Answers that are one of a few values: another value, or another value with a false reason (closed.yaml)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lmms_eval_ad2.mcq.rules.base import READING, SHORT, Rule, RuleCase, in_form
 
 @dataclass(frozen=True, slots=True)
 class AnswerTable:
-    """One family of closed.yaml; `values` as an option says them, the others as the file describes them."""
+    """One family of closed.yaml. `values`: key -> text of an option; the other fields are described in that file."""
 
     question: re.Pattern[str]
     source: str
@@ -28,7 +28,7 @@ class AnswerTable:
     clauses: Mapping[str, tuple[str, str]]
 
     def find(self, text: str) -> tuple[str, re.Match[str]] | None:
-        """The value that `text` states, by its longest wording; None for none, or several of them."""
+        """The value stated in `text`, by its longest wording; None if there is none or more than one."""
         hits = [(key, hit) for key, pattern in self.known.items() for hit in pattern.finditer(text)]
         whole = [
             (key, hit) for key, hit in hits
@@ -63,7 +63,7 @@ def _wordings(says: list[str]) -> re.Pattern[str]:
 
 
 def rule_of(table: AnswerTable) -> Rule:
-    """The rule that this family is."""
+    """The rule of a family."""
     return lambda case: _wrong_values(case, table)
 
 
@@ -71,12 +71,12 @@ def _wrong_values(case: RuleCase, table: AnswerTable) -> Iterator[Distractor]:
     found = table.find(case.answer)
     if not found:
         return
-    truth, said = found
+    truth, match = found
     stated = {hit[0] for text in case.facts.answers_to(case.question.text) if (hit := table.find(text))}
     wrong = [key for key in table.excluded.get(truth, ()) if key not in stated]
 
     def option(key: str, clause: str = "") -> str:
-        return in_form(replaced(case.answer, said, table.values[key]).rstrip(". ") + clause, case.answer)
+        return in_form(replaced(case.answer, match, table.values[key]).rstrip(". ") + clause, case.answer)
 
     for key in _of_other_objects(case, table, wrong):
         yield Distractor(option(key), READING, "True of another object of the scene, not of the one in question.")
@@ -93,6 +93,6 @@ def _reason(why: str, answer: str) -> str:
 
 
 def _of_other_objects(case: RuleCase, table: AnswerTable, wrong: list[str]) -> list[str]:
-    texts = case.facts.alike(case.question.text)
+    texts = case.facts.answers_to_similar(case.question.text)
     keys = dict.fromkeys(hit[0] for text in texts if (hit := table.find(text)))
     return [key for key in keys if key in wrong]

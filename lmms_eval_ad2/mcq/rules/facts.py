@@ -1,7 +1,7 @@
-"""What the records of one key frame state, by kind of fact: objects, counts a direction, answers, safe actions.
+"""Facts stated by the records of one key frame: objects, objects by direction, answers, safe actions.
 
-DriveLM's questions are templates, so that the answers to one are facts for the others. What does not fit the
-notation is left out: a missing fact only means that a distractor which would need it is not offered.
+DriveLM's questions are templates, so that the answer to one is a fact for the others. Answers that cannot be parsed are
+skipped: without a fact, the distractors that need it are not offered.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _ODD = re.compile(r"[^a-z0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class KeyObject:
-    """A key object. `text` is its tag as written; the annotations are "" where there are none; box in pixels."""
+    """A key object. `text` is its tag as written; missing annotations are ""; `box` is (x1, y1, x2, y2) in pixels."""
 
     text: str
     tag: ObjectTag
     category: str = ""
-    looks: str = ""
+    appearance: str = ""
     status: str = ""
     box: tuple[float, ...] = ()
 
@@ -40,12 +40,14 @@ class KeyObject:
 
 @dataclass(slots=True)
 class FrameFacts:
-    """things: by the tag's text, in the order of their ids. around: direction -> the answer that lists what is there.
-    answers: question, bare -> all its answers in the frame;
-    templates: the same without objects. states: tag's text -> what was said of its motion.
+    """The facts of one key frame.
+
+    objects: by the text of the tag, in the order of ids. around: direction -> answer that lists the objects there.
+    answers: question (see `bare`) -> all its answers in the frame. templates: the same, with object tags removed from
+    the question. states: text of the tag -> answers about its motion.
     """
 
-    things: dict[str, KeyObject] = field(default_factory=dict)
+    objects: dict[str, KeyObject] = field(default_factory=dict)
     around: dict[str, str] = field(default_factory=dict)
     answers: dict[str, list[str]] = field(default_factory=dict)
     states: dict[str, list[str]] = field(default_factory=dict)
@@ -53,12 +55,12 @@ class FrameFacts:
     safe: str = ""
     dangerous: str = ""
 
-    def alike(self, text: str) -> list[str]:
-        """The answers to this question and to those that differ from it in the objects only."""
+    def answers_to_similar(self, text: str) -> list[str]:
+        """The answers to this question and to questions that differ from it only in the objects."""
         return self.templates.get(_template(text), [])
 
     def answers_to(self, text: str) -> list[str]:
-        """Every answer that the frame's records give to this question."""
+        """All answers to this question in the frame."""
         return self.answers.get(bare(text), [])
 
     def counts(self) -> list[str]:
@@ -66,9 +68,9 @@ class FrameFacts:
         return [answer for text, answers in self.answers.items() if text.startswith("how many") for answer in answers]
 
     def others(self, *texts: str) -> list[KeyObject]:
-        """The key objects that none of `texts` names."""
-        said = {tag for text in texts for tag in read_tags(text)}
-        return [thing for thing in self.things.values() if thing.tag not in said]
+        """The key objects whose tags do not occur in `texts`."""
+        named = {tag for text in texts for tag in read_tags(text)}
+        return [one for one in self.objects.values() if one.tag not in named]
 
 
 def _template(text: str) -> str:
@@ -76,12 +78,12 @@ def _template(text: str) -> str:
 
 
 def bare(text: str) -> str:
-    """A question by its words and numbers alone, for comparing."""
+    """A question reduced to lower-case words and numbers, for comparison."""
     return _ODD.sub(" ", text.lower()).strip()
 
 
 def facts_of(scene: Sequence[Record]) -> FrameFacts:
-    """Read once for all questions of a key frame."""
+    """Collect the facts of a key frame from all its records."""
     facts = FrameFacts()
     infos: dict[ObjectTag, dict[str, Any]] = {}
     texts: dict[ObjectTag, str] = {}
@@ -96,7 +98,7 @@ def facts_of(scene: Sequence[Record]) -> FrameFacts:
                 infos.update(dict.fromkeys(read_tags("<{id},{camera},{x},{y}>".format_map(entry)), info))
         _note(facts, question, answer)
     for tag in sorted(texts, key=lambda tag: (len(tag.id), tag.id)):
-        facts.things[texts[tag]] = _thing(texts[tag], tag, infos.get(tag, {}))
+        facts.objects[texts[tag]] = _key_object(texts[tag], tag, infos.get(tag, {}))
     return facts
 
 
@@ -108,15 +110,20 @@ def _entries(record: Record) -> list[dict[str, Any]]:
     )
 
 
-def _thing(text: str, tag: ObjectTag, info: dict[str, Any]) -> KeyObject:
-    def said(name: str) -> str:
+def _key_object(text: str, tag: ObjectTag, info: dict[str, Any]) -> KeyObject:
+    def value_of(name: str) -> str:
         value = info.get(name)
         return value.strip().rstrip(".") if isinstance(value, str) else ""
 
     box = info.get("2d_bbox")
     corners = tuple(float(v) for v in box if isinstance(v, int | float)) if isinstance(box, list) else ()
     return KeyObject(
-        text, tag, said("Category"), said("Visual_description"), said("Status"), corners if len(corners) == 4 else ()
+        text,
+        tag,
+        value_of("Category"),
+        value_of("Visual_description"),
+        value_of("Status"),
+        corners if len(corners) == 4 else (),
     )
 
 

@@ -1,7 +1,7 @@
-"""Free text, such as LingoQA's: one word turned into its contrary.
+"""Free text, such as LingoQA's: one word is replaced by its contrary.
 
-Falsity cannot be looked up here, so only statements whose contrary excludes them are turned: colours, sides, states,
-actions, numbers, yes and no. "There is a car on the left" stays: there might be one on the right as well.
+No annotation shows what is false here, so only words whose contrary excludes them are replaced: colours, sides, states,
+actions, numbers, yes and no. "There is a car on the left" is kept: there may be one on the right as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXISTS = re.compile(
 _THERE = re.compile(r"\bthere (?:is|are|was|were)\b(?! no| not| nothing)", re.IGNORECASE)
 _NOTHING = re.compile(r"\bnothing(?: in particular| special)?\b", re.IGNORECASE)
 
-# category -> pairs that exclude each other, in both directions, and why
+# (category, pairs word=contrary that exclude each other, reason)
 _CONTRARIES: tuple[tuple[str, str, str], ...] = (
     (SENSOR, "red=green green=red yellow=red amber=red green=yellow red=yellow yellow=green", "The colour is misread."),
     (SENSOR, "white=black black=white blue=red silver=red grey=red gray=red orange=blue brown=blue",
@@ -43,7 +43,7 @@ _CONTRARIES: tuple[tuple[str, str, str], ...] = (
     (READING, "next=previous behind=before oncoming=following before=after after=before",
      "Another place or time is meant."),
 )  # fmt: skip
-# "slow down" turned word by word would be "speed down".
+# Phrases: word by word, "slow down" would become "speed down".
 _PACE = {"slow down": "speed up", "slowing down": "speeding up", "slows down": "speeds up", "speed up": "slow down",
          "speeding up": "slowing down", "speeds up": "slows down", "slowed down": "sped up"}  # fmt: skip
 _PACED = re.compile(rf"\b({'|'.join(_PACE)})\b", re.IGNORECASE)
@@ -55,7 +55,7 @@ _COUNT = re.compile(rf"\b({'|'.join(NUMBERS[1:])}|\d{{1,3}})\b(?! (?:of|more))",
 
 
 def contraries(case: RuleCase) -> Iterator[Distractor]:
-    """The answer with one word turned round."""
+    """The answer with one word replaced by its contrary, or negated."""
     answer = case.answer
     exists = bool(_THERE.search(answer))
     yield from _verdict(answer)
@@ -64,7 +64,7 @@ def contraries(case: RuleCase) -> Iterator[Distractor]:
     if not exists and (mirrored := across(answer)):
         yield Distractor(mirrored, SENSOR, "Left and right are swapped.")
     for category, table, why in _CONTRARIES:
-        # What there is besides is unknown; what is done about it is not.
+        # Other objects may exist as well, so existence statements keep classes, colours and states.
         if exists and category in (SENSOR, DOMAIN):
             continue
         for pair in table.split():
@@ -85,12 +85,12 @@ def _verdict(answer: str) -> Iterator[Distractor]:
     other = "No" if found[1].lower() == "yes" else "Yes"
     yield Distractor(f"{other}.", SENSOR, f"What is seen is misread; the annotated verdict is {found[1].lower()}.")
     rest = answer[found.end() :].strip()
-    if rest and (turned := _turned(rest)):
-        yield Distractor(f"{other}, {turned}", LOGIC, "Verdict and statement are both turned round.")
+    if rest and (negated := _negation(rest)):
+        yield Distractor(f"{other}, {negated}", LOGIC, "Verdict and statement are both turned round.")
 
 
-def _turned(text: str) -> str:
-    """The statement denied, or, where it is a denial, affirmed; "" where no verb is known."""
+def _negation(text: str) -> str:
+    """The statement negated, or affirmed if it is a negation; "" without a known verb."""
     if denied := _DENIED.search(text):
         return text[: denied.start()] + denied[1] + text[denied.end() :]
     if verb := _VERB.search(text):
@@ -103,7 +103,7 @@ def _negated(answer: str) -> Iterator[Distractor]:
         return
     exists = _EXISTS.search(answer)
     if exists:
-        # "There is a car" denied is "There is no car".
+        # The negation of "There is a car" is "There is no car".
         text = f"{answer[: exists.start()]}{exists[0].split()[0]} {exists[1]} no {answer[exists.end() :]}"
         yield Distractor(text, SENSOR, "What is there is overlooked.")
     if nothing := _NOTHING.search(answer):
@@ -111,16 +111,16 @@ def _negated(answer: str) -> Iterator[Distractor]:
         yield Distractor(
             replaced(answer, nothing, "just one thing"), OVERSIGHT, "One is counted where none is annotated."
         )
-    elif not (exists and exists.start() == 0) and (turned := _turned(answer)):
-        yield Distractor(turned, LOGIC, "What is annotated is denied.")
-    if (so := re.search(r"[,;] so\b", answer)) and (end := _turned(answer[so.end() :])):
+    elif not (exists and exists.start() == 0) and (negated := _negation(answer)):
+        yield Distractor(negated, LOGIC, "What is annotated is denied.")
+    if (so := re.search(r"[,;] so\b", answer)) and (end := _negation(answer[so.end() :])):
         yield Distractor(answer[: so.end()] + end, LOGIC, "The contrary is concluded from the same ground.")
-    if (cause := _CAUSE.search(answer)) and not exists and (ground := _turned(answer[cause.end() :])):
+    if (cause := _CAUSE.search(answer)) and not exists and (ground := _negation(answer[cause.end() :])):
         yield Distractor(answer[: cause.end()] + ground, READING, "The ground is turned round.")
 
 
 def _question_denied(case: RuleCase) -> Iterator[Distractor]:
-    """A "what" question answered by nothing; only where the answer names something."""
+    """The answer "Nothing ..." to a "what" question, unless the right answer is similar."""
     if _NOTHING.search(case.answer):
         return
     if re.match(r"What(?:'s| is| are| will| can)\b", case.question.text, re.IGNORECASE) and not _NOTHING.search(
@@ -130,8 +130,8 @@ def _question_denied(case: RuleCase) -> Iterator[Distractor]:
         yield Distractor(text, LOGIC, "That nothing has happened yet does not carry the conclusion.")
 
 
-def _counted(said: str, step: int) -> str:
-    if said.isdigit():
-        return str(int(said) + step)
-    place = NUMBERS.index(said.lower()) + step
+def _counted(number: str, step: int) -> str:
+    if number.isdigit():
+        return str(int(number) + step)
+    place = NUMBERS.index(number.lower()) + step
     return NUMBERS[place] if place < len(NUMBERS) else "a dozen"

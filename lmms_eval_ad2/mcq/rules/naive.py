@@ -1,7 +1,7 @@
-"""Distractors without error modelling (Table 8): answers to quite other questions, easy to eliminate.
+"""Distractors without error modelling (Table 8): answers to unrelated questions, easy to eliminate.
 
-They come from the frame's other questions, of another kind of answer, and from a fixed list; none of them answers
-the question, so none of them can be true as its answer.
+They are answers of another kind to other questions of the frame, and texts of a fixed list. None of them answers the
+question, so none can be right.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STOCK = (
     "An aeroplane is landing on the sea", "There are two penguins and one camel to the left of the piano",
     "The farmer is painting a green door, and the cat sleeps",
 )  # fmt: skip
-# Kinds of answer: an option of another kind does not answer the question at all.
+# Kinds of answers, tried in order after verdicts and counts.
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("tags", re.compile(r"<[^<>]{3,80}>")),
     ("looks", re.compile(r"\A(?:[\w-]+ ){0,3}(?:sedan|suv|truck|van|car|light|entry)\.?\Z", re.IGNORECASE)),
@@ -30,7 +30,7 @@ _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("list", re.compile(r"there (?:is|are)\b", re.IGNORECASE)),
     ("none", re.compile(r"no(?:ne|thing)?\b", re.IGNORECASE)),
 )
-_FOREIGN = {  # shape -> shapes that do not answer such a question
+_UNRELATED = {  # kind of the answer -> kinds that do not answer such a question
     "verdict": ("risk", "looks", "action"), "count": ("risk", "looks", "action"), "tags": ("risk", "looks"),
     "looks": ("risk", "action"), "risk": ("looks", "action"), "list": ("risk", "action"), "none": ("risk", "looks"),
     "action": ("risk", "looks"),
@@ -47,10 +47,10 @@ def shape(text: str) -> str:
 
 
 def unrelated(answer: str, facts: FrameFacts) -> Iterator[Distractor]:
-    """Answers of another shape out of the frame, then the stock; texts near the answer in length first."""
+    """Answers of another kind from the frame, then the fixed list; texts of similar length first."""
     mine = shape(answer)
     others = (text for texts in facts.answers.values() for text in texts if text)
-    fitting = [text for text in dict.fromkeys(others) if shape(text) in _FOREIGN.get(mine, ())]
+    fitting = [text for text in dict.fromkeys(others) if shape(text) in _UNRELATED.get(mine, ())]
     for text in sorted(fitting, key=lambda text: abs(len(text) - len(answer)))[:4]:
         yield Distractor(in_form(text, answer), NAIVE, "An answer to another question of the scene.")
     for text in sorted(_STOCK, key=lambda text: abs(len(text) - len(answer))):

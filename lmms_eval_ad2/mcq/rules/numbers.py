@@ -1,4 +1,4 @@
-"""Answers that are a count, such as NuScenes-QA's "3": neighbouring counts, and counts of other things asked here."""
+"""Answers that are a count, such as NuScenes-QA's "3": neighbouring counts, and other counts of the frame."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _WORDS = ("zero", *NUMBERS, "eleven", "twelve", "thirteen", "fourteen", "fifteen
 
 
 def count_of(text: str) -> int | None:
-    """The count that the whole of `text` is ("3", "Three."); None for all else."""
-    said = text.strip().rstrip(".").lower()
-    if said.isascii() and said.isdigit() and len(said) < 4:
-        return int(said)
-    return _WORDS.index(said) if said in _WORDS else None
+    """The count if `text` is nothing else ("3", "Three."), else None."""
+    word = text.strip().rstrip(".").lower()
+    if word.isascii() and word.isdigit() and len(word) < 4:
+        return int(word)
+    return _WORDS.index(word) if word in _WORDS else None
 
 
 def counts(case: RuleCase) -> Iterator[Distractor]:
-    """Other numbers, near ones first; the kind of error is what leads there."""
+    """Other numbers, near ones first, by the kind of error that leads to them."""
     right = count_of(case.answer)
     if right is None:
         return

@@ -1,4 +1,4 @@
-"""Rankings and sequences of objects: other orders, and steps whose state or action is wrong."""
+"""Rankings and sequences of objects: other orders, and steps with a wrong state or action."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _OTHER_STATE = {
 
 
 def reordered(text: str, order: Sequence[int]) -> str:
-    """`text` with its tags in another order; `order` holds positions."""
+    """`text` with its tags rearranged: the i-th tag becomes the one at position order[i]."""
     tags = TAG.findall(text)
-    turn = iter(order)
-    return TAG.sub(lambda _: tags[next(turn)], text)
+    positions = iter(order)
+    return TAG.sub(lambda _: tags[next(positions)], text)
 
 
 def priority(case: RuleCase) -> Iterator[Distractor]:
@@ -41,18 +41,18 @@ def priority(case: RuleCase) -> Iterator[Distractor]:
 
 def _orders(case: RuleCase, tags: list[str]) -> Iterator[tuple[str, list[int], str]]:
     places = list(range(len(tags)))
-    things = [case.facts.things.get(tag) for tag in tags]
+    objects = [case.facts.objects.get(tag) for tag in tags]
     yield READING, places[::-1], "Ascending order is given where descending order is asked for."
     yield OVERSIGHT, [1, 0, *places[2:]], "The first two are exchanged."
     yield OVERSIGHT, [*places[1:], 0], "The most important object is put last."
     yield OVERSIGHT, [*places[:-2], places[-1], places[-2]], "The last two are exchanged."
     yield LOGIC, sorted(places, key=lambda i: _number(tags[i])), "The numbers in the names are taken for a ranking."
     yield LOGIC, [places[-1], *places[:-1]], "The least important object is put first."
-    yield DOMAIN, sorted(places, key=lambda i: _sign(things[i])), "Vehicles are put before signals by rule."
-    yield DOMAIN, sorted(places, key=lambda i: not _sign(things[i])), "Signals are put before vehicles by rule."
-    yield SENSOR, sorted(places, key=lambda i: -_area(things[i])), "The size in the image is taken for importance."
+    yield DOMAIN, sorted(places, key=lambda i: _sign(objects[i])), "Vehicles are put before signals by rule."
+    yield DOMAIN, sorted(places, key=lambda i: not _sign(objects[i])), "Signals are put before vehicles by rule."
+    yield SENSOR, sorted(places, key=lambda i: -_area(objects[i])), "The size in the image is taken for importance."
     yield SENSOR, sorted(places, key=lambda i: _camera_first(tags[i])), "Objects in front are put first."
-    yield SENSOR, sorted(places, key=lambda i: _area(things[i])), "Small objects are taken for near ones."
+    yield SENSOR, sorted(places, key=lambda i: _area(objects[i])), "Small objects are taken for near ones."
     yield READING, [*places[-2:][::-1], *places[:-2]], "The order is read from the end."
 
 
@@ -61,14 +61,14 @@ def _number(tag: str) -> int:
     return int(digits[0]) if digits else 0
 
 
-def _sign(thing: KeyObject | None) -> bool:
-    return bool(thing and thing.is_sign)
+def _sign(one: KeyObject | None) -> bool:
+    return bool(one and one.is_sign)
 
 
-def _area(thing: KeyObject | None) -> float:
-    if not thing or not thing.box:
+def _area(one: KeyObject | None) -> float:
+    if not one or not one.box:
         return 0.0
-    left, top, right, bottom = thing.box
+    left, top, right, bottom = one.box
     return (right - left) * (bottom - top)
 
 
@@ -78,7 +78,7 @@ def _camera_first(tag: str) -> int:
 
 
 def notice(case: RuleCase) -> Iterator[Distractor]:
-    """What to notice first, second and third: another order, another state, another action."""
+    """Objects to notice first, second and third: another order, state or action."""
     tags = TAG.findall(case.answer)
     if len(tags) > 1 and len(set(tags)) == len(tags):
         places = list(range(len(tags)))
@@ -90,12 +90,12 @@ def notice(case: RuleCase) -> Iterator[Distractor]:
         for category, state in _OTHER_STATE[found[1]]:
             why = f"The state of this object is annotated as {found[1]}."
             yield Distractor(replaced(case.answer, found, state), category, why)
-    for mention in _after(case.answer):
+    for mention in _advised_actions(case.answer):
         for key in wrong_keys(case, mention.key)[:3]:
             why = "The action does not follow from the state of the object."
             yield Distractor(replaced(case.answer, mention.found, say([key])), LOGIC, why)
 
 
-def _after(text: str) -> list[ActionMention]:
-    """Actions that the ego vehicle "should" take; "stationary" as a state is none."""
+def _advised_actions(text: str) -> list[ActionMention]:
+    """Actions that follow "should"; this excludes "stationary" as a state."""
     return [m for m in mentions(text) if text[: m.found.start()].rstrip().endswith("should")]

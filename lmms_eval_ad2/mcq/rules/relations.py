@@ -1,4 +1,4 @@
-"""Answers made of object tags: who considers whom, who hides whom, who stands where."""
+"""Answers made of object tags: relevance of objects to each other, occlusion, relative positions, lanes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lmms_eval_ad2.mcq.rules.rankings import TAG
 
 _EXCEPT = re.compile(r"^Except for the ego vehicle, ", re.IGNORECASE)
 _EGO = "The ego vehicle"
-# Answers without a tag: whatever is annotated, these are not it. Rows of (category, text, why).
+# Answers without a tag, wrong whatever tag is annotated. Rows of (category, text, reason).
 _STOCK = (
     (OVERSIGHT, "All of them", "From one object to all: more are counted than considered."),
     (OVERSIGHT, "Two pedestrians", "Miscounted: annotated is another answer."),
@@ -26,8 +26,8 @@ _STOCK = (
     (SENSOR, "A cyclist", "An outline is misread; annotated is another answer."),
     (READING, "The driver of a train", "Another road is looked at."),
 )
-# Where it is annotated that there is no such object, any is wrong: short ones, as the answer is.
-_NOBODY = (
+# If "None" is annotated, any object is wrong; short texts, as the answer is short.
+_STOCK_FOR_NONE = (
     (OVERSIGHT, "All", "From none to all: more are counted than there are."),
     (OVERSIGHT, "Both", "Miscounted: there is none."),
     (OVERSIGHT, "Two", "Miscounted: there is none."),
@@ -42,39 +42,39 @@ _NOBODY = (
 
 
 def relevance(case: RuleCase) -> Iterator[Distractor]:
-    """Which object considers another: only those that no record of the frame names for it."""
+    """Which object considers another: only objects that are not annotated for it in any record of the frame."""
     asked = TAG.findall(case.question.text)
     given = _given(case)
     excepted = bool(_EXCEPT.match(case.question.text))
 
-    def free(text: str) -> bool:
+    def not_annotated(text: str) -> bool:
         return bare(text) not in given
 
     rows: list[tuple[str, str, str]] = []
-    if free("None"):
+    if not_annotated("None"):
         rows.append((LOGIC, "None", "That no one reacted yet does not mean that no one considers it."))
         rows.append((SENSOR, "None", "The object that does is overlooked."))
     if excepted:
         rows.append((READING, _EGO, "The question leaves the ego vehicle out."))
-    elif free(_EGO):
+    elif not_annotated(_EGO):
         rows.append((DOMAIN, _EGO, "Not every object matters most to the ego vehicle; annotated is another answer."))
         rows.append((READING, _EGO, "The question is read as one about the ego vehicle."))
     for tag in asked:
         rows.append((LOGIC, tag, "No object is relevant to its own decision."))
         rows.append((READING, tag, "The object in question is named instead of the one that considers it."))
-    for thing in case.facts.others(case.question.text):
-        if thing.is_sign:
-            rows.append((DOMAIN, thing.text, "A traffic element decides nothing."))
-        elif free(thing.text):
-            rows.append((SENSOR, thing.text, "Another object is taken for the one that is annotated."))
-            rows.append((OVERSIGHT, thing.text, "The distances between the objects are computed wrongly."))
-    rows += _NOBODY if bare(case.answer) == "none" else _STOCK
+    for other in case.facts.others(case.question.text):
+        if other.is_sign:
+            rows.append((DOMAIN, other.text, "A traffic element decides nothing."))
+        elif not_annotated(other.text):
+            rows.append((SENSOR, other.text, "Another object is taken for the one that is annotated."))
+            rows.append((OVERSIGHT, other.text, "The distances between the objects are computed wrongly."))
+    rows += _STOCK_FOR_NONE if bare(case.answer) == "none" else _STOCK
     for category, text, why in rows:
         yield Distractor(in_form(text, case.answer), category, f"{why} Annotated: {case.answer}")
 
 
 def _given(case: RuleCase) -> set[str]:
-    """The answers to this question, with and without its exception: all of them might be true."""
+    """The answers to this question with and without "Except for the ego vehicle": all of them may be right."""
     plain = _EXCEPT.sub("", case.question.text)
     found: set[str] = set()
     for record in case.question.scene:
@@ -98,10 +98,10 @@ _NOTHING_HIDDEN = (
 
 
 def occlusion(case: RuleCase) -> Iterator[Distractor]:
-    """ "None, no, none": hidden object, whether it matters, which action it makes dangerous."""
+    """Answers such as "None, no, none": occluded object, whether it affects the ego vehicle, dangerous action."""
     asked = TAG.findall(case.question.text)
     truth = set(TAG.findall(case.answer))
-    others = [thing.text for thing in case.facts.others(case.question.text) if thing.text not in truth]
+    others = [other.text for other in case.facts.others(case.question.text) if other.text not in truth]
     dangers = ("turn left", "accelerate", "back up", "turn right")
     rows: list[tuple[str, str, str]] = []
     if not truth:
@@ -135,7 +135,7 @@ _GROUNDS = (
 
 
 def positions(case: RuleCase) -> Iterator[Distractor]:
-    """Where key objects stand to each other: mirrored, reversed, or with the two ends exchanged."""
+    """Relative positions of key objects: mirrored, reversed, or with the two objects exchanged."""
     answer = case.answer
     wrong: list[str] = []
     if mirrored := across(answer):
@@ -164,7 +164,7 @@ def positions(case: RuleCase) -> Iterator[Distractor]:
 
 
 def _ends_exchanged(text: str) -> str:
-    """Each "<a> is behind <b>" as "<b> is behind <a>"; "" where there is none."""
+    """Each "<a> is behind <b>" as "<b> is behind <a>"; "" if there is none."""
     relation = re.compile(r"(<[^<>]{3,80}>)( is [a-z ]{3,30} )(<[^<>]{3,80}>)")
     return relation.sub(r"\3\2\1", text) if relation.search(text) else ""
 

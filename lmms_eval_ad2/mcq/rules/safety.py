@@ -1,4 +1,4 @@
-"""Safe and dangerous actions, and what leads to a collision: only actions that the frame's records rule out."""
+"""Safe and dangerous actions, and actions that lead to a collision: only those ruled out by the frame's records."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ _TAIL = re.compile(r" are (?:dangerous|safe) actions\b.*\Z", re.IGNORECASE | re.
 _NO_ACTION = re.compile(r"\bno (?:such )?action", re.IGNORECASE)
 _CAN_LEAD = re.compile(r" (?:actions? )?can lead to a collision with .*\Z", re.IGNORECASE | re.DOTALL)
 _WILL_LEAD = re.compile(r" will lead to a collision.*\Z", re.IGNORECASE | re.DOTALL)
-# Always dangerous, never dangerous: for frames whose records name no action of the other kind.
+# Always dangerous, never dangerous: used if the frame has no annotated action of the other kind.
 _RECKLESS, _CAREFUL = ["oncoming", "pavement", "back"], ["slow", "keep", "stationary"]
 
 
 def safe_actions(case: RuleCase) -> Iterator[Distractor]:
-    """Lists that hold a dangerous action."""
+    """Lists with a dangerous action."""
     yield from _lists(case, [*named(case.facts.dangerous), *_RECKLESS], "is dangerous here")
 
 
 def dangerous_actions(case: RuleCase) -> Iterator[Distractor]:
-    """Lists that hold an action annotated as safe."""
+    """Lists with an action annotated as safe."""
     yield from _lists(case, named(case.facts.safe) or _CAREFUL, "is not dangerous here")
 
 
 def _lists(case: RuleCase, against: list[str], why: str) -> Iterator[Distractor]:
-    said = mentions(case.answer)
-    right = list(dict.fromkeys(m.key for m in said))
+    annotated = mentions(case.answer)
+    right = list(dict.fromkeys(m.key for m in annotated))
     wrong = [key for key in dict.fromkeys(against) if key not in right]
     if not right or not wrong:
         return
-    gerund, tail = said[0].gerund, _TAIL.search(case.answer)
+    gerund, tail = annotated[0].gerund, _TAIL.search(case.answer)
 
     def option(*keys: str) -> str:
         text = say(dict.fromkeys(keys), gerund)
@@ -46,8 +46,8 @@ def _lists(case: RuleCase, against: list[str], why: str) -> Iterator[Distractor]
             text += alone if len(set(keys)) == 1 else tail[0]
         return in_form(text, case.answer)
 
-    turned = [*wrong[1:], *wrong[:1]]
-    for a, b in zip(wrong, turned, strict=True):
+    shifted = [*wrong[1:], *wrong[:1]]
+    for a, b in zip(wrong, shifted, strict=True):
         reason = f"{say([a])} {why}".capitalize() + "."
         yield Distractor(option(a, b), READING, f"The question is read as its opposite. {reason}")
         yield Distractor(option(a), DOMAIN, f"The rules of the road are misjudged. {reason}")
@@ -67,7 +67,7 @@ _STEPS = {
     "accelerates and goes straight": "accelerate", "turns left at a constant speed": "turn_left",
     "turns right at a constant speed": "turn_right", "turns left": "turn_left", "turns right": "turn_right",
 }  # fmt: skip
-_AWAY = {  # camera -> what leads away from an object there
+_AWAY = {  # camera -> actions that lead away from an object seen by it
     "CAM_FRONT": ["back", "stationary", "brake_stop"],
     "CAM_FRONT_LEFT": ["turn_right", "back", "lane_right", "stationary"],
     "CAM_FRONT_RIGHT": ["turn_left", "back", "lane_left", "stationary"],
@@ -75,12 +75,12 @@ _AWAY = {  # camera -> what leads away from an object there
     "CAM_BACK_LEFT": ["turn_right", "lane_right", "keep"],
     "CAM_BACK_RIGHT": ["turn_left", "lane_left", "keep"],
 }
-_KIN = {  # actions that are not held against each other
+_SIMILAR = {  # actions that do not contradict each other
     "accelerate": {"keep", "straight"}, "keep": {"accelerate", "straight"}, "turn_left": {"lane_left", "offset_left"},
     "turn_right": {"lane_right", "offset_right"}, "lane_left": {"turn_left"}, "lane_right": {"turn_right"},
 }  # fmt: skip
 _ALL = ["accelerate", "turn_left", "turn_right", "back", "keep", "lane_left", "lane_right"]
-_COLLISION = (  # category -> actions by preference, and why
+_COLLISION = (  # (category, actions by preference, reason)
     (SENSOR, ("turn_left", "turn_right", "lane_left", "lane_right"), "The side on which the object is, is misread."),
     (DOMAIN, ("stationary", "brake_stop", "slow", "keep"), "A cautious action is taken for a dangerous one."),
     (LOGIC, ("back", "accelerate", "straight", "lane_left"), "The motion leads away from the object, not to it."),
@@ -90,7 +90,7 @@ _COLLISION = (  # category -> actions by preference, and why
 
 
 def collision(case: RuleCase) -> Iterator[Distractor]:
-    """Actions that lead away from the object, or of which the records say that they are safe."""
+    """Actions that lead away from the object, or that are annotated as safe."""
     none = bool(_NO_ACTION.search(case.answer))
     wrong = list(_ALL) if none else _ruled_out(case)
     if wrong and not none:
@@ -111,13 +111,13 @@ def _ruled_out(case: RuleCase) -> list[str]:
     if not tag:
         return []
     hit, low = _leading(case.answer), _low_probability(case)
-    near = hit | {key for action in hit for key in _KIN.get(action, ())}
+    near = hit | {key for action in hit for key in _SIMILAR.get(action, ())}
     away = [key for key in (*named(case.facts.safe), *_AWAY.get(tag.camera, [])) if key not in near]
     return list(dict.fromkeys([*(key for key in low if key not in hit), *away]))
 
 
 def _low_probability(case: RuleCase) -> list[str]:
-    """What the frame's records call unlikely to end in a collision with the object in question."""
+    """Actions annotated with a low probability of a collision with the object in question."""
     asked = re.search(r"<[^<>]{3,80}>", case.question.text)
     found = []
     for record in case.question.scene:
@@ -128,7 +128,7 @@ def _low_probability(case: RuleCase) -> list[str]:
 
 
 def _leading(answer: str) -> set[str]:
-    """The annotated actions; a drive "towards the right" stands for every way to the right."""
+    """The annotated actions; "towards the right" includes all actions to the right."""
     low = answer.lower()
     hit = set(named(answer))
     for side in ("left", "right"):

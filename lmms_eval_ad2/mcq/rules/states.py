@@ -1,4 +1,4 @@
-"""What groups of objects are doing, "Two cars are moving, and one is parked.": other states, other numbers."""
+"""States of groups of objects, "Two cars are moving, and one is parked.": other states, other numbers."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _KIND_ASKED = re.compile(r"status of the (?P<kind>[a-z ]{3,30}?) that (?:is|are)
 
 
 def states(case: RuleCase) -> Iterator[Distractor]:
-    """What a group of objects is doing: other states, other numbers."""
+    """States of a group of objects: other states, other numbers."""
     answer = case.answer
-    said = list(_STATE.finditer(answer))
-    if not said or not re.search(r"\b(?:is|are)\b", answer):  # NuScenes-QA answers by one word: closed.yaml
+    found_states = list(_STATE.finditer(answer))
+    if not found_states or not re.search(r"\b(?:is|are)\b", answer):  # one-word answers of NuScenes-QA: see closed.yaml
         return
-    turned = _all_turned(answer)
-    wrong = [turned] if turned else []
+    swapped = _all_swapped(answer)
+    wrong = [swapped] if swapped else []
     for text in wrong:
         yield Distractor(text, SENSOR, f"Motion is misjudged from a single image; annotated is: {answer}")
-    for found in said:
+    for found in found_states:
         for category, state in _others(answer, found[1]):
             text = replaced(answer, found, state)
-            if len(said) == 1:
+            if len(found_states) == 1:
                 wrong.append(text)
-            # With both states turned alike "one is parked, and one is parked" would be clumsy.
-            if len(said) == 1 or state == "stopped in traffic":
+            # Equal states in both parts, "one is parked, and one is parked", would be clumsy.
+            if len(found_states) == 1 or state == "stopped in traffic":
                 yield Distractor(text, category, f"Annotated is: {answer}")
     for number in _NUMBER.finditer(answer):
         yield from _miscounted(answer, number)
@@ -58,15 +58,15 @@ def states(case: RuleCase) -> Iterator[Distractor]:
             yield Distractor(in_form(text.rstrip(". ") + ground, answer), category, f"{why} Annotated is: {answer}")
 
 
-def _all_turned(answer: str) -> str:
-    """Moving for standing and the other way round; in mixed groups the two parts change places.
+def _all_swapped(answer: str) -> str:
+    """All states replaced by their opposites; in mixed groups the states of the two parts are swapped.
 
-    "" where that says the same again.
+    "" if the result has the same meaning.
     """
     found = {m[1].lower() for m in _STATE.finditer(answer)}
     if len(found) > 1:
         if re.match(r"One of the .+\bone is\b|.*\bthe other\b", answer, re.IGNORECASE):
-            return ""  # two halves of a pair: exchanged they say the same
+            return ""  # two parts of a pair: swapped, the meaning is the same
         a, b = sorted(found)[:2]
         swap = {a: b, b: a}
         return _STATE.sub(lambda m: swap.get(m[1].lower(), m[1]), answer)
@@ -74,7 +74,7 @@ def _all_turned(answer: str) -> str:
 
 
 def _others(answer: str, state: str) -> tuple[tuple[str, str], ...]:
-    """States that exclude this one: a pedestrian is not parked."""
+    """Pairs (category, state) of states that exclude this one; pedestrians have their own: they are not parked."""
     low = state.lower()
     return _OF_WALKERS.get(low, _OTHER_STATE[low]) if _WALKERS.search(answer) else _OTHER_STATE[low]
 
@@ -101,13 +101,13 @@ def _groups(case: RuleCase) -> Iterator[Distractor]:
     if not asked:
         return
     kind = singular(asked["kind"].lower())
-    kinds, states_said = plural(kind, "two"), {m[1].lower() for m in _STATE.finditer(case.answer)}
-    if len(states_said) > 1:
+    kinds, answer_states = plural(kind, "two"), {m[1].lower() for m in _STATE.finditer(case.answer)}
+    if len(answer_states) > 1:
         for state, category in zip(("moving", "parked", "stopped"), (LOGIC, DOMAIN, SENSOR), strict=True):
             text = f"All of the {kinds} are {state}."
             yield Distractor(text, category, f"One of them is taken for all. Annotated is: {case.answer}")
     elif not re.match(r"(?:one|the)\b", case.answer, re.IGNORECASE):
-        here = next(iter(states_said))
+        here = next(iter(answer_states))
         other = _others(case.answer, here)[0][1]
         text = f"One of the {kinds} is {other}, and the rest are {here}."
         yield Distractor(text, OVERSIGHT, f"One is assigned to the wrong group. Annotated is: {case.answer}")

@@ -1,4 +1,4 @@
-"""What is around the ego car: lists of objects in a direction, descriptions of the scene."""
+"""Surroundings of the ego car: lists of objects in a direction, descriptions of the scene."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WRONG_NUMBERS = {
     "several": ("two", "one"), "some": ("two", "one"), "four": ("three", "five"), "five": ("four", "three"),
     "six": ("five", "seven"), "seven": ("six", "eight"), "eight": ("seven", "six"),
 }  # fmt: skip
-CONFUSED = {  # class -> (a neighbouring class: domain; what its outline may be read as: sensor)
+CONFUSED = {  # class -> (similar class, a domain error; class of similar outline, a sensor error)
     "car": ("bus", "trailer"), "truck": ("bus", "trailer"), "bus": ("truck", "trailer"), "trailer": ("truck", "bus"),
     "construction vehicle": ("truck", "bus"), "barrier": ("traffic cone", "trailer"),
     "traffic cone": ("barrier", "pedestrian"), "pedestrian": ("bicycle", "traffic cone"),
@@ -34,7 +34,7 @@ Items = list[tuple[str, str]]
 
 
 def plural(kind: str, number: str) -> str:
-    """The class in the number that "one", "two", "many" asks for; `kind` in the singular."""
+    """The class `kind` (singular) in the grammatical number that `number` ("one", "two", "many") requires."""
     if number == "one":
         return kind
     return kind + ("es" if kind.endswith(("s", "x")) else "s")
@@ -47,7 +47,7 @@ def singular(kind: str) -> str:
 
 
 def read_list(text: str) -> tuple[Items, str] | None:
-    """("two", "car"), ... and the place of "There are two cars and one bus behind the ego car."; None for all else."""
+    """Parse "There are two cars and one bus behind the ego car.": pairs ("two", "car"), ... and the place, or None."""
     whole = _LIST.fullmatch(text.strip())
     if not whole:
         return None
@@ -58,8 +58,8 @@ def read_list(text: str) -> tuple[Items, str] | None:
 
 
 def write_list(items: Items, place: str) -> str:
-    said = [f"{number} {plural(kind, number)}" for number, kind in items]
-    listed = " and ".join(said) if len(said) < 3 else f"{', '.join(said[:-1])}, and {said[-1]}"
+    parts = [f"{number} {plural(kind, number)}" for number, kind in items]
+    listed = " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])}, and {parts[-1]}"
     return f"There {'is' if items[0][0] == 'one' else 'are'} {listed} {place}."
 
 
@@ -103,10 +103,10 @@ def _numbers_exchanged(items: Items, place: str) -> Iterator[Distractor]:
 
 
 def _elsewhere(case: RuleCase, items: Items, place: str) -> Iterator[Distractor]:
-    asked = case.asked("direction").lower()
+    asked = case.group("direction").lower()
     for direction, text in case.facts.around.items():
         other = read_list(text)
-        # A list whose classes all are in the right one too might pass for a careless version of it.
+        # A list of classes that all occur in the right one may pass as a careless version of it.
         if other and direction != asked and not {k for _, k in other[0]} <= {k for _, k in items}:
             category = SENSOR if direction == across(asked) else READING
             yield Distractor(

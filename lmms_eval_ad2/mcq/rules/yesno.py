@@ -1,4 +1,4 @@
-"""Answers that are a verdict: the other verdict, alone or with a false ground (yesno.yaml)."""
+"""Answers that are a verdict: the other verdict, alone or with a false reason (yesno.yaml)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOKALIKES = {
 
 @cache
 def families() -> Mapping[str, tuple[re.Pattern[str], Mapping[str, Rows]]]:
-    """yesno.yaml: name -> the question's pattern and the rows by right verdict."""
+    """The families of yesno.yaml: name -> the question's pattern and the rows by right verdict."""
     data = yaml.safe_load(resources.files(__package__).joinpath("yesno.yaml").read_text("utf-8"))
     return {
         name: (re.compile(entry["question"], re.IGNORECASE), {verdict: entry[verdict] for verdict in ("yes", "no")})
@@ -39,23 +39,23 @@ def families() -> Mapping[str, tuple[re.Pattern[str], Mapping[str, Rows]]]:
 
 
 def rule_of(name: str, rows: Mapping[str, Rows]) -> Rule:
-    """The rule that this family is. A verdict with a whole statement behind it is turned round as text first."""
+    """The rule of a family. If the verdict is followed by a statement, the statement is negated first."""
     if name == "any":
-        return lambda case: chain(_statement_turned(case), _other_verdict(case, rows))
+        return lambda case: chain(_statement_negated(case), _other_verdict(case, rows))
     return lambda case: _other_verdict(case, rows)
 
 
-def _statement_turned(case: RuleCase) -> Iterator[Distractor]:
-    said = VERDICT.match(case.answer)
-    if said and len(case.answer) - said.end() > 8:
+def _statement_negated(case: RuleCase) -> Iterator[Distractor]:
+    verdict = VERDICT.match(case.answer)
+    if verdict and len(case.answer) - verdict.end() > 8:
         yield from free_text.contraries(case)
 
 
 def _other_verdict(case: RuleCase, rows: Mapping[str, Rows]) -> Iterator[Distractor]:
-    said = VERDICT.match(case.answer)
-    if not said:
+    verdict = VERDICT.match(case.answer)
+    if not verdict:
         return
-    right = said[1].lower()
+    right = verdict[1].lower()
     slots = _slots(case)
     plain = "No." if right == "yes" else "Yes."
     if len(case.answer) <= len("Yes."):
@@ -68,12 +68,12 @@ def _other_verdict(case: RuleCase, rows: Mapping[str, Rows]) -> Iterator[Distrac
 
 
 def _slots(case: RuleCase) -> dict[str, str]:
-    words = (case.asked("kind") + case.asked("rider")).lower()
+    words = (case.group("kind") + case.group("rider")).lower()
     status = _STATUS.match(words)
-    kind = _STATUS.sub("", case.asked("kind").lower(), count=1)
-    direction = case.asked("direction").lower()
+    kind = _STATUS.sub("", case.group("kind").lower(), count=1)
+    direction = case.group("direction").lower()
     return {
         "kind": kind, "direction": direction, "mirror": across(direction), "opposite": along(direction),
         "lookalike": LOOKALIKES.get(kind, ""), "antonym": ANTONYMS[status[1]] if status else "",
-        "a": case.asked("a"), "b": case.asked("b"),
+        "a": case.group("a"), "b": case.group("b"),
     }  # fmt: skip

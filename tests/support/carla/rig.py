@@ -115,7 +115,7 @@ class Rig:
 
     def being(self, index: int) -> Any:
         """What the server knows of the index-th object of the scene (the ego is 0)."""
-        return self.stage.beings[self.simulation.crew.members[index].actor.id]
+        return self.stage.beings[self.simulation.actors.members[index].actor.id]
 
     def clear(self) -> None:
         self.world.close()

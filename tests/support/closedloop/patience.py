@@ -38,7 +38,7 @@ def hurried(patch: pytest.MonkeyPatch, due: Callable[[], object]) -> None:
     near. Whoever is not to be lost must be idle by then.
     """
     ahead_s, before, over = 0.0, time.monotonic(), False
-    lose = WorldPool._lost
+    lose = WorldPool._replace_lost
 
     def monotonic() -> float:
         nonlocal ahead_s, before
@@ -54,4 +54,4 @@ def hurried(patch: pytest.MonkeyPatch, due: Callable[[], object]) -> None:
         lose(self, *what)
 
     patch.setattr(pool, "time", SimpleNamespace(monotonic=monotonic))
-    patch.setattr(WorldPool, "_lost", lost)
+    patch.setattr(WorldPool, "_replace_lost", lost)

@@ -76,7 +76,7 @@ class Witness(RosChildProcess):
 
     def __init__(self, master: RosMaster) -> None:
         super().__init__("the witness", [sys.executable, str(HERE / "fault_watch.py")], master.env())
-        assert self.said == '["ready"]', self.said
+        assert self.first_line == '["ready"]', self.first_line
         self.truths: list[Truth] = []
         self.commands: list[Command] = []
         self.lates: list[tuple[float, float]] = []
@@ -212,7 +212,7 @@ class Rig:
 
     def ask(self, do: str) -> dict[str, Any]:
         """The planner's state, after `do`, as a console asks for it."""
-        return control_socket.ask(control_socket.place(self.home / "robots", self.robot.name), do)
+        return control_socket.send_request(control_socket.socket_path(self.home / "robots", self.robot.name), do)
 
     def ad2(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

@@ -1,1 +1,1 @@
-"""How a course's decisions reach a vehicle: in this process, through ROS, or to a real vehicle."""
+"""The transports of a course: simulated in this process, simulated through ROS, or a real vehicle."""

@@ -1,8 +1,9 @@
-"""Who sees the sandbox's vehicle as it really is, and puts it down. A process of its own, since rospy's init_node works
-once in one and takes its logging. `python -m closedloop_plugin.robots.course.transports.ground_truth_node`.
+"""ROS node that reports the true pose of the sandbox's vehicle and places it. A separate process, because rospy's
+init_node works once per process and replaces its logging configuration.
+Run with `python -m closedloop_plugin.robots.course.transports.ground_truth_node`.
 
-Out: "ready", then a line of JSON for every truth, [stamp in s, x, y, yaw, speed]. In: a line [x, y, yaw] for every
-placing. Ends with its standard input.
+stdout: "ready", then a JSON line [stamp in s, x, y, yaw, speed] per pose. stdin: a JSON line [x, y, yaw] places the
+vehicle (m, rad). Ends when stdin is closed.
 """
 
 from __future__ import annotations
@@ -27,20 +28,21 @@ def main() -> int:
     from nav_msgs.msg import Odometry
 
     rospy.init_node("ad2_witness", disable_signals=True, disable_rosout=True)
-    placing = rospy.Publisher("/ad2/place", Pose2D, queue_size=5)
-    rospy.Subscriber("/ad2/truth", Odometry, _tell, queue_size=50)
+    placement = rospy.Publisher("/ad2/place", Pose2D, queue_size=5)
+    rospy.Subscriber("/ad2/truth", Odometry, _print_pose, queue_size=50)
     print(READY, flush=True)
     for line in sys.stdin:
         x, y, yaw = json.loads(line)
-        placing.publish(Pose2D(x, y, yaw))
+        placement.publish(Pose2D(x, y, yaw))
     rospy.signal_shutdown("the course ends")
     return 0
 
 
-def _tell(message: Any) -> None:
-    place, turn = message.pose.pose.position, message.pose.pose.orientation
-    truth = [message.header.stamp.to_sec(), place.x, place.y, 2 * math.atan2(turn.z, turn.w)]
-    print(json.dumps([*truth, message.twist.twist.linear.x]), flush=True)
+def _print_pose(message: Any) -> None:
+    position, q = message.pose.pose.position, message.pose.pose.orientation
+    # The rotation is about z only, so that yaw = 2 atan2(q.z, q.w).
+    pose = [message.header.stamp.to_sec(), position.x, position.y, 2 * math.atan2(q.z, q.w)]
+    print(json.dumps([*pose, message.twist.twist.linear.x]), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A course in this process: agent, interpreter and the sandbox's vehicle in simulated time, without ROS and ssh.
 
-The same decisions, limits, conversion and body as through ROS; what is left out is the link: no frame is lost, none is
-late, and thinking takes no time. Faster than real time, and the same every time.
+Decisions, limits, conversion and vehicle model are the same as through ROS; only the link is left out: no frame is lost
+or late, and decisions take no time. Faster than real time and reproducible.
 """
 
 from __future__ import annotations
@@ -9,26 +9,24 @@ from __future__ import annotations
 from typing import Any
 
 from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee
-from closedloop_plugin.robots.course.route_hint import PathHint, Pose, guide
-from closedloop_plugin.robots.course.runner import CourseRunTrace, placed
+from closedloop_plugin.robots.course.route_hint import PathHint, Pose, guide_path
+from closedloop_plugin.robots.course.runner import CourseRunTrace, placement
 from closedloop_plugin.robots.onboard import clamp
-from closedloop_plugin.robots.planner.decision_cycle import PATIENCE, CycleResult, DecisionCycle, VehicleObservation
+from closedloop_plugin.robots.planner.decision_cycle import FAILURES_MAX, CycleResult, DecisionCycle, VehicleObservation
 from closedloop_plugin.robots.planner.server import MOTION_S
 from closedloop_plugin.robots.sandbox.scene import SandboxScene
 from closedloop_plugin.robots.sandbox.track import SandboxTrack, TrackSegment
 from closedloop_plugin.robots.track_expert import TrackExpert
 from closedloop_plugin.robots.vehicles.base import Actuation, Twist, WordCommand
 
-STEP_S = 0.01  # of the body
-REPEAT_STEPS = 5  # a command goes out at 20 Hz, as the client on board repeats it
-WATCH_STEPS = 2  # the referee looks at 50 Hz, as at a truth that comes through ROS
-# From the end of a motion to the next frame that is taken after it: one period of a camera at 20 Hz. The wheels are
-# told to stand meanwhile.
-FRAME_S = 0.05
+STEP_S = 0.01  # of the simulation
+REPEAT_STEPS = 5  # a command is repeated at 20 Hz, as by the on-board client
+REFEREE_STEPS = 2  # the referee checks at 50 Hz, the rate of the true pose through ROS
+FRAME_S = 0.05  # standing still from the end of a motion to the next frame: one period of a 20 Hz camera
 
 
 class LocalTransport:
-    """See the head of this file. `cycle`: the driver, not begun."""
+    """See the module docstring. `cycle`: the driver, without a started episode."""
 
     name = "local"
     judges = True
@@ -38,32 +36,32 @@ class LocalTransport:
         self._scene = SandboxScene(cycle.vehicle, track)
         self._onboard = cycle.vehicle.to_onboard()
 
-    def drive(self, segment: TrackSegment, watch: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
-        """See Transport.drive."""
+    def drive(self, segment: TrackSegment, referee: SegmentReferee, episode: str, seed: int) -> CourseRunTrace:
+        """See CourseTransport.drive."""
         cycle, scene = self.cycle, self._scene
-        start = placed(segment, seed)
+        start = placement(segment, seed)
         self._put(start)
-        path = guide(watch.track, segment)
+        path = guide_path(referee.track, segment)
         cycle.hint = PathHint(path, start, cycle.vehicle.scale)
         if isinstance(cycle.agent, TrackExpert):
-            cycle.agent.take(path, lambda: scene.body.pose, cycle.vehicle.scale)
+            cycle.agent.set_path(path, lambda: scene.body.pose, cycle.vehicle.scale)
         before = cycle.counts.copy()
         cycle.begin(episode)
-        run = _Run(scene, self._onboard, watch)
-        run.look()
-        while watch.end is None:
+        run = _Run(scene, self._onboard, referee)
+        run.check_pose()
+        while referee.end is None:
             odometry = scene.body.odometry() if cycle.vehicle.topics.odom else None
-            sight = VehicleObservation(len(run.driven.cycles), run.t, scene.jpeg(), odometry)
-            turn = cycle.decide(sight)
-            run.driven.cycles.append(line(turn, run.t, scene.body.pose))
-            watch.decided()
-            run.move(turn.actuation, cycle.vehicle.motion_s(turn.actuation, self._motion_s))
+            obs = VehicleObservation(len(run.trace.cycles), run.t, scene.jpeg(), odometry)
+            result = cycle.decide(obs)
+            run.trace.cycles.append(line(result, run.t, scene.body.pose))
+            referee.count_decision()
+            run.move(result.actuation, cycle.vehicle.motion_s(result.actuation, self._motion_s))
             run.stand(FRAME_S)
-            if cycle.failures >= PATIENCE:
-                watch.stop(SegmentEndReason.AGENT, f"{cycle.failures} failures in a row, the last: {turn.error}")
+            if cycle.failures >= FAILURES_MAX:
+                referee.stop(SegmentEndReason.AGENT, f"{cycle.failures} failures in a row, the last: {result.error}")
         cycle.finish()
-        run.driven.counts = dict(cycle.counts - before)
-        return run.driven
+        run.trace.counts = dict(cycle.counts - before)
+        return run.trace
 
     def close(self) -> None:
         """Nothing to end."""
@@ -74,10 +72,10 @@ class LocalTransport:
 
 
 class _Run:
-    """Simulated time of one run; nothing moves any more once the referee has ended it."""
+    """Simulates one run; nothing moves after the referee has ended it."""
 
-    def __init__(self, scene: SandboxScene, onboard: dict[str, Any], watch: SegmentReferee) -> None:
-        self.scene, self.watch, self.driven = scene, watch, CourseRunTrace()
+    def __init__(self, scene: SandboxScene, onboard: dict[str, Any], referee: SegmentReferee) -> None:
+        self.scene, self.referee, self.trace = scene, referee, CourseRunTrace()
         self.t = 0.0
         self._onboard = onboard
         self._steps = 0
@@ -88,27 +86,27 @@ class _Run:
     def stand(self, seconds: float) -> None:
         self._hold(_actuation(clamp.stop(self._onboard)), seconds)
 
-    def look(self) -> None:
+    def check_pose(self) -> None:
         body = self.scene.body
-        self.driven.poses.append((self.t, *body.pose, body.vx))
-        self.watch.see(*body.pose)
+        self.trace.poses.append((self.t, *body.pose, body.vx))
+        self.referee.observe(*body.pose)
 
     def _hold(self, actuation: Actuation, seconds: float) -> None:
         for step in range(round(seconds / STEP_S)):
-            if self.watch.end is not None:
+            if self.referee.end is not None:
                 return
             if step % REPEAT_STEPS == 0:
                 self.scene.command(actuation)
             self.scene.step(STEP_S)
             self._steps += 1
             self.t = self._steps * STEP_S
-            if self._steps % WATCH_STEPS == 0:
-                self.look()
+            if self._steps % REFEREE_STEPS == 0:
+                self.check_pose()
 
 
-def line(turn: CycleResult, t: float, pose: Pose) -> dict[str, Any]:
-    """One cycle for tracks/ and logs/: the Turn, when it was asked, where the vehicle was, and what was sent."""
-    logged = turn.log()
+def line(result: CycleResult, t: float, pose: Pose) -> dict[str, Any]:
+    """One cycle for tracks/ and logs/: the CycleResult with time, pose and the actuation that was sent."""
+    logged = result.log()
     sent = {"word": logged["word"]} if "word" in logged else dict(logged["twist"])
     return {**logged, "t": round(t, 4), "pose": [round(v, 4) for v in pose], "sent": sent}
 

@@ -1,7 +1,7 @@
-"""A course with a real vehicle: a person puts it down, watches the lines, and says what it ran into.
+"""A course with a real vehicle: an operator places it, watches the lines, and reports crossed lines and collisions.
 
-How far it came is read off its odometry, one look a motion: to about a motion's length, and no better than the wheels
-hold the floor. Whoever drives real vehicles sits beside them: the return key is the emergency stop while one moves.
+Completion is measured by the vehicle's odometry, once per motion: accurate to about the length of a motion, and less if
+wheels slip. The operator must be beside the vehicle; the return key is the emergency stop while it drives.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from closedloop_plugin.robots.planner.decision_cycle import CycleResult
 from closedloop_plugin.robots.sandbox.track import TrackSegment
 from lmms_eval_ad2.errors import Ad2Error
 
-GO = "d"  # not the bare return: that is the stop, and one pressed as a run ends must not begin the next
+GO = "d"  # not return alone, which is the stop: one pressed as a run ends must not start the next run
 KEYS = "return: EMERGENCY STOP    l return: it crossed a line    h return: it hit something"
-_SAID = {"l": (SegmentEndReason.LINE, "seen by the operator"), "h": (SegmentEndReason.HIT, "seen by the operator")}
+_ENDS = {"l": (SegmentEndReason.LINE, "seen by the operator"), "h": (SegmentEndReason.HIT, "seen by the operator")}
 
 
 class OperatorKeyboard:
-    """Lines that a person types, from one thread for the whole course. `ask` waits for one, `heard` never does."""
+    """Lines typed by the operator, read by one thread for the whole course. `prompt` waits, `poll` does not."""
 
-    def __init__(self, typed: TextIO = sys.stdin, say: Callable[[str], None] = print) -> None:
-        self.say = say
+    def __init__(self, typed: TextIO = sys.stdin, show: Callable[[str], None] = print) -> None:
+        self.show = show
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         threading.Thread(target=self._read, args=[typed], name="ad2-operator", daemon=True).start()
 
@@ -39,29 +39,29 @@ class OperatorKeyboard:
             self._lines.put(line.strip().lower())
         self._lines.put(None)
 
-    def ask(self, text: str) -> str:
-        """Ad2Error where nobody types any more."""
-        while self.heard() is not None:
-            pass  # what was typed before the question does not answer it
-        self.say(text)
+    def prompt(self, text: str) -> str:
+        """Show the text and wait for a line. Ad2Error at end of input."""
+        while self.poll() is not None:
+            pass  # lines typed before the prompt do not count
+        self.show(text)
         line = self._lines.get()
         if line is None:
-            raise Ad2Error("the course needs somebody at the keyboard, beside the vehicle")
+            raise Ad2Error("the course needs an operator at the keyboard, beside the vehicle")
         return line
 
-    def heard(self) -> str | None:
-        """What was typed since, or None."""
+    def poll(self) -> str | None:
+        """The next line that was typed, or None."""
         try:
             line = self._lines.get_nowait()
         except queue.Empty:
             return None
-        if line is None:  # it stays ended for whoever asks next
+        if line is None:  # keep the end of input for the next call
             self._lines.put(None)
         return line
 
 
 class VehicleTransport(LinkedTransport):
-    """See the head of this file. The tunnel to the vehicle is the caller's."""
+    """See the module docstring. The caller provides the tunnel to the vehicle."""
 
     name = "vehicle"
     judges = False
@@ -70,7 +70,7 @@ class VehicleTransport(LinkedTransport):
         super().__init__(link)
         if not link.robot.vehicle.topics.odom:
             raise Ad2Error(
-                f"{link.robot.name} has no odometry (topics.odom), by which a real vehicle's way is measured: drive it "
+                f"{link.robot.name} has no odometry (topics.odom), which is needed to measure completion: drive it "
                 "with ad2 robot plan, or on a course with --transport local or ros"
             )
         self._operator = operator
@@ -80,27 +80,27 @@ class VehicleTransport(LinkedTransport):
         x, y, yaw = segment.start
         answer = ""
         while answer != GO:
-            answer = self._operator.ask(
+            answer = self._operator.prompt(
                 f"{segment.name} ({segment.geometry}): put the vehicle at x {x:.2f} m, y {y:.2f} m, heading "
                 f"{math.degrees(yaw):.0f} degrees, and step back. {GO} return: drive    q return: end the course"
             )
             if answer == "q":
-                raise Ad2Error("ended by the operator; the same command goes on with this run")
-        self._operator.say(KEYS)
+                raise Ad2Error("ended by the operator; the same command continues with this run")
+        self._operator.show(KEYS)
         self._began = time.monotonic()
         return segment.start
 
-    def look(self, run: LinkedRun) -> None:
-        heard = self._operator.heard()
-        if heard in _SAID:
-            run.watch.stop(*_SAID[heard])
-        elif heard is not None:
-            raise Ad2Error("emergency stop by the operator; the same command goes on with this run")
+    def poll(self, run: LinkedRun) -> None:
+        line = self._operator.poll()
+        if line in _ENDS:
+            run.referee.stop(*_ENDS[line])
+        elif line is not None:
+            raise Ad2Error("emergency stop by the operator; the same command continues with this run")
 
-    def hear(self, run: LinkedRun, turn: CycleResult) -> None:
+    def on_cycle(self, run: LinkedRun, result: CycleResult) -> None:
         if run.hint.here is not None:
             run.see((time.monotonic() - self._began, *run.hint.here, run.hint.speed))
-        super().hear(run, turn)
+        super().on_cycle(run, result)
 
     def close(self) -> None:
-        """The vehicle's client stays on the vehicle."""
+        """Nothing to do: the client keeps running on the vehicle."""

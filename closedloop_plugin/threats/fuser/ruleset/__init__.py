@@ -1,1 +1,1 @@
-"""The rules of the rule-based fuser: keywords, candidate places, numbers."""
+"""Rules of RulesFuser: keywords, scored candidates, numbers."""

@@ -1,4 +1,7 @@
-"""What speaks for a threat: a table of what endangers whom, and the gaps in three answers that it would find."""
+"""Candidate threats with points for the gaps in the three answers that they would exploit.
+
+The texts of `why` are stored in the spec.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,10 @@ from closedloop_plugin.threats.spec import (
 )
 from closedloop_plugin.threats.spec_parsing import short
 
+# Points: topic not mentioned, topic denied, plan relies on it, cover not mentioned, adversary hard to see.
 UNSAID, DENIED, RELIED, COVER, SMALL = 1.0, 1.4, 1.2, 0.4, 0.3
-ABOUT = 0.5  # points by which stages may differ that a threat probes alike
-RARE = 0.7  # nobody mentions an ambulance where there is none: that is hardly a gap
+ABOUT = 0.5  # difference of points within which stages count as probed equally
+RARE = 0.7  # deduction for rare adversaries: not mentioning an absent ambulance is hardly a gap
 
 WHO: Mapping[Adversary, AnswerTopic] = {
     **dict.fromkeys((Adversary.CAR, Adversary.VAN, Adversary.TRUCK, Adversary.BUS), AnswerTopic.VEHICLES),
@@ -31,7 +35,7 @@ WHO: Mapping[Adversary, AnswerTopic] = {
     **dict.fromkeys((Adversary.DEBRIS, Adversary.CONES, Adversary.BARRIER), AnswerTopic.THINGS),
     Adversary.ANIMAL: AnswerTopic.ANIMALS,
 }
-# Who foresees it speaks of this.
+# Topic that a prediction of the behaviour mentions.
 FORESEEN: Mapping[AdversaryBehaviour, AnswerTopic] = {
     AdversaryBehaviour.CUT_IN: AnswerTopic.CUT_IN,
     AdversaryBehaviour.BRAKE_HARD: AnswerTopic.BRAKE,
@@ -46,7 +50,7 @@ FORESEEN: Mapping[AdversaryBehaviour, AnswerTopic] = {
     AdversaryBehaviour.HIDDEN_STOP: AnswerTopic.HIDDEN,
     AdversaryBehaviour.EMERGENCY_PASS: AnswerTopic.SERVICES,
 }
-# Which plans it makes dangerous.
+# Intentions that the behaviour makes dangerous.
 RELIES: Mapping[AdversaryBehaviour, tuple[DrivingIntent, ...]] = {
     AdversaryBehaviour.CUT_IN: (DrivingIntent.KEEP, DrivingIntent.ACCELERATE),
     AdversaryBehaviour.BRAKE_HARD: (DrivingIntent.KEEP, DrivingIntent.ACCELERATE),
@@ -72,7 +76,7 @@ SELDOM = frozenset({Adversary.POLICE, Adversary.AMBULANCE, Adversary.FIRETRUCK, 
 
 @dataclass(frozen=True)
 class CandidateReason:
-    """One thing that a threat finds in an answer."""
+    """A gap in an answer. `points` may be negative; `why` is "" if it is no weakness."""
 
     stage: TargetWeakness
     points: float
@@ -81,6 +85,8 @@ class CandidateReason:
 
 @dataclass(frozen=True)
 class ThreatCandidate:
+    """A threat that the route has room for, with the gaps that it exploits."""
+
     slot: ThreatSlot
     adversary: Adversary
     occluder: Occluder
@@ -92,13 +98,13 @@ class ThreatCandidate:
 
     @property
     def weaknesses(self) -> list[TargetWeakness]:
-        """The stages that it probes: those with a gap and about the most points."""
+        """Stages that it probes: those with at most ABOUT points less than the best."""
         by_stage = {stage: sum(h.points for h in self.hits if h.stage is stage and h.why) for stage in TargetWeakness}
         top = max(by_stage.values())
         return [stage for stage in TargetWeakness if by_stage[stage] >= top - ABOUT]
 
     def why(self, weakness: TargetWeakness) -> str:
-        """The gap in that stage's answer, and the widest one in another's."""
+        """The largest gap in that stage's answer, and the largest in another's."""
         hits = sorted((h for h in self.hits if h.why), key=lambda h: -h.points)
         first = [h for h in hits if h.stage is weakness][:1]
         return short(" ".join(h.why for h in [*first, *[h for h in hits if h.stage is not weakness][:1]]), 600)
@@ -107,20 +113,20 @@ class ThreatCandidate:
 def candidates(
     slot: ThreatSlot, answers: Mapping[TargetWeakness, AnswerKeywords], site: ThreatSite
 ) -> Iterator[ThreatCandidate]:
-    """Every adversary and cover of a slot, with its points."""
+    """Every adversary and cover of a slot, with points."""
     common = [*_prediction_hits(slot, answers), *_planning_hits(slot, answers), *_place_hits(slot, site)]
     covers = [(occluder, tuple(_cover_hits(occluder, answers))) for occluder in slot.occluders]
     for adversary in slot.adversaries:
-        whom = tuple(_perception_hits(adversary, answers))
+        perception = tuple(_perception_hits(adversary, answers))
         for occluder, cover in covers:
-            yield ThreatCandidate(slot, adversary, occluder, (*common, *whom, *cover))
+            yield ThreatCandidate(slot, adversary, occluder, (*common, *perception, *cover))
 
 
 def _perception_hits(
     adversary: Adversary, answers: Mapping[TargetWeakness, AnswerKeywords]
 ) -> Iterator[CandidateReason]:
     answer, topic = answers.get(TargetWeakness.PERCEPTION), WHO[adversary]
-    if answer is None or topic in answer.said:
+    if answer is None or topic in answer.mentioned:
         return
     yield _gap(
         TargetWeakness.PERCEPTION,
@@ -135,30 +141,30 @@ def _cover_hits(occluder: Occluder, answers: Mapping[TargetWeakness, AnswerKeywo
     if occluder is Occluder.NONE or answer is None:
         return
     topic = AnswerTopic.PARKED if occluder is Occluder.PARKED_CARS else AnswerTopic.HIDDEN
-    if topic not in answer.said:
+    if topic not in answer.mentioned:
         yield CandidateReason(TargetWeakness.PERCEPTION, COVER, _gap(TargetWeakness.PERCEPTION, answer, topic, 0.0).why)
 
 
 def _prediction_hits(slot: ThreatSlot, answers: Mapping[TargetWeakness, AnswerKeywords]) -> Iterator[CandidateReason]:
     answer, topic = answers.get(TargetWeakness.PREDICTION), FORESEEN[slot.behaviour]
-    if answer is not None and topic not in answer.said:
+    if answer is not None and topic not in answer.mentioned:
         yield _gap(TargetWeakness.PREDICTION, answer, topic, 0.0)
 
 
 def _planning_hits(slot: ThreatSlot, answers: Mapping[TargetWeakness, AnswerKeywords]) -> Iterator[CandidateReason]:
     answer = answers.get(TargetWeakness.PLANNING)
-    meant = next((i for i in RELIES[slot.behaviour] if answer and i in answer.meant), None)
-    if answer is not None and meant is not None:
-        why = f'planning says "{answer.quote(meant)}": it means to {meant.value}.'
+    intent = next((i for i in RELIES[slot.behaviour] if answer and i in answer.intended), None)
+    if answer is not None and intent is not None:
+        why = f'planning says "{answer.quote(intent)}": it means to {intent.value}.'
         yield CandidateReason(TargetWeakness.PLANNING, RELIED, why)
 
 
 def _place_hits(slot: ThreatSlot, site: ThreatSite) -> Iterator[CandidateReason]:
-    """No weakness, only sense: a cross road that is there, room for the ego to get going."""
+    """Deductions for implausible places: a missing arm of the junction, too little room for the ego to accelerate."""
     side = "ahead" if slot.side is AdversarySide.OPPOSITE else slot.side.value
-    # Where arms lead to both sides the ego goes straight on, and the far arm is its own exit.
-    there = {*site.arms, *({"ahead"} if {"left", "right"} <= set(site.arms) else ())}
-    if slot.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS) and side not in there:
+    # If there are arms on both sides, the ego drives straight on and the far arm is its exit.
+    arms = {*site.arms, *({"ahead"} if {"left", "right"} <= set(site.arms) else ())}
+    if slot.behaviour in (AdversaryBehaviour.RUN_LIGHT, AdversaryBehaviour.TURN_ACROSS) and side not in arms:
         yield CandidateReason(TargetWeakness.PLANNING, -1.5, "")
     if slot.road is RoadKind.OPEN and max(high for _, high in slot.rooms) < 25.0:
         yield CandidateReason(TargetWeakness.PLANNING, -1.0, "")

@@ -1,4 +1,4 @@
-"""Keyword reading of an interview's free text: what it speaks of, what it denies, and what it means to do."""
+"""Keyword extraction from interview answers: topics mentioned, topics denied, and intended actions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from enum import StrEnum
 from closedloop_plugin.agents.model_backend import harmless
 from closedloop_plugin.threats.spec_parsing import short
 
-QUOTE = 140  # characters of an answer that a reason quotes
+QUOTE = 140  # maximum length of a quotation
 
 
 class AnswerTopic(StrEnum):
-    """Its value finishes the sentence "the answer says nothing of ..."."""
+    """Topics. A value completes the sentence "the answer says nothing of ..."."""
 
     VEHICLES = "vehicles"
     TWO_WHEELERS = "cyclists or motorcyclists"
@@ -39,7 +39,7 @@ class AnswerTopic(StrEnum):
 
 
 class DrivingIntent(StrEnum):
-    """Its value finishes the sentence "it means to ..."."""
+    """Intentions. A value completes the sentence "it means to ..."."""
 
     KEEP = "keep its speed"
     ACCELERATE = "accelerate"
@@ -111,40 +111,40 @@ _DENIES_AFTER = re.compile(
 
 @dataclass(frozen=True)
 class AnswerKeywords:
-    """One answer. `said`, `denied`: topic -> the clause that says it; a topic in neither is not mentioned."""
+    """Keywords of an answer. `mentioned`, `denied`, `intended`: topic or intention -> the clause with it."""
 
     text: str
-    said: Mapping[AnswerTopic, str]
+    mentioned: Mapping[AnswerTopic, str]
     denied: Mapping[AnswerTopic, str]
-    meant: Mapping[DrivingIntent, str]
+    intended: Mapping[DrivingIntent, str]
 
     def quote(self, topic: AnswerTopic | DrivingIntent | None = None) -> str:
-        """The clause that speaks of it, else the answer's beginning; one clean line."""
-        for found in (self.denied, self.said, self.meant):
+        """The clause with the topic, else the beginning of the answer; on one line."""
+        for found in (self.denied, self.mentioned, self.intended):
             if topic in found:
                 return short(found[topic], QUOTE)  # type: ignore[index]
         return short(self.text, QUOTE)
 
 
-def heard(text: str) -> AnswerKeywords:
-    """Read an answer clause by clause. A topic that one clause has and another denies counts as said."""
+def read_keywords(text: str) -> AnswerKeywords:
+    """Extract keywords clause by clause. A topic that is both mentioned and denied counts as mentioned."""
     text = harmless(text)
-    said: dict[AnswerTopic, str] = {}
+    mentioned: dict[AnswerTopic, str] = {}
     denied: dict[AnswerTopic, str] = {}
-    meant: dict[DrivingIntent, str] = {}
+    intended: dict[DrivingIntent, str] = {}
     for clause in filter(None, (part.strip() for part in _CLAUSES.split(text))):
         for topic, pattern in _FOUND.items():
             match = pattern.search(clause)
             if match:
-                (denied if _is_denied(clause, match) else said).setdefault(topic, clause)
+                (denied if _is_denied(clause, match) else mentioned).setdefault(topic, clause)
         for intent, pattern in _MEANT.items():
             match = pattern.search(clause)
             if match and not _is_denied(clause, match):
-                meant.setdefault(intent, clause)
-    return AnswerKeywords(text, said, {t: c for t, c in denied.items() if t not in said}, meant)
+                intended.setdefault(intent, clause)
+    return AnswerKeywords(text, mentioned, {t: c for t, c in denied.items() if t not in mentioned}, intended)
 
 
 def _is_denied(clause: str, match: re.Match[str]) -> bool:
-    """A denial in the few words before it, or right behind it."""
+    """Whether a negation is within the 12 words before the match, or follows it."""
     before = " ".join(clause[: match.start()].split()[-12:])
     return bool(_DENIES.search(before) or _DENIES_AFTER.search(clause[match.end() :]))

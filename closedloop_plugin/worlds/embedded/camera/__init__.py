@@ -1,1 +1,1 @@
-"""A software camera: numpy and OpenCV, no GPU, the same frame bit for bit."""
+"""Software camera with numpy and OpenCV: needs no GPU, frames are reproducible bit for bit."""

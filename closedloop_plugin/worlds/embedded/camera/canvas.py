@@ -1,4 +1,4 @@
-"""Draws into one picture: polygons, limbs, rings, pictures on plates, glows; all lit and fogged by where they are."""
+"""Canvas: primitives for drawing one frame (polygons, bars, spheres, textured quads, glows), with light and fog."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from closedloop_plugin.worlds.embedded.camera.lens import NEAR, PinholeLens, cli
 from closedloop_plugin.worlds.embedded.camera.lighting import SceneLighting
 
 SHIFT = 4  # fractional bits of OpenCV's coordinates: 1/16 pixel
-MAX_PIXEL = 60000.0  # pixels: a bar or plate that ends farther out is too near the lens to be worth drawing
+MAX_PIXEL = 60000.0  # a bar or plate with an end beyond is too close to the camera and is not drawn
 Colour = tuple[float, float, float]
 Place = tuple[float, float, float]
 
 
 def fixed(uv: np.ndarray) -> np.ndarray:
-    """Continuous pixels -> OpenCV's fixed point, in which (0, 0) is the middle of the first pixel."""
+    """Continuous pixels, origin at the corner -> OpenCV's fixed point, origin at the first pixel's centre."""
     return np.rint((uv - 0.5) * (1 << SHIFT)).astype(np.int32)
 
 
@@ -31,12 +31,12 @@ class Canvas:
     image: np.ndarray
     lens: PinholeLens
     light: SceneLighting
-    ego: tuple[float, float, float]  # pose of the car whose headlights light the road
+    ego: tuple[float, float, float]  # x, y (m), yaw (rad), map frame: its headlights light the road
     beams: float = 0.0  # strength of the ego's headlights
-    posts: tuple[tuple[float, float], ...] = ()  # lit lamps nearby
+    posts: tuple[tuple[float, float], ...] = ()  # x, y of lit street lamps nearby
 
     def lamp_light(self, x: float, y: float) -> float:
-        """Light of lamps at a place, beside sun and sky: 0..1."""
+        """Light from headlights and street lamps at (x, y), in addition to sun and sky: 0..1."""
         if self.beams <= 0:
             return 0.0
         dx, dy = x - self.ego[0], y - self.ego[1]
@@ -52,12 +52,12 @@ class Canvas:
         return self.beams * min(1.0, 0.9 * beam + near)
 
     def tint(self, colour: np.ndarray, gain: np.ndarray | float, distance: np.ndarray | float) -> np.ndarray:
-        """Colours (..., 3) under a factor, seen through `distance` metres of air."""
+        """Colours (..., 3) times `gain`, seen through `distance` m of air: c exp(-k d) + fog (1 - exp(-k d))."""
         clear = np.exp(-self.light.thickness * distance)
         return np.minimum(colour * gain * clear + self.light.fog * (1 - clear), 255.0)
 
     def flat(self, colour: Colour, x: float, y: float, distance: float) -> Colour:
-        """The shade of an upright thing at (x, y) with no side of its own: a limb, a tree's crown."""
+        """Shaded colour of an object without a surface normal (a limb, a tree's crown) at (x, y)."""
         lamps, clear = self.lamp_light(x, y), math.exp(-self.light.thickness * distance)
         r, g, b = (
             min(255.0, c * (k + lamps) * clear + f * (1 - clear))
@@ -67,11 +67,11 @@ class Canvas:
 
     @cached_property
     def upright(self) -> list[float]:
-        """What sun and sky give a thing with no side of its own, per channel."""
+        """Light from sun and sky on an object without a surface normal, per channel."""
         return (self.light.ambient + 0.55 * self.light.direct).tolist()
 
     def glowing(self, colour: Colour, distance: float) -> Colour:
-        """A lamp's colour: no light falls on it, and fog hides it later than other things."""
+        """Colour of a lamp: independent of other light, and visible farther through fog than surfaces."""
         clear = math.exp(-0.4 * self.light.thickness * distance)
         r, g, b = (
             min(255.0, c * clear + f * (1 - clear)) for c, f in zip(colour, self.light.fog.tolist(), strict=True)
@@ -82,11 +82,11 @@ class Canvas:
         cv2.fillConvexPoly(self.image, fixed(uv), colour, cv2.LINE_AA, SHIFT)
 
     def fill_fixed(self, pixels: np.ndarray, colour: Sequence[float]) -> None:
-        """As `fill`, of coordinates that are already OpenCV's."""
+        """As `fill`, with coordinates already in OpenCV's fixed point."""
         cv2.fillConvexPoly(self.image, pixels, colour, cv2.LINE_AA, SHIFT)
 
     def polygon(self, points: np.ndarray, colour: Colour) -> None:
-        """A convex polygon (N, 3) in the map frame, in a final colour."""
+        """Fill a convex polygon (N, 3), map frame. `colour`: after shading, here and below."""
         local = self.lens.local(points[:, :2])
         z = points[:, 2]
         if local[:, 0].min() < NEAR:
@@ -95,7 +95,7 @@ class Canvas:
             self.fill(self.lens.pixels(local, z), colour)
 
     def limb(self, a: Place, b: Place, radius: float, colour: Colour) -> None:
-        """A round bar from a to b (map frame), in a final colour."""
+        """Draw a round bar from a to b, map frame."""
         u0, v0, d0 = self.lens.project_point(*a)
         u1, v1, d1 = self.lens.project_point(*b)
         if min(d0, d1) < NEAR or max(abs(u0), abs(v0), abs(u1), abs(v1)) > MAX_PIXEL:
@@ -105,7 +105,7 @@ class Canvas:
         cv2.line(self.image, p, q, colour, max(width, 1), cv2.LINE_AA, SHIFT)
 
     def ball(self, centre: Place, radius: float, colour: Colour) -> None:
-        """A sphere, in a final colour."""
+        """Draw a sphere."""
         u, v, depth = self.lens.project_point(*centre)
         if depth < NEAR or max(abs(u), abs(v)) > MAX_PIXEL:
             return
@@ -114,7 +114,7 @@ class Canvas:
         cv2.circle(self.image, p, max(int(size * 16), 8), colour, -1, cv2.LINE_AA, SHIFT)
 
     def ring(self, points: np.ndarray, radius: float, colour: Colour) -> None:
-        """A closed tube through (N, 3) map points."""
+        """Draw a closed tube through (N, 3) map points."""
         uv, depth = self.lens.project(points)
         if depth.min() < NEAR or np.abs(uv).max() > MAX_PIXEL:
             return
@@ -122,7 +122,7 @@ class Canvas:
         cv2.polylines(self.image, [fixed(uv)], True, colour, min(width, 255), cv2.LINE_AA, SHIFT)
 
     def plate(self, corners: np.ndarray, picture: np.ndarray, gain: float = 1.0) -> None:
-        """A picture (h, w, 4) RGBA on a quad (4, 3): top left, top right, bottom right, bottom left."""
+        """Draw a picture (h, w, 4) RGBA on a quad (4, 3): top left, top right, bottom right, bottom left."""
         uv, depth = self.lens.project(corners)
         if depth.min() < NEAR or np.abs(uv).max() > MAX_PIXEL:
             return
@@ -132,7 +132,7 @@ class Canvas:
         if x1 <= x0 or y1 <= y0:
             return
         size = picture.shape[1], picture.shape[0]
-        while min(size) > 2.5 * max(x1 - x0, y1 - y0, 8):  # a mip level, or small plates sparkle
+        while min(size) > 2.5 * max(x1 - x0, y1 - y0, 8):  # a mip level: small plates alias otherwise
             size = size[0] // 2, size[1] // 2
         if size[0] != picture.shape[1]:
             picture = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
@@ -150,7 +150,7 @@ class Canvas:
         part[:] = np.rint(part + (colour - part) * alpha).astype(np.uint8)
 
     def shine(self, centre: Place, radius: float, colour: Colour, strength: float) -> None:
-        """A lamp's halo, and on a wet road its mirror image, drawn out towards the viewer."""
+        """Draw a lamp's halo, and on a wet road its reflection, elongated towards the camera."""
         self._glow(centre, radius, colour, strength, 1.0)
         if self.light.wet > 0.15:
             self._glow((centre[0], centre[1], -centre[2]), 0.8 * radius, colour, 0.75 * strength * self.light.wet, 3.0)
@@ -178,5 +178,6 @@ class Canvas:
 
 
 def _area(quad: np.ndarray) -> float:
+    """Signed area by the shoelace formula, pixels2."""
     x, y = quad[:, 0], quad[:, 1]
     return float(np.dot(x, np.roll(y, -1)) - np.dot(y, np.roll(x, -1))) / 2

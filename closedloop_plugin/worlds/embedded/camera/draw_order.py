@@ -1,4 +1,4 @@
-"""Who stands before whom: bodies are drawn from the back to the front."""
+"""Drawing order of bodies, from the back to the front."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class BoxFootprints:
-    """Footprints. (n,) each, map frame, m."""
+    """Footprints of n boxes. (n,) each; map frame, m, rad."""
 
     x: np.ndarray
     y: np.ndarray
@@ -21,11 +21,11 @@ class BoxFootprints:
 
 
 def back_to_front(boxes: BoxFootprints, solid: np.ndarray, eye: tuple[float, float]) -> list[int]:
-    """An order in which everything comes before what hides it; ties by distance.
+    """Indices in an order in which every body comes before those that hide it; ties by distance, farthest first.
 
-    A `solid` box hides a body when it cuts a line from the eye to one of the body's corners or its middle. Of two in
-    the same direction of which neither hides the other so, the one that looks smaller stands before the other. Mere
-    distances would let a long truck cover a person who stands beside its far end.
+    A `solid` box hides a body if it intersects a line from the eye to one of the body's corners or its centre. Of two
+    bodies in the same direction without such a relation, the one of smaller angular size is in front. Sorting by
+    distance alone would let a long truck cover a person beside its far end.
     """
     count = len(boxes.x)
     points = _points(boxes)
@@ -35,18 +35,20 @@ def back_to_front(boxes: BoxFootprints, solid: np.ndarray, eye: tuple[float, flo
     if len(occluders):
         occludes[occluders] = _occludes(boxes, occluders, points, eye)
     np.fill_diagonal(occludes, False)
-    occludes &= ~(occludes & occludes.T & (distance[:, None] > distance[None, :]))  # two in one place: the nearer hides
+    occludes &= ~(
+        occludes & occludes.T & (distance[:, None] > distance[None, :])
+    )  # two that intersect: the nearer one hides
     occludes |= _in_front(points, distance, eye) & ~occludes & ~occludes.T
-    after: list[list[int]] = [[] for _ in range(count)]  # whom each one hides comes before it
+    after: list[list[int]] = [[] for _ in range(count)]  # body -> bodies to draw after it
     for occluder, occluded in zip(*(k.tolist() for k in np.nonzero(occludes)), strict=True):
         after[occluded].append(occluder)
-    before = occludes.sum(axis=1).tolist()  # how many bodies each one must wait for
+    before = occludes.sum(axis=1).tolist()  # number of bodies to draw before each
     ready = [(-float(distance[i]), i) for i in range(count) if before[i] == 0]
     heapq.heapify(ready)
     left = set(range(count))
     order: list[int] = []
     while left:
-        if not ready:  # a ring of mutual hiding: the farthest goes first
+        if not ready:  # cyclic occlusion: the farthest goes first
             first = max(left, key=lambda i: (distance[i], i))
             heapq.heappush(ready, (-float(distance[first]), first))
         _, i = heapq.heappop(ready)
@@ -62,12 +64,12 @@ def back_to_front(boxes: BoxFootprints, solid: np.ndarray, eye: tuple[float, flo
 
 
 def _in_front(points: np.ndarray, distance: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
-    """(n, n): i and j share a direction, and i looks smaller than j."""
+    """(n, n): i and j overlap in bearing, and i has the smaller angular size."""
     bearing = np.arctan2(points[..., 1] - eye[1], points[..., 0] - eye[0])
     middle = bearing[:, 0]
     half = np.abs(_wrap(bearing - middle[:, None])).max(axis=1)
     overlap = np.abs(_wrap(middle[:, None] - middle[None, :])) < half[:, None] + half[None, :]
-    key = half + 1e-9 * distance  # equal sizes: the nearer one is before
+    key = half + 1e-9 * distance  # equal sizes: the nearer one is in front
     return np.asarray(overlap & (key[:, None] < key[None, :]))
 
 
@@ -76,7 +78,7 @@ def _wrap(angle: np.ndarray) -> np.ndarray:
 
 
 def _points(boxes: BoxFootprints) -> np.ndarray:
-    """(n, 5, 2): middle and corners."""
+    """(n, 5, 2): centre and corners."""
     c, s = np.cos(boxes.yaw), np.sin(boxes.yaw)
     unit = np.array([[0, 0], [1, 1], [1, -1], [-1, 1], [-1, -1]], dtype=float)
     a = unit[None, :, 0] * boxes.length[:, None] / 2
@@ -88,7 +90,11 @@ def _points(boxes: BoxFootprints) -> np.ndarray:
 
 
 def _occludes(boxes: BoxFootprints, occluders: np.ndarray, points: np.ndarray, eye: tuple[float, float]) -> np.ndarray:
-    """(occluders, n): whether the occluder's box cuts a line from the eye to a point of the body."""
+    """(occluders, n): whether the occluder's box intersects a line from the eye to one of the body's points.
+
+    Slab method in the occluder's frame: e + t (p - e), t in [0, 1], is inside |x| <= l / 2 and |y| <= w / 2 between the
+    largest entry and the smallest exit of the two slabs.
+    """
     c, s = np.cos(boxes.yaw[occluders])[:, None, None], np.sin(boxes.yaw[occluders])[:, None, None]
     x, y = boxes.x[occluders][:, None, None], boxes.y[occluders][:, None, None]
 

@@ -1,8 +1,10 @@
-"""A pinhole camera in the map frame. No pitch, no roll: the horizon is the middle row, a ground row has one depth.
+"""PinholeLens: projection of map points to pixels, without pitch and roll.
 
-Pixels are continuous, as in CARLA's K: (0, 0) is the top left corner of the picture, the optical axis meets
-(width / 2, height / 2). A point at `depth` metres along the axis, `right` metres beside it and `z` above the ground is
-at u = width / 2 + focal * right / depth, v = height / 2 + focal * (up - z) / depth.
+The horizon is therefore the middle row, and all ground points of a row have the same depth. Pixels are continuous, as
+in CARLA's K matrix: (0, 0) is the top left corner of the picture, the optical axis meets (width / 2, height / 2). A
+point `depth` m along the axis, `right` m to its right and `z` m above the ground is at
+
+    u = width / 2 + focal * right / depth,    v = height / 2 + focal * (up - z) / depth    (pixels).
 """
 
 from __future__ import annotations
@@ -14,20 +16,20 @@ import numpy as np
 
 from closedloop_plugin.core.camera import Camera
 
-NEAR = 0.15  # m: nothing nearer along the axis is drawn
-FAR_PIXEL = 1.0e6  # coordinates beyond are cut: far outside any picture, still exact in OpenCV's fixed point
+NEAR = 0.15  # m: near plane, nothing closer along the axis is drawn
+FAR_PIXEL = 1.0e6  # coordinates are clipped here: outside any picture, and exact in OpenCV's fixed point
 
 
 @dataclass(frozen=True)
 class PinholeLens:
-    """Where one camera is at one moment. Positions in the map frame, m."""
+    """Intrinsics and pose of one camera at one moment. Positions in the map frame, m."""
 
     width: int
     height: int
     focal: float  # pixels
     x: float
     y: float
-    up: float
+    up: float  # height above the ground
     ahead: tuple[float, float]  # unit vector of the optical axis
     right: tuple[float, float]  # unit vector to the right of the picture
 
@@ -37,7 +39,7 @@ class PinholeLens:
         return math.atan2(self.width / 2, self.focal)
 
     def local(self, xy: np.ndarray) -> np.ndarray:
-        """(..., 2) map points -> (..., 2): metres along the axis, metres to the right."""
+        """(..., 2) map points -> (..., 2) camera frame: m along the axis (depth), m to the right."""
         dx, dy = xy[..., 0] - self.x, xy[..., 1] - self.y
         out = np.empty((*dx.shape, 2))
         out[..., 0] = dx * self.ahead[0] + dy * self.ahead[1]
@@ -45,7 +47,8 @@ class PinholeLens:
         return out
 
     def pixels(self, local: np.ndarray, z: np.ndarray | float) -> np.ndarray:
-        """(..., 2) of `local` with depth > 0, heights z -> (..., 2) u, v."""
+        """Camera-frame points (..., 2) with depth > 0 and heights z (m) -> (..., 2) pixels u, v."""
+        # u = W / 2 + f right / depth; v = H / 2 + f (up - z) / depth
         scale = self.focal / local[..., 0]
         out = np.empty((*scale.shape, 2))
         out[..., 0] = self.width / 2 + local[..., 1] * scale
@@ -53,14 +56,14 @@ class PinholeLens:
         return np.minimum(np.maximum(out, -FAR_PIXEL), FAR_PIXEL)
 
     def project(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(N, 3) map points -> pixels (N, 2) and depths (N,); pixels of points behind the camera mean nothing."""
+        """(N, 3) map points -> pixels (N, 2) and depths (N,); pixels of points behind the camera are meaningless."""
         local = self.local(points[:, :2])
         depth = local[:, 0].copy()
         local[:, 0] = np.maximum(depth, 1e-6)
         return self.pixels(local, points[:, 2]), depth
 
     def project_point(self, x: float, y: float, z: float) -> tuple[float, float, float]:
-        """One map point -> u, v, depth; plain floats, for there are many small things. u, v are 0 behind the camera."""
+        """One map point -> u, v, depth, as `project` but without arrays. u, v are 0 behind the near plane."""
         dx, dy = x - self.x, y - self.y
         depth = dx * self.ahead[0] + dy * self.ahead[1]
         if depth < NEAR:
@@ -70,9 +73,9 @@ class PinholeLens:
         return u, self.height / 2 + (self.up - z) * scale, depth
 
     def in_view(self, local: np.ndarray, radius: np.ndarray | float, far: float) -> np.ndarray:
-        """Which discs round (N, 2) local points reach into the picture's wedge, nearer than `far`."""
+        """(N,) whether discs around camera-frame points (N, 2) intersect the field of view, nearer than `far` m."""
         c, s = math.cos(self.half_angle), math.sin(self.half_angle)
-        outside = np.abs(local[..., 1]) * c - local[..., 0] * s  # distance beyond the wedge's side
+        outside = np.abs(local[..., 1]) * c - local[..., 0] * s  # m beyond the edge of the field of view
         return (local[..., 0] > -radius) & (local[..., 0] - radius < far) & (outside < radius)
 
 
@@ -81,6 +84,7 @@ def lens_of(camera: Camera, x: float, y: float, yaw: float) -> PinholeLens:
     c, s = math.cos(yaw), math.sin(yaw)
     axis = yaw - math.radians(camera.yaw)  # the camera's yaw is clockwise
     ca, sa = math.cos(axis), math.sin(axis)
+    # Map frame: ahead of the ego is (c, s), to its right (s, -c). focal = W / (2 tan(fov / 2)), horizontal fov.
     return PinholeLens(
         width=camera.width,
         height=camera.height,
@@ -94,9 +98,9 @@ def lens_of(camera: Camera, x: float, y: float, yaw: float) -> PinholeLens:
 
 
 def clip_near(local: np.ndarray, z: np.ndarray, near: float = NEAR) -> tuple[np.ndarray, np.ndarray]:
-    """A closed polygon (N, 2) of `local` with heights (N,), cut at depth `near`; may come back empty.
+    """Clip a closed camera-frame polygon (N, 2) with heights (N,) at depth `near`; the result may be empty.
 
-    A polygon that is not convex gets edges along the cut, which fill correctly (even-odd).
+    A concave polygon gets extra edges along the near plane, which even-odd filling handles.
     """
     inside = local[:, 0] >= near
     if inside.all():

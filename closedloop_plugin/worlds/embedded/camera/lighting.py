@@ -1,4 +1,4 @@
-"""CARLA's weather numbers -> what the light does: brightness, sky colours, fog, wetness, lamps."""
+"""Lighting of a scene from CARLA's weather parameters: brightness, sky colours, fog, wetness."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class SceneLighting:
 
     day: float  # 0 night .. 1 day
     ambient: np.ndarray  # (3,) factor on every surface
-    direct: np.ndarray  # (3,) factor more on a surface that faces the sun
+    direct: np.ndarray  # (3,) additional factor on a surface that faces the sun
     sun: np.ndarray  # (3,) unit vector towards the sun, map frame
-    zenith: np.ndarray  # (3,) colour of the sky above
+    zenith: np.ndarray  # (3,) colour of the sky overhead
     horizon: np.ndarray  # (3,) colour of the sky at the horizon
-    fog: np.ndarray  # (3,) colour of far things
-    thickness: float  # 1/m: a thing at d metres keeps exp(-thickness d) of its contrast
+    fog: np.ndarray  # (3,) colour of distant objects
+    thickness: float  # extinction coefficient k, 1/m: contrast at d metres is exp(-k d)
     clouds: float  # share of the sky
-    wet: float  # share of shine on the road
+    wet: float  # share of reflection on the road
     rain: float
     wind: float
 
@@ -34,11 +34,11 @@ class SceneLighting:
 
     @property
     def far(self) -> float:
-        """Metres beyond which nothing shows."""
+        """Visibility, m, at most 220: contrast is below 1.5 % = exp(-4.2) beyond."""
         return min(220.0, 4.2 / self.thickness)
 
     def clear(self, distance: np.ndarray | float) -> np.ndarray:
-        """Share of a thing's own colour left at that distance."""
+        """Share of an object's own colour at that distance (m): exp(-k d), Beer-Lambert."""
         return np.exp(-self.thickness * np.asarray(distance, dtype=float))
 
 
@@ -48,10 +48,10 @@ def _mix(a: np.ndarray, b: np.ndarray, share: float) -> np.ndarray:
 
 @lru_cache(maxsize=64)
 def light_of(weather: Weather) -> SceneLighting:
-    """Deterministic; a sun below -6 degrees is night, above 12 full day, between them dusk."""
+    """Lighting for a weather: night with the sun below -6 degrees, full day above 12, dusk in between."""
     altitude = weather.sun_altitude_angle
     day = min(max((altitude + 6.0) / 18.0, 0.0), 1.0)
-    day = day * day * (3 - 2 * day)
+    day = day * day * (3 - 2 * day)  # smoothstep
     clouds = min(max(weather.cloudiness / 100, 0.0), 1.0)
     rain = min(max(weather.precipitation / 100, 0.0), 1.0)
     fog = min(max(weather.fog_density / 100, 0.0), 1.0)
@@ -71,7 +71,9 @@ def light_of(weather: Weather) -> SceneLighting:
     mist = _mix(horizon, _mix(np.array([44.0, 47.0, 56.0]), np.array([200.0, 203.0, 206.0]), day), min(1.0, fog * 2))
     haze = min(1.0, 1.6 * fog)  # thick fog hides the sky too
     side, up = math.cos(math.radians(altitude)), math.sin(math.radians(altitude))
-    azimuth = -math.radians(weather.sun_azimuth_angle)  # CARLA's is clockwise
+    azimuth = -math.radians(
+        weather.sun_azimuth_angle
+    )  # CARLA's azimuth is clockwise, the map frame's counter-clockwise
     return SceneLighting(
         day=day,
         ambient=ambient,

@@ -1,7 +1,7 @@
-"""Solid bodies of flat faces: built once in their own frame (ahead, left, up from the centre on the ground).
+"""Polygon meshes in the body's frame: ahead, left, up (m), origin at the centre on the ground.
 
-Faces are drawn in the order in which they were added, those turned away left out: what lies on a face (a window, a
-lamp) is added after it, what stands on a body after the body.
+Faces are drawn in the order in which they were added, without those that face away. So a detail on a face (a window, a
+lamp) is added after the face, and a part on top of a body after the body.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Mesh:
     normals: np.ndarray  # (F, 3)
     middles: np.ndarray  # (F, 3)
     colours: np.ndarray  # (F, 3)
-    shining: np.ndarray  # (F,) bool: lamps, not lit from outside
+    shining: np.ndarray  # (F,) bool: lamps, which are not shaded
 
 
 class MeshBuilder:
-    """Collects faces. Corners counter-clockwise as seen from outside."""
+    """Collects faces. Corners are counter-clockwise as seen from outside."""
 
     def __init__(self) -> None:
         self.faces: list[np.ndarray] = []
@@ -50,7 +50,7 @@ class MeshBuilder:
     def on(
         self, quad: np.ndarray, box: tuple[float, float, float, float], colour: Colour, shining: bool = False
     ) -> None:
-        """A piece of a quad's surface: (u0, u1, v0, v1) shares along its first and up its second edge."""
+        """Add a part of a quad: (u0, u1, v0, v1) are shares along its first edge and up its second."""
         u0, u1, v0, v1 = box
         a, b, c, d = quad
         at = [
@@ -62,9 +62,9 @@ class MeshBuilder:
     def box(
         self, x: tuple[float, float], half: float, z: tuple[float, float], colour: Colour, top: Sequence[float] = ()
     ) -> dict[str, np.ndarray]:
-        """A box from x[0] to x[1], `half` wide to each side; `top`: x0, x1 and half of a smaller top.
+        """Add a box from x[0] to x[1], `half` wide to each side; `top`: x0, x1 and half width of a smaller top.
 
-        Its quads by name: front, back, left, right, top; each from its lower left as seen from outside.
+        Returns its quads by name (front, back, left, right, top), each from its lower left as seen from outside.
         """
         x0, x1 = x
         t0, t1, th = top or (x0, x1, half)
@@ -77,14 +77,14 @@ class MeshBuilder:
         return quads
 
     def treads(self, x: float, half: float, radius: float, width: float = 0.24) -> None:
-        """What shows of an axle's wheels from ahead and behind, added before the body, which covers most of it."""
+        """Add front and rear views of an axle's wheels. Call before adding the body, which covers most of them."""
         dark = (20.0, 20.0, 22.0)
         for y0, y1 in ((half - width, half), (-half, width - half)):
             for at, (p, q) in ((x - radius, (y1, y0)), (x + radius, (y0, y1))):
                 self.face([(at, p, 0), (at, q, 0), (at, q, radius), (at, p, radius)], dark)
 
     def discs(self, x: float, half: float, radius: float) -> None:
-        """The outer sides of an axle's wheels: added after the body."""
+        """Add the outer sides of an axle's wheels. Call after adding the body."""
         for y in (half + 0.01, -half - 0.01):
             angle = np.arange(14) * (math.tau / 14) * -math.copysign(1.0, y)  # counter-clockwise as seen from outside
             for size, colour in ((1.0, (24.0, 24.0, 26.0)), (0.6, (128.0, 130.0, 134.0)), (0.2, (60.0, 60.0, 62.0))):
@@ -96,7 +96,7 @@ class MeshBuilder:
         normals = []
         for quad in self.faces:
             after = np.roll(quad, -1, axis=0)
-            normal = np.cross(quad, after).sum(axis=0)  # Newell: right for any flat polygon
+            normal = np.cross(quad, after).sum(axis=0)  # Newell's method: correct for any planar polygon
             normals.append(normal / max(float(np.linalg.norm(normal)), 1e-9))
         return Mesh(
             points=np.concatenate(self.faces),
@@ -109,7 +109,7 @@ class MeshBuilder:
 
 
 def place(points: np.ndarray, x: float, y: float, yaw: float) -> np.ndarray:
-    """(N, 3) of a body's frame -> map."""
+    """(N, 3) points in a body's frame -> map frame: rotation by yaw, then translation."""
     c, s = math.cos(yaw), math.sin(yaw)
     out = points.copy()
     out[:, 0] = x + points[:, 0] * c - points[:, 1] * s
@@ -118,7 +118,7 @@ def place(points: np.ndarray, x: float, y: float, yaw: float) -> np.ndarray:
 
 
 def draw_mesh(canvas: Canvas, mesh: Mesh, x: float, y: float, yaw: float) -> None:
-    """The faces turned to the camera, shaded by sun and lamps, through the air between."""
+    """Draw the faces that are turned to the camera, with sun, lamps and fog."""
     lens, light = canvas.lens, canvas.light
     c, s = math.cos(yaw), math.sin(yaw)
     dx, dy = lens.x - x, lens.y - y

@@ -1,4 +1,4 @@
-"""Reads a Scenic network (duck-typed) into ground, markings, kerbs, crosswalks and signs. shapely, once a route."""
+"""Ground, markings, kerbs, crosswalks and signs of a Scenic network (duck-typed), computed once per route."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.embedded.camera.scenery import GroundArea, RoadMarking, TrafficControlDevice
 
-CELL = 40.0  # m: ground is cut into squares, so that a frame touches only those it sees
-OVERLAP = 0.15  # m: squares overlap, or a hairline shows between them
-STEP = 3.0  # m between the points at which a lane's edge is asked what lies beyond it
+CELL = 40.0  # m: ground is cut into squares, so that a frame draws only those in view
+OVERLAP = 0.15  # m: overlap of the squares, against hairlines between them
+STEP = 3.0  # m between points of a lane's edge at which its neighbour is determined
 
 
 @dataclass(frozen=True)
 class SurfaceGeometry:
-    """Surfaces round the route, as shapely geometries."""
+    """Surfaces around the route, as shapely geometries. `window`: area around the route that is covered."""
 
     window: BaseGeometry
     asphalt: BaseGeometry  # lanes and junctions
@@ -35,12 +35,12 @@ class SurfaceGeometry:
 
     @property
     def paved(self) -> BaseGeometry:
-        """Everything vehicles may roll on."""
+        """Surfaces for vehicles."""
         return shapely.union_all([self.asphalt, self.shoulders, self.bicycle])
 
     @property
     def used(self) -> BaseGeometry:
-        """Everything vehicles and walkers use."""
+        """Surfaces for vehicles and pedestrians."""
         return shapely.union(self.paved, self.sidewalks)
 
     def near(self, x: float, y: float) -> bool:
@@ -57,7 +57,7 @@ def surface_geometry(network: Any, road: RoadMap, reach: float) -> SurfaceGeomet
     shoulders = shapely.difference(_union(network.shoulders, window), asphalt)
     sidewalks = _union(network.sidewalks, window)
     bicycle = _bicycle_lanes(shapely.union_all([asphalt, shoulders, sidewalks]))
-    if not sidewalks.is_empty:  # towns leave the corners of their junctions out
+    if not sidewalks.is_empty:  # towns have no sidewalk at the corners of junctions
         used = shapely.union_all([asphalt, shoulders, bicycle, sidewalks])
         corner = shapely.intersection(used.buffer(6.0).buffer(-6.0), sidewalks.buffer(14.0))
         sidewalks = shapely.union(sidewalks, corner)
@@ -66,7 +66,7 @@ def surface_geometry(network: Any, road: RoadMap, reach: float) -> SurfaceGeomet
 
 
 def _bicycle_lanes(used: BaseGeometry) -> BaseGeometry:
-    """Bicycle lanes: Scenic's reader leaves them out, so they are the gaps, 1 to 2.4 m wide, between what it has."""
+    """Bicycle lanes: the gaps of 1 to 2.4 m between the other surfaces, since Scenic's reader omits them."""
     gaps = shapely.difference(used.buffer(1.2, join_style="mitre").buffer(-1.2, join_style="mitre"), used)
     open_ = gaps.buffer(-0.5).buffer(0.5)
     return shapely.union_all([p.buffer(0.1) for p in polygons(open_) if p.area > 15.0])
@@ -79,12 +79,12 @@ def _union(elements: Iterable[Any], window: BaseGeometry) -> BaseGeometry:
 
 
 def polygons(shape: BaseGeometry) -> list[Any]:
-    """The polygons in a geometry, whatever it is."""
+    """The polygons of a geometry of any type."""
     return [p for p in shapely.get_parts(shape) if p.geom_type == "Polygon" and p.area > 0.02]
 
 
 def outlines(shape: Any) -> list[np.ndarray]:
-    """(n, 2) closed rings of a polygon, its inside always on the left."""
+    """Closed rings (n, 2) of a polygon, with its interior on the left."""
     turned = shapely.orient_polygons(shape)
     return [shapely.get_coordinates(ring) for ring in (turned.exterior, *turned.interiors)]
 
@@ -118,7 +118,7 @@ def _cut_into_squares(shape: BaseGeometry) -> list[tuple[np.ndarray, ...]]:
 
 
 def markings_of(network: Any, surfaces: SurfaceGeometry) -> tuple[RoadMarking, ...]:
-    """Lane edges by what lies beyond: the same direction dashed white, oncoming yellow, anything else solid white."""
+    """Lane edges by their neighbour: dashed white for the same direction, yellow for oncoming, else solid white."""
     lanes = [x for road in network.roads for x in road.lanes if x.polygon.intersects(surfaces.window)]
     if not lanes:
         return ()
@@ -139,41 +139,45 @@ def _edge(
     normal = side * np.column_stack([-along[:, 1], along[:, 0]]) / np.maximum(length, 1e-9)[:, None]
     middle = (points[:-1] + points[1:]) / 2
     beyond = middle + 0.6 * normal
-    what = np.full(len(middle), "out", dtype=object)
+    neighbour = np.full(len(middle), "out", dtype=object)
     which, other = tree.query(shapely.points(beyond), predicate="intersects")
     for i, k in zip(which.tolist(), other.tolist(), strict=True):
         if lanes[k] is not lane:
-            what[i] = "same" if lanes[k].group is lane.group else "oncoming"
-    what[shapely.intersects_xy(surfaces.junctions, middle[:, 0], middle[:, 1])] = "none"
+            neighbour[i] = "same" if lanes[k].group is lane.group else "oncoming"
+    neighbour[shapely.intersects_xy(surfaces.junctions, middle[:, 0], middle[:, 1])] = "none"
     many = max(len(g.lanes) for g in lane.road.laneGroups) > 1
-    return [m for m in (_line(kind, points[a : b + 1], side, many) for kind, a, b in _equal_runs(what)) if m is not None]
+    return [
+        m
+        for m in (_line(kind, points[a : b + 1], side, many) for kind, a, b in _equal_runs(neighbour))
+        if m is not None
+    ]
 
 
 def _line(kind: str, points: np.ndarray, side: float, many: bool) -> RoadMarking | None:
-    """None where the neighbour draws it, or nothing is painted."""
+    """None if the neighbouring lane draws it, or nothing is painted."""
     if kind == "out":
         return RoadMarking(points, "white", "solid")
     if kind == "same" and side > 0:
         return RoadMarking(points, "white", "dashed")
-    if kind == "oncoming" and side > 0 and _is_first(points):  # both directions have this edge; one paints it
+    if kind == "oncoming" and side > 0 and _is_first(points):  # both directions have this edge; draw it once
         return RoadMarking(points, "yellow", "double" if many else "dashed")
     return None
 
 
 def _is_first(points: np.ndarray) -> bool:
-    """Of a line and its reverse exactly one is first."""
+    """True for exactly one of a line and its reverse."""
     (x0, y0), (x1, y1) = points[0], points[-1]
     return bool(x0 < x1 - 0.5 or (abs(x0 - x1) <= 0.5 and y0 < y1))
 
 
 def _equal_runs(what: np.ndarray) -> list[tuple[str, int, int]]:
-    """(value, from, to) of equal neighbours."""
+    """(value, from, to) of runs of equal values."""
     cuts = [0, *(np.flatnonzero(what[1:] != what[:-1]) + 1).tolist(), len(what)]
     return [(str(what[a]), a, b) for a, b in pairwise(cuts)]
 
 
 def resample(points: np.ndarray, step: float) -> np.ndarray:
-    """A polyline with a point about every `step` metres."""
+    """Resample a polyline to a point about every `step` metres."""
     gaps = np.hypot(*np.diff(points, axis=0).T)
     along = np.r_[0.0, np.cumsum(gaps)]
     if along[-1] < 1e-6:
@@ -183,7 +187,7 @@ def resample(points: np.ndarray, step: float) -> np.ndarray:
 
 
 def kerbs_of(surfaces: SurfaceGeometry) -> np.ndarray:
-    """(n, 4) outlines of the sidewalks where asphalt lies beyond; sidewalk on the left."""
+    """(n, 4) x0 y0 x1 y1 of sidewalk edges next to a road; the sidewalk is on the left."""
     near = surfaces.paved.buffer(0.6)
     shapely.prepare(near)
     rows = []
@@ -197,12 +201,12 @@ def kerbs_of(surfaces: SurfaceGeometry) -> np.ndarray:
 
 
 def behind(line: StopLine, metres: float) -> tuple[float, float, float]:
-    """A pose before a stop line, in the direction of its traffic."""
+    """(x, y, yaw) `metres` before a stop line, in the direction of its traffic."""
     return line.x - metres * math.cos(line.yaw), line.y - metres * math.sin(line.yaw), line.yaw
 
 
 def _distance_to_edge(shape: BaseGeometry, x: float, y: float, yaw: float, reach: float = 25.0) -> float:
-    """Metres from (x, y) at right angles to the right until `shape` ends."""
+    """Metres from (x, y) perpendicularly to the right of `yaw` until `shape` ends; at most `reach`."""
     s = np.arange(0.0, reach, 0.25)
     inside = shapely.intersects_xy(shape, x + s * math.sin(yaw), y - s * math.cos(yaw))
     out = np.flatnonzero(~inside)
@@ -210,25 +214,28 @@ def _distance_to_edge(shape: BaseGeometry, x: float, y: float, yaw: float, reach
 
 
 def crosswalks_of(surfaces: SurfaceGeometry, lines: list[StopLine]) -> np.ndarray:
-    """(n, 5) a striped crosswalk 2 m behind each signal's stop line, across the whole road."""
+    """(n, 5) a striped crosswalk 2.3 m beyond each signal's stop line, across the whole road."""
     rows = []
     for line in lines:
         x, y, yaw = behind(line, -2.3)
-        right, left = _distance_to_edge(surfaces.paved, x, y, yaw, 12.0), _distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0)
+        right, left = (
+            _distance_to_edge(surfaces.paved, x, y, yaw, 12.0),
+            _distance_to_edge(surfaces.paved, x, y, yaw + math.pi, 12.0),
+        )
         right, left = min(right, line.width / 2 + 3.0), min(left, line.width / 2 + 8.0)
         shift = (right - left) / 2
         rows.append((x + shift * math.sin(yaw), y - shift * math.cos(yaw), yaw, right + left, 2.6))
     kept: list[tuple[float, ...]] = []
-    for row in rows:  # two approaches of one arm would paint over each other
+    for row in rows:  # two approaches of one arm would overlap
         if all(math.hypot(row[0] - k[0], row[1] - k[1]) > 4.0 for k in kept):
             kept.append(row)
     return np.array(kept).reshape(-1, 5)
 
 
 def signs_of(surfaces: SurfaceGeometry, road: RoadMap) -> tuple[TrafficControlDevice, ...]:
-    """Poles at the right of every stop line; a signal has a second head on an arm beyond the junction.
+    """A pole to the right of every stop line; a signal has a second head on an arm beyond the junction.
 
-    The far head is what the ego sees when it waits at the line: the near one is then outside the picture.
+    The far head is for an ego that waits at the line, for which the near one is outside the picture.
     """
     paved = surfaces.paved
     shapely.prepare(paved)
@@ -248,7 +255,7 @@ def signs_of(surfaces: SurfaceGeometry, road: RoadMap) -> tuple[TrafficControlDe
 
 
 def _far_signal(surfaces: SurfaceGeometry, paved: BaseGeometry, line: StopLine) -> TrafficControlDevice:
-    """On an arm over the lane, beyond the junction that begins at the line."""
+    """The second head of a signal, on an arm over the lane beyond the junction that begins at the line."""
     across = 20.0
     start = Point(*behind(line, -3.0)[:2])
     for shape in polygons(surfaces.junctions):

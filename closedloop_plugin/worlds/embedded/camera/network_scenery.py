@@ -1,4 +1,4 @@
-"""The scenery round one route, from a Scenic network (duck-typed) and a RoadMap. Needs shapely."""
+"""The static scenery around a route, from a Scenic network (duck-typed) and a RoadMap. Needs shapely."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.embedded.camera import network_features, placement
 from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
 
-REACH = 230.0  # m round the route: the camera sees no farther, and an ego 30 m off the route has ended
+REACH = 230.0  # m around the route: view distance, and an episode ends 30 m off the route
 
 
 def scenery_of(network: Any, road: RoadMap, seed: int) -> StaticScenery:
-    """The scenery of a Scenic network round one route. Same arguments, same arrays.
+    """The static scenery around a route, deterministic in its arguments.
 
     `network` needs: lanes (polygon, leftEdge, rightEdge, group), roads (lanes), shoulders, sidewalks, intersections.
     """

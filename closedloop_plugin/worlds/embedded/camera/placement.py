@@ -1,4 +1,4 @@
-"""Buildings, trees and lamp posts beside the road, seeded; none on ground that vehicles or walkers use."""
+"""Random placement (seeded) of buildings, trees and lamp posts beside the road, off surfaces that are in use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from shapely.geometry.base import BaseGeometry
 
 from closedloop_plugin.worlds.embedded.camera.network_features import SurfaceGeometry, outlines, polygons, resample
 
-CLEAR = 3.0  # m between drivable ground and anything placed
+CLEAR = 3.0  # m between drivable ground and placed objects
 WALLS = (
     (178, 120, 98),
     (202, 186, 160),
@@ -26,10 +26,10 @@ WALLS = (
 
 
 def _kerbside(surfaces: SurfaceGeometry, used: BaseGeometry, offset: float, step: float) -> np.ndarray:
-    """(n, 3) x, y and the outward direction, every `step` metres round the used ground, `offset` metres out."""
+    """(n, 3) x, y, outward yaw, every `step` metres along the outline of `used` enlarged by `offset` metres."""
     rows = []
     for shape in polygons(used.buffer(offset, quad_segs=3)):
-        for line in outlines(shape):  # ground always on the left, so the outside is on the right
+        for line in outlines(shape):  # the ground is on the left, so the outside is on the right
             p = resample(line, step)
             d = np.diff(p, axis=0)
             rows.append(np.column_stack([(p[:-1] + p[1:]) / 2, np.arctan2(-d[:, 0], d[:, 1])]))
@@ -45,7 +45,7 @@ def _keep_clear(surfaces: SurfaceGeometry, metres: float) -> BaseGeometry:
 
 
 def buildings(surfaces: SurfaceGeometry, urban: float, seed: int) -> np.ndarray:
-    """(n, 9) footprints that face the road, of different sizes and colours; sparse in the country."""
+    """(n, 9) buildings facing the road, as StaticScenery.buildings; fewer for a small `urban`."""
     rng = np.random.default_rng([seed, 1])
     places = _kerbside(surfaces, surfaces.used, 4.5, 9.0)
     clear = _keep_clear(surfaces, 2.0)
@@ -71,7 +71,7 @@ def buildings(surfaces: SurfaceGeometry, urban: float, seed: int) -> np.ndarray:
 
 
 def corners(x: float, y: float, yaw: float, length: float, width: float) -> np.ndarray:
-    """(4, 2) of a box, counter-clockwise from the front left."""
+    """(4, 2) corners of a box, counter-clockwise from the front left."""
     c, s = math.cos(yaw), math.sin(yaw)
     a, b = length / 2, width / 2
     local = np.array([[a, b], [-a, b], [-a, -b], [a, -b]])
@@ -79,11 +79,15 @@ def corners(x: float, y: float, yaw: float, length: float, width: float) -> np.n
 
 
 def trees(surfaces: SurfaceGeometry, urban: float, seed: int, occupied: np.ndarray, houses: np.ndarray) -> np.ndarray:
-    """(n, 4) x, y, height, crown radius; a row beside the road, more of them where there are few houses."""
+    """(n, 4) x, y, height, crown radius: a row beside the road, and more of them for a small `urban`."""
     rng = np.random.default_rng([seed, 2])
-    rows = [_tree_row(rng, p, 3.6) for p in _kerbside(surfaces, surfaces.used, 3.4, 11.0).tolist() if rng.random() < 0.5]
+    rows = [
+        _tree_row(rng, p, 3.6) for p in _kerbside(surfaces, surfaces.used, 3.4, 11.0).tolist() if rng.random() < 0.5
+    ]
     if urban < 0.9:
-        rows += [_tree_row(rng, p, 6.0) for p in _kerbside(surfaces, surfaces.used, 12.0, 7.0).tolist() if rng.random() < 0.8]
+        rows += [
+            _tree_row(rng, p, 6.0) for p in _kerbside(surfaces, surfaces.used, 12.0, 7.0).tolist() if rng.random() < 0.8
+        ]
     found = np.array(rows).reshape(-1, 4)
     clear = _keep_clear(surfaces, 1.0)
     found = found[~shapely.intersects_xy(clear, found[:, 0], found[:, 1]) & ~within(found, houses, 1.5)]
@@ -98,7 +102,7 @@ def _tree_row(rng: np.random.Generator, place: list[float], spread: float) -> tu
 
 
 def lamps(surfaces: SurfaceGeometry, urban: float, occupied: np.ndarray, houses: np.ndarray) -> np.ndarray:
-    """(n, 3) posts every 28 m, their arms over the road; none on country roads."""
+    """(n, 3) x, y, yaw of the arm: lamp posts every 28 m; none on country roads."""
     if urban < 0.5:
         return np.zeros((0, 3))
     places = _kerbside(surfaces, surfaces.paved, CLEAR + 0.1, 28.0)
@@ -109,7 +113,7 @@ def lamps(surfaces: SurfaceGeometry, urban: float, occupied: np.ndarray, houses:
 
 
 def within(rows: np.ndarray, houses: np.ndarray, margin: float) -> np.ndarray:
-    """(n,) which places lie in one of the buildings, or nearer than `margin` to it."""
+    """(n,) whether a position is inside one of the buildings enlarged by `margin` m."""
     dx, dy = rows[:, None, 0] - houses[None, :, 0], rows[:, None, 1] - houses[None, :, 1]
     c, s = np.cos(houses[:, 2]), np.sin(houses[:, 2])
     inside = np.abs(dx * c + dy * s) < houses[:, 3] / 2 + margin

@@ -1,4 +1,4 @@
-"""The camera's door: one picture of a scenery and its actors. A pure function of its arguments, bit for bit."""
+"""CameraRenderer: pictures of a static scenery and its actors. Equal arguments give equal pictures, bit for bit."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from closedloop_plugin.worlds.embedded.camera.scenery import StaticScenery
 BODIES = frozenset({ActorKind.PEDESTRIAN, ActorKind.CHILD, ActorKind.ANIMAL, ActorKind.BICYCLE, ActorKind.MOTORCYCLE})
 TREES_TO = 130.0  # m
 POSTS_TO = 90.0
-POOLS_TO = 65.0  # how far lamps light the ground
+POOLS_TO = 65.0  # street lamps within this distance light the ground
 SIGNS_TO = 110.0
 
 
 @dataclass(frozen=True)
 class SceneView:
-    """What moves, at one moment. Ego pose in the map frame; the ego itself is not among the actors."""
+    """The dynamic part of a scene at one moment. Ego pose in the map frame; `actors` does not contain the ego."""
 
     x: float
     y: float
@@ -47,9 +47,9 @@ class SceneView:
 
 
 class CameraRenderer:
-    """Draws one scenery. Holds nothing of earlier frames.
+    """Renders one scenery, without state from earlier frames.
 
-    Worlds run one to a process, many at a time: OpenCV is told to stay on one core.
+    Restricts OpenCV to one thread, since many worlds run at the same time, each in a process.
     """
 
     def __init__(self, scenery: StaticScenery) -> None:
@@ -91,7 +91,7 @@ class CameraRenderer:
         return [view.actors[i] for i in np.flatnonzero(lens.in_view(where, radius, far))]
 
     def _bodies(self, canvas: Canvas, view: SceneView, actors: list[Actor]) -> None:
-        """Everything that stands up, from the back to the front."""
+        """Draw buildings, trees, lamp posts, signs and actors from the back to the front."""
         s, lens, far = self.scenery, canvas.lens, canvas.light.far
         shown = visible(lens, self.houses, far)
         houses, walls = s.buildings[shown], self.houses.walls(canvas, shown)
@@ -123,7 +123,7 @@ class CameraRenderer:
 
 
 def draw_actor(canvas: Canvas, actor: Actor, time_s: float) -> None:
-    """One actor by its kind."""
+    """Draw one actor by its kind."""
     if actor.kind in BODIES:
         draw_body(canvas, actor, time_s)
     elif actor.kind in STATIC:
@@ -133,7 +133,7 @@ def draw_actor(canvas: Canvas, actor: Actor, time_s: float) -> None:
 
 
 def _shadow(actor: Actor) -> np.ndarray:
-    """(n, 2) the dark place under an actor: its box under a large one, an ellipse under the rest."""
+    """(n, 2) outline of the shadow under an actor: its box for a large one, else an ellipse."""
     if actor.kind is ActorKind.BLOCKER or actor.kind in VEHICLES - BODIES:
         return corners(actor.x, actor.y, actor.yaw, actor.length * 1.04, actor.width * 1.12)
     angle = np.arange(12) * (math.tau / 12)

@@ -1,4 +1,4 @@
-"""What stands still: ground, markings, kerbs, buildings, trees, lamps, signs. Plain numpy in the map frame, metres."""
+"""Static scenery as numpy arrays: ground, markings, kerbs, buildings, trees, lamps, signs. Map frame, metres."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class GroundArea:
-    """One piece of ground. Drawn in the order given, later over earlier."""
+    """One piece of ground. Pieces are drawn in order, later ones over earlier ones."""
 
     surface: str  # asphalt | shoulder | parking | bicycle | junction | sidewalk
     rings: tuple[np.ndarray, ...]  # (n, 2) each: outline, then holes
@@ -28,7 +28,7 @@ class RoadMarking:
 
 @dataclass(frozen=True)
 class TrafficControlDevice:
-    """Something that tells drivers what to do. `yaw` is the direction of the traffic it speaks to."""
+    """A traffic signal or sign. `yaw`: direction of the traffic that it controls."""
 
     kind: str  # signal | stop | yield
     line: str  # StopLine.id

@@ -184,8 +184,8 @@ def test_specs_that_are_understood(spec: str, model: str, url: str) -> None:
     ("spec", "says"),
     [
         ("", "which model"), ("http://h:1/v1", "which model"), ("m@ftp://h/v1", "http"), ("m@h:1", "http"),
-        ("m@http://", "http"), ("m@http://u:p@h/v1", "no names, passwords"), ("m@http://h/v1?k=1", "queries"),
-        ("m@http://h:99999999/v1", "no address"), ("m@http://h/v1,api_key=x", "no key belongs here"),
+        ("m@http://", "http"), ("m@http://u:p@h/v1", "user names, passwords"), ("m@http://h/v1?k=1", "queries"),
+        ("m@http://h:99999999/v1", "is not a URL"), ("m@http://h/v1,api_key=x", "no key belongs here"),
         ("m@http://h/v1,timout=3", "did you mean 'timeout'"), ("m@http://h/v1,timeout=soon", "a number"),
         ("m@http://h/v1,timeout=0", "at least"), ("m@http://h/v1,timeout=nan", "at least"),
         ("m@http://h/v1,max_retries=1.5", "a whole number"), ("m@http://h/v1,fast", "KEY=VALUE"),

@@ -13,7 +13,7 @@ from closedloop_plugin.agents.make import make_agent
 from closedloop_plugin.agents.model_backend import ModelReply
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, InterpretedControl
-from closedloop_plugin.interpreters.describers import ModelDescriber, OfflineDescriber, measured
+from closedloop_plugin.interpreters.describers import ModelDescriber, OfflineDescriber, image_statistics
 from closedloop_plugin.interpreters.make import HybridInterpreter, make_hybrid, make_interpreter, tasks_for, threat
 from closedloop_plugin.interpreters.model_interpreter import cng, dcs
 from closedloop_plugin.interpreters.rules import RuleInterpreter
@@ -79,15 +79,15 @@ def test_without_a_description_nothing_is_asked() -> None:
 
 def test_the_offline_describer_says_what_it_measures_and_that_it_knows_no_more() -> None:
     """picture(): two thirds down it is grey 60; the upper half brighter."""
-    text = measured(observation())
+    text = image_statistics(observation())
     assert "RGB 60, 60, 60" in text and "Road users, signs and lights are not known." in text
     dark = observation()
     black = type(dark)(**{**vars(dark), "images": lambda name: np.zeros((45, 80, 3), np.uint8)})
-    assert "Light: dark (mean 0 of 255). Contrast: low (0)." in measured(black)
+    assert "Light: dark (mean 0 of 255). Contrast: low (0)." in image_statistics(black)
     red = np.zeros((45, 80, 3), np.uint8)
     red[15:30, 26:53, 0] = 200
     seen = type(dark)(**{**vars(dark), "images": lambda name: red})
-    assert "100% of the picture is strongly red and 0% strongly green" in measured(seen)
+    assert "100% of the picture is strongly red and 0% strongly green" in image_statistics(seen)
 
 
 def test_a_suffix_is_explained_and_the_threat_answer_is_no_command() -> None:

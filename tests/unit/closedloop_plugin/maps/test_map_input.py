@@ -159,4 +159,4 @@ def test_the_command_writes_and_draws(tmp_path: File, capsys: pytest.CaptureFixt
     assert (tmp_path / "101.png").stat().st_size > 5000
     assert "waypoints within 0.0" in capsys.readouterr().out
     with pytest.raises(Ad2Error, match="--routes FILE"):
-        map_command.run(parser.parse_args(["map", "--out", str(tmp_path)]))
+        map_command.run(map_command.DriveMapOptions(out=tmp_path))

@@ -104,7 +104,7 @@ def test_the_archive_is_the_same_each_time_and_only_the_token_holds_the_token() 
 
 def test_the_token_is_made_once_and_must_be_private(tmp_path: Path) -> None:
     file = tmp_path / "robots" / "limo.token"
-    with pytest.raises(Ad2Error, match="ad2 robot deploy makes it"):
+    with pytest.raises(Ad2Error, match="ad2 robot deploy creates it"):
         deploy.read_token(file)
     token = deploy.make_token(file)
     assert len(token) == 32 and deploy.make_token(file) == token and file.stat().st_mode & 0o777 == 0o600
@@ -122,4 +122,4 @@ def test_the_token_is_made_once_and_must_be_private(tmp_path: Path) -> None:
 def test_a_folder_that_a_shell_would_not_take_as_it_is_or_that_is_everybody_s_is_refused(folder: str) -> None:
     robot = find_robot("sandbox")
     with pytest.raises(Ad2Error, match=r"link\.folder"):
-        deploy.install(replace(robot, link=replace(robot.link, folder=folder)))
+        deploy.install_command(replace(robot, link=replace(robot.link, folder=folder)))

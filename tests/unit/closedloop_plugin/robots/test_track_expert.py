@@ -13,7 +13,7 @@ from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, Observation, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
-from closedloop_plugin.robots.track_expert import PACES, TrackExpert, words
+from closedloop_plugin.robots.track_expert import SPEED_SHARES, TrackExpert, words
 
 RULES = make_interpreter("rules", "rules", profile("bench2advlm"))
 STRAIGHT = RoutePath([(0.0, 0.0), (4.0, 0.0)], 0.01)
@@ -31,7 +31,7 @@ def control(said: str, ask: DecisionRequest) -> Control:
 
 def expert(path: RoutePath = STRAIGHT, pose: tuple[float, float, float] = (1.0, 0.0, 0.0)) -> TrackExpert:
     made = TrackExpert()
-    made.take(path, lambda: pose, 14.0)
+    made.set_path(path, lambda: pose, 14.0)
     return made
 
 
@@ -63,7 +63,7 @@ def test_words_turn_the_wheel_to_the_side_that_it_wants(side: int) -> None:
 
 def test_the_pace_follows_the_bend() -> None:
     said = [words(radius, 0.0, 0.0) for radius in (0.5, 1.0, 5.0)]
-    assert [text.rsplit("= ")[1] for text in said] == [f"{PACES[0][1]:g}.", f"{PACES[1][1]:g}.", "1."]
+    assert [text.rsplit("= ")[1] for text in said] == [f"{SPEED_SHARES[0][1]:g}.", f"{SPEED_SHARES[1][1]:g}.", "1."]
 
 
 def test_it_corrects_a_navigator_that_is_wrong() -> None:
@@ -76,9 +76,9 @@ def test_a_bend_ahead_is_seen_before_it_comes() -> None:
     arc = [(2 + 0.5 * math.sin(a), 0.5 - 0.5 * math.cos(a)) for a in (i * 0.05 for i in range(30))]
     path, at = RoutePath([(0.0, 0.0), (2.0, 0.0), *arc[1:]], 0.01), iter((0.5, 1.0, 1.5, 1.6))
     made = expert()
-    made.take(path, lambda: (next(at), 0.0, 0.0), 14.0)
+    made.set_path(path, lambda: (next(at), 0.0, 0.0), 14.0)
     said = [made.decide([asked()])[0].texts["action"] for _ in range(4)]
-    assert "= 1." in said[0] and f"= {PACES[0][1]:g}." in said[3]
+    assert "= 1." in said[0] and f"= {SPEED_SHARES[0][1]:g}." in said[3]
 
 
 def test_without_a_path_it_says_so_and_it_is_labelled() -> None:

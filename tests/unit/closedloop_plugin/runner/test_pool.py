@@ -21,7 +21,7 @@ from closedloop_plugin.runner.decisions import DecisionRules
 from closedloop_plugin.runner.latency import read_latency
 from closedloop_plugin.runner.pool import PoolLimits, WorldPool, _WorkerHandle
 from closedloop_plugin.runner.recipe import FactoryRecipe
-from closedloop_plugin.runner.worker import DecisionResponder, drive, spare_the_scene
+from closedloop_plugin.runner.worker import DecisionResponder, drive, freeze_scene_objects
 from closedloop_plugin.testing.fake_world import FakeWorld
 from lmms_eval_ad2.errors import Ad2Error
 
@@ -136,7 +136,9 @@ def test_a_recipe_that_cannot_be_imported_is_one_line(tmp_path: Path) -> None:
 def test_words_are_answered_by_the_parent_in_batches(tmp_path: Path, far: bool) -> None:
     """The reader may live beside the world or beside the model: the records are the same."""
     agent = Talker(0.01)
-    how = plan(together(tmp_path, 4), name="bench2advlm", agent=None, interpreter=None if far else READER, reads=True)
+    how = plan(
+        together(tmp_path, 4), name="bench2advlm", agent=None, interpreter=None if far else READER, interprets=True
+    )
     reader = FarReader() if far else None
     records = run_into(tmp_path / "run", tasks(routes=4), how, agent, interpreter=reader, limits=PoolLimits(workers=4))
     assert {r.end for r in records} == {"completed"}
@@ -147,16 +149,16 @@ def test_words_are_answered_by_the_parent_in_batches(tmp_path: Path, far: bool) 
 
 
 def test_workers_do_not_change_what_a_batched_model_drives(tmp_path: Path) -> None:
-    how = plan(name="bench2advlm", agent=None, interpreter=READER, reads=True)
+    how = plan(name="bench2advlm", agent=None, interpreter=READER, interprets=True)
     one = run_into(tmp_path / "1", tasks(routes=3), how, Talker(), limits=PoolLimits(workers=1))
     assert essence(one) == essence(
         run_into(tmp_path / "3", tasks(routes=3), how, Talker(), limits=PoolLimits(workers=3))
     )
 
 
-def test_the_agent_hears_of_the_end_of_an_episode_whose_world_died(tmp_path: Path) -> None:
+def test_the_agent_is_notified_of_the_end_of_an_episode_whose_world_died(tmp_path: Path) -> None:
     agent = Talker()
-    how = plan(faulty("die", once=str(tmp_path / "x")), agent=None, interpreter=READER, reads=True)
+    how = plan(faulty("die", once=str(tmp_path / "x")), agent=None, interpreter=READER, interprets=True)
     run_into(tmp_path / "run", tasks()[2:3], how, agent, limits=PoolLimits(workers=1))
     assert agent.log == [("start", "103_rep0"), ("end", "103_rep0")] * 2
 
@@ -177,18 +179,24 @@ def test_eight_worlds_share_a_slow_model(tmp_path: Path) -> None:
     """200 ms an answer, whatever the batch: what is asserted is not wall time but that the batches are large."""
     agent = Talker(0.2)
     todo = tasks(2, max_ticks=60)[:8]
-    how = plan(together(tmp_path, 8), rules=DecisionRules(decision_hz=4), agent=None, interpreter=READER, reads=True)
+    how = plan(
+        together(tmp_path, 8), rules=DecisionRules(decision_hz=4), agent=None, interpreter=READER, interprets=True
+    )
     started = time.monotonic()
     run_into(tmp_path / "run", todo, how, agent, limits=PoolLimits(workers=8))
     print(f"{time.monotonic() - started:.1f} s, {len(agent.batches)} batches of {sum(agent.batches)} questions")
     assert sum(agent.batches) / len(agent.batches) > 5
 
 
-def test_the_collector_leaves_the_scene_alone_until_it_is_told_otherwise() -> None:
+def test_scene_objects_are_frozen_until_the_episode_ends() -> None:
     before, how = gc.get_freeze_count(), plan()
     try:
         drive(
-            FakeWorld(), tasks(max_ticks=2)[0], how, DecisionResponder(how, Follower(), None, None), [spare_the_scene]
+            FakeWorld(),
+            tasks(max_ticks=2)[0],
+            how,
+            DecisionResponder(how, Follower(), None, None),
+            [freeze_scene_objects],
         )
         assert gc.get_freeze_count() > before
     finally:
@@ -201,10 +209,10 @@ def test_a_world_that_dies_in_the_middle_of_a_message_is_a_lost_world(tmp_path: 
     there.close()
     lost: list[str] = []
     pool = WorldPool(plan(), PoolLimits(), None, None, lambda result: None)
-    pool._lost = lambda hand, reason: lost.append(reason)  # type: ignore[method-assign]
+    pool._replace_lost = lambda worker, reason: lost.append(reason)  # type: ignore[method-assign]
     with subprocess.Popen(["true"]) as process:
-        pool._hands = [_WorkerHandle(0, process, Connection(here.detach()))]
-        pool._listen()
+        pool._workers = [_WorkerHandle(0, process, Connection(here.detach()))]
+        pool._receive()
     assert lost == ["the world process died (exit code 0)"]
 
 
@@ -213,6 +221,8 @@ def test_of_a_long_log_only_the_end_is_read(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "worker0.log").write_text("warning\n" * 9 + "für\nzu wenig \N{SNOWMAN}\n\n", "utf-8")
     pool = WorldPool(plan(), PoolLimits(), None, None, lambda result: None, logs=tmp_path)
     with subprocess.Popen(["true"]) as process, socket.socket() as unused:
-        hand = _WorkerHandle(0, process, Connection(unused.detach()))
-        assert pool._how_it_died(hand) == "the world process died (exit code 0); it last printed: zu wenig \N{SNOWMAN}"
-        hand.pipe.close()
+        worker = _WorkerHandle(0, process, Connection(unused.detach()))
+        assert (
+            pool._death_reason(worker) == "the world process died (exit code 0); it last printed: zu wenig \N{SNOWMAN}"
+        )
+        worker.pipe.close()

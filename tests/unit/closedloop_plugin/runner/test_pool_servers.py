@@ -94,10 +94,10 @@ def test_the_end_waits_for_nobody_who_is_not_there_yet(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_an_episode_that_is_driven_wipes_out_the_failures_before_it(tmp_path: Path) -> None:
     pool = WorldPool(plan(served(tmp_path, "one")), PoolLimits(), None, None, lambda result: None)
-    pool._roster.lost(0, tasks()[0], came_up=True)
-    assert pool._roster.tries(0) == 1
+    pool._scheduler.world_lost(0, tasks()[0], was_ready=True)
+    assert pool._scheduler.failures(0) == 1
     pool.run(tasks(routes=1))
-    assert pool._roster.tries(0) == 0
+    assert pool._scheduler.failures(0) == 0
 
 
 @pytest.mark.integration
@@ -126,46 +126,46 @@ def test_the_only_server_is_not_given_up_for_episodes_that_fail(tmp_path: Path) 
 
 def test_starts_are_counted_in_a_row_and_fewer_of_one_that_never_was_there() -> None:
     made = roster()
-    made.came_up(0)
+    made.world_ready(0)
     for worker, failures in ((0, 5), (1, 2)):
         for n in range(failures):
-            assert not made.given_up(worker), (worker, n)
-            made.lost(worker, None, came_up=False)
-        assert made.given_up(worker)
-    made.came_up(0)
-    assert not made.given_up(0)
-    assert made.successor(1, busy=()) == 0
+            assert not made.is_given_up(worker), (worker, n)
+            made.world_lost(worker, None, was_ready=False)
+        assert made.is_given_up(worker)
+    made.world_ready(0)
+    assert not made.is_given_up(0)
+    assert made.replacement(1, busy=()) == 0
 
 
 def test_an_episode_waits_for_a_server_on_which_it_has_not_failed() -> None:
     made = roster()
-    task = made.next_for(0, here=(0, 1))
+    task = made.next_task(0, running=(0, 1))
     assert task is not None
-    made.lost(0, task, came_up=True)
+    made.world_lost(0, task, was_ready=True)
     made.waiting.clear()
     made.waiting.append(task)
-    assert made.next_for(0, here=(0, 1)) is None
-    assert made.next_for(0, here=(0,)) is task  # nobody else is there: better here than never
+    assert made.next_task(0, running=(0, 1)) is None
+    assert made.next_task(0, running=(0,)) is task  # nobody else is there: better here than never
     made.waiting.append(task)
-    assert made.next_for(1, here=(0, 1)) is task
+    assert made.next_task(1, running=(0, 1)) is task
 
 
-def test_another_server_is_hired_first_where_one_is_free() -> None:
+def test_a_lost_world_is_replaced_on_another_server_if_one_is_free() -> None:
     made = roster(workers=3)
-    assert made.successor(0, busy=(1,)) == 2
-    assert made.successor(0, busy=(1, 2)) == 0
+    assert made.replacement(0, busy=(1,)) == 2
+    assert made.replacement(0, busy=(1, 2)) == 0
     alike = EpisodeScheduler(3, own=False, starts=5, first_starts=2)
-    assert alike.successor(0, busy=(1,)) == 0
+    assert alike.replacement(0, busy=(1,)) == 0
 
 
 def test_all_that_fail_alike_are_kept() -> None:
     """Episodes that fail on every server say more of the episodes than of the servers."""
     made = roster()
     for worker in (0, 1):
-        made.came_up(worker)
+        made.world_ready(worker)
         for _ in range(5):
-            made.lost(worker, tasks()[0], came_up=True)
-        assert made.given_up(0) is (worker == 0)
-    assert not made.given_up(0) and not made.given_up(1)
-    made.drove(1)
-    assert made.given_up(0)
+            made.world_lost(worker, tasks()[0], was_ready=True)
+        assert made.is_given_up(0) is (worker == 0)
+    assert not made.is_given_up(0) and not made.is_given_up(1)
+    made.episode_finished(1)
+    assert made.is_given_up(0)

@@ -25,7 +25,7 @@ SELECTION = {"routes": SUITE.ids, "repetitions": 1}
 
 
 def record(route: int, end: EndReason = EndReason.COMPLETED) -> EpisodeRecord:
-    return blank_record(tasks()[route], plan().cast, end, "", "fake", "1")
+    return blank_record(tasks()[route], plan().conditions, end, "", "fake", "1")
 
 
 def opened(folder: Path) -> EpisodeStore:

@@ -263,7 +263,7 @@ def test_episodes_are_not_kept_for_ever() -> None:
     made = DriverService(agent, None, RULES)
     for i in range(EPISODES + 5):
         _drive(made, request(episode=f"e{i}", cameras=[]))
-    assert len(made._episodes) == len(agent._dice) == EPISODES  # type: ignore[attr-defined]
+    assert len(made._episodes) == len(agent._generators) == EPISODES  # type: ignore[attr-defined]
 
 
 def _drive(made: DriverService, body: dict[str, Any]) -> str:

@@ -151,20 +151,21 @@ def length(file: Path) -> tuple[int, tuple[int, int], float]:
 
 
 @dataclass
-class Seen:
-    """As runner.episode.Tick."""
+class Tick:
+    """As runner.episode.EpisodeTick."""
 
     truth: Any
     observation: Any
-    answer: Any = None
+    response: Any = None
     control: Control = field(default_factory=lambda: Control(0.1, 0.5, 0.0))
 
 
-def tick(n: int) -> Seen:
-    reading = SimpleNamespace(raw=said(n)["raw"], mode="cng", reason=None)
-    answer = SimpleNamespace(decision=SimpleNamespace(texts=said(n)["texts"], error=None), reading=reading)
+def tick(n: int) -> Tick:
+    interpreted = SimpleNamespace(raw=said(n)["raw"], mode="cng", reason=None)
+    decision = SimpleNamespace(texts=said(n)["texts"], error=None)
+    response = SimpleNamespace(decision=decision, interpreted=interpreted)
     view = SimpleNamespace(images=lambda name: picture(n, 321, 181) if name == "front" else None)
-    return Seen(truth(n), view, answer if n % 10 == 0 else None)
+    return Tick(truth(n), view, response if n % 10 == 0 else None)
 
 
 def test_a_film_plays_a_second_a_second(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class Told:
     fails: set[str] = field(default_factory=set)
     asked: list[str] = field(default_factory=list)
 
-    def tell(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
+    def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
         found = []
         for moments in scenes:
             route = moments[0].route.id
@@ -76,15 +76,15 @@ class Scripted:
     name: str = "scripted"
     made: list[tuple[str, int, int]] = field(default_factory=list)
 
-    def make(self, wishes: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
-        return [self._one(w) for w in wishes]
+    def make(self, requests: Sequence[ThreatRequest]) -> list[ThreatAttempt]:
+        return [self._one(r) for r in requests]
 
-    def _one(self, wish: ThreatRequest) -> ThreatAttempt:
-        route = wish.transcript.route
-        self.made.append((route, wish.number, len(wish.images)))
+    def _one(self, request: ThreatRequest) -> ThreatAttempt:
+        route = request.transcript.route
+        self.made.append((route, request.number, len(request.images)))
         todo = self.script.get(route, [BRAKE])
         item = todo.pop(0) if len(todo) > 1 else todo[0]
-        base = ThreatAttempt(number=wish.number, seed=wish.seed, fuser=self.describe(), description="d")
+        base = ThreatAttempt(number=request.number, seed=request.seed, fuser=self.describe(), description="d")
         if item is None:
             failed = FuserExchange(purpose="fuse", error="HTTP 500")
             return base.model_copy(update={"exchanges": [failed], "refused": "fuse: HTTP 500"})
@@ -304,7 +304,7 @@ from test_generate import Scripted, Told
 from closedloop_plugin.threats.generate import generate
 import closedloop_plugin.threats.generate as g, test_generate as t
 from closedloop_plugin.agents.make import cameras_of
-from closedloop_plugin.runner.recipe import Recipe
+from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.suites.lookup import suite
 
 class Slow(Scripted):
@@ -313,11 +313,11 @@ class Slow(Scripted):
             time.sleep(600)  # whatever the machine's speed: it is killed with three of six
         return super().make(wishes)
 
-g.AT_ONCE = 1
+g.BATCH = 1
 demo = suite("demo")
-world = Recipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {{"folder": Path({maps!r})}})
+world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {{"folder": Path({maps!r})}})
 seen = cameras_of("front@160x90", t.RULES)
-job = g.Job(Path({out!r}), demo, demo.routes, world, t.RULES, seen, checked=False, quiet=True)
+job = g.ThreatGenerationConfig(Path({out!r}), demo, demo.routes, world, t.RULES, seen, checked=False, quiet=True)
 generate(job, Told(), Slow({{}}))
 """
 

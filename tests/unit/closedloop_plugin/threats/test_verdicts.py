@@ -36,7 +36,7 @@ def record(**known: Any) -> EpisodeRecord:
 
 
 def track(*poses: tuple[float, float], kind: str = "child", role: str = "scenario") -> dict[str, Any]:
-    """A body's (t, x), only where it changes, before an ego that stands at 0."""
+    """A body's (t, x), stored only on change, with a stationary ego at 0."""
     at = dict(poses)
     samples = [
         {"t": t / 2, "ego": [0.0, 0.0, 0.0, 0.0], "actors": {"a": [at[t / 2], 0.0, 0.0]} if t / 2 in at else {}}
@@ -46,18 +46,18 @@ def track(*poses: tuple[float, float], kind: str = "child", role: str = "scenari
 
 
 @pytest.mark.parametrize(
-    ("seen", "reach"),
+    ("seen", "nearest"),
     [
-        (track((0.0, 20.0)), NearestActor("child", 20.0, 0.0)),  # stands, told once, before it acts
+        (track((0.0, 20.0)), NearestActor("child", 20.0, 0.0)),  # stationary, stored once, before it acts
         (track((0.0, 5.0), (1.5, 40.0)), NearestActor("child", 40.0, 0.0)),  # was near before
         (track((0.0, 50.0), (2.5, 45.0), (3.0, 30.0)), NearestActor("child", 30.0, 20.0)),
-        (track((3.0, 12.0)), NearestActor("child", 12.0, 0.0)),  # comes on the stage later
+        (track((3.0, 12.0)), NearestActor("child", 12.0, 0.0)),  # appears later
         (track((0.0, 9.0), role="background"), None),
         (track((0.0, 9.0), kind="van"), None),  # what hides the child is not the child
     ],
 )
-def test_who_comes_near_since_it_acts(seen: dict[str, Any], reach: NearestActor | None) -> None:
-    assert nearest_since(seen, 2.0, "child") == reach
+def test_nearest_actor_since_it_acts(seen: dict[str, Any], nearest: NearestActor | None) -> None:
+    assert nearest_since(seen, 2.0, "child") == nearest
 
 
 def test_the_programs_own_car_counts_where_it_stands_for_the_traffic() -> None:
@@ -74,7 +74,7 @@ def test_a_mover_that_is_farther_counts_before_one_that_stands() -> None:
     for i, sample in enumerate(both["samples"]):
         sample["actors"]["b"] = [20.0 - i, 3.0, 0.0]
     assert nearest_since(both, 2.0, "child").gap_m == 5.0  # type: ignore[union-attr]
-    found = nearest_since(both, 2.0, "child", moves=True)
+    found = nearest_since(both, 2.0, "child", must_move=True)
     assert found is not None
     assert (found.gap_m, found.moved_m) == (12.4, 5.0)
 
@@ -111,17 +111,17 @@ def test_a_generated_threat_needs_its_own_adversary_and_its_move(tmp_path: Path)
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"bodies": 3}', '{"bodies": {}, "samples": [3]}'])
-def test_a_track_that_is_none_is_one_line(text: str, tmp_path: Path) -> None:
+def test_a_malformed_track_is_a_one_line_error(text: str, tmp_path: Path) -> None:
     (tmp_path / "tracks").mkdir()
     (tmp_path / "tracks" / "x_rep0.json").write_text(text)
-    with pytest.raises(DataError, match=r"x_rep0\.json.*Remove .*: everything is driven anew"):
+    with pytest.raises(DataError, match=r"x_rep0\.json.*Remove .*; everything is then driven again"):
         draw_of(record(), tmp_path)
 
 
 NEAR = NearestActor("car", 5.0, 1.0)
 
 
-def test_whom_nothing_endangered_has_survived_nothing() -> None:
+def test_a_draw_without_a_threat_is_not_survived() -> None:
     idle, hit = (
         ScenarioDraw(record(events=[])),
         ScenarioDraw(record(infractions={"collisions_vehicle": ["bump"]}), NEAR),

@@ -29,8 +29,8 @@ def line(**changes: object) -> bytes:
 WRITER = """
 import sys
 from pathlib import Path
-from lmms_eval_ad2.annotate.review_log import Actions
-actions = Actions(Path(sys.argv[1]))
+from lmms_eval_ad2.annotate.review_log import ReviewLog
+actions = ReviewLog(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
     actions.append(sys.argv[2], f"r{number}", "note", "note", f"{number} " + "x" * 300)
     print(number, flush=True)

@@ -46,7 +46,7 @@ POINT = record("p", "point", answer=BilingualText("<10,20>"))
 def test_the_answer_is_read_as_right(question: Record, variant: TaskVariant, answer: str) -> None:
     ((asks, right),) = training.training_turns(question, variant, PROMPTS)
     assert right == answer
-    assert asks == task_prompt.words(question, variant, PROMPTS)
+    assert asks == task_prompt.prompt_text(question, variant, PROMPTS)
     sample = score_sample(question, right, variant, "t")
     assert sample.status == "ok"
     assert sample.form == "vqa" or sample.score == 100
@@ -67,7 +67,7 @@ def test_rounds_are_rows_that_hold_the_references_before() -> None:
     task = ExportTask("ad2x_cot_rounds", "ad2_bench", "test", TaskVariant("ad2_bench", "cot", rounds=True))
     said = training.training_turns(chain(), task.variant, PROMPTS)
     assert [right for _, right in said] == ["truth 1", "truth 2", "truth 3"]
-    assert said[2][0] == task_prompt.round_words(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
+    assert said[2][0] == task_prompt.round_text(chain(), task.variant, 2, ["truth 1", "truth 2"], PROMPTS)
     assert "truth 2" in said[2][0]
     assert "truth 3" not in said[2][0]
     made = list(training.training_rows(chain(), task, said, ["/a.png"]))

@@ -61,7 +61,7 @@ GOOD_VOTE = {"task": "g", "id": "1", "models": ["a", "b"], "votes": ["a"]}
         (files.read_items, [{**GOOD_ITEM, "steps": "a"}], "'steps'"),
         (files.read_items, [{"id": "1", "rubric": "ad2_vqa"}], "'answer'"),
         (files.read_items, [{**GOOD_ITEM, "rubric": "ad2_vqe"}], "row 1: 'ad2_vqe'; did you mean ad2_vqa"),
-        (files.read_items, [""], "holds no items"),
+        (files.read_items, [""], "has no items"),
         (files.read_ratings, [{**GOOD_RATING, "score": 11}], "row 1: field 'score'.*found 11"),
         (files.read_ratings, [{**GOOD_RATING, "score": True}], "'score'"),
         (files.read_ratings, [{"task": "g", "id": "1", "model": "a"}], "'score'"),
@@ -71,7 +71,7 @@ GOOD_VOTE = {"task": "g", "id": "1", "models": ["a", "b"], "votes": ["a"]}
         (files.read_votes, [{**GOOD_VOTE, "votes": ["c"]}], "'votes'"),
         (files.read_votes, [{**GOOD_VOTE, "votes": []}], "'votes'"),
         (files.read_votes, [GOOD_VOTE, {**GOOD_VOTE, "models": ["b", "a"]}], "row 2.*each pair"),
-        (files.read_votes, [], "holds no votes"),
+        (files.read_votes, [], "has no votes"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, reader: Any, rows: list[Any], message: str) -> None:

@@ -59,7 +59,7 @@ def test_pace_spreads_starts_and_keeps_quiet() -> None:
 
     async def quiet() -> list[float]:
         pace = RequestRateLimiter()
-        pace.quiet(0.05)
+        pace.pause(0.05)
         return await starts(pace, 3)
 
     assert min(asyncio.run(quiet())) >= 0.049

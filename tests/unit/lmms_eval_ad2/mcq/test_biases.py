@@ -1,4 +1,4 @@
-"""Biases of length, place and wording, with figures worked out by hand."""
+"""Biases of length, position and wording, with values computed by hand."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from lmms_eval_ad2.records import Record
 
 
 def test_against_chance_exact() -> None:
-    # 3 of 4 at 1/4: P(3) + P(4) = 12/256 + 1/256; the other tail has nothing as unlikely.
-    guess = against_chance([1, 1, 1, 0], [0.25] * 4, ["one"] * 4)
-    assert guess is not None and guess.test == "binomial"
-    assert guess.p_value == pytest.approx(13 / 256)
-    assert (guess.accuracy, guess.chance) == (0.75, 0.25)
-    assert guess.ci_of == "questions"
-    assert (guess.ci.low, guess.ci.high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson
-    assert not guess.above_chance
+    # 3 of 4 at 1/4: P(3) + P(4) = 12/256 + 1/256; no outcome of the other tail is as unlikely.
+    found = against_chance([1, 1, 1, 0], [0.25] * 4, ["one"] * 4)
+    assert found is not None and found.test == "binomial"
+    assert found.p_value == pytest.approx(13 / 256)
+    assert (found.accuracy, found.chance) == (0.75, 0.25)
+    assert found.ci_of == "questions"
+    assert (found.ci.low, found.ci.high) == pytest.approx((0.3006, 0.9544), abs=1e-4)  # Wilson
+    assert not found.above_chance
 
 
 def test_against_chance_with_ties_and_mixed_options() -> None:
     # Sum 3.5 of expected 2 * 1/2 + 2 * 1/4 = 1.5; variance 2/4 + 2 * 3/16 = 0.875; z = 2 / 0.93541 = 2.1381
-    guess = against_chance([1, 1, 1, 0.5], [0.5, 0.5, 0.25, 0.25], list("abcd"))
-    assert guess is not None and guess.test == "normal"
-    assert guess.p_value == pytest.approx(0.03251, abs=1e-4)
+    found = against_chance([1, 1, 1, 0.5], [0.5, 0.5, 0.25, 0.25], list("abcd"))
+    assert found is not None and found.test == "normal"
+    assert found.p_value == pytest.approx(0.03251, abs=1e-4)
     assert against_chance([], [], []) is None
 
 
 def test_below_chance_is_no_warning() -> None:
-    guess = against_chance([0] * 100, [0.25] * 100, [str(i) for i in range(100)])
-    assert guess is not None and guess.p_value < 1e-9 and not guess.above_chance
-    guess = against_chance([1] * 100, [0.25] * 100, [str(i) for i in range(100)])
-    assert guess is not None and guess.above_chance
+    found = against_chance([0] * 100, [0.25] * 100, [str(i) for i in range(100)])
+    assert found is not None and found.p_value < 1e-9 and not found.above_chance
+    found = against_chance([1] * 100, [0.25] * 100, [str(i) for i in range(100)])
+    assert found is not None and found.above_chance
 
 
 def test_one_scene_cannot_warn_by_many_questions() -> None:
-    """Right in one scene of eleven, which has half of the questions: the interval over scenes holds chance."""
+    """Right in one scene of eleven, which has half of the questions: the interval over scenes contains chance."""
     hits, clusters = [1.0] * 50 + [0.0] * 50, ["a"] * 50 + [f"b{i % 10}" for i in range(50)]
-    guess = against_chance(hits, [0.25] * 100, clusters)
-    assert guess is not None and guess.p_value < 1e-6 and guess.ci_of == "clusters" and not guess.above_chance
-    # With few scenes nothing can be said about others: the questions are taken as they are.
-    guess = against_chance(hits, [0.25] * 100, ["a"] * 50 + ["b"] * 50)
-    assert guess is not None and guess.ci_of == "questions" and guess.above_chance
+    found = against_chance(hits, [0.25] * 100, clusters)
+    assert found is not None and found.p_value < 1e-6 and found.ci_of == "clusters" and not found.above_chance
+    # With few scenes no statement about other scenes is possible: the interval is over questions.
+    found = against_chance(hits, [0.25] * 100, ["a"] * 50 + ["b"] * 50)
+    assert found is not None and found.ci_of == "questions" and found.above_chance
 
 
 def test_length() -> None:
@@ -80,8 +80,8 @@ def test_position_of_few_or_mixed_options() -> None:
     assert biases.position([]) == {"n": 0}
 
 
-def told_apart(n: int, cluster: str = "") -> list[Record]:
-    """The right option is always "No.", the wrong ones are of this question alone."""
+def always_no(n: int, cluster: str = "") -> list[Record]:
+    """The right option is always "No."; the wrong ones occur in one question only."""
     return [
         choice(f"{i}", f"Is it {i}?", "No.", [f"Yes, by {i}{j}" for j in "abc"], at=i % 4, cluster=cluster)
         for i in range(n)
@@ -89,22 +89,22 @@ def told_apart(n: int, cluster: str = "") -> list[Record]:
 
 
 def test_prior_finds_a_text_that_is_always_right() -> None:
-    found = biases.prior(told_apart(20), biases.whole_text)
+    found = biases.prior(always_no(20), biases.whole_text)
     assert found is not None and found["accuracy"] == 1.0 and found["clusters"] == 20 and found["above_chance"]
 
 
 def test_prior_learns_from_other_scenes_only() -> None:
-    """Within its own scene the right text is always "No."; elsewhere it was never seen."""
-    records = [*told_apart(10, "scene")[:5], *(choice(f"o{i}", "?", "car", ["bus", "van", "tram"]) for i in range(5))]
+    """Within its own scene the right text is always "No."; it does not occur in other scenes."""
+    records = [*always_no(10, "scene")[:5], *(choice(f"o{i}", "?", "car", ["bus", "van", "tram"]) for i in range(5))]
     found = biases.prior(records, biases.whole_text)
     assert found is not None
     # Five of the scene: four equal scores, 1/4 each; five of clusters of their own: "car" is known, 1 each.
     assert found["accuracy"] == pytest.approx((5 * 0.25 + 5) / 10)
-    assert biases.prior(told_apart(10, "scene"), biases.whole_text) is None
+    assert biases.prior(always_no(10, "scene"), biases.whole_text) is None
 
 
 def test_prior_by_words() -> None:
-    """Wrong options carry a word that right ones never do; whole texts say nothing."""
+    """Wrong options contain a word that right ones never contain; whole texts carry no information."""
     records = [choice(f"{i}", "?", f"number {i}", [f"maybe number {i}{j}" for j in "xyz"], at=i % 4) for i in range(24)]
     by_words, by_text = biases.prior(records, biases.single_words), biases.prior(records, biases.whole_text)
     assert by_words is not None and by_words["accuracy"] == 1.0

@@ -1,4 +1,4 @@
-"""A plan made into a set: replacement, passing faults, limits, interruptions. The maker is a fake one."""
+"""Build of a set with a fake maker: replacements, endpoint failures, limits, interruptions."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_what_is_rejected_is_replaced_from_its_stratum(tmp_path: Path, file: Pat
     assert all(row["question"] and row["reason"] == "ambiguous" for row in rejected)
 
 
-def test_a_source_that_runs_out_is_told(tmp_path: Path, file: Path) -> None:
-    """All motion states but one are rejected: the others of the plan are made all the same."""
+def test_a_source_that_runs_out_is_reported(tmp_path: Path, file: Path) -> None:
+    """All motion states but one are rejected: the other questions of the plan are still made."""
     gone = [f"q{number:03}" for number in range(0, 20, 4)][1:]
     result = build(a_job(file, tmp_path / "out", FakeMaker(rejecting(*gone)), total=12))
     (short,) = result.short
@@ -91,7 +91,7 @@ def test_a_final_rejection_is_not_asked_again_a_passing_one_is(tmp_path: Path, f
 
 
 def test_a_passing_fault_keeps_its_place(tmp_path: Path, file: Path) -> None:
-    """It is not replaced, so that the set ends as if the endpoint had never failed."""
+    """It is not replaced, so that the final set is the same as without the failure."""
     whole = tmp_path / "whole"
     build(a_job(file, whole, FakeMaker(rejecting("q005")), total=10))
     lost = [row["meta"]["source_id"] for row in rows_of(whole)][2:6]
@@ -108,7 +108,7 @@ def test_a_dead_endpoint_costs_no_reserve(tmp_path: Path, file: Path) -> None:
     assert (len(maker.asked), result.unfinished, result.card["counts"]["n"]) == (8, 8, 0)
 
 
-def test_a_limit_shows_some_of_everything_and_the_same_command_goes_on(tmp_path: Path, file: Path) -> None:
+def test_a_limit_covers_all_strata_and_the_same_command_continues(tmp_path: Path, file: Path) -> None:
     whole, out = tmp_path / "whole", tmp_path / "out"
     build(a_job(file, whole, FakeMaker(rejecting("q003"))))
     result = build(a_job(file, out, FakeMaker(rejecting("q003")), limit=4))
@@ -158,7 +158,7 @@ def test_other_settings_are_named(tmp_path: Path, file: Path) -> None:
         build(a_job(file, tmp_path / "out", FakeMaker()))
 
 
-def test_whatever_a_maker_hands_over_the_set_can_be_imported(tmp_path: Path, file: Path) -> None:
+def test_rows_that_cannot_be_imported_are_rejected(tmp_path: Path, file: Path) -> None:
     def fate(question: OpenQuestion) -> Outcome | None:
         texts = {"q000": ("a", "a", "b"), "q001": ("a", "b"), "q002": ("a", "b", "\udfff"), "q003": ("", "b", "c")}
         if question.id not in texts:
@@ -177,7 +177,7 @@ def test_questions_without_their_images_are_counted(tmp_path: Path, file: Path) 
     assert result.card["counts"]["n"] == 13
 
 
-def test_a_mark_on_the_image_cannot_be_carried_and_is_counted(tmp_path: Path) -> None:
+def test_questions_with_a_mark_on_the_image_are_rejected(tmp_path: Path) -> None:
     marked = a_record(1, mark=VisualPrompt("box", ((1.0, 1.0, 4.0, 4.0),)))
     file = write_records(tmp_path, records=[a_record(0), marked])
     maker = FakeMaker()
@@ -185,7 +185,7 @@ def test_a_mark_on_the_image_cannot_be_carried_and_is_counted(tmp_path: Path) ->
     assert maker.asked == ["q000"]
 
 
-def test_a_wrong_image_folder_is_told_and_nothing_is_rejected_for_it(tmp_path: Path, file: Path) -> None:
+def test_a_wrong_image_folder_is_an_error_and_rejects_nothing(tmp_path: Path, file: Path) -> None:
     for path in (file.parent / "cam").iterdir():
         path.unlink()
     with pytest.raises(Ad2Error, match=r"images of its first 20 questions are not there.*--images records=DIR"):
@@ -194,7 +194,7 @@ def test_a_wrong_image_folder_is_told_and_nothing_is_rejected_for_it(tmp_path: P
     assert build(a_job(file, tmp_path / "out", FakeMaker())).card["counts"]["n"] == 20
 
 
-def test_a_barren_stratum_is_gone_through_in_few_rounds(tmp_path: Path) -> None:
+def test_a_stratum_without_results_takes_few_rounds(tmp_path: Path) -> None:
     file = write_records(tmp_path, records=(a_record(4 * n) for n in range(200)))
     rounds = []
 
@@ -219,7 +219,7 @@ def test_the_set_does_not_depend_on_the_order_of_outcomes_or_on_interruptions(
     chance = random.Random(seed)
 
     class Restless(FakeMaker):
-        """Hands over in another order, fails now and then, and stops half-way."""
+        """Reports outcomes in another order, fails now and then, and stops half-way."""
 
         def make(self, questions: Any, done: Any) -> None:
             lot = list(questions)
@@ -271,7 +271,7 @@ def test_a_full_disk_stops_the_build_and_nothing_before_is_lost(
     monkeypatch.setattr(QuestionStore, "save", save)
 
     def slowly(question: OpenQuestion) -> None:
-        """From the sixth on not before the writer has met the full disk."""
+        """Waits from the sixth question on until the writer has failed with the full disk."""
         if len(slow.asked) > 6:
             full.wait(60)
         time.sleep(0.05)
@@ -297,7 +297,7 @@ def test_a_row_changed_by_hand_is_named(tmp_path: Path, file: Path) -> None:
             build(a_job(file, tmp_path / "out", FakeMaker()))
 
 
-def test_no_replacement_is_asked_of_an_endpoint_that_is_gone(tmp_path: Path, file: Path) -> None:
+def test_no_replacement_is_requested_from_a_dead_endpoint(tmp_path: Path, file: Path) -> None:
     def fate(question: OpenQuestion) -> Outcome | None:
         if question.id in drawn[:3]:
             return RejectedQuestion(question, "ambiguous")

@@ -1,4 +1,4 @@
-"""The card: counted from the rows, complete, and safe to read as Markdown."""
+"""The card: counts, required keys, and escaped Markdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def row(number: int, task: str = "planning", subtask: str = "goal action", **met
     }
 
 
-def tally() -> dict[str, Any]:
+def counts_of_rows() -> dict[str, Any]:
     made = CardCounts()
     for number in range(6):
         made.add(row(number, correctness=5 if number else 4, rounds=number % 2))
@@ -46,7 +46,7 @@ def facts(**changes: Any) -> Mapping[str, Any]:
         "file": {"name": "questions.jsonl", "sha256": "ab" * 32}, "seed": 7, "kind": "all",
         "maker": "openai:some|model", "evaluator": "openai:other",
         "settings": {"n": 6, "rounds": 3, "prompts": {"sha256": "cd" * 4}},
-        "counts": tally(),
+        "counts": counts_of_rows(),
         "sources": [
             {"name": "drivelm", "spec": "drivelm=v1.json", "split": "train", "sha256": "ef" * 32, "usable": 1234,
              "unclassified": {"duplicate": 15, "no_answer": 1}, "left_out": {"empty question": 2}, "bad": 0},
@@ -61,8 +61,8 @@ def facts(**changes: Any) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def test_the_tally_counts_rows() -> None:
-    counts = tally()
+def test_rows_are_counted() -> None:
+    counts = counts_of_rows()
     assert (counts["n"], counts["source"], counts["cell"]["lingoqa/perception"]) == (8, {"drivelm": 7, "lingoqa": 1}, 1)
     assert counts["position"] == {"A": 2, "B": 2, "C": 2, "D": 2}
     assert counts["category"] == dict.fromkeys(KINDS[1:], 8)
@@ -72,7 +72,7 @@ def test_the_tally_counts_rows() -> None:
     assert CardCounts().facts()["correctness_mean"] is None
 
 
-def test_the_card_is_json_and_says_what_it_is() -> None:
+def test_the_card_is_json_with_schema_and_statement() -> None:
     made = card(facts())
     assert json.loads(json.dumps(made)) == made
     assert made["schema"] == "ad2-mcq-card/1"
@@ -80,13 +80,13 @@ def test_the_card_is_json_and_says_what_it_is() -> None:
     assert "reconstruction" in made["statement"]
 
 
-def test_a_missing_or_misspelt_key_is_told() -> None:
+def test_a_missing_or_misspelt_key_is_an_error() -> None:
     with pytest.raises(Ad2Error, match=r"missing \['plan'\], unknown \['plans'\]"):
         card({**{k: v for k, v in facts().items() if k != "plan"}, "plans": {}})
 
 
-def test_the_page_is_as_it_was() -> None:
-    """AD2_WRITE_SNAPSHOTS=1 writes it anew: look at what changed."""
+def test_the_page_equals_its_snapshot() -> None:
+    """AD2_WRITE_SNAPSHOTS=1 writes the snapshot again; review the changes."""
     page = markdown({**card(facts()), "version": "0"})
     if os.environ.get("AD2_WRITE_SNAPSHOTS") == "1":
         SNAPSHOT.parent.mkdir(exist_ok=True)
@@ -98,11 +98,11 @@ def test_an_empty_set_has_a_page() -> None:
     bare = card({k: v for k, v in facts(counts=CardCounts().facts(), evaluator=None).items()
                  if k not in ("rejected", "unfinished", "notes", "account", "short", "settings")})  # fmt: skip
     page = markdown(bare)
-    assert "Nobody rated." in page
+    assert "Not rated." in page
     assert "Rejected" not in page
 
 
-def test_hostile_text_opens_nothing() -> None:
+def test_hostile_text_is_escaped() -> None:
     evil = "a|b\n# title <script>alert(1)</script> ![x](http://e) [l](http://e) `c` **b** \\"
     page = markdown(card(facts(name=evil, maker=evil, rejected={evil: 1}, settings={evil: evil * 50})))
     assert "<script" not in page

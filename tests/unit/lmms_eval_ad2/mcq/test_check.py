@@ -1,4 +1,4 @@
-"""What `ad2 mcq check` finds in a set without asking any model."""
+"""The checks of `ad2 mcq check` that need no model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_fair_set(tmp_path: Path) -> None:
     assert check.warnings(report) == []
 
 
-def test_what_must_be_mended(tmp_path: Path) -> None:
+def test_rows_to_fix(tmp_path: Path) -> None:
     again = choice("q4", "what is AHEAD", "A red car.", ["A boat.", "A train.", "A plane."])
     alike = choice("q5", "What now?", "Wait.", ["Turn left, back up.", "Back up and turn left.", "Accelerate."])
     implied = choice("q6", "What is there?", "One truck and one bus.", ["One bus.", "Two cars.", "1 truck, 1 bus"])
@@ -69,7 +69,7 @@ def test_what_must_be_mended(tmp_path: Path) -> None:
     assert report["found"] == 1 + 1 + 2 + 1
 
 
-def test_a_question_with_two_answers_is_told(tmp_path: Path) -> None:
+def test_a_question_with_two_answers_is_reported(tmp_path: Path) -> None:
     other = choice("q4", "What is ahead?", "A boat.", ["A train.", "A bike.", "A plane."])
     found = check.duplicate_questions([*FAIR, other])
     assert found == [{"ids": ["q0", "q4"], "answers_differ": True}]
@@ -125,7 +125,7 @@ def test_a_set_without_choices(tmp_path: Path) -> None:
 HOSTILE = choice("\x1b]0;q\x07", "What \ud800?", "A \x1b[31mcar.", ["A \x1b[5mbus.", "A v\ud800n.", "\u202eA tram."])
 
 
-def test_what_is_printed_and_written_can_be_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_has_no_control_characters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = written(tmp_path, [*FAIR, HOSTILE]), tmp_path / "report.json"
     for more in ([], ["--json"], ["--out", str(out)]):
         assert main(["mcq", "check", str(path), "--no-progress", *more]) == 1
@@ -135,6 +135,6 @@ def test_what_is_printed_and_written_can_be_shown(tmp_path: Path, capsys: pytest
     assert json.loads(out.read_text("utf-8"))["faults"]["by_code"] == {"not_text": 3}
 
 
-def test_an_id_that_stands_twice_is_one_question_and_a_row_to_mend(tmp_path: Path) -> None:
+def test_a_repeated_id_is_one_question_and_a_row_to_fix(tmp_path: Path) -> None:
     found = check.read(str(written(tmp_path, [*FAIR, choice("q0", "What else?", "Rain.", ["Snow.", "Hail.", "Fog."])])))
-    assert len(found.records) == 4 and "'q0' stands there more than once" in found.invalid[0]
+    assert len(found.records) == 4 and "'q0' is used more than once" in found.invalid[0]

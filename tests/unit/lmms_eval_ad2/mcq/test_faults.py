@@ -1,4 +1,4 @@
-"""Which distractors may stand: tables of cases both ways, worked by hand, and properties over any text."""
+"""Checks of distractors: tables of refused and accepted cases, written by hand, and properties for any text."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_what_only_looks_like_a_marker_passes(text: str) -> None:
     assert fault(text, question("What should the ego vehicle do?", "Turn left.")) is None
 
 
-def test_a_long_answer_gives_room() -> None:
+def test_a_long_answer_allows_longer_options() -> None:
     answer = "There is a car at (1, 2), and it is red. " * 20
     assert fault("There is a bus at (3, 4), and it is blue. " * 20, question("?", answer)) is None
 
@@ -235,7 +235,7 @@ def test_normal_is_stable(text: str) -> None:
     "piece", ["there is ", "keep going ", "( ", "<", "twenty ", "A. ", "n't", "front left of ego "]
 )
 def test_hostile_text_is_read_in_time(piece: str) -> None:
-    """A quadratic pattern would take minutes over these."""
+    """A quadratic pattern would take minutes for these texts."""
     asked = question("What?", piece * 5_000)
     for _ in range(3):
         fault(piece * 4_000, asked, [piece * 3_000])
@@ -244,7 +244,7 @@ def test_hostile_text_is_read_in_time(piece: str) -> None:
 @pytest.mark.timeout(10)
 @pytest.mark.parametrize("more", ["", ", z"])
 def test_many_parts_are_compared_in_time(more: str) -> None:
-    """Each part with each took ten seconds over these."""
+    """Comparing every pair of parts took ten seconds for these texts."""
     answer = ", ".join(f"w{i} x" for i in range(800))
     code = fault(answer + more, question("What is there?", answer))
     assert code == ("contains_answer" if more else "equals_answer")
@@ -252,7 +252,7 @@ def test_many_parts_are_compared_in_time(more: str) -> None:
 
 
 def test_real_answers(data_dir: Path) -> None:
-    """DriveLM's own answers: each is refused for its own question, most of another frame's pass, paraphrases do not."""
+    """DriveLM's answers: refused for their own question, also paraphrased; most of another frame's are accepted."""
     release = find_release("drivelm")
     opened = release.open(data_dir / "drivelm" / "train_sample.json", split=None, images=None, options={})
     records = [item for item in opened.records() if isinstance(item, Record) and item.answer.en]

@@ -1,4 +1,4 @@
-"""Shares met exactly, within what is there, always the same way; and said plainly where they cannot be met."""
+"""Plans: shares are met exactly within the available questions, deterministically, or refused with an explanation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_papers_set() -> None:
         {"drivelm": 9240, "nuscenes_qa": 3080, "lingoqa": 3080},
         {"perception": 6160, "prediction": 4620, "planning": 4620},
     )
-    # NuScenes-QA is perception alone; DriveLM and LingoQA share the rest three to one, as their shares are.
+    # NuScenes-QA has only perception; DriveLM and LingoQA divide the rest 3:1, like their shares.
     assert made.table["drivelm"] == {"perception": 2310, "prediction": 3465, "planning": 3465}
     assert made.table["lingoqa"] == {"perception": 770, "prediction": 1155, "planning": 1155}
     assert made.total == 15_400
@@ -43,9 +43,9 @@ def test_the_papers_set() -> None:
 
 def test_lingoqas_validation_split_is_too_small_for_the_papers_set() -> None:
     sizes = {**REAL, "lingoqa": {"perception": 300, "prediction": 20, "planning": 180}}
-    with pytest.raises(Ad2Error, match=r"lingoqa: 3,080 questions are asked, 500 can be used.*--total 2500") as told:
+    with pytest.raises(Ad2Error, match=r"lingoqa: 3,080 questions are asked, 500 can be used.*--total 2500") as error:
         plan(survey_of(sizes), mix=PAPER_MIX, tasks=PAPER_TASKS, total=15_400)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
     most = plan(survey_of(sizes), mix=PAPER_MIX, tasks=PAPER_TASKS)
     assert most.total == 2500
     assert most.table["lingoqa"] == {"perception": 300, "prediction": 20, "planning": 180}
@@ -69,7 +69,7 @@ def test_no_source_has_enough_of_a_task() -> None:
     assert plan(survey_of(sizes), mix={"drivelm": 0.5, "lingoqa": 0.5}, tasks=shares, total=30).total == 30
 
 
-def test_a_task_that_no_source_has_is_no_empty_plan() -> None:
+def test_a_task_that_no_source_has_is_an_error() -> None:
     survey = survey_of({"nuscenes_qa": {"perception": 50}})
     for mix, number in ((None, 50), ({"nuscenes_qa": 1}, 25)):
         with pytest.raises(Ad2Error, match=rf"^planning: {number} questions are asked, 0 can be used. No total"):
@@ -77,7 +77,7 @@ def test_a_task_that_no_source_has_is_no_empty_plan() -> None:
 
 
 @pytest.mark.parametrize("given_", ["none", "total", "mix", "tasks"])
-def test_a_free_margin_follows_what_is_there(given_: str) -> None:
+def test_a_free_margin_follows_the_available_questions(given_: str) -> None:
     sizes = {"drivelm": {"perception": 60, "planning": 20}, "lingoqa": {"perception": 10, "planning": 10}}
     survey = survey_of(sizes)
     if given_ == "none":
@@ -109,12 +109,12 @@ def test_a_free_margin_follows_what_is_there(given_: str) -> None:
         ({"total": 10**6}, r"1,000,000 questions are asked, 86,133 can be used.*--total 86133"),
     ],
 )
-def test_faults_are_told(arguments: dict, message: str) -> None:
+def test_invalid_arguments_are_errors(arguments: dict, message: str) -> None:
     with pytest.raises(Ad2Error, match=message):
         plan(BIG, **arguments)
 
 
-def test_shares_as_they_are_typed() -> None:
+def test_parse_shares() -> None:
     known = ("drivelm", "nuscenes_qa", "lingoqa")
     assert parse_shares("drivelm=0.6, nuscenes_qa=0.4", known) == {"drivelm": 0.6, "nuscenes_qa": 0.4, "lingoqa": 0.0}
     for text, message in {
@@ -132,7 +132,7 @@ def test_shares_as_they_are_typed() -> None:
             parse_shares(text, known)
 
 
-def test_sub_tasks_are_even_and_scenes_take_turns() -> None:
+def test_sub_tasks_are_even_and_scenes_alternate() -> None:
     made = plan(survey_of({"drivelm": {"perception": 300}}), total=60, seed=3)
     assert [(s.subtask, s.quota) for s in made.strata] == [  # 60, 120 and 120 are there
         ("surrounding objects", 20), ("traffic elements", 20), ("motion state", 20),
@@ -178,8 +178,8 @@ def test_any_shares_are_met_exactly_or_refused(
     if not any(map(any, cells)):
         return
     survey = survey_of({name: dict(zip(TASKS, row, strict=True)) for name, row in zip(names, cells, strict=True)})
-    down, right = apportion(total, mix), apportion(total, tasks)
-    possible = integer_table(cells, down, right, continuous_table(cells, down, right)) is not None
+    rows, columns = apportion(total, mix), apportion(total, tasks)
+    possible = integer_table(cells, rows, columns, continuous_table(cells, rows, columns)) is not None
     try:
         made = plan(
             survey, mix=dict(zip(names, mix, strict=True)), tasks=dict(zip(TASKS, tasks, strict=True)), total=total
@@ -189,8 +189,8 @@ def test_any_shares_are_met_exactly_or_refused(
         return
     assert possible
     sources, by_task = margins(made)
-    assert [sources.get(name, 0) for name in names] == down
-    assert [by_task.get(task, 0) for task in TASKS] == right
+    assert [sources.get(name, 0) for name in names] == rows
+    assert [by_task.get(task, 0) for task in TASKS] == columns
     assert all(stratum.quota <= len(stratum.entries) for stratum in made.strata)
 
 

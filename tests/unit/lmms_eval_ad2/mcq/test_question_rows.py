@@ -1,4 +1,4 @@
-"""The rows of a built set: letters, categories, what the reader of `ad2 data import autodrive_qa` gets."""
+"""Rows of a built set: letters, categories, and import by `ad2 data import autodrive_qa`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_row_is_read_by_the_release() -> None:
 
 
 def test_the_order_depends_on_seed_and_id_alone() -> None:
-    """A question keeps the letter of its answer in the naive and in the error-modelled set (Table 8 pairs them)."""
+    """The answer has the same letter in the naive and in the error-modelled set (Table 8 compares them pairwise)."""
     naive = tuple(Distractor(f"Nothing {n}.", "naive") for n in range(3))
     question = a_question(4)
     letters = {row_of(made(question, distractors=d), **GIVEN)["answer"] for d in (made(question).distractors, naive)}
@@ -53,12 +53,12 @@ def test_the_order_depends_on_seed_and_id_alone() -> None:
     assert by_seed == set("ABCD")
 
 
-def test_the_right_option_has_no_favourite_letter() -> None:
+def test_right_letters_are_evenly_distributed() -> None:
     letters = Counter(row_of(made(a_question(number)), **GIVEN)["answer"] for number in range(400))
     assert all(70 <= letters[letter] <= 130 for letter in "ABCD"), letters
 
 
-def test_open_answers_are_the_source_s_words_and_typed_ones_an_option_s() -> None:
+def test_references_of_open_and_typed_answers() -> None:
     spoken = replace(a_question(1, answer=BilingualText("two cars, both parked")), answer="Two cars, both parked")
     assert reference(spoken) == "two cars, both parked"
     typed = replace(a_question(1, form="yesno", answer=BilingualText("yes")), answer="Yes.")
@@ -75,7 +75,7 @@ def test_open_answers_are_the_source_s_words_and_typed_ones_an_option_s() -> Non
         (("a", "b", "\ud800"), "Unicode"),
     ],
 )
-def test_what_the_reader_would_refuse_is_told(texts: tuple[str, ...], fault: str) -> None:
+def test_rows_that_cannot_be_imported_have_a_fault(texts: tuple[str, ...], fault: str) -> None:
     bad = made(a_question(1), distractors=tuple(Distractor(text, ERRORS[0]) for text in texts))
     assert fault in (row_fault(row_of(bad, **GIVEN), bad.distractors) or "")
 
@@ -85,7 +85,7 @@ def test_a_good_row_has_no_fault() -> None:
     assert row_fault(row_of(good, **GIVEN), good.distractors) is None
 
 
-def test_a_path_out_of_the_image_folder_is_no_row() -> None:
+def test_a_path_outside_the_image_folder_is_a_fault() -> None:
     bad = made(a_question(1, images=("../secret.jpg",)))
     assert ".." in (row_fault(row_of(bad, **GIVEN), bad.distractors) or "")
     assert Path(row_of(made(a_question(1)), **GIVEN)["images"][0]).parts[0] == "records"

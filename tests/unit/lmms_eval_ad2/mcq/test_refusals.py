@@ -1,4 +1,4 @@
-"""A refused request: the question's own fault only where the endpoint goes on to answer others."""
+"""RefusalBuffer: a refused question is rejected only if the endpoint still answers others."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def fates(outcomes: list[Outcome], passing: bool) -> list[tuple[str, bool]]:
     done: list[Outcome] = []
     refusals = RefusalBuffer(done.append)
     for outcome in outcomes:
-        refusals.hand_over(outcome)
-    refusals.end(passing)
+        refusals.add(outcome)
+    refusals.flush(passing)
     return [(o.question.id, o.passing) for o in done if isinstance(o, RejectedQuestion)]
 
 
@@ -27,6 +27,6 @@ def test_a_refusal_counts_once_another_question_was_answered() -> None:
     assert fates([REFUSED, AMBIGUOUS], passing=True) == [("q001", False), ("q004", False)]
 
 
-def test_a_refusal_with_nothing_after_it_is_the_endpoints_where_that_is_down() -> None:
+def test_a_refusal_with_nothing_after_it_counts_for_a_dead_endpoint() -> None:
     assert fates([MADE, REFUSED, GONE], passing=True) == [("q002", True), ("q001", True)]
     assert fates([MADE, REFUSED], passing=False) == [("q001", False)]

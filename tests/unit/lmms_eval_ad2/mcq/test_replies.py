@@ -1,4 +1,4 @@
-"""mcq/replies: what is read from a reply, what is refused and why; no text can break the reader."""
+"""Parsing of model replies: values, refusals with their codes; no text breaks the parser."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from lmms_eval_ad2.mcq import replies
 from lmms_eval_ad2.mcq.replies import ReplyFault
 
 
-def said(data: Any, finish: str = "stop") -> ChatReply:
+def reply(data: Any, finish: str = "stop") -> ChatReply:
     return ChatReply(data if isinstance(data, str) else json.dumps(data), finish)
 
 
-def fine(text: str) -> None:
+def accept_all(text: str) -> None:
     return None
 
 
@@ -44,12 +44,12 @@ def pick(*numbers: int, texts: list[str] = POOL) -> dict[str, Any]:
 
 
 def test_good_replies() -> None:
-    assert [p.option for p in replies.proposals(said(options(2)), 2, fine)] == ["o1", "o2"]
-    assert replies.rewritten(said(numbered(3, 1)), [1, 3], fine)[3].option == "o3"
+    assert [p.option for p in replies.proposals(reply(options(2)), 2, accept_all)] == ["o1", "o2"]
+    assert replies.rewritten(reply(numbered(3, 1)), [1, 3], accept_all)[3].option == "o3"
     reviews = {"reviews": [{"number": i, "verdict": "keep", "comment": ""} for i in (2, 1)]}
-    assert replies.reviews(said(reviews), 2)[1].verdict == "keep"
-    assert [p.number for p in replies.picks(said(pick(3, 1, 2)), POOL, 3)] == [3, 1, 2]
-    assert replies.evaluation(said({"score": 4, "problems": [{"number": 2, "comment": "x"}]}), 3).score == 4
+    assert replies.reviews(reply(reviews), 2)[1].verdict == "keep"
+    assert [p.number for p in replies.picks(reply(pick(3, 1, 2)), POOL, 3)] == [3, 1, 2]
+    assert replies.evaluation(reply({"score": 4, "problems": [{"number": 2, "comment": "x"}]}), 3).score == 4
 
 
 @pytest.mark.parametrize(
@@ -63,52 +63,52 @@ def test_good_replies() -> None:
     ],
 )
 def test_text_around_the_object_does_not_matter(text: str) -> None:
-    assert replies.evaluation(said(text), 3).score == 5
+    assert replies.evaluation(reply(text), 3).score == 5
 
 
 @pytest.mark.parametrize(
     ("read", "code"),
     [
-        (lambda: replies.proposals(said(options(5)), 6, fine), "wrong_count"),
-        (lambda: replies.proposals(said(options(7)), 6, fine), "wrong_count"),
-        (lambda: replies.proposals(said(options(1, option="")), 1, fine), "wrong_shape"),
-        (lambda: replies.proposals(said(options(1, option="x" * 1001)), 1, fine), "wrong_shape"),
-        (lambda: replies.proposals(said(options(1, reason=None)), 1, fine), "wrong_shape"),
-        (lambda: replies.proposals(said(options(2)), 2, not_o2), "equals_answer"),
-        (lambda: replies.rewritten(said(numbered(1, 1)), [1, 2], fine), "wrong_numbers"),
-        (lambda: replies.rewritten(said(numbered(1, 2)), [1], fine), "wrong_numbers"),
-        (lambda: replies.rewritten(said(numbered(1)), [1], lambda t: "not_text"), "not_text"),
-        (lambda: replies.reviews(said({"reviews": [{**PROBLEM, "verdict": "good"}]}), 1), "wrong_shape"),
-        (lambda: replies.picks(said(pick(1, 2)), POOL, 3), "wrong_count"),
-        (lambda: replies.picks(said(pick(1, 2, 2)), POOL, 3), "repeated_pick"),
-        (lambda: replies.picks(said(pick(1, 2, 4)), POOL[:3], 3), "unknown_number"),
-        (lambda: replies.picks(said(pick(1, 2, 3, texts=["A blue car.", *POOL[1:]])), POOL, 3), "not_in_pool"),
-        (lambda: replies.evaluation(said({"score": 0, "problems": []}), 3), "wrong_shape"),
-        (lambda: replies.evaluation(said({"score": 6, "problems": []}), 3), "wrong_shape"),
-        (lambda: replies.evaluation(said({"score": "5", "problems": []}), 3), "wrong_shape"),
-        (lambda: replies.evaluation(said({"score": 4.5, "problems": []}), 3), "wrong_shape"),
-        (lambda: replies.evaluation(said({"score": True, "problems": []}), 3), "wrong_shape"),
-        (lambda: replies.evaluation(said({"score": 3, "problems": [{**PROBLEM, "number": 4}]}), 3), "unknown_number"),
-        (lambda: replies.evaluation(said({"score": 5, "problems": []}, "length"), 3), "truncated"),
-        (lambda: replies.evaluation(said("no", "content_filter"), 3), "refused"),
-        (lambda: replies.evaluation(said("I cannot say."), 3), "not_json"),
-        (lambda: replies.evaluation(said('{"score": 5, "problems": ['), 3), "not_json"),
-        (lambda: replies.evaluation(said("[" * 50_000 + "{" * 9_000), 3), "not_json"),
-        (lambda: replies.evaluation(said('{"a":' * 9_000), 3), "not_json"),
-        (lambda: replies.evaluation(said('{"score": ' + "9" * 5_000 + "}"), 3), "not_json"),
-        (lambda: replies.evaluation(said("x" * 60_001), 3), "too_long"),
+        (lambda: replies.proposals(reply(options(5)), 6, accept_all), "wrong_count"),
+        (lambda: replies.proposals(reply(options(7)), 6, accept_all), "wrong_count"),
+        (lambda: replies.proposals(reply(options(1, option="")), 1, accept_all), "wrong_shape"),
+        (lambda: replies.proposals(reply(options(1, option="x" * 1001)), 1, accept_all), "wrong_shape"),
+        (lambda: replies.proposals(reply(options(1, reason=None)), 1, accept_all), "wrong_shape"),
+        (lambda: replies.proposals(reply(options(2)), 2, not_o2), "equals_answer"),
+        (lambda: replies.rewritten(reply(numbered(1, 1)), [1, 2], accept_all), "wrong_numbers"),
+        (lambda: replies.rewritten(reply(numbered(1, 2)), [1], accept_all), "wrong_numbers"),
+        (lambda: replies.rewritten(reply(numbered(1)), [1], lambda t: "not_text"), "not_text"),
+        (lambda: replies.reviews(reply({"reviews": [{**PROBLEM, "verdict": "good"}]}), 1), "wrong_shape"),
+        (lambda: replies.picks(reply(pick(1, 2)), POOL, 3), "wrong_count"),
+        (lambda: replies.picks(reply(pick(1, 2, 2)), POOL, 3), "repeated_pick"),
+        (lambda: replies.picks(reply(pick(1, 2, 4)), POOL[:3], 3), "unknown_number"),
+        (lambda: replies.picks(reply(pick(1, 2, 3, texts=["A blue car.", *POOL[1:]])), POOL, 3), "not_in_pool"),
+        (lambda: replies.evaluation(reply({"score": 0, "problems": []}), 3), "wrong_shape"),
+        (lambda: replies.evaluation(reply({"score": 6, "problems": []}), 3), "wrong_shape"),
+        (lambda: replies.evaluation(reply({"score": "5", "problems": []}), 3), "wrong_shape"),
+        (lambda: replies.evaluation(reply({"score": 4.5, "problems": []}), 3), "wrong_shape"),
+        (lambda: replies.evaluation(reply({"score": True, "problems": []}), 3), "wrong_shape"),
+        (lambda: replies.evaluation(reply({"score": 3, "problems": [{**PROBLEM, "number": 4}]}), 3), "unknown_number"),
+        (lambda: replies.evaluation(reply({"score": 5, "problems": []}, "length"), 3), "truncated"),
+        (lambda: replies.evaluation(reply("no", "content_filter"), 3), "refused"),
+        (lambda: replies.evaluation(reply("I cannot say."), 3), "not_json"),
+        (lambda: replies.evaluation(reply('{"score": 5, "problems": ['), 3), "not_json"),
+        (lambda: replies.evaluation(reply("[" * 50_000 + "{" * 9_000), 3), "not_json"),
+        (lambda: replies.evaluation(reply('{"a":' * 9_000), 3), "not_json"),
+        (lambda: replies.evaluation(reply('{"score": ' + "9" * 5_000 + "}"), 3), "not_json"),
+        (lambda: replies.evaluation(reply("x" * 60_001), 3), "too_long"),
     ],
 )  # fmt: skip
-def test_what_breaks_the_contract_is_a_fault(read: Callable[[], object], code: str) -> None:
+def test_invalid_replies_have_a_code(read: Callable[[], object], code: str) -> None:
     with pytest.raises(ReplyFault) as caught:
         read()
     assert caught.value.code == code
     assert len(caught.value.message) < 200
 
 
-def test_a_pick_is_known_by_its_words_however_it_was_copied() -> None:
+def test_picks_are_compared_by_words() -> None:
     texts = ["a red  car", "A WHITE VAN", "<c1,CAM_FRONT,1.0,2.0> turns", "Say [·[9]·] now."]
-    assert len(replies.picks(said(pick(1, 2, 4, texts=texts)), POOL, 3)) == 3
+    assert len(replies.picks(reply(pick(1, 2, 4, texts=texts)), POOL, 3)) == 3
 
 
 ANYTHING = st.recursive(
@@ -127,8 +127,8 @@ PIECES = st.sampled_from(['{"', "}", "[", "]", "\\u", "```json", "<think>", '"sc
 @given(ANYTHING.map(json.dumps) | st.lists(PIECES | st.text(max_size=5), max_size=30).map("".join))
 def test_no_reply_breaks_a_reader(text: str) -> None:
     for read in (
-        lambda r: replies.proposals(r, 2, fine),
-        lambda r: replies.rewritten(r, [1, 2], fine),
+        lambda r: replies.proposals(r, 2, accept_all),
+        lambda r: replies.rewritten(r, [1, 2], accept_all),
         lambda r: replies.reviews(r, 2),
         lambda r: replies.picks(r, POOL, 3),
         lambda r: replies.evaluation(r, 3),
@@ -140,9 +140,9 @@ def test_no_reply_breaks_a_reader(text: str) -> None:
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_whole_options_come_through_as_they_are(option: str, reason: str) -> None:
+def test_options_are_returned_unchanged(option: str, reason: str) -> None:
     data = {"distractors": [{"option": option or "x", "reason": reason}]}
-    assert replies.proposals(said("So: " + json.dumps(data)), 1, fine)[0].option == (option or "x")
+    assert replies.proposals(reply("So: " + json.dumps(data)), 1, accept_all)[0].option == (option or "x")
 
 
 def test_the_schemas_are_strict() -> None:

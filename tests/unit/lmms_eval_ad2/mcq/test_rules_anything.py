@@ -58,14 +58,14 @@ def test_any_text_is_made_or_rejected(question: str, answer: str, other: str, ki
     "filler", ["< ", "there is one ", "turn left, ", "(a, b, ", "is parked, and ", "0", "because ", "no "]
 )
 @pytest.mark.parametrize("start", STARTS[:9:2])
-def test_long_text_ends(start: str, filler: str) -> None:
-    """A pattern that takes quadratic time or worse on these would run into the test's own time limit."""
+def test_long_text_takes_bounded_time(start: str, filler: str) -> None:
+    """A pattern with quadratic or worse run time would exceed the time limit of the test."""
     outcome = RulesMaker().one(frame((start, filler * 2_000))[0])
     RulesMaker().one(frame((start, (filler * 4_000)[:LONGEST]))[0])
     assert len(filler) < 3 or (isinstance(outcome, RejectedQuestion) and outcome.reason == "too_long")
 
 
-def test_the_right_option_may_have_any_place_by_length() -> None:
+def test_the_right_option_may_have_any_rank_by_length() -> None:
     rows = [Distractor("x" * n, c, "") for n in (2, 4, 6, 14, 16, 18) for c in (SENSOR, DOMAIN, OVERSIGHT)]
     places = set()
     for seed in range(60):
@@ -75,7 +75,7 @@ def test_the_right_option_may_have_any_place_by_length() -> None:
     assert places == {0, 1, 2, 3}
 
 
-def test_two_that_say_the_same_are_never_taken_together() -> None:
+def test_options_with_the_same_meaning_are_never_selected_together() -> None:
     texts = ("Back up, turn left", "Turn left, back up", "Go on, turn right", "Stop, turn right", "U, turn right")
     rows = [Distractor(text, c, "") for text, c in zip(texts, (SENSOR, DOMAIN, OVERSIGHT, LOGIC, SENSOR), strict=True)]
     both = {True: 0, False: 0}
@@ -104,7 +104,7 @@ def test_too_few_texts_give_nothing() -> None:
     assert choose(rows, "y", random.Random(0)) == ()
 
 
-def test_tables_are_whole() -> None:
+def test_tables_are_complete() -> None:
     for name, table in tables().items():
         for key, excluded in table.excluded.items():
             assert key in table.values and key not in excluded, name

@@ -1,4 +1,4 @@
-"""Each family of rules on questions whose wrong answers are worked out by hand."""
+"""Each family of rules on questions with wrong answers written by hand."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def test_motion_is_swapped_for_what_it_excludes() -> None:
     assert f"The future state of {CAR} is to turn right." in later
 
 
-def test_another_object_of_the_scene_is_a_neighbouring_reading() -> None:
+def test_descriptions_of_other_objects_of_the_scene() -> None:
     ask = "What is the visual description of {}?"
     found = pool((ask.format(CAR), "White sedan."), (ask.format(VAN), "Black van."))
     assert found["Black van."] == READING
     assert found["Black sedan."] == SENSOR
     assert found["White truck."] == DOMAIN
-    # A gray or silver sedan might be called white.
+    # A gray or silver sedan may be called white.
     assert not any(color in " ".join(found).lower() for color in ("silver", "gray"))
 
 
@@ -95,7 +95,7 @@ def test_verdicts_and_their_grounds() -> None:
     assert all(text.startswith("Yes") for text in no)
 
 
-def test_who_considers_an_object_leaves_out_whoever_does() -> None:
+def test_objects_that_are_annotated_as_relevant_are_not_offered() -> None:
     ask = f"hat object would consider {LIGHT} to be most relevant to its decision?"
     plain = (f"W{ask}", "The ego vehicle.")
     excepted = (f"Except for the ego vehicle, w{ask}", f"{CAR}.")
@@ -175,7 +175,7 @@ def test_boxes_are_exchanged_shifted_and_mirrored() -> None:
     assert found[head + "[(traffic light, green, 100.0, 20.0, 150.0, 80.0)]."] == SENSOR
 
 
-def test_ego_behaviour_keeps_away_from_the_next_class() -> None:
+def test_ego_behaviour_excludes_adjacent_classes() -> None:
     right = "The ego vehicle is going straight. The ego vehicle is driving slowly."
     found = pool(("Predict the behavior of the ego vehicle.", right))
     assert "The ego vehicle is going straight. The ego vehicle is driving fast." in found
@@ -230,12 +230,12 @@ def test_free_text(question: str, answer: str, wrong: str) -> None:
     assert wrong in pool((question, answer), source="lingoqa")
 
 
-def test_what_might_be_true_beside_it_is_not_offered_in_free_text() -> None:
+def test_free_text_offers_no_statement_that_may_be_true() -> None:
     made = RulesMaker().one(frame(("What is there?", "There is a red car on the left."), source="lingoqa")[0])
     assert isinstance(made, RejectedQuestion) and made.reason == "too_few_distractors"
 
 
-def test_a_question_that_no_rule_knows_is_rejected_and_says_why() -> None:
+def test_a_question_without_a_rule_is_rejected_with_a_reason() -> None:
     made = RulesMaker().one(frame(("Which song is this?", "Yesterday"))[0])
     assert isinstance(made, RejectedQuestion) and made.reason == "no_rule"
     assert "Which song" in made.detail
@@ -258,7 +258,7 @@ def test_naive_options_answer_another_kind_of_question() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_keeps_to_its_category(kind: str) -> None:
+def test_every_kind_has_only_its_category(kind: str) -> None:
     made = RulesMaker(kind).one(frame(("Are there moving cars to the front left of the ego car?", "Yes."))[0])
     assert isinstance(made, AcceptedQuestion)
     found = {d.category for d in made.distractors}

@@ -1,4 +1,4 @@
-"""The rules over every question of the real DriveLM sample: all made, the same again, none given away by its length."""
+"""The rules on all questions of the real DriveLM sample: all made, deterministic, without a length bias."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_question_is_made(made: list[AcceptedQuestion]) -> None:
         assert one.correctness is None and one.rounds == 0
 
 
-def test_no_gate_stops_any_of_them(made: list[AcceptedQuestion]) -> None:
+def test_no_distractor_has_a_fault(made: list[AcceptedQuestion]) -> None:
     for one in made:
         assert [fault(d.text, one.question) for d in one.distractors] == [None] * 3, one.question.text
 
@@ -63,14 +63,14 @@ def test_three_categories_nearly_everywhere_and_all_five_in_use(made: list[Accep
     assert min(used.values()) > 0.1 * used.total()
 
 
-def test_no_two_distractors_say_the_same(made: list[AcceptedQuestion]) -> None:
+def test_distractors_have_different_meanings(made: list[AcceptedQuestion]) -> None:
     for one in made:
         in_order = ordered(one.question)
         pairs = combinations([d.text for d in one.distractors], 2)
         assert not any(same(a, b, in_order) for a, b in pairs), (one.question.text, one.distractors)
 
 
-def test_length_does_not_give_the_answer_away(made: list[AcceptedQuestion]) -> None:
+def test_length_does_not_reveal_the_answer(made: list[AcceptedQuestion]) -> None:
     # Nothing is as short as "No." or "Yes.", and of "Low." and "High." the first is always right in this sample.
     rest = [one for one in made if one.question.answer not in ("No.", "Yes.", "Low.")]
     sizes = [(len(one.question.answer), [len(d.text) for d in one.distractors]) for one in rest]
@@ -80,7 +80,7 @@ def test_length_does_not_give_the_answer_away(made: list[AcceptedQuestion]) -> N
     assert abs(sum(ratios) / len(ratios)) < 0.05
 
 
-def test_a_verdict_stands_against_the_other_bare_one(made: list[AcceptedQuestion]) -> None:
+def test_the_other_plain_verdict_is_an_option(made: list[AcceptedQuestion]) -> None:
     other = {"Yes.": "No.", "No.": "Yes."}
     verdicts = [one for one in made if one.question.answer in other]
     assert len(verdicts) > 200
@@ -89,7 +89,7 @@ def test_a_verdict_stands_against_the_other_bare_one(made: list[AcceptedQuestion
 
 
 def test_texts_that_are_right_elsewhere_are_the_wrong_ones(made: list[AcceptedQuestion]) -> None:
-    """A text that never is right gives itself away: "Stop sign" beside "Red light" and "White sedan"."""
+    """A text that is never right would reveal itself as wrong: "Stop sign" among "Red light" and "White sedan"."""
     looks = [one for one in made if one.question.text.startswith("What is the visual description")]
     right = {one.question.answer for one in looks}
     wrong = Counter(d.text in right for one in looks for d in one.distractors)
@@ -122,7 +122,7 @@ def test_one_kind_alone_is_made_or_counted(kind: str, asked: list[OpenQuestion])
     assert {o.reason for o in outcomes if isinstance(o, RejectedQuestion)} <= {"too_few_distractors"}
 
 
-def test_make_hands_over_each_outcome_once(asked: list[OpenQuestion]) -> None:
+def test_make_reports_each_outcome_once(asked: list[OpenQuestion]) -> None:
     seen: list[str] = []
     maker = RulesMaker()
     maker.make(iter(asked[:30]), lambda outcome: seen.append(outcome.question.id))
@@ -131,7 +131,7 @@ def test_make_hands_over_each_outcome_once(asked: list[OpenQuestion]) -> None:
     assert maker.account() == {"requests": 0}
 
 
-def test_settings_that_cannot_be_are_refused() -> None:
+def test_invalid_settings_are_refused() -> None:
     with pytest.raises(Ad2Error, match="unknown"):
         RulesMaker("hard")
     with pytest.raises(Ad2Error, match="at least 3"):

@@ -1,4 +1,4 @@
-"""Sources by name, by file and as Records; what is no source or no record is told in one clear error."""
+"""Sources by name, by file and as Records; invalid sources and records are errors."""
 
 from __future__ import annotations
 
@@ -153,8 +153,8 @@ def test_lingoqas_parquet(tmp_path: Path) -> None:
     assert (question.answer, len(question.scene), opened[0].split) == ("Yes.", 1, "train")
 
 
-def test_a_folder_tells_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a path the last part is told; "." has none."""
+def test_only_the_last_part_of_a_path_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the last part of a path is recorded; "." has to be resolved for that."""
     write_records(tmp_path, 1)
     monkeypatch.chdir(tmp_path)
     source = open_source("records=records.jsonl")
@@ -173,7 +173,7 @@ def test_a_folder_tells_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("drivelm", "a set for each split"),
     ],
 )
-def test_a_name_stands_once(name: str, instead: str) -> None:
+def test_a_repeated_source_is_an_error(name: str, instead: str) -> None:
     check_names(NAMES)
     with pytest.raises(Ad2Error, match=f"--source {name}: named more than once; .*{instead}"):
         check_names([*NAMES, name])
@@ -211,12 +211,12 @@ def test_nuscenes_qas_json_and_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "spec", ["coda_lm", "drivelm:", "drivelm:../x", "", "=x", "drivelm=", "Drivelm", "records:a b=x"]
 )
-def test_what_is_no_source(spec: str) -> None:
+def test_an_invalid_source_is_an_error(spec: str) -> None:
     with pytest.raises(Ad2Error, match=r"no source .* drivelm, nuscenes_qa, lingoqa, records"):
         open_source(spec)
 
 
-def test_what_is_not_there(tmp_path: Path) -> None:
+def test_missing_data_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="records=FILE"):
         open_source("records")
     for name in ("records", "drivelm", "nuscenes_qa", "lingoqa"):

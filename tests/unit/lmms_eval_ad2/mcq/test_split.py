@@ -1,4 +1,4 @@
-"""Dividing a set by scene: nothing lost, no scene in both parts, the share as near as scenes allow."""
+"""Split of a set by scenes: no question lost, no scene in both parts, the share approximated by whole scenes."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def test_mistakes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "cannot read" in capsys.readouterr().err
 
 
-def test_the_command_tells_what_comes_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_next_step(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write(tmp_path / "questions.jsonl", [f"x:{i // 5}" for i in range(50)])
     assert main(["mcq", "split", str(source)]) == 0
-    said = capsys.readouterr().out
-    assert "train.jsonl: 40 questions of 8 scenes" in said
-    assert "test.jsonl: 10 questions of 2 scenes" in said
-    assert f"--images {tmp_path / 'images'} --split train" in said
+    output = capsys.readouterr().out
+    assert "train.jsonl: 40 questions of 8 scenes" in output
+    assert "test.jsonl: 10 questions of 2 scenes" in output
+    assert f"--images {tmp_path / 'images'} --split train" in output

@@ -1,4 +1,4 @@
-"""The folder of a build: what a kill leaves, who may write, whose it is."""
+"""The folder of a build: recovery after a kill, locking, settings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_half_a_line_is_cut_off(tmp_path: Path, torn: str) -> None:
             '{"source": "a", "id": "b", "status": "rejected", "notes": {"x": "y"}, "reason": "x"}',
             '{"source": "a", "id": "b", "status": "rejected", "notes": {}}', "\ufffe", ""],
 )  # fmt: skip
-def test_a_spoilt_line_is_named(tmp_path: Path, bad: str) -> None:
+def test_a_corrupt_line_is_named(tmp_path: Path, bad: str) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1"))
@@ -77,7 +77,7 @@ def test_other_settings_are_refused_by_name(tmp_path: Path) -> None:
         QuestionStore(out, SETTINGS)
 
 
-def test_a_start_that_made_nothing_binds_nobody(tmp_path: Path) -> None:
+def test_settings_may_change_before_the_first_outcome(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         store.save(line("q1", "passing"))
@@ -87,7 +87,7 @@ def test_a_start_that_made_nothing_binds_nobody(tmp_path: Path) -> None:
     assert json.loads((out / "settings.json").read_text()) == {"seed": 1}
 
 
-def test_settings_that_were_spoilt_are_told(tmp_path: Path) -> None:
+def test_corrupt_settings_are_an_error(tmp_path: Path) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         store.save(line())
@@ -103,9 +103,9 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     QuestionStore(tmp_path / "out", SETTINGS).close()
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    with pytest.raises(Ad2Error, match="a file, and a folder is needed"):
+    with pytest.raises(Ad2Error, match="is a file; a folder is needed"):
         QuestionStore(tmp_path / "out", SETTINGS)
 
 
@@ -131,11 +131,11 @@ def test_no_id_leads_out_of_the_folder(name: str, source: str) -> None:
 
 def test_ids_that_look_alike_keep_files_of_their_own() -> None:
     names = ["a/b", "a_b", "a:b", "a\\b", "\ud800", "\ud801", "x" * 300, "x" * 301, "q1", "Q1"]
-    # Some file systems take A and a for the same; without the folder, which the hash names.
+    # Some file systems are not case-sensitive. The folder is derived from the hash and is not compared.
     assert len({transcript_path(Path("o"), "s", name).name.lower() for name in names}) == len(names)
 
 
-def test_transcripts_stand_before_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transcripts_are_written_before_their_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
     with QuestionStore(out, SETTINGS) as store:
         monkeypatch.setattr(QuestionStore, "_append", lambda *_: (_ for _ in ()).throw(OSError("full")))
@@ -158,7 +158,7 @@ def test_a_write_that_fails_leaves_no_half_line(tmp_path: Path) -> None:
     assert (out / "journal.jsonl").read_bytes() == before
 
 
-def test_images_are_linked_anew(tmp_path: Path) -> None:
+def test_images_are_linked_again(tmp_path: Path) -> None:
     for name in ("old", "new"):
         (tmp_path / name).mkdir()
         with QuestionStore(tmp_path / "out", SETTINGS) as store:
@@ -172,7 +172,7 @@ def test_a_folder_in_the_place_of_a_link_is_left_alone(tmp_path: Path) -> None:
         store.link_images({"drivelm": tmp_path})
 
 
-def test_lines_are_hashed_as_they_lie_on_disk(tmp_path: Path) -> None:
+def test_the_hash_is_that_of_the_file(tmp_path: Path) -> None:
     import hashlib
 
     digest = write_lines(tmp_path / "a.jsonl", [{"a": "ä"}, {"b": "\ud800"}])

@@ -1,4 +1,4 @@
-"""Light entries first, whole questions afterwards: in any order, with the records of their frame."""
+"""Survey and loading of questions: short entries first, then full questions in any order with their frames."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def framed(number: int, frame: str, **meta: Any) -> Record:
     return a_record(number, images=(f"{frame}.jpg",), meta={"scene": "s", "frame": frame, **meta})
 
 
-def test_questions_come_as_asked_with_their_frame(tmp_path: Path) -> None:
-    # Frames that do not lie together in the file, as NuScenes-QA's.
+def test_questions_are_loaded_in_the_given_order_with_their_frame(tmp_path: Path) -> None:
+    # Frames that are not contiguous in the file, as in NuScenes-QA.
     records = [framed(i, f"f{i % 3}") for i in range(30)]
     opened = [open_source(f"records={write_records(tmp_path, records=records)}")]
     found = survey(opened)
@@ -52,7 +52,7 @@ def test_without_scenes_only_what_is_asked_is_kept() -> None:
     assert list(load(opened, [])) == []
 
 
-def test_a_question_with_two_answers_is_not_asked_at_all() -> None:
+def test_contradictory_questions_are_not_used() -> None:
     yes, later = a_record(0), a_record(1)
     no = dataclasses.replace(yes, id="no", answer=BilingualText("Not at all."))
     shouted = dataclasses.replace(
@@ -63,12 +63,12 @@ def test_a_question_with_two_answers_is_not_asked_at_all() -> None:
     assert [(e.number, e.id) for e in found.entries] == [(1, later.id)]
     assert found.unclassified == {"records": {"contradictory": 3, "duplicate": 1}}
     assert found.facts()["sources"][0]["usable"] == 1
-    # Two sources may see different images under one name.
+    # Two sources may have different images of the same name.
     elsewhere = survey([source([yes, later]), source([no], "lingoqa")])
     assert [e.id for e in elsewhere.entries] == [yes.id, later.id, "no"] and not elsewhere.unclassified["lingoqa"]
 
 
-def test_a_scene_holds_what_cannot_be_asked_too() -> None:
+def test_a_scene_includes_unusable_records() -> None:
     records = [framed(0, "f"), framed(1, "f", unanswered=True), framed(2, "f", answer=1), framed(3, "g")]
     opened = [source(records)]
     found = survey(opened)
@@ -76,7 +76,7 @@ def test_a_scene_holds_what_cannot_be_asked_too() -> None:
     assert next(load(opened, found.entries)).scene == tuple(records[:3])
 
 
-def test_twice_the_same_is_counted_once() -> None:
+def test_duplicates_are_counted_once() -> None:
     first = a_record(0)
     other_id = dataclasses.replace(first, id="other")
     other_words = dataclasses.replace(first, question=BilingualText("Something else?"))
@@ -104,12 +104,12 @@ def test_frames_by_benchmark() -> None:
     assert frame_of(a_record(1, images=("a", "b"))) == "a\nb"
 
 
-def test_no_usable_question_is_told_with_the_reasons() -> None:
+def test_no_usable_question_is_an_error_with_reasons() -> None:
     with pytest.raises(Ad2Error, match=r"no source has .*records: \{'no_answer': 2\}"):
         survey([source(a_record(i, answer=BilingualText()) for i in range(2))])
 
 
-def test_data_that_changed_meanwhile_are_told() -> None:
+def test_data_that_changed_meanwhile_are_an_error() -> None:
     opened = [source(framed(i, "f") for i in range(3))]
     entries = survey(opened).entries
     for now in ([framed(i, "f") for i in (1, 0, 2)], [framed(0, "f")], []):

@@ -1,4 +1,4 @@
-"""Every question form of the sources has its place in the paper's taxonomy, or a reason why it has none."""
+"""Every question form of the sources has a sub-task of the paper's taxonomy, or a reason code."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ DRIVELM = {
     "behavior": {"goal action": ["Predict the behavior of the ego vehicle."]},
 }  # fmt: skip
 
-# Questions of ours of the kinds that LingoQA asks: action, scenery, why.
+# Our own questions of LingoQA's kinds: action, scenery, reasons.
 FREE = {
     "surrounding objects": ["How many parked vans can you see?", "Is there a bus behind you?", "What is on your left?"],
     "traffic elements": ["Is there a traffic light, and what colour is it?", "In which lane do you drive?"],
@@ -145,7 +145,7 @@ def test_free_questions_of_drivelms_layers() -> None:
         "possible collision",
     )
     assert classify(a("Does it glitter?", "drivelm", "perception")) == "no_subtask"
-    # A word of another task does not pull a question out of its layer.
+    # A word of another task does not change the layer.
     assert classify(a("Is the crash barrier moving?", "drivelm", "perception")) == ("perception", "motion state")
 
 
@@ -186,12 +186,12 @@ def test_free_questions_by_their_words(name: str, question: str) -> None:
 def test_records_keep_a_name_of_the_taxonomy() -> None:
     assert classify(a("Hm?", "records", "planning", subtask="Goal_Action")) == ("planning", "goal action")
     assert classify(a("Is it safe to turn?", "records", "planning", subtask="planning"))[1] == "safe/unsafe action"
-    # A sub-task of another task is no name of the taxonomy; the words speak, within the task.
+    # A sub-task name of another task is ignored; the words decide, within the task.
     assert classify(a("Hm?", "records", "perception", subtask="goal action")) == "no_subtask"
     assert classify(a("Is it safe to turn?", "records", "perception", subtask="perception")) == "no_subtask"
 
 
-def test_why_a_question_has_no_place() -> None:
+def test_reasons_for_unclassified_questions() -> None:
     assert classify(a("What says the parrot?")) == "no_subtask"
     assert classify(a("How many cars?", answer=" ")) == "no_answer"
     assert classify(a("How many cars?", meta={"unanswered": True})) == "no_answer"
@@ -218,11 +218,11 @@ def test_the_right_option_of_a_multiple_choice_source_is_the_answer() -> None:
 
 
 @given(st.text(), st.text(), st.sampled_from(FORMS), st.sampled_from(["drivelm", "nuscenes_qa", "lingoqa", "x"]))
-def test_no_text_is_a_fault(question: str, answer: str, form: Any, benchmark: str) -> None:
+def test_no_text_raises(question: str, answer: str, form: Any, benchmark: str) -> None:
     found = classify(a(question, benchmark, answer=answer, form=form))
     assert isinstance(found, str) or TASK_OF[found[1]] == found[0]
 
 
-def test_a_hostile_question_is_read_in_bounds() -> None:
+def test_a_hostile_question_takes_bounded_time() -> None:
     assert len(masked("<" * 10**6 + "you " * 10**6)) <= 600
     assert classify(a("why " + "you do " * 10**5)) == ("planning", "planning and reasoning")

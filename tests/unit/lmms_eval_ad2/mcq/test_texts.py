@@ -1,4 +1,4 @@
-"""mcq/texts: the packaged texts, a user's own over them, and what is said of a wrong one."""
+"""Prompt texts: the packaged ones, overlaid by a user's file, and errors in such a file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_every_slot_has_a_text() -> None:
     assert set(McqPromptTexts.load().texts) == set(SLOTS)
 
 
-def test_a_file_changes_what_it_names_and_the_hash(tmp_path: Path) -> None:
+def test_a_file_replaces_its_keys_and_changes_the_hash(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("again: 'Once more: {fault}'\n")
     own, packaged = McqPromptTexts.load(file), McqPromptTexts.load()

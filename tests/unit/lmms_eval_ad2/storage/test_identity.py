@@ -115,9 +115,9 @@ def test_a_folder_is_checked_before_a_model_is_loaded(tmp_path: Path) -> None:
     check_folder(tmp_path / "new" / "deep", IDENTITY)
     assert not (tmp_path / "new").exists(), "nothing is made"
     (tmp_path / "file").write_text("")
-    with pytest.raises(Ad2Error, match="a file, and a folder is needed"):
+    with pytest.raises(Ad2Error, match="is a file; a folder is needed"):
         check_folder(tmp_path / "file", IDENTITY)
-    with pytest.raises(Ad2Error, match="nothing can be made"):
+    with pytest.raises(Ad2Error, match="nothing can be created"):
         check_folder(tmp_path / "file" / "below", IDENTITY)
     begun(tmp_path / "run")
     check_folder(tmp_path / "run", {"seed": 1})
@@ -131,7 +131,7 @@ def test_a_folder_is_checked_before_a_model_is_loaded(tmp_path: Path) -> None:
 def test_a_place_that_may_not_be_written_is_told(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(Ad2Error, match="nothing can be made"):
+        with pytest.raises(Ad2Error, match="nothing can be created"):
             check_folder(tmp_path / "out", IDENTITY)
     finally:
         tmp_path.chmod(0o700)

@@ -161,7 +161,7 @@ def test_several_lines_are_one_write(tmp_path: Path) -> None:
     with JournalFile(tmp_path / "new" / "j.jsonl") as opened:
         assert opened.append(*LINES[:2]) == 0
         assert opened.append(LINES[2]) == len(LINES[0]) + len(LINES[1]) + 2
-        with pytest.raises(ValueError, match="no line end"):
+        with pytest.raises(ValueError, match="must not contain a newline"):
             opened.append(b"a\nb")
     opened.close()
     assert values(opened.path) == ROWS

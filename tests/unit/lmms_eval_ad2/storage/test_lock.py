@@ -56,7 +56,7 @@ def test_another_process_is_refused_until_the_first_has_closed(tmp_path: Path) -
 @pytest.mark.integration
 def test_a_killed_holder_frees_the_folder(tmp_path: Path) -> None:
     with holder(tmp_path) as process:
-        with pytest.raises(Ad2Error, match="another process is running into this folder"):
+        with pytest.raises(Ad2Error, match="another process is writing to this folder"):
             lock_folder(tmp_path)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -65,14 +65,14 @@ def test_a_killed_holder_frees_the_folder(tmp_path: Path) -> None:
 
 
 def test_a_second_writer_of_the_same_process_is_refused_too(tmp_path: Path) -> None:
-    with lock_folder(tmp_path), pytest.raises(Ad2Error, match="another process is running into this folder"):
+    with lock_folder(tmp_path), pytest.raises(Ad2Error, match="another process is writing to this folder"):
         lock_folder(tmp_path)
     lock_folder(tmp_path).close()
 
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    with pytest.raises(Ad2Error, match="a file, and a folder is needed"):
+    with pytest.raises(Ad2Error, match="is a file; a folder is needed"):
         lock_folder(tmp_path / "out")
 
 
@@ -80,7 +80,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 def test_a_folder_that_may_not_be_written_is_one_line(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
-        with pytest.raises(Ad2Error, match="mend its permissions"):
+        with pytest.raises(Ad2Error, match="fix its permissions"):
             lock_folder(tmp_path / "out")
     finally:
         tmp_path.chmod(0o700)

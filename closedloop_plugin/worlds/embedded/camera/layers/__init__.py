@@ -1,1 +1,1 @@
-"""What the camera draws, one module per layer."""
+"""Layers of a camera frame, one module each."""

@@ -1,6 +1,6 @@
 """Buildings: walls with windows, doors and cornices; some windows lit at night.
 
-All corners of all walls are laid out once; a frame projects those of the walls in view in one go.
+The corners of all walls are computed once; a frame projects those of the walls in view in one call.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from closedloop_plugin.worlds.embedded.camera.lens import PinholeLens, clip_near
 from closedloop_plugin.worlds.embedded.camera.placement import corners
 
 FLOOR = 3.2  # m
-BAY = 2.6  # m of wall to a window
+BAY = 2.6  # m of wall per window
 FIXED = 3  # quads of a wall before its windows: the wall, its cornice, its door
-NEAR = 0.4  # m: walls are large, a nearer one fills the picture anyway
+NEAR = 0.4  # m: near plane of walls, which are large
 WINDOWS_TO = 150.0  # m
 WINDOW = np.array([72.0, 88.0, 104.0])
 
 
 class BuildingLayer:
-    """The scenery's buildings, ready to draw. rows: (n, 9), as Scenery.buildings."""
+    """The scenery's buildings. `rows`: (n, 9), as StaticScenery.buildings."""
 
     def __init__(self, rows: np.ndarray) -> None:
         self.rows = rows
@@ -43,7 +43,7 @@ class BuildingLayer:
         self.quads = np.concatenate(walls) if walls else np.zeros((0, 4, 3))
 
     def walls(self, canvas: Canvas, shown: np.ndarray) -> dict[int, list[BuildingWall]]:
-        """For each of these houses its walls that face the camera, projected and shaded all together."""
+        """Walls that face the camera, projected and shaded, by index of the building in `rows`."""
         lens, light = canvas.lens, canvas.light
         normals, middles = self.normals[shown], self.middles[shown]
         to_eye = np.array([lens.x, lens.y]) - middles
@@ -51,7 +51,9 @@ class BuildingLayer:
         if not len(which):
             return {}
         wall, distance = 4 * shown[which] + side, np.hypot(*to_eye[which, side].T)
-        lamps = np.array([canvas.lamp_light(x, y) for x, y in middles[which, side].tolist()]) if canvas.beams > 0 else 0.0
+        lamps = (
+            np.array([canvas.lamp_light(x, y) for x, y in middles[which, side].tolist()]) if canvas.beams > 0 else 0.0
+        )
         sunny = np.maximum(0.0, normals[which, side] @ light.sun[:2])[:, None]
         gain = 0.95 * light.ambient + 1.2 * sunny * light.direct + 0.5 * np.reshape(lamps, (-1, 1))
         paint = self.rows[shown[which], 6:9]
@@ -83,11 +85,11 @@ class BuildingWall:
     shades: list[list[float]]  # of the wall, of its cornice and door, of its windows
     solid: np.ndarray  # (3, 4, 2) fixed-point pixels of wall, cornice, door; (1, 4, 2) far away
     panes: np.ndarray  # (n, 4, 2) fixed-point pixels of the windows
-    near: tuple[np.ndarray, np.ndarray] | None  # local corners and heights of a wall that passes the camera
+    near: tuple[np.ndarray, np.ndarray] | None  # camera-frame corners and heights of a wall that crosses the near plane
 
 
 def draw_wall(canvas: Canvas, wall: BuildingWall) -> None:
-    """The wall, its cornice and door, its windows; at night every third window is lit."""
+    """Draw a wall, its cornice, door and windows; at night about a third of the windows is lit."""
     solid = (wall.shades[0], wall.shades[1], wall.shades[1])
     if wall.near is None:
         for quad, shade in zip(wall.solid, solid, strict=False):
@@ -108,7 +110,7 @@ def draw_wall(canvas: Canvas, wall: BuildingWall) -> None:
 
 
 def _quads(a: np.ndarray, b: np.ndarray, height: float, length: float) -> np.ndarray:
-    """(q, 4, 3) of a wall from a to b: itself, cornice, door, windows floor by floor."""
+    """(q, 4, 3) quads of a wall from a to b: wall, cornice, door, then windows floor by floor."""
     floors, bays = max(1, int(height / FLOOR)), max(2, int(length / BAY))
     u = (np.arange(bays)[:, None] + (0.22, 0.78)) / bays
     boxes = [(0.0, 1.0, 0.0, height), (0.0, 1.0, height - 0.5, height), (0.46, 0.54, 0.0, 2.3)]
@@ -119,7 +121,7 @@ def _quads(a: np.ndarray, b: np.ndarray, height: float, length: float) -> np.nda
 
 
 def visible(lens: PinholeLens, houses: BuildingLayer, far: float) -> np.ndarray:
-    """Indices of the buildings in view that no nearer building hides altogether, nearest first."""
+    """Indices of the buildings in view that are not fully hidden by nearer ones, nearest first."""
     rows = houses.rows
     if not len(rows):
         return np.zeros(0, int)
@@ -130,7 +132,7 @@ def visible(lens: PinholeLens, houses: BuildingLayer, far: float) -> np.ndarray:
     low, high = depth.min(axis=1), depth.max(axis=1)
     u = lens.width / 2 + lens.focal * flat[..., 1] / np.maximum(depth, NEAR)
     first, last = u.min(axis=1), u.max(axis=1)
-    skyline = np.zeros(lens.width)  # per column, the tangent of the height that is already covered
+    skyline = np.zeros(lens.width)  # per column: tangent of the elevation angle that nearer buildings cover
     chosen = []
     for k in np.argsort(np.hypot(depth, flat[..., 1]).min(axis=1), kind="stable").tolist():
         if high[k] < NEAR:

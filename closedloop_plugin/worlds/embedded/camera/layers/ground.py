@@ -1,7 +1,7 @@
-"""The road: surfaces, paint, kerbs, shadows, wet shine. Vectors, projected anew in every frame.
+"""Ground layer: surfaces, paint, kerbs, shadows, reflections on a wet road. Vector graphics, projected in every frame.
 
-A ground row of a level camera has one depth, so fog and shine are factors per row. Surfaces stay sharp at any
-distance and need no texture memory; a small repeating grain, warped onto the plane, keeps asphalt from looking flat.
+All ground points in a row of a level camera have the same depth, so fog and reflection are factors per row. Surfaces
+are sharp at any distance and need no texture; a small repeating grain, warped onto the plane, structures the asphalt.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from closedloop_plugin.worlds.embedded.camera.scenery import RoadMarking, Static
 KERB = 0.16  # m, height of a sidewalk
 GRAIN_SIZE = 512
 GRAIN_PER_M = 16.0
-GRAIN_FAR = 45.0  # m: beyond, grain would only shimmer
+GRAIN_FAR = 45.0  # m: grain would alias beyond
 SURFACES = {
     "asphalt": (92.0, 93.0, 97.0),
     "junction": (92.0, 93.0, 97.0),
@@ -38,7 +38,7 @@ PAINTS = {"white": np.array([236.0, 236.0, 232.0]), "yellow": np.array([240.0, 1
 
 @lru_cache(maxsize=1)
 def grain() -> np.ndarray:
-    """(GRAIN_SIZE, GRAIN_SIZE) uint8 round 128, repeating."""
+    """Seamless noise texture, (GRAIN_SIZE, GRAIN_SIZE) uint8 around 128."""
     rng = np.random.default_rng(7)
     out = np.zeros((GRAIN_SIZE, GRAIN_SIZE), np.float32)
     for size, weight in ((512, 8.0), (128, 5.0), (16, 7.0)):
@@ -50,7 +50,7 @@ def grain() -> np.ndarray:
 
 
 class GroundLayer:
-    """The scenery's ground, ready to draw."""
+    """The scenery's ground."""
 
     def __init__(self, scenery: StaticScenery) -> None:
         self.areas = scenery.areas
@@ -64,7 +64,7 @@ class GroundLayer:
         self.base = GRASS + (PAVING - GRASS) * 0.35 * scenery.urban
 
     def draw(self, canvas: Canvas, shadows: list[np.ndarray]) -> None:
-        """Everything at ground level, over the lower half. `shadows`: convex (N, 2) map polygons."""
+        """Draw everything at ground level over the lower half. `shadows`: convex (N, 2) map polygons."""
         lens, far = canvas.lens, canvas.light.far
         top = (lens.height + 1) // 2
         cv2.rectangle(canvas.image, (0, top), (lens.width, lens.height), self.base.tolist(), -1)
@@ -77,13 +77,13 @@ class GroundLayer:
             if len(quads):
                 cv2.fillPoly(canvas.image, list(fixed(quads)), PAINTS[paint.colour].tolist(), cv2.LINE_AA, SHIFT)
         self._shade(canvas, shadows, top)
-        # Raised ground stands above the road: it is drawn over it, with light and fog of its own.
+        # Sidewalks are above the road: they are drawn over it, after its light and fog.
         high = np.flatnonzero(seen & self.raised)
         self._areas(canvas, high, KERB, self._pavement(canvas, high))
         self._kerbs(canvas, min(far, 90.0))
 
     def _pavement(self, canvas: Canvas, which: np.ndarray) -> list[list[float]]:
-        """The colour of each of these pieces of sidewalk, by the light and fog at its middle."""
+        """Colour of each piece of sidewalk, with the light and fog at its centre."""
         middle = self.middle[which]
         away = np.maximum(2.0, np.hypot(middle[:, 0] - canvas.lens.x, middle[:, 1] - canvas.lens.y))
         gain = canvas.light.ambient + canvas.light.direct * max(0.0, float(canvas.light.sun[2]))
@@ -92,7 +92,7 @@ class GroundLayer:
         return canvas.tint(np.array(SURFACES["sidewalk"]), gain, away[:, None]).tolist()
 
     def _areas(self, canvas: Canvas, which: np.ndarray, height: float, colours: Sequence[Sequence[float]]) -> None:
-        """All of them projected in one go; only rings that pass the camera are cut one by one."""
+        """Fill areas at a height (m), projected in one call; rings across the near plane are clipped one by one."""
         rings = [(k, ring) for k, i in enumerate(which) for ring in self.areas[i].rings]
         if not rings:
             return
@@ -118,8 +118,8 @@ class GroundLayer:
         a, b = lens.local(self.kerbs[:, :2]), lens.local(self.kerbs[:, 2:])
         middle = (a + b) / 2
         seen = lens.in_view(middle, 5.0, far) & (np.maximum(a[:, 0], b[:, 0]) > NEAR)
-        # The sidewalk is on the left of a -> b, so its face shows to a camera on the right. In (ahead, right)
-        # coordinates, a mirror image of the map, that is where the cross product is positive.
+        # The sidewalk is on the left of a -> b, so a camera on the right sees its face. In the left-handed (ahead,
+        # right) coordinates that means a positive cross product of (b - a) and (camera - a).
         facing = (b[:, 0] - a[:, 0]) * -a[:, 1] - (b[:, 1] - a[:, 1]) * -a[:, 0] > 0
         chosen = np.flatnonzero(seen & facing)
         chosen = chosen[np.argsort(-middle[chosen, 0], kind="stable")]
@@ -134,7 +134,9 @@ class GroundLayer:
         away = np.hypot(*middle[chosen].T)
         places = ((self.kerbs[chosen, :2] + self.kerbs[chosen, 2:]) / 2).tolist()
         for k, place in enumerate(places):
-            shade = canvas.tint(tone, bright + 0.6 * canvas.lamp_light(*place) if canvas.beams > 0 else bright, float(away[k]))
+            shade = canvas.tint(
+                tone, bright + 0.6 * canvas.lamp_light(*place) if canvas.beams > 0 else bright, float(away[k])
+            )
             if whole[k]:
                 canvas.fill_fixed(pixels[k], shade.tolist())
             else:
@@ -142,7 +144,7 @@ class GroundLayer:
                 canvas.fill_fixed(fixed(lens.pixels(line, height)), shade.tolist())
 
     def _shade(self, canvas: Canvas, shadows: list[np.ndarray], top: int) -> None:
-        """Light, grain, shadows, wetness and fog, as one factor and one addend per pixel."""
+        """Apply light, grain, shadows, wetness and fog: one factor and one addend per pixel."""
         lens, light = canvas.lens, canvas.light
         part = canvas.image[top:]
         if not len(part):
@@ -159,11 +161,11 @@ class GroundLayer:
         gain = light.ambient + light.direct * max(0.0, float(light.sun[2]))
         gain = gain * (1 - 0.38 * light.wet)
         clear = light.clear(depth)
-        # Wet asphalt mirrors the sky, the more the flatter one looks at it.
+        # Wet asphalt reflects the sky, more at a small grazing angle atan(height / depth).
         shine = light.wet * 0.55 * np.exp(-np.arctan2(lens.up, depth) / 0.13)
         keep = (clear * (1 - shine))[:, None] * gain[None]
         add = clear[:, None] * shine[:, None] * light.horizon + (1 - clear)[:, None] * light.fog
-        rows = np.clip(keep * 255 * 2 / 3, 0, 255)  # a factor of up to 1.5 in a byte
+        rows = np.clip(keep * 255 * 2 / 3, 0, 255)  # factors up to 1.5 scaled to a byte
         scaled = cv2.multiply(part, cv2.merge((factor, factor, factor)), scale=1 / 128)
         width = part.shape[1]
         wide = _wide(rows, width)
@@ -179,13 +181,17 @@ def _wide(rows: np.ndarray, width: int) -> np.ndarray:
 
 
 def ground_depth(lens: PinholeLens) -> np.ndarray:
-    """(rows,) metres along the axis of each row below the horizon, at the pixel's middle."""
+    """(rows,) depth in m of the ground in each row below the horizon, at pixel centres: focal * up / (v - H / 2)."""
     rows = np.arange((lens.height + 1) // 2, lens.height) + 0.5 - lens.height / 2
     return lens.focal * lens.up / np.maximum(rows, 0.25)
 
 
 def _plane(lens: PinholeLens, top: int) -> np.ndarray:
-    """(3, 3): (column, row - top, 1) -> homogeneous map coordinates of the ground."""
+    """Homography (3, 3): (column, row - top, 1) -> homogeneous map coordinates of the ground.
+
+    With u, v relative to the principal point and h = lens.up, the ground point is
+    position + h focal / v * ahead + h u / v * right; multiplied by v each component is linear in u and v.
+    """
     u0, v0 = 0.5 - lens.width / 2, top + 0.5 - lens.height / 2
     h = lens.up
     rows = [
@@ -196,7 +202,7 @@ def _plane(lens: PinholeLens, top: int) -> np.ndarray:
 
 
 def _grain(lens: PinholeLens, top: int, rows: int) -> np.ndarray:
-    period = GRAIN_SIZE / GRAIN_PER_M  # the ego's place modulo the period keeps numbers small
+    period = GRAIN_SIZE / GRAIN_PER_M  # the position modulo the period keeps numbers small
     near = PinholeLens(
         lens.width, lens.height, lens.focal, lens.x % period, lens.y % period, lens.up, lens.ahead, lens.right
     )
@@ -209,9 +215,9 @@ def _grain(lens: PinholeLens, top: int, rows: int) -> np.ndarray:
 
 
 def _beam(canvas: Canvas, depth: np.ndarray, clear: np.ndarray) -> np.ndarray:
-    """(rows, W, 3) what headlights and street lamps add to the ground's light factor."""
+    """(rows, W, 3) addend to the ground's light factor from headlights and street lamps."""
     lens = canvas.lens
-    step = 8  # light is smooth: worked out on a coarse grid
+    step = 8  # light is smooth: computed on a coarse grid
     rows = depth[::step]
     columns = (np.arange(0, lens.width + step, step) + 0.5 - lens.width / 2) / lens.focal
     side = rows[:, None] * columns[None]
@@ -232,7 +238,7 @@ def _beam(canvas: Canvas, depth: np.ndarray, clear: np.ndarray) -> np.ndarray:
     return cv2.merge(warm)
 
 
-# Road paint as short straight strokes, so that a frame projects all of one colour in one go.
+# Road paint as short straight strokes, so that a frame projects all of one colour in one call.
 DASH, GAP = 3.0, 5.0  # m
 PIECE = 6.0  # m: longest stroke of a solid line
 # Strokes of the letters of STOP in a box 1 wide and 1 high, y up.
@@ -246,13 +252,13 @@ LETTERS = {
 
 @dataclass(frozen=True)
 class PaintStrokes:
-    """Strokes of one colour. (n, 5): x0 y0 x1 y1 width; none crosses another."""
+    """Strokes of one colour, (n, 5): x0 y0 x1 y1 width, m. They must not cross: see paint_of."""
 
     colour: str
     strokes: np.ndarray
 
     def quads(self, lens: PinholeLens, far: float) -> np.ndarray:
-        """(k, 4, 2) pixels of the strokes in view."""
+        """(k, 4, 2) pixel quads of the strokes in view."""
         a, b = lens.local(self.strokes[:, :2]), lens.local(self.strokes[:, 2:4])
         half = self.strokes[:, 4] / 2
         reach = np.hypot(*(b - a).T) / 2
@@ -260,7 +266,7 @@ class PaintStrokes:
         seen &= np.maximum(a[:, 0], b[:, 0]) > NEAR + 0.02
         a, b, half = a[seen], b[seen], half[seen]
         along = b - a
-        # Cut each stroke where it passes the camera's plane.
+        # Clip each stroke at the near plane.
         span = np.where(np.abs(along[:, 0]) < 1e-9, 1e-9, along[:, 0])
         t = np.clip((NEAR + 0.02 - a[:, 0]) / span, 0.0, 1.0)[:, None]
         cut = a + t * along
@@ -273,7 +279,7 @@ class PaintStrokes:
 
 
 def paint_of(scenery: StaticScenery) -> tuple[PaintStrokes, ...]:
-    """All paint of a scenery. Lines and what may cross them apart: strokes filled together cut holes into another."""
+    """All paint of a scenery. Strokes that cross are in separate groups: even-odd filling would leave holes."""
     lines: dict[str, list[np.ndarray]] = {"white": [], "yellow": []}
     for marking in scenery.markings:
         lines[marking.colour] += _line(marking)
@@ -318,7 +324,7 @@ def _bars(x: float, y: float, yaw: float, width: float, depth: float, bar: float
 
 
 def _stop(x: float, y: float, yaw: float) -> np.ndarray:
-    """The word, 2.4 m wide and 2.2 m long: stretched, for it is read at a flat angle."""
+    """The word STOP, 2.4 m wide and 2.2 m long: stretched, since it is seen at a small angle."""
     place = [[(i * 0.66 - 1.2, -1.1)] * 2 for i, letter in enumerate("STOP") for _ in LETTERS[letter]]
     unit = np.array([stroke for letter in "STOP" for stroke in LETTERS[letter]], dtype=float).reshape(-1, 2, 2)
     p = unit * (0.42, 2.2) + np.array(place)  # (strokes, ends, right and ahead)

@@ -1,4 +1,4 @@
-"""People, riders and animals: bars and balls in space, so that they have arms and legs from every side."""
+"""People, riders and animals as capsules and spheres in space, so that limbs are visible from every side."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ TOPS = (
 LEGS = ((36.0, 42.0, 66.0), (50.0, 48.0, 46.0), (84.0, 92.0, 112.0), (110.0, 92.0, 70.0))
 HAIR = ((40.0, 28.0, 22.0), (92.0, 62.0, 36.0), (24.0, 22.0, 24.0), (196.0, 162.0, 96.0))
 DARK = (30.0, 30.0, 32.0)
-UNPAINTED = (120, 120, 130)  # the colour an Actor has when nobody chose one
+UNPAINTED = (120, 120, 130)  # default colour of an Actor
 
 
 @dataclass(frozen=True)
 class LimbCapsule:
-    """A limb from a to b, or a ball where b is None; metres in the body's frame (ahead, left, up)."""
+    """A limb from a to b, or a sphere if b is None; metres in the body's frame (ahead, left, up)."""
 
     a: tuple[float, float, float]
     b: tuple[float, float, float] | None
@@ -49,7 +49,7 @@ class WheelRing:
 
 
 def draw_body(canvas: Canvas, actor: Actor, time_s: float) -> None:
-    """Pedestrian, child, bicycle, motorcycle or animal."""
+    """Draw a pedestrian, child, bicycle, motorcycle or animal."""
     parts, hoops = _parts(actor, time_s)
     distance = math.hypot(actor.x - canvas.lens.x, actor.y - canvas.lens.y)
     for hoop in hoops:
@@ -71,7 +71,7 @@ def draw_body(canvas: Canvas, actor: Actor, time_s: float) -> None:
 
 
 def _along(part: LimbCapsule, axis: tuple[float, float]) -> float:
-    """How far from the camera, against the body's centre: the middle of the bar along the optical axis."""
+    """Depth relative to the body's centre: the middle of the limb along the optical axis, m."""
     b = part.b or part.a
     return ((part.a[0] + b[0]) * axis[0] + (part.a[1] + b[1]) * axis[1]) / 2
 
@@ -87,7 +87,7 @@ def _parts(actor: Actor, time_s: float) -> tuple[list[LimbCapsule], list[WheelRi
 
 
 def _clothes(actor: Actor, pick: int) -> tuple[Colour, Colour, Colour, Colour]:
-    """Skin, top, legs, hair."""
+    """Colours of skin, top, legs, hair."""
     own = actor.colour if tuple(actor.colour) != UNPAINTED else TOPS[pick // 7 % len(TOPS)]
     top = float(own[0]), float(own[1]), float(own[2])
     return SKIN[pick % len(SKIN)], top, LEGS[pick // 3 % len(LEGS)], HAIR[pick // 5 % len(HAIR)]
@@ -124,7 +124,7 @@ def _walker(actor: Actor, phase: float, pick: int) -> list[LimbCapsule]:
 
 
 def _head(z: float, radius: float, skin: Colour, hair: Colour, x: float = 0.0) -> list[LimbCapsule]:
-    """The hair is a cap towards the back, so that one sees which way a person looks."""
+    """A head with a cap of hair towards the back, which shows the viewing direction."""
     return [
         LimbCapsule((x + 0.2 * radius, 0.0, z), None, radius, skin),
         LimbCapsule((x - 0.3 * radius, 0.0, z + 0.28 * radius), None, radius * 0.98, hair),

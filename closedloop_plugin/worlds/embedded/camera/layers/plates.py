@@ -1,4 +1,4 @@
-"""Pictures of road signs, drawn once: (128, 128, 4) uint8 RGBA with colours premultiplied by alpha."""
+"""Pictures of road signs, cached: (128, 128, 4) uint8 RGBA, premultiplied alpha."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _triangle(points: tuple[tuple[float, float], ...], share: float) -> np.ndarr
 
 @lru_cache(maxsize=1)
 def give_way() -> np.ndarray:
-    """A white triangle on its tip with a red border."""
+    """A yield sign: a white triangle on its tip with a red border."""
     big = np.zeros((BIG, BIG, 4), np.uint8)
     points = ((0.02, 0.08), (0.98, 0.08), (0.5, 0.94))
     cv2.fillConvexPoly(big, _triangle(points, 1.0), RED)
@@ -52,7 +52,7 @@ def give_way() -> np.ndarray:
 
 @lru_cache(maxsize=1)
 def warning() -> np.ndarray:
-    """A white triangle on its base with a red border and an exclamation mark."""
+    """A warning sign: a white triangle on its base with a red border and an exclamation mark."""
     big = np.zeros((BIG, BIG, 4), np.uint8)
     points = ((0.02, 0.96), (0.98, 0.96), (0.5, 0.04))
     cv2.fillConvexPoly(big, _triangle(points, 1.0), RED)

@@ -1,4 +1,4 @@
-"""Things that stand in the way: cones, barriers, warning triangles and boards, debris, containers and adverts."""
+"""Static obstacles: cones, barriers, warning triangles, debris, containers and advertisements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ORANGE, WHITE, RED = (244.0, 98.0, 20.0), (240.0, 240.0, 236.0), (204.0, 28.0, 2
 
 
 def draw_prop(canvas: Canvas, actor: Actor) -> None:
-    """One static obstacle."""
+    """Draw a static obstacle."""
     size = round(actor.length, 3), round(actor.width, 3), round(actor.height, 3)
     if actor.kind is ActorKind.WARNING_SIGN:
         _warning(canvas, actor)
@@ -29,7 +29,7 @@ def draw_prop(canvas: Canvas, actor: Actor) -> None:
 
 @lru_cache(maxsize=256)
 def mesh_of(kind: ActorKind, size: tuple[float, float, float], colour: tuple[int, int, int], pick: int) -> Mesh:
-    """A pure function, remembered."""
+    """Mesh of an obstacle; cached. `pick` selects a variant."""
     b = MeshBuilder()
     if kind is ActorKind.CONE:
         _cone(b, size)
@@ -63,7 +63,7 @@ def _cone(b: MeshBuilder, size: tuple[float, float, float]) -> None:
 
 
 def _barrier(b: MeshBuilder, size: tuple[float, float, float]) -> None:
-    """A red and white board on two feet; it stands across its longer side."""
+    """A red and white board on two feet, along its longer side."""
     length, width, height = size
     for x in (-0.36, 0.36) if length >= width else (0.0,):
         for y in (0.0,) if length >= width else (-0.36, 0.36):
@@ -82,7 +82,7 @@ def _barrier(b: MeshBuilder, size: tuple[float, float, float]) -> None:
 
 
 def _blocker(b: MeshBuilder, size: tuple[float, float, float], paint: Colour, pick: int) -> None:
-    """A container with ribs, or, where it is short, an advertisement or vending machine with a picture."""
+    """A container with ribs, or, if it is short, an advertisement or vending machine with a picture."""
     length, width, height = size
     body = b.box((-length / 2, length / 2), width / 2, (0.0, height), paint)
     dark: Colour = (paint[0] * 0.72, paint[1] * 0.72, paint[2] * 0.72)
@@ -103,7 +103,7 @@ def _blocker(b: MeshBuilder, size: tuple[float, float, float], paint: Colour, pi
 
 
 def _debris(b: MeshBuilder, size: tuple[float, float, float], pick: int) -> None:
-    """A spilt load: boards, a carton, a tyre-dark lump."""
+    """A lost load: boards, a carton, a dark lump."""
     length, width, height = size
     rng = np.random.default_rng([pick, 3])
     shades: tuple[Colour, ...] = ((150.0, 112.0, 70.0), (186.0, 150.0, 104.0), (60.0, 58.0, 58.0), (126.0, 92.0, 58.0))
@@ -117,7 +117,7 @@ def _debris(b: MeshBuilder, size: tuple[float, float, float], pick: int) -> None
 
 
 def _warning(canvas: Canvas, actor: Actor) -> None:
-    """A triangle: small on the road, on a stand where it is tall. Turned to whoever looks: both sides show it."""
+    """A warning triangle, on a stand if it is tall. Its face is drawn on both sides."""
     tall = actor.height > 1.2
     half = min(max(actor.width, 0.5), 1.2) / 2 if not tall else 0.5
     low, high = (actor.height - 2 * half, actor.height) if tall else (0.06, max(actor.height, 0.5))
@@ -129,7 +129,7 @@ def _warning(canvas: Canvas, actor: Actor) -> None:
     a, b, c, d = (tuple(p) for p in foot.tolist())
     canvas.limb(a, b, 0.03, dark)
     canvas.limb(c, d, 0.025, dark)
-    side = 1.0  # the left of the picture is on the viewer's left
+    side = 1.0  # +1: the left of the picture is to the left of the actor's yaw
     dx, dy = canvas.lens.x - actor.x, canvas.lens.y - actor.y
     if dx * math.cos(actor.yaw) + dy * math.sin(actor.yaw) > 0:
         side = -1.0

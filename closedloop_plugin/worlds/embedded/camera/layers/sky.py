@@ -1,4 +1,4 @@
-"""The sky: a panorama for each weather, looked up by the direction of every pixel."""
+"""Sky layer: a panorama per weather, sampled by the direction of every pixel. Rain is drawn here too."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOP = 1.15  # radians
 
 @lru_cache(maxsize=8)
 def panorama(weather: Weather) -> np.ndarray:
-    """(RISE, 2 * AROUND, 3) uint8; column k looks along the map yaw -tau * k / AROUND, twice round."""
+    """(RISE, 2 * AROUND, 3) uint8, two turns: column k has the map yaw -tau * k / AROUND."""
     light = light_of(weather)
     rise = (np.linspace(1.0, 0.0, RISE) * TOP)[:, None]
     turn = -np.arange(AROUND) * (math.tau / AROUND)
@@ -43,13 +43,13 @@ def panorama(weather: Weather) -> np.ndarray:
 
 
 def _clouds(share: float) -> np.ndarray:
-    """(RISE, AROUND) 0..1, the same all round; `share` of it covered."""
+    """Cloud cover (RISE, AROUND) in 0..1, periodic; about `share` of the sky is covered."""
     rng = np.random.default_rng(11)
     out = np.zeros((RISE, AROUND))
     for columns, weight in ((8, 0.5), (16, 0.28), (32, 0.16), (96, 0.06)):
         noise = np.pad(rng.random((columns, columns)), ((2, 2), (2, 2)), mode="wrap")
         scale = AROUND // columns
-        tall = max(scale // 4, 2)  # clouds lie flat
+        tall = max(scale // 4, 2)  # clouds are flat
         big = cv2.resize(noise, None, fx=scale, fy=tall, interpolation=cv2.INTER_CUBIC)
         out += weight * big[tall : tall + RISE, 2 * scale : 2 * scale + AROUND]
     return np.clip((out - (0.66 - 0.5 * share)) / 0.16, 0, 1)
@@ -57,7 +57,7 @@ def _clouds(share: float) -> np.ndarray:
 
 @lru_cache(maxsize=16)
 def _rays(width: int, height: int, focal: float) -> tuple[np.ndarray, np.ndarray]:
-    """For every second pixel of the upper half: the panorama's column, counted from its start, and the row."""
+    """Panorama column (relative to the first) and row for every second pixel of the upper half."""
     u = (np.arange(0, width + 1, 2) + 1.0 - width / 2) / focal
     v = (height / 2 - np.arange(0, (height + 1) // 2 + 1, 2) - 1.0) / focal
     turn = np.arctan(u) * (AROUND / math.tau) + AROUND / 4
@@ -67,7 +67,7 @@ def _rays(width: int, height: int, focal: float) -> tuple[np.ndarray, np.ndarray
 
 
 def draw_sky(image: np.ndarray, lens: PinholeLens, weather: Weather) -> None:
-    """Fills the upper half, horizon included. The sky is smooth: looked up at half the size, then enlarged."""
+    """Fill the upper half, horizon included; sampled at half the resolution, since the sky is smooth."""
     turn, row = _rays(lens.width, lens.height, lens.focal)
     yaw = math.atan2(lens.ahead[1], lens.ahead[0])
     first = round(-yaw / math.tau * AROUND - AROUND / 4) % AROUND
@@ -78,9 +78,8 @@ def draw_sky(image: np.ndarray, lens: PinholeLens, weather: Weather) -> None:
     image[:rows] = whole[:rows, : lens.width]
 
 
-# Rain before the lens: streaks drawn anew from the time, the same for the same time.
 def draw_rain(canvas: Canvas, time_s: float) -> None:
-    """More and longer streaks the harder it rains; the wind leans them."""
+    """Draw streaks of rain, seeded by the time: more and longer ones in heavier rain, slanted by the wind."""
     light = canvas.light
     if light.rain <= 0:
         return

@@ -1,4 +1,4 @@
-"""What stands beside the road: trees, lamp posts, signs, traffic lights."""
+"""Objects beside the road: trees, lamp posts, signs, traffic lights."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LAMP_OFF = {
 }
 ORDER = (SignalState.RED, SignalState.YELLOW, SignalState.GREEN)
 HEAD = 0.36  # m between two lamps of a signal
-SIMPLE_FROM = 45.0  # m: from here a signal is a dark bar with one lit lamp
+SIMPLE_FROM = 45.0  # m: beyond, a signal is a dark bar with one lit lamp
 
 
 @lru_cache(maxsize=4)
@@ -40,7 +40,7 @@ def _leaves(shape: int) -> np.ndarray:
 
 
 def draw_tree(canvas: Canvas, row: np.ndarray) -> None:
-    """A trunk and a ragged crown, lighter above."""
+    """Draw a trunk and a crown that is lighter above."""
     x, y, height, radius = row.tolist()
     lens = canvas.lens
     distance = math.hypot(x - lens.x, y - lens.y)
@@ -58,7 +58,7 @@ def draw_tree(canvas: Canvas, row: np.ndarray) -> None:
 
 
 def draw_post(canvas: Canvas, row: np.ndarray) -> None:
-    """A street lamp; lit in the dark."""
+    """Draw a street lamp, lit in the dark."""
     x, y, yaw = row.tolist()
     distance = math.hypot(x - canvas.lens.x, y - canvas.lens.y)
     colour = canvas.flat(STEEL, x, y, distance)
@@ -74,7 +74,7 @@ def draw_post(canvas: Canvas, row: np.ndarray) -> None:
 
 
 def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | None) -> None:
-    """A pole with a plate, or a signal with its lamps (none lit where the state is unknown)."""
+    """Draw a pole with a plate, or a signal with its lamps (none lit if the state is unknown)."""
     distance = math.hypot(sign.x - canvas.lens.x, sign.y - canvas.lens.y)
     steel = canvas.flat(STEEL, sign.x, sign.y, distance)
     c, s = math.cos(sign.yaw), math.sin(sign.yaw)
@@ -87,7 +87,7 @@ def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | N
         _signal(canvas, head, sign, state)
         return
     half = 0.45
-    x, y = sign.x - 0.08 * c, sign.y - 0.08 * s  # on the side of the traffic it speaks to
+    x, y = sign.x - 0.08 * c, sign.y - 0.08 * s  # on the side of the traffic that it controls
     left, right = (x - half * s, y + half * c), (x + half * s, y - half * c)
     z0, z1 = sign.height - half, sign.height + half
     eye = (canvas.lens.x - sign.x) * c + (canvas.lens.y - sign.y) * s
@@ -102,7 +102,7 @@ def draw_sign(canvas: Canvas, sign: TrafficControlDevice, state: SignalState | N
 
 @lru_cache(maxsize=4)
 def _housing(state: SignalState | None) -> Mesh:
-    """A signal's head round (0, 0, 0), facing backwards (-x): to the traffic that comes."""
+    """A signal's head around (0, 0, 0), facing -x, towards approaching traffic."""
     b = MeshBuilder()
     tall = 1.5 * HEAD + 0.1
     box = b.box((-0.14, 0.14), 0.27, (-tall, tall), (34.0, 36.0, 38.0))

@@ -19,7 +19,7 @@ Lit = frozenset[str]
 
 
 def lit_lamps(actor: Actor, time_s: float, dark: bool) -> Lit:
-    """Which lamps shine now: blinkers and sirens blink by the clock, tail and head lamps come on in the dark."""
+    """Lamps that are lit at `time_s`: indicators and sirens blink, tail lamps and headlights are on in the dark."""
     lamps = set(actor.lamps & {"brake", "headlights", "reverse"})
     if (time_s * BLINK_HZ) % 1.0 < 0.5:
         lamps |= {"left", "right"} if "hazard" in actor.lamps else actor.lamps & {"left", "right"}
@@ -31,14 +31,14 @@ def lit_lamps(actor: Actor, time_s: float, dark: bool) -> Lit:
 
 
 def draw_vehicle(canvas: Canvas, actor: Actor, time_s: float) -> None:
-    """One motor vehicle of four wheels or more."""
+    """Draw a motor vehicle of four wheels or more."""
     lit = lit_lamps(actor, time_s, canvas.beams > 0)
     size = round(actor.length, 3), round(actor.width, 3), round(actor.height, 3)
     parts = parts_of(actor.kind, size, actor.colour, lit, actor.doors)
     c, s = math.cos(actor.yaw), math.sin(actor.yaw)
     dx, dy = canvas.lens.x - actor.x, canvas.lens.y - actor.y
     ahead, left = dx * c + dy * s, -dx * s + dy * c
-    # Parts that stand beside each other: the farther first.
+    # The farther parts first.
     for _, _, mesh in sorted(parts, key=lambda p: -math.hypot(p[0] - ahead, p[1] - left)):
         draw_mesh(canvas, mesh, actor.x, actor.y, actor.yaw)
     _glows(canvas, actor, lit)
@@ -72,7 +72,7 @@ def _glows(canvas: Canvas, actor: Actor, lit: Lit) -> None:
 def parts_of(
     kind: ActorKind, size: tuple[float, float, float], colour: tuple[int, int, int], lit: Lit, doors: frozenset[str]
 ) -> tuple[tuple[float, float, Mesh], ...]:
-    """(ahead, left, mesh) of the parts of one vehicle; a pure function, remembered."""
+    """(ahead, left, mesh) of the parts of a vehicle; cached."""
     paint: Colour = (float(colour[0]), float(colour[1]), float(colour[2]))
     if kind is ActorKind.TRUCK:
         parts = _truck(size, paint, (205.0, 203.0, 196.0), lit)
@@ -93,7 +93,7 @@ def parts_of(
 def _lamps(
     b: MeshBuilder, back: np.ndarray, front: np.ndarray, lit: Lit, v: tuple[float, float], w: float = 0.2
 ) -> None:
-    """Lamp clusters on the two end faces, `v` their heights as shares, `w` their width. Left is left of the car."""
+    """Add lamp clusters to the end faces. `v`: heights, `w`: width, as shares. Left is the car's left."""
     tail: Colour = RED if "brake" in lit else (200.0, 12.0, 10.0) if "tail" in lit else (126.0, 18.0, 18.0)
     shine = bool(lit & {"brake", "tail"})
     middle = v[0] + 0.55 * (v[1] - v[0])
@@ -162,7 +162,7 @@ def _car(size: tuple[float, float, float], paint: Colour, lit: Lit, police: bool
 
 
 def _bar(b: MeshBuilder, x: tuple[float, float], half: float, z: tuple[float, float], lit: Lit) -> None:
-    """A light bar: left half blue, right half red, by turns."""
+    """Add a light bar: left half blue, right half red, lit alternately."""
     on, off = ("siren a" in lit, "siren b" in lit), 0.5
     for (y0, y1), colour, shines in (((0.0, half), BLUE, on[0]), ((-half, 0.0), RED, on[1])):
         shade = colour if shines else _dark(colour, off)
@@ -239,7 +239,7 @@ def _bus(size: tuple[float, float, float], paint: Colour, lit: Lit) -> Mesh:
 def _truck(
     size: tuple[float, float, float], paint: Colour, load: Colour, lit: Lit, stripe: Colour | None = None
 ) -> list[tuple[float, float, Mesh]]:
-    """A cab and a box behind it, two parts."""
+    """A cab and a cargo box behind it, as two parts."""
     length, width, height = size
     a, w = length / 2, width / 2
     cab_from = a - min(2.2, 0.3 * length)
@@ -279,7 +279,7 @@ def _truck(
 
 
 def _door(size: tuple[float, float, float], paint: Colour, side: str) -> tuple[float, float, Mesh]:
-    """A front door, hinged ahead, 65 degrees open; both faces show."""
+    """A front door, hinged at its front edge, 65 degrees open; both faces are drawn."""
     length, width, height = size
     sign = 1.0 if side == "left" else -1.0
     x, y = 0.2 * length, sign * width / 2

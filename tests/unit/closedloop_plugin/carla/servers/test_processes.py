@@ -43,7 +43,7 @@ def spawn(children: list[Child], code: str, token: str = "", *words: str) -> Chi
 
 
 def mark(child: Child) -> ProcessIdentity:
-    found = processes.mark_of(child.pid)
+    found = processes.identity_of(child.pid)
     assert found
     return found
 
@@ -58,7 +58,7 @@ def test_a_mark_is_of_one_process_only(spawned: list[Child]) -> None:
     until(lambda: not processes.alive(here))
     assert mark(child) == here  # a zombie holds its pid
     child.wait()
-    assert processes.mark_of(child.pid) is None
+    assert processes.identity_of(child.pid) is None
 
 
 def test_a_reused_pid_is_never_touched(spawned: list[Child]) -> None:
@@ -73,10 +73,10 @@ def test_a_reused_pid_is_never_touched(spawned: list[Child]) -> None:
 def test_only_who_carries_the_token_or_is_led_is_ours(spawned: list[Child]) -> None:
     token = secrets.token_hex(16)
     server, other = spawn(spawned, WAITS, token), spawn(spawned, WAITS, secrets.token_hex(16))
-    assert processes.ours(None, token) == [server.pid]
+    assert processes.server_processes(None, token) == [server.pid]
     assert processes.end(None, token, 5.0) == [server.pid]
     assert server.wait() == -signal.SIGTERM and other.poll() is None
-    assert processes.ours(mark(other), token) == [other.pid]  # the session of a leader, token or not
+    assert processes.server_processes(mark(other), token) == [other.pid]  # the session of a leader, token or not
 
 
 FORKS = f"""
@@ -92,9 +92,9 @@ def test_the_children_of_a_dead_leader_are_found_and_ended(apart: list[str], spa
     token = secrets.token_hex(16)
     script = spawn(spawned, FORKS, token, *apart)
     leader = mark(script)
-    (simulator,) = until(lambda: [p for p in processes.ours(leader, token) if p != script.pid])
+    (simulator,) = until(lambda: [p for p in processes.server_processes(leader, token) if p != script.pid])
     script.kill()
     script.wait()
-    assert processes.ours(leader, token) == [simulator]
+    assert processes.server_processes(leader, token) == [simulator]
     assert processes.end(leader, token, 0.3) == [simulator]  # it ignores SIGTERM
-    assert processes.ours(leader, token) == []
+    assert processes.server_processes(leader, token) == []

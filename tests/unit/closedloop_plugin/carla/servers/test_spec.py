@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.carla.standin import binary, engine, free_ports
 
-from closedloop_plugin.carla.servers.spec import CarlaServerSpec, jobs, taken
+from closedloop_plugin.carla.servers.spec import CarlaServerSpec, server_specs, taken
 from lmms_eval_ad2.errors import Ad2Error
 
 
@@ -39,48 +39,48 @@ def test_a_job_goes_to_its_supervisor_and_back() -> None:
 
 def test_gpus_one_for_all_or_one_for_each(tmp_path: Path) -> None:
     file = str(binary(tmp_path))
-    assert [j.gpu for j in jobs([2000, 2010], [], binary=file)] == [None, None]
-    assert [j.gpu for j in jobs([2000, 2010], [3], binary=file)] == [3, 3]
-    assert [j.gpu for j in jobs([2000, 2010], [0, 1], binary=file)] == [0, 1]
+    assert [j.gpu for j in server_specs([2000, 2010], [], binary=file)] == [None, None]
+    assert [j.gpu for j in server_specs([2000, 2010], [3], binary=file)] == [3, 3]
+    assert [j.gpu for j in server_specs([2000, 2010], [0, 1], binary=file)] == [0, 1]
     with pytest.raises(Ad2Error, match="names 2 GPUs, --ports 3"):
-        jobs([2000, 2010, 2020], [0, 1], binary=file)
+        server_specs([2000, 2010, 2020], [0, 1], binary=file)
 
 
 @pytest.mark.parametrize("ports", [[2000, 2000], [2000, 2002], [2000, 8000], [2001, 8000], [8000, 2000]])
 def test_overlapping_ports_are_refused(ports: list[int], tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="overlap"):
-        jobs(ports, [], binary=str(binary(tmp_path)))
+        server_specs(ports, [], binary=str(binary(tmp_path)))
 
 
 @pytest.mark.parametrize("port", [0, 80, 59536, 99999])
 def test_ports_out_of_range_are_refused(port: int, tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match="expected 1024 to 59535"):
-        jobs([port], [], binary=str(binary(tmp_path)))
+        server_specs([port], [], binary=str(binary(tmp_path)))
 
 
 def test_the_program_must_be_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = binary(tmp_path)
     with pytest.raises(Ad2Error, match="no such file; there is"):
-        jobs([2000], [], binary=str(tmp_path))
+        server_specs([2000], [], binary=str(tmp_path))
     with pytest.raises(Ad2Error, match="no such file"):
-        jobs([2000], [], binary=str(tmp_path / "other.sh"))
+        server_specs([2000], [], binary=str(tmp_path / "other.sh"))
     file.chmod(0o644)
     with pytest.raises(Ad2Error, match=r"not executable; chmod \+x"):
-        jobs([2000], [], binary=str(file))
+        server_specs([2000], [], binary=str(file))
     for what in ({}, {"binary": str(file), "image": "i"}):
         with pytest.raises(Ad2Error, match="one of them"):
-            jobs([2000], [], **what)
+            server_specs([2000], [], **what)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Ad2Error, match="not found on PATH"):
-        jobs([2000], [], image="i", engine="podman")
+        server_specs([2000], [], image="i", engine="podman")
     engine(tmp_path, "podman")
-    assert jobs([2000], [], image="i", engine="podman")[0].engine == "podman"
+    assert server_specs([2000], [], image="i", engine="podman")[0].engine == "podman"
 
 
 @pytest.mark.parametrize("image", ["--privileged", "a b", "x;y", "-v/:/x"])
 def test_an_image_is_a_name_and_no_option(image: str) -> None:
     with pytest.raises(Ad2Error, match="expected an image's name"):
-        jobs([2000], [], image=image)
+        server_specs([2000], [], image=image)
 
 
 @pytest.mark.integration

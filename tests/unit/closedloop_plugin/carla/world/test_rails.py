@@ -207,7 +207,7 @@ def test_who_the_server_takes_away_is_off_the_stage_and_the_ego_ends_the_episode
     rig.stage.remove(rig.being(1).id)
     assert rig.ticks(3)[-1].actors == ()
     rig.stage.remove(rig.being(0).id)
-    with pytest.raises(WorldError, match="taken the ego away"):
+    with pytest.raises(WorldError, match="removed the ego"):
         rig.ticks(1)
 
 

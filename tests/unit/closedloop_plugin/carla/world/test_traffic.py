@@ -13,7 +13,7 @@ import pytest
 from support.carla.rig import EGO, Rig, infractions, rig_on
 
 from closedloop_plugin.carla.world.sensors import ContactResolver, EgoEventSensors
-from closedloop_plugin.carla.world.traffic import CLEAR_M, MOST_CARS, CarlaTraffic, _cars
+from closedloop_plugin.carla.world.traffic import CLEAR_M, MAX_CARS, CarlaTraffic, _car_blueprints
 from closedloop_plugin.core.state import ActorKind, Control
 from closedloop_plugin.worlds.bodies.body import SimulatedBody
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
@@ -50,7 +50,7 @@ def test_the_traffic_manager_is_in_step_seeded_and_hybrid(rig: Rig) -> None:
 def test_there_are_cars_off_the_ego_s_lane_and_not_near_it_and_they_drive(rig: Rig) -> None:
     truth = rig.play(EGO, traffic=True)
     cars = [a for a in truth.actors if a.role == "background"]
-    assert 3 <= len(cars) <= MOST_CARS
+    assert 3 <= len(cars) <= MAX_CARS
     for car in cars:
         s, d = rig.world.road.path.locate(car.x, car.y)
         assert math.dist((car.x, car.y), (truth.ego.x, truth.ego.y)) > CLEAR_M - 3
@@ -72,7 +72,7 @@ def test_another_seed_is_other_traffic_and_none_is_none(rig: Rig) -> None:
 def test_the_cars_are_cars_by_their_attributes(rig: Rig) -> None:
     rig.play(EGO)
     library = rig.simulation.blueprintLib
-    cars = _cars(library)
+    cars = _car_blueprints(library)
     assert len(cars) > 5
     assert all(b.get_attribute("base_type").as_str() == "car" for b in cars)
     assert not any("police" in b.id or "ambulance" in b.id for b in cars)
@@ -101,14 +101,14 @@ def test_the_cars_are_cars_by_their_attributes(rig: Rig) -> None:
         blueprint("lorry", base_type="truck", special_type="", has_lights="true"),
         blueprint("nothing"),
     ]
-    assert [b.id for b in _cars(Thing(filter=lambda pattern: shop))] == ["a", "b"]
+    assert [b.id for b in _car_blueprints(Thing(filter=lambda pattern: shop))] == ["a", "b"]
 
 
 @pytest.mark.system
 def test_far_cars_whose_speed_the_server_does_not_know_have_that_of_their_way(rig: Rig) -> None:
     """Hybrid physics moves far cars without physics: their velocity reads zero."""
     rig.play(EGO, traffic=True)
-    traffic: CarlaTraffic = rig.simulation.crew.traffic
+    traffic: CarlaTraffic = rig.simulation.actors.traffic
     body, actor = traffic.bodies[0], traffic.actors[0]
     m = body.motion
     x, y = m.x, m.y
@@ -124,9 +124,9 @@ def test_far_cars_whose_speed_the_server_does_not_know_have_that_of_their_way(ri
         )
         return Thing(find=lambda number: one if number == actor.id else None)
 
-    traffic.see(shown(x + 0.4, y), 0.05)
+    traffic.update(shown(x + 0.4, y), 0.05)
     assert m.v == pytest.approx(8.0, rel=1e-3)
-    traffic.see(shown(x + 90.0, y), 0.05)  # a jump is no speed
+    traffic.update(shown(x + 90.0, y), 0.05)  # a jump is no speed
     assert m.v == 0.0
     assert traffic.bodies[1].gone  # the server has taken it away
 
@@ -140,7 +140,7 @@ def test_what_the_town_has_is_told_apart_by_place_and_a_kerb_is_nothing() -> Non
     contacts, ego = ContactResolver(), SimulatedBody("ego", ActorKind.CAR, MotionState(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
 
     def names(*hits: tuple[Any, float]) -> list[str]:
-        return [c.actor for c in contacts.of(hits, {}, ego)]
+        return [c.actor for c in contacts.resolve(hits, {}, ego)]
 
     pole, kerb, ghost = hit("static.pole"), hit("static.sidewalk"), hit("sensor.unknown")
     assert names(pole, kerb, ghost) == ["static.pole-0.0"]
@@ -158,23 +158,23 @@ def test_who_is_of_ours_is_known_and_stops_riding() -> None:
     ego = SimulatedBody("ego", ActorKind.CAR, MotionState(0.0, 0.0, 0.0), 4.6, 1.9, 1.5)
     child = SimulatedBody("s1", ActorKind.CHILD, MotionState(3.0, 0.0, 0.0), 0.4, 0.4, 1.2)
     parked = SimulatedBody("s2", ActorKind.CAR, MotionState(3.0, 0.0, 0.0), 4.6, 1.9, 1.5)
-    found = ContactResolver().of([hit("walker.x", 5), hit("vehicle.y", 6)], {5: child, 6: parked}, ego)
+    found = ContactResolver().resolve([hit("walker.x", 5), hit("vehicle.y", 6)], {5: child, 6: parked}, ego)
     assert [(c.actor, c.kind) for c in found] == [("s1", ActorKind.CHILD), ("s2", ActorKind.CAR)]
     assert child.was_hit
     assert not parked.was_hit
 
 
 def test_the_hardest_of_one_actor_in_a_tick_counts_and_one_that_is_gone_does_not() -> None:
-    feelers = EgoEventSensors.__new__(EgoEventSensors)
+    event_sensors = EgoEventSensors.__new__(EgoEventSensors)
     from collections import deque
 
     def event(other: Any, push: float) -> Any:
         return Thing(other_actor=other, normal_impulse=carla.Vector3D(push, 0.0, 0.0))
 
     pole, wall = hit("static.pole")[0], hit("static.wall")[0]
-    feelers._hits = deque([event(pole, 3.0), event(pole, 9.0), event(wall, 1.0), event(None, 5.0)])
-    assert [(o.type_id, i) for o, i in feelers.collisions()] == [("static.pole", 9.0), ("static.wall", 1.0)]
-    assert feelers.collisions() == []
+    event_sensors._hits = deque([event(pole, 3.0), event(pole, 9.0), event(wall, 1.0), event(None, 5.0)])
+    assert [(o.type_id, i) for o, i in event_sensors.collisions()] == [("static.pole", 9.0), ("static.wall", 1.0)]
+    assert event_sensors.collisions() == []
 
 
 @pytest.mark.system

@@ -84,7 +84,7 @@ def test_the_referee_sees_who_drives_through_a_real_town_s_red_light(
     own, rig.route = rig.route, through(town, data_dir / "opendrive")
     try:
         first = rig.play(EGO)
-        stage, road = rig.simulation.around.stage, rig.world.road
+        stage, road = rig.simulation.context.stage, rig.world.road
         assert any(line.on_route and line.control == "signal" for line in road.stop_lines)
         stage.hold_signals(held)
         seen = [first, *rig.ticks(61), *rig.ticks(110, GO)]  # 3 s of yellow go by first

@@ -11,17 +11,17 @@ from support.closedloop.phrases import PHRASES
 from support.tiers import examples
 
 from closedloop_plugin.interpreters.parsing.lexicon import PACES, WAYS
-from closedloop_plugin.interpreters.parsing.words import REASONS, UnclearInstruction, understand
+from closedloop_plugin.interpreters.parsing.words import REASONS, UnclearInstruction, parse_instruction
 
 
 @pytest.mark.parametrize(("text", "expected"), PHRASES, ids=[t[:40] for t, _ in PHRASES])
 def test_words_as_models_write_them(text: str, expected: tuple[str, str | None] | str) -> None:
     if isinstance(expected, str):
         with pytest.raises(UnclearInstruction) as caught:
-            understand(text)
+            parse_instruction(text)
         assert str(caught.value) == expected
     else:
-        meant = understand(text)
+        meant = parse_instruction(text)
         assert (meant.pace, meant.way) == expected
 
 
@@ -34,7 +34,7 @@ def test_words_as_models_write_them(text: str, expected: tuple[str, str | None] 
     ],
 )  # fmt: skip
 def test_how_firmly(text: str, force: str) -> None:
-    assert understand(text).force == force
+    assert parse_instruction(text).force == force
 
 
 WORDS = st.sampled_from(
@@ -48,7 +48,7 @@ WORDS = st.sampled_from(
 @given(st.one_of(st.text(), st.lists(WORDS, max_size=25).map(" ".join)))
 def test_any_text_gives_a_known_action_or_a_known_reason(text: str) -> None:
     try:
-        meant = understand(text)
+        meant = parse_instruction(text)
     except UnclearInstruction as exc:
         assert str(exc) in REASONS
     else:
@@ -70,4 +70,4 @@ def test_any_text_gives_a_known_action_or_a_known_reason(text: str) -> None:
 def test_a_model_caught_in_a_loop_is_read_in_no_time(text: str) -> None:
     """Would hang with a pattern that backtracks; the suite's timeout is the judge."""
     with contextlib.suppress(UnclearInstruction):
-        understand(text)
+        parse_instruction(text)

@@ -19,11 +19,18 @@ from closedloop_plugin.core.profiles import profile
 from closedloop_plugin.core.state import Control, Decision, RouteCommand
 from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.course.records import SegmentRunRecord, SegmentRunStore
-from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee, most_decisions
-from closedloop_plugin.robots.course.route_hint import PathHint, guide
-from closedloop_plugin.robots.course.runner import HAND_M, HAND_RAD, CoursePlan, placed, run_course, segments_of
+from closedloop_plugin.robots.course.referee import SegmentEndReason, SegmentReferee, max_decisions
+from closedloop_plugin.robots.course.route_hint import PathHint, guide_path
+from closedloop_plugin.robots.course.runner import (
+    PLACEMENT_M,
+    PLACEMENT_RAD,
+    CoursePlan,
+    placement,
+    run_course,
+    segments_of,
+)
 from closedloop_plugin.robots.course.transports.local import LocalTransport
-from closedloop_plugin.robots.planner.decision_cycle import PATIENCE, DecisionCycle
+from closedloop_plugin.robots.planner.decision_cycle import FAILURES_MAX, DecisionCycle
 from closedloop_plugin.robots.sandbox.body import FOOTPRINTS
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.track_expert import TrackExpert
@@ -106,7 +113,7 @@ def test_without_odometry_the_hint_is_straight_ahead() -> None:
 @pytest.mark.parametrize("number", range(10))
 def test_who_nears_a_segment_s_end_sees_what_follows(number: int) -> None:
     segment, after = TRACK.segments[number], TRACK.segments[(number + 1) % 10]
-    path = guide(TRACK, segment)
+    path = guide_path(TRACK, segment)
     x, y, _ = path.pose(segment.path.length + 0.3)
     _, aside = after.path.locate(x, y)
     assert abs(aside) < 0.01 and path.pose(0.0) == pytest.approx(segment.start, abs=0.02)
@@ -117,66 +124,70 @@ def test_who_nears_a_segment_s_end_sees_what_follows(number: int) -> None:
 
 def test_completion_is_the_share_before_the_line() -> None:
     segment = TRACK.segments[0]
-    watch = SegmentReferee(segment.path, TRACK, FOOT)
+    referee = SegmentReferee(segment.path, TRACK, FOOT)
     for share in (0.0, 0.25, 0.5):
-        watch.see(*segment.path.pose(share * segment.path.length))
-    assert watch.end is None
-    watch.see(*segment.path.pose(0.9 * segment.path.length, 0.2))
-    assert (watch.end, watch.what) == (SegmentEndReason.LINE, "crossed line")
-    assert watch.completion == pytest.approx(50.0, abs=0.5)  # the way gained at that very pose does not count
+        referee.observe(*segment.path.pose(share * segment.path.length))
+    assert referee.end is None
+    referee.observe(*segment.path.pose(0.9 * segment.path.length, 0.2))
+    assert (referee.end, referee.what) == (SegmentEndReason.LINE, "crossed line")
+    assert referee.completion == pytest.approx(50.0, abs=0.5)  # the way gained at that very pose does not count
 
 
 def test_going_back_takes_nothing_away() -> None:
     segment = TRACK.segments[0]
-    watch = SegmentReferee(segment.path, TRACK, FOOT)
+    referee = SegmentReferee(segment.path, TRACK, FOOT)
     for share in (0.3, 0.6, 0.2):
-        watch.see(*segment.path.pose(share * segment.path.length))
-    assert watch.completion == pytest.approx(60.0, abs=0.5)
+        referee.observe(*segment.path.pose(share * segment.path.length))
+    assert referee.completion == pytest.approx(60.0, abs=0.5)
 
 
 def test_an_obstacle_has_a_name() -> None:
     segment = next(s for s in TRACK.segments if "narrowing" in s.geometry)
     cone = next(o for o in TRACK.obstacles if o.name == "left cone")
-    watch = SegmentReferee(segment.path, TRACK, FOOT)
-    watch.see(cone.x, cone.y, 0.0)
-    assert (watch.end, watch.what) == (SegmentEndReason.HIT, "hit obstacle:left cone") and watch.completion == 0.0
+    referee = SegmentReferee(segment.path, TRACK, FOOT)
+    referee.observe(cone.x, cone.y, 0.0)
+    assert (referee.end, referee.what) == (SegmentEndReason.HIT, "hit obstacle:left cone") and referee.completion == 0.0
 
 
 def test_a_lap_is_not_done_where_it_begins() -> None:
     """Its two ends are one place."""
-    watch = SegmentReferee(TRACK.lap, TRACK, FOOT)
+    referee = SegmentReferee(TRACK.lap, TRACK, FOOT)
     along = 0.0
     while along < TRACK.lap.length - 0.1:
-        assert watch.see(*TRACK.lap.pose(along)) is None
+        assert referee.observe(*TRACK.lap.pose(along)) is None
         along += 0.05
-    assert watch.see(*TRACK.lap.pose(TRACK.lap.length)) is SegmentEndReason.COMPLETED and watch.completion == 100.0
+    assert (
+        referee.observe(*TRACK.lap.pose(TRACK.lap.length)) is SegmentEndReason.COMPLETED and referee.completion == 100.0
+    )
 
 
 def test_the_first_end_counts_and_decisions_are_limited() -> None:
     segment = TRACK.segments[0]
-    watch = SegmentReferee(segment.path, TRACK, FOOT)
-    for _ in range(most_decisions(segment.path.length)):
-        watch.decided()
-    assert watch.end is None
-    watch.decided()
-    assert watch.end is SegmentEndReason.SLOW
-    watch.stop(SegmentEndReason.AGENT)
-    assert watch.see(*segment.path.pose(segment.path.length)) is SegmentEndReason.SLOW and watch.completion == 0.0
+    referee = SegmentReferee(segment.path, TRACK, FOOT)
+    for _ in range(max_decisions(segment.path.length)):
+        referee.count_decision()
+    assert referee.end is None
+    referee.count_decision()
+    assert referee.end is SegmentEndReason.SLOW
+    referee.stop(SegmentEndReason.AGENT)
+    assert (
+        referee.observe(*segment.path.pose(segment.path.length)) is SegmentEndReason.SLOW and referee.completion == 0.0
+    )
 
 
 def test_odometry_judges_no_lines() -> None:
     segment = TRACK.segments[0]
-    watch = SegmentReferee(segment.path, TRACK, FOOT, judges=False)
-    assert watch.see(*segment.path.pose(0.5, 0.4)) is None and watch.completion > 0
+    referee = SegmentReferee(segment.path, TRACK, FOOT, judges=False)
+    assert referee.observe(*segment.path.pose(0.5, 0.4)) is None and referee.completion > 0
 
 
 def test_hands_place_nearly_where_they_should_and_the_same_for_a_seed() -> None:
     segment = TRACK.segments[1]
-    poses = [placed(segment, seed) for seed in range(50)]
-    assert poses == [placed(segment, seed) for seed in range(50)] and len(set(poses)) == 50
+    poses = [placement(segment, seed) for seed in range(50)]
+    assert poses == [placement(segment, seed) for seed in range(50)] and len(set(poses)) == 50
     for x, y, yaw in poses:
-        assert math.dist((x, y), segment.start[:2]) <= math.hypot(HAND_M, HAND_M) + 1e-3
-        assert abs(yaw - segment.start[2]) <= HAND_RAD + 0.02  # the path itself turns within a centimetre
+        assert math.dist((x, y), segment.start[:2]) <= math.hypot(PLACEMENT_M, PLACEMENT_M) + 1e-3
+        assert abs(yaw - segment.start[2]) <= PLACEMENT_RAD + 0.02  # the path itself turns within a centimetre
 
 
 # The runs.
@@ -187,17 +198,17 @@ def test_the_expert_s_words_drive_every_segment(tmp_path: File, vehicle: str) ->
     """Also where there is no odometry and only full speed, or nothing: jetbot-dusty-ros1."""
     made = transport(vehicle)
     for segment in TRACK.segments:
-        watch = SegmentReferee(segment.path, TRACK, FOOTPRINTS[VEHICLES[vehicle].platform])
-        driven = made.drive(segment, watch, segment.name, 1)
-        assert watch.end is SegmentEndReason.COMPLETED, (segment.name, watch.end, watch.what, watch.completion)
+        referee = SegmentReferee(segment.path, TRACK, FOOTPRINTS[VEHICLES[vehicle].platform])
+        driven = made.drive(segment, referee, segment.name, 1)
+        assert referee.end is SegmentEndReason.COMPLETED, (segment.name, referee.end, referee.what, referee.completion)
         assert driven.counts["mode rules"] == len(driven.cycles) > 2 and "unparsed" not in driven.counts
 
 
 def test_a_whole_lap() -> None:
     (lap,) = segments_of(TRACK, "lap")
-    watch = SegmentReferee(lap.path, TRACK, FOOT)
-    driven = transport().drive(lap, watch, "lap", 0)
-    assert watch.end is SegmentEndReason.COMPLETED and driven.poses[-1][0] > 30
+    referee = SegmentReferee(lap.path, TRACK, FOOT)
+    driven = transport().drive(lap, referee, "lap", 0)
+    assert referee.end is SegmentEndReason.COMPLETED and driven.poses[-1][0] > 30
 
 
 def test_the_same_seed_drives_the_same_and_another_differs(tmp_path: File) -> None:
@@ -218,8 +229,8 @@ def test_drivers_are_told_apart(tmp_path: File) -> None:
 
 def test_a_model_that_fails_ends_the_run_and_is_tried_again_when_asked(tmp_path: File) -> None:
     (record,) = drive(tmp_path, agent=Broken())
-    assert record.end == SegmentEndReason.AGENT and record.again and "no answer" in record.what
-    assert record.counts["agent_errors"] == PATIENCE
+    assert record.end == SegmentEndReason.AGENT and record.retryable and "no answer" in record.what
+    assert record.counts["agent_errors"] == FAILURES_MAX
     made = plan(agent=Broken())
     (kept,) = run_course(made, transport(), SegmentRunStore(tmp_path))
     (again,) = run_course(made, transport(), SegmentRunStore(tmp_path), retry_failed=True)

@@ -49,59 +49,59 @@ def unreachable() -> RobotConfig:
 
 
 def test_it_answers_from_however_deep_a_folder_and_leaves_nothing(planner: PlannerServer, tmp_path: Path) -> None:
-    file = control_socket.place(tmp_path / ("deep" * 20) / ("deeper" * 20), "limo")
-    with control_socket.answering(planner, file):
-        assert control_socket.ask(file, "state")["state"] == "waiting for the vehicle"
-        assert control_socket.ask(file, "stop", "why not")["latched"] == "why not"
-        assert control_socket.ask(file, "release")["latched"] is None
+    file = control_socket.socket_path(tmp_path / ("deep" * 20) / ("deeper" * 20), "limo")
+    with control_socket.serving(planner, file):
+        assert control_socket.send_request(file, "state")["state"] == "waiting for the vehicle"
+        assert control_socket.send_request(file, "stop", "why not")["latched"] == "why not"
+        assert control_socket.send_request(file, "release")["latched"] is None
         assert file.stat().st_mode & 0o077 == 0 and file.parent.stat().st_mode & 0o077 == 0
         with pytest.raises(Ad2Error, match="no such request"):
-            control_socket.ask(file, "explode")
+            control_socket.send_request(file, "explode")
     assert not file.exists()
     with pytest.raises(control_socket.NoPlanner, match="ad2 robot plan starts one"):
-        control_socket.ask(file, "state")
+        control_socket.send_request(file, "state")
 
 
 def test_a_second_planner_is_refused_and_one_that_was_killed_is_not(planner: PlannerServer, tmp_path: Path) -> None:
-    file = control_socket.place(tmp_path, "limo")
+    file = control_socket.socket_path(tmp_path, "limo")
     with (
-        control_socket.answering(planner, file),
+        control_socket.serving(planner, file),
         pytest.raises(Ad2Error, match="a planner of limo is running already"),
-        control_socket.answering(planner, file),
+        control_socket.serving(planner, file),
     ):
         raise AssertionError("two of them")
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(file))
     assert file.exists()  # a killed one leaves its socket
-    with control_socket.answering(planner, file):
-        assert control_socket.ask(file, "state")["connected"] is False
+    with control_socket.serving(planner, file):
+        assert control_socket.send_request(file, "state")["connected"] is False
 
 
 @pytest.mark.parametrize("said", [b"", b"garbage\n", b"[]\n", b"\xff\xfe\n", b"[" * 60_000 + b"\n"])
 def test_who_talks_nonsense_gets_no_stop_and_does_no_harm(planner: PlannerServer, tmp_path: Path, said: bytes) -> None:
-    file = control_socket.place(tmp_path, "limo")
-    with control_socket.answering(planner, file):
+    file = control_socket.socket_path(tmp_path, "limo")
+    with control_socket.serving(planner, file):
         with socket.socket(socket.AF_UNIX) as sock:
             sock.connect(str(file))
             sock.sendall(said)
             sock.shutdown(socket.SHUT_WR)
             while sock.recv(4096):
                 pass
-        assert control_socket.ask(file, "state")["latched"] is None
+        assert control_socket.send_request(file, "state")["latched"] is None
 
 
 @pytest.mark.integration
 def test_a_stop_is_sure_only_with_the_vehicles_own_word(
     planner: PlannerServer, tmp_path: Path, unreachable: RobotConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = control_socket.place(tmp_path, "limo")
+    file = control_socket.socket_path(tmp_path, "limo")
     with (
-        control_socket.answering(planner, file),
+        control_socket.serving(planner, file),
         planner.listening("127.0.0.1", 0) as (_, port),
         connected(port) as vehicle,
     ):
         unsure = emergency.stop(unreachable, file, "test")
-        assert not unsure.sure and "did not confirm" in unsure.told and "link.host" in unsure.told
+        assert not unsure.confirmed and "did not confirm" in unsure.message and "link.host" in unsure.message
         assert vehicle.call()[0] == "stop"  # type: ignore[index]
         monkeypatch.setattr(emergency, "STANDS_S", 30.0)
         done: list[emergency.EmergencyStopOutcome] = []
@@ -110,22 +110,22 @@ def test_a_stop_is_sure_only_with_the_vehicles_own_word(
         assert vehicle.call()[0] == "stop"  # type: ignore[index]
         vehicle.send("stop", reason="stopped", latch=True)
         asking.join(60)
-        assert done[0].sure and "the vehicle stands" in done[0].told
-        assert emergency.release(unreachable, file).told == "released"
+        assert done[0].confirmed and "the vehicle stands" in done[0].message
+        assert emergency.release(unreachable, file).message == "released"
         until(lambda: planner.state()["latched"] is None)
 
 
 def test_a_stop_without_planner_and_vehicle_says_so(tmp_path: Path, unreachable: RobotConfig) -> None:
     done = emergency.stop(unreachable, tmp_path / "none.sock", "test")
-    assert not done.sure and "no planner answers" in done.told and "link.host" in done.told
+    assert not done.confirmed and "no planner answers" in done.message and "link.host" in done.message
 
 
 def test_a_release_that_no_vehicle_hears_says_so(
     planner: PlannerServer, tmp_path: Path, unreachable: RobotConfig
 ) -> None:
-    file = control_socket.place(tmp_path, "limo")
-    with control_socket.answering(planner, file):
-        assert "not connected" in emergency.release(unreachable, file).told
+    file = control_socket.socket_path(tmp_path, "limo")
+    with control_socket.serving(planner, file):
+        assert "not connected" in emergency.release(unreachable, file).message
 
 
 class Held:
@@ -158,7 +158,7 @@ def test_a_release_on_its_way_has_not_the_last_word_over_a_stop(
     held.gates["release"].set()
     until(lambda: held.did == ["stop", "release", "stop"])
     shown._stopping.join(60)
-    assert shown.sure
+    assert shown.confirmed
 
 
 def test_a_key_that_is_held_down_is_one_stop_and_no_release_overtakes_it(
@@ -168,11 +168,11 @@ def test_a_key_that_is_held_down_is_one_stop_and_no_release_overtakes_it(
     shown = console.PlannerConsole(unreachable, tmp_path / "none.sock", io.StringIO())
     for key in (b" ", b"   ", b"r", b" "):
         shown._press(key)
-    assert shown.sure is False and "under way" in shown.note
+    assert shown.confirmed is False and "under way" in shown.note
     held.gates["release"].set()
     held.gates["stop"].set()
     shown._stopping.join(60)
-    assert held.did == ["stop"] and shown.sure
+    assert held.did == ["stop"] and shown.confirmed
 
 
 def test_who_quits_right_after_the_stop_waits_for_it(

@@ -25,7 +25,7 @@ from closedloop_plugin.interpreters.make import make_interpreter
 from closedloop_plugin.robots.onboard import wire
 from closedloop_plugin.robots.planner import session as session_module
 from closedloop_plugin.robots.planner.connection_listener import ConnectionListener
-from closedloop_plugin.robots.planner.decision_cycle import PATIENCE
+from closedloop_plugin.robots.planner.decision_cycle import FAILURES_MAX
 from closedloop_plugin.robots.planner.journal import PlannerJournal
 from closedloop_plugin.robots.planner.server import PlannerServer
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
@@ -169,7 +169,7 @@ def test_a_row_of_failures_stops_it_for_good_and_release_drives_on() -> None:
     broken = [True]
     agent = Told(lambda ask: Decision(error="no model") if broken[0] else AHEAD)
     with planning(agent) as (planner, port), connected(port) as vehicle:
-        for seq in range(PATIENCE):
+        for seq in range(FAILURES_MAX):
             vehicle.see(seq)
             assert vehicle.call()[0] == "cmd"  # type: ignore[index]
         stop = vehicle.call()
@@ -177,7 +177,7 @@ def test_a_row_of_failures_stops_it_for_good_and_release_drives_on() -> None:
         broken[0] = False
         planner.release()
         assert vehicle.call()[0] == "release"  # type: ignore[index]
-        vehicle.see(PATIENCE)
+        vehicle.see(FAILURES_MAX)
         assert vehicle.call()[1]["twist"]["vx"] > 0  # type: ignore[index]
 
 
@@ -286,18 +286,18 @@ def test_a_terminal_that_is_gone_keeps_no_stop_from_the_vehicle() -> None:
     def gone(line: str) -> None:
         raise BrokenPipeError
 
-    with planning(Told(), journal=PlannerJournal(tell=gone)) as (planner, port), connected(port) as vehicle:
+    with planning(Told(), journal=PlannerJournal(show=gone)) as (planner, port), connected(port) as vehicle:
         planner.stop("test")
         assert vehicle.call()[0] == "stop" and planner.state()["latched"] == "test"  # type: ignore[index]
 
 
 def test_a_course_that_counts_the_failures_itself_leaves_no_stop_behind() -> None:
     agent = Told(lambda ask: Decision(error="no model"))
-    with planning(agent, patience=None) as (planner, port), connected(port) as vehicle:
-        for seq in range(PATIENCE + 1):
+    with planning(agent, failures_max=None) as (planner, port), connected(port) as vehicle:
+        for seq in range(FAILURES_MAX + 1):
             vehicle.see(seq)
             assert order(vehicle) == (seq, 0.0)
-        assert planner.state()["latched"] is None and planner.cycle.failures > PATIENCE
+        assert planner.state()["latched"] is None and planner.cycle.failures > FAILURES_MAX
 
 
 def test_the_newest_picture_overtakes_one_that_is_still_thought_about() -> None:
@@ -491,7 +491,7 @@ def test_strangers_who_say_nothing_do_not_lock_the_vehicle_out() -> None:
             return planner.journal.counts["refused: too many strangers"] >= 4
 
         with pytest.MonkeyPatch.context() as patch:  # the vehicle has its usual time
-            patch.setattr(session_module, "GREETING_S", 0.3)
+            patch.setattr(session_module, "HANDSHAKE_S", 0.3)
             until(too_many)
             until(lambda: planner.journal.counts["refused: no handshake"] >= 8)
         with connected(port) as vehicle:

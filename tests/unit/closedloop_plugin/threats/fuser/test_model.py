@@ -14,7 +14,7 @@ from support.threats.told import CALM, attempt, crossing, good, site, transcript
 from closedloop_plugin.agents.model_backend import ModelQuestion, ModelReply
 from closedloop_plugin.prompts.texts import THREATS, PromptTexts
 from closedloop_plugin.threats.base import ThreatRequest
-from closedloop_plugin.threats.factories import make_fuser, with_room
+from closedloop_plugin.threats.factories import make_fuser, with_token_limit
 from closedloop_plugin.threats.fuser.model import ModelFuser, facts_of, schema_of, vocabulary_of
 from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.spec import AdversaryBehaviour, ThreatSpec
@@ -311,9 +311,9 @@ def test_what_is_no_fuser_is_said_in_one_line(spec: str) -> None:
 
 
 def test_a_spec_gets_room_for_a_long_answer_unless_the_user_said_how_much() -> None:
-    assert with_room("endpoint:m@http://h/v1", 9) == "endpoint:m@http://h/v1,max_tokens=9"
-    assert with_room("endpoint:m@http://h/v1,max_tokens=5", 9).endswith("max_tokens=5")
-    assert with_room("lmms:qwen,device=cpu", 9) == "lmms:qwen,device=cpu,max_new_tokens=9"
+    assert with_token_limit("endpoint:m@http://h/v1", 9) == "endpoint:m@http://h/v1,max_tokens=9"
+    assert with_token_limit("endpoint:m@http://h/v1,max_tokens=5", 9).endswith("max_tokens=5")
+    assert with_token_limit("lmms:qwen,device=cpu", 9) == "lmms:qwen,device=cpu,max_new_tokens=9"
 
 
 FUSE_PROMPT = """\

@@ -14,7 +14,7 @@ from closedloop_plugin.runner.task import episode_seed
 from closedloop_plugin.threats.base import ThreatRequest
 from closedloop_plugin.threats.fuser.rules import RulesFuser
 from closedloop_plugin.threats.fuser.ruleset.candidates import FORESEEN, RELIES, WHO
-from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, DrivingIntent, heard
+from closedloop_plugin.threats.fuser.ruleset.keywords import AnswerKeywords, AnswerTopic, DrivingIntent, read_keywords
 from closedloop_plugin.threats.fuser.slots import slots
 from closedloop_plugin.threats.site import ThreatSite, fit
 from closedloop_plugin.threats.spec import (
@@ -62,8 +62,8 @@ FUSER = RulesFuser()
     ],
 )
 def test_topics_said_and_denied(text: str, said: set[AnswerTopic], denied: set[AnswerTopic]) -> None:
-    found = heard(text)
-    assert set(found.said) == said and set(found.denied) == denied
+    found = read_keywords(text)
+    assert set(found.mentioned) == said and set(found.denied) == denied
 
 
 @pytest.mark.parametrize(
@@ -77,14 +77,16 @@ def test_topics_said_and_denied(text: str, said: set[AnswerTopic], denied: set[A
     ],
 )
 def test_intentions(text: str, meant: set[DrivingIntent]) -> None:
-    assert set(heard(text).meant) == meant
+    assert set(read_keywords(text).intended) == meant
 
 
 @settings(max_examples=examples(100), deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_can_be_read(text: str) -> None:
-    found = heard(text)
-    assert isinstance(found, AnswerKeywords) and not set(found.said) & set(found.denied) and len(found.quote()) <= 140
+    found = read_keywords(text)
+    assert (
+        isinstance(found, AnswerKeywords) and not set(found.mentioned) & set(found.denied) and len(found.quote()) <= 140
+    )
 
 
 def test_the_tables_know_every_word() -> None:
@@ -240,9 +242,9 @@ def test_twenty_real_routes_have_a_good_variety(data_dir, tmp_path) -> None:
     routes = read_routes(data_dir / "bench2drive" / "bench2drive220.xml")[::11]
     roads = [(r, road_for(r, CATALOGUE[r.scenario].layout, town=None, folder=tmp_path)) for r in routes]
     real = [site_of("embedded220", r, road) for r, road in roads]
-    wishes = [ThreatRequest(transcript(s, BLIND), 0, episode_seed(k, s.route, 0)) for s in real for k in range(6)]
-    specs = [a.spec for a in FUSER.make(wishes)]
-    assert all(s is not None and fit(s, w.transcript.site) == [] for s, w in zip(specs, wishes, strict=True))
+    requests = [ThreatRequest(transcript(s, BLIND), 0, episode_seed(k, s.route, 0)) for s in real for k in range(6)]
+    specs = [a.spec for a in FUSER.make(requests)]
+    assert all(s is not None and fit(s, w.transcript.site) == [] for s, w in zip(specs, requests, strict=True))
     behaviours = Counter(s.behaviour for s in specs if s)
     assert len(behaviours) >= 10 and max(behaviours.values()) < 0.35 * len(specs)
     assert len({s.adversary for s in specs if s}) >= 9

@@ -11,7 +11,7 @@ from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.core.state import Control, SignalState, StopLine
 from closedloop_plugin.maps.base import RoadMap
 from closedloop_plugin.worlds.base import WorldError
-from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, _copied, scene_for
+from closedloop_plugin.worlds.bridge.compiled_scene import CompiledScene, _copy_tree, scene_for
 from closedloop_plugin.worlds.bridge.session import ScenicSession
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 from lmms_eval_ad2.errors import Ad2Error
@@ -65,7 +65,7 @@ def test_noise_is_seeded_and_stays_in_range() -> None:
 
 def test_a_copied_tree_is_equal_and_its_own() -> None:
     tree = ast.parse("def f(a, *b):\n    return {a: [1, (2, b)]}\n")
-    twin = _copied(tree)
+    twin = _copy_tree(tree)
     assert ast.dump(twin, include_attributes=True) == ast.dump(tree, include_attributes=True)
     twin.body[0].name = "g"
     assert tree.body[0].name == "f"  # type: ignore[attr-defined]

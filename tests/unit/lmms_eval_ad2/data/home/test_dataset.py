@@ -26,7 +26,7 @@ def test_a_missing_dataset_tells_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(Ad2Error, match=r"run: ad2 data import coda_lm SOURCE --split test$"):
         open_dataset("coda_lm", "test", home=tmp_path)
     store(tmp_path, 30)
-    with pytest.raises(Ad2Error, match=r"splits that are: test\): run: ad2 data import RELEASE SOURCE .*--as d$"):
+    with pytest.raises(Ad2Error, match=r"imported splits: test\): run: ad2 data import RELEASE SOURCE .*--as d$"):
         open_dataset("d", "val", home=tmp_path)
 
 
@@ -76,7 +76,7 @@ def test_verify_sees_every_change(tmp_path: Path) -> None:
         assert verdict.ok is False
         return " / ".join(verdict.problems)
 
-    assert "50 records, the manifest says 49" in problems(n=49)
+    assert "50 records, but 49 in the manifest" in problems(n=49)
     assert "are not those of the manifest" in problems(sha256="0")
     assert "counts by form" in problems(counts={**manifest["counts"], "form": {"mc": 50}})
     first, second, third = manifest["parts"]

@@ -1,0 +1,107 @@
+"""HTTP connections to model endpoints that stay open between calls.
+
+A closed-loop run sends a few requests for each decision. `run` executes them on one event loop, in a daemon thread that
+lives as long as the process, so that all requests share one `ConnectionPool`: a decision reuses the connections of the
+one before (keep-alive), without a new TCP and TLS handshake. The pool serves any number of base URLs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import aiohttp
+
+CHECK_VALID_S = 10.0  # a reply that is not older proves that a server listens
+_CLOSE_S = 2.0  # time to close the connections at the end of the process
+
+
+class ConnectionPool:
+    """Keep-alive connections of the running event loop. `limit`: simultaneous ones, 0 for no limit."""
+
+    def __init__(self, limit: int = 0) -> None:
+        self.http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=limit, ttl_dns_cache=300), cookie_jar=aiohttp.DummyCookieJar()
+        )
+        self._last_reply: dict[str, float] = {}  # by URL, on the monotonic clock
+
+    def note_reply(self, url: str) -> None:
+        self._last_reply[url] = time.monotonic()
+
+    def note_connection_failure(self, url: str) -> None:
+        self._last_reply.pop(url, None)
+
+    def replied_recently(self, url: str) -> bool:
+        """True if the last connection to `url` gave a reply, at most CHECK_VALID_S ago."""
+        return time.monotonic() - self._last_reply.get(url, float("-inf")) <= CHECK_VALID_S
+
+    async def close(self) -> None:
+        await self.http.close()
+
+
+class _RequestLoop:
+    """An event loop in a daemon thread, with its connection pool."""
+
+    def __init__(self) -> None:
+        self.pid = os.getpid()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="ad2-requests", daemon=True)
+        self._thread.start()
+        self._pool: ConnectionPool | None = None
+
+    def run(self, main: Callable[[ConnectionPool], Coroutine[Any, Any, None]]) -> None:
+        ended = threading.Event()
+        tasks: list[asyncio.Task[None]] = []
+
+        async def pooled() -> None:
+            self._pool = self._pool or ConnectionPool()
+            await main(self._pool)
+
+        def start() -> None:
+            tasks.append(self._loop.create_task(pooled()))
+            tasks[0].add_done_callback(lambda task: ended.set())
+
+        self._loop.call_soon_threadsafe(start)
+        try:
+            ended.wait()
+        except BaseException:  # Ctrl-C in the calling thread: `main` is cancelled and finishes its cleanup
+            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            ended.wait()
+            raise
+        tasks[0].result()
+
+    def close(self) -> None:
+        if self._pool is not None:
+            closing = asyncio.run_coroutine_threadsafe(self._pool.close(), self._loop)
+            with contextlib.suppress(Exception):
+                closing.result(_CLOSE_S)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSE_S)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+
+_lock = threading.Lock()
+_request_loops: list[_RequestLoop] = []  # at most one of this process, after those inherited by a fork
+
+
+def run(main: Callable[[ConnectionPool], Coroutine[Any, Any, None]]) -> None:
+    """Execute `main(pool)` to its end on the request loop of this process; callable with or without a running loop."""
+    with _lock:
+        if not _request_loops or _request_loops[-1].pid != os.getpid():  # threads do not survive a fork
+            _request_loops.append(_RequestLoop())
+        request_loop = _request_loops[-1]
+    request_loop.run(main)
+
+
+@atexit.register
+def _close() -> None:
+    for request_loop in _request_loops:
+        if request_loop.pid == os.getpid():
+            request_loop.close()

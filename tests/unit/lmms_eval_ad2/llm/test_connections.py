@@ -1,0 +1,92 @@
+"""llm/connections: one pool of connections for all requests of a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import pytest
+from aiohttp import web_protocol
+
+from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.llm import batch
+from lmms_eval_ad2.llm.client import ChatReply, EndpointConfig, RequestFailure
+from lmms_eval_ad2.testing.fake_endpoint import FakeEndpointServer, serve
+
+pytestmark = pytest.mark.integration
+
+
+def ask(server: FakeEndpointServer, name: str, **settings: Any) -> ChatReply | RequestFailure:
+    """One request in a call of its own, as a decision of the closed loop makes it."""
+    payload = {"model": "m", "messages": [{"role": "user", "content": name}]}
+    endpoint = EndpointConfig(server.url, **{"max_retries": 0, "backoff_s": 0.001, **settings})
+    return batch.ask({name: payload}, endpoint, progress=False)[name]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The connections that servers of this process accept."""
+    made: list[Any] = []
+    original = web_protocol.RequestHandler.connection_made
+
+    def record(self: Any, transport: Any) -> None:
+        made.append(transport)
+        original(self, transport)
+
+    monkeypatch.setattr(web_protocol.RequestHandler, "connection_made", record)
+    return made
+
+
+def test_calls_share_the_connections_of_each_base_url(opened: list[Any]) -> None:
+    with serve(reply="one") as first, serve(reply="two") as second:
+        for i in range(10):
+            replies = [ask(first, f"a{i}"), ask(second, f"b{i}")]
+            assert [r.text for r in replies if isinstance(r, ChatReply)] == ["one", "two"]
+    assert len(opened) == 4  # for each server the check that it listens, and one connection for its ten requests
+
+
+def test_the_key_belongs_to_its_own_endpoint() -> None:
+    with serve(keep_bodies=True) as first, serve(keep_bodies=True) as second:
+        ask(first, "a", api_key="sk-one")
+        ask(second, "b")
+    assert first.headers[0]["Authorization"] == "Bearer sk-one" and "Authorization" not in second.headers[0]
+
+
+def test_a_connection_that_the_server_closed_is_replaced() -> None:
+    with serve(failures=["ok", "cut", "ok"]) as server:
+        assert isinstance(ask(server, "a"), ChatReply)
+        assert ask(server, "b") == RequestFailure("connection", "ServerDisconnectedError: Server disconnected")
+        assert isinstance(ask(server, "c"), ChatReply)
+
+
+def test_a_server_that_ends_between_two_calls_is_noticed() -> None:
+    with serve() as server:
+        assert isinstance(ask(server, "a"), ChatReply)
+    failure = ask(server, "b")
+    assert isinstance(failure, RequestFailure) and failure.reason == "connection"
+    with pytest.raises(Ad2Error, match="no endpoint answers"):
+        ask(server, "c")
+
+
+def test_an_interrupt_cancels_the_requests_and_later_calls_work() -> None:
+    with serve(reply="fine", failures=["hang"]) as server:
+        timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            ask(server, "a")
+        timer.join()
+        assert isinstance(ask(server, "b"), ChatReply)
+
+
+def test_a_process_ends_without_warnings() -> None:
+    code = (
+        "from lmms_eval_ad2.llm import batch; from lmms_eval_ad2.llm.client import EndpointConfig\n"
+        "import sys; batch.ask({'k': {'messages': []}}, EndpointConfig(sys.argv[1]), progress=False)"
+    )
+    with serve() as server:
+        done = subprocess.run([sys.executable, "-X", "dev", "-c", code, server.url], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
