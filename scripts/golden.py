@@ -1,13 +1,13 @@
-"""Record what this version does, and compare another version with it: bodies sent to models, scores, records, files.
+"""Record the behaviour of this version and compare another version with it: model requests, scores, records, files.
 
-    python scripts/golden.py list                       # the sections and what each holds
+    python scripts/golden.py list                       # the sections and their contents
     python scripts/golden.py record [SECTION ...]       # writes tests/golden/recordings/SECTION.json
     python scripts/golden.py compare [SECTION ...]      # exit code 1 and a list of differences where one is found
     python scripts/golden.py compare --quick            # only the sections that take seconds
 
 Each section is a module in tests/golden/sections with `record(work: Workspace) -> dict`. It runs in its own process and
 its own folder. JSON values are compared key by key and floats bit by bit; large results are recorded as sha256 digests.
-A section is recorded again only where a change of behaviour is wanted, and CHANGELOG.md lists the change.
+Record a section again only if a change of behaviour is intended, and list the change in CHANGELOG.md.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main() -> int:
     p.add_argument("action", choices=("list", "record", "compare", "run-section"))
     p.add_argument("sections", nargs="*", metavar="SECTION", help="default: all")
     p.add_argument("--quick", action="store_true", help="only sections that take seconds")
-    p.add_argument("--jobs", type=int, default=2, help="sections at a time (default 2)")
+    p.add_argument("--jobs", type=int, default=2, help="number of sections run at once (default 2)")
     p.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     args = p.parse_args()
     names = args.sections or sorted(path.stem for path in SECTIONS.glob("*.py"))
@@ -62,7 +62,7 @@ def _all(names: list[str], action: str, jobs: int) -> int:
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         outs = {name: Path(folder) / f"{name}.json" for name in names}
         for name, seconds, error in pool.map(lambda item: _in_process(*item), outs.items()):
-            problems = [error] if error else _settle(name, outs[name], action)
+            problems = [error] if error else _keep_or_compare(name, outs[name], action)
             state = "FAILED" if error else "differs" if problems else ("recorded" if action == "record" else "equal")
             print(f"{name:24} {state:8} {seconds:6.1f} s", flush=True)
             for line in problems[:MOST_SHOWN]:
@@ -75,8 +75,8 @@ def _all(names: list[str], action: str, jobs: int) -> int:
     return 1 if failed else 0
 
 
-def _settle(name: str, new: Path, action: str) -> list[str]:
-    """Keep a new recording, or list how it differs from the one that is kept."""
+def _keep_or_compare(name: str, new: Path, action: str) -> list[str]:
+    """Keep the new recording, or list its differences from the kept one."""
     kept = RECORDINGS / f"{name}.json"
     if action == "record":
         RECORDINGS.mkdir(exist_ok=True)
@@ -88,12 +88,12 @@ def _settle(name: str, new: Path, action: str) -> list[str]:
 
 
 def differences(kept: Any, new: Any, where: str = "") -> Iterator[str]:
-    """One line for each value that differs. bool and int, int and float are different; floats are compared exactly."""
+    """One line for each value that differs. Values of different types differ; floats are compared exactly."""
     if isinstance(kept, dict) and isinstance(new, dict):
         for key in sorted(kept.keys() | new.keys()):
             path = f"{where}/{key}"
             if key not in new:
-                yield f"{path}: gone"
+                yield f"{path}: missing"
             elif key not in kept:
                 yield f"{path}: new: {_short(new[key])}"
             else:
@@ -111,7 +111,7 @@ def _short(value: Any) -> str:
 
 
 def _in_process(name: str, out: Path) -> tuple[str, float, str]:
-    """Run one section in a process of its own: name, seconds, and the end of its error output where it failed."""
+    """Run one section in its own process; returns name, seconds, and the end of its error output if it failed."""
     started = time.monotonic()
     command = [sys.executable, __file__, "run-section", name, "--out", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

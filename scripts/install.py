@@ -1,9 +1,9 @@
-"""Make `.venv` and install this checkout into it. Standard library only: it runs before anything is installed.
+"""Create `.venv` and install this checkout into it. Standard library only: it runs before anything is installed.
 
     python3 scripts/install.py [--extras dev] [--venv .venv]
 
-CPU PyTorch unless this machine has an NVIDIA GPU. Where pip's index offers only a CUDA build
-(several gigabytes) and there is no GPU, it stops and says how to go on, instead of downloading.
+Installs CPU PyTorch unless this machine has an NVIDIA GPU. If there is no GPU and pip's index offers only a CUDA build
+(several gigabytes), it stops with instructions instead of downloading.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def main() -> int:
     started = time.monotonic()
     python = args.venv / "bin" / "python"
     if not python.exists():
-        print(f"making {args.venv} ...", flush=True)
+        print(f"creating {args.venv} ...", flush=True)
         venv.create(args.venv, with_pip=True)
     index = ["--extra-index-url", args.torch_index] if args.torch_index else []
     check_torch(python, index)
     target = f"{ROOT}[{args.extras}]" if args.extras else str(ROOT)
     print("installing (2 to 4 minutes the first time) ...", flush=True)
-    # One command: a second one could replace the CPU build by a newer CUDA one.
+    # A single command: a second one could replace the CPU build by a newer CUDA build.
     pip(python, "install", "-q", "-c", str(CONSTRAINTS), *index, TORCH, "-e", target)
     for script in ("torchvision_shim.py", "opencv_choice.py"):
         subprocess.run([python, ROOT / "scripts" / script], check=True)
@@ -48,14 +48,14 @@ def main() -> int:
     return 0
 
 
-def pip(python: Path, *words: str) -> None:
-    done = subprocess.run([python, "-m", "pip", "--disable-pip-version-check", *words], check=False)
+def pip(python: Path, *arguments: str) -> None:
+    done = subprocess.run([python, "-m", "pip", "--disable-pip-version-check", *arguments], check=False)
     if done.returncode:
-        sys.exit(f"pip failed (code {done.returncode}); its message stands above")
+        sys.exit(f"pip failed (code {done.returncode}); see its message above")
 
 
 def check_torch(python: Path, index: list[str]) -> None:
-    """No multi-gigabyte surprise: ask pip what it would install before it does."""
+    """Exit before pip downloads a CUDA build of several gigabytes that this machine cannot use (dry run)."""
     here = subprocess.run([python, "-c", "import torch"], capture_output=True, check=False)
     if here.returncode == 0 or shutil.which("nvidia-smi") or os.environ.get("AD2_ALLOW_CUDA") == "1":
         return
@@ -67,10 +67,10 @@ def check_torch(python: Path, index: list[str]) -> None:
     cuda = [n for n in names if n.startswith(("nvidia", "cuda", "triton"))]
     if cuda:
         sys.exit(
-            f"this machine has no NVIDIA GPU, and pip's index would bring the CUDA build of {TORCH} "
+            f"this machine has no NVIDIA GPU, and pip's index would install the CUDA build of {TORCH} "
             f"with {len(cuda)} GPU packages (several gigabytes).\n"
-            "For the CPU build: make demo TORCH_INDEX=<the CPU wheel index that PyTorch's install page names>\n"
-            "To take the CUDA build all the same: AD2_ALLOW_CUDA=1 make demo"
+            "For the CPU build: make demo TORCH_INDEX=<the CPU wheel index from PyTorch's install page>\n"
+            "To install the CUDA build anyway: AD2_ALLOW_CUDA=1 make demo"
         )
 
 

@@ -1,10 +1,10 @@
-"""One OpenCV, on purpose. lmms-eval asks for opencv-python-headless, Scenic for opencv-python: the same files, twice.
+"""Keep one OpenCV. lmms-eval requires opencv-python-headless, Scenic opencv-python; both install the same files.
 
     python scripts/opencv_choice.py
 
-With both installed whichever was unpacked last wins, and the GUI build does not import where libGL is missing. Where
-both are there, the GUI build goes and the headless one is laid down anew, in the version that Scenic accepts (< 5).
-pip's metadata then says that Scenic's requirement is missing; the module it means, cv2, is there. `ad2 doctor` checks.
+If both are installed, the one unpacked last is used, and the GUI build cannot be imported without libGL. This script
+then uninstalls the GUI build and reinstalls the headless one, in the version that Scenic accepts (< 5). pip reports
+Scenic's requirement as missing afterwards, but its module, cv2, is present. `ad2 doctor` checks this.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ def version(name: str) -> str | None:
         return None
 
 
-def pip(*words: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *words], check=False)
+def pip(*arguments: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "pip", "--disable-pip-version-check", "-q", *arguments], check=False)
     if done.returncode:
-        sys.exit(f"pip {words[0]} failed (code {done.returncode}); its message stands above")
+        sys.exit(f"pip {arguments[0]} failed (code {done.returncode}); see its message above")
 
 
 def main() -> int:

@@ -1,14 +1,13 @@
-"""Let a CUDA build of torchvision import beside a CPU build of torch. For development and CI only.
+"""Make a CUDA build of torchvision importable with a CPU build of torch. For development and CI only.
 
-    python scripts/torchvision_shim.py            # check; install the shim only where it is needed
-    python scripts/torchvision_shim.py --remove   # take it away again
+    python scripts/torchvision_shim.py            # check; install the shim only if it is needed
+    python scripts/torchvision_shim.py --remove   # remove it
 
-Where only such a pair can be had, `import torchvision` dies with "operator torchvision::nms does not
-exist" and takes lmms-eval's evaluation with it. The shim is a `.pth` file and a module in this
-interpreter's site-packages. It defines the schemas of the two operators that torchvision looks up while it
-is imported, just before that import, and only where torch has no CUDA and torchvision's own library does
-not load. The operators have no kernels: calling them fails, as calling any operator of an unloaded
-library does. For real evaluations install a torchvision that fits torch.
+With such a pair, `import torchvision` fails with "operator torchvision::nms does not exist", and so does lmms-eval's
+evaluation. The shim is a `.pth` file and a module in this interpreter's site-packages. Just before torchvision is
+imported, it defines the schemas of the two operators that torchvision looks up during its import, if torch has no CUDA
+and torchvision's own library cannot be loaded. The operators have no kernels: calling them fails, as for every operator
+of an unloaded library. For real evaluations install a torchvision that matches torch.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ sys.meta_path.insert(0, Finder)
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--remove", action="store_true", help="take the shim away again")
+    parser.add_argument("--remove", action="store_true", help="remove the shim")
     site = Path(sysconfig.get_path("purelib"))
     if parser.parse_args(argv).remove:
         print(f"removed the torchvision shim from {site}" if remove(site) else f"no torchvision shim in {site}")
@@ -85,33 +84,33 @@ def main(argv: list[str] | None = None) -> int:
         print("torchvision imports" + (" (with the shim)" if (site / f"{NAME}.pth").exists() else ": nothing to do"))
         return 0
     if "torchvision::nms does not exist" not in fault or has_cuda():
-        print(f"import torchvision fails for a reason that this shim does not mend:\n{fault}", file=sys.stderr)
+        print(f"import torchvision fails for a reason that this shim does not fix:\n{fault}", file=sys.stderr)
         return 1
     install(site)
     fault = import_fault()
     if fault:
         remove(site)
-        print(f"the shim does not help, so it was removed again:\n{fault}", file=sys.stderr)
+        print(f"the shim does not help, so it was removed:\n{fault}", file=sys.stderr)
         return 1
     print(f"torchvision imports now, through a shim in {site} (development and CI only)")
     return 0
 
 
 def import_fault() -> str:
-    """The end of what `import torchvision` says on failure, in a process of its own; "" if it works."""
+    """The end of the error output of `import torchvision` in a subprocess; "" if it works."""
     code = "import importlib.util, sys\nif importlib.util.find_spec('torchvision'):\n    import torchvision"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     return (done.stderr.strip()[-1500:] or f"exit code {done.returncode}") if done.returncode else ""
 
 
 def has_cuda() -> bool:
-    """Whether torch is a build for CUDA (it need not see a GPU)."""
+    """Whether torch is a CUDA build (with or without a GPU)."""
     code = "import sys, torch\nsys.exit(0 if torch.version.cuda is None else 3)"
     return subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 3
 
 
 def install(site: Path) -> None:
-    """The module first: a `.pth` line without its module would print a warning in every process."""
+    # The module first: a `.pth` line without its module would print a warning in every process.
     for name, text in ((f"{NAME}.py", MODULE), (f"{NAME}.pth", f"import {NAME}\n")):
         draft = site / f".{name}.{os.getpid()}"
         draft.write_text(text, encoding="utf-8")
@@ -119,7 +118,7 @@ def install(site: Path) -> None:
 
 
 def remove(site: Path) -> bool:
-    """True if there was anything to remove."""
+    """Remove the shim; True if there was one."""
     files = [path for path in (site / f"{NAME}.pth", site / f"{NAME}.py") if path.exists()]
     for path in files:
         path.unlink()

@@ -1,10 +1,10 @@
-"""Checks this project against a CARLA server in about ten minutes, and prints a report to send back (docs/carla.md).
+"""Check this project with a CARLA server in about ten minutes, and print a report to send back (docs/carla.md).
 
     scripts/verify_carla.sh [host:port] [--out DIR] [--town NAME] [--quick]
 
-Every step is PASS, FAIL or SKIP with its seconds and a finding; it goes on after a failure. The server is driven in and
-changes its town: nobody else should use it meanwhile. Everything is written into --out, nothing elsewhere. The report
-names no host, user or folder of yours. Exit code: 0 nothing failed, 1 something did, 2 no server answers.
+Every step is PASS, FAIL or SKIP, with seconds and a finding; a failure does not stop the others. Episodes run on the
+server and another town is loaded, so do not use it otherwise meanwhile. All files are written to --out. The report
+contains no names of your hosts, users or folders. Exit code: 0 no step failed, 1 a step failed, 2 no server answers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def report(check: Check, seconds: float) -> str:
 
 
 def server_of(text: str) -> tuple[str, int]:
-    """Host and port of a server that answers; ValueError says what to do where none does."""
+    """Host and port of a server that answers; raises ValueError with the remedy if none does."""
     try:
         from closedloop_plugin.carla.maps.from_server import address
         from closedloop_plugin.carla.servers.probe import ServerProbeOutcome, advice, probe
@@ -46,9 +46,7 @@ def server_of(text: str) -> tuple[str, int]:
     if not found.answers:
         image = "; in a container: --image carlasim/carla:0.9.16 in place of --binary"
         raise ValueError(
-            advice(found)
-            + (image if found.kind is ServerProbeOutcome.NOBODY else "")
-            + ". The whole way: docs/carla.md"
+            advice(found) + (image if found.kind is ServerProbeOutcome.NOBODY else "") + ". All steps: docs/carla.md"
         )
     return host, port
 
@@ -57,10 +55,10 @@ def main() -> int:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("server", nargs="?", default="localhost:2000", metavar="host:port", help="(default localhost:2000)")
     p.add_argument(
-        "--out", type=Path, metavar="DIR", help="for everything that is written (default: a new folder here)"
+        "--out", type=Path, metavar="DIR", help="folder of all files (default: a new folder in the current one)"
     )
-    p.add_argument("--town", default="", help="to check with (default: Town01, Town02 or Town10HD)")
-    p.add_argument("--quick", action="store_true", help="shorter drives, smaller pictures")
+    p.add_argument("--town", default="", help="town to use (default: Town01, Town02 or Town10HD)")
+    p.add_argument("--quick", action="store_true", help="shorter episodes, smaller images")
     args = p.parse_args()
     try:
         host, port = server_of(args.server)
@@ -68,7 +66,7 @@ def main() -> int:
         print(f"error: {exc}", file=sys.stderr)
         return 2
     if args.out and args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
-        print(f"error: --out {args.out} is there already; name a new folder", file=sys.stderr)
+        print(f"error: --out {args.out} exists already; name a new folder", file=sys.stderr)
         return 2
     out = (args.out or Path(time.strftime("verify_carla_%Y%m%d_%H%M%S"))).absolute()
     out.mkdir(parents=True, exist_ok=True)
@@ -77,8 +75,8 @@ def main() -> int:
         check.step(name, what, server)
     text = report(check, time.monotonic() - begun)
     (out / "report.txt").write_text(text + "\n", "utf-8")
-    print(f"\n{'-' * 78}\n{text}\n{'-' * 78}\nThe same stands in {out / 'report.txt'}. Please send it to {ISSUES}.")
-    print("If something failed, logs/ beside it says more; look through it first, it names folders of yours.")
+    print(f"\n{'-' * 78}\n{text}\n{'-' * 78}\nThis report is in {out / 'report.txt'}. Please send it to {ISSUES}.")
+    print("If a step failed, logs/ next to it has details; read them before you send them: they name your folders.")
     return 1 if any(line[0] == "FAIL" for line in check.lines) else 0
 
 

@@ -1,6 +1,6 @@
-"""What verify_carla.py asks a CARLA server, each question in a process of its own: the client may die natively.
+"""Queries of verify_carla.py to a CARLA server, one per process, since the native client may crash.
 
-python scripts/verify_carla_ask.py QUESTION '{"argument": value, ...}'      the answer is one line of JSON
+python scripts/verify_carla_ask.py QUERY '{"argument": value, ...}'      prints one line of JSON
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import quoteattr
 
-SMALL = ("Town01", "Town02", "Town10HD")  # with every server; small, with lights
+SMALL = ("Town01", "Town02", "Town10HD")  # part of every server; small, with traffic lights
 LOAD_S, ANSWER_S = 300.0, 20.0
-STEP_M = 2.0  # between the points of a route
-LIGHT, AHEAD_M, BEHIND_M = "1000001", 60.0, 30.0  # of a junction's route: before its lights, and after it
-OURS = ("vehicle.", "walker.", "sensor.", "controller.")
+STEP_M = 2.0  # distance of the points of a route
+LIGHT = "1000001"  # OpenDRIVE type of a traffic light
+AHEAD_M, BEHIND_M = 60.0, 30.0  # length of a junction's route before its lights, and after the junction
+OURS = ("vehicle.", "walker.", "sensor.", "controller.")  # types of actors that episodes create
 
 
 def client_of(host: str, port: int, timeout_s: float = ANSWER_S) -> Any:
@@ -30,12 +31,12 @@ def client_of(host: str, port: int, timeout_s: float = ANSWER_S) -> Any:
 
 
 def names() -> dict[str, Any]:
-    """Every class, method and argument that our code uses, compared with the installed client's own signatures."""
+    """Compare every class, method and argument that our code uses with the signatures of the installed client."""
     tests = Path(__file__).resolve().parent.parent / "tests"
     if not (tests / "fake_carla").is_dir():
-        return {"skip": "tests/ is not there: run this from a checkout"}
+        return {"skip": "tests/ is missing: run this from a checkout"}
     sys.path.insert(0, str(tests))
-    import carla  # noqa: F401 (fake_carla wants it to be there first)
+    import carla  # noqa: F401 (must be imported before fake_carla)
     import fake_carla
     from fake_carla import strict
 
@@ -46,23 +47,23 @@ def names() -> dict[str, Any]:
 
 
 def load(host: str, port: int, town: str) -> dict[str, Any]:
-    """Which towns there are, and one of them loaded: `town`, or a small one."""
+    """List the towns of the server and load one of them: `town`, or a small one."""
     client = client_of(host, port, LOAD_S)
-    there = sorted({name.rsplit("/", 1)[-1] for name in client.get_available_maps()})
-    chosen = town or next((name for name in SMALL if name in there), "")
-    if chosen not in there:
-        raise RuntimeError(f"the server has no map {town or 'of ' + ', '.join(SMALL)}; it has {', '.join(there)}")
+    maps = sorted({name.rsplit("/", 1)[-1] for name in client.get_available_maps()})
+    chosen = town or next((name for name in SMALL if name in maps), "")
+    if chosen not in maps:
+        raise RuntimeError(f"the server has no map {town or 'of ' + ', '.join(SMALL)}; it has {', '.join(maps)}")
     world = client.get_world()
     settings = world.get_settings()
-    settings.synchronous_mode = False  # somebody may have left it waiting for ticks: then it loads nothing
+    settings.synchronous_mode = False  # a former client may have left it on: the server then waits and loads nothing
     world.apply_settings(settings)
-    begun = time.monotonic()
+    started = time.monotonic()
     client.load_world(chosen)
-    return {"maps": there, "town": chosen, "load_s": round(time.monotonic() - begun, 1)}
+    return {"maps": maps, "town": chosen, "load_s": round(time.monotonic() - started, 1)}
 
 
 def lights(host: str, port: int) -> dict[str, Any]:
-    """Lights of the town's OpenDRIVE file, and those that the server does not know by their id there."""
+    """Number of traffic lights in the town's OpenDRIVE file, and the ids that the server does not find."""
     world = client_of(host, port).get_world()
     ids = sorted({mark.id for mark in world.get_map().get_all_landmarks_of_type(LIGHT)})
     unknown = [id_ for id_ in ids if world.get_traffic_light_from_opendrive_id(id_) is None]
@@ -70,17 +71,17 @@ def lights(host: str, port: int) -> dict[str, Any]:
 
 
 def clean(host: str, port: int) -> dict[str, Any]:
-    """What the episodes left behind."""
+    """Actors that the episodes left behind, and whether the server is still in synchronous mode."""
     world = client_of(host, port).get_world()
     synchronous = bool(world.get_settings().synchronous_mode)
     if not synchronous:
-        world.wait_for_tick(ANSWER_S)  # by itself: nobody ticks for it any more
+        world.wait_for_tick(ANSWER_S)  # an asynchronous server ticks without a client
     left = [actor.type_id for actor in world.get_actors() if actor.type_id.startswith(OURS)]
     return {"left": left, "synchronous": synchronous}
 
 
 def speed(host: str, port: int, routes: str, folder: str, ticks: int, width: int, height: int) -> dict[str, Any]:
-    """Simulated steps per second of our world: without a camera, and with one that is read at every tick."""
+    """Simulated steps per second: without a camera, and with one that is read at every tick."""
     from closedloop_plugin.carla.world.world import CarlaWorld
     from closedloop_plugin.core.camera import Camera
     from closedloop_plugin.core.routes import read_routes
@@ -91,25 +92,25 @@ def speed(host: str, port: int, routes: str, folder: str, ticks: int, width: int
     found: dict[str, Any] = {}
     for name, cameras in (("bare", ()), ("camera", (Camera("front", width, height, 70.0, 0.8, 0.0, 1.6),))):
         world.reset(EpisodeSetup(read_routes(Path(routes))[0], seed=0, cameras=cameras))
-        begun = time.monotonic()
+        started = time.monotonic()
         for _ in range(ticks):
-            seen = world.step(Control(throttle=0.3))
+            observation = world.step(Control(throttle=0.3))
             for camera in cameras:
-                seen.images(camera.name)
-        found[name] = round(ticks / (time.monotonic() - begun), 1)
+                observation.images(camera.name)
+        found[name] = round(ticks / (time.monotonic() - started), 1)
     world.close()
     return found
 
 
 def routes(xodr: str, town: str, out: str, length: float) -> dict[str, Any]:
-    """Two ways traced on the town's own map, and a route file with four scenarios on them."""
+    """Trace two paths on the town's map and write a route file with four scenarios on them."""
     import carla
 
     town_map = carla.Map(town, Path(xodr).read_text("utf-8"))
     starts = [a for a, _ in town_map.get_topology() if not a.is_junction and a.lane_type == carla.LaneType.Driving]
     straight = max((_straight(start, length) for start in starts), key=len)
     crossing: list[Any] = next(filter(None, map(_through_lights, starts)), [])
-    ways = [straight, straight, straight] + ([crossing] if crossing else [])
+    paths = [straight, straight, straight] + ([crossing] if crossing else [])
     if len(straight) * STEP_M < 0.9 * length:
         raise RuntimeError(f"{town} has no straight lane of {length:g} m; name another with --town")
     kinds = (
@@ -118,54 +119,54 @@ def routes(xodr: str, town: str, out: str, length: float) -> dict[str, Any]:
         ("ParkedObstacleTwoWays", '<distance value="30"/><frequency from="40" to="60"/>'),
         ("VanillaSignalizedTurnEncounterRedLight", ""),
     )
-    parts = [_route(str(901 + i), town, *kinds[i], way) for i, way in enumerate(ways)]
+    parts = [_route(str(901 + i), town, *kinds[i], path) for i, path in enumerate(paths)]
     Path(out).write_text(f"<routes>{''.join(parts)}</routes>\n", "utf-8")
     return {"routes": len(parts), "straight_m": round(len(straight) * STEP_M), "lights": bool(crossing)}
 
 
 def _straight(start: Any, length: float) -> list[Any]:
-    """From a lane's start on, as long as it does not bend."""
-    run = [start]
-    for place in _along(start):
-        if len(run) * STEP_M > length or place.is_junction or abs(_turn(start, place)) > 3:
+    """Waypoints from the start of a lane as long as it is straight (within 3 degrees)."""
+    path = [start]
+    for waypoint in _along(start):
+        if len(path) * STEP_M > length or waypoint.is_junction or abs(_turn(start, waypoint)) > 3:
             break
-        run.append(place)
-    return run
+        path.append(waypoint)
+    return path
 
 
 def _through_lights(start: Any) -> list[Any]:
-    """Through the junction at the lane's end, with the least turn; empty where it is near, or has no lights."""
-    run: list[Any] = [start]
+    """Waypoints through the junction at the lane's end, with the smallest turn; empty if short or without lights."""
+    path: list[Any] = [start]
     entered = left = 0
-    for place in _along(start):
-        run.append(place)
-        entered = entered or (len(run) if place.is_junction else 0)
-        left = left or (len(run) if entered and not place.is_junction else 0)
-        if left and (len(run) - left) * STEP_M > BEHIND_M:
+    for waypoint in _along(start):
+        path.append(waypoint)
+        entered = entered or (len(path) if waypoint.is_junction else 0)
+        left = left or (len(path) if entered and not waypoint.is_junction else 0)
+        if left and (len(path) - left) * STEP_M > BEHIND_M:
             break
-        if len(run) > 200:
+        if len(path) > 200:
             return []
     first = max(0, entered - round(AHEAD_M / STEP_M))
-    near = entered * STEP_M < 0.6 * AHEAD_M or (len(run) - left) * STEP_M < BEHIND_M
-    if not left or near or any(place.is_junction for place in run[left:]):
+    short = entered * STEP_M < 0.6 * AHEAD_M or (len(path) - left) * STEP_M < BEHIND_M
+    if not left or short or any(waypoint.is_junction for waypoint in path[left:]):
         return []
-    return run[first:] if run[entered - 5].get_landmarks_of_type(30.0, LIGHT) else []
+    return path[first:] if path[entered - 5].get_landmarks_of_type(30.0, LIGHT) else []
 
 
-def _along(place: Any) -> Iterator[Any]:
-    """The lane's next places, straight on where it forks."""
-    while following := place.next(STEP_M):
-        place = min(following, key=lambda p: abs(_turn(place, p)))
-        yield place
+def _along(waypoint: Any) -> Iterator[Any]:
+    """The next waypoints of the lane; at a fork, the one with the smallest turn."""
+    while following := waypoint.next(STEP_M):
+        waypoint = min(following, key=lambda candidate: abs(_turn(waypoint, candidate)))
+        yield waypoint
 
 
 def _turn(a: Any, b: Any) -> float:
-    """Degrees between two places' directions, -180 to 180."""
+    """Angle between the directions of two waypoints, in degrees, -180 to 180."""
     return float(math.remainder(b.transform.rotation.yaw - a.transform.rotation.yaw, 360.0))
 
 
-def _route(id_: str, town: str, kind: str, parameters: str, way: list[Any]) -> str:
-    points = [place.transform for place in way]
+def _route(id_: str, town: str, kind: str, parameters: str, path: list[Any]) -> str:
+    points = [waypoint.transform for waypoint in path]
     listed = "".join(f"<position {_xyz(p)}/>" for p in points)
     trigger = points[5]
     return (
@@ -179,13 +180,13 @@ def _xyz(at: Any) -> str:
     return f'x="{at.location.x:.2f}" y="{at.location.y:.2f}" z="{at.location.z:.2f}"'
 
 
-QUESTIONS: dict[str, Callable[..., dict[str, Any]]] = {
+QUERIES: dict[str, Callable[..., dict[str, Any]]] = {
     "names": names, "load": load, "lights": lights, "clean": clean, "speed": speed, "routes": routes,
 }  # fmt: skip
 
 if __name__ == "__main__":
     try:
-        answer = QUESTIONS[sys.argv[1]](**json.loads(sys.argv[2]))
-    except Exception as exc:  # the report wants the reason in a line, whatever it is
+        answer = QUERIES[sys.argv[1]](**json.loads(sys.argv[2]))
+    except Exception as exc:  # every error becomes one line of the report
         answer = {"error": f"{type(exc).__name__}: {' '.join(str(exc).split())[:300]}"}
-    print("\n" + json.dumps(answer))  # the client may have printed a warning without a line's end
+    print("\n" + json.dumps(answer))  # the client may have printed a warning without a newline

@@ -1,4 +1,4 @@
-"""The steps of verify_carla.py: each gives its finding, or raises Failed or Skipped with it."""
+"""The steps of verify_carla.py: each returns its finding, or raises Failed or Skipped with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from verify_carla_check import Check, Failed, Skipped
 
 
 def versions(check: Check) -> str:
-    """Of everything that takes part, and the GPU of this machine."""
+    """Versions of all relevant packages, and the GPU of this machine."""
     names = ("lmms-eval-ad2", "carla", "scenic", "numpy", "opencv-python-headless", "pillow")
     found = {name: _version(name) for name in names}
     found |= {
@@ -46,7 +46,7 @@ def signatures(check: Check) -> str:
     found = check.ask("names", server=False)
     if found["wrong"]:
         raise Failed(f"{len(found['wrong'])} calls that this client refuses: {found['wrong'][0]}")
-    return f"{found['classes']} classes of the client take every call that we make"
+    return f"{found['classes']} classes of the client accept all our calls"
 
 
 def towns(check: Check) -> str:
@@ -57,10 +57,10 @@ def towns(check: Check) -> str:
 
 
 def large(check: Check) -> str:
-    there = [name for name in ("Town11", "Town12", "Town13", "Town15") if name in check.figures.get("towns", "")]
-    if not there:
+    found = [name for name in ("Town11", "Town12", "Town13", "Town15") if name in check.figures.get("towns", "")]
+    if not found:
         raise Skipped("no additional maps: 44 of the 220 routes can be driven, see docs/carla.md")
-    return f"{', '.join(there)} there, not driven; --town {there[0]} checks with that one"
+    return f"{', '.join(found)} available, not driven; --town {found[0]} uses that one"
 
 
 def map_fetch(check: Check) -> str:
@@ -88,74 +88,76 @@ def lights(check: Check) -> str:
 
 
 def expert(check: Check) -> str:
-    """The expert on a plain route, with pictures; meanwhile the server is asked as its supervisor would ask it."""
+    """The expert on a simple route, with images; meanwhile the server is probed as by its supervisor."""
     hang = Hang(check)
     frames = ("--frames", "--size", "400x225" if check.quick else "800x450")
     suite = ("--suite", str(check.routes), "--routes-ids", "901", "--agent", "expert")
     try:
-        record = check.drive("expert", *suite, *frames, while_waiting=hang.look)
+        record = check.drive("expert", *suite, *frames, while_waiting=hang.poll)
     finally:
-        hang.tell()
+        hang.finish()
     return success(check, record) + f"; {picture(check)}"
 
 
 def success(check: Check, record: dict[str, Any]) -> str:
     bad = [name for name, items in record["infractions"].items() if items and name != "min_speed_infractions"]
     rate = record["ticks"] / max(record["system_s"], 1e-6)
-    told = f"{record['status']}, score {record['score_composed']:.1f}, {record['ticks']} ticks, {rate:.0f} a second"
+    text = f"{record['status']}, score {record['score_composed']:.1f}, {record['ticks']} ticks, {rate:.0f} per second"
     if record["status"] not in ("Completed", "Perfect") or bad:
-        raise Failed(f"{told}, {', '.join(bad) or record['reason'] or 'no infraction'}")
-    return told
+        raise Failed(f"{text}, {', '.join(bad) or record['reason'] or 'no infraction'}")
+    return text
 
 
 def picture(check: Check) -> str:
-    """A frame of the middle of the drive is kept beside the report; it must show something."""
+    """Keep a frame from the middle of the episode with the report; it must not be of one colour."""
     from PIL import Image, ImageStat
 
     frames = sorted((check.out / "runs" / "expert" / "frames").rglob("*.jpg"))
     if not frames:
-        raise Failed("no picture was kept")
+        raise Failed("no frame was recorded")
     shutil.copy(middle := frames[len(frames) // 2], check.out / "frame.jpg")
     with Image.open(middle) as image:
         spread = max(ImageStat.Stat(image).stddev)
     if spread < 3.0:
         raise Failed("the camera shows one colour only")
-    return f"{len(frames)} pictures (frame.jpg)"
+    return f"{len(frames)} frames (frame.jpg)"
 
 
 @dataclass
 class Hang:
-    """Asks the server's simulation while an episode runs: a question that fails there would restart a good server."""
+    """Probes the server's simulation while an episode runs: a probe that fails then would restart a working server."""
 
     check: Check
     answered: int = 0
-    silent: int = 0
+    failed: int = 0
     reason: str = ""
     worst_s: float = 0.0
-    question: Any = None
-    asked: float = 0.0
+    probe: Any = None
+    started: float = 0.0
 
-    def look(self) -> None:
+    def poll(self) -> None:
+        """Start a probe, or collect the result of the running one."""
         from closedloop_plugin.carla.servers.probe import ServerProbe
 
-        if self.question is None:
-            self.asked = time.monotonic()
-            self.question = ServerProbe(self.check.host, self.check.port, 20.0, simulation=True)
-        elif found := self.question.answer():
-            self.question = None
-            self.worst_s = max(self.worst_s, time.monotonic() - self.asked)
-            self.answered, self.silent = self.answered + found.answers, self.silent + (not found.answers)
+        if self.probe is None:
+            self.started = time.monotonic()
+            self.probe = ServerProbe(self.check.host, self.check.port, 20.0, simulation=True)
+        elif found := self.probe.answer():
+            self.probe = None
+            self.worst_s = max(self.worst_s, time.monotonic() - self.started)
+            self.answered, self.failed = self.answered + found.answers, self.failed + (not found.answers)
             self.reason = self.reason or ("" if found.answers else found.reason)
 
-    def tell(self) -> None:
-        if self.question is not None:
-            self.question.end()
-        found = f"{self.answered} answers, {self.silent} failures, {self.worst_s:.1f} s at most"
+    def finish(self) -> None:
+        """End the running probe and store the findings in `check`."""
+        if self.probe is not None:
+            self.probe.end()
+        found = f"{self.answered} answers, {self.failed} failures, {self.worst_s:.1f} s at most"
         self.check.hang = (found, self.reason)
 
 
 def hang_probe(check: Check) -> str:
-    """What was found during expert()."""
+    """The findings of the hang probe during expert()."""
     found, reason = check.hang
     if not found or "AttributeError" in reason:
         raise Skipped("this client has no get_required_files" if found else "no episode ran")
@@ -180,7 +182,7 @@ def junction(check: Check) -> str:
 
 
 def threat(check: Check) -> str:
-    """Made in the embedded world on the fetched map, driven in CARLA."""
+    """A threat generated in the embedded world on the fetched map, then driven in CARLA."""
     folder = check.out / "threats"
     check.ad2(
         "threat made", "threats", "generate", "--suite", str(check.routes), "--routes-ids", "901", "--no-check",
@@ -193,12 +195,12 @@ def collision(check: Check) -> str:
     record = check.drive("collision", "--suite", str(check.routes), "--routes-ids", "903", "--agent", "straight")
     hits = [kind for kind, items in record["infractions"].items() if items and kind.startswith("collisions")]
     if "collisions_vehicle" not in hits:
-        raise Failed(f"it drove into a parked car, and no collision was counted ({record['status']})")
+        raise Failed(f"the ego drove into a parked car, but no collision was counted ({record['status']})")
     return f"counted: {', '.join(hits)}; {record['status']}"
 
 
 def seeds(check: Check) -> str:
-    """The first episode once more: how far apart are the two?"""
+    """Repeat the first episode and measure the largest distance of the two ego tracks."""
     tracks = check.out / "runs" / "expert" / "tracks" / "901_rep0.json"
     if not tracks.is_file():
         raise Skipped("the first episode has no track")
@@ -224,7 +226,7 @@ def clean(check: Check) -> str:
         raise Failed(
             f"left behind: {len(found['left'])} actors {found['left'][:3]}, synchronous {found['synchronous']}"
         )
-    return "no actor left, and the server runs on by itself"
+    return "no actor left, and the server runs asynchronously"
 
 
 STEPS: tuple[tuple[str, Callable[[Check], str], bool], ...] = (
@@ -252,6 +254,6 @@ def _version(name: str) -> str:
 def _gpu() -> str:
     if not shutil.which("nvidia-smi"):
         return "no nvidia-smi"
-    ask = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    done = subprocess.run(ask, capture_output=True, text=True, check=False, timeout=30)
-    return "; ".join(done.stdout.split("\n")).strip("; ") or "nvidia-smi says nothing"
+    command = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
+    return "; ".join(done.stdout.split("\n")).strip("; ") or "no output of nvidia-smi"

@@ -1,4 +1,4 @@
-"""Any lmms-eval model in this process, by name and model_args. The loop's only room that knows lmms_eval."""
+"""LmmsModel: an lmms-eval model in this process as ModelBackend."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from lmms_eval_ad2.numbers import is_number
 from lmms_eval_ad2.parsing import failure_reason
 
 MAX_TOKENS = 256
-# Of our own in a spec; everything else goes to the model's class.
+# Generation settings in a spec; all other arguments are passed to the model's class.
 GENERATION = ("max_new_tokens", "temperature")
 _TASK, _SPLIT = "ad2_drive", "run"
-# Arguments whose value stands in no record, log or message: api_key=, token=, hf_token=, openai_key= ...
+# Arguments whose values are kept out of records, logs and messages: api_key=, token=, hf_token=, openai_key= ...
 _SECRET = re.compile(r"(?i)\b([\w-]*(?:key|token|secret|password)\s*=)[^,]*")
 
 
 class LmmsModel:
-    """`lm`: a loaded lmms-eval model; its task_dict gets one entry for the time of a call."""
+    """`lm`: a loaded lmms-eval model; during a call its task_dict has one additional entry."""
 
     def __init__(self, lm: Any, name: str, args: str = "", generation: Mapping[str, Any] | None = None) -> None:
         self.lm, self.name, self.args = lm, f"lmms:{name}", without_secrets(args)
@@ -37,7 +37,7 @@ class LmmsModel:
 
     @classmethod
     def from_spec(cls, spec: str) -> LmmsModel:
-        """`NAME,arg=value,...`; a model that two specs name alike is loaded once."""
+        """From `NAME,arg=value,...`. A model with equal name and arguments is loaded once."""
         name, _, args = spec.partition(",")
         if not name.strip():
             raise Ad2Error("lmms: which model? e.g. lmms:qwen2_5_vl,pretrained=Qwen/Qwen2.5-VL-7B-Instruct")
@@ -49,11 +49,11 @@ class LmmsModel:
         generation = {key: given.pop(key) for key in GENERATION if key in given}
         for key, value in generation.items():
             if not is_number(value) or value < 0:
-                raise Ad2Error(f"lmms:{name}: {key}: expected a number from 0 on, found {value!r}")
+                raise Ad2Error(f"lmms:{name}: {key}: expected a number of at least 0, found {value!r}")
         return cls(_load(name.strip(), tuple(sorted(given.items(), key=str))), name.strip(), args, generation)
 
     def ask(self, questions: Sequence[ModelQuestion]) -> list[ModelReply]:
-        """See Backend.ask. One generate_until for all; an exception in it is every question's error."""
+        """See ModelBackend.ask. One generate_until for all questions; an exception becomes the error of each."""
         docs = [[Image.fromarray(image) for image in q.images] for q in questions]
         requests = [self._instance(i, q) for i, q in enumerate(questions)]
         if not requests:
@@ -61,23 +61,23 @@ class LmmsModel:
         self.lm.task_dict[_TASK] = {_SPLIT: docs}
         start = time.monotonic()
         try:
-            # Wrappers draw a progress bar for each call: one for each decision here.
+            # Model classes draw a progress bar per call, which would be one per decision.
             with contextlib.redirect_stderr(io.StringIO()):
                 outputs = self.lm.generate_until(requests)
-        except Exception as exc:  # whatever a wrapper raises is this model's failure, named in the record
-            why = f"generation_failed: {type(exc).__name__}: {' '.join(str(exc).split())[:300]}"
-            return [ModelReply(error=why, seconds=time.monotonic() - start)] * len(requests)
+        except Exception as exc:  # any exception of a model class is a failure of the model, which is recorded
+            error = f"generation_failed: {type(exc).__name__}: {' '.join(str(exc).split())[:300]}"
+            return [ModelReply(error=error, seconds=time.monotonic() - start)] * len(requests)
         finally:
             del self.lm.task_dict[_TASK]
         seconds = time.monotonic() - start
         if len(outputs) != len(requests):
-            why = f"generation_failed: {len(outputs)} answers to {len(requests)} questions"
-            return [ModelReply(error=why, seconds=seconds)] * len(requests)
-        return [_said(output, seconds) for output in outputs]
+            error = f"generation_failed: {len(outputs)} answers to {len(requests)} questions"
+            return [ModelReply(error=error, seconds=seconds)] * len(requests)
+        return [_reply(output, seconds) for output in outputs]
 
     def tuned(self, max_tokens: int | None = None, temperature: float | None = None) -> LmmsModel:
-        """The same weights with other limits of generation; None: as here. For calls of their own: wrappers take the
-        settings of a batch's first question for all of it."""
+        """The same model with other generation settings; None: unchanged. Not to be mixed within a batch: model classes
+        use the settings of its first request for all of it."""
         given = {"max_new_tokens": max_tokens, "temperature": temperature}
         changed = {**self._generation, **{k: v for k, v in given.items() if v is not None}}
         return LmmsModel(self.lm, self.name.removeprefix("lmms:"), self.args, changed)
@@ -94,7 +94,7 @@ class LmmsModel:
     def _instance(self, index: int, question: ModelQuestion) -> Any:
         """Chat and simple models take their arguments in different orders (lmms_eval.api.instance)."""
         instance = require("lmms_eval.api.instance").Instance
-        settings = dict(self._generation)  # its own: some wrappers take entries out
+        settings = dict(self._generation)  # a copy, since some model classes remove entries
         where = (index, _TASK, _SPLIT)
         args: tuple[Any, ...] = (question.text, settings, _visuals, *where)
         if not getattr(self.lm, "is_simple", True):
@@ -103,26 +103,26 @@ class LmmsModel:
 
 
 def without_secrets(args: str) -> str:
-    """model_args as they may be written down: every run.json, record and result file carries them."""
+    """model_args with redacted secrets, for run.json, records and result files."""
     return _SECRET.sub(r"\1[REDACTED]", args)
 
 
 def _visuals(doc: list[Image.Image]) -> list[Image.Image]:
-    """lmms-eval's doc_to_visual; the same function for all, since wrappers use the first one for a whole batch."""
+    """doc_to_visual of lmms-eval; one function for all requests, since model classes use the first one of a batch."""
     return doc
 
 
 def _messages(text: str, doc: list[Image.Image]) -> list[dict[str, Any]]:
-    """lmms-eval's doc_to_messages: pictures first, then the words."""
+    """doc_to_messages of lmms-eval: images first, then text."""
     parts: list[dict[str, Any]] = [{"type": "image", "url": image} for image in doc]
     return [{"role": "user", "content": [*parts, {"type": "text", "text": text}]}]
 
 
-def _said(output: Any, seconds: float) -> ModelReply:
+def _reply(output: Any, seconds: float) -> ModelReply:
     text, _ = require("lmms_eval.api.instance").unwrap_generation_output(output)
     text = text if isinstance(text, str) else str(text)
     failed = failure_reason(text)
-    if failed:  # lmms-eval writes these in place of an answer
+    if failed:  # placeholders of lmms-eval for a missing answer
         return ModelReply(error=f"{failed}: {' '.join(text.split())[:300]}", seconds=seconds)
     return ModelReply(text, seconds=seconds) if text.strip() else ModelReply(error="empty_reply", seconds=seconds)
 
@@ -138,7 +138,7 @@ def _load(name: str, args: tuple[tuple[str, Any], ...]) -> Any:
     settings = {"batch_size": 1, **dict(args)}
     try:
         lm = models.get_model(name)(**settings)
-    except Exception as exc:  # a missing package, a wrong argument, weights that are not there: all the user's to mend
-        why = " ".join(str(exc).split())[:300] or type(exc).__name__
-        raise Ad2Error(f"lmms:{name} cannot be loaded: {type(exc).__name__}: {why}") from exc
+    except Exception as exc:  # a missing package, a wrong argument, missing weights: errors of the user
+        reason = " ".join(str(exc).split())[:300] or type(exc).__name__
+        raise Ad2Error(f"lmms:{name} cannot be loaded: {type(exc).__name__}: {reason}") from exc
     return lm

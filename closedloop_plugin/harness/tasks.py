@@ -1,16 +1,17 @@
-"""The closed loop as lmms-eval tasks: the model under test is the fast system. Imported by their YAMLs only.
+"""The `ad2drive_*` tasks: the closed loop in lmms-eval, with the model under test as fast system.
 
-lmms-eval hands a `generate_until_agentic` task's documents to one function that plays them one after the other. For
-tasks with `metadata: ad2drive:` that function is replaced (at import, below) by the runner behind `ad2 drive run`:
-worlds in processes of their own, the model asked through its own generate_until for all waiting worlds at once. A
-document is a route, and its answer is the EpisodeRecord as JSON. The same seed gives the scores of `ad2 drive run`.
+Imported by the YAMLs of the tasks only. lmms-eval passes the documents of a `generate_until_agentic` task to one
+function, which processes them one by one. For tasks with `metadata: ad2drive:` this module replaces that function at
+import by the runner of `ad2 drive run`: worlds in separate processes, and the model called through generate_until for
+all waiting worlds at once. A document is a route, its answer the EpisodeRecord as JSON. The same seed gives the scores
+of `ad2 drive run`.
 
-The suite "threat" is a folder that `ad2 threats generate` made for one target model: AD2_THREATS, else HOME/threats.
-Which folder it was, for whom and by which fuser, stands in the results under the task's metadata.
+The suite "threat" is a folder made by `ad2 threats generate` for one target model: AD2_THREATS, else HOME/threats. The
+results contain folder, target and fuser in the task's metadata.
 
-Environment, over the YAML's settings: AD2_DRIVE_INTERPRETER, AD2_DRIVE_MODE, AD2_DRIVE_PROFILE, AD2_DRIVE_SEED,
-AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA; AD2_DRIVE_OUT keeps the run's folder, so that a run that was
-stopped goes on: with the same model and model_args only, and not where lmms-eval was handed a model object.
+Environment variables override the YAML's settings: AD2_DRIVE_INTERPRETER, AD2_DRIVE_MODE, AD2_DRIVE_PROFILE,
+AD2_DRIVE_SEED, AD2_DRIVE_WORKERS, AD2_DRIVE_WORLD, AD2_DRIVE_CAMERA. AD2_DRIVE_OUT keeps the run's folder, so that an
+interrupted run can be resumed with the same model and model_args, but not if lmms-eval was called with a model object.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ DEFAULTS: Mapping[str, Any] = {
     "servers": None,
 }
 TASKS: dict[str, dict[str, Any]] = {}  # task -> its settings, filled when its documents are loaded
-SUITES: dict[str, Suite] = {}  # by the name in its records, filled likewise: a folder's name says not where it lies
-_asked: tuple[str, str] | None = None  # model and model_args of the evaluation that runs, where its caller names them
+SUITES: dict[str, Suite] = {}  # by name in records, filled likewise, since a folder's name does not give its path
+_model_spec: tuple[str, str] | None = None  # model and model_args of the running evaluation, if known
 
 
 def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The YAML's `metadata: ad2drive:` over the defaults, the environment over both."""
+    """Settings from defaults, overridden by the YAML's `metadata: ad2drive:`, overridden by the environment."""
     given = dict((metadata or {}).get("ad2drive") or {})
     unknown = sorted(set(given) - set(DEFAULTS))
     if unknown:
@@ -81,7 +82,7 @@ def settings_of(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     return settings
 
 
-# What the YAMLs name. doc_to_text's words are never asked: the agent puts its own questions, tick by tick.
+# Functions that the YAMLs refer to. The result of doc_to_text is not used: the agent makes a prompt for every tick.
 
 
 def doc_to_text(doc: Mapping[str, Any], **_: Any) -> str:
@@ -97,9 +98,9 @@ def doc_to_target(doc: Mapping[str, Any]) -> str:
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, Any]:
-    """Each metric's value of one route; where it is a mean over the run, the record itself (see `aggregated`).
+    """Values of the metrics for one route; for those defined over the whole run the record (see `aggregated`).
 
-    A route on an experimental map has no score: it stands in no mean, as in `ad2 drive run`.
+    A route on an experimental map has no score and is not part of means, as in `ad2 drive run`.
     """
     line = results[0]
     record = EpisodeRecord.from_json(line)
@@ -136,7 +137,7 @@ def skill_score(lines: Sequence[str]) -> float | None:
 
 
 def aggregated(lines: Sequence[str], name: str) -> float | None:
-    """One figure of the summary that `ad2 drive score` prints; None where the routes do not give it."""
+    """One value of the summary that `ad2 drive score` prints; None if the routes do not define it."""
     records = [EpisodeRecord.from_json(line) for line in lines]
     found = SUITES.get(records[0].suite) or suite(records[0].suite, records[0].world["backend"])
     driven = {r.route_id for r in records}
@@ -144,7 +145,7 @@ def aggregated(lines: Sequence[str], name: str) -> float | None:
     return summarise([from_episode(r) for r in records], routes, profile(records[0].profile))[name]
 
 
-# Into lmms-eval.
+# Patches of lmms-eval.
 
 
 def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -169,22 +170,22 @@ def _wrap_download(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
-    """The last function on the way to `drive` that knows by which name and arguments the model was loaded."""
+    """Note name and arguments of the model, which functions called later do not receive."""
 
     @functools.wraps(original)
     def evaluate(*args: Any, **kwargs: Any) -> Any:
-        global _asked
-        before, _asked = _asked, _named(kwargs.get("cli_args"))
+        global _model_spec
+        before, _model_spec = _model_spec, _spec_of(kwargs.get("cli_args"))
         try:
             return original(*args, **kwargs)
         finally:
-            _asked = before
+            _model_spec = before
 
     return evaluate
 
 
-def _named(cli: Any) -> tuple[str, str] | None:
-    """Model and model_args as text, without the keys and tokens that may be among them."""
+def _spec_of(cli: Any) -> tuple[str, str] | None:
+    """Model and model_args as text, with redacted keys and tokens."""
     model, args = getattr(cli, "model", None), getattr(cli, "model_args", None) or ""
     if not isinstance(model, str):
         return None
@@ -196,23 +197,23 @@ def _named(cli: Any) -> tuple[str, str] | None:
 def _wrap_agentic(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def play(lm: Any, requests: list[Any], agentic_trace_mode: str = "basic", response_cache: Any = None) -> list[str]:
-        said: dict[int, str] = {}
+        answers: dict[int, str] = {}
         for task in TASKS:
-            mine = [i for i, r in enumerate(requests) if r.args[5] == task]
-            if mine:
-                said.update(zip(mine, drive(lm, [requests[i] for i in mine], task), strict=True))
-        theirs = [i for i in range(len(requests)) if i not in said]
-        if theirs:
-            asked = [requests[i] for i in theirs]
-            rest = original(lm, asked, agentic_trace_mode=agentic_trace_mode, response_cache=response_cache)
-            said.update(zip(theirs, rest, strict=True))
-        return [said[i] for i in range(len(requests))]
+            own = [i for i, r in enumerate(requests) if r.args[5] == task]
+            if own:
+                answers.update(zip(own, drive(lm, [requests[i] for i in own], task), strict=True))
+        others = [i for i in range(len(requests)) if i not in answers]
+        if others:
+            remaining = [requests[i] for i in others]
+            rest = original(lm, remaining, agentic_trace_mode=agentic_trace_mode, response_cache=response_cache)
+            answers.update(zip(others, rest, strict=True))
+        return [answers[i] for i in range(len(requests))]
 
     return play
 
 
 def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
-    """One EpisodeRecord as JSON for each request, in order; a route that two ask for (rank padding) is driven once."""
+    """One EpisodeRecord as JSON per request, in order. A route requested twice (rank padding) is run once."""
     settings = TASKS[task]
     ids = [_doc(lm, request)["id"] for request in requests]
     found = SUITES[settings["suite"]]
@@ -220,36 +221,42 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
     driver = _driver(lm, requests[0].args[1], settings)
     with tempfile.TemporaryDirectory(prefix="ad2drive_") as scratch:
         kept = os.environ.get("AD2_DRIVE_OUT")
-        # A folder has one writer: each rank and each task its own.
+        # A folder has one writer, so each rank and each task has its own.
         folder = Path(kept or scratch) / f"{task}_rank{int(os.environ.get('RANK', 0))}"
-        if _asked is None and (folder / "run.json").exists():
+        if _model_spec is None and (folder / "run.json").exists():
             raise Ad2Error(
-                f"{folder}: holds a run already, and nothing says whether this is the same model; choose another "
-                "AD2_DRIVE_OUT, or start it through lmms-eval's command line"
+                f"{folder}: contains a run, possibly of another model; choose another AD2_DRIVE_OUT, or use lmms-eval's "
+                "command line"
             )
         world = world_recipe(settings["world"], settings["servers"])
         workers = workers_for(world, None if world.each else settings["workers"])
-        wish = RunConfig(
-            folder, world, profile(settings["profile"]), seed=settings["seed"],
-            track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"), limits=PoolLimits(workers),
-        )  # fmt: skip
-        subject = RouteSelection(found.name, found.sha256, found.ids, routes, programs=found.programs)
-        records = run(assemble(wish, subject, driver), *remote(driver))
+        config = RunConfig(
+            folder=folder,
+            world=world,
+            profile=profile(settings["profile"]),
+            seed=settings["seed"],
+            track=FactoryRecipe("closedloop_plugin.show.track_log:TrackLog"),
+            limits=PoolLimits(workers),
+        )
+        selection = RouteSelection(
+            name=found.name, sha256=found.sha256, all_ids=found.ids, routes=routes, programs=found.programs
+        )
+        records = run(assemble(config, selection, driver), *remote(driver))
     lines = {record.route_id: record.to_json() for record in records}
     return [lines[i] for i in ids]
 
 
 def _driver(lm: Any, generation: Mapping[str, Any], settings: Mapping[str, Any]) -> DriverSetup:
-    """The same fast and slow system as `ad2 drive run` builds, round the model that lmms-eval has loaded."""
+    """Fast and slow system as in `ad2 drive run`, with the model that lmms-eval has loaded."""
     rules = profile(settings["profile"])
-    seen = cameras_of(settings["camera"], rules)
-    own = {name: generation[name] for name in ("max_new_tokens", "temperature") if name in generation}
-    name, args = _asked or (type(lm).__name__, "")
-    model = LmmsModel(lm, name, args, own)
-    agent = ModelAgent(model, DrivingPrompts(texts_of(None), rules, tuple(c.name for c in seen)), seen)
+    cameras = cameras_of(settings["camera"], rules)
+    generation_settings = {name: generation[name] for name in ("max_new_tokens", "temperature") if name in generation}
+    name, args = _model_spec or (type(lm).__name__, "")
+    model = LmmsModel(lm, name, args, generation_settings)
+    agent = ModelAgent(model, DrivingPrompts(texts_of(None), rules, tuple(c.name for c in cameras)), cameras)
     spec = settings["interpreter"]
     mode = settings["mode"] if spec == "rules" or settings["mode"] != "rules" else "cng"
-    return DriverSetup(agent, make_interpreter(spec, mode, rules, seed=settings["seed"]), cameras=seen)
+    return DriverSetup(agent, make_interpreter(spec, mode, rules, seed=settings["seed"]), cameras=cameras)
 
 
 def _doc(lm: Any, request: Any) -> Mapping[str, Any]:
@@ -258,7 +265,7 @@ def _doc(lm: Any, request: Any) -> Mapping[str, Any]:
 
 
 def _install() -> None:
-    """All are looked up at each call, and the YAML that imports us is read before the first."""
+    """Works because lmms-eval looks these functions up at each call, and reads the importing YAML before the first."""
     ConfigurableTask.download = _wrap_download(ConfigurableTask.download)
     evaluator.evaluate = _wrap_evaluate(evaluator.evaluate)
     evaluator._run_generate_until_agentic = _wrap_agentic(evaluator._run_generate_until_agentic)

@@ -1,1 +1,1 @@
-"""Roads: town files as they are, and corridor maps built from a route's own waypoints."""
+"""Road maps: OpenDRIVE files of towns, and corridor maps built from the waypoints of a route."""

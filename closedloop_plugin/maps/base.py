@@ -1,9 +1,9 @@
-"""A map as the loop needs it: an OpenDRIVE file, the route's path on it, and where each piece of it comes from."""
+"""RoadMap: an OpenDRIVE file, the route's path on it, and the origin of each section's geometry."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.path import RoutePath
@@ -12,9 +12,9 @@ from closedloop_plugin.core.state import StopLine
 
 @dataclass(frozen=True)
 class RoadLayout:
-    """What a scenario type needs beside the ego's lane; a town file has its own and ignores this.
+    """Lanes and junction that a scenario type needs; not used with a town file.
 
-    Lanes are counted from the ego's lane: `left` and `right` more lanes of its direction, `oncoming` lanes beyond.
+    `left` and `right`: numbers of further lanes of the ego's direction beside its lane; `oncoming`: opposite lanes.
     """
 
     topology: str = "corridor"  # corridor | junction | merge | diverge
@@ -22,7 +22,7 @@ class RoadLayout:
     right: int = 0
     oncoming: int = 1
     shoulder: bool = True
-    parking: str = ""  # "", left, right, both: a parking lane in the place of the shoulder
+    parking: str = ""  # "", left, right, both: a parking lane instead of the shoulder
     bicycle: bool = False  # a bicycle lane at the right edge
     arms: int = 4  # of a junction: 3 or 4
     control: str = "none"  # of a junction: signal | stop | yield | none
@@ -31,7 +31,7 @@ class RoadLayout:
 
 @dataclass(frozen=True)
 class RouteSection:
-    """A stretch of the route and how its shape is known: measured | interpolated | invented."""
+    """A section of the route and the origin of its geometry: measured | interpolated | invented."""
 
     start_m: float
     end_m: float
@@ -40,19 +40,19 @@ class RouteSection:
 
 @dataclass(frozen=True)
 class RoadMap:
-    """One route's map. `file` is OpenDRIVE; everything else is in the map frame of state.py."""
+    """The map of one route. `file` is OpenDRIVE; all else is in the map frame of core/state.py."""
 
-    file: File
+    file: Path
     source: str  # "town" | "corridor"
     town: str
     sha256: str  # of the file's bytes
-    path: RoutePath  # the ego's route: centre of the lane that it should drive
+    path: RoutePath  # the ego's route: centre of its lane
     pieces: tuple[RouteSection, ...]
     junctions: tuple[tuple[float, float], ...] = ()  # (from, to) in m along the path
-    changes: tuple[tuple[float, float, int], ...] = ()  # lane changes that the route asks for
-    stop_lines: tuple[StopLine, ...] = ()  # all approaches, the route's own with on_route
+    changes: tuple[tuple[float, float, int], ...] = ()  # lane changes of the route: (from, to, +1 left | -1 right)
+    stop_lines: tuple[StopLine, ...] = ()  # of all approaches; that of the route with on_route
     lane_width: float = 3.5
     speed_limit: float = 50 / 3.6  # m/s
-    experimental: bool = False  # topology not sound: kept out of headline means
-    invented: tuple[str, ...] = ()  # what the map holds and no source says; () for a town's own file
+    experimental: bool = False  # unsound topology: excluded from headline means
+    invented: tuple[str, ...] = ()  # parts without a source; () for a town file
     facts: dict[str, Any] = field(default_factory=dict)  # for scenario programs: table in docs/closed-loop.md

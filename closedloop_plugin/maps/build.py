@@ -1,9 +1,9 @@
-"""The door: a route, a layout and perhaps a town's file -> RoadMap. The same input gives the same bytes."""
+"""road_for: the RoadMap of a route, from a town file or by a builder. The same input gives the same bytes."""
 
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path as File
+from pathlib import Path
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 BUILDERS = {"corridor": corridor, "junction": junction, "merge": merge, "diverge": diverge}
 
-# `pieces` says how the ego's own way is known; this is the rest, which no route file holds.
+# Parts of a map that no route file contains. `pieces` gives the origin of the ego's own path.
 BESIDE = ("lanes beside the ego's", "shoulders and sidewalks", "80 m before and after the route")
 INVENTED = {
     "corridor": BESIDE,
@@ -30,18 +30,19 @@ INVENTED = {
 }
 
 
-def road_for(route: Route, layout: RoadLayout, *, town: File | None = None, folder: File) -> RoadMap:
-    """The route's map, written into `folder` under a name by content hash.
+def road_for(route: Route, layout: RoadLayout, *, town: Path | None = None, folder: Path) -> RoadMap:
+    """The map of a route, written to `folder` under a name with its content hash.
 
-    With `town` (an OpenDRIVE file): that file's bytes, and the route traced on its lanes. Without: a corridor of the
-    layout's topology, from the route's own points.
+    With `town`, an OpenDRIVE file: that file, with the route traced on its lanes. Without: a map of the layout's
+    topology, built from the route's points.
     """
     if town is not None:
-        return town_road(route, File(town), folder)
-    return _drawn(route, layout, folder)
+        return town_road(route, Path(town), folder)
+    return _built(route, layout, folder)
 
 
 def plan_for(route: Route, layout: RoadLayout) -> MapPlan:
+    """The plan of the layout's builder. Raises Ad2Error for an invalid layout."""
     if layout.topology not in BUILDERS:
         raise Ad2Error(f"layout topology {layout.topology!r}: known are {', '.join(BUILDERS)}")
     if layout.arms not in (3, 4) or min(layout.left, layout.right, layout.oncoming) < 0 or layout.lane_width < 2.5:
@@ -49,7 +50,7 @@ def plan_for(route: Route, layout: RoadLayout) -> MapPlan:
     return BUILDERS[layout.topology](route, layout)
 
 
-def _drawn(route: Route, layout: RoadLayout, folder: File) -> RoadMap:
+def _built(route: Route, layout: RoadLayout, folder: Path) -> RoadMap:
     plan = plan_for(route, layout)
     name = f"{route.suite or 'route'} {route.id} {layout.topology}"
     data = document(name, plan.roads, plan.junctions, plan.limit)
@@ -74,5 +75,5 @@ def _drawn(route: Route, layout: RoadLayout, folder: File) -> RoadMap:
 
 
 def waypoint_errors(route: Route, road: RoadMap) -> np.ndarray:
-    """Distance of each of the file's points to the map's path, m."""
+    """Distance of each point of the route file to the map's path, m."""
     return np.array([abs(road.path.locate(x, y)[1]) for x, y in route.points])

@@ -1,6 +1,6 @@
-"""Chains of lines and arcs: the only shapes that our own maps are made of. Metres, radians, map frame.
+"""Chains of lines and arcs, the only shapes of corridor maps. Metres, radians, map frame; curvature > 0 bends left.
 
-A curvature above 0 bends to the left. Biarcs: Bolton, "Biarc curves", CAD 7(2), 1975.
+Biarcs: Bolton, "Biarc curves", CAD 7(2), 1975.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from closedloop_plugin.core.frames import to_ego, wrap
 
 Pose = tuple[float, float, float]  # x, y, yaw
 STRAIGHT = 1e-6  # 1/m: a flatter arc is a line
-IN_LINE_M = 1e-3  # a gap whose far end lies less to the side is bridged by a straight
+IN_LINE_M = 1e-3  # a gap with a smaller lateral offset is bridged by a straight line
 
 
 @dataclass(frozen=True)
 class CurveSegment:
-    """A line or an arc from a pose."""
+    """A line or an arc that starts at a pose."""
 
     x: float
     y: float
@@ -32,6 +32,7 @@ class CurveSegment:
         """The pose s metres from the start."""
         if abs(self.curvature) < STRAIGHT:
             return self.x + s * math.cos(self.yaw), self.y + s * math.sin(self.yaw), self.yaw
+        # Yaw psi(s) = psi0 + k s; x(s) = x0 + int cos psi ds = x0 + (sin psi - sin psi0) / k, y(s) likewise.
         a = self.yaw + self.curvature * s
         r = 1.0 / self.curvature
         return self.x + r * (math.sin(a) - math.sin(self.yaw)), self.y - r * (math.cos(a) - math.cos(self.yaw)), a
@@ -56,12 +57,12 @@ def aside(pose: Pose, left: float, forward: float = 0.0) -> Pose:
 
 
 def turned(pose: Pose) -> Pose:
-    """The same place, looking back."""
+    """The pose with opposite direction."""
     return pose[0], pose[1], wrap(pose[2] + math.pi)
 
 
 def seen_from(pose: Pose, x: float, y: float) -> tuple[float, float]:
-    """A point as (metres ahead, metres to the left) of a pose."""
+    """A point in the frame of a pose: (metres ahead, metres to the left)."""
     return to_ego(x, y, *pose)
 
 
@@ -74,9 +75,10 @@ def line(start: Pose, distance: float) -> Chain:
 
 
 def arc_through(start: Pose, x: float, y: float) -> CurveSegment:
-    """The arc that leaves `start` along its yaw and ends at (x, y); a line where the point lies ahead."""
+    """The arc tangent to `start` that ends at (x, y); a line if the point lies straight ahead."""
     ahead, left = seen_from(start, x, y)
     square = ahead * ahead + left * left
+    # In the frame of `start` the end is (u, v): curvature k = 2 v / (u^2 + v^2), change of yaw 2 atan2(v, u).
     curvature = 2.0 * left / square
     if abs(curvature) < STRAIGHT:
         return CurveSegment(*start, math.sqrt(square))
@@ -85,7 +87,9 @@ def arc_through(start: Pose, x: float, y: float) -> CurveSegment:
 
 
 def biarc(start: Pose, end: Pose) -> Chain:
-    """Two arcs with one tangent where they meet, equal tangent lengths (d1 = d2)."""
+    """Two arcs with a common tangent where they meet, of equal tangent lengths d."""
+    # With unit tangents t1, t2, v = q - p and t = t1 + t2, the control points p + d t1 and q - d t2 must be 2 d apart:
+    # 2 (1 - t1.t2) d^2 + 2 (v.t) d - v.v = 0 (Bolton 1975). The arcs meet in the middle of the control points.
     p, q = np.array(start[:2]), np.array(end[:2])
     t1 = np.array([math.cos(start[2]), math.sin(start[2])])
     t2 = np.array([math.cos(end[2]), math.sin(end[2])])
@@ -101,14 +105,16 @@ def biarc(start: Pose, end: Pose) -> Chain:
 
 
 def fillet(start: Pose, end: Pose, lead: float = 2.0) -> Chain | None:
-    """Line, arc, line, where the tangents meet between the two; None where they do not.
+    """Line, arc, line between two poses; None if their tangents do not meet between them.
 
-    `lead`: metres kept straight at the nearer end, since a turn in a junction begins after its mouth.
+    `lead`: metres kept straight at the nearer end, since a turn begins within the junction.
     """
     bend = wrap(end[2] - start[2])
     ahead, left = seen_from(start, end[0], end[1])
     if abs(bend) < math.radians(4) or abs(bend) > math.radians(150):
         return None
+    # Distances from the ends to the intersection of the tangents; an arc of radius r and angle b has tangents of length
+    # r tan(b / 2).
     after = left / math.sin(bend)
     before = ahead - after * math.cos(bend)
     if min(before, after) < 1.0:
@@ -123,7 +129,7 @@ def fillet(start: Pose, end: Pose, lead: float = 2.0) -> Chain | None:
 
 
 def join(start: Pose, end: Pose, lead: float = 2.0) -> Chain:
-    """How a gap is bridged: a fillet where the tangents meet, else a biarc, else (in line) a straight."""
+    """The curve that bridges a gap: a straight line if the poses are in line, else a fillet, else a biarc."""
     ahead, left = seen_from(start, end[0], end[1])
     if abs(left) < IN_LINE_M and ahead > 0 and abs(wrap(end[2] - start[2])) < 1e-4:
         return line(start, ahead)
@@ -131,12 +137,13 @@ def join(start: Pose, end: Pose, lead: float = 2.0) -> Chain:
 
 
 def reverse(chain: Sequence[CurveSegment]) -> Chain:
-    """The same line driven the other way."""
+    """The same curve in the opposite direction."""
     return tuple(CurveSegment(*turned(s.end), s.length, -s.curvature) for s in reversed(chain))
 
 
 def parallel(chain: Sequence[CurveSegment], left: float) -> Chain:
-    """The chain moved sideways by `left` metres (less than any radius on that side)."""
+    """The chain shifted by `left` metres, which must be less than any radius on that side."""
+    # An arc of radius 1/k becomes one of radius 1/k - left, of the same angle: length l (1 - k left).
     return tuple(
         CurveSegment(*aside(s.start, left), s.length * (1 - s.curvature * left), s.curvature / (1 - s.curvature * left))
         for s in chain
@@ -170,5 +177,5 @@ def sample(chain: Sequence[CurveSegment], step: float = 0.5) -> np.ndarray:
 
 
 def points(chain: Sequence[CurveSegment], step: float = 1.0) -> list[list[float]]:
-    """As JSON: [[x, y], ...], to the millimetre."""
+    """Points as JSON, [[x, y], ...], rounded to millimetres."""
     return [[round(float(x), 3), round(float(y), 3)] for x, y, _ in sample(chain, step)]

@@ -1,8 +1,8 @@
-"""A map as a picture: lanes by kind, the route, stop lines, junction flows. For people who check a map."""
+"""draw: a map as a picture, with lanes by kind, route, stop lines and junction flows, for visual inspection."""
 
 from __future__ import annotations
 
-from pathlib import Path as File
+from pathlib import Path
 
 import numpy as np
 
@@ -13,8 +13,8 @@ COLOURS = {"shoulder": "#c9c4b8", "parking": "#b7c4d6", "biking": "#b8d6b8", "si
 CONTROL = {"signal": "#d62728", "stop": "#8c1d1d", "yield": "#e6a400"}
 
 
-def draw(road: RoadMap, file: File, *, margin: float = 30.0, flows: bool = True) -> File:
-    """Write a PNG of the route's surroundings, `margin` metres around it."""
+def draw(road: RoadMap, file: Path, *, margin: float = 30.0, flows: bool = True) -> Path:
+    """Write a PNG of the route and `margin` metres around it. Returns `file`."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,19 +1,19 @@
-"""Which road each scenario type needs beside the ego's lane, where the town's own file is absent.
+"""LAYOUTS: the RoadLayout of each scenario type, for maps without a town file.
 
-Read off the routes' geometry (flow starts and ends in the ego's frame) and the types' own manoeuvres.
+Derived from the geometry of the routes (starts and ends of flows in the ego's frame) and the manoeuvres of the types.
 """
 
 from __future__ import annotations
 
 from closedloop_plugin.maps.base import RoadLayout
 
-AROUND = RoadLayout(left=1)  # an obstacle ahead, room to pass on the left in one's own direction
-TWO_WAYS = RoadLayout()  # an obstacle ahead, the only way round is the oncoming lane
+AROUND = RoadLayout(left=1)  # an obstacle ahead, a lane of the ego's direction to pass on the left
+TWO_WAYS = RoadLayout()  # an obstacle ahead, passable only in the oncoming lane
 SIGNAL = RoadLayout("junction", control="signal")
 STOP = RoadLayout("junction", control="stop")
 YIELD = RoadLayout("junction", control="yield")
 LEAVE = RoadLayout("diverge", oncoming=0)  # the ego crosses or joins a flow in the next lane, and leaves the road
-JOIN = RoadLayout("merge", oncoming=0)  # the ego comes from a ramp and joins, or crosses, a flow
+JOIN = RoadLayout("merge", oncoming=0)  # the ego comes from a ramp and joins or crosses a flow
 
 LAYOUTS: dict[str, RoadLayout] = {
     "Accident": AROUND,

@@ -1,11 +1,15 @@
-"""OpenDRIVE 1.4 as text, of the few parts that our own maps need. Lanes of constant width; lines and arcs."""
+"""Writing of OpenDRIVE 1.4, restricted to what corridor maps need: lines and arcs, lanes of constant width.
+
+Reference line: s along it, t to its left (m), hdg its yaw. Lane widths and offsets are cubics a + b ds + c ds^2 +
+d ds^3, of which only a is used.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from closedloop_plugin.core.frames import wrap
@@ -13,24 +17,26 @@ from closedloop_plugin.maps.curves import STRAIGHT, Chain, CurveSegment, length
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
-BEND = math.radians(11)  # of one <geometry> at most: Scenic takes 20 points of each, so a step under 0.6 degrees
+BEND = math.radians(
+    11
+)  # change of yaw of one <geometry> at most: Scenic samples 20 points of each, so steps stay under 0.6 degrees
 SIGNALS = {"signal": ("1000001", "yes"), "stop": ("206", "no"), "yield": ("205", "no")}
 
 
 @dataclass(frozen=True)
 class OpenDriveLane:
-    """One lane. `mark` is painted on its outer border (right of a right lane, left of a left one)."""
+    """One lane. `mark`: of its outer border (the right one of a right lane, the left one of a left lane)."""
 
     kind: str  # driving | shoulder | parking | biking | sidewalk | none
     width: float
     mark: str = "none"  # OpenDRIVE roadMark type
-    before: int | None = None  # lane ids in the road before and after
+    before: int | None = None  # linked lane ids in the road before and after
     after: int | None = None
 
 
 @dataclass(frozen=True)
 class OpenDriveLink:
-    """What a road meets at an end. `contact` is empty for a junction."""
+    """Predecessor or successor of a road. `contact` is empty for a junction."""
 
     kind: str  # road | junction
     id: int
@@ -43,13 +49,13 @@ class OpenDriveSign:
     control: str  # signal | stop | yield
     s: float
     t: float
-    orientation: str  # "+" holds for the right lanes, "-" for the left
+    orientation: str  # "+": applies to right lanes, "-": to left lanes
     lanes: tuple[int, int]  # ids, from and to
 
 
 @dataclass
 class OpenDriveRoad:
-    """right: lanes -1, -2, ... from the middle outwards; left: +1, +2, ...; offset: of the middle, to the left."""
+    """right: lanes -1, -2, ... from the centre line outwards; left: +1, +2, ...; offset: t of the centre line, m."""
 
     id: int
     chain: Chain
@@ -61,7 +67,7 @@ class OpenDriveRoad:
     before: OpenDriveLink | None = None
     after: OpenDriveLink | None = None
     signs: list[OpenDriveSign] = field(default_factory=list)
-    obeys: list[int] = field(default_factory=list)  # ids of signs elsewhere that hold for this connecting road
+    obeys: list[int] = field(default_factory=list)  # ids of signs on other roads that apply to this connecting road
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,7 @@ class OpenDriveConnection:
     links: tuple[tuple[int, int], ...]
 
 
-BOX_ID = 1000  # of a map's one junction, and no road's: CARLA takes a junction's number for a road's where both exist
+BOX_ID = 1000  # of the junction, not used by a road: CARLA confuses a junction and a road with the same id
 
 
 @dataclass
@@ -81,7 +87,7 @@ class OpenDriveJunction:
 
 
 def document(name: str, roads: Sequence[OpenDriveRoad], junctions: Sequence[OpenDriveJunction], limit: float) -> bytes:
-    """The whole file; `limit` in m/s. Ids start at 1, since Scenic tests them for truth."""
+    """The OpenDRIVE file; `limit` in m/s. Ids start at 1, since Scenic treats 0 as missing."""
     out = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         "<OpenDRIVE>",
@@ -133,7 +139,7 @@ def _road(road: OpenDriveRoad, limit: float) -> list[str]:
 
 
 def fine(chain: Sequence[CurveSegment]) -> list[CurveSegment]:
-    """The same line with no piece that bends more than BEND."""
+    """The same curve in pieces that each bend by BEND at most."""
     pieces: list[CurveSegment] = []
     for s in chain:
         n = max(1, math.ceil(abs(s.curvature) * s.length / BEND))
@@ -184,15 +190,14 @@ def _n(value: float) -> str:
     return f"{value:.8f}"
 
 
-# A folder of map files named by their content.
-def keep(data: bytes, folder: File, name: str) -> File:
-    """Write once, whole or not at all; a file that is there already with these bytes is left alone."""
-    folder = File(folder)
+def keep(data: bytes, folder: Path, name: str) -> Path:
+    """Write a map file atomically, unless it exists with these bytes. Returns its path."""
+    folder = Path(folder)
     file = folder / name
     try:
         if file.is_file() and file.read_bytes() == data:
             return file
         atomic_write_bytes(file, data, durable=False)
     except OSError as exc:
-        raise Ad2Error(f"{folder}: cannot keep a map there ({exc.strerror}); choose another cache folder") from exc
+        raise Ad2Error(f"{folder}: cannot write a map there ({exc.strerror}); choose another cache folder") from exc
     return file

@@ -1,4 +1,4 @@
-"""What every builder hands to build.py: roads to write, the ego's path on them, and what is known of it."""
+"""MapPlan: the result of a builder (roads, the ego's path, facts), and road parts that builders share."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.curves import Chain, CurveSegment, aside, line, reverse, sample, turned
 from closedloop_plugin.maps.opendrive import OpenDriveJunction, OpenDriveLane, OpenDriveRoad
 
-BEYOND = 80.0  # m of road invented before the route's start and after its end, for actors that come and go
-APART = 12.0  # m: an invented stretch keeps this far from the route itself
+BEYOND = 80.0  # m of road added before the route's start and after its end, for actors that enter and leave
+APART = 12.0  # m: minimum distance of an added road from the route
 TOWN_LIMIT = 50 / 3.6
 HIGHWAY_LIMIT = 90 / 3.6
 # Metres. The bicycle lane's middle lies 5.25 m outside the outer driving lane's, where the routes' flows run (4.8-5.5).
@@ -24,7 +24,7 @@ SHOULDER, PARKING, BUFFER, BICYCLE, SIDEWALK = 1.5, 2.3, 2.6, 1.8, 2.0
 
 @dataclass
 class MapPlan:
-    """Spans are metres along the path. `path`: (N, 2)."""
+    """Roads and facts of a map. `path`: (N, 2); `spans`, `crossed`, `changes`: metres along it."""
 
     roads: list[OpenDriveRoad]
     path: np.ndarray
@@ -39,7 +39,7 @@ class MapPlan:
 
 
 def verge(layout: RoadLayout, side: str, sidewalk: bool) -> list[OpenDriveLane]:
-    """What lies outside the driving lanes on the road's `side` (left | right), from the inside out."""
+    """Lanes outside the driving lanes on one side of the road (left | right), from the inside out."""
     curb = "curb" if sidewalk else "none"
     lanes: list[OpenDriveLane] = []
     if layout.bicycle:
@@ -55,24 +55,24 @@ def verge(layout: RoadLayout, side: str, sidewalk: bool) -> list[OpenDriveLane]:
 
 
 def driving(count: int, width: float, outside: Sequence[OpenDriveLane]) -> list[OpenDriveLane]:
-    """`count` lanes of one direction, and what lies outside them: broken lines between, a solid one at the edge."""
+    """`count` driving lanes of one direction, then `outside`: broken lines between lanes, a solid one at the edge."""
     marks = ["broken"] * (count - 1) + ["solid" if outside and outside[0].kind != "sidewalk" else "curb"]
     return [*(OpenDriveLane("driving", width, mark) for mark in marks), *(outside if count else [])]
 
 
 def before(chain: Chain, reach: float = BEYOND) -> Chain:
-    """An invented straight that leads to the chain's start; shorter where it would meet the route again."""
+    """A straight road up to the chain's start; shorter if it would come near the route again."""
     back = turned(chain[0].start)
     return reverse(line(back, _free(back, chain, reach)))
 
 
 def after(chain: Chain, reach: float = BEYOND) -> Chain:
-    """An invented straight from the chain's end."""
+    """A straight road from the chain's end; likewise."""
     return line(chain[-1].end, _free(chain[-1].end, chain, reach))
 
 
 def _free(pose: tuple[float, float, float], chain: Sequence[CurveSegment], reach: float) -> float:
-    """How far one can go straight on from an end of the chain without coming near another part of it."""
+    """Length of a straight extension of the chain that does not come near another part of it, m."""
     body = sample(chain, 2.0)[:, :2]
     for distance in np.arange(10.0, reach, 2.0):
         x, y, _ = aside(pose, 0.0, float(distance))
@@ -82,5 +82,5 @@ def _free(pose: tuple[float, float, float], chain: Sequence[CurveSegment], reach
 
 
 def eased(t: np.ndarray) -> np.ndarray:
-    """0 -> 1 without a kink at either end, for t in [0, 1] (clipped)."""
+    """(1 - cos(pi t)) / 2, clipped to t in [0, 1]: from 0 to 1 with zero slope at both ends."""
     return 0.5 - 0.5 * np.cos(math.pi * np.clip(t, 0.0, 1.0))

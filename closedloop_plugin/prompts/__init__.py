@@ -1,1 +1,1 @@
-"""The words of the loop's prompts: driving.yaml, threats.yaml, and the reader that checks a user's own file."""
+"""Prompt texts of the closed loop (driving.yaml, threats.yaml) and their reader."""

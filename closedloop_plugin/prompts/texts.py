@@ -1,19 +1,18 @@
-"""The prompt texts, in books (driving, threats): the packaged ones, overlaid by a user's YAML file. Every key and
-placeholder is checked.
+"""PromptTexts: the packaged prompt texts (books: driving, threats), overlaid by a user's YAML file.
 
-Filling puts values in place of `{name}` in one pass and never looks into a value again, so a model's words that
-contain `{situation}` stay as they are.
+Keys and placeholders are checked. Values replace `{name}` in one pass and are not searched again, so a model's text
+that contains `{situation}` is not changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path as File
+from pathlib import Path
 
 from lmms_eval_ad2.prompts.prompt_table import PromptTable
 
-# Of a book (the file <book>.yaml beside this one): key -> (placeholders it must have, placeholders it may have)
+# Keys of <book>.yaml -> (required placeholders, optional placeholders).
 SLOTS: Mapping[str, tuple[str, str]] = {
     "situation": ("speed command", "cameras limit ahead side"),
     "action": ("", "situation suffixes"),
@@ -44,23 +43,23 @@ BOOKS: Mapping[str, Mapping[str, tuple[str, str]]] = {"driving": SLOTS, "threats
 
 
 class PromptTexts(PromptTable):
-    """A book's texts by the keys of its slots."""
+    """The texts of a book by key."""
 
     @classmethod
-    def load(cls, file: File | str | None = None, book: str = "driving") -> PromptTexts:
-        """A book's packaged texts, overlaid by `file`; DataError as PromptTable.overlaid tells."""
-        strangers = {
-            key: f"It belongs into a file of {name} prompts; this is one of {book} prompts."
+    def load(cls, file: Path | str | None = None, book: str = "driving") -> PromptTexts:
+        """The packaged texts of a book, overlaid by `file`. Raises DataError, see PromptTable.overlaid."""
+        other_keys = {
+            key: f"It belongs in a file of {name} prompts; this is a file of {book} prompts."
             for name, slots in BOOKS.items()
             for key in slots
         }
-        return cls.overlaid(resources.files(__package__).joinpath(f"{book}.yaml"), file, BOOKS[book], strangers)
+        return cls.overlaid(resources.files(__package__).joinpath(f"{book}.yaml"), file, BOOKS[book], other_keys)
 
     def fill(self, key: str, **values: object) -> str:
-        """The text of `key` with `values` put in literally, without the blank at its end."""
+        """The text of `key` with its placeholders replaced by `values`, without trailing white space."""
         return super().fill(key, **values).rstrip()
 
 
-def texts_of(prompts: PromptTexts | File | str | None, book: str = "driving") -> PromptTexts:
-    """What a caller may hand over as `prompts`: a Texts, a file, or None for the packaged ones."""
+def texts_of(prompts: PromptTexts | Path | str | None, book: str = "driving") -> PromptTexts:
+    """PromptTexts from PromptTexts, a file, or None for the packaged texts."""
     return prompts if isinstance(prompts, PromptTexts) else PromptTexts.load(prompts, book)

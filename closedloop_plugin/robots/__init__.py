@@ -1,1 +1,1 @@
-"""The same agents and interpreters on ROS robots (Bench2ADVLM, section 3.2)."""
+"""Runs the agents and interpreters of the closed loop on ROS robots (Bench2ADVLM, section 3.2)."""

@@ -134,7 +134,7 @@ def drive(
     recorders = [recipe.make(task=task) for recipe in config.recorders]
     all_observers = [*observers, *recorders]
     if track is not None:
-        all_observers.append(lambda tick: track.add(tick.truth, tick.control, note_of(tick.response)))
+        all_observers.append(lambda tick: track.add(tick.truth, tick.control, reply_note(tick.response)))
     if responder.agent is not None:
         responder.agent.start(task.key, task.setup.seed)
     result = None
@@ -151,7 +151,7 @@ def drive(
     return replace(result, track=track.to_json(road, result.record))
 
 
-def note_of(response: DecisionResponse | None) -> dict[str, Any] | None:
+def reply_note(response: DecisionResponse | None) -> dict[str, Any] | None:
     """Texts of a response, for tracks and pictures."""
     if response is None:
         return None
@@ -164,7 +164,7 @@ def note_of(response: DecisionResponse | None) -> dict[str, Any] | None:
 def main(pipe: Connection, parent: int) -> None:
     """Entry point of the process. Ends when the parent ends, even if the parent is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the parent ends this process
-    _die_with(parent)
+    _exit_with_parent(parent)
     faulthandler.enable()  # writes the stack of a native crash to the log
     try:
         _serve(pipe, pipe.recv())
@@ -232,7 +232,7 @@ def _error_line(exc: Exception) -> str:
     return f"{type(exc).__name__}: {exc}{where}"
 
 
-def _die_with(parent: int) -> None:
+def _exit_with_parent(parent: int) -> None:
     """Linux: SIGKILL to this process when the parent dies. Elsewhere the closed pipe ends it at the next message."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)

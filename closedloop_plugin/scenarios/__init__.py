@@ -1,1 +1,1 @@
-"""The 44 scenario types of Bench2Drive as Scenic programs, and the catalogue that names them."""
+"""The 44 scenario types of Bench2Drive as Scenic programs, their catalogue, and helpers for programs."""

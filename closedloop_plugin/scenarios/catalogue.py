@@ -1,28 +1,28 @@
-"""The 44 scenario types of Bench2Drive: which program plays each, on which layout, and which abilities it tests."""
+"""CATALOGUE: program, road layout and tested abilities of the 44 scenario types of Bench2Drive."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from closedloop_plugin.maps.base import RoadLayout
 from closedloop_plugin.maps.layouts import LAYOUTS
 
-HERE = File(__file__).parent
+HERE = Path(__file__).parent
 OVERTAKING, MERGING, BRAKING = "Overtaking", "Merging", "Emergency_Brake"
 GIVING_WAY, SIGNS = "Give_Way", "Traffic_Signs"
 
 
 @dataclass(frozen=True)
 class TypeInfo:
-    """One scenario type. `program`: a .scenic file here; `options`: what tells it from its archetype's other types."""
+    """One scenario type. `program`: a .scenic file of this folder; `options`: parameters of its archetype's program."""
 
     name: str
     archetype: str
-    program: File
+    program: Path
     layout: RoadLayout
     abilities: tuple[str, ...]
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -30,7 +30,7 @@ class TypeInfo:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Parameters without which it cannot be played: where a flow that the map does not know comes from and goes."""
+        """Required route parameters: start and end of a flow that the map does not define."""
         given = self.archetype == "merge" or self.options.get("source") == "given"
         return ("start_actor_flow", "end_actor_flow") if given else ()
 

@@ -1,6 +1,6 @@
-"""A flow: a file of cars on one line, with a beginning and an end, that meets the ego and then leaves a gap.
+"""Flows: finite columns of cars on one line, timed to meet the ego, with a gap afterwards.
 
-The official flows never end; ours last about twenty seconds, so that a car that waits gets through.
+The official flows never end; these last about 20 s, so that a waiting car can pass.
 """
 
 from __future__ import annotations
@@ -15,24 +15,26 @@ from closedloop_plugin.core.state import SignalState
 from closedloop_plugin.worlds.bridge.rail import Rail
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
-LASTS_S = 20.0
-MOST = 9
-CAR_M = 4.8  # a route's distances are free space between cars
-HEAD_ON_GAP = 16.0  # m
-NOSE_M = 2.3
-GAIN, CRUISE, EGO_SIDEWAYS = 1.8, 0.65, 2.2  # how the ego is taken to drive: m/s2, share of the limit, m/s2 in bends
-COMMIT_S = 1.6  # from here on a car keeps its speed
-SIDEWAYS = 4.5  # m/s2 in bends
-EASE = 2.5  # m/s2 before and after them
-USABLE_M = 130.0  # of free oncoming lane, enough to pass what stands in one's own
-SWAY = 0.35  # share by which the file may go faster or slower to meet the ego
+LASTS_S = 20.0  # duration of a flow
+MOST = 9  # cars of a flow
+CAR_M = 4.8  # length of a car; distances in route files are free space between cars
+HEAD_ON_GAP = 16.0  # m kept to an ego head-on, so that it can return to its lane
+NOSE_M = 2.3  # from the ego's centre to its bumper
+# Assumed driving of the ego: acceleration (m/s2), share of the speed limit, lateral acceleration in bends (m/s2).
+GAIN, CRUISE, EGO_SIDEWAYS = 1.8, 0.65, 2.2
+COMMIT_S = 1.6  # time to the meeting below which a car keeps its speed
+SIDEWAYS = 4.5  # m/s2, lateral acceleration of flow cars in bends
+EASE = 2.5  # m/s2, braking before bends and acceleration after them
+USABLE_M = 130.0  # gap in the oncoming lane, enough to pass an obstacle
+SWAY = 0.35  # relative change of a flow's speed, at most, to meet the ego
 
 
 class Pace:
-    """How fast a line can be driven: a speed, less in bends, braked for in time. Along the line and beyond its ends."""
+    """Speed profile v(s) of a line, extended beyond its ends: a constant speed, reduced in and before bends."""
 
     def __init__(self, line: RoutePath, speed: float, sideways: float = SIDEWAYS) -> None:
         bends = np.abs(np.convolve(line.curvature, np.ones(7) / 7, mode="same"))
+        # v = min(speed, sqrt(a_lat / |curvature|)), then |dv^2/ds| <= 2 EASE in both directions.
         v = np.minimum(speed, np.sqrt(sideways / np.maximum(bends, 1e-4)))
         step = float(line.s[1] - line.s[0])
         for order in (range(len(v) - 2, -1, -1), range(1, len(v))):  # brake before the bend, accelerate after it
@@ -41,22 +43,23 @@ class Pace:
                 v[i] = min(v[i], math.sqrt(v[near] ** 2 + 2 * EASE * step))
         self._s = np.r_[line.s[0] - 500.0, line.s, line.s[-1] + 500.0]
         self._v = np.r_[v[0], v, v[-1]]
+        # Times t(s) by the trapezoidal rule: dt = 2 ds / (v1 + v2).
         self._t = np.r_[0.0, np.cumsum(np.diff(self._s) * 2 / (self._v[1:] + self._v[:-1]))]
 
     def speed(self, s: float) -> float:
         return float(np.interp(s, self._s, self._v))
 
     def seconds(self, start: float, end: float) -> float:
-        """From one place to a later one."""
+        """Travel time between two places, s."""
         return float(np.interp(end, self._s, self._t) - np.interp(start, self._s, self._t))
 
     def before(self, end: float, seconds: float) -> float:
-        """The place from which it takes so long."""
+        """The place from which `end` is reached after this time."""
         return float(np.interp(np.interp(end, self._s, self._t) - seconds, self._t, self._s))
 
 
 class Convoy:
-    """Cars one behind the other. `step` at every tick sets all their speeds."""
+    """A column of cars. `step` sets their speeds at every tick."""
 
     def __init__(
         self,
@@ -66,16 +69,16 @@ class Convoy:
         pace: Pace | None = None,
         hold_s: float | None = None,
     ) -> None:
-        """meet: (place on the ego's route, place on the cars' line) where both would touch. pace: of that line.
-        hold_s: where oncoming cars wait while the ego is in their lane."""
+        """meet: (s on the ego's route, s on the cars' line) of the point of conflict. pace: of that line.
+        hold_s: place at which oncoming cars wait while the ego is in their lane."""
         self.rails, self.speed, self.meet, self.pace, self.hold_s = list(rails), speed, meet, pace, hold_s
         self.begun, self.early_s, self.kept = False, 0.0, 1.0
-        self.way: Pace | None = None  # how the ego would drive its route
+        self.way: Pace | None = None  # expected speeds of the ego on its route
         self.before: float | None = None  # its speed at the last tick
         self.gain = 0.0  # its acceleration, smoothed
 
     def step(self, stage: ScenarioStage) -> None:
-        """Speeds for this tick: meet the ego if it comes straight on; brake for it once it is in the lane ahead."""
+        """Set the speeds of this tick: meet an ego that does not yield, brake for one in the lane ahead."""
         hurry = self._hurry(stage)
         held = False
         for rail in self.rails:
@@ -85,14 +88,16 @@ class Convoy:
             claim = claims(rail, stage)
             waits = claim < 0 and self.hold_s is not None and rail.s > self.hold_s
             rail.stop_s = self.hold_s if waits else None
-            # Head to head they leave room for the other to get back into its lane.
+            # Head-on they leave room for the ego to return to its lane.
             rail.gap = HEAD_ON_GAP if claim < 0 and not waits else 3.0 if claim > 0 or held else None
             held = (waits or rail.gap is not None) and (rail.now or 0.0) < rail.speed - 0.3
         self.begun = True
 
     def _hurry(self, stage: ScenarioStage) -> float:
-        """The factor on all speeds with which the best suited car arrives with the ego. It stays as it is for the last
-        two seconds, and is 1 once the ego brakes: they meet who comes straight on, and do not hunt who gives way."""
+        """Factor on all speeds with which the nearest car in time reaches the point of conflict together with the ego.
+
+        Constant below COMMIT_S before the meeting, and 1 once the ego brakes: a yielding ego is not pursued.
+        """
         if self.meet is None or self.pace is None:
             return 1.0
         if self.before is not None:
@@ -100,6 +105,7 @@ class Convoy:
         self.before = stage.ego_speed
         place, there = self.meet
         self.way = self.way or Pace(stage.road.path, CRUISE * stage.road.speed_limit, EGO_SIDEWAYS)
+        # Brakes, and is slower than expected at this place.
         yields = self.gain < -1.2 and stage.ego_speed < self.way.speed(stage.ego_s) - 0.8
         if yields or stage.ego_s > place + 2.0:
             self.meet = None
@@ -112,8 +118,11 @@ class Convoy:
 
 
 def arrival(way: Pace, start: float, end: float, speed: float, gain: float) -> float:
-    """Seconds until a driver who sees nobody is at `end`: it goes on accelerating if it does so now, and slows for
-    bends as `way` has them."""
+    """Seconds until an ego that reacts to no actor reaches `end`.
+
+    It keeps accelerating if it does now (`gain`, m/s2), and slows down for bends as in `way`. Integrated in steps of
+    1 m with v^2 = v0^2 + 2 a ds.
+    """
     v, seconds, s = max(speed, 1.0), 0.0, start
     while s < end:
         step = min(1.0, end - s)
@@ -125,12 +134,14 @@ def arrival(way: Pace, start: float, end: float, speed: float, gain: float) -> f
 
 
 def claims(rail: Rail, stage: ScenarioStage) -> int:
-    """Not 0: the ego is in the rail's lane ahead, such that a driver with priority brakes too: -1 head to head with it,
-    +1 in line with it, or standing, or so early that there is time. A car that cuts across is not braked for."""
+    """Whether a car with priority has to brake for the ego in its lane ahead.
+
+    -1: head-on; +1: in the same direction, standing, or far enough ahead; 0: no, including an ego that cuts across.
+    """
     if stage.ego is None:
         return 0
     yaw = stage.ego_yaw()
-    for reach in (0.0, NOSE_M):  # its middle, and its nose, which comes first where it noses in
+    for reach in (0.0, NOSE_M):  # its centre, and its front, which enters the lane first
         x = float(stage.ego.position[0]) + reach * math.cos(yaw)
         y = float(stage.ego.position[1]) + reach * math.sin(yaw)
         s, d = rail.path.locate(x, y, near=rail.s, reach=80.0)
@@ -146,7 +157,7 @@ def claims(rail: Rail, stage: ScenarioStage) -> int:
 
 
 def number_of(speed: float, gaps: tuple[float, float]) -> int:
-    """Cars in a flow of about LASTS_S seconds."""
+    """Number of cars in a flow of about LASTS_S seconds. gaps: (from, to) m."""
     return int(min(max(round(LASTS_S * speed / (sum(gaps) / 2 + CAR_M)), 2), MOST))
 
 
@@ -158,11 +169,11 @@ def flow(
     meet: tuple[float, float],
     early_s: float = 0.0,
 ) -> Convoy:
-    """Cars on a line with random distances; the second one is due at the meeting place with the ego.
+    """Cars on a line at random distances, of which the second reaches the point of conflict together with the ego.
 
-    speed m/s; gaps: (from, to) metres between cars. The number of cars depends on the distances, so these come from the
-    stage's own generator. early_s: so much before the ego the car is there: where lines join at a small angle, one that
-    came later would come out of nowhere, from behind.
+    speed: m/s; gaps: (from, to) m between cars, drawn from the stage's generator, since the number of cars depends on
+    them. early_s: lead of that car over the ego; needed where lines join at a small angle, so that it does not arrive
+    from behind.
     """
     low, high = sorted(gaps)
     drawn = [float(stage.rng.uniform(low, high)) + CAR_M for _ in range(number_of(speed, gaps))]
@@ -175,14 +186,15 @@ def flow(
 
 
 def _from_trigger(stage: ScenarioStage, place: float) -> float:
-    """Seconds from the trigger to a place, for an ego that began to drive at the route's start."""
+    """Seconds from the trigger to a place for an ego that started at the route's start."""
     way = Pace(stage.road.path, CRUISE * stage.road.speed_limit, EGO_SIDEWAYS)
+    # Speed at the trigger: v = sqrt(2 a s).
     begin = max(stage.trigger_s - 4.3, 0.0)
     return max(arrival(way, begin, place, math.sqrt(2 * GAIN * begin), GAIN), 2.0)
 
 
 def single(stage: ScenarioStage, line: RoutePath, speed: float, meet: tuple[float, float]) -> Convoy:
-    """One car that is at the meeting place with the ego."""
+    """One car that reaches the point of conflict together with the ego."""
     pace = Pace(line, speed)
     seconds = _from_trigger(stage, meet[0])
     rail = Rail(line, pace.before(meet[1], seconds), brake=7.0, accel=3.0)
@@ -192,10 +204,10 @@ def single(stage: ScenarioStage, line: RoutePath, speed: float, meet: tuple[floa
 def oncoming(
     stage: ScenarioStage, gaps: tuple[float, float], speed: float, place: float, hold_s: float | None = None
 ) -> Convoy:
-    """Traffic in the opposite lane: its first car is near `place` (m along the route) when the ego arrives there.
+    """Traffic in the opposite lane, whose first car is near `place` (m along the route) when the ego arrives there.
 
-    gaps: (from, to) metres between cars. The second follows closely, for the interval; before the third there is room.
-    hold_s: where they wait while the ego passes the obstacle.
+    gaps: (from, to) m between cars; the second follows closely, the third after a gap of at least USABLE_M. hold_s:
+    place at which they wait while the ego passes the obstacle.
     """
     seconds = max((place - stage.trigger_s) / 7.0, 2.0)
     head = place + speed * seconds + float(stage.rng.uniform(0.0, 12.0))
@@ -207,7 +219,7 @@ def oncoming(
 
 
 def passing(stage: ScenarioStage, speed: float, side: int) -> Convoy:
-    """A few cars that overtake the ego in the lane on that side (+1 left), faster than it; then the lane is free."""
+    """Three cars that overtake the ego in the lane on that side (+1 left); then the lane is free."""
     gaps = [float(stage.rng.uniform(14.0, 26.0)) for _ in range(3)]
     places = stage.trigger_s - 14.0 - np.cumsum(gaps)
     lane = stage.lane(side)
@@ -216,14 +228,14 @@ def passing(stage: ScenarioStage, speed: float, side: int) -> Convoy:
 
 
 def beside(stage: ScenarioStage, speed: float, gaps: tuple[float, float]) -> Convoy:
-    """Traffic in the ego's own lane that passes while the ego still stands beside it."""
+    """Traffic in the ego's lane that passes while the ego is parked beside it."""
     drawn = [float(stage.rng.uniform(*gaps)) + CAR_M for _ in range(5)]
     places = -8.0 - np.r_[0.0, np.cumsum(drawn)]
     return Convoy([Rail(stage.road.path, float(s), speed=0.0, brake=7.0, accel=3.0) for s in places], speed)
 
 
 def green_for(stage: ScenarioStage, line: RoutePath) -> None:
-    """Hold the light of the approach that a flow comes along at green."""
+    """Keep the signal of a flow's approach green."""
     for stop in stage.road.stop_lines:
         s, d = line.locate(stop.x, stop.y)
         if stop.control == "signal" and abs(d) < 3.0 and math.cos(line.pose(s)[2] - stop.yaw) > 0.7:

@@ -1,4 +1,4 @@
-"""Lines that other traffic drives, and where they meet the ego's route. numpy; map frame."""
+"""Lines of other traffic, and their points of conflict with the ego's route. Map frame, metres."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from closedloop_plugin.core.path import RoutePath
 from closedloop_plugin.maps.base import RoadMap
 
-CLOSE_M = 1.6  # two lines nearer than this mean: two cars touch
+CLOSE_M = 1.6  # distance of two lines below which cars on them touch
 
 
 def meeting(route: RoutePath, other: RoutePath, start_s: float = 0.0) -> tuple[float, float] | None:
-    """(s on the route, s on the other line) of the first place from start_s on at which cars on both would touch."""
+    """(s on the route, s on the other line) of the first point of conflict from start_s on."""
     apart = np.hypot(*(route.xy[:, None, :] - other.xy[None, :, :]).transpose(2, 0, 1))
     near = np.flatnonzero((apart.min(1) < CLOSE_M) & (route.s >= start_s))
     if not len(near):
@@ -24,20 +24,21 @@ def meeting(route: RoutePath, other: RoutePath, start_s: float = 0.0) -> tuple[f
 
 
 def last_junction(road: RoadMap) -> tuple[float, float]:
-    """(from, to) along the route of the junction that a scenario is about; without one, the middle of the route."""
+    """(from, to) along the route of the scenario's junction; without one, the middle of the route."""
     if road.junctions:
         return road.junctions[0]
     middle = road.path.length / 2
     return middle - 10.0, middle + 10.0
 
 
+# Direction of an arm against the ego's arrival, rad, left > 0.
 TOWARDS = {"entry": math.pi, "opposite": 0.0, "left": math.pi / 2, "right": -math.pi / 2}
 
 
 def junction_flow(road: RoadMap, source: str, target: str) -> RoutePath:
-    """The line from one arm to another; arms as the arriving ego sees them: entry, left, right, opposite.
+    """The line from one arm to another: entry, left, right, opposite, as seen by the arriving ego.
 
-    The map's own line where it has one, else one bend through the crossing.
+    The map's line if it has one, else a curve through the crossing.
     """
     a, b = arm_towards(road, source), arm_towards(road, target)
     points = (road.facts.get("flows") or {}).get(f"{a}->{b}")
@@ -47,7 +48,7 @@ def junction_flow(road: RoadMap, source: str, target: str) -> RoutePath:
 
 
 def arm_towards(road: RoadMap, side: str) -> str | None:
-    """The map's name for the arm that lies closest to that side, if one does within 60 degrees."""
+    """The map's name of the arm closest to that direction, within 60 degrees."""
     arms = (road.facts.get("junction") or {}).get("arms") or ()
     yaw = road.path.pose(last_junction(road)[0])[2]
     best: tuple[float, str] | None = None
@@ -59,9 +60,9 @@ def arm_towards(road: RoadMap, side: str) -> str | None:
 
 
 def _arm(road: RoadMap, name: str, arriving: bool, length: float = 60.0) -> tuple[np.ndarray, float]:
-    """(point on the lane's centre, yaw of travel) `length` m outside the junction, on an arm that no map has.
+    """(point on the lane's centre, yaw of travel) `length` m outside the junction, for an arm that is not in the map.
 
-    The ego's own two arms follow its route; the others stand square to its arrival.
+    The ego's two arms follow its route; the others are perpendicular to its arrival.
     """
     (start, end), width = last_junction(road), road.lane_width
     x, y, yaw = road.path.pose(start)
@@ -85,18 +86,19 @@ def _along(yaw: float, metres: float) -> np.ndarray:
 
 
 def _bend(source: tuple[np.ndarray, float], target: tuple[np.ndarray, float]) -> list[tuple[float, float]]:
-    """From a place and direction to another: straight, a cubic between, straight."""
+    """A cubic Bezier curve between two places with given directions."""
     (a, yaw_a), (b, yaw_b) = source, target
     da, db = np.array([math.cos(yaw_a), math.sin(yaw_a)]), np.array([math.cos(yaw_b), math.sin(yaw_b)])
     span = float(np.hypot(*(b - a)))
     t = np.linspace(0.0, 1.0, 41)[:, None]
     p, q = a + da * span / 2.2, b - db * span / 2.2
+    # B(t) = (1-t)^3 a + 3 (1-t)^2 t p + 3 (1-t) t^2 q + t^3 b, with p and q on the tangents.
     curve = (1 - t) ** 3 * a + 3 * (1 - t) ** 2 * t * p + 3 * (1 - t) * t * t * q + t**3 * b
     return [(float(x), float(y)) for x, y in curve]
 
 
 def nearest_flow(road: RoadMap, start: Sequence[float], end: Sequence[float]) -> RoutePath | None:
-    """The map's line that passes closest to both places, if it passes within a lane of both."""
+    """The map's line closest to both places, if within one lane width of both."""
     lines = list((road.facts.get("flows") or {}).values())
     lines += [road.facts[name] for name in ("mainline", "bicycle") if road.facts.get(name) is not None]
     best: tuple[float, RoutePath] | None = None
@@ -112,13 +114,13 @@ def nearest_flow(road: RoadMap, start: Sequence[float], end: Sequence[float]) ->
 
 
 def joining(route: RoutePath, start: Sequence[float], end: Sequence[float]) -> RoutePath:
-    """A line from a place beside the route to one near it, arriving in the route's direction.
+    """A line from a place beside the route to one near it, which ends in the route's direction.
 
-    Used where the map has no lane there: a cubic whose start looks along the route.
+    For places without a lane in the map. The lateral offset d(s) is a smoothstep between the two places.
     """
     s0, d0 = route.locate(start[0], start[1])
     s1, d1 = route.locate(end[0], end[1])
-    if s1 <= s0 + 5.0 or abs(d0) > 0.8 * (s1 - s0):  # comes from the side
+    if s1 <= s0 + 5.0 or abs(d0) > 0.8 * (s1 - s0):  # from the side: a Bezier curve
         yaw = math.atan2(end[1] - start[1], end[0] - start[0])
         arrive = route.pose(s1)[2] if abs(d1) < 3.0 and s1 > s0 else yaw
         return RoutePath(_bend((np.asarray(start[:2]), yaw), (np.asarray(end[:2]), arrive)))
@@ -128,7 +130,7 @@ def joining(route: RoutePath, start: Sequence[float], end: Sequence[float]) -> R
 
 
 def closest(route: RoutePath, other: RoutePath, start_s: float = 0.0) -> tuple[float, float]:
-    """As `meeting`; where the lines never come so near, the place where they are nearest."""
+    """As `meeting`; without a point of conflict, the place at which the lines are nearest."""
     met = meeting(route, other, start_s)
     if met is not None:
         return met
@@ -139,10 +141,9 @@ def closest(route: RoutePath, other: RoutePath, start_s: float = 0.0) -> tuple[f
 
 
 def given_flow(road: RoadMap, start: Sequence[float], end: Sequence[float], side: str | None = None) -> RoutePath:
-    """The line between two places that a route names: the map's where it has one, else drawn.
+    """The line between two places of a route file: the map's if it has one, else a curve.
 
-    side: "left" or "right" of the route, where the route says from where the flow comes; it decides only when the
-    start lies on the route itself.
+    side: "left" or "right", from which the flow comes; used only if the start is on the route itself.
     """
     line = nearest_flow(road, start, end)
     if line is not None:
@@ -154,20 +155,20 @@ def given_flow(road: RoadMap, start: Sequence[float], end: Sequence[float], side
 
 
 def across(road: RoadMap, s: float, edge: float, angle_deg: float) -> RoutePath:
-    """The way of somebody who crosses at s from d = edge to the other side, `angle_deg` off the square way.
+    """Path of an actor that crosses the road at s from d = edge to the other side, `angle_deg` off the perpendicular.
 
-    Ends 1.2 m beyond the far side's last lane.
+    Ends 1.2 m beyond the last lane of the far side.
     """
     lanes = road.facts.get("lanes", {})
     far = road.lane_width * (0.5 + (lanes.get("oncoming", 1) + lanes.get("left", 0) if edge < 0 else 0)) + 1.2
     to = far if edge < 0 else -far
     along = math.tan(math.radians(angle_deg))
-    # They cross the middle of the ego's lane at s itself.
+    # Crosses the centre of the ego's lane at s.
     return RoutePath([road.path.pose(s - along * abs(edge), edge)[:2], road.path.pose(s + along * abs(to), to)[:2]])
 
 
 def conflict(road: RoadMap, source: str) -> tuple[str, RoutePath, tuple[float, float]]:
-    """(arm, line straight over the junction, where it meets the route) for a car from `source`, else another arm."""
+    """(arm, straight line across the junction, its conflict with the route) for a car from `source` or another arm."""
     opposite = {"left": "right", "right": "left", "opposite": "entry"}
     start = last_junction(road)[0] - 2.0
     for arm in (source, *(a for a in ("left", "opposite", "right") if a != source)):

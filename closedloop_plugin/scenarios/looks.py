@@ -1,5 +1,7 @@
-"""Which CARLA blueprint an actor of a kind has: of CARLA 0.9.15 and 0.9.16, with working lamps and doors where there is
-a choice (its second generation of cars). Other simulators draw by kind."""
+"""CARLA blueprints and sizes by kind of actor. Other simulators draw by kind.
+
+The blueprints exist in CARLA 0.9.15 and 0.9.16; where possible with working lights and doors (second generation).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ BLUEPRINTS = {
     "bicycle": "vehicle.bh.crossbike",
     "pedestrian": "walker.pedestrian.0001",
     "child": "walker.pedestrian.0009",
-    "animal": "walker.pedestrian.0014",  # CARLA has no animals: a child-sized walker stands for one
+    "animal": "walker.pedestrian.0014",  # CARLA has no animals; a child-sized walker is used
     "cone": "static.prop.constructioncone",
     "barrier": "static.prop.streetbarrier",
     "debris": "static.prop.box01",
@@ -25,11 +27,11 @@ BLUEPRINTS = {
 
 
 def blueprint_of(kind: str) -> str:
-    """The blueprint's id; an unknown kind is a KeyError that names it."""
+    """Blueprint id of a kind. Raises KeyError for an unknown one."""
     return BLUEPRINTS[kind]
 
 
-# Length, width, height (m) of what a pedestrian can step out from behind, by a part of the blueprint's name.
+# Length, width, height (m) of objects that hide a pedestrian, by a part of the blueprint's name.
 COVERS = {
     "container": (2.4, 1.6, 2.0),
     "advertisement": (0.5, 1.6, 2.4),
@@ -39,11 +41,11 @@ COVERS = {
 
 
 def cover_size(model: str) -> tuple[float, float, float]:
-    """Size of a `blocker_model`; one that is not known is taken for a vending machine, the official default."""
+    """Size of a `blocker_model`; an unknown one has the size of a vending machine, the official default."""
     return next((size for name, size in COVERS.items() if name in model), COVERS["vending"])
 
 
-# Length, width (m) of a parked body, roughly: the simulators have their own to the centimetre.
+# Approximate length and width (m) of parked vehicles; simulators have exact sizes.
 BODIES = {
     "car": (4.6, 1.9),
     "police": (4.8, 1.9),
@@ -58,5 +60,5 @@ BODIES = {
 
 
 def body_size(kind: str) -> tuple[float, float]:
-    """Length and width of a vehicle's kind, or of a cover's name."""
+    """Length and width (m) of a kind of vehicle, or of an object in COVERS."""
     return BODIES[kind] if kind in BODIES else cover_size(kind)[:2]

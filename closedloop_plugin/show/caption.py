@@ -1,4 +1,4 @@
-"""Words under a picture, drawn with Pillow."""
+"""captioned: an image with lines of text below it, drawn with Pillow."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Face = ImageFont.FreeTypeFont | ImageFont.ImageFont
 
 @cache
 def font(size: int) -> Face:
-    """DejaVu Sans, which comes with matplotlib, so that the same picture is drawn everywhere; else Pillow's own."""
+    """DejaVu Sans from matplotlib, for equal pictures on all machines; else Pillow's default font."""
     spec = find_spec("matplotlib")
     file = Path(spec.origin or "").parent / "mpl-data/fonts/ttf/DejaVuSans.ttf" if spec else Path()
     return ImageFont.truetype(str(file), size) if file.is_file() else ImageFont.load_default(size)
 
 
 def wrapped(text: str, width: int, face: Face, most: int) -> list[str]:
-    """`text` in lines of at most `width` px, at most `most` of them; the rest shows as an ellipsis."""
+    """`text` in at most `most` lines of at most `width` px; an ellipsis replaces the rest."""
     lines: list[str] = []
     for paragraph in text.splitlines():
         line = ""
@@ -46,12 +46,12 @@ def wrapped(text: str, width: int, face: Face, most: int) -> list[str]:
 
 
 def lines_of(text: str, width: int, most: int) -> int:
-    """How many lines `captioned` needs for the text under a picture `width` px wide."""
+    """Number of lines that `captioned` needs for the text under an image of `width` px."""
     return len(wrapped(text, width - 2 * MARGIN, font(SIZE), most))
 
 
 def captioned(image: np.ndarray, text: str, lines: int) -> np.ndarray:
-    """The RGB image with room for `lines` lines of text below, the first in darker ink. Same size for any text."""
+    """The RGB image with `lines` lines of text below it, the first darker. The size does not depend on the text."""
     height, width = image.shape[:2]
     face, step = font(SIZE), SIZE + 4
     page = Image.new("RGB", (width, height + lines * step + 2 * MARGIN), PAPER)
@@ -63,7 +63,7 @@ def captioned(image: np.ndarray, text: str, lines: int) -> np.ndarray:
 
 
 def _parts(word: str, width: int, face: Face) -> list[str]:
-    """A word that is longer than a line, in pieces."""
+    """A word in parts that each fit into a line."""
     parts = []
     while len(word) > 1 and face.getlength(word) > width:
         n = max(1, int(len(word) * width / face.getlength(word)))

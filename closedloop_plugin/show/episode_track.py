@@ -1,4 +1,4 @@
-"""Reading a track file (track.py) for pictures. A malformed one is a DataError that names file and field."""
+"""Reading of track files (track_log.py). A malformed file raises DataError with file and field."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Pose = tuple[float, float, float, float]  # t, x, y, yaw
 
 @dataclass(frozen=True)
 class TrackSample:
-    """One sample. Pose in the map frame, speed in m/s, control (steer, throttle, brake)."""
+    """One sample: time in s, pose in the map frame, speed in m/s, control (steer, throttle, brake)."""
 
     t: float
     tick: int
@@ -30,16 +30,16 @@ class TrackSample:
     said: dict[str, Any] = field(default_factory=dict)
 
     def words(self) -> str:
-        """Time, speed and control, then what was said: the lines under a picture."""
+        """Caption of a picture: time, speed and control, then the texts of the models."""
         steer, throttle, brake = self.control
         head = f"{self.t:.1f} s, {3.6 * self.speed:.0f} km/h"
         pedals = f"steer {steer:+.2f}, throttle {throttle:.2f}, brake {brake:.2f}"
-        return "\n".join([head, pedals, *said_lines(self.said)])
+        return "\n".join([head, pedals, *reply_lines(self.said)])
 
 
 @dataclass(frozen=True)
 class ActorTrack:
-    """One actor: what it is, and its track as pieces without a gap."""
+    """One actor: kind, size, and its poses in pieces without gaps."""
 
     id: str
     kind: str
@@ -51,7 +51,7 @@ class ActorTrack:
 
 @dataclass(frozen=True)
 class EpisodeTrack:
-    """One episode from above."""
+    """The tracks of one episode."""
 
     moments: tuple[TrackSample, ...]
     bodies: tuple[ActorTrack, ...]
@@ -67,7 +67,7 @@ class EpisodeTrack:
 
 
 def progress(moments: Sequence[TrackSample]) -> list[float]:
-    """Of each moment: share of the time plus share of the metres driven, in [0, 2]. A pause weighs half of a drive."""
+    """For each sample the share of the time plus the share of the distance, in [0, 2], as a measure for `choose`."""
     metres = [0.0]
     for a, b in pairwise(moments):
         metres.append(metres[-1] + math.dist((a.x, a.y), (b.x, b.y)))
@@ -75,8 +75,8 @@ def progress(moments: Sequence[TrackSample]) -> list[float]:
     return [s / max(seconds[-1], 1e-9) + d / max(metres[-1], 1e-9) for s, d in zip(seconds, metres, strict=True)]
 
 
-def said_lines(said: dict[str, Any]) -> list[str]:
-    """What the models said, as lines: each task's answer, the slow system's reply, what went wrong."""
+def reply_lines(said: dict[str, Any]) -> list[str]:
+    """Texts of the models as lines: the answer to each task, the slow system's reply, errors."""
     lines = [f"{task}: {text}" for task, text in (said.get("texts") or {}).items()]
     if said.get("raw"):
         lines.append(f"{said.get('mode') or 'reply'}: {said['raw']}")
@@ -84,7 +84,7 @@ def said_lines(said: dict[str, Any]) -> list[str]:
 
 
 def read_track(file: Path) -> EpisodeTrack:
-    """From a file that TrackLog.to_json filled."""
+    """Read a file with the result of TrackLog.to_json."""
     try:
         raw = json.loads(file.read_text("utf-8"))
     except FileNotFoundError:
@@ -95,7 +95,7 @@ def read_track(file: Path) -> EpisodeTrack:
 
 
 def parse_track(raw: Any, file: object = "track") -> EpisodeTrack:
-    """From the JSON value."""
+    """The track of a JSON value."""
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
         found = raw.get("format") if isinstance(raw, dict) else type(raw).__name__
         raise DataError(file, None, "format", f"{FORMAT}, of `ad2 drive run`", found)
@@ -131,7 +131,7 @@ def _moment(sample: dict[str, Any]) -> TrackSample:
 
 
 def _bodies(known: dict[str, Any], samples: list[dict[str, Any]]) -> tuple[ActorTrack, ...]:
-    """Each actor's poses; where it did not move, its last one stands until the sample at which it was gone."""
+    """Poses of each actor. A pose holds until the next one, or until the sample at which the actor is gone."""
     pieces: dict[str, list[list[Pose]]] = {name: [] for name in known}
     here: dict[str, list[Pose]] = {}
     for sample in samples:

@@ -1,4 +1,4 @@
-"""Film strip: some frames of an episode with their words, on one page."""
+"""film_strip: selected frames of an episode with captions on one page."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ GAP = 12  # px between cells
 LINES = 12  # of text under a frame, at most
 TITLE = 17  # px
 
-Shot = tuple[float, np.ndarray, str]  # time_s, (H, W, 3) uint8 RGB, what stands under it
+Shot = tuple[float, np.ndarray, str]  # time_s, (H, W, 3) uint8 RGB, caption
 
 
 def film_strip(shots: Sequence[Shot], out: Path, title: str = "", columns: int = 4, width: int = 400) -> Path:
-    """Write the page as a PNG: frames in order of time, row by row, each `width` px wide. Returns `out`."""
+    """Write a PNG with the frames in order of time, row by row, each `width` px wide. Returns `out`."""
     if not shots:
         raise ValueError("a film strip needs a frame")
     lines = max(lines_of(text, width, LINES) for _, _, text in shots)
@@ -39,8 +39,8 @@ def film_strip(shots: Sequence[Shot], out: Path, title: str = "", columns: int =
 
 
 def choose(along: Sequence[float], most: int, always: Sequence[int] = ()) -> list[int]:
-    """At most `most` frames to show, in order: those of `always` (half of the places at most), the first, the last, and
-    others so that `along` (a measure that only grows, one value a frame) is covered evenly."""
+    """Indices of at most `most` frames, sorted: those of `always` (up to half), first and last, and others that cover
+    `along` evenly (a non-decreasing value per frame): repeatedly the frame farthest from all chosen ones."""
     if len(along) <= most:
         return list(range(len(along)))
     chosen = set(list(dict.fromkeys(always))[: most // 2])

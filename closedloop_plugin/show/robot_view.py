@@ -1,6 +1,6 @@
-"""Top view of one run on a course: lane, obstacles, the path that was planned, the way that was driven, where it ended.
+"""robot_view: top view of one run on a course with lane, obstacles, planned path, driven path and end.
 
-`drive` is what course/drive.py writes to tracks/: plain lists, metres, radians, the track's frame.
+`drive`: a JSON value from tracks/, as written by robots/course/drive.py; metres, radians, the track's frame.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lmms_eval_ad2.errors import require
 
 FLOOR, TAPE, THINGS = "#e9eaec", "#e6b800", "#a0522d"
 ENDED_WELL = "completed"
-GHOST_S = 2.0  # between the outlines of the vehicle along its way
+GHOST_S = 2.0  # between drawn outlines of the vehicle
 MARGIN_M = 0.12
 
 
@@ -50,19 +50,19 @@ def robot_view(drive: Mapping[str, Any], out: Path) -> Path:
 
 
 def heading(result: Mapping[str, Any]) -> str:
-    """What was driven, by whom, with which result: two lines."""
+    """Title of two lines: segment and driver, result."""
     slow = result["interpreter"] or {}
-    who = " + ".join(str(part) for part in (result["agent"].get("name"), slow.get("name")) if part)
+    driver = " + ".join(str(part) for part in (result["agent"].get("name"), slow.get("name")) if part)
     what = f"{result['segment']} ({result['geometry']}), run {result['run']}"
     end = result["end"] + (f": {result['what']}" if result["what"] and result["what"] != result["end"] else "")
     return (
-        f"{what}, {result['robot'].get('name')}, {who}, transport {result['transport']}\n"
+        f"{what}, {result['robot'].get('name')}, {driver}, transport {result['transport']}\n"
         f"{end}, completion {result['completion']:.1f} %, {result['time_s']:.1f} s"
     )
 
 
 def _driven(axes: Any, drive: Mapping[str, Any]) -> None:
-    """The way, outlines of the vehicle along it, a dot a decision, and a mark where it ended."""
+    """Draw the driven path, outlines of the vehicle, a dot per decision, and a mark at the end."""
     poses = np.array(drive["poses"])  # t, x, y, yaw, speed
     if not len(poses):
         return

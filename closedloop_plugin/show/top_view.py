@@ -1,7 +1,4 @@
-"""Top view of an episode: road, route, the ego's track coloured by speed, the others', and where infractions happened.
-
-The one file of this room that imports matplotlib.
-"""
+"""top_view: an episode from above with road, route, the ego's track coloured by speed, other actors and infractions."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ from lmms_eval_ad2.errors import require
 Ground = tuple[str, np.ndarray]  # kind of an OpenDRIVE lane, its outline (N, 2) in the map frame
 
 MARGIN_M = 15.0
-CRASH_M = 12.0  # who is drawn about the ego at a collision
-HEIGHTS = (20, -34, 42, -56, 64, -78)  # points, of names above and below their place
-MARK_S = 5.0  # between the times written beside the ego's track
+CRASH_M = 12.0  # radius around the ego within which actors are drawn at a collision
+HEIGHTS = (20, -34, 42, -56, 64, -78)  # points, of labels above and below their place
+MARK_S = 5.0  # between time labels of the ego's track
 GROUND = {"driving": "#d4d6d9", "shoulder": "#e6e2d8", "parking": "#cfd9e6", "biking": "#cfe3cf", "sidewalk": "#efebe3"}
 LINES = {"signal": "#d62728", "stop": "#8c1d1d", "yield": "#e6a400"}
 ROUTE, WRONG, EGO = "#5b8def", "#c2185b", "#111111"
@@ -43,7 +40,7 @@ NAMES = {
 
 
 def top_view(track: EpisodeTrack, out: Path, ground: Sequence[Ground] = ()) -> Path:
-    """Write a PNG (by its name; matplotlib knows .svg and .pdf, too). Returns `out`."""
+    """Write a picture; the suffix of `out` selects PNG, SVG or PDF. Returns `out`."""
     require("matplotlib", "pictures")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -68,7 +65,7 @@ def top_view(track: EpisodeTrack, out: Path, ground: Sequence[Ground] = ()) -> P
     axes.set_ylabel("y (north), m")
     axes.set_title(heading(track), fontsize=10, loc="left")
     shown = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))  # each label once
-    # Below the axis' name, whatever the height of the picture: the pad counts in letters.
+    # Below the axis label at any height of the picture, since the pad is in units of the font size.
     axes.legend(
         shown.values(), shown, loc="upper left", bbox_to_anchor=(0, 0), borderaxespad=5, ncols=5, fontsize=8,
         frameon=False,
@@ -79,7 +76,7 @@ def top_view(track: EpisodeTrack, out: Path, ground: Sequence[Ground] = ()) -> P
 
 
 def heading(track: EpisodeTrack) -> str:
-    """What was driven, by whom, with which result: two lines, or one where the track holds no result."""
+    """Title of two lines: route and driver, result; one line if the track has no result."""
     r = track.result
     if not r:
         return f"{track.moments[-1].t:.1f} s"
@@ -95,7 +92,7 @@ def _number(result: dict[str, Any], name: str) -> str:
 
 
 def _extent(track: EpisodeTrack) -> tuple[np.ndarray, np.ndarray]:
-    """Lower left and upper right corner: the ego's track and the route, not flatter than 1 : 4."""
+    """Lower left and upper right corner around the ego's track and the route, not flatter than 1 : 4."""
     points = np.array([(m.x, m.y) for m in track.moments] + list(track.route))
     low, high = points.min(axis=0) - MARGIN_M, points.max(axis=0) + MARGIN_M
     lack = np.maximum(max(high - low) / 4 - (high - low), 0.0)
@@ -136,8 +133,8 @@ def _stop_lines(axes: Any, track: EpisodeTrack) -> None:
 
 
 def _body(axes: Any, body: ActorTrack, low: np.ndarray, high: np.ndarray) -> None:
-    """An actor's track, its outline where it appeared, its box where it was last."""
-    colour, label = _look(body)
+    """Draw an actor's track, its outline at the start and its box at the end."""
+    colour, label = _style(body)
     for piece in body.pieces:
         xy = np.array([(x, y) for _, x, y, _ in piece])
         if ((xy < low) | (xy > high)).any(axis=1).all():
@@ -148,7 +145,7 @@ def _body(axes: Any, body: ActorTrack, low: np.ndarray, high: np.ndarray) -> Non
 
 
 def _crashes(axes: Any, track: EpisodeTrack) -> None:
-    """Outlines of the ego and of those about it at the sample nearest to each collision."""
+    """Draw outlines of the ego and of actors around it at the sample nearest to each collision."""
     for place in track.places:
         if not place["kind"].startswith("collisions"):
             continue
@@ -162,8 +159,8 @@ def _crashes(axes: Any, track: EpisodeTrack) -> None:
             axes.fill(*box(pose, length, width).T, fill=False, edgecolor=WRONG, lw=1.0, zorder=7)
 
 
-def _look(body: ActorTrack) -> tuple[str, str]:
-    """Colour, and the group's name in the legend."""
+def _style(body: ActorTrack) -> tuple[str, str]:
+    """(colour, legend label) of an actor."""
     if body.kind in PEDESTRIANS or body.kind == "animal":
         return PEOPLE, "on foot"
     if body.kind in STATIC:
@@ -191,7 +188,7 @@ def _ego(figure: Any, axes: Any, track: EpisodeTrack) -> None:
         if now.t + 1e-6 < due:
             continue
         due = MARK_S * (math.floor(now.t / MARK_S + 1e-9) + 1)
-        if math.dist((before.x, before.y), (now.x, now.y)) > 0.05:  # a standing ego would write them all in one place
+        if math.dist((before.x, before.y), (now.x, now.y)) > 0.05:  # a standing ego would put all labels in one place
             side = (12 * math.sin(now.yaw), -12 * math.cos(now.yaw))
             axes.plot(now.x, now.y, ".", color=EGO, ms=5, zorder=7)
             axes.annotate(
@@ -207,7 +204,7 @@ def _norm(top: float) -> Any:
 
 
 def _places(axes: Any, track: EpisodeTrack, right: float) -> None:
-    """A cross and a name at each infraction; beyond x = `right` names stand to the left, and neighbours' apart."""
+    """Draw a cross and a label at each infraction; beyond x = `right` labels are on the left side."""
     for i, place in enumerate(track.places):
         x, y = place["x"], place["y"]
         name = NAMES.get(place["kind"], place["kind"])
@@ -222,7 +219,7 @@ def _places(axes: Any, track: EpisodeTrack, right: float) -> None:
 
 
 def box(pose: Pose, length: float, width: float) -> np.ndarray:
-    """Corners of a body, (4, 2)."""
+    """Corners of a body, (4, 2), in the map frame."""
     _, x, y, yaw = pose
     c, s = math.cos(yaw), math.sin(yaw)
     corners = np.array([(1, 1), (1, -1), (-1, -1), (-1, 1)]) * (length / 2, width / 2)

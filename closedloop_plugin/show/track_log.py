@@ -1,4 +1,4 @@
-"""TrackLog: what an episode looked like from above, small enough to keep for every episode (under 300 kB of JSON).
+"""TrackLog: poses of all actors of an episode, small enough to keep for every episode (under 300 kB of JSON).
 
     {"format": 1, "every_s", "road": {...} | null, "ego": {"length", "width"},
      "bodies": {id: {"kind", "role", "length", "width"}},
@@ -6,9 +6,9 @@
                   "actors": {id: [x, y, yaw] | null}, "signals": {line id: state}, "said": {...}}],
      "events": [[t, name]], "places": [...], "result": {...}}
 
-Map frame, metres, radians, m/s, seconds. `actors` and `signals` hold what has changed since the sample before; null:
-the actor is gone, or farther than 120 m. An episode that would grow too large is thinned: every second sample goes and
-`every_s` doubles, as often as needed.
+Map frame, metres, radians, m/s, seconds. `actors` and `signals` contain changes since the previous sample; null: the
+actor is gone, or farther away than 120 m. If an episode becomes too large, every second sample is dropped and `every_s`
+is doubled, as often as needed.
 """
 
 from __future__ import annotations
@@ -22,42 +22,42 @@ from closedloop_plugin.maps.base import RoadMap
 
 FORMAT = 1
 RADIUS_M = 120.0
-TEXT = 300  # characters kept of each text that was said
-BUDGET = 200_000  # characters of samples, about: with road and bodies the file stays under 300 kB
+TEXT = 300  # characters kept of each text
+BUDGET = 200_000  # approximate characters of all samples; with road and bodies the file stays under 300 kB
 ROUTE_STEP_M = 2.0
 
 
 class TrackLog:
-    """Add every tick, whatever is kept of it; the very last one always is."""
+    """Track of one episode. `add` is called at every tick; a sample is kept every `every_s` and for the last tick."""
 
     def __init__(self, every_s: float = 0.5) -> None:
         self.every_s = every_s
         self._samples: list[dict[str, Any]] = []
         self._bodies: dict[str, dict[str, Any]] = {}
         self._ego: dict[str, float] = {}
-        self._known: dict[str, list[float]] = {}  # actor -> as last written
+        self._known: dict[str, list[float]] = {}  # actor -> last written pose
         self._signals: dict[str, str] = {}
-        self._said: dict[str, Any] | None = None
-        self._touched: set[str] = set()  # by the ego, in the tick before
-        self._due = 0.0  # when the next sample is
+        self._note: dict[str, Any] | None = None
+        self._touched: set[str] = set()  # actors in contact with the ego in the previous tick
+        self._due = 0.0  # time of the next sample
         self._size = 0
         self._last: tuple[GroundTruth, Control] | None = None
 
     def add(self, truth: GroundTruth, control: Control, note: Mapping[str, Any] | None = None) -> None:
-        """`note`: what was said in this tick: texts {task: answer}, error, raw, reason, mode; any may lack."""
+        """`note`: texts of the models in this tick: texts {task: answer}, error, raw, reason, mode; all optional."""
         if note is not None:
-            self._said = _short(note)
+            self._note = _short(note)
         self._last = truth, control
         touched = {c.actor for c in truth.contacts}
         due = truth.time_s >= self._due - 1e-9
-        if due or not touched <= self._touched:  # the moment of a crash is kept, too
+        if due or not touched <= self._touched:  # also at the begin of a contact
             self._sample(truth, control)
         if due:
             self._due = truth.time_s + self.every_s
         self._touched = touched
 
     def to_json(self, road: RoadMap | None = None, record: EpisodeRecord | None = None) -> dict[str, Any]:
-        """All of it. `road` brings route and stop lines, `record` the infractions' places and the scores."""
+        """The track as JSON. `road`: for route and stop lines; `record`: for the places of infractions and scores."""
         if self._last is not None and (not self._samples or self._last[0].tick != self._samples[-1]["tick"]):
             self._sample(*self._last)
         return {
@@ -85,15 +85,15 @@ class TrackLog:
             "signals": {k: str(v) for k, v in truth.signals.items() if self._signals.get(k) != v},
         }
         self._signals.update(sample["signals"])
-        if self._said is not None:
-            sample["said"], self._said = self._said, None
+        if self._note is not None:
+            sample["said"], self._note = self._note, None
         self._samples.append(sample)
         self._size += _size(sample)
         while self._size > BUDGET and len(self._samples) > 4:
             self._thin()
 
     def _changed(self, truth: GroundTruth) -> dict[str, list[float] | None]:
-        """Actors near the ego that are not where they were, and None for those that left."""
+        """Poses of actors near the ego that have changed, and None for actors that left."""
         x, y = truth.ego.x, truth.ego.y
         near = {a.id: a for a in truth.actors if abs(a.x - x) <= RADIUS_M and abs(a.y - y) <= RADIUS_M}
         found: dict[str, list[float] | None] = {}
@@ -114,7 +114,7 @@ class TrackLog:
         return found
 
     def _thin(self) -> None:
-        """Keep the first, third, ... sample; what a dropped one had to tell goes into the next."""
+        """Keep the first, third, ... sample; changes of a dropped one are merged into the next."""
         kept = [self._samples[0]]
         for dropped, sample in zip(self._samples[1::2], self._samples[2::2], strict=False):
             for name in ("actors", "signals"):
@@ -122,7 +122,7 @@ class TrackLog:
             if "said" in dropped:
                 sample.setdefault("said", dropped["said"])
             kept.append(sample)
-        if len(self._samples) % 2 == 0:  # the newest has no partner yet
+        if len(self._samples) % 2 == 0:  # the last one has no successor yet
             kept.append(self._samples[-1])
         self._samples = kept
         self._size = sum(map(_size, kept))
@@ -134,7 +134,7 @@ def _pose(actor: Actor) -> list[float]:
 
 
 def _size(sample: Mapping[str, Any]) -> int:
-    """Characters of JSON, roughly and quickly, never too few."""
+    """Upper estimate of the characters of JSON; fast."""
     said = sample.get("said") or {}
     words = sum(6 * sum(ord(c) > 127 for c in str(v)) + len(str(v)) + 20 for v in said.values())
     names = sum(len(k) for k in sample["actors"]) + sum(len(k) for k in sample["signals"])
@@ -142,7 +142,7 @@ def _size(sample: Mapping[str, Any]) -> int:
 
 
 def _short(note: Mapping[str, Any]) -> dict[str, Any]:
-    """The note with long texts cut, empty fields left out."""
+    """The note with truncated texts and without empty fields."""
     texts = {str(k): _cut(v) for k, v in (note.get("texts") or {}).items()}
     rest = {k: _cut(note[k]) for k in ("error", "raw", "reason", "mode") if note.get(k)}
     return {**({"texts": texts} if texts else {}), **rest}
@@ -181,7 +181,7 @@ def _road(road: RoadMap) -> dict[str, Any]:
 
 
 def result_of(record: EpisodeRecord) -> dict[str, Any]:
-    """The heading of a picture."""
+    """Fields of a record for the title of a picture."""
     names = ("suite", "route_id", "repetition", "scenario", "town", "status", "score_route", "score_penalty")
     found = {name: getattr(record, name) for name in (*names, "score_composed", "game_s", "profile", "reason")}
     return {**found, "agent": record.agent.get("name", ""), "backend": record.world.get("backend", "")}

@@ -13,7 +13,7 @@ from PIL import Image
 
 from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.show.caption import captioned
-from closedloop_plugin.show.episode_track import said_lines
+from closedloop_plugin.show.episode_track import reply_lines
 from lmms_eval_ad2.errors import Ad2Error, MissingExtra, require
 
 GIF_WIDTH = 400  # px
@@ -49,7 +49,7 @@ class VideoRecorder:
             said = {"texts": dict(tick.response.decision.texts), "error": tick.response.decision.error}
             if interpreted:
                 said |= {"raw": interpreted.raw, "mode": interpreted.mode, "reason": interpreted.reason}
-            self._lines = said_lines(said)
+            self._lines = reply_lines(said)
         if tick.truth.time_s + 1e-9 < self._next:
             return
         self._next += self._every_s

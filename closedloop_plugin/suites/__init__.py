@@ -1,1 +1,1 @@
-"""Named sets of routes, and folders of Scenic programs."""
+"""Suites: named lists of routes, and folders of Scenic programs."""

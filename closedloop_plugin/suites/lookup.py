@@ -1,12 +1,12 @@
-"""Suites: named lists of routes. Bench2Drive's route file is not ours to ship, so a user puts it in place once.
+"""Suites: named lists of routes. The licence of Bench2Drive's route file forbids shipping it; users add it once.
 
-    demo              six short routes of our own (demo_routes.xml): everything runs, nothing is measured
-    embedded220       Bench2Drive's 220 routes in the embedded world: never printed as Bench2Drive's own scores
-    bench2drive220    the same routes, in CARLA
-    FILE              any route XML; the suite is named by its stem
-    FOLDER            Scenic programs, each of which names its route: programs.py
+    demo              six short routes of this package (demo_routes.xml), to try everything out; not a benchmark
+    embedded220       Bench2Drive's 220 routes in the embedded world; never reported as Bench2Drive scores
+    bench2drive220    the same routes in CARLA
+    FILE              a route XML file; its stem is the name of the suite
+    FOLDER            Scenic programs, each of which contains its route, see programs.py
 
-The route file of the two in the middle: $AD2_BENCH2DRIVE_ROUTES, else HOME/routes/bench2drive220.xml.
+Route file of embedded220 and bench2drive220: $AD2_BENCH2DRIVE_ROUTES, else HOME/routes/bench2drive220.xml.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 
 from closedloop_plugin.core.routes import Route, read_routes, sha256
 from closedloop_plugin.suites import programs
@@ -25,18 +25,18 @@ BENCH2DRIVE = "bench2drive220"
 EMBEDDED = "embedded220"
 VARIABLE = "AD2_BENCH2DRIVE_ROUTES"
 SOURCE = "github.com/Thinklab-SJTU/Bench2Drive, leaderboard/data/bench2drive220.xml"
-DEMO = File(__file__).with_name("demo_routes.xml")
+DEMO = Path(__file__).with_name("demo_routes.xml")
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A name that stands in every record, its routes, and the hash of the file that they came from."""
+    """Routes with a name, which is part of every record, and the hash of their file."""
 
     name: str
     routes: tuple[Route, ...]
     sha256: str
-    programs: Mapping[str, File] = field(default_factory=dict)  # route id -> its program; {}: by the catalogue
-    left_out: Mapping[str, str] = field(default_factory=dict)  # program -> why it is not driven
+    programs: Mapping[str, Path] = field(default_factory=dict)  # route id -> program; empty: scenarios of the catalogue
+    left_out: Mapping[str, str] = field(default_factory=dict)  # program -> reason for which it is excluded
 
     @property
     def ids(self) -> list[str]:
@@ -44,9 +44,9 @@ class Suite:
 
 
 def suite(name: str, world: str | None = "embedded") -> Suite:
-    """By name, by the name of an added file, or from a route file.
+    """A suite by name, by the name of an added file, or from a route file or folder. Raises Ad2Error.
 
-    `world`: the backend it is to run in; None: it is not to run, only its routes are asked for.
+    `world`: backend in which it will run; None: only its routes are needed.
     """
     if name == "demo":
         return _suite("demo", DEMO)
@@ -54,59 +54,59 @@ def suite(name: str, world: str | None = "embedded") -> Suite:
         _fits(name, world)
         return _suite(name, _bench2drive())
     added = routes_home() / f"{name}.xml"
-    if "/" not in name and added.is_file() and not File(name).is_file():
+    if "/" not in name and added.is_file() and not Path(name).is_file():
         return _suite(name, added)
-    file = File(name)
+    file = Path(name)
     if file.is_dir():
         found = programs.read(file, routes_of)
         if found.name in ("demo", EMBEDDED, BENCH2DRIVE):
-            raise Ad2Error(f"{file}: programs under this name would pass for another suite; rename the folder")
+            raise Ad2Error(f"{file}: a folder of this name would be confused with another suite; rename it")
         return Suite(found.name, found.routes, found.sha256, found.programs, found.left_out)
     if not file.is_file():
         known = sorted({"demo", EMBEDDED, BENCH2DRIVE, *(f.stem for f in routes_home().glob("*.xml"))})
         raise Ad2Error(f"--suite {name}: no such suite, route file or folder of programs; suites: {', '.join(known)}")
     if file.stem in ("demo", EMBEDDED) or (file.stem == BENCH2DRIVE and world == "embedded"):
         raise Ad2Error(
-            f"{file}: a file of this name would pass for another suite; rename it, or use --suite {EMBEDDED}"
+            f"{file}: a file of this name would be confused with another suite; rename it, or use --suite {EMBEDDED}"
         )
     return _suite(file.stem, file)
 
 
 def routes_of(name: str) -> tuple[Route, ...]:
-    """Of a suite that a program names: Bench2Drive's under either name, whatever world is to run it."""
-    if name != "demo" and File(name).is_dir():
+    """Routes of a suite by its name in a program; both names of Bench2Drive are accepted in any world."""
+    if name != "demo" and Path(name).is_dir():
         raise Ad2Error(f"{name} is a folder; expected a suite of routes, or a route file")
     return suite(EMBEDDED if name == BENCH2DRIVE else name, None).routes
 
 
-def route_of(program: File, given: str | None = None) -> Route | None:
-    """The route that a program is to be played on, under the program's name: `given` ("SUITE:ID"), else the program's
-    own line `param route = "SUITE:ID"`; None where neither is there. Ad2Error says what is wrong with them."""
+def route_of(program: Path, given: str | None = None) -> Route | None:
+    """The route of a program, with the program's name as id: `given` ("SUITE:ID"), else from its line
+    `param route = "SUITE:ID"`; None without both. Raises Ad2Error."""
     if given is None and programs.route_named(program) is None:
         return None
     return programs.route_of(program, routes_of, given)
 
 
-def add_routes(file: File, name: str | None = None) -> File:
-    """Check a route file and keep it in the data home under `name` (default: its stem); where it lies now."""
-    name = name or File(file).stem
+def add_routes(file: Path, name: str | None = None) -> Path:
+    """Check a route file and copy it to the data home as `name` (default: its stem). Returns the new path."""
+    name = name or Path(file).stem
     if not name.replace("_", "").replace("-", "").isalnum() or name in ("demo", EMBEDDED):
         raise Ad2Error(f"--name {name}: letters, digits, '_' and '-' only, and not the name of a built-in suite")
     read_routes(file)
     target = routes_home() / f"{name}.xml"
     with atomic_write(target) as handle:
-        handle.write(File(file).read_text("utf-8"))
+        handle.write(Path(file).read_text("utf-8"))
     return target
 
 
-def data_home() -> File:
-    """HOME, by the rule of lmms_eval_ad2.data.home.location, which this package may not import."""
+def data_home() -> Path:
+    """HOME, by the same rule as lmms_eval_ad2.data.home.location, which this package may not import."""
     cache = os.environ.get("XDG_CACHE_HOME")
-    given = os.environ.get("AD2_HOME") or (File(cache) if cache else File.home() / ".cache") / "lmms-eval-ad2"
-    return File(given).expanduser().absolute()
+    given = os.environ.get("AD2_HOME") or (Path(cache) if cache else Path.home() / ".cache") / "lmms-eval-ad2"
+    return Path(given).expanduser().absolute()
 
 
-def routes_home() -> File:
+def routes_home() -> Path:
     return data_home() / "routes"
 
 
@@ -114,21 +114,21 @@ def _fits(name: str, world: str | None) -> None:
     if world is None:
         return
     if name == BENCH2DRIVE and world == "embedded":
-        raise Ad2Error(f"--suite {BENCH2DRIVE} is CARLA's; in the embedded world it is called --suite {EMBEDDED}")
+        raise Ad2Error(f"--suite {BENCH2DRIVE} is for CARLA; in the embedded world use --suite {EMBEDDED}")
     if name == EMBEDDED and world != "embedded":
-        raise Ad2Error(f"--suite {EMBEDDED} is the embedded world's; with --world {world} use --suite {BENCH2DRIVE}")
+        raise Ad2Error(f"--suite {EMBEDDED} is for the embedded world; with --world {world} use --suite {BENCH2DRIVE}")
 
 
-def _bench2drive() -> File:
+def _bench2drive() -> Path:
     given = os.environ.get(VARIABLE)
-    file = File(given) if given else routes_home() / f"{BENCH2DRIVE}.xml"
+    file = Path(given) if given else routes_home() / f"{BENCH2DRIVE}.xml"
     if not file.is_file():
         raise Ad2Error(
-            f"{file}: Bench2Drive's route file is not there (its licence lets nobody ship it). Take it from {SOURCE}, "
+            f"{file}: Bench2Drive's route file is missing (its licence forbids shipping it). Get it from {SOURCE}, "
             f"then: ad2 drive routes add bench2drive220.xml (or set {VARIABLE} to the file)"
         )
     return file
 
 
-def _suite(name: str, file: File) -> Suite:
+def _suite(name: str, file: Path) -> Suite:
     return Suite(name, tuple(read_routes(file)), sha256(file))

@@ -1,11 +1,11 @@
-"""A folder of Scenic programs as a suite: threats that were generated, or scenarios of one's own.
+"""A folder of Scenic programs as a suite: generated threats, or a user's scenarios.
 
-    FOLDER/*.scenic, or FOLDER/scenarios/*.scenic     one episode each; its name is the file's stem
-    param route = "SUITE:ID"                          in each program: the route that it plays on (demo:101, mine.xml:7)
+    FOLDER/*.scenic, or FOLDER/scenarios/*.scenic     one episode each, named by the file's stem
+    param route = "SUITE:ID"                          in each program: its route (demo:101, mine.xml:7)
     FOLDER/suite.json                                 optional; written by `ad2 threats generate` and `check`:
-        name, base_file, finished (False: not to be driven yet), left_out {stem: reason}
+        name, base_file, finished (False: must not be run yet), left_out {stem: reason}
 
-The line with the route is read as text; nothing of a program is executed here.
+The line with the route is read as text; programs are not executed here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 from closedloop_plugin.core.routes import Route, read_routes, select, sha256
@@ -28,19 +28,19 @@ _STEM = re.compile(r"[A-Za-z0-9_.-]{1,80}")
 _LONGEST = 200_000  # bytes of a program
 
 
-def programs_in(folder: File) -> list[File]:
-    """The programs of a folder, in the order of their names; numbers count as numbers."""
+def programs_in(folder: Path) -> list[Path]:
+    """The programs of a folder, sorted by name; numeric names by value."""
     found = (f for f in (*folder.glob("*.scenic"), *(folder / "scenarios").glob("*.scenic")) if f.is_file())
     files = sorted(found, key=lambda f: _order(f.stem))
     wrong = next((f for f in files if not _STEM.fullmatch(f.stem)), None)
     if wrong is not None:
-        raise Ad2Error(f"{wrong}: its name becomes the episode's; letters, digits, '_', '-' and '.' only")
+        raise Ad2Error(f"{wrong}: its name becomes that of the episode; letters, digits, '_', '-' and '.' only")
     return files
 
 
-def named_programs(folder: File) -> dict[str, File]:
-    """The programs by name; Ad2Error where there is none, or two have the same."""
-    found: dict[str, File] = {}
+def named_programs(folder: Path) -> dict[str, Path]:
+    """The programs by name. Raises Ad2Error if there is none, or if names are not unique."""
+    found: dict[str, Path] = {}
     for file in programs_in(folder):
         if file.stem in found:
             raise Ad2Error(f"{file}: another program of the folder has the same name: {found[file.stem]}")
@@ -54,8 +54,8 @@ def _order(stem: str) -> tuple[int, str]:
     return (int(stem), stem) if stem.isdecimal() else (10**12, stem)
 
 
-def route_named(program: File) -> tuple[str, str] | None:
-    """(suite, route id) of the program's own `param route = "SUITE:ID"`; None where it has no such line."""
+def route_named(program: Path) -> tuple[str, str] | None:
+    """(suite, route id) of the program's `param route = "SUITE:ID"`; None without such a line."""
     content = program.read_bytes()
     if len(content) > _LONGEST:
         raise Ad2Error(f"{program}: {len(content)} bytes; a scenario program has {_LONGEST} at most")
@@ -66,10 +66,10 @@ def route_named(program: File) -> tuple[str, str] | None:
     return next(iter(found), None)
 
 
-def route_of(program: File, routes_of: Callable[[str], tuple[Route, ...]], given: str | None = None) -> Route:
-    """The route that the program names, under the program's own name; Ad2Error says what to write.
+def route_of(program: Path, routes_of: Callable[[str], tuple[Route, ...]], given: str | None = None) -> Route:
+    """The route of a program, with the program's name as id. Raises Ad2Error, which shows the expected line.
 
-    given: "SUITE:ID" from outside, instead of the program's own line. A suite "FILE.xml" may lie beside the program.
+    given: "SUITE:ID" instead of the program's line. A suite "FILE.xml" may be next to the program.
     """
     if given is None:
         named = route_named(program)
@@ -91,8 +91,8 @@ def route_of(program: File, routes_of: Callable[[str], tuple[Route, ...]], given
         raise Ad2Error(f"{program}: route {suite}:{route_id}: {exc}") from exc
 
 
-def json_object(file: File, expected: str, hint: str = "") -> dict[str, Any]:
-    """A file's JSON object, {} where there is no file; DataError for anything else, with what was expected."""
+def json_object(file: Path, expected: str, hint: str = "") -> dict[str, Any]:
+    """The JSON object in a file, {} without the file. Raises DataError for other content."""
     if not file.is_file():
         return {}
     try:
@@ -104,8 +104,8 @@ def json_object(file: File, expected: str, hint: str = "") -> dict[str, Any]:
     return found
 
 
-def index_of(folder: File) -> dict[str, Any]:
-    """suite.json, {} where there is none."""
+def index_of(folder: Path) -> dict[str, Any]:
+    """suite.json, {} without one."""
     file = folder / INDEX
     found = json_object(file, "a JSON object")
     left_out = found.get("left_out", {})
@@ -116,20 +116,20 @@ def index_of(folder: File) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ProgramFolder:
-    """What a folder holds. `sha256`: of all that is driven; `left_out`: why a program is not."""
+    """Content of a folder. `sha256`: of all programs that are run; `left_out`: reasons for excluded programs."""
 
     name: str
     routes: tuple[Route, ...]
-    programs: Mapping[str, File]
+    programs: Mapping[str, Path]
     left_out: Mapping[str, str]
     sha256: str
 
 
-def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> ProgramFolder:
-    """The folder's programs with their routes; Ad2Error says what is wrong with which file."""
+def read(folder: Path, routes_of: Callable[[str], tuple[Route, ...]]) -> ProgramFolder:
+    """The folder's programs with their routes. Raises Ad2Error with the file concerned."""
     index = index_of(folder)
     if index and not index.get("finished", True):
-        raise Ad2Error(f"{folder}: not finished; start the same `ad2 threats generate` again, it goes on from there")
+        raise Ad2Error(f"{folder}: not finished; run the same `ad2 threats generate` again, it continues from there")
     left_out: Mapping[str, str] = index.get("left_out", {})
     files = named_programs(folder)
     routes_by = routes_for(folder, index, routes_of)
@@ -142,17 +142,17 @@ def read(folder: File, routes_of: Callable[[str], tuple[Route, ...]]) -> Program
         programs[name] = file.absolute()
         digest.update(sha_of(file, route).encode())
     if not routes:
-        raise Ad2Error(f"{folder}: every scenario is left out (see {INDEX}); there is nothing to drive")
+        raise Ad2Error(f"{folder}: every scenario is excluded (see {INDEX}); nothing to run")
     return ProgramFolder(_name(folder, index), tuple(routes), programs, dict(left_out), digest.hexdigest())
 
 
-def sha_of(program: File, route: Route) -> str:
-    """Of all that a program's episodes depend on: its text, its name, and every fact of its route."""
+def sha_of(program: Path, route: Route) -> str:
+    """Hash of everything that a program's episodes depend on: text, name and route."""
     return hashlib.sha256(f"{sha256(program)} {replace(route, suite='')}".encode()).hexdigest()
 
 
-def _name(folder: File, index: Mapping[str, Any]) -> str:
-    """As the suite stands in every record: suite.json's, else the folder's."""
+def _name(folder: Path, index: Mapping[str, Any]) -> str:
+    """Name of the suite in records: from suite.json, else the folder's name."""
     name = index.get("name") or folder.absolute().name
     if not isinstance(name, str) or not 0 < len(name) <= 80 or not name.isprintable():
         raise DataError(folder / INDEX, None, "name", "a name of up to 80 printable characters", name)
@@ -160,10 +160,9 @@ def _name(folder: File, index: Mapping[str, Any]) -> str:
 
 
 def routes_for(
-    folder: File, index: Mapping[str, Any], routes_of: Callable[[str], tuple[Route, ...]]
+    folder: Path, index: Mapping[str, Any], routes_of: Callable[[str], tuple[Route, ...]]
 ) -> Callable[[str], tuple[Route, ...]]:
-    """`routes_of` for the programs of one folder: each suite is read once, and the route file that suite.json names (a
-    base that is no suite of the library) first."""
+    """`routes_of` for the programs of one folder: reads each suite once, and adds the base_file of suite.json."""
     known: dict[str, tuple[Route, ...]] = {}
     if index.get("base_file"):
         base = folder / str(index["base_file"])

@@ -1,6 +1,6 @@
-"""A tiny World without Scenic: a kinematic car on the route's own line, one parked obstacle, a flat picture.
+"""FakeWorld: a minimal World without Scenic: a kinematic car, one parked obstacle, a synthetic camera image.
 
-For tests of the runner and of everything that only needs the interface. Its scores mean nothing.
+For tests of the runner and of everything that only needs the World interface. Its scores have no meaning.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import random
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,18 +36,18 @@ WHEELBASE = 2.8  # m
 FULL_LOCK = 0.6  # rad at steer 1
 THROTTLE, BRAKE, DRAG = 4.0, 8.0, 0.1  # m/s2, m/s2, 1/s
 LANE = 3.5  # m
-PARKED = (3.2, 4.5)  # m beside the lane's middle
+PARKED = (3.2, 4.5)  # m, range of the obstacle's offset to the right of the path
 _BEND = tuple((40 * math.sin(a), 40 - 40 * math.cos(a)) for a in np.linspace(0, math.pi / 2, 30))
 
 
 class FakeWorld:
-    """Bicycle kinematics; the obstacle stands beside the lane at 60 % of the route, nearer or farther by the seed."""
+    """Bicycle kinematics; the obstacle is beside the lane at 60 % of the route, at an offset drawn with the seed."""
 
     backend = "fake"
     version = "1"
 
     def __init__(self, intrusion: float | None = None) -> None:
-        """`intrusion`: the obstacle's lateral place in m to the left of the path, instead of a seeded one beside it."""
+        """`intrusion`: fixed offset of the obstacle, m to the left of the path."""
         self._intrusion = intrusion
         self._road: RoadMap | None = None
         self._done: str | None = None
@@ -124,7 +124,7 @@ class FakeWorld:
         self._road = None
 
     def _moved(self, control: Control) -> Actor:
-        """One timestep: the centre moves along the yaw, the yaw turns with speed times the wheel's tangent."""
+        """One timestep of the kinematic bicycle: v' = v + a dt, yaw rate = v tan(wheel angle) / wheelbase."""
         dt, ego = self._setup.timestep, self._ego
         pull = THROTTLE * control.throttle - BRAKE * control.brake - DRAG * ego.speed
         speed = max(0.0, ego.speed + pull * dt)
@@ -163,16 +163,16 @@ class FakeWorld:
 
 
 def road_of(route: Route | None) -> RoadMap:
-    """The route's points as a one-lane road; without a route a quarter circle of radius 40 m. Needs no file."""
+    """A one-lane road along the route's points; without a route a quarter circle of radius 40 m. Writes no file."""
     points = route.points if route else _BEND
     path = RoutePath(points)
     sha = hashlib.sha256(repr(points).encode()).hexdigest()
     town = route.town if route else "none"
-    return RoadMap(File("fake.xodr"), "corridor", town, sha, path, (RouteSection(0.0, path.length, "invented"),))
+    return RoadMap(Path("fake.xodr"), "corridor", town, sha, path, (RouteSection(0.0, path.length, "invented"),))
 
 
 def _picture(camera: Camera, tick: int, offset: float) -> np.ndarray:
-    """Sky over ground, a bright column where the lane is; differs with the tick."""
+    """Sky above ground with a bright column at the lane; depends on the tick."""
     image = np.zeros((camera.height, camera.width, 3), np.uint8)
     image[: camera.height // 2] = (150, 190, 230)
     image[camera.height // 2 :] = (90, 90, 95)

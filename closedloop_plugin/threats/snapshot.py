@@ -22,7 +22,7 @@ from closedloop_plugin.core.record import EpisodeRecord
 from closedloop_plugin.core.state import Actor
 from closedloop_plugin.runner.episode import EpisodeTick
 from closedloop_plugin.runner.task import EpisodeTask
-from closedloop_plugin.threats.verdicts import of_scenario
+from closedloop_plugin.threats.verdicts import is_scenario_actor
 from closedloop_plugin.worlds.base import WorldError
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.storage.files import atomic_write, atomic_write_bytes
@@ -100,7 +100,7 @@ class SnapshotRecorder:
 
 def _body(actor: Actor) -> dict[str, Any]:
     numbers = {name: round(float(getattr(actor, name)), 3) for name in ("x", "y", "yaw", "length", "width", "speed")}
-    role = "scenario" if of_scenario(actor.id, actor.role) else actor.role
+    role = "scenario" if is_scenario_actor(actor.id, actor.role) else actor.role
     return {"kind": str(actor.kind), "role": role, **numbers}
 
 

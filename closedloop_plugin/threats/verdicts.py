@@ -102,7 +102,7 @@ def draw_of(record: EpisodeRecord, folder: Path, spec: ThreatSpec | None = None)
     return ScenarioDraw(record, nearest, must_move)
 
 
-def of_scenario(name: str, role: str) -> bool:
+def is_scenario_actor(name: str, role: str) -> bool:
     """Whether a body was created by the program.
 
     If the program leaves no lane for background traffic, the embedded world gives the program's cars that role; they
@@ -121,7 +121,7 @@ def nearest_since(
     own = {
         name: body["kind"]
         for name, body in track["bodies"].items()
-        if of_scenario(name, body["role"]) and kind in (None, body["kind"])
+        if is_scenario_actor(name, body["role"]) and kind in (None, body["kind"])
     }
     poses: dict[str, Sequence[float]] = {}
     first: dict[str, Sequence[float]] = {}  # poses just before it acted

@@ -19,7 +19,7 @@ POLICY = (
     "object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 DRAG = Path(__file__).with_name("drag.js")
-HOW_TO_DRAW = '<p class="hint">drag: a new box · Shift and click: a new point · click: full size</p>'
+DRAWING_HINT = '<p class="hint">drag: a new box · Shift and click: a new point · click: full size</p>'
 LISTED = 2  # open points that are told one by one: the message stays in sight, and small
 FONTS = ("system-ui", "-apple-system", "Segoe UI", "Noto Sans", "Noto Sans CJK SC", "sans-serif")
 VERDICTS = {None: "open", "keep": "kept", "change": "changed", "delete": "deleted", "add": "added"}
@@ -115,7 +115,7 @@ def _framed(image: Any, name: str, drawable: bool) -> str:
     size = f" data-width={image.width} data-height={image.height}" if drawable else ""
     return (
         f'<div class="picture"><label title="click: full size"><input type="checkbox" aria-label="full size">'
-        f'<img src="{data_url(image)}" alt="{name}"{size}></label></div>{HOW_TO_DRAW if drawable else ""}'
+        f'<img src="{data_url(image)}" alt="{name}"{size}></label></div>{DRAWING_HINT if drawable else ""}'
     )
 
 

@@ -18,7 +18,8 @@ class EvalOptions:
     tasks: str = option("names, wildcards, groups (default: 'ad2_*')", default="ad2_*")
     out: str = option("folder for answers, scores and tables")
     judge: str | None = option(
-        "lexical | embedding:NAME | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)", default=None
+        "lexical | embedding:NAME | evaluate:SCRIPT | openai:model=…,base_url=… | a YAML file (default: AD2_JUDGE)",
+        default=None,
     )
     prompts: str | None = option("a YAML file that overrides prompts", default=None)
     limit: int | None = option("only the first N records of each task", default=None)

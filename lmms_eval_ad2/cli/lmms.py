@@ -91,12 +91,12 @@ def _near(name: str, known: Sequence[str]) -> str:
 
 def _true_exit(original: Callable[..., Any]) -> Callable[..., Any]:
     def cli_evaluate_single(args: Any = None) -> Any:
-        from lmms_eval_ad2.harness.run import end_badly
+        from lmms_eval_ad2.harness.run import exit_after_error
 
         try:
             return original(args)
         except Exception as exc:
-            end_badly(exc)
+            exit_after_error(exc)
 
     return cli_evaluate_single
 

@@ -19,7 +19,7 @@ ORDER = (
 )  # fmt: skip
 
 # What a folder or file of the user's can be wrong with.
-THEIRS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
+USER_FILE_ERRNOS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 
 
 def parser(words: Sequence[str] = ()) -> argparse.ArgumentParser:
@@ -77,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             where = f"{exc.filename}: " if exc.filename else ""
             print(f"error: {where}the disk is full; make room, then the same command goes on", file=sys.stderr)
             return 2
-        if exc.errno not in THEIRS:
+        if exc.errno not in USER_FILE_ERRNOS:
             raise
         print(f"error: {exc.filename}: {exc.strerror}; choose another place, or mend its permissions", file=sys.stderr)
         return 2

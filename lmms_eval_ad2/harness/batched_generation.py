@@ -51,7 +51,7 @@ def answers(lm: Any, ask: Ask, requests: list[Any], todo: list[int], save: Save)
     safe = _safely(ask)
     with _quiet(lm), _encoding():
         if type(lm).__module__ == ASYNC_MODEL and hasattr(lm, "maybe_forward_with_tool"):
-            batches = _arriving(lm, ask, requests, todo, save)
+            batches = _stream_async(lm, ask, requests, todo, save)
         elif getattr(lm, "num_concurrent", None) and not getattr(lm, "adaptive_concurrency", False):
             batches = _threads(int(lm.num_concurrent), safe, requests, todo)
         else:
@@ -112,7 +112,9 @@ def _threads(workers: int, ask: Ask, requests: list[Any], todo: list[int]) -> It
             raise
 
 
-def _arriving(lm: Any, ask: Ask, requests: list[Any], todo: list[int], save: Save) -> Iterator[list[tuple[int, Any]]]:
+def _stream_async(
+    lm: Any, ask: Ask, requests: list[Any], todo: list[int], save: Save
+) -> Iterator[list[tuple[int, Any]]]:
     """One call for all: its client belongs to the event loop of that call. Each reply is saved when it is there."""
     original = lm.maybe_forward_with_tool
 

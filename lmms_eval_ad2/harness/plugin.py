@@ -86,15 +86,15 @@ def _install_late() -> None:
     from lmms_eval.api.task import ConfigurableTask
     from lmms_eval.evaluator_utils import TaskOutput
 
-    wrap(ConfigurableTask, "download", _later("task_data", "wrap_download"))
-    wrap(TaskOutput, "calculate_aggregate_metric", _later("judging", "wrap_aggregate"))
-    wrap(evaluator, "prepare_print_tasks", _later("judging", "wrap_print"))
-    wrap(evaluator, "_run_generate_until_agentic", _later("rounds", "wrap_agentic"))
-    wrap(evaluator, "evaluate", _later("run", "wrap_evaluate"))
-    wrap(evaluator, "simple_evaluate", _later("run", "wrap_simple_evaluate"))
+    wrap(ConfigurableTask, "download", _import_on_call("task_data", "wrap_download"))
+    wrap(TaskOutput, "calculate_aggregate_metric", _import_on_call("judging", "wrap_aggregate"))
+    wrap(evaluator, "prepare_print_tasks", _import_on_call("judging", "wrap_print"))
+    wrap(evaluator, "_run_generate_until_agentic", _import_on_call("rounds", "wrap_agentic"))
+    wrap(evaluator, "evaluate", _import_on_call("run", "wrap_evaluate"))
+    wrap(evaluator, "simple_evaluate", _import_on_call("run", "wrap_simple_evaluate"))
 
 
-def _later(module: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _import_on_call(module: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A wrapper whose module is imported when it is first called: `--tasks list` stays as quick as it was."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -115,7 +115,7 @@ def current() -> EvaluationRun:
     return _current
 
 
-def ours_in(task_dict: Any) -> list[str]:
+def own_task_names(task_dict: Any) -> list[str]:
     """Names of our tasks in lmms-eval's nested task dictionary."""
     from lmms_eval.evaluator_utils import get_task_list
 
@@ -124,7 +124,7 @@ def ours_in(task_dict: Any) -> list[str]:
 
 def wrap_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
     def evaluate(lm: Any, task_dict: Any, *args: Any, **kwargs: Any) -> Any:
-        ours = ours_in(task_dict)
+        ours = own_task_names(task_dict)
         if not ours:
             return original(lm, task_dict, *args, **kwargs)
         if kwargs.get("response_cache") is not None:
@@ -176,19 +176,19 @@ def wrap_simple_evaluate(original: Callable[..., Any]) -> Callable[..., Any]:
         global _current
         cli = kwargs.get("cli_args")
         _current = EvaluationRun(model, model_args, cli, int(kwargs.get("random_seed") or 0))
-        leave_group_at_exit()
+        destroy_process_group_at_exit()
         try:
             return original(model, model_args, *args, **kwargs)
         except Exception as exc:
             # Called as a library, or without a task of ours: the caller, or lmms-eval, handles it as ever.
             if cli is None or not (_current.ours or isinstance(exc, Ad2Error)):
                 raise
-            end_badly(exc)
+            exit_after_error(exc)
 
     return simple_evaluate
 
 
-def end_badly(exc: BaseException) -> None:
+def exit_after_error(exc: BaseException) -> None:
     """lmms-eval ends with code 0 after a failed evaluation. Say what failed and leave with 2 (user's) or 1 (ours)."""
     code = 1
     if isinstance(exc, Ad2Error):
@@ -275,7 +275,7 @@ def versions() -> dict[str, str]:
 
 
 # Several ranks: what the process group needs of us.
-def leave_group_at_exit() -> None:
+def destroy_process_group_at_exit() -> None:
     """Leave the process group in order, or gloo's threads abort the interpreter now and then at its end."""
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         atexit.unregister(_leave_group)

@@ -15,8 +15,9 @@ __all__ = ["Judge", "JudgeItem", "JudgeRating", "make_judge"]
 def make_judge(spec: str | Path | Mapping[str, Any] | None, *, cache: Path | None = None) -> Judge:
     """Create the judge named by `spec`; None means the environment variable AD2_JUDGE, else "lexical".
 
-    "lexical" | "fake" | "embedding:NAME_OR_FOLDER" | "openai:model=…,base_url=…,concurrency=…" | a YAML file | a
-    mapping with `backend`. `cache` is the sqlite file for the replies of an LLM judge; without it no reply is kept.
+    "lexical" | "fake" | "embedding:NAME_OR_FOLDER" | "evaluate:SCRIPT.py" | "openai:model=…,base_url=…,concurrency=…" |
+    a YAML file | a mapping with `backend`. `cache` is the sqlite file for the replies of an LLM judge; without it no
+    reply is kept.
     Raises Ad2Error for an unknown backend or key, a missing library or model, a missing API key.
     """
     return _spec.build(_spec.read(spec), cache)

@@ -1,6 +1,6 @@
 """Judge specifications: a short string, a YAML file or a mapping.
 
-    lexical | fake | fake:score=7,fail_every=10 | embedding:NAME_OR_FOLDER
+    lexical | fake | fake:score=7,fail_every=10 | embedding:NAME_OR_FOLDER | evaluate:SCRIPT.py,best=0,worst=1
     openai:model=gpt-4o-2024-11-20,base_url=http://host/v1,concurrency=64
     path/to/judge.yaml        the same keys, with `backend: openai` and so on
 
@@ -20,13 +20,13 @@ from lmms_eval_ad2.llm import settings as llm_settings
 from lmms_eval_ad2.llm.model import pairs, yaml_mapping
 from lmms_eval_ad2.llm.settings import CheckedSettings, check_keys, one_of
 
-BACKENDS = ("lexical", "embedding", "openai", "fake")
+BACKENDS = ("lexical", "embedding", "evaluate", "openai", "fake")
 VARIABLE = "AD2_JUDGE"
-_FIRST = {"embedding": "model", "openai": "model"}  # key of a value given without one
+_FIRST = {"embedding": "model", "evaluate": "script", "openai": "model"}  # key of a value given without one
 _OPENAI = (
     *llm_settings.ENDPOINT_KEYS, *llm_settings.PRICE_KEYS, "rubrics", "official_dir", "system_files", "reply",
 )  # fmt: skip
-_PATHS = ("rubrics", "official_dir")
+_PATHS = ("rubrics", "official_dir", "script")
 
 
 def read(spec: str | Path | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -102,6 +102,24 @@ def _embedding(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     )
 
 
+def _evaluate(settings: Mapping[str, Any], cache: Path | None) -> Judge:
+    from lmms_eval_ad2.judge.evaluate_metric import EvaluateJudge
+
+    checked = CheckedSettings(settings, "judge")
+    return EvaluateJudge(
+        checked.text("script"),
+        value=checked.text("value"),
+        name=checked.text("name"),
+        best=_finite(checked, "best", 1.0),
+        worst=_finite(checked, "worst", 0.0),
+    )
+
+
+def _finite(settings: CheckedSettings, key: str, default: float) -> float:
+    value = settings.number(key, default, low=-1e300, high=1e300)
+    return default if value is None else value
+
+
 def _openai(settings: Mapping[str, Any], cache: Path | None) -> Judge:
     from lmms_eval_ad2.judge.llm import LLMJudge
     from lmms_eval_ad2.judge.rubrics import load
@@ -123,11 +141,13 @@ KEYS: dict[str, tuple[str, ...]] = {
     "lexical": (),
     "fake": ("score", "fail_every"),
     "embedding": ("model", "name", "device", "batch_size"),
+    "evaluate": ("script", "value", "name", "best", "worst"),
     "openai": _OPENAI,
 }
 _BUILDERS: dict[str, Callable[[Mapping[str, Any], Path | None], Judge]] = {
     "lexical": _lexical,
     "fake": _fake,
     "embedding": _embedding,
+    "evaluate": _evaluate,
     "openai": _openai,
 }

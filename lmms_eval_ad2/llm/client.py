@@ -4,7 +4,7 @@
 time-outs, cut connections, invalid JSON, an empty text) are retried a bounded number of times. Failures that concern
 every request (a wrong key, an unknown model, no credit) raise Ad2Error.
 
-Why aiohttp and not the openai SDK: docs/decisions/0011-libraries-tried.md.
+Why aiohttp and not the openai SDK: docs/decisions/0011-llm-client.md.
 """
 
 from __future__ import annotations

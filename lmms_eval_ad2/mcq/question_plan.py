@@ -117,7 +117,7 @@ def _shares(
     check_sum(shares)
     empty = [name for name, share in shares.items() if share and name not in order]
     if empty:
-        raise Ad2Error(f"--{what}: {empty[0]} has no question that can be used")
+        raise Ad2Error(f"--{what}: {empty[0]} has no usable question")
     return [shares.get(name, 0.0) for name in order]
 
 
@@ -165,7 +165,9 @@ def _total_of_one_margin(have: Sequence[int], shares: Sequence[float]) -> int:
 
 def _check_enough(asked: Mapping[str, int], have: Mapping[str, int], most: int) -> None:
     short = [
-        f"{name}: {n:,} questions are asked, {have[name]:,} can be used" for name, n in asked.items() if n > have[name]
+        f"{name}: {n:,} questions are requested, {have[name]:,} can be used"
+        for name, n in asked.items()
+        if n > have[name]
     ]
     if short:
         raise Ad2Error(f"{'; '.join(short)}. {_greatest_total_hint(most)}")
@@ -196,8 +198,8 @@ def _raise_unmet(
             bound = f"at most {highest:,}" if columns[j] > highest else f"at least {lowest:,}"
             shares = ", ".join(f"{name} {n:,}" for name, n in zip(names, rows, strict=True))
             raise Ad2Error(
-                f"{task}: {columns[j]:,} questions are asked, but with the sources' shares ({shares}) it has {bound}. "
-                f"{_listing(names, available)} {_greatest_total_hint(most)}"
+                f"{task}: {columns[j]:,} questions are requested, but with the sources' shares ({shares}) it has "
+                f"{bound}. {_listing(names, available)} {_greatest_total_hint(most)}"
             )
     raise Ad2Error(
         f"sources' and tasks' shares cannot be met together. {_listing(names, available)} {_greatest_total_hint(most)}"
@@ -209,7 +211,7 @@ def _listing(names: Sequence[str], available: Table) -> str:
         f"{name}: " + ", ".join(f"{task} {n:,}" for task, n in zip(TASKS, row, strict=True))
         for name, row in zip(names, available, strict=True)
     )
-    return f"There are ({'; '.join(rows)})."
+    return f"Available: {'; '.join(rows)}."
 
 
 def _by_stratum(entries: Iterable[SurveyEntry]) -> dict[tuple[str, str, str], list[SurveyEntry]]:

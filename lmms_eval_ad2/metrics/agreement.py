@@ -1,10 +1,10 @@
-"""How far several raters agree: Krippendorff's alpha, Cohen's weighted kappa, Spearman's rank correlation.
+"""Agreement of raters: Krippendorff's alpha, Cohen's weighted kappa, Spearman's rank correlation.
 
-A unit (an item, a text) has the values of those who rated it; a rater may have left units out. A coefficient is None
-where the data do not define it (fewer than two values in any unit, one value throughout): never 0, never 1.
+A unit (an item, a text) has one value from each rater who rated it; ratings may be missing. A coefficient is None if
+the data do not define it (fewer than two values in every unit, one value throughout), never 0 or 1.
 
-Source: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), whose worked example the tests repeat;
-J. Cohen, Weighted kappa (Psychological Bulletin 70, 1968).
+Sources: K. Krippendorff, Computing Krippendorff's Alpha-Reliability (2011), with the examples of the tests; J. Cohen,
+Weighted kappa (Psychological Bulletin 70, 1968). Why no library: docs/decisions/0012-libraries-tried.md.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Weights = Literal["linear", "quadratic"]
 
 
 def krippendorff_alpha(units: Iterable[Sequence[Any]], level: Level = "interval") -> float | None:
-    """1 - observed / expected disagreement; `units` holds the values of each unit, those with one value do not count.
+    """alpha = 1 - D_o / D_e, observed over expected disagreement. Units with fewer than two values are ignored.
 
-    nominal: values only equal or not. ordinal: numbers by their ranks. interval: numbers by their distance.
+    Distance of two values: nominal 0 or 1, ordinal the squared difference of their ranks, interval that of the values.
     """
     pairable = [list(values) for values in units if len(values) > 1]
     totals: Counter[Hashable] = Counter(v for values in pairable for v in values)
@@ -29,16 +29,16 @@ def krippendorff_alpha(units: Iterable[Sequence[Any]], level: Level = "interval"
     if len(totals) < 2:
         return None
     distance = _distance(level, totals)
-    observed = 0.0
+    observed = 0.0  # n D_o: pairs within a unit of m values, weighted by 1 / (m - 1)
     for values in pairable:
         counts = Counter(values)
         observed += _within(counts, distance) / (len(values) - 1)
-    expected = _within(totals, distance) / (n - 1)
+    expected = _within(totals, distance) / (n - 1)  # n D_e: all pairs of values
     return 1.0 - observed / expected if expected else None
 
 
 def _within(counts: Counter[Hashable], distance: Callable[[Any, Any], float]) -> float:
-    """The distances of all ordered pairs of values, the same value twice aside: their distance is 0."""
+    """Sum of the distances of all ordered pairs of values; equal values have distance 0."""
     return sum(a * b * distance(u, v) for u, a in counts.items() for v, b in counts.items() if u != v)
 
 
@@ -47,7 +47,7 @@ def _distance(level: Level, totals: Counter[Any]) -> Callable[[Any, Any], float]
         return lambda u, v: float(u != v)
     if level == "interval":
         return lambda u, v: float(u - v) ** 2
-    place: dict[Any, float] = {}  # mean rank of a value among all that were given
+    place: dict[Any, float] = {}  # mean rank of a value among all values
     before = 0
     for value in sorted(totals):
         place[value] = before + totals[value] / 2
@@ -58,15 +58,17 @@ def _distance(level: Level, totals: Counter[Any]) -> Callable[[Any, Any], float]
 def weighted_kappa(
     first: Sequence[int], second: Sequence[int], scale: tuple[int, int], weights: Weights = "quadratic"
 ) -> float | None:
-    """Two raters of the same units, in order, on whole numbers from scale[0] to scale[1].
+    """Weighted kappa of two raters of the same units, with integer values from scale[0] to scale[1].
 
-    None where either has given no value, or both the same one throughout. Raises ValueError for values off the scale.
+    kappa = 1 - sum_ij w_ij O_ij / sum_ij w_ij E_ij with w_ij = |i - j| (linear) or (i - j)^2 (quadratic), O the counts
+    of pairs and E those of independent raters with the same margins. None without values, or if all values are equal.
+    Raises ValueError for values outside the scale.
     """
     if len(first) != len(second):
-        raise ValueError(f"{len(first)} and {len(second)} values; both rate the same units")
+        raise ValueError(f"{len(first)} and {len(second)} values; both must rate the same units")
     low, high = scale
     if any(not low <= v <= high for v in (*first, *second)):
-        raise ValueError(f"values from {low} to {high} are wanted")
+        raise ValueError(f"expected values from {low} to {high}")
     power = {"linear": 1, "quadratic": 2}[weights]
     observed = sum(abs(a - b) ** power for a, b in zip(first, second, strict=True))
     one, two = Counter(first), Counter(second)
@@ -75,10 +77,10 @@ def weighted_kappa(
 
 
 def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Rank correlation; None with fewer than three units, or where one of the two never varies."""
+    """Rank correlation; None with fewer than three units, or if one of the raters gave a single value."""
     if len(first) < 3 or len(set(first)) < 2 or len(set(second)) < 2:
         return None
-    from scipy import stats  # slow to import, and needed here only
+    from scipy import stats  # slow to import
 
     value = float(stats.spearmanr(first, second).statistic)
     return value if math.isfinite(value) else None

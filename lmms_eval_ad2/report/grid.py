@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from lmms_eval_ad2.report import published
 from lmms_eval_ad2.report.runs import RunSummary, ScoreCell
-from lmms_eval_ad2.report.table_layouts import CAPTIONS, SHAPES, TableColumn, TableLayout, own_shape
+from lmms_eval_ad2.report.table_layouts import CAPTIONS, TABLE_LAYOUTS, TableColumn, TableLayout, default_layout
 from lmms_eval_ad2.report.table_rows import fits, kind_title, rows_of, with_extras
 from lmms_eval_ad2.report.task_groups import TaskGroup, data_sha, lines_of, reason_notes, reasons
 
@@ -82,11 +82,11 @@ class ResultGrid:
 def grids(runs: Sequence[RunSummary], *, with_published: bool = True) -> list[ResultGrid]:
     """All tables for which a run has a figure: the papers' in their order, then benchmarks without a paper's table."""
     benchmarks = list(dict.fromkeys(t.benchmark for run in runs for t in run.tasks.values()))
-    shapes = list(SHAPES)
+    shapes = list(TABLE_LAYOUTS)
     for name in benchmarks:
-        if all(shape.benchmark != name for shape in SHAPES):
+        if all(shape.benchmark != name for shape in TABLE_LAYOUTS):
             parts = dict.fromkeys(t.part for run in runs for t in run.tasks.values() if t.benchmark == name)
-            shapes.append(own_shape(name, tuple(parts)))
+            shapes.append(default_layout(name, tuple(parts)))
     built = (_build(shape, lines_of(runs, shape.benchmark), with_published) for shape in shapes)
     return [grid for grid in built if grid is not None]
 

@@ -153,7 +153,7 @@ def _circular_columns() -> tuple[TableColumn, ...]:
     return tuple(columns)
 
 
-SHAPES: tuple[TableLayout, ...] = (
+TABLE_LAYOUTS: tuple[TableLayout, ...] = (
     TableLayout(
         "ad2_bench",
         2,
@@ -274,7 +274,7 @@ SHAPES: tuple[TableLayout, ...] = (
 )
 
 
-def own_shape(benchmark: str, parts: tuple[str, ...]) -> TableLayout:
+def default_layout(benchmark: str, parts: tuple[str, ...]) -> TableLayout:
     """The table of a benchmark that has none in a paper of ours: one column a part."""
     columns = tuple(_headline(part, part.replace("_", " ").capitalize(), part) for part in parts)
     return TableLayout(benchmark, None, f"{BENCHMARKS.get(benchmark, benchmark)}: score by part", columns, views=True)

@@ -22,11 +22,11 @@ def whole_questions(lines: Sequence[SampleSummary]) -> list[list[SampleSummary]]
     """The lines by question, each with all its rotations."""
     groups: dict[str, list[SampleSummary]] = {}
     for line in lines:
-        groups.setdefault(turn_of(line).question, []).append(line)
-    return [group for group in groups.values() if len(group) == turn_of(group[0]).of]
+        groups.setdefault(rotation_of(line).question, []).append(line)
+    return [group for group in groups.values() if len(group) == rotation_of(group[0]).of]
 
 
-def turn_of(line: SampleSummary) -> OptionRotation:
+def rotation_of(line: SampleSummary) -> OptionRotation:
     if line.turn is None:
         raise ValueError(f"{line.id}: no rotation of a question")
     return line.turn
@@ -46,7 +46,7 @@ def circular(group: Sequence[SampleSummary]) -> SampleSummary:
 
 def consistency(group: Sequence[SampleSummary]) -> SampleSummary:
     """The question as one line: 1 where every rotation chose the same text; an unread answer chose none."""
-    chosen = {turn_of(line).chosen for line in group}
+    chosen = {rotation_of(line).chosen for line in group}
     same = float(len(chosen) == 1 and None not in chosen)
     scored = all(line.status != "unscored" for line in group)
     return _question(group, CONSISTENCY, same if scored else None, same if scored else 0.0)
@@ -55,7 +55,7 @@ def consistency(group: Sequence[SampleSummary]) -> SampleSummary:
 def _question(group: Sequence[SampleSummary], column: str, official: float | None, strict: float) -> SampleSummary:
     worst = min(group, key=lambda line: _WORST_FIRST.index(line.status))
     return replace(
-        worst, id=turn_of(worst).question, score=None if official is None else 100 * official, kind=None, offered=(),
+        worst, id=rotation_of(worst).question, score=None if official is None else 100 * official, kind=None, offered=(),
         marks=((column, official, strict),), turn=None,
     )  # fmt: skip
 
@@ -66,9 +66,9 @@ def position(groups: Sequence[Sequence[SampleSummary]], asked: int) -> dict[str,
     `asked`: lines in all, those of incomplete questions among them.
     """
     whole = sum(map(len, groups))
-    read = [line for group in groups for line in group if turn_of(line).place is not None]
-    places = [p for line in read if (p := turn_of(line).place) is not None]
-    found = preference(places, [turn_of(x).of for x in read], clusters=[x.cluster for x in read])
+    read = [line for group in groups for line in group if rotation_of(line).place is not None]
+    places = [p for line in read if (p := rotation_of(line).place) is not None]
+    found = preference(places, [rotation_of(x).of for x in read], clusters=[x.cluster for x in read])
     facts: dict[str, Any] = {"questions": len(groups), "asked": asked, "incomplete": asked - whole, "n": len(read)}
     if found is None:
         return {**facts, "distance": None, "ci": None, "letters": {}}

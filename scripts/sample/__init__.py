@@ -1,9 +1,9 @@
-"""Draws the bundled sample of every task: its pictures, and the records that follow from their ground truth.
+"""Generate the bundled sample of every task: draw the images, and derive the records from their ground truth.
 
-scene, scenes    what stands where (metres)
+scene, scenes    positions of all objects (metres)
 camera, air, ground, canvas, vehicles, people, street, draw    the renderer
 words, ask*, questions    records from the scenes' ground truth
-write            the data of the package `lmms_eval_ad2.sample`: python -m scripts.sample.write
+write            write the data of the package `lmms_eval_ad2.sample`: python -m scripts.sample.write
 
-The same scenes give the same pictures and records: neither the time nor the machine's random numbers enter them.
+The same scenes always give the same images and records; all random numbers have fixed seeds.
 """

@@ -1,4 +1,4 @@
-"""How weather, light and their severity look: colours, visibility, wetness, particles."""
+"""Appearance of weather and light by severity: colours, visibility, wetness, particles."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from scripts.sample.scene import Scene
 
 RGB = tuple[int, int, int]
 LEVEL = {"light": 0.35, "moderate": 0.65, "severe": 1.0}
-HEADLIGHTS = 30.0  # metres over which our own headlights fade
+HEADLIGHTS = 30.0  # metres over which the ego car's headlights fade
 
 
 @dataclass(frozen=True)
 class Air:
-    """What lies between the camera and things. `reach`: metres after which contrast has fallen to 37 %."""
+    """The air between camera and objects. `reach`: metres after which contrast has fallen to 1/e (37 %)."""
 
     sky_top: RGB
     sky_low: RGB
@@ -33,11 +33,11 @@ class Air:
     shadow: float = 0.35
 
     def clearness(self, distance: float) -> float:
-        """The share of a thing's own colour that reaches the camera, 0..1."""
+        """The share of an object's colour that reaches the camera, exp(-distance / reach), 0..1."""
         return math.exp(-max(0.0, distance) / self.reach)
 
     def shade(self, color: RGB, distance: float, ahead: float = 1.0) -> RGB:
-        """A surface's colour as seen from `distance` metres. `ahead`: 1 in our headlights' cone, 0 outside it."""
+        """The colour of a surface from `distance` metres. `ahead`: 1 in the cone of the headlights, 0 outside."""
         lamp = 1.0 - self.dark * (1.0 - 0.9 * ahead * math.exp(-distance / HEADLIGHTS))
         t = self.clearness(distance)
         r, g, b = (
@@ -47,7 +47,7 @@ class Air:
 
 
 def air_of(scene: Scene) -> Air:
-    """The look of a scene's weather at its severity."""
+    """The air of a scene, by its weather and severity."""
     s = LEVEL[scene.severity]
     match scene.weather:
         case "overcast":

@@ -1,4 +1,4 @@
-"""The plain parts of making records from a picture's ground truth: who can be asked about, options, marks."""
+"""Common parts of deriving records from the ground truth of an image: visible objects, options, marks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ SIZE = (WIDTH, HEIGHT)
 NONE_FITS = BilingualText("None of the options fits", "以上选项均不符合")
 NOT_THERE = BilingualText("What is asked about is not in the image", "图像中没有所问的目标")
 
-MIN_PIXELS = 180  # smaller things are not asked about
-MIN_VISIBLE = 0.6  # of a thing's area
-MIN_CLEAR = 0.12  # of its contrast left by the air: fainter things are not asked about
+# No questions about objects below these limits.
+MIN_PIXELS = 180
+MIN_VISIBLE = 0.6  # share of the object's area
+MIN_CLEAR = 0.12  # share of its contrast that the air leaves
 
 
 @dataclass
 class Asker:
-    """Collects the records about one picture. `images` and `views` are those of every record made."""
+    """Collects the records about one image. All of them have these `images` and `views`."""
 
     picture: Picture
     benchmark: str
@@ -41,18 +42,18 @@ class Asker:
         return self.picture.seen.get(thing.key)
 
     def clear(self, thing: Thing, share: float = MIN_VISIBLE) -> bool:
-        """Whether a person would find it: large enough, not much hidden, not lost in the air."""
+        """Whether a person would find it: large enough, not much occluded, enough contrast."""
         s = self.seen(thing)
         faint = air_of(self.scene).clearness((thing.x**2 + thing.z**2) ** 0.5) < MIN_CLEAR
         return s is not None and s.pixels >= MIN_PIXELS and s.visible >= share and not faint
 
     def asked(self, *kinds: str) -> list[Thing]:
-        """Clearly visible things of these kinds (of all kinds without any), near ones first."""
+        """Clearly visible objects of these kinds (of all kinds if none is given), nearest first."""
         things = self.scene.of(*kinds) if kinds else sorted(self.scene.things, key=lambda t: abs(t.z))
         return [t for t in things if self.clear(t)]
 
     def only(self, *kinds: str) -> Thing | None:
-        """The one clearly visible thing of its own kind among `kinds`, if there is one."""
+        """A clearly visible object of `kinds` that is the only one of its kind, or None."""
         things = self.asked(*kinds)
         return next((t for t in things if len(self.scene.of(t.kind)) == 1), None)
 
@@ -86,7 +87,7 @@ class Asker:
         steps: tuple[ReasoningStep, ...] = (),
         **meta: Any,
     ) -> None:
-        """Append a record; ids count up within scene, task and subtask."""
+        """Append a record; ids are numbered within scene, task and subtask."""
         stem = f"{self.scene.id}/{task}/{subtask}"
         number = 1 + sum(r.id.startswith(f"{stem}/") for r in self.records)
         self.records.append(
@@ -120,9 +121,9 @@ class Asker:
         wrong: Sequence[BilingualText],
         mark: VisualPrompt | None = None,
     ) -> None:
-        """An AD2-Bench choice: A to D, E none of them fits, F the target is not there (section A.1).
+        """Add an AD2-Bench choice: A to D, E none of them fits, F the target is not in the image (section A.1).
 
-        `right` is the text of the correct option among A to D; "E" or "F" where that is correct, with four wrong ones.
+        `right`: the text of the correct option among A to D, or "E" or "F" if that is correct, with four wrong ones.
         """
         texts = [*wrong[:3], right] if isinstance(right, BilingualText) else [*wrong[:4]]
         assert len(texts) == 4, (question, texts)

@@ -34,7 +34,7 @@ SUGGESTION = BilingualText("How should the ego car drive here?")
 
 
 def ask_coda(a: Asker) -> None:
-    """General perception, a suggestion, and a region question for each kind of thing seen, three at most."""
+    """General perception, a suggestion, and a region question for each visible kind of object, three at most."""
     a.add("general", "general", "vqa", GENERAL, _general(a))
     a.add("suggestion", "suggestion", "vqa", SUGGESTION, _suggestion(a))
     kinds: set[str] = set()

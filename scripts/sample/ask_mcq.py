@@ -1,7 +1,7 @@
-"""AutoDrive-QA's three tasks: open questions in DriveLM's way, made multiple choice by the rules of `mcq.rules`.
+"""AutoDrive-QA's three tasks: open questions as in DriveLM, converted to multiple choice by the rules of `mcq.rules`.
 
-What is asked and answered here comes from the scene. Where the picture is one of six views objects are named by
-DriveLM's tags (`<c1,CAM_FRONT,480.0,300.0>`, the centre in pixels of that camera's picture), else in plain words.
+Questions and answers follow from the scene. With six views, objects are named by DriveLM's tags
+(`<c1,CAM_FRONT,480.0,300.0>`, the centre in pixels of that camera's image), otherwise in words.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _FUTURES = {
 
 
 @dataclass(frozen=True)
-class Said:
-    """An open question and its answer, placed in the paper's taxonomy."""
+class TaxonomyQuestion:
+    """An open question and its answer, with its place in the paper's taxonomy."""
 
     task: str
     subtask: str
@@ -39,7 +39,7 @@ class Said:
 
 
 def ask_mcq(a: Asker) -> None:
-    """Perception, prediction and planning of one front camera picture."""
+    """Perception, prediction and planning for one front camera image."""
     people, vehicles = sorted(a.asked(*VRU), key=_distance), sorted(a.asked(*VEHICLES), key=_distance)
     near = [*people, *vehicles]
     certain = next(t for t in near if t.state in _FUTURES)
@@ -47,7 +47,9 @@ def ask_mcq(a: Asker) -> None:
     _make(
         a,
         [
-            Said("perception", "visual description", f"What is the visual description of {what}?", _looks(near[0])),
+            TaxonomyQuestion(
+                "perception", "visual description", f"What is the visual description of {what}?", _looks(near[0])
+            ),
             _future(f"the {name(certain).en}", certain),
             _action(a, "the " + ("traffic light" if _must_stop(a) else name(near[0]).en), near[0]),
         ],
@@ -55,7 +57,7 @@ def ask_mcq(a: Asker) -> None:
 
 
 def ask_six_views(a: Asker, pictures: Mapping[str, Picture]) -> None:
-    """The same tasks over six cameras. `pictures`: what each camera shows, by its name."""
+    """The same tasks for six cameras. `pictures`: images by camera name."""
     tags = {key: _tag(key, pictures) for key in _SIX}
     lead, behind = (a.scene.get(key) for key in ("lead", "behind"))
     assert lead is not None and behind is not None
@@ -64,16 +66,16 @@ def ask_six_views(a: Asker, pictures: Mapping[str, Picture]) -> None:
     _make(
         a,
         [
-            Said("perception", "visual description", looks.format(tags["lead"]), _looks(lead)),
-            Said("perception", "visual description", looks.format(tags["behind"]), _looks(behind)),
+            TaxonomyQuestion("perception", "visual description", looks.format(tags["lead"]), _looks(lead)),
+            TaxonomyQuestion("perception", "visual description", looks.format(tags["behind"]), _looks(behind)),
             _existence(a, behind),
             _future(tags["lead"], lead),
-            Said(
+            TaxonomyQuestion(
                 "prediction", "object interaction",
                 f"Would {tags['behind']} be in the moving direction of the ego vehicle?", "No.",
             ),
             _action(a, tags["lead"], lead),
-            Said("planning", "possible collision", collide, "Change to the left lane."),
+            TaxonomyQuestion("planning", "possible collision", collide, "Change to the left lane."),
         ],
         [{**_entry(tags[key]), "info": _info(a.scene.get(key))} for key in _SIX],
     )  # fmt: skip
@@ -88,24 +90,26 @@ def _looks(t: Thing) -> str:
     return f"{words[:1].upper()}{words[1:]}."
 
 
-def _existence(a: Asker, behind: Thing) -> Said:
-    """Half of the scenes ask about what follows, the others about a kind of vehicle that the scene does not hold."""
+def _existence(a: Asker, behind: Thing) -> TaxonomyQuestion:
+    """Half of the scenes ask about the vehicle behind, the others about a kind of vehicle not in the scene."""
     absent = next(kind for kind in ("bus", "truck", "car", "van") if not a.scene.of(kind))
     kind, answer = (behind.kind, "Yes.") if int(a.scene.id[-1]) % 2 else (absent, "No.")
     plural = KINDS[kind].en + ("es" if kind == "bus" else "s")
-    return Said("perception", "surrounding objects", f"Are there {plural} to the back of the ego car?", answer)
+    return TaxonomyQuestion(
+        "perception", "surrounding objects", f"Are there {plural} to the back of the ego car?", answer
+    )
 
 
-def _future(who: str, t: Thing) -> Said:
-    return Said("prediction", "motion prediction", f"What is the future state of {who}?", _FUTURES[t.state])
+def _future(who: str, t: Thing) -> TaxonomyQuestion:
+    return TaxonomyQuestion("prediction", "motion prediction", f"What is the future state of {who}?", _FUTURES[t.state])
 
 
 def _must_stop(a: Asker) -> bool:
     return a.scene.light in ("red", "yellow")
 
 
-def _action(a: Asker, what: str, t: Thing) -> Said:
-    """The action that the scene asks for, with its reason."""
+def _action(a: Asker, what: str, t: Thing) -> TaxonomyQuestion:
+    """The action that the scene requires, with its reason."""
     if _must_stop(a):
         action, reason = "brake gently to a stop", "to follow the traffic rules"
     elif t.state == "crossing":
@@ -116,11 +120,11 @@ def _action(a: Asker, what: str, t: Thing) -> Said:
         f"What actions could the ego vehicle take based on {what}? Why take this action and what's the probability?"
     )
     answer = f"The action is to {action}. The reason is {reason}, and the probability is high."
-    return Said("planning", "safe action", question, answer)
+    return TaxonomyQuestion("planning", "safe action", question, answer)
 
 
 def _tag(key: str, pictures: Mapping[str, Picture]) -> str:
-    """DriveLM's way to name an object, in the camera that shows most of it."""
+    """The DriveLM tag of an object, in the camera with most of its pixels."""
     camera = max(pictures, key=lambda c: seen.pixels if (seen := pictures[c].seen.get(key)) else 0)
     x, y = pictures[camera].seen[key].centre
     return f"<{_SIX[key]},{camera},{x:.1f},{y:.1f}>"
@@ -136,8 +140,8 @@ def _info(t: Thing | None) -> dict[str, str]:
     return {"Category": "Vehicle" if t.kind in VEHICLES else "Pedestrian", "Visual_description": _looks(t)}
 
 
-def _make(a: Asker, said: list[Said], objects: list[dict[str, Any]] | None = None) -> None:
-    """Add one multiple-choice record for each question. `objects`: what DriveLM's records tell of the tags' objects."""
+def _make(a: Asker, questions: list[TaxonomyQuestion], objects: list[dict[str, Any]] | None = None) -> None:
+    """Add one multiple-choice record per question. `objects`: attributes of the tagged objects, as in DriveLM."""
     scene = tuple(
         Record(
             id=f"{a.scene.id}/{number}",
@@ -150,21 +154,21 @@ def _make(a: Asker, said: list[Said], objects: list[dict[str, Any]] | None = Non
             answer=BilingualText(s.answer),
             meta={"objects": objects or []},
         )
-        for number, s in enumerate(said)
+        for number, s in enumerate(questions)
     )
     maker = RulesMaker()
-    for s, record in zip(said, scene, strict=True):
+    for s, record in zip(questions, scene, strict=True):
         made = maker.one(OpenQuestion(record.id, record, "drivelm", s.task, s.subtask, s.answer, Path(), scene))
         assert isinstance(made, AcceptedQuestion), made
         _add(a, s, made, maker.label)
 
 
-def _add(a: Asker, said: Said, made: AcceptedQuestion, maker: str) -> None:
-    rows = [(said.answer, "correct", ""), *((d.text, d.category, d.reason) for d in made.distractors)]
-    random.Random(f"{a.scene.id}:{said.task}:{said.subtask}:{len(a.records)}").shuffle(rows)
+def _add(a: Asker, question: TaxonomyQuestion, made: AcceptedQuestion, maker: str) -> None:
+    rows = [(question.answer, "correct", ""), *((d.text, d.category, d.reason) for d in made.distractors)]
+    random.Random(f"{a.scene.id}:{question.task}:{question.subtask}:{len(a.records)}").shuffle(rows)
     lettered = list(zip("ABCD", rows, strict=True))
     a.add(
-        said.task, said.subtask, "mc", BilingualText(said.question), BilingualText(said.answer),
+        question.task, question.subtask, "mc", BilingualText(question.question), BilingualText(question.answer),
         options=tuple(AnswerOption(letter, BilingualText(text), kind) for letter, (text, kind, _) in lettered),
         letter=next(letter for letter, (_, kind, _) in lettered if kind == "correct"), source="sample", maker=maker,
         distractors="all", correctness=None, rounds=0, seed=0,

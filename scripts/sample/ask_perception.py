@@ -23,7 +23,7 @@ SIDES = {
 
 
 def ask_base(a: Asker, turn: int) -> None:
-    """Basic perception. `turn` varies what is asked from scene to scene."""
+    """Basic perception. `turn` varies the questions from scene to scene."""
     asks = [_existence, _left_right, _category, _counting, _location, _detection, _reference]
     for k in (0, 2, 4)[: 2 + turn % 2]:
         asks[(turn + k) % 7](a)
@@ -117,7 +117,7 @@ def _box(a: Asker, subtask: str, t: Thing, q: BilingualText, mark: VisualPrompt 
 
 
 def ask_advanced(a: Asker, turn: int) -> None:
-    """Advanced perception: OCR wherever something can be read, and two more."""
+    """Advanced perception: OCR if there is text, and two more questions."""
     _ocr(a)
     asks = [_attribute, _motion, _caption, _position, _lane_line, _others]
     asks[turn % 6](a)

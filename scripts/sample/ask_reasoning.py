@@ -14,7 +14,7 @@ RELATION, REASONING = "relation", "reasoning"
 
 
 def ask_relation(a: Asker, turn: int) -> None:
-    """Social, causal and occlusion wherever the scene has them, spatial every second time."""
+    """Social, causal and occlusion relations if the scene has them; spatial ones for every second scene."""
     if turn % 2:
         _spatial(a)
     _social(a)
@@ -133,7 +133,7 @@ def _occlusion(a: Asker) -> None:
 
 
 def _hider(a: Asker, t: Thing) -> Thing:
-    """The nearer thing whose box overlaps most with that of `t`."""
+    """The nearer object whose box overlaps most with that of `t`."""
     x1, y1, x2, y2 = a.box(t)
 
     def overlap(o: Thing) -> float:
@@ -151,7 +151,7 @@ def _hider(a: Asker, t: Thing) -> Thing:
 
 
 def ask_reasoning(a: Asker, turn: int) -> None:
-    """Weather or night; in turns the whole and a region, or what is hidden and another's point of view."""
+    """Weather or night; alternately the whole scene and a region, or occlusion and another's point of view."""
     _weather(a)
     if turn % 2:
         _holistic(a)
@@ -188,7 +188,7 @@ def _holistic(a: Asker) -> None:
 
 
 def decision(a: Asker) -> BilingualText:
-    """What the ego car should do, and why: the nearest thing that matters, then the weather."""
+    """Recommended behaviour of the ego car with its reason: the nearest relevant object, then the weather."""
     t, d = key_thing(a), ADVICE[a.scene.weather]
     if a.scene.light in ("red", "yellow"):
         en, zh = (
@@ -206,7 +206,7 @@ def decision(a: Asker) -> BilingualText:
 
 
 def key_thing(a: Asker) -> Thing | None:
-    """Crossing people first, then what is in our lane, then works, then the nearest."""
+    """Crossing people first, then objects in the ego lane, then works, then the nearest object."""
     things = a.asked(*VRU, *VEHICLES, "traffic_cone", "barrier", "dog", "carton")
     order = sorted(
         things, key=lambda t: (t.state != "crossing", side(t) != "ahead", t.kind not in ("traffic_cone", "worker"), t.z)

@@ -1,4 +1,4 @@
-"""A pinhole camera on the ego car, and the geometry of solids: world metres to pixels."""
+"""A pinhole camera on the ego car (world metres to pixels), and geometry of solids."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ WIDTH, HEIGHT = 960, 540  # pixels of a finished picture
 FOCAL = 720.0  # pixels: a horizontal field of view of 67 degrees
 HORIZON = 236.0  # the row at which the flat ground vanishes
 EYE = 1.5  # metres above the ground
-NEAR = 0.7  # metres: nearer points are cut off
+NEAR = 0.7  # metres: near plane, nearer points are clipped
 
 Point3 = tuple[float, float, float]
 Point2 = tuple[float, float]
 
-# Yaw of the six cameras in degrees, clockwise from above, in the order in which a release lists them.
+# Yaw of the six cameras in degrees, clockwise from above, in the order of nuScenes releases.
 SIX_VIEWS: dict[str, float] = {
     "CAM_FRONT": 0.0, "CAM_FRONT_LEFT": -55.0, "CAM_FRONT_RIGHT": 55.0,
     "CAM_BACK": 180.0, "CAM_BACK_LEFT": -115.0, "CAM_BACK_RIGHT": 115.0,
@@ -38,9 +38,10 @@ class Camera:
         return self.turn((x, 0.0, z))[2]
 
     def polygon(self, points: Sequence[Point3]) -> list[Point2]:
-        """Pixels of a polygon, cut at the near plane; empty where nothing of it lies ahead."""
-        cut = _clip([self.turn(p) for p in points])
-        return [(WIDTH / 2 + FOCAL * x / z, HORIZON - FOCAL * y / z) for x, y, z in cut]
+        """Pixels of a polygon, clipped at the near plane; empty if all of it is behind."""
+        clipped = _clip([self.turn(p) for p in points])
+        # Pinhole: u = c_u + f x / z, v = c_v - f y / z (image v down, camera y up).
+        return [(WIDTH / 2 + FOCAL * x / z, HORIZON - FOCAL * y / z) for x, y, z in clipped]
 
     def pixel(self, p: Point3) -> Point2 | None:
         """Pixel of a point, None behind the near plane."""
@@ -49,7 +50,7 @@ class Camera:
 
 
 def _clip(points: list[Point3]) -> list[Point3]:
-    """Sutherland-Hodgman against z = NEAR."""
+    """Sutherland-Hodgman clipping at z = NEAR."""
     if all(p[2] >= NEAR for p in points):
         return points
     kept: list[Point3] = []
@@ -64,7 +65,7 @@ def _clip(points: list[Point3]) -> list[Point3]:
 
 @dataclass(frozen=True)
 class Placed:
-    """A local frame standing on the road: along (forwards), across (to its right), up; origin at its centre."""
+    """A local frame on the road: along (forwards), across (to its right), up; origin at its centre."""
 
     x: float
     z: float

@@ -1,7 +1,7 @@
-"""The drawing surface: twice the final size for smooth edges, with a second, hidden picture of who is where.
+"""The drawing surface, at twice the final size for smooth edges, with an instance mask.
 
-The hidden picture (one number a thing) is drawn from the same outlines, so that boxes and
-visibility of the answers are those of the pixels.
+The mask (one number per object) is drawn from the same outlines, so that boxes and visibility in the answers match the
+pixels.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from scripts.sample.air import RGB, Air
 from scripts.sample.camera import FOCAL, HEIGHT, WIDTH, Camera, Point2, Point3, centre, normal
 
 SCALE = 2
-SUN = (-0.45, 0.8, -0.4)  # towards the light
+SUN = (-0.45, 0.8, -0.4)  # direction to the light, world frame
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Where a thing is in a picture. `box`: x_min, y_min, x_max, y_max in pixels; `visible`: the share not hidden."""
+    """An object in an image. `box`: x_min, y_min, x_max, y_max in pixels; `visible`: the share not occluded."""
 
     box: tuple[int, int, int, int]
     pixels: int
@@ -39,7 +39,7 @@ def font(size: int) -> ImageFont.FreeTypeFont | ImageFont.ImageFont:
 
 
 class Canvas:
-    """Draws world polygons through a camera and the air. `label(n)` says whose outlines follow; 0 is nobody's."""
+    """Draws world polygons through a camera and the air. Outlines after `label(n)` belong to object n (0: none)."""
 
     def __init__(self, ground: Image.Image, camera: Camera, air: Air) -> None:
         self.camera, self.air = camera, air
@@ -52,10 +52,10 @@ class Canvas:
         self._glow = Image.new("RGB", (WIDTH // 2, HEIGHT // 2), 0)
         self._glow_draw = ImageDraw.Draw(self._glow)
 
-    # --- who is where ---
+    # --- instance mask ---
 
     def label(self, number: int) -> None:
-        """The outlines that follow belong to thing `number`; the ones before are complete."""
+        """The outlines that follow belong to object `number`; the previous object is complete."""
         if self._owner:
             self._alone[self._owner] = self._count(self._owner)
         self._owner = number
@@ -64,7 +64,7 @@ class Canvas:
         return int(np.count_nonzero(np.asarray(self.owners) == number))
 
     def seen(self) -> dict[int, Seen]:
-        """Every labelled thing that has a pixel left in the finished picture."""
+        """Every labelled object with at least one visible pixel."""
         self.label(0)
         owners = np.asarray(self.owners)
         found = {}
@@ -80,7 +80,7 @@ class Canvas:
     # --- drawing ---
 
     def flat(self, points: Sequence[Point2], color: tuple[int, ...]) -> None:
-        """A polygon in pixels of the final picture."""
+        """Draw a polygon given in pixels of the final image."""
         if len(points) < 3:
             return
         self.draw.polygon([(x * SCALE, y * SCALE) for x, y in points], fill=tuple(color))
@@ -88,7 +88,7 @@ class Canvas:
             self._owner_draw.polygon(list(points), fill=self._owner)
 
     def face(self, points: Sequence[Point3], color: RGB, lit: bool = True, glowing: bool = False) -> None:
-        """A polygon in the world, shaded by its direction to the light, its distance, and the air."""
+        """Draw a world polygon, shaded by its orientation to the light, its distance, and the air."""
         pixels = self.camera.polygon(points)
         if pixels:
             self.flat(pixels, self.tone(color, points, lit, glowing))
@@ -107,7 +107,7 @@ class Canvas:
         return self.air.shade(color, distance, float(z > 0 and abs(x) < 3 + 0.45 * z))
 
     def shadow(self, points: Sequence[Point3], strength: float) -> None:
-        """Darkens the ground; belongs to nobody."""
+        """Darken the ground; not part of any object."""
         pixels = self.camera.polygon(points)
         if len(pixels) >= 3:
             owner, self._owner = self._owner, 0
@@ -154,7 +154,7 @@ class Canvas:
             self.draw.text((spot[0] * SCALE, spot[1] * SCALE), words, fill=fill, font=font(size), anchor="mm")
 
     def finish(self) -> Image.Image:
-        """The picture at its final size, lights spread."""
+        """The image at its final size, with blurred light halos."""
         picture = self.image.reduce(SCALE)
         if self._glow.getbbox() is None:
             return picture

@@ -1,4 +1,4 @@
-"""Scene -> picture and ground truth: paint the ground, set things from far to near, then the weather in front."""
+"""Draw a scene with its ground truth: the ground, then the objects from far to near, then the weather."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DRAWERS: dict[str, Callable[[Canvas, Thing, int], None]] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn scene. `seen` tells by thing key where it is; `owners` is the number of the thing at every pixel."""
+    """A drawn scene. `seen`: visible objects by key; `owners`: instance mask, the object number at each pixel."""
 
     scene: Scene
     image: Image.Image
@@ -37,7 +37,7 @@ class Picture:
     owners: Image.Image
 
     def number(self, key: str) -> int:
-        """The value of a thing's pixels in `owners`."""
+        """The value of an object's pixels in `owners`."""
         return 1 + [t.key for t in self.scene.things].index(key)
 
 
@@ -120,7 +120,7 @@ def _rail(c: Canvas, x: float) -> Callable[[], None]:
 
 
 def _weather(image: Image.Image, air: Air, rng: np.random.Generator) -> Image.Image:
-    """Rain, snow and dust between us and the scene."""
+    """Rain, snow and dust in front of the scene."""
     if air.rain:
         _streaks(image, rng, int(170 + 620 * air.rain), air.rain)
     if air.snow:
@@ -148,7 +148,7 @@ def _flakes(image: Image.Image, rng: np.random.Generator, count: int, strength: 
 
 
 def _dust(image: Image.Image, rng: np.random.Generator, strength: float) -> Image.Image:
-    """Clouds of sand driven across the view, and grains."""
+    """Clouds of sand across the view, and grains."""
     coarse = Image.fromarray((rng.random((9, 7)) * 255).astype(np.uint8)).resize(
         (WIDTH, HEIGHT), Image.Resampling.BICUBIC
     )

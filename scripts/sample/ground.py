@@ -1,7 +1,7 @@
-"""Sky and ground of a picture, pixel by pixel: road, lines, crossing, pavements, snow and sand on them.
+"""Sky and ground of an image, computed per pixel: road, lines, crossing, pavements, snow and sand.
 
-Edges are softened by how many metres a pixel covers, so that lines stay smooth to the horizon.
-Colours are planes: arrays of shape (3, rows, columns), 0..255.
+Edges are blurred by the number of metres that a pixel covers, so that lines are smooth up to the horizon. Colours are
+arrays of shape (3, rows, columns), 0..255.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAR = 400.0  # metres
 
 
 def backdrop(scene: Scene, air: Air, camera: Camera, rng: np.random.Generator) -> Image.Image:
-    """Sky above the horizon, ground below it, WIDTH x HEIGHT, without any thing on it."""
+    """Sky above the horizon and ground below it, WIDTH x HEIGHT, without objects."""
     top = math.ceil(HORIZON)
     planes = np.concatenate([_sky(air, top, camera, rng), _ground(scene, air, top, camera, rng)], axis=1)
     np.clip(planes, 0, 255, out=planes)
@@ -59,7 +59,7 @@ def _ground(scene: Scene, air: Air, top: int, camera: Camera, rng: np.random.Gen
         if air.rain:
             mirror += np.clip((_noise(rng, HEIGHT - top, WIDTH, (4, 9)) - 0.6) * 9, 0, 1) * 0.3
         _paint(color, on_road * mirror, air.sky_low)
-    # Our own headlights, then the air in between.
+    # The ego car's headlights, then the air in between.
     lamp = np.exp(-depth / air.reach)
     clear = lamp.copy()
     if air.dark:
@@ -73,14 +73,14 @@ def _ground(scene: Scene, air: Air, top: int, camera: Camera, rng: np.random.Gen
 
 @cache
 def _plane(yaw: float, top: int) -> tuple[Array, Array, Array, Array]:
-    """World x, z, depth, and metres a pixel across, of every ground pixel."""
+    """World x, z, depth, and lateral metres per pixel, of every ground pixel."""
     rows = np.arange(top, HEIGHT, dtype=np.float32)[:, None] + 0.5
     depth = np.minimum(FOCAL * EYE / (rows - HORIZON), FAR)
     across = (np.arange(WIDTH, dtype=np.float32)[None, :] + 0.5 - WIDTH / 2) * depth / FOCAL
     depth = np.broadcast_to(depth, across.shape)
     a = math.radians(yaw)
     x, z = across * math.cos(a) + depth * math.sin(a), depth * math.cos(a) - across * math.sin(a)
-    # Along the view a pixel covers more ground than across it; lines run mostly along.
+    # A pixel covers more ground along the view than across it; lines are mostly along the view.
     skew = abs(math.sin(a))
     return x, z, depth, depth / FOCAL * (1 - skew) + depth**2 / (FOCAL * EYE) * skew
 
@@ -145,7 +145,7 @@ def _zebra(scene: Scene, x: Array, z: Array, size: Array) -> Array:
 
 
 def _band(v: Array, low: float, high: float, size: Array) -> Array:
-    """1 between low and high, with an edge as soft as a pixel is large."""
+    """1 between low and high, with edges blurred over one pixel."""
     half = (high - low) / 2
     return np.clip((half - np.abs(v - (low + half))) / np.maximum(size, 1e-3) + 0.5, 0, 1)
 

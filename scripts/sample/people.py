@@ -15,7 +15,7 @@ TROUSERS, SHOE, HAIR, VEST, STRIPE = (54, 60, 80), (30, 28, 28), (48, 36, 30), (
 
 
 class Figure:
-    """A flat figure at a thing's place: u metres to the camera's right, v metres up."""
+    """A flat figure at an object's position: u metres to the camera's right, v metres up."""
 
     def __init__(self, canvas: Canvas, thing: Thing, size: float = 1.0, flip: bool = False) -> None:
         self.canvas, self.thing, self.size, self.sign = canvas, thing, size, -1 if flip else 1
@@ -51,13 +51,13 @@ class Figure:
 
 
 def _right_of(camera: Camera) -> tuple[float, float]:
-    """World (x, z) of one metre to the right in the picture."""
+    """World (x, z) of one metre to the right in the image."""
     ex, ez = camera.turn((1.0, 0.0, 0.0)), camera.turn((0.0, 0.0, 1.0))
     return ex[0], ez[0]
 
 
 def draw_person(canvas: Canvas, thing: Thing, number: int) -> None:
-    """A pedestrian, child or road worker; `state` sets the pose; umbrellas come out in rain."""
+    """A pedestrian, child or road worker; the pose depends on `state`; with an umbrella in rain."""
     figure = Figure(canvas, thing, 0.66 if thing.kind == "child" else 1.0, flip=thing.heading > 180)
     figure.ground(0.4)
     canvas.label(number)
@@ -84,7 +84,7 @@ def draw_person(canvas: Canvas, thing: Thing, number: int) -> None:
 
 
 def draw_cyclist(canvas: Canvas, thing: Thing, number: int) -> None:
-    """From the side where the cyclist crosses our view, else from behind or ahead."""
+    """A cyclist, from the side if crossing the view, else from behind or from the front."""
     turn = (thing.heading - canvas.camera.yaw) % 360
     across = 45 < turn < 135 or 225 < turn < 315
     figure = Figure(canvas, thing, 1.0, flip=turn > 180)

@@ -1,4 +1,4 @@
-"""Scenes -> pictures and records of the three benchmarks. Everything follows from the scenes; nothing is random."""
+"""Images and records of the three benchmarks from the scenes. Everything follows from the scenes; nothing is random."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BENCHMARKS = ("ad2_bench", "coda_lm", "autodrive_qa")
 
 @dataclass
 class Shot:
-    """Pictures taken of one scene by image path, and the records about them by benchmark."""
+    """The images of one scene by path, and the records about them by benchmark."""
 
     pictures: dict[str, Picture]
     records: dict[str, list[Record]] = field(default_factory=dict)
 
 
 def shots() -> Iterator[Shot]:
-    """All scenes, drawn one after the other."""
+    """Draw all scenes, one after the other."""
     for turn, scene in enumerate(ad2_scenes()):
         yield _ad2(scene, turn)
     for scene in coda_scenes():

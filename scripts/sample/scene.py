@@ -1,7 +1,7 @@
-"""The world model of the sample: what stands where on a road. The pictures and all answers come from it.
+"""The world model of the sample: objects on a road, from which images and answers are derived.
 
-Frame: metres, x to the right of the ego car, y up, z ahead of it; the ego car's front camera looks along z.
-Headings in degrees, clockwise from above: 0 drives as the ego car does, 180 towards it, 90 to its right.
+Frame: metres, x to the right of the ego car, y up, z ahead; the front camera looks along z. Headings in degrees,
+clockwise from above: 0 is the direction of the ego car, 180 towards it, 90 to its right.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ VRU = (*WALKERS, "cyclist")
 
 @dataclass(frozen=True)
 class Thing:
-    """Something that questions can be asked about. `state`: moving, braking, parked, crossing, waiting, working ..."""
+    """An object that questions can be about. `state`: moving, braking, parked, crossing, waiting, working ..."""
 
     key: str
     kind: str
@@ -37,7 +37,7 @@ class Thing:
 
 @dataclass(frozen=True)
 class Scene:
-    """One moment. `right_lanes`: lanes right of ours; `crossing`: z of a zebra crossing; `light`: the signal."""
+    """One moment. `right_lanes`: lanes right of the ego lane; `crossing`: z of a zebra crossing; `light`: signal."""
 
     id: str
     weather: Weather
@@ -51,13 +51,13 @@ class Scene:
 
     @property
     def road(self) -> tuple[float, float]:
-        """x of the left and of the right edge of the carriageway, a parking strip included."""
+        """x of the left and the right edge of the carriageway, including a parking strip."""
         left = EGO_LEFT - (2 * LANE if self.setting == "highway" else LANE)
         right = EGO_RIGHT + self.right_lanes * LANE + (2.4 if self.setting == "city" else 0.6)
         return left, right
 
     def of(self, *kinds: str) -> list[Thing]:
-        """The things of these kinds, near ones first."""
+        """The objects of these kinds, nearest first."""
         return sorted((t for t in self.things if t.kind in kinds), key=lambda t: abs(t.z))
 
     def get(self, key: str) -> Thing | None:

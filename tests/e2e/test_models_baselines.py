@@ -73,7 +73,9 @@ def test_chance_depends_on_record_and_seed_only(baselines: Any) -> None:
     whole = ask(baselines.ChanceModel(), records)
     order = list(reversed(range(40)))
     assert ask(baselines.ChanceModel(), records, only=order) == [whole[i] for i in order]
-    halves = [ask(baselines.ChanceModel(), records, only=range(start, 40, 2)) for start in (0, 1)]  # as two ranks share them
+    halves = [
+        ask(baselines.ChanceModel(), records, only=range(start, 40, 2)) for start in (0, 1)
+    ]  # as two ranks share them
     assert [halves[i % 2][i // 2] for i in range(40)] == whole
     assert ask(baselines.ChanceModel(), list(reversed(records))) == list(reversed(whole))
     assert ask(baselines.ChanceModel(seed=1), records) != whole
@@ -164,7 +166,9 @@ def lettered(*letters: str, **changes: Any) -> list[Record]:
 
 
 def test_majority_takes_the_commonest_offered_letter(baselines: Any) -> None:
-    assert ask(baselines.MajorityModel(), lettered("B", "C", "B", "C", "A")) == ["B"] * 5  # a tie: the first in the alphabet
+    assert (
+        ask(baselines.MajorityModel(), lettered("B", "C", "B", "C", "A")) == ["B"] * 5
+    )  # a tie: the first in the alphabet
     records = [*lettered("F", "F", "B"), record("few", letter="A", options=record().options[:2])]
     assert ask(baselines.MajorityModel(), records) == ["F", "F", "F", "A"]  # F is not offered to the last; A and B tie
     other = [replace(r, id=f"o{r.id}", subtask="counting", letter="D") for r in records]
@@ -201,7 +205,9 @@ def test_majority_of_places_is_the_median_fraction_of_the_image(baselines: Any) 
     assert ask(baselines.MajorityModel(), records) == ["<20,20>", "<20,20>", "<40,40>"]
     unsized = [*records[:2], replace(records[2], image_size=None)]
     assert ask(baselines.MajorityModel(), unsized) == ["<20,20>"] * 3
-    assert ask(baselines.MajorityModel(), [boxed("b1"), boxed("b2")]) == ["<OUTPUT START>[10, 10, 30, 30]<OUTPUT END>"] * 2
+    assert (
+        ask(baselines.MajorityModel(), [boxed("b1"), boxed("b2")]) == ["<OUTPUT START>[10, 10, 30, 30]<OUTPUT END>"] * 2
+    )
 
 
 def test_majority_without_a_readable_reference_says_so(baselines: Any) -> None:
@@ -276,7 +282,9 @@ def test_written_places_are_read_back(corners: tuple[float, ...], size: tuple[in
 
 def test_unknown_arguments_and_foreign_tasks_are_refused(baselines: Any) -> None:
     with pytest.raises(Ad2Error, match="ad2_chance: unknown model argument 'sed'; did you mean 'seed'"):
-        baselines.ChanceModel.create_from_arg_string("sed=3", {"batch_size": 1, "max_batch_size": None, "device": "cpu"})
+        baselines.ChanceModel.create_from_arg_string(
+            "sed=3", {"batch_size": 1, "max_batch_size": None, "device": "cpu"}
+        )
     with pytest.raises(Ad2Error, match="seed must be a whole number"):
         baselines.ChanceModel(seed="x")  # type: ignore[arg-type]
     assert baselines.ChanceModel.create_from_arg_string("seed=3", {"batch_size": "4", "device": "cpu"}).seed == 3

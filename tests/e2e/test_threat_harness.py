@@ -92,7 +92,7 @@ def test_lmms_eval_does_not_skip_it_silently(own_home: Path, monkeypatch: pytest
     monkeypatch.delenv("AD2_THREATS", raising=False)
     manager = TaskManager()
     assert "ad2drive_threat" in manager.match_tasks(["ad2drive_*"])
-    with pytest.raises(Ad2Error, match="no folder of threat scenarios there"):
+    with pytest.raises(Ad2Error, match="no folder of threat scenarios"):
         get_task_dict(["ad2drive_demo", "ad2drive_threat"], manager)
 
 

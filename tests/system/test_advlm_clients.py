@@ -64,7 +64,7 @@ def test_a_failing_model_is_a_named_error_of_the_decision(server: Served, tmp_pa
 
 def test_the_wrong_models_server_ends_a_run_at_once(server: Served, python: str) -> None:
     agent = make_agent(f"endpoint:dolphins@{server.url}")
-    with pytest.raises(Ad2Error, match='here is only "model", found "dolphins"'):
+    with pytest.raises(Ad2Error, match='this server has only "model", found "dolphins"'):
         agent.decide([ask()])
 
 

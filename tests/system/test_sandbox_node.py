@@ -129,7 +129,7 @@ def test_a_base_of_words_obeys_words(running: RosMaster) -> None:
 def test_a_vehicle_of_ros_2_is_refused(running: RosMaster, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Ad2Error, match="ended while it started, code 2"):
         SandboxNodeProcess(running, "jetbot-dusty-ros2")
-    assert "speaks ROS 2" in capfd.readouterr().err
+    assert "uses ROS 2" in capfd.readouterr().err
 
 
 def test_without_a_master_it_ends_instead_of_waiting(tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ HEAVY = {
     "matplotlib": ("lmms_eval_ad2/report/page/plots.py", "closedloop_plugin/show/", "closedloop_plugin/maps/draw.py"),
     "pycocoevalcap": ("lmms_eval_ad2/metrics/caption",),
     "jiwer": ("lmms_eval_ad2/metrics/ocr.py",),
+    "evaluate": ("lmms_eval_ad2/judge/evaluate_metric.py",),
     "ijson": ("lmms_eval_ad2/data/releases",),
     "torch": ("lmms_eval_ad2/harness/models", "lmms_eval_ad2/harness/run.py"),
     "datasets": ("lmms_eval_ad2/harness/task_data.py", "closedloop_plugin/harness/tasks.py"),

@@ -1,1 +1,1 @@
-"""Bench2ADVLM beside Bench2Drive's own leaderboard: files that run under its interpreters, each standing alone."""
+"""Stand-alone files for Bench2Drive's leaderboard and for published driving models, run by their own interpreters."""

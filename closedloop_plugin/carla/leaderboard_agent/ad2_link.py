@@ -1,7 +1,7 @@
-"""The wire between agent.py and `ad2 serve`: configuration, one HTTP request a decision, pictures as data URLs.
+"""Client of `ad2 serve` for agent.py: configuration, and one HTTP request per decision with pictures as data URLs.
 
-Runs beside the leaderboard, under CARLA 0.9.15's Python 3.7: the standard library only, and Pillow for JPEG where it is
-installed. agent.py imports it by its bare name, from its own folder. No proxy is used and no redirect followed.
+Runs in the leaderboard's process under CARLA 0.9.15's Python 3.7: standard library only, and Pillow for JPEG if it is
+installed. agent.py imports it by its bare name, from its own folder. Proxies are not used, redirects not followed.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from urllib.parse import urlsplit
 
 PROTOCOL = 1  # "ad2_drive" of every message
 MODEL = "ad2-driver"
-MAX_REPLY = 256 * 1024  # bytes; an answer is words and three numbers
-WATCHDOG_S = 540.0  # the leaderboard ends an agent that takes 600 s for a step
-PAUSE_S = 0.5  # before the first further try; doubled each time, at most LONGEST_PAUSE_S
+MAX_REPLY = 256 * 1024  # bytes; an answer is text and three numbers
+WATCHDOG_S = 540.0  # s; the leaderboard ends an agent after 600 s in a step
+PAUSE_S = 0.5  # before the first retry; doubled each time, at most LONGEST_PAUSE_S
 LONGEST_PAUSE_S = 5.0
-AGAIN = (408, 429, 500, 502, 503, 504)  # HTTP codes that may be different the next time
+RETRY_CODES = (408, 429, 500, 502, 503, 504)  # HTTP codes after which a request is repeated
 CONTROL = (("steer", -1.0), ("throttle", 0.0), ("brake", 0.0))  # name, lowest value; the highest is 1
 POLICIES = ("official", "strict")
 
 
 class SetupError(Exception):
-    """The user's to mend, before the car moves."""
+    """A mistake in the setup that the user must correct."""
 
 
 class DriverFailure(Exception):
-    """No control came of this question: counted, the car coasts."""
+    """A request without a control. It is counted, and the car coasts."""
 
 
 class _RetryableFailure(DriverFailure):
-    """The same question may be put once more. `after_s`: as the server asks."""
+    """A failure after which the request may be repeated. `after_s`: the server's Retry-After."""
 
     def __init__(self, why: str, after_s: float = 0.0) -> None:
         super().__init__(why)
@@ -54,52 +54,52 @@ class LeaderboardAgentConfig:
     base_url: str = "http://127.0.0.1:8100/v1"
     api_key_env: str | None = None
     timeout_s: float = 120.0  # of one request
-    retries: int = 1  # of one question, after a busy or silent server
-    wait_s: float = 300.0  # for a server that still loads its model
-    patience: int = 10  # failed decisions in a row that end the route
-    image_format: str = "auto"  # jpeg where Pillow is installed, else png
+    retries: int = 1  # of one decision, if the server is busy or silent
+    wait_s: float = 300.0  # for a server that is loading its model
+    patience: int = 10  # consecutive failed decisions that end the route
+    image_format: str = "auto"  # jpeg if Pillow is installed, else png
     jpeg_quality: int = 90
     save_frames_every: int = 0  # decisions; 0: never
-    cameras: dict[str, dict[str, float]] = field(default_factory=dict)  # name -> fields that differ from the driver's
+    cameras: dict[str, dict[str, float]] = field(default_factory=dict)  # name -> fields that override the driver's
 
 
 def _number(low: float, high: float) -> Callable[[Any], bool]:
     return lambda v: finite(v) and low <= v <= high
 
 
-def _whole(low: int, high: int) -> Callable[[Any], bool]:
+def _integer(low: int, high: int) -> Callable[[Any], bool]:
     return lambda v: isinstance(v, int) and not isinstance(v, bool) and low <= v <= high
 
 
 def finite(value: Any) -> bool:
-    """Compared, not converted: a whole number of 400 digits is no float."""
+    """Whether a value is a finite number. Compared, not converted: an int of 400 digits exceeds float."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and -1e300 < value < 1e300
 
 
-def _named(value: Any) -> bool:
+def _non_empty(value: Any) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
 
-# field -> (is it right?, what is expected)
+# field -> (check, description of the expected value)
 _EXPECTED: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "base_url": (_named, "an address such as http://127.0.0.1:8100/v1"),
-    "api_key_env": (lambda v: v is None or _named(v), "null or the name of an environment variable"),
+    "base_url": (_non_empty, "an address such as http://127.0.0.1:8100/v1"),
+    "api_key_env": (lambda v: v is None or _non_empty(v), "null or the name of an environment variable"),
     "timeout_s": (_number(0.05, WATCHDOG_S), "seconds, 0.05 to 540"),
-    "retries": (_whole(0, 20), "a whole number from 0 to 20"),
+    "retries": (_integer(0, 20), "a whole number from 0 to 20"),
     "wait_s": (_number(0.0, WATCHDOG_S), "seconds, 0 to 540"),
-    "patience": (_whole(1, 4000), "a whole number from 1 to 4000"),
+    "patience": (_integer(1, 4000), "a whole number from 1 to 4000"),
     "image_format": (lambda v: v in ("auto", "jpeg", "png"), "auto, jpeg or png"),
-    "jpeg_quality": (_whole(1, 100), "a whole number from 1 to 100"),
-    "save_frames_every": (_whole(0, 10**6), "a whole number of decisions, 0 for never"),
+    "jpeg_quality": (_integer(1, 100), "a whole number from 1 to 100"),
+    "save_frames_every": (_integer(0, 10**6), "a whole number of decisions, 0 for never"),
     "cameras": (
         lambda v: isinstance(v, dict) and all(isinstance(c, dict) for c in v.values()),
         'an object such as {"front": {"width": 800, "height": 450}}',
     ),
 }
-# of a camera: CARLA's axes, metres forward, right and up of the ego's centre; yaw in degrees clockwise
+# fields of a camera, in CARLA's axes: metres forward, right and up from the ego's centre; yaw in degrees clockwise
 CAMERA: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "width": (_whole(16, 4096), "pixels, 16 to 4096"),
-    "height": (_whole(16, 4096), "pixels, 16 to 4096"),
+    "width": (_integer(16, 4096), "pixels, 16 to 4096"),
+    "height": (_integer(16, 4096), "pixels, 16 to 4096"),
     "fov": (_number(1.0, 179.0), "degrees, 1 to 179"),
     "forward": (_number(-10.0, 10.0), "metres, -10 to 10"),
     "right": (_number(-10.0, 10.0), "metres, -10 to 10"),
@@ -109,7 +109,7 @@ CAMERA: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 def split_config(text: str) -> tuple[Path, str]:
-    """(file, save name) of the leaderboard's FILE+SAVE_NAME. It appends one name more each route; the last counts."""
+    """(file, save name) from the leaderboard's FILE+SAVE_NAME. It appends a name per route; the last is used."""
     parts = text.split("+")
     for n in range(1, len(parts) + 1):
         file = Path("+".join(parts[:n]))
@@ -122,7 +122,7 @@ def split_config(text: str) -> tuple[Path, str]:
 
 
 def read_config(file: Path, environ: Mapping[str, str]) -> LeaderboardAgentConfig:
-    """The checked configuration; AD2_BASE_URL goes before the file's base_url."""
+    """The checked configuration; AD2_BASE_URL overrides the file's base_url."""
     try:
         given = json.loads(file.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as exc:
@@ -157,7 +157,7 @@ def _check(where: str, given: Mapping[str, Any], expected: Mapping[str, tuple[Ca
 
 @dataclass(frozen=True)
 class CarlaImageEncoder:
-    """Pictures for the wire: `encode` takes a CARLA image, (H, W, 4) uint8 BGRA."""
+    """Encodes pictures for requests: `encode` takes a CARLA image, (H, W, 4) uint8 BGRA."""
 
     label: str
     kind: str  # "jpeg" | "png"
@@ -172,7 +172,7 @@ def choose_encoder(wanted: str, quality: int) -> CarlaImageEncoder:
             if wanted == "jpeg":
                 raise SetupError(
                     "image_format jpeg needs Pillow in the leaderboard's environment (pip install Pillow); auto or png "
-                    "do without"
+                    "do not need it"
                 ) from None
         else:
 
@@ -186,7 +186,7 @@ def choose_encoder(wanted: str, quality: int) -> CarlaImageEncoder:
 
 
 def png(image: Any) -> bytes:
-    """An RGB PNG without filters: an environment without any picture library still drives."""
+    """Encode as RGB PNG without filters, for environments without an imaging library."""
     height, width = image.shape[:2]
     rgb, row = image[:, :, 2::-1].tobytes(), 3 * width
     lines = b"".join(b"\0" + rgb[y * row : (y + 1) * row] for y in range(height))
@@ -198,7 +198,7 @@ def png(image: Any) -> bytes:
 
 
 class DriverHttpClient:
-    """One driver behind one address. A request a connection: no state that a restarted server could spoil."""
+    """HTTP client of a driver. One connection per request, so that a restart of the server does no harm."""
 
     def __init__(self, config: LeaderboardAgentConfig, environ: Mapping[str, str]) -> None:
         self.base_url = config.base_url.rstrip("/")
@@ -212,20 +212,20 @@ class DriverHttpClient:
         if parts.scheme not in ("http", "https") or not self._host:
             raise SetupError(f"base_url: expected http(s)://host[:port]/v1, found {config.base_url!r}")
         if parts.username or parts.password or parts.query:
-            raise SetupError("base_url: no name, password or query belongs in it; a key comes through api_key_env")
+            raise SetupError("base_url: must not contain a name, password or query; set a key by api_key_env")
         self._secure, self._root = parts.scheme == "https", parts.path
         self._key = environ.get(config.api_key_env, "").strip() if config.api_key_env else ""
         if config.api_key_env and not self._key:
             raise SetupError(f"the environment variable {config.api_key_env} (api_key_env) is not set")
-        if not all(" " <= c <= "~" for c in self._key):  # http.client's own complaint would show the key
+        if not all(" " <= c <= "~" for c in self._key):  # http.client's error would show the key
             raise SetupError(f"the key in {config.api_key_env} (api_key_env) is not one line of printable ASCII")
 
     def driver(self) -> dict[str, Any]:
-        """What `ad2 serve` offers, once it is there: waits up to wait_s for a server that starts or loads."""
-        end, told = time.monotonic() + self._config.wait_s, False
+        """Description of the driver of `ad2 serve`. Waits up to wait_s for a server that starts or loads its model."""
+        end, announced = time.monotonic() + self._config.wait_s, False
         while True:
             try:
-                found = self._ask("GET", "/ad2/driver", None, min(self._config.timeout_s, 30.0))
+                found = self._request("GET", "/ad2/driver", None, min(self._config.timeout_s, 30.0))
                 break
             except _RetryableFailure as exc:
                 if time.monotonic() >= end:
@@ -233,21 +233,21 @@ class DriverHttpClient:
                         f"no driver at {self.base_url} within {self._config.wait_s:g} s ({exc}); start "
                         "`ad2 serve --model ...` there, or set base_url or AD2_BASE_URL to where it runs"
                     ) from None
-                if not told:
+                if not announced:
                     print(f"[ad2] waiting up to {self._config.wait_s:g} s for {self.base_url} ({exc})", flush=True)
-                told = True
+                announced = True
                 time.sleep(PAUSE_S)
             except DriverFailure as exc:
                 raise SetupError(f"{self.base_url} offers no driver: {exc}") from None
         if found.get("ad2_drive") != PROTOCOL:
             raise SetupError(
-                f"{self.base_url} speaks protocol {found.get('ad2_drive')!r}, this agent {PROTOCOL}: take agent.py and "
-                "`ad2 serve` of the same release"
+                f"{self.base_url} has protocol {found.get('ad2_drive')!r}, this agent {PROTOCOL}: use agent.py "
+                "and `ad2 serve` of the same release"
             )
         return found
 
     def decide(self, question: Mapping[str, Any], pictures: Sequence[tuple[str, bytes]]) -> dict[str, Any]:
-        """The driver's answer to one question, checked. `pictures`: (kind, encoded), as question["cameras"] says."""
+        """The driver's checked answer. `pictures`: (kind, encoded) in the order of question["cameras"]."""
         content: list[dict[str, Any]] = [
             {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{base64.b64encode(data).decode()}"}}
             for kind, data in pictures
@@ -256,15 +256,15 @@ class DriverHttpClient:
         body = json.dumps({"model": MODEL, "messages": [{"role": "user", "content": content}]}).encode()
         for attempt in range(self._config.retries + 1):
             try:
-                return read_answer(self._ask("POST", "/chat/completions", body, self._config.timeout_s))
+                return read_answer(self._request("POST", "/chat/completions", body, self._config.timeout_s))
             except _RetryableFailure as exc:
                 if attempt == self._config.retries:
                     raise DriverFailure(f"{exc} (tried {attempt + 1}x)") from None
                 time.sleep(min(max(exc.after_s, PAUSE_S * 2**attempt), LONGEST_PAUSE_S))
         raise AssertionError("unreachable")
 
-    def _ask(self, method: str, path: str, body: bytes | None, timeout_s: float) -> dict[str, Any]:
-        """One exchange; a JSON object, or DriverFailure."""
+    def _request(self, method: str, path: str, body: bytes | None, timeout_s: float) -> dict[str, Any]:
+        """Send one request and return its JSON object. Raises DriverFailure."""
         kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
         headers = {"Content-Type": "application/json", "Connection": "close"}
         if self._key:
@@ -281,7 +281,7 @@ class DriverHttpClient:
             connection.close()
         if response.status != 200:
             why = f"HTTP {response.status}: {_message(data)}"
-            if response.status in AGAIN:
+            if response.status in RETRY_CODES:
                 raise _RetryableFailure(why, _seconds(response.getheader("Retry-After")))
             raise DriverFailure(why)
         found = _object(data)
@@ -291,7 +291,7 @@ class DriverHttpClient:
 
 
 def _read(response: http.client.HTTPResponse, end: float) -> bytes:
-    """The body, at most MAX_REPLY, by `end`: a peer that drips must not hold the car."""
+    """The body, at most MAX_REPLY bytes, until `end`: a slow peer must not block the agent."""
     data = b""
     while True:
         chunk = response.read1(65536)
@@ -313,14 +313,14 @@ def _object(data: bytes | str) -> dict[str, Any] | None:
 
 
 def _message(data: bytes) -> str:
-    """The text of an OpenAI error object, or the beginning of whatever came."""
+    """The message of an OpenAI error object, or the beginning of the body."""
     error = (_object(data) or {}).get("error")
     text = error.get("message") if isinstance(error, dict) else None
     return line(text if isinstance(text, str) else data)
 
 
 def line(what: object) -> str:
-    """A peer's words in a message of ours: one short line of ASCII, for the evaluator prints it to any terminal."""
+    """Text from a peer as one short line of ASCII, since the evaluator prints it to any terminal."""
     text = what.decode(errors="replace") if isinstance(what, bytes) else str(what)
     return " ".join(text[:200].split()).encode("ascii", "backslashreplace").decode()
 
@@ -329,13 +329,15 @@ def _seconds(text: str | None) -> float:
     try:
         value = float(text or 0.0)
     except ValueError:
-        return 0.0  # a date: our own pause will do
+        return 0.0  # a date: use our own pause
     return value if finite(value) else 0.0
 
 
 def read_answer(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """The driver's answer in a chat completion. `control` is a dict of three floats in range, or None and `unparsed`
-    says why; everything else is a DriverFailure."""
+    """The driver's answer in a chat completion. Raises DriverFailure for any other reply.
+
+    `control` is a dict of three floats in range, or None with the reason in `unparsed`.
+    """
     try:
         content = reply["choices"][0]["message"]["content"]
     except (KeyError, IndexError, TypeError):
@@ -363,5 +365,5 @@ def _control(value: Any) -> dict[str, float]:
 
 
 def settings(config: LeaderboardAgentConfig) -> dict[str, Any]:
-    """The configuration for run.json; it holds no key, only the name of one."""
+    """The configuration for run.json. It has no key, only the name of its variable."""
     return {f.name: getattr(config, f.name) for f in fields(config)}

@@ -1,15 +1,15 @@
-"""One driving model behind an OpenAI-compatible endpoint: one file, standard library only, Python 3.7 or later.
+"""OpenAI-compatible HTTP server for one driving model: a single file, standard library only, Python 3.7 or later.
 
-    python advlm_server.py my_model.py:answer --name dolphins --port 8202        (with --check: ask it once, and end)
+    python advlm_server.py my_model.py:answer --name dolphins --port 8202        (--check: call it once and exit)
 
-It runs in the model's own environment, apart from ours. my_model.py is the user's:
+It runs in the model's own environment. my_model.py is written by the user:
 
-    def load():                              # optional; called once, before the server says "ok"
+    def load():                              # optional; called once, before the status is "ok"
         return the_model
     def answer(images, question, model):     # without a load(): answer(images, question)
         return "Slow down and keep straight, because ..."
 
-images: a list of Picture, in the cameras' order; question: a text. docs/advlm.md has the whole contract.
+images: a list of AdvlmImage, in the cameras' order; question: a text. Full description: docs/advlm.md.
 """
 
 from __future__ import annotations
@@ -39,26 +39,26 @@ from pathlib import Path
 from typing import Any, Callable, NoReturn
 
 MAGIC = {"jpeg": b"\xff\xd8\xff", "png": b"\x89PNG\r\n\x1a\n"}
-MAX_PIXELS = 50_000_000  # of one image: a small file may unfold into gigabytes
+MAX_PIXELS = 50_000_000  # of one image: a small file may decompress to gigabytes
 PATHS = "there are GET /health, GET /v1/models and POST /v1/chat/completions"
-# setting, on the command line or in a config -> (default, least, most, what it is); least None: a text
+# setting, on the command line or in a config -> (default, least, most, help); least None: a text
 SETTINGS: dict[str, tuple[Any, Any, Any, str]] = {
-    "name": ("", None, None, "of the model, as clients write it (default: the file's)"),
-    "host": ("127.0.0.1", None, None, "where to listen (default: this machine only)"),
-    "port": (8200, 0, 65535, "0 takes a free one"),
-    "cameras": ("", None, None, "names of the images in order, by comma: then so many are expected"),
+    "name": ("", None, None, "of the model in requests (default: the file's)"),
+    "host": ("127.0.0.1", None, None, "address to listen on (default: this machine only)"),
+    "port": (8200, 0, 65535, "0 selects a free one"),
+    "cameras": ("", None, None, "comma-separated names of the images in order, whose number is then required"),
     "workers": (1, 1, 64, "threads that call the function"),
-    "queue": (16, 0, 10000, "questions that may wait; others get 429"),
-    "max_images": (8, 0, 64, "in a question"),
-    "max_body_mb": (64.0, 0.001, 1024, "of a request"),
-    "timeout": (300.0, 0.05, 86400, "seconds for an answer, its wait included"),
-    "api_key_env": ("", None, None, "environment variable with a key that clients must send"),
-    "question": ("What should the car do next?", None, None, "of --check"),
+    "queue": (16, 0, 10000, "questions that may wait; further ones get 429"),
+    "max_images": (8, 0, 64, "per question"),
+    "max_body_mb": (64.0, 0.001, 1024, "size of a request"),
+    "timeout": (300.0, 0.05, 86400, "seconds for an answer, including the wait"),
+    "api_key_env": ("", None, None, "environment variable with the key that clients must send"),
+    "question": ("What should the car do next?", None, None, "question for --check"),
 }
 
 
 class AdvlmRequestRefused(Exception):
-    """A request that gets an error instead of an answer. `wait_s`: after how long it may be tried again."""
+    """A request that is answered by an error. `wait_s`: time after which it may be repeated."""
 
     def __init__(self, status: int, message: str, wait_s: float | None = None) -> None:
         super().__init__(message)
@@ -66,25 +66,25 @@ class AdvlmRequestRefused(Exception):
 
 
 class AdvlmImage:
-    """One image as it came: `bytes`, `media_type` (image/jpeg or png), `name` (its camera, or image0 ...), `index`."""
+    """An image of a request: `bytes`, `media_type` (image/jpeg or png), `name` (its camera, or image0 ...), `index`."""
 
     def __init__(self, data: bytes, kind: str, name: str, index: int) -> None:
         self.bytes, self.media_type, self.name, self.index = data, "image/" + kind, name, index
 
     def pil(self) -> Any:
-        """As a Pillow image, RGB. Pillow is the environment's: only who calls this needs it."""
+        """The image as a Pillow RGB image. Needs Pillow in the model's environment."""
         from PIL import Image
 
         try:
             image = Image.open(io.BytesIO(self.bytes))
             if image.size[0] * image.size[1] > MAX_PIXELS:
-                raise ValueError(f"{image.size[0]}x{image.size[1]} pixels; at most {MAX_PIXELS} are taken")
+                raise ValueError(f"{image.size[0]}x{image.size[1]} pixels; at most {MAX_PIXELS} are accepted")
             return image.convert("RGB")
-        except Exception as exc:  # Pillow raises many kinds for broken files
+        except Exception as exc:  # Pillow raises many types for broken files
             raise AdvlmRequestRefused(400, f"{self.name}: no readable image: {one_line(exc)}") from None
 
     def save(self, path: str) -> str:
-        """Write the file as it came; gives the path."""
+        """Write the unchanged file; returns the path."""
         Path(path).write_bytes(self.bytes)
         return str(path)
 
@@ -93,30 +93,30 @@ def one_line(exc: BaseException) -> str:
     return " ".join(f"{type(exc).__name__}: {exc}".split())[:300]
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     print(f"advlm_server: {text}", file=sys.stderr, flush=True)
 
 
 def fail(text: str) -> NoReturn:
-    """The user's to mend: one line, exit code 2."""
-    say(f"error: {text}")
+    """Report a mistake of the user in one line and exit with code 2."""
+    log(f"error: {text}")
     sys.exit(2)
 
 
 def read_question(body: bytes, settings: Any) -> tuple[list[AdvlmImage], str]:
-    """What a chat request asks; Refused names the field that is wrong."""
+    """Images and question of a chat request. AdvlmRequestRefused names the invalid field."""
     try:
-        data = json.loads(body.decode("utf-8"), parse_int=float)  # int() takes minutes for a million digits
+        data = json.loads(body.decode("utf-8"), parse_int=float)  # int() needs minutes for a million digits
     except (ValueError, RecursionError) as exc:
         raise AdvlmRequestRefused(400, f"the body is no JSON in UTF-8: {one_line(exc)}") from None
     if not isinstance(data, dict):
         raise AdvlmRequestRefused(400, "the body: expected a JSON object")
     if data.get("model") != settings.name:
         raise AdvlmRequestRefused(
-            404, f'model: here is only "{settings.name}", found {json.dumps(data.get("model"))[:300]}'
+            404, f'model: this server has only "{settings.name}", found {json.dumps(data.get("model"))[:300]}'
         )
     if data.get("stream") or data.get("n") not in (None, 1):
-        raise AdvlmRequestRefused(400, "stream, n: one answer in one piece is all there is; leave both out")
+        raise AdvlmRequestRefused(400, "stream, n: only one complete answer is supported; omit both")
     messages = data.get("messages")
     if not isinstance(messages, list) or not messages:
         raise AdvlmRequestRefused(400, "messages: expected a list that ends with a user's message")
@@ -135,11 +135,11 @@ def read_question(body: bytes, settings: Any) -> tuple[list[AdvlmImage], str]:
 def _texts(messages: list[Any], images: list[tuple[bytes, str]]) -> list[str]:
     """Texts of the system messages and of the last user message; the users' images go to `images`.
 
-    Earlier turns are not shown to the model: these models answer one question.
+    Earlier turns are dropped, since these models answer a single question.
     """
     system: list[str] = []
     for i, message in enumerate(messages):
-        role, said = message.get("role") if isinstance(message, dict) else None, []
+        role, texts = message.get("role") if isinstance(message, dict) else None, []
         if role not in ("system", "developer", "user", "assistant"):
             raise AdvlmRequestRefused(400, f"messages[{i}].role: expected system, user or assistant")
         content = message.get("content") if role != "assistant" else []
@@ -147,23 +147,23 @@ def _texts(messages: list[Any], images: list[tuple[bytes, str]]) -> list[str]:
         for j, part in enumerate(parts if isinstance(parts, list) else [None]):
             where, kind = f"messages[{i}].content[{j}]", part.get("type") if isinstance(part, dict) else None
             if kind == "text" and isinstance(part.get("text"), str):
-                said.append(part["text"])
+                texts.append(part["text"])
             elif kind == "image_url" and isinstance(part.get("image_url"), dict) and role == "user":
                 images.append(_image(part["image_url"].get("url"), f"{where}.image_url.url"))
             else:
                 expected = '{"type": "text", "text": ...} or a user\'s {"type": "image_url", "image_url": {"url": ...}}'
                 raise AdvlmRequestRefused(400, f"{where}: expected {expected}")
-        system += said if role != "user" else []
-    if role != "user" or not "".join(said).strip():
+        system += texts if role != "user" else []
+    if role != "user" or not "".join(texts).strip():
         raise AdvlmRequestRefused(400, f"messages[{i}]: expected a user's message with a text in it")
-    return [*system, "\n".join(said)]
+    return [*system, "\n".join(texts)]
 
 
 def _image(url: Any, where: str) -> tuple[bytes, str]:
     head = re.match("data:image/(jpeg|png);base64,", url) if isinstance(url, str) else None
     if not head:
         raise AdvlmRequestRefused(
-            400, f"{where}: expected data:image/jpeg;base64,... or image/png; addresses are not fetched"
+            400, f"{where}: expected data:image/jpeg;base64,... or image/png; URLs are not fetched"
         )
     try:
         data = base64.b64decode(url[head.end() :], validate=True)
@@ -175,13 +175,13 @@ def _image(url: Any, where: str) -> tuple[bytes, str]:
 
 
 class AdvlmModel:
-    """The user's functions, the threads that call them, and the count of what happened."""
+    """The user's functions, the threads that call them, and counts of the outcomes."""
 
     def __init__(self, load: Callable | None, answer: Callable, settings: Any) -> None:
         self._load, self._answer, self.settings = load, answer, settings
         self._pool, self._lock = futures.ThreadPoolExecutor(settings.workers), threading.Lock()
-        self.places = threading.Semaphore(settings.workers + settings.queue)  # one for each question in the house
-        self._started: dict[object, float] = {}  # of the calls at work
+        self.slots = threading.Semaphore(settings.workers + settings.queue)  # for running and waiting questions
+        self._started: dict[object, float] = {}  # start times of running calls
         self._state: tuple[Any, ...] = ()
         self.status, self.error, self._spent = "loading", "", 0.0
         self.counts = {"waiting": 0, "answered": 0, "failed": 0, "refused": 0, "given_up": 0}
@@ -191,11 +191,11 @@ class AdvlmModel:
         try:
             self._state = (self._load(),) if self._load else ()
             self.status = "ok"
-            say(f"{self.settings.name} is ok after {time.monotonic() - start:.1f} s")
-        except BaseException as exc:  # a library's sys.exit() too
+            log(f"{self.settings.name} is ok after {time.monotonic() - start:.1f} s")
+        except BaseException as exc:  # including a library's sys.exit()
             traceback.print_exc()
             self.status, self.error = "failed", f"load() failed: {one_line(exc)}"
-            say(f"{self.error}; mend it and start again")
+            log(f"{self.error}; fix it and restart")
         return self.status == "ok"
 
     def count(self, what: str, step: int = 1) -> None:
@@ -203,9 +203,9 @@ class AdvlmModel:
             self.counts[what] += step
 
     def call(self, images: list[AdvlmImage], question: str) -> str:
-        """What the user's function says; Refused where it says nothing."""
-        job, start = object(), time.monotonic()
-        self._started[job] = start
+        """The answer of the user's function. AdvlmRequestRefused: it failed or returned no text."""
+        call, start = object(), time.monotonic()
+        self._started[call] = start
         self.count("waiting", -1)
         try:
             text = self._answer(images, question, *self._state)
@@ -217,7 +217,7 @@ class AdvlmModel:
             self.count("failed")
             raise AdvlmRequestRefused(500, f"the model failed: {one_line(exc)}") from None
         finally:
-            del self._started[job]
+            del self._started[call]
         if not isinstance(text, str) or not text.strip():
             self.count("failed")
             found = "an empty text" if isinstance(text, str) else f"no text but {type(text).__name__}"
@@ -226,23 +226,23 @@ class AdvlmModel:
         self.count("answered")
         return text
 
-    def ask(self, images: list[AdvlmImage], question: str, gone: Callable[[], bool]) -> str:
-        """The same in its turn. Refused after the time-out, or as soon as `gone()` says that nobody waits any more."""
+    def answer_in_turn(self, images: list[AdvlmImage], question: str, client_left: Callable[[], bool]) -> str:
+        """As `call`, on a worker thread. Refused after the timeout, or once `client_left()` is true."""
         self.count("waiting")
-        job, deadline = self._pool.submit(self.call, images, question), time.monotonic() + self.settings.timeout
-        while not futures.wait([job], min(0.25, max(deadline - time.monotonic(), 0.0))).done:
-            if time.monotonic() >= deadline or gone():
+        future, deadline = self._pool.submit(self.call, images, question), time.monotonic() + self.settings.timeout
+        while not futures.wait([future], min(0.25, max(deadline - time.monotonic(), 0.0))).done:
+            if time.monotonic() >= deadline or client_left():
                 self.count("given_up")
-                what = "its turn never came" if job.cancel() else "the model is still at work on it"
-                self.count("waiting", -1 if job.cancelled() else 0)
+                what = "its turn never came" if future.cancel() else "the model is still at work on it"
+                self.count("waiting", -1 if future.cancelled() else 0)
                 raise AdvlmRequestRefused(504, f"no answer within {self.settings.timeout:g} s: {what}")
-        return job.result()
+        return future.result()
 
     def mean_s(self) -> float:
         return self._spent / max(self.counts["answered"], 1)
 
     def health(self) -> dict[str, Any]:
-        """`seconds`: mean of an answer; `busy_s`: how long the oldest call is at work; `overdue`: past the time-out."""
+        """Status. `seconds`: mean time of an answer; `busy_s`: age of the oldest call; `overdue`: past the timeout."""
         started = list(self._started.values())
         busy_s = time.monotonic() - min(started) if started else 0.0
         head = {"status": self.status, "model": self.settings.name, "error": self.error, **self.counts}
@@ -255,13 +255,13 @@ class AdvlmServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     model: AdvlmModel
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        if not isinstance(sys.exc_info()[1], OSError):  # clients that leave in mid-sentence
+        if not isinstance(sys.exc_info()[1], OSError):  # clients that disconnect
             super().handle_error(request, client_address)
 
 
 class AdvlmRequestHandler(http.server.BaseHTTPRequestHandler):
     protocol_version, server_version, sys_version = "HTTP/1.1", "advlm_server", ""
-    timeout = 60  # seconds of silence after which a connection is closed
+    timeout = 60  # seconds without data after which a connection is closed
     server: Any
     rfile: Any
 
@@ -301,10 +301,10 @@ class AdvlmRequestHandler(http.server.BaseHTTPRequestHandler):
         try:
             body = self.rfile.read(length)
             if len(body) < length:
-                raise ConnectionError("the client went away")
-            text = model.ask(*read_question(body, model.settings), self._gone)
+                raise ConnectionError("the client disconnected")
+            text = model.answer_in_turn(*read_question(body, model.settings), self._client_left)
         finally:
-            model.places.release()
+            model.slots.release()
         choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
         head = {"id": f"chatcmpl-{time.time_ns():x}", "object": "chat.completion", "created": int(time.time())}
         return 200, {**head, "model": model.settings.name, "choices": [choice]}
@@ -313,13 +313,13 @@ class AdvlmRequestHandler(http.server.BaseHTTPRequestHandler):
         key, sent = self.server.model.settings.key, self.headers.get("Authorization", "")
         if key and not hmac.compare_digest(sent.encode("utf-8", "replace"), f"Bearer {key}".encode()):
             raise AdvlmRequestRefused(
-                401, "a wrong key, or none: this server wants the header 'Authorization: Bearer KEY'"
+                401, "a wrong key, or none: this server requires the header 'Authorization: Bearer KEY'"
             )
 
     def _admit(self) -> int:
-        """The length of the body, with a place for the question; where it is refused, its body is read to nowhere."""
+        """Take a slot for the question and return the body's length. The body of a refused request is discarded."""
         model, text = self.server.model, self.headers.get("Content-Length", "")
-        most, told = model.settings.max_body_mb, model.health()
+        most, now = model.settings.max_body_mb, model.health()
         length = int(text) if re.fullmatch("[0-9]{1,15}", text) else 0
         try:
             if self.path != "/v1/chat/completions":
@@ -329,24 +329,24 @@ class AdvlmRequestHandler(http.server.BaseHTTPRequestHandler):
                 raise AdvlmRequestRefused(411, "expected a Content-Length, and no Transfer-Encoding")
             if length > most * 1e6:
                 raise AdvlmRequestRefused(413, f"the body has {text} bytes; --max-body-mb is {most:g}")
-            if told["status"] != "ok":
-                raise AdvlmRequestRefused(503, told["error"] or "the model is loading", None if told["error"] else 5)
-            if told["overdue"] and told["running"] >= model.settings.workers:
+            if now["status"] != "ok":
+                raise AdvlmRequestRefused(503, now["error"] or "the model is loading", None if now["error"] else 5)
+            if now["overdue"] and now["running"] >= model.settings.workers:
                 raise AdvlmRequestRefused(
-                    503, f"the model is at work on one question since {told['busy_s']:.0f} s (--timeout)", 5
+                    503, f"the model is at work on one question since {now['busy_s']:.0f} s (--timeout)", 5
                 )
-            if not model.places.acquire(blocking=False):
+            if not model.slots.acquire(blocking=False):
                 model.count("refused")
                 wait_s = min(max(math.ceil(model.mean_s()), 1), 30)
                 raise AdvlmRequestRefused(429, f"{model.settings.queue} questions wait already (--queue)", wait_s)
             return length
         except AdvlmRequestRefused:
             self.close_connection, until = True, time.monotonic() + 5
-            while length > 0 and time.monotonic() < until:  # a client that is still sending would not hear why
+            while length > 0 and time.monotonic() < until:  # a client that is still sending would not receive the error
                 length -= len(self.rfile.read1(min(length, 1 << 16))) or length
             raise
 
-    def _gone(self) -> bool:
+    def _client_left(self) -> bool:
         with selectors.DefaultSelector() as one:
             one.register(self.connection, selectors.EVENT_READ)
             return bool(one.select(0)) and not self.rfile.peek(1)
@@ -356,8 +356,8 @@ def functions(entry: str) -> tuple[Callable | None, Callable]:
     """(load or None, answer) of FILE.py:FUNCTION."""
     path, _, name = entry.rpartition(":")
     if not path.endswith(".py") or not Path(path).is_file():
-        fail(f"{entry}: expected FILE.py:FUNCTION with a file that is there, e.g. my_model.py:answer")
-    sys.path[0:1] = [str(Path.cwd()), str(Path(path).resolve().parent)]  # instead of this file's own folder
+        fail(f"{entry}: expected FILE.py:FUNCTION with an existing file, e.g. my_model.py:answer")
+    sys.path[0:1] = [str(Path.cwd()), str(Path(path).resolve().parent)]  # instead of this file's folder
     spec = importlib.util.spec_from_file_location("advlm_model", path)
     assert spec and spec.loader
     module = sys.modules["advlm_model"] = importlib.util.module_from_spec(spec)
@@ -383,13 +383,15 @@ def functions(entry: str) -> tuple[Callable | None, Callable]:
 
 
 def settings_of(argv: list[str]) -> argparse.Namespace:
-    """The command line over the config over the defaults, checked."""
+    """Checked settings: the command line overrides the config, which overrides the defaults."""
     p = argparse.ArgumentParser(
         prog="advlm_server", description="Serve a driving model: images and question in, text out"
     )
     p.add_argument("entry", nargs="?", metavar="FILE.py:FUNCTION")
-    p.add_argument("--config", metavar="FILE.json", help="an object of these settings; the command line wins over it")
-    p.add_argument("--check", action="store_true", help="ask the function once about grey images, and end")
+    p.add_argument(
+        "--config", metavar="FILE.json", help="an object of these settings, which the command line overrides"
+    )
+    p.add_argument("--check", action="store_true", help="call the function once with grey images, and exit")
     for key, (default, _, _, text) in SETTINGS.items():
         p.add_argument("--" + key.replace("_", "-"), metavar="X", help=f"{text} [{default}]")
     s = p.parse_args(argv)
@@ -405,7 +407,7 @@ def settings_of(argv: list[str]) -> argparse.Namespace:
             fail(
                 f"{key}: expected {'a text' if least is None else f'a number from {least} to {most}'}, found {value!r}"
             )
-    s.entry = given.get("entry") or fail("which function? e.g. advlm_server.py my_model.py:answer")
+    s.entry = given.get("entry") or fail("no function given, e.g. advlm_server.py my_model.py:answer")
     s.cameras = [c.strip() for c in s.cameras.split(",") if c.strip()]
     s.name = s.name or Path(s.entry.rpartition(":")[0]).stem
     s.key = os.environ.get(s.api_key_env, "").strip()
@@ -415,7 +417,7 @@ def settings_of(argv: list[str]) -> argparse.Namespace:
 
 
 def _config(file: Path) -> dict[str, Any]:
-    """A config's settings. `entry` is looked for beside the file; `about` is for readers."""
+    """Settings of a config file. `entry` is relative to the file; `about` is a comment."""
     try:
         data = json.loads(file.read_text("utf-8"))
         unknown = sorted(data.keys() - SETTINGS.keys() - {"entry", "about"})
@@ -428,7 +430,7 @@ def _config(file: Path) -> dict[str, Any]:
 
 
 def check(model: AdvlmModel) -> int:
-    """Ask once about grey pictures of 1600 x 900, as the simulator's are."""
+    """Call the function once with grey pictures of 1600 x 900, the simulator's size."""
     head, rows = struct.pack(">IIBBBBB", 1600, 900, 8, 2, 0, 0, 0), zlib.compress((b"\0" + b"\x80" * 4800) * 900)
     chunks = [b"IHDR" + head, b"IDAT" + rows, b"IEND"]
     grey = b"".join(struct.pack(">I", len(c) - 4) + c + struct.pack(">I", zlib.crc32(c)) for c in chunks)
@@ -443,7 +445,7 @@ def check(model: AdvlmModel) -> int:
         )
     except AdvlmRequestRefused as exc:
         fail(exc.message)
-    say(f"asked about {len(names)} grey image(s): {model.mean_s():.1f} s")
+    log(f"asked about {len(names)} grey image(s): {model.mean_s():.1f} s")
     return 0
 
 
@@ -457,17 +459,17 @@ def serve(model: AdvlmModel) -> int:
     for signum in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signum, lambda *_: stop.set())
     if not model.settings.key and host not in ("127.0.0.1", "localhost"):
-        say("whoever reaches this machine may ask the model; --api-key-env NAME asks them for a key")
-    say(f"{model.settings.name} at http://{host}:{server.server_address[1]}/v1, loading")
+        log("every client that reaches this machine may use the model; --api-key-env NAME requires a key")
+    log(f"{model.settings.name} at http://{host}:{server.server_address[1]}/v1, loading")
     for work in (server.serve_forever, model.load):
         threading.Thread(target=work, daemon=True).start()
     stop.wait()
-    say("ended: " + ", ".join(f"{n} {what}" for what, n in model.counts.items()))
-    os._exit(0)  # a model may be at work in C code, which would hold up a plain exit
+    log("ended: " + ", ".join(f"{n} {what}" for what, n in model.counts.items()))
+    os._exit(0)  # a model running in C code would block a normal exit
 
 
 def main(argv: list[str]) -> int:
-    for stream in (sys.stdout, sys.stderr):  # what the model prints is seen at once in a log, whatever the locale
+    for stream in (sys.stdout, sys.stderr):  # output of the model appears at once in logs, in any locale
         stream.reconfigure(line_buffering=True, errors="backslashreplace")  # type: ignore[union-attr]
     settings = settings_of(argv)
     return (check if settings.check else serve)(AdvlmModel(*functions(settings.entry), settings))

@@ -1,14 +1,14 @@
-"""Bench2Drive's own leaderboard loads this agent; who drives sits behind `ad2 serve` (docs/bench2drive.md).
+"""Agent for Bench2Drive's leaderboard, which gets its controls from `ad2 serve` (docs/bench2drive.md).
 
-The leaderboard imports this file under CARLA 0.9.15's Python 3.7; the models live elsewhere, behind ad2_link.py's
-requests. On track SENSORS it uses cameras, GNSS, IMU, speedometer and the route plan. The hero actor, which the
-leaderboard's base class knows, is read for metric_info.json only, as in the published agents.
+The leaderboard imports this file under CARLA 0.9.15's Python 3.7; the models run behind `ad2 serve`, which ad2_link.py
+calls. On track SENSORS it uses cameras, GNSS, IMU, speedometer and the route plan. The hero actor, which the
+leaderboard's base class has, is read for metric_info.json only, as in the published agents.
 
-Written under SAVE_PATH/<save name>/, where the official scripts look:
-    run.json           what drove: driver, configuration, sensors; at the end the counts
-    metric_info.json   keyed by step, what Comfortness reads; replaced whole every 200 steps and at the end
-    decisions.jsonl    a line a decision: the question without its pictures, the answer or the failure, the control
-    frames/            only with save_frames_every: the pictures as they were sent
+Files in SAVE_PATH/<save name>/, which the official scripts read:
+    run.json           driver, configuration and sensors; at the end also the counts
+    metric_info.json   motion by step, for Comfortness; replaced atomically every 200 steps and at the end
+    decisions.jsonl    one line per decision: the question without pictures, the answer or the failure, the control
+    frames/            only with save_frames_every: the pictures as sent
 
 Axes here are CARLA's: x, y in metres (y to the RIGHT of x), yaw in radians clockwise from +x.
 """
@@ -40,15 +40,15 @@ from ad2_link import (
 )
 from leaderboard.autoagents.autonomous_agent import AutonomousAgent, Track
 
-HZ = 20.0  # the leaderboard's simulation
-EARTH_M = 6378137.0  # radius that CARLA and the leaderboard project with
-REAR_M = -1.4  # where the published agents put GNSS and IMU: near the rear axle, which moves along the heading
-GNSS_GAIN = 0.1  # weight of a fix against dead reckoning, once settled: 0.56 m of noise become 0.13 m
-AHEAD_M = 8.0  # the target lies so far along the route, as in this project's own worlds
-ANNOUNCE_M = 15.0  # a command is given from so far before its place, likewise
-LOST_M = 100.0  # first fix to route: beyond, plan and GNSS are not of one map
-KEEP_STEPS = 200  # between two writings of metric_info.json
-# values of CARLA's RoadOption; LANEFOLLOW (4) and VOID (-1) ask for nothing
+HZ = 20.0  # of the leaderboard's simulation
+EARTH_M = 6378137.0  # radius in the projection of CARLA and the leaderboard
+REAR_M = -1.4  # x of GNSS and IMU in the published agents: near the rear axle, which moves along the heading
+GNSS_GAIN = 0.1  # weight of a fix against dead reckoning in steady state: reduces 0.56 m of noise to 0.13 m
+AHEAD_M = 8.0  # distance of the target along the route, as in this project's worlds
+ANNOUNCE_M = 15.0  # distance before its place from which a command is given, likewise
+MAX_START_GAP_M = 100.0  # from the first fix to the route: beyond, plan and GNSS are of different maps
+WRITE_STEPS = 200  # between two writings of metric_info.json
+# values of CARLA's RoadOption; LANEFOLLOW (4) and VOID (-1) are no command
 FOLLOW = "lane follow"
 COMMANDS = {1: "turn left", 2: "turn right", 3: "go straight", 5: "change lane left", 6: "change lane right"}
 COAST = {"steer": 0.0, "throttle": 0.0, "brake": 0.0}
@@ -63,8 +63,9 @@ def get_entry_point() -> str:
 
 
 class GnssProjection:
-    """GNSS to the map. The leaderboard and the sensor use x = A lon, y = -A merc(lat), each with an offset of the map;
-    A and the offsets come from the plan, which holds the same points in both."""
+    """GNSS to map coordinates: x = A lon + dx, y = -A merc(lat) + dy (Mercator), as in the leaderboard and the sensor.
+
+    A, dx and dy are fitted by least squares to the plan, which has the same points in both coordinates."""
 
     def __init__(self, gps: Sequence[Mapping[str, float]], world: Sequence[tuple[float, float]]) -> None:
         if len(gps) < 2 or len(gps) != len(world):
@@ -77,7 +78,9 @@ class GnssProjection:
         spread = sum(u * u + v * v for u, v, _, _ in pairs)
         if spread * EARTH_M * EARTH_M < 1.0:
             raise SetupError("the route plan is shorter than a metre: no GNSS projection can be derived from it")
-        self._scale = sum(u * x + v * y for u, v, x, y in pairs) / spread  # least squares
+        self._scale = (
+            sum(u * x + v * y for u, v, x, y in pairs) / spread
+        )  # A = sum(p q) / sum(p p) of the centred points
         self._dx, self._dy = x0 - self._scale * u0, y0 - self._scale * v0
         error = max(math.hypot(self._scale * u - x, self._scale * v - y) for u, v, x, y in pairs)
         if not error < 0.5:
@@ -89,22 +92,22 @@ class GnssProjection:
 
 
 def _mercator(lat: float, lon: float) -> tuple[float, float]:
-    """Degrees to a sphere of radius 1: to the east, to the south."""
+    """Mercator projection of degrees on the unit sphere: (east, south); merc(lat) = asinh(tan(lat))."""
     return math.radians(lon), -math.asinh(math.tan(math.radians(lat)))
 
 
 class LeaderboardRoute:
-    """The dense plan as a line with a RoadOption value at each point; `s`: metres from its start."""
+    """The dense plan: a line with a RoadOption value at each point. `s`: metres from its start to the car."""
 
     def __init__(self, points: Sequence[tuple[float, float]], options: Sequence[int]) -> None:
         self._points, self._options = list(points), list(options)
         self._s = [0.0]
         for (ax, ay), (bx, by) in zip(self._points, self._points[1:]):
             self._s.append(self._s[-1] + math.hypot(bx - ax, by - ay))
-        self.s = 0.0  # how far the car has come
+        self.s = 0.0
 
     def advance(self, x: float, y: float) -> float:
-        """The closest place near the last one; metres to it. Loops and crossings lie outside the window."""
+        """Set `s` to the closest position within -10 to +30 m of the last one, against loops; returns the distance."""
         best = math.inf
         near = self.s
         for i in range(len(self._points) - 1):
@@ -120,29 +123,29 @@ class LeaderboardRoute:
         return best
 
     def ahead(self, metres: float) -> tuple[float, float]:
-        """The point so far ahead; beyond the end it goes straight on."""
+        """The point `metres` ahead of the car; beyond the end the line is extrapolated."""
         wanted = self.s + metres
         i = next((i for i, s in enumerate(self._s) if s >= wanted), len(self._s) - 1)
         j = i - 1
-        while j > 0 and self._s[i] - self._s[j] < 1e-6:  # neighbouring traces share their end points
+        while j > 0 and self._s[i] - self._s[j] < 1e-6:  # consecutive traces share their end points
             j -= 1
         (ax, ay), (bx, by) = self._points[j], self._points[i]
         t = (wanted - self._s[j]) / max(self._s[i] - self._s[j], 1e-6)
         return ax + t * (bx - ax), ay + t * (by - ay)
 
     def command(self) -> str:
-        """The first thing that the plan asks for from here to ANNOUNCE_M ahead."""
+        """The first command of the plan within ANNOUNCE_M ahead, or FOLLOW."""
         here = (o for s, o in zip(self._s, self._options) if self.s - 0.5 <= s <= self.s + ANNOUNCE_M)
         return next((COMMANDS[o] for o in here if o in COMMANDS), FOLLOW)
 
     def heading(self) -> float:
-        """Of its first metres, radians clockwise from +x."""
+        """Heading of its first 3 m, radians clockwise from +x."""
         (ax, ay), (bx, by) = self._points[0], self.ahead(3.0)
         return math.atan2(by - ay, bx - ax)
 
 
 class EgoLocalizer:
-    """The car on the map, from its sensors: dead reckoning by compass and speed, drawn to each GNSS fix."""
+    """Position of the car: dead reckoning by compass and speed, corrected by each GNSS fix (complementary filter)."""
 
     def __init__(self, projection: GnssProjection, yaw: float) -> None:
         self.yaw, self.speed = yaw, 0.0
@@ -152,9 +155,9 @@ class EgoLocalizer:
         self._time = 0.0
 
     def update(self, gnss: Sequence[float], compass: float, speed: float, time_s: float) -> None:
-        """One tick's readings. Those that are not finite (a compass in its first frames) are left out."""
+        """Update by one tick's readings. Non-finite ones, as of the compass in its first frames, are ignored."""
         if math.isfinite(compass):
-            self.yaw = compass - math.pi / 2  # the compass is 0 to the north (-y) and grows clockwise
+            self.yaw = compass - math.pi / 2  # the compass is 0 at north (-y) and increases clockwise
         if math.isfinite(speed):
             self.speed = speed
         dt, self._time = min(max(time_s - self._time, 0.0), 0.5), time_s
@@ -164,26 +167,26 @@ class EgoLocalizer:
         if math.isfinite(gnss[0]) and math.isfinite(gnss[1]):
             fix = self._projection.to_map(float(gnss[0]), float(gnss[1]))
             self._fixes += 1
-            gain = max(GNSS_GAIN, 1.0 / self._fixes)  # at first the mean of all fixes
+            gain = max(GNSS_GAIN, 1.0 / self._fixes)  # the mean of all fixes at the beginning
             x, y = self._rear or fix
             self._rear = x + gain * (fix[0] - x), y + gain * (fix[1] - y)
 
     @property
     def centre(self) -> tuple[float, float] | None:
-        """The actor's own point; None before the first fix."""
+        """Centre of the car, x and y in m; None before the first fix."""
         if self._rear is None:
             return None
         return self._rear[0] - REAR_M * math.cos(self.yaw), self._rear[1] - REAR_M * math.sin(self.yaw)
 
     def seen(self, x: float, y: float) -> list[float]:
         """A map point in the ego's frame: metres forward, metres to the LEFT."""
-        mine = self.centre or (x, y)
-        dx, dy, c, s = x - mine[0], y - mine[1], math.cos(self.yaw), math.sin(self.yaw)
+        centre = self.centre or (x, y)
+        dx, dy, c, s = x - centre[0], y - centre[1], math.cos(self.yaw), math.sin(self.yaw)
         return [round(dx * c + dy * s, 3), round(dx * s - dy * c, 3)]
 
 
 class LeaderboardJournal:
-    """The files of one route. `folder` None (no SAVE_PATH): nothing is written."""
+    """Writes the files of one route; nothing if `folder` is None (no SAVE_PATH)."""
 
     def __init__(self, folder: Path | None, about: Mapping[str, Any]) -> None:
         self._folder, self._about = folder, dict(about)
@@ -193,19 +196,19 @@ class LeaderboardJournal:
         self.run({}, finished=False)
 
     def run(self, counts: Mapping[str, int], finished: bool) -> None:
-        self._whole("run.json", dict(self._about, counts=dict(counts), finished=finished), indent=1)
+        self._write_json("run.json", dict(self._about, counts=dict(counts), finished=finished), indent=1)
 
     def motion(self, step: int, row: Mapping[str, Any]) -> None:
         self._motion[str(step)] = dict(row)
-        if len(self._motion) % KEEP_STEPS == 0:
+        if len(self._motion) % WRITE_STEPS == 0:
             self.keep()
 
     def keep(self) -> None:
         if self._motion:
-            self._whole("metric_info.json", self._motion)
+            self._write_json("metric_info.json", self._motion)
 
     def decision(self, row: Mapping[str, Any]) -> None:
-        """One line in one write: a killed run leaves whole lines."""
+        """Append a line in a single write, so that a killed run leaves complete lines."""
         if self._folder:
             with (self._folder / "decisions.jsonl").open("ab", buffering=0) as out:
                 out.write((json.dumps(row) + "\n").encode())
@@ -216,7 +219,7 @@ class LeaderboardJournal:
             for name, (kind, data) in pictures.items():
                 (self._folder / "frames" / f"{step:05d}_{name}.{kind}").write_bytes(data)
 
-    def _whole(self, name: str, data: Any, indent: int | None = None) -> None:
+    def _write_json(self, name: str, data: Any, indent: int | None = None) -> None:
         if self._folder:
             part = self._folder / f".{name}.part"
             part.write_text(json.dumps(data, indent=indent), "utf-8")
@@ -224,12 +227,12 @@ class LeaderboardJournal:
 
 
 class Ad2Agent(AutonomousAgent):
-    """The contract: setup, sensors, run_step at 20 Hz, destroy. The world stands still while the driver thinks."""
+    """The leaderboard's interface: setup, sensors, run_step at 20 Hz, destroy. The simulation waits for run_step."""
 
-    _journal: LeaderboardJournal | None = None  # destroy is called even where setup failed
+    _journal: LeaderboardJournal | None = None  # destroy is called even if setup failed
 
     def setup(self, path_to_conf_file: str) -> None:
-        """`path_to_conf_file`: FILE+SAVE_NAME, as the leaderboard of Bench2Drive makes it."""
+        """`path_to_conf_file`: FILE+SAVE_NAME, as passed by Bench2Drive's leaderboard."""
         self.track = Track.SENSORS
         file, name = split_config(path_to_conf_file)
         self._name = Path(name or time.strftime("ad2_%m_%d_%H_%M_%S")).name
@@ -239,16 +242,16 @@ class Ad2Agent(AutonomousAgent):
             [p for p, _ in self._global_plan or ()],
             [(t.location.x, t.location.y) for t, _ in self._global_plan_world_coord or ()],
         )
-        # The plan of a point a metre; the base class keeps it under this name beside its own, of a point each 50 m.
+        # The plan with a point per metre; the base class has it beside its own, with a point per 50 m.
         dense = [(projection.to_map(p["lat"], p["lon"]), int(option.value)) for p, option in self._plan_gps_HACK]
         self._route = LeaderboardRoute([point for point, _ in dense], [option for _, option in dense])
-        self._place = EgoLocalizer(projection, self._route.heading())
-        self._link = DriverHttpClient(self._config, os.environ)
-        driver = self._link.driver()
+        self._localizer = EgoLocalizer(projection, self._route.heading())
+        self._driver_client = DriverHttpClient(self._config, os.environ)
+        driver = self._driver_client.driver()
         self._cameras = cameras_of(driver, self._config)
         self._period = period_of(driver)
         self._step, self._next, self._failures = -1, 0, 0
-        self._held = COAST
+        self._held_control = COAST
         self._counts: Counter[str] = Counter()
         root = os.environ.get("SAVE_PATH")
         about = {
@@ -256,17 +259,17 @@ class Ad2Agent(AutonomousAgent):
             "save_name": self._name,
             "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             "python": sys.version.split()[0],
-            "base_url": self._link.base_url,
+            "base_url": self._driver_client.base_url,
             "config": settings(self._config),
             "pictures": self._encoder.label,
             "driver": driver,
             "sensors": self.sensors(),
         }
         self._journal = LeaderboardJournal(Path(root) / self._name if root else None, about)
-        print(f"[ad2] {self._name}: driven by {self._link.base_url}, every {self._period:g} ticks", flush=True)
+        print(f"[ad2] {self._name}: driven by {self._driver_client.base_url}, every {self._period:g} ticks", flush=True)
 
     def sensors(self) -> list[dict[str, Any]]:
-        """The driver's cameras, and what the published agents have besides: IMU, GNSS, speedometer."""
+        """The driver's cameras, and IMU, GNSS and speedometer as in the published agents."""
         straight = {"roll": 0.0, "pitch": 0.0}
         rear = {"x": REAR_M, "y": 0.0, "z": 0.0, "yaw": 0.0}
         cameras = [
@@ -288,21 +291,21 @@ class Ad2Agent(AutonomousAgent):
         self._step += 1
         assert self._journal is not None
         self._journal.motion(self._step, self.get_metric_info())
-        self._place.update(
+        self._localizer.update(
             input_data["GPS"][1], float(input_data["IMU"][1][-1]), float(input_data["SPEED"][1]["speed"]), timestamp
         )
-        if self._place.centre is not None:
-            gap = self._route.advance(*self._place.centre)
-            if self._step == 0 and gap > LOST_M:
+        if self._localizer.centre is not None:
+            gap = self._route.advance(*self._localizer.centre)
+            if self._step == 0 and gap > MAX_START_GAP_M:
                 raise DriverGaveUp(
-                    f"GNSS puts the car {gap:.0f} m off the start of its route: not one map's coordinates"
+                    f"GNSS is {gap:.0f} m off the start of the route: plan and GNSS are of different maps"
                 )
         if self._step >= self._next:
-            # A question every HZ / decision_hz ticks, also where that is no whole number.
+            # A decision every HZ / decision_hz ticks, which need not be a whole number.
             self._next = math.ceil(math.ceil((self._step + 1) / self._period - 1e-9) * self._period - 1e-9)
-            self._held = self._decide(input_data, timestamp)
+            self._held_control = self._decide(input_data, timestamp)
         control = carla.VehicleControl()
-        control.steer, control.throttle, control.brake = (self._held[k] for k in ("steer", "throttle", "brake"))
+        control.steer, control.throttle, control.brake = (self._held_control[k] for k in ("steer", "throttle", "brake"))
         control.hand_brake = False
         return control
 
@@ -314,17 +317,17 @@ class Ad2Agent(AutonomousAgent):
             self._journal = None
 
     def _decide(self, input_data: Mapping[str, tuple[int, Any]], timestamp: float) -> dict[str, float]:
-        """The control from here on: the driver's, or a coast where none came or its words could not be read."""
+        """The control until the next decision: the driver's, or COAST after a failure or an unparsed reply."""
         assert self._journal is not None
         names = [c["name"] for c in self._cameras]
         question = {
             "episode": self._name,
             "tick": self._step,
             "time_s": round(float(timestamp), 6),
-            "speed": abs(self._place.speed),
+            "speed": abs(self._localizer.speed),
             "command": self._route.command(),
-            "target": self._place.seen(*self._route.ahead(AHEAD_M)),
-            "speed_limit": None,  # no sensor of this track tells it
+            "target": self._localizer.seen(*self._route.ahead(AHEAD_M)),
+            "speed_limit": None,  # no sensor of this track measures it
             "cameras": names,
         }
         pictures = {n: (self._encoder.kind, self._encoder.encode(input_data[n][1])) for n in names}
@@ -335,17 +338,17 @@ class Ad2Agent(AutonomousAgent):
         answer: dict[str, Any] = {}
         failure, started = None, time.monotonic()
         try:
-            answer = self._link.decide(question, list(pictures.values()))
+            answer = self._driver_client.decide(question, list(pictures.values()))
         except DriverFailure as exc:
             failure = str(exc)
         control = answer.get("control") or COAST
         spent = round(time.monotonic() - started, 4)
         self._journal.decision(dict(question, control=control, answer=answer or None, failure=failure, request_s=spent))
-        self._judge(answer, failure)
+        self._count_outcome(answer, failure)
         return control
 
-    def _judge(self, answer: Mapping[str, Any], failure: str | None) -> None:
-        """Counts as this project's own runner does; raises where the route cannot go on."""
+    def _count_outcome(self, answer: Mapping[str, Any], failure: str | None) -> None:
+        """Count the outcome as this project's runner does. Raises DriverGaveUp to end the route."""
         if failure is not None:
             self._counts["failures"] += 1
             self._failures += 1
@@ -361,17 +364,17 @@ class Ad2Agent(AutonomousAgent):
 
 
 def cameras_of(driver: Mapping[str, Any], config: LeaderboardAgentConfig) -> list[dict[str, Any]]:
-    """The cameras that the driver wants, with the configuration's changes."""
+    """The driver's cameras, with the configuration's changes."""
     found = driver.get("cameras")
     if not isinstance(found, list) or not all(isinstance(c, dict) and isinstance(c.get("name"), str) for c in found):
         raise SetupError("the driver's description has no list of cameras")
     names = [c["name"] for c in found]
-    strange = [n for n in names if not n.replace("_", "").isalnum() or n in ("IMU", "GPS", "SPEED")]
-    if strange:
-        raise SetupError(f"camera names must be letters, digits and _, and no sensor's: {strange}")
+    invalid = [n for n in names if not n.replace("_", "").isalnum() or n in ("IMU", "GPS", "SPEED")]
+    if invalid:
+        raise SetupError(f"camera names must be letters, digits and _, and no sensor's: {invalid}")
     unknown = sorted(set(config.cameras) - set(names))
     if unknown:
-        raise SetupError(f"cameras: this driver has no {', '.join(unknown)}; it asks for {', '.join(names) or 'none'}")
+        raise SetupError(f"cameras: this driver has no {', '.join(unknown)}; it has {', '.join(names) or 'none'}")
     cameras = [{**c, **config.cameras.get(c["name"], {})} for c in found]
     for c in cameras:
         wrong = [k for k, (right, _) in CAMERA.items() if not right(c.get(k))]
@@ -381,7 +384,7 @@ def cameras_of(driver: Mapping[str, Any], config: LeaderboardAgentConfig) -> lis
 
 
 def period_of(driver: Mapping[str, Any]) -> float:
-    """Ticks between two questions, at least 1."""
+    """Ticks between two decisions, at least 1."""
     hz: Any = driver.get("hz")
     often: Any = driver.get("decision_hz")
     if not finite(hz) or abs(hz - HZ) > 1e-6:

@@ -1,4 +1,4 @@
-"""carla.Map's own lanes as lines to drive, sampled only when they are asked for: a large town costs what is driven."""
+"""Lanes of a carla.Map as polylines, sampled on first use: the cost depends on the driven part of a town."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from closedloop_plugin.maps.towns.lanes import LONGEST, STEP, Key, TownLane
 from closedloop_plugin.maps.towns.route_trace import NEAR, foot
 from lmms_eval_ad2.errors import Ad2Error, require
 
-LEVEL_GAP = 4.0  # m between the heights at which a place is asked for: the decks of a bridge lie farther apart
-END_TOLERANCE = 1e-6  # m to which a lane's ends are found
+LEVEL_GAP = 4.0  # m between the heights at which lanes are searched: levels of a bridge are farther apart
+END_TOLERANCE = 1e-6  # m
 LEFT, RIGHT = 2, 1  # carla.LaneChange
 
 
 @dataclass
 class SampledLane:
-    """A lane, and at each of its points the height (m) and what its marks permit (carla.LaneChange)."""
+    """A lane with the height (m) and the permitted lane changes (carla.LaneChange) at each of its points."""
 
     lane: TownLane
     z: np.ndarray
     permits: np.ndarray
 
     def part(self, a: float, b: float) -> np.ndarray:
-        """Its middle from a to b metres, (N, 3)."""
+        """Centre line from a to b metres, (N, 3)."""
         xy = self.lane.part(a, b)
         inside = self.lane.s[(self.lane.s > a) & (self.lane.s < b)]
         return np.column_stack([xy, np.interp(np.r_[a, inside, b], self.lane.s, self.z)])
 
     def permitted(self, s: float, left: bool) -> float | None:
-        """The first place at s or beyond where its marks let one change to that side."""
+        """First position at or after s at which its markings permit a change to that side, or None."""
         allowed = (self.permits & (LEFT if left else RIGHT)) > 0
         here = max(int(np.searchsorted(self.lane.s, s, side="right")) - 1, 0)
         if allowed[here]:
@@ -44,10 +44,10 @@ class SampledLane:
 
 
 class CarlaLanes:
-    """The driving lanes of one carla.Map, by (road, section, lane): what follows what, and what lies where."""
+    """Driving lanes of a carla.Map by (road, section, lane), with successors, predecessors and lookup by position."""
 
     def __init__(self, town_map: Any) -> None:
-        carla = require("carla", "to ask a CARLA map")
+        carla = require("carla", "to read a CARLA map")
         self._location, self._driving = carla.Location, carla.LaneType.Driving
         self.map = town_map
         self.name = str(town_map.name).rsplit("/", 1)[-1]
@@ -57,9 +57,9 @@ class CarlaLanes:
         self.junction_lanes: dict[int, list[Key]] = defaultdict(list)  # by junction
         self._sampled: dict[Key, SampledLane] = {}
         pairs = town_map.get_topology()
-        for waypoint in (*(a for a, _ in pairs), *(b for _, b in pairs)):  # a lane that ends comes only as what follows
+        for waypoint in (*(a for a, _ in pairs), *(b for _, b in pairs)):  # a lane that ends occurs only as a successor
             self._add_entry(waypoint)
-        for waypoint in town_map.generate_waypoints(LONGEST):  # one of each lane at its road's first metre
+        for waypoint in town_map.generate_waypoints(LONGEST):  # one per lane
             self._add_missing_lane(waypoint)
         if not self.entries:
             raise Ad2Error(f"{self.name}: the map has no driving lane")
@@ -77,7 +77,7 @@ class CarlaLanes:
                 self.junction_lanes[start.junction_id].append(key)
 
     def _add_missing_lane(self, waypoint: Any) -> None:
-        """A lane that neither leads on nor is led to is in no topology: it comes in where it is met."""
+        """Add the lane of a waypoint and its neighbours. Isolated lanes are missing in CARLA's topology."""
         if waypoint is None or waypoint.lane_type != self._driving or key_of(waypoint) in self.entries:
             return
         self._add_entry(self._lane_end(waypoint, ahead=False))
@@ -85,10 +85,10 @@ class CarlaLanes:
             self._add_missing_lane(beside)
 
     def _lane_end(self, waypoint: Any, ahead: bool) -> Any:
-        """A lane's last place or, against its traffic, its first one, found by halving.
+        """Last waypoint of a lane, or its first one (`ahead` False), by bisection.
 
-        The client's own next_until_lane_end and previous_until_lane_start take the road's end for the lane section's,
-        and kill the process where nothing follows.
+        The client's next_until_lane_end and previous_until_lane_start confuse the ends of road and lane section, and
+        crash the process if there is no successor.
         """
         way, step = 1.0 if ahead == (waypoint.lane_id < 0) else -1.0, LONGEST
         while step > END_TOLERANCE:
@@ -98,7 +98,7 @@ class CarlaLanes:
         return waypoint
 
     def _same_lane_at(self, waypoint: Any, s: float) -> Any:
-        """The same lane at another s of its road, or None where it is not."""
+        """The waypoint of the same lane at another s of its road, or None."""
         place = self.map.get_waypoint_xodr(waypoint.road_id, waypoint.lane_id, s) if s >= 0.0 else None
         return place if place is not None and key_of(place) == key_of(waypoint) else None
 
@@ -133,7 +133,7 @@ class CarlaLanes:
         return SampledLane(lane, xyaz[:, 3], np.array([int(p.lane_change) for p in points]))
 
     def beside(self, key: Key, left: bool) -> Key | None:
-        """The neighbour of the same direction, whatever the marks say."""
+        """The neighbouring lane of the same direction, regardless of the markings."""
         road, section, id_ = key
         other = id_ + (1 if (id_ < 0) == left else -1)
         return (road, section, other) if other * id_ > 0 and (road, section, other) in self.entries else None
@@ -144,12 +144,12 @@ class CarlaLanes:
         return np.arange(min(z), max(z) + LEVEL_GAP, LEVEL_GAP)
 
     def near(self, x: float, y: float) -> list[Key]:
-        """The lanes whose middle passes within NEAR metres, on every deck: a route's points have no height."""
+        """Lanes whose centre line is within NEAR metres of (x, y), on every level, since routes have no heights."""
         cx, cy, _ = to_carla(x, y)
         found: set[Key] = set()
         for z in self._heights:
             place = self.map.get_waypoint(self._location(cx, cy, float(z)))
-            # It is the nearest in three dimensions: ask again from its own height.
+            # It is the nearest in three dimensions: search again at its height.
             place = self.map.get_waypoint(self._location(cx, cy, place.transform.location.z))
             for lane in (place, place.get_left_lane(), place.get_right_lane()):
                 self._add_missing_lane(lane)

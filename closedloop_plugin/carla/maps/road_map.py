@@ -1,4 +1,4 @@
-"""CARLA's own map as the road: the route traced on carla.Map's lanes, its lights and signs, and the file for Scenic."""
+"""RoadMap of a route on a carla.Map: traced lanes, stop lines, speed limit, and the OpenDRIVE file for Scenic."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from closedloop_plugin.maps.towns.town_road import AROUND, facts_of, spans_of, w
 
 
 def carla_road(route: Route, town_map: Any, folder: Path) -> RoadMap:
-    """The route on the lanes of a `carla.Map`; the roads around it are written into `folder`, for Scenic.
+    """The route traced on a `carla.Map`; the roads around it are written to `folder`, for Scenic.
 
     `facts["start_z"]` is the road's height at the route's start, m. `sha256` is that of the whole town's OpenDRIVE.
     """
@@ -34,14 +34,14 @@ def carla_road(route: Route, town_map: Any, folder: Path) -> RoadMap:
     ways = trace(route, lanes)
     driving = line(lanes, ways)
     path = RoutePath(driving.points)
-    driven = list(dict.fromkeys(x.lane for way in ways for x in way.stretches))
+    driven = list(dict.fromkeys(x.lane for way in ways for x in way.segments))
     places = [route.trigger[:2], *(route.params[name][:2] for name in LOCATIONS if name in route.params)]
     part = cut_out(data, np.vstack([path.xy, places]))
     file = keep(part, folder, f"{lanes.name}-{hashlib.sha256(part).hexdigest()[:16]}.xodr")
     town = read_town(file)
     spans = spans_of(town, path, driven)
     boxes = crossings(town, path.xy, AROUND)
-    first = ways[0].stretches[0]
+    first = ways[0].segments[0]
     return RoadMap(
         file=file,
         source="town",
@@ -61,18 +61,20 @@ def carla_road(route: Route, town_map: Any, folder: Path) -> RoadMap:
     )
 
 
-# What carla.Map's landmarks demand of the lanes: stop lines of lights and signs, and the speed limit.
-SPEED = "274"
-KMH = 1 / 3.6
-POST = 100.0  # m from a light's post, beyond the junction perhaps, to where it stops traffic, at most
+# Stop lines and speed limits from the landmarks of carla.Map.
+SPEED = "274"  # landmark type of a speed limit
+KMH = 1 / 3.6  # m/s
+POST = 100.0  # m: longest distance from a light's post, maybe beyond the junction, to its stop line
 
-Held = dict[Key, tuple[float, set[Key]]]  # an arriving lane -> metres along it where it stops, and whither it holds
+Held = dict[
+    Key, tuple[float, set[Key]]
+]  # arriving lane -> metres along it to the stop line, and connecting lanes that are controlled
 
 
 def stop_lines(lanes: CarlaLanes, path: RoutePath, driven: list[Key], within: float) -> tuple[StopLine, ...]:
-    """One for each light or sign and road that it holds, across all lanes of that road that obey it.
+    """One stop line per light or sign and controlled road, across all lanes of that road to which it applies.
 
-    The id is the signal's in the OpenDRIVE file: CARLA finds its light by it.
+    Its id is the signal's in the OpenDRIVE file, by which CARLA finds the light.
     """
     held: dict[tuple[str, str, int], Held] = {}
     for type_, control in CONTROLS.items():
@@ -87,7 +89,7 @@ def stop_lines(lanes: CarlaLanes, path: RoutePath, driven: list[Key], within: fl
     out, taken = [], set()
     for (control, id_, _), group in sorted(held.items()):
         lanes_held = control, frozenset(group)
-        # A sign on a post and the same one painted on the road hold the same lanes: that is one line, as are two
+        # A sign on a post and the same one painted on the road apply to the same lanes and give one line, as do two
         # heads of a light over the same lanes.
         if lanes_held in taken:
             continue
@@ -103,7 +105,7 @@ def stop_lines(lanes: CarlaLanes, path: RoutePath, driven: list[Key], within: fl
 
 
 def _valid(lanes: CarlaLanes, landmark: Any) -> Iterator[Key]:
-    """The driving lanes that it is for, on the road on which it stands or is referred to."""
+    """The driving lanes to which a landmark applies, on its road or the road that refers to it."""
     for a, b in landmark.get_lane_validities():
         for id_ in range(min(a, b), max(a, b) + 1):
             waypoint = lanes.map.get_waypoint_xodr(landmark.road_id, id_, landmark.s) if id_ else None
@@ -112,7 +114,7 @@ def _valid(lanes: CarlaLanes, landmark: Any) -> Iterator[Key]:
 
 
 def _approaches(lanes: CarlaLanes, landmark: Any, key: Key) -> Iterator[tuple[Key, float, set[Key]]]:
-    """(lane, s, connecting lanes) where it stops traffic: before the junction if it stands in one, as CARLA has it."""
+    """(lane, s, connecting lanes) of its stop lines; before the junction if the landmark is in one, as in CARLA."""
     lane = lanes[key].lane
     if lane.junction >= 0:
         seen, queue = set(), [(key, key)]
@@ -132,7 +134,7 @@ def _approaches(lanes: CarlaLanes, landmark: Any, key: Key) -> Iterator[tuple[Ke
 
 
 def _line(lanes: CarlaLanes, group: Held) -> tuple[float, float, float, float]:
-    """x, y, yaw, width of the line across the lanes."""
+    """x, y, yaw, width of the stop line across the lanes."""
     ends = [_cut(lanes[key].lane, s) for key, (s, _) in sorted(group.items())]
     edges = np.array([p for _, left, right, _ in ends for p in (left, right)])
     yaw = ends[0][3]
@@ -142,7 +144,7 @@ def _line(lanes: CarlaLanes, group: Held) -> tuple[float, float, float, float]:
 
 
 def _cut(lane: TownLane, s: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Middle, left and right edge of a lane s metres along, and its direction there."""
+    """Centre, left and right edge (x, y) of a lane s metres along, and its yaw there."""
     if s >= lane.length:
         return lane.centre[-1], lane.left[-1], lane.right[-1], yaw_at(lane.centre, -1)
     i = int(np.searchsorted(lane.s, s, side="right")) - 1
@@ -150,9 +152,9 @@ def _cut(lane: TownLane, s: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, 
 
 
 def speed_limit(lanes: CarlaLanes, key: Key, s: float) -> float | None:
-    """m/s by the last limit's sign passed on the lane's road when one is s metres along it, else by the first ahead.
+    """Speed limit in m/s at s metres along a lane: of the last sign passed on its road, else of the first one ahead.
 
-    CARLA takes the sign's number for km/h, whatever unit the file says (RoadRunner's files say mph).
+    CARLA reads the sign's value as km/h regardless of the unit in the file (mph in RoadRunner's files).
     """
     signs = []
     for landmark in lanes.map.get_all_landmarks_of_type(SPEED):

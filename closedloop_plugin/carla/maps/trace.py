@@ -1,4 +1,4 @@
-"""A route's points -> what it drives of carla.Map's lanes: the cheapest chain of ways from point to point."""
+"""Map matching of a route's points to the lanes of a carla.Map: the cheapest chain of lane paths between them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from closedloop_plugin.maps.towns.lanes import Key
 from closedloop_plugin.maps.towns.route_trace import ASKEW, CHANGE_COST, LanePosition, foot
 from lmms_eval_ad2.errors import Ad2Error
 
-DENSE = 10.0  # m: points nearer than this say the lane's direction, and where lanes change, whatever the marks say
-CHANGE_M = 20.0  # m along the road in which a lane change happens, where there is room
+DENSE_M = 10.0  # closer points define the lane's direction and lane changes, regardless of the markings
+CHANGE_M = 20.0  # length of a lane change along the road, if there is room
 
 
 def trace(route: Route, lanes: CarlaLanes) -> list[CarlaLanePath]:
-    """One Way between each two points, the cheapest in sum (dynamic programming over the lanes at each point)."""
+    """One CarlaLanePath between successive points, of minimal total cost (dynamic programming over lanes per point)."""
     p = np.array(route.points)
-    options = [_spots(p, k, lanes, route) for k in range(len(p))]
+    options = [_candidates(p, k, lanes, route) for k in range(len(p))]
     best: list[dict[int, tuple[float, int, CarlaLanePath | None]]] = [
         {i: (o.off**2, -1, None) for i, o in enumerate(options[0])}
     ]
     for k in range(1, len(p)):
         chord = float(np.hypot(*(p[k] - p[k - 1])))
         here = {}
-        for limit in (1.6 * chord + 15.0, math.inf):  # first what the points suggest, then any way round
+        for limit in (1.6 * chord + 15.0, math.inf):  # first paths near the chord's length, then any detour
             here = _reached(lanes, best[-1], options[k - 1 : k + 1], chord, limit)
             if here:
                 break
@@ -56,10 +56,10 @@ def _reached(
     chord: float,
     limit: float,
 ) -> dict[int, tuple[float, int, CarlaLanePath | None]]:
-    """For each spot of a point its cheapest way: (cost from the route's start, spot of the point before, way)."""
+    """Cheapest path to each candidate: (cost from the route's start, index of the previous candidate, path)."""
     here: dict[int, tuple[float, int, CarlaLanePath | None]] = {}
     for j, spot in enumerate(options[1]):
-        search = CarlaLaneSearch(lanes, (spot.lane, spot.s), strict=chord > DENSE)
+        search = CarlaLaneSearch(lanes, (spot.lane, spot.s), strict=chord > DENSE_M)
         for i, (cost, _, _) in before.items():
             way = search.way((options[0][i].lane, options[0][i].s), limit)
             if way is None:
@@ -70,16 +70,16 @@ def _reached(
     return here
 
 
-def _spots(p: np.ndarray, k: int, lanes: CarlaLanes, route: Route) -> list[LanePosition]:
+def _candidates(p: np.ndarray, k: int, lanes: CarlaLanes, route: Route) -> list[LanePosition]:
     steps = [p[i + 1] - p[i] for i in (k - 1, k) if 0 <= i < len(p) - 1]
     step = min(steps, key=lambda v: float(np.hypot(*v)))
-    said = float(np.hypot(*step)) <= DENSE  # else the direction between points is no lane's
+    direction_known = float(np.hypot(*step)) <= DENSE_M  # else the chord does not follow a lane
     yaw = math.atan2(step[1], step[0])
     x, y = p[k]
     spots = []
     for key in lanes.near(x, y):
         s, off, heading = foot(lanes[key].lane, p[k])
-        if not said or abs(wrap(heading - yaw)) < ASKEW:
+        if not direction_known or abs(wrap(heading - yaw)) < ASKEW:
             spots.append(LanePosition(key, s, off))
     if not spots:
         raise Ad2Error(
@@ -91,48 +91,48 @@ def _spots(p: np.ndarray, k: int, lanes: CarlaLanes, route: Route) -> list[LaneP
 
 @dataclass(frozen=True)
 class CarlaRouteLine:
-    """What is driven: its points with their heights (N, 3), and (from, to, side) of its lane changes, also points."""
+    """A driven line: points with heights (N, 3), and lane changes as (first point, last point, side)."""
 
     points: np.ndarray
     changes: tuple[tuple[np.ndarray, np.ndarray, int], ...]
 
 
 def line(lanes: CarlaLanes, ways: list[CarlaLanePath]) -> CarlaRouteLine:
-    """The middle of the lanes; a lane change goes across within CHANGE_M, or up to the route's next point."""
+    """Line along the lanes' centres. A lane change takes CHANGE_M, or less up to the route's next point."""
     out: list[np.ndarray] = []
     changes: list[tuple[np.ndarray, np.ndarray, int]] = []
     for way in ways:
         for side, run in _runs(way):
             points = np.vstack([lanes[x.lane].part(x.start, max(x.start, x.end)) for x in run])
             if side:
-                across = _bent(points, out[-1][-1])
+                across = _ease_in(points, out[-1][-1])
                 changes.append((out[-1][-1], points[across], side))
             out.append(points)
     return CarlaRouteLine(np.vstack(out), tuple(changes))
 
 
 def _runs(way: CarlaLanePath) -> list[tuple[int, list[CarlaLaneSegment]]]:
-    """The stretches between lane changes, each run with the side of the change that it begins with."""
+    """Segments grouped between lane changes; each group with the side of the change at its start."""
     runs: list[tuple[int, list[CarlaLaneSegment]]] = []
-    for stretch in way.stretches:
-        if stretch.change or not runs:
-            runs.append((stretch.change, []))
-        runs[-1][1].append(stretch)
+    for segment in way.segments:
+        if segment.change or not runs:
+            runs.append((segment.change, []))
+        runs[-1][1].append(segment)
     return runs
 
 
-def _bent(points: np.ndarray, start: np.ndarray) -> int:
-    """Bends the run's beginning so that it comes from `start`, in place; how many points that takes."""
+def _ease_in(points: np.ndarray, start: np.ndarray) -> int:
+    """Bend the beginning of a line, in place, so that it leads from `start`. Returns the number of points changed."""
     s = np.r_[0.0, np.cumsum(np.hypot(*np.diff(points[:, :2], axis=0).T))]
     room = max(min(CHANGE_M, float(s[-1])), 1e-6)
     points += (1.0 - eased(s / room))[:, None] * (start - points[0])
     return min(int(np.searchsorted(s, room)), len(points) - 1)
 
 
-# Ways over carla.Map's lanes: A* from place to place, along lanes and across from one to the next.
-AGAINST_MARKS = 30.0  # m of detour that a change is worth where the marks forbid it
-GRID = 0.5  # m
-SLIP = 0.5  # m that a point may lie before where one is already: the files' points are no lane's own
+# A* search over positions on lanes; edges follow a lane or change to a neighbouring one.
+AGAINST_MARKS = 30.0  # m: cost of a lane change that the markings forbid
+GRID = 0.5  # m: resolution of positions after a lane change
+SLIP = 0.5  # m by which a point may lie behind the current position: route points are inexact
 
 Node = TypeVar("Node", bound=Hashable)
 Place = tuple[Key, float]  # metres along a lane
@@ -140,7 +140,7 @@ Place = tuple[Key, float]  # metres along a lane
 
 @dataclass(frozen=True)
 class CarlaLaneSegment:
-    """A part of a lane that is driven; `change`: +1 or -1 where it is come to from the lane at its right or left."""
+    """A driven part of a lane. `change`: +1 or -1 if it is entered from the lane to its right or left."""
 
     lane: Key
     start: float
@@ -150,9 +150,9 @@ class CarlaLaneSegment:
 
 @dataclass(frozen=True)
 class CarlaLanePath:
-    """From one point of the route to the next. `extra`: what its lane changes cost beyond its length, m."""
+    """Path between two points of the route. `extra`: cost of its lane changes beyond the length, m."""
 
-    stretches: tuple[CarlaLaneSegment, ...]
+    segments: tuple[CarlaLaneSegment, ...]
     length: float
     extra: float = 0.0
 
@@ -164,29 +164,29 @@ def a_star(
     ahead: Callable[[Node], float],
     limit: float = math.inf,
 ) -> tuple[float, list[Node]] | None:
-    """(cost, nodes) of the cheapest way that costs at most `limit`. `ahead` never says more than is still to go."""
+    """(cost, nodes) of the cheapest path of cost at most `limit`. `ahead`: lower bound of the remaining cost."""
     order = itertools.count()
     queue: list[tuple[float, int, float, Node, Node | None]] = [(ahead(start), next(order), 0.0, start, None)]
-    came: dict[Node, Node | None] = {}
+    predecessors: dict[Node, Node | None] = {}
     while queue:
         _, _, cost, node, before = heapq.heappop(queue)
-        if node in came:
+        if node in predecessors:
             continue
-        came[node] = before
+        predecessors[node] = before
         if node == goal:
             back = [node]
-            while (before := came[back[-1]]) is not None:
+            while (before := predecessors[back[-1]]) is not None:
                 back.append(before)
             return cost, back[::-1]
         for step, following in edges(node):
             total = cost + step + ahead(following)
-            if following not in came and total <= limit:
+            if following not in predecessors and total <= limit:
                 heapq.heappush(queue, (total, next(order), cost + step, following, node))
     return None
 
 
 class CarlaLaneSearch:
-    """Ways over the lanes to one place. `strict`: lanes change only where the marks permit it."""
+    """Paths over the lanes to one position. `strict`: lane changes only where the markings permit them."""
 
     def __init__(self, lanes: CarlaLanes, goal: Place, strict: bool) -> None:
         self.lanes, self.goal, self.strict = lanes, goal, strict
@@ -202,7 +202,7 @@ class CarlaLaneSearch:
         if key == self.goal[0] and s <= self.goal[1] + SLIP:
             out.append((abs(self.goal[1] - s), self.goal))
         for k in self.lanes.after[key]:
-            # A way that starts ends within a centimetre of here; the gap keeps the straight distance a lower bound.
+            # Consecutive lanes are up to a centimetre apart; with the gap the straight distance stays a lower bound.
             gap = math.dist(lane.centre[-1], self.lanes[k].lane.centre[0])
             out.append((lane.length - s + gap, (k, 0.0)))
         for left in (True, False):
@@ -222,7 +222,7 @@ class CarlaLaneSearch:
         out = []
         for at, cost in where.items():
             there, off, _ = foot(self.lanes[beside].lane, np.array(self.xy((key, at))))
-            # On a grid: to and fro between two lanes must come to the same places again, or it never ends.
+            # On a grid, so that changes to and fro between two lanes reach known positions and the search ends.
             there = min(round(there / GRID) * GRID, self.lanes[beside].lane.length)
             out.append((at - s + cost + off, (beside, there)))
         return out
@@ -236,10 +236,10 @@ class CarlaLaneSearch:
         if start[0] == self.goal[0] and self.goal[1] >= start[1] - SLIP:
             return CarlaLanePath((CarlaLaneSegment(start[0], start[1], self.goal[1]),), self.goal[1] - start[1])
         found = a_star(start, self.goal, self.edges, self.ahead, limit)
-        return None if found is None else self._told(*found)
+        return None if found is None else self._path_of(*found)
 
-    def _told(self, cost: float, places: list[Place]) -> CarlaLanePath:
-        """The places on the way as stretches of lanes."""
+    def _path_of(self, cost: float, places: list[Place]) -> CarlaLanePath:
+        """The lane segments between the positions of a path."""
         out: list[CarlaLaneSegment] = []
         change = 0
         for (key, s), (following, t) in itertools.pairwise(places):

@@ -147,8 +147,8 @@ def advice(found: ServerProbeResult) -> str:
         )
     if found.kind is ServerProbeOutcome.SILENT:
         return (
-            f"{found.server} does not answer ({found.reason}): it is starting, loading a town, or hanging. Wait, or restart "
-            "it; servers of ad2 carla up are restarted automatically"
+            f"{found.server} does not answer ({found.reason}): it is starting, loads a town, or hangs. Wait, or "
+            "restart it; servers of ad2 carla up are restarted automatically"
         )
     if found.kind is ServerProbeOutcome.FOREIGN:
         return (

@@ -1,7 +1,7 @@
 """Reliable identification and termination of a server's processes, by /proc (Linux).
 
-PIDs are reused. So a server is identified by its session leader (PID, start time and boot id) with all processes of that
-session, and by a random token in the environment, which child processes inherit. A process with neither is never
+PIDs are reused. So a server is identified by its session leader (PID, start time and boot id) with all processes of
+that session, and by a random token in the environment, which child processes inherit. A process with neither is never
 signalled.
 """
 

@@ -144,6 +144,6 @@ def _identity(file: Path, data: Any) -> ProcessIdentity:
 
 def _broken(file: Path, expected: str) -> NoReturn:
     raise Ad2Error(
-        f"{file}: not a record of a CARLA server (expected {expected}). Check with ps whether a server of yours still runs, "
+        f"{file}: not a record of a CARLA server (expected {expected}). Check with ps whether one of yours still runs, "
         "end it, and remove the file"
     )

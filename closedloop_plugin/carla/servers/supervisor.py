@@ -26,7 +26,7 @@ from lmms_eval_ad2.storage.lock import try_lock
 TICK_S = 0.2
 MAX_FAILED_STARTS = 3  # in a row without an answer: then it is given up
 STABLE_S = 300.0  # after a run of this length the restart delay is reset
-BACKOFF_MOST_S = 60.0
+MAX_BACKOFF_S = 60.0
 GRACE_S = 10.0
 LOG_BYTES = 50_000_000
 
@@ -89,7 +89,7 @@ class CarlaServerSupervisor:
                 self._write(stage="failed", reason=f"{reason}; given up after {failed_starts} starts without an answer")
                 return False
             was_stable = time.monotonic() - started > STABLE_S
-            wait_s = self.spec.backoff_s if was_stable or not wait_s else min(2 * wait_s, BACKOFF_MOST_S)
+            wait_s = self.spec.backoff_s if was_stable or not wait_s else min(2 * wait_s, MAX_BACKOFF_S)
             self._write(stage="restarting", reason=f"{reason}; next start in {wait_s:g} s")
             if self._pause(wait_s):
                 return True
@@ -120,7 +120,7 @@ class CarlaServerSupervisor:
                 probe.end()
 
     def _start(self) -> None:
-        """Start the process. The token is written before, so that the process is found even if we are killed in between."""
+        """Start the process. The token is written first, so that the process is found if we are killed in between."""
         token = secrets.token_hex(16)
         name = state.container_name(self.spec.port, token) if self.record.engine else ""
         self._write(token=token, container=name, stage="starting", server=None, since=time.time(), server_version="",
@@ -141,7 +141,7 @@ class CarlaServerSupervisor:
         self._write(server=processes.identity_of(self._child.pid))
 
     def _exit_reason(self) -> str:
-        """Why the server exited; empty while it runs. It stays a zombie, so its pid is reserved until all of it is ended."""
+        """Why the server exited; empty while it runs. It stays a zombie, so its PID is not reused meanwhile."""
         assert self._child is not None
         found = os.waitid(os.P_PID, self._child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if found is None:

@@ -31,7 +31,10 @@ from closedloop_plugin.worlds.bodies.traffic_lights import TrafficLightCycle
 from closedloop_plugin.worlds.bodies.vehicle import MotionState
 from closedloop_plugin.worlds.bridge.stage import ScenarioStage
 
-SETTLE_TICKS, SETTLE_MOST = 12, 80  # until bodies spawned above the ground rest on it; sensors miss the first ticks
+SETTLE_TICKS, MAX_SETTLE_TICKS = (
+    12,
+    80,
+)  # until bodies spawned above the ground rest on it; sensors miss the first ticks
 STILL = 0.03  # m/s
 ABOVE_M = 50.0  # height of the spectator above the ego
 TICK_S = 60.0  # timeout of a tick: the server hangs
@@ -205,7 +208,7 @@ class StagedSimulation(CarlaSimulation):
         self._refused = self._apply(
             [c for m in members for c in (*m.start_commands(self.context.ground), *m.light_commands())]
         )
-        for tick in range(SETTLE_MOST):
+        for tick in range(MAX_SETTLE_TICKS):
             self.current_frame = self.world.tick(TICK_S)
             if tick + 1 >= SETTLE_TICKS and self._at_rest(driven):
                 break
@@ -258,7 +261,7 @@ class EpisodeActors:
         return next(m for m in self.members if m.actor.id == actor.id)
 
     def sensors(self) -> list[Any]:
-        sensors = [*self.cameras.values(), *self.program_sensors]
+        sensors: list[CarlaCamera | ProgramSensor] = [*self.cameras.values(), *self.program_sensors]
         return [sensor.actor for sensor in sensors] + (self.event_sensors.actors if self.event_sensors else [])
 
     def bodies_by_id(self) -> dict[int, SimulatedBody]:

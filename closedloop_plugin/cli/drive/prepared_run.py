@@ -22,6 +22,7 @@ from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.runner.run import DriveRun
 from closedloop_plugin.runner.task import shard
 from lmms_eval_ad2.errors import Ad2Error
+from lmms_eval_ad2.options import identity_of
 from lmms_eval_ad2.storage.identity import check_folder
 
 if TYPE_CHECKING:
@@ -69,10 +70,11 @@ def prepare(options: DriveRunOptions) -> PreparedRun:
     check_folder(options.out, config_identity(config, subject))  # before minutes go into loading a model
     driver = driver_of(options, rules)
     config = replace(config, recorders=_recorders(options, driver.cameras))
+    run = assemble(config, subject, driver)
+    # The runner describes what the options stand for; an option that it has no key for is recorded as it was given.
+    run = replace(run, identity={**run.identity, **identity_of(options, run.identity)})
     agent, interpreter = remote(driver)
-    return PreparedRun(
-        run=assemble(config, subject, driver), routes=subject.routes, agent=agent, interpreter=interpreter, notes=notes
-    )
+    return PreparedRun(run=run, routes=subject.routes, agent=agent, interpreter=interpreter, notes=notes)
 
 
 def _check(options: DriveRunOptions) -> None:

@@ -107,10 +107,11 @@ def run(options: RobotRunOptions) -> int:
 
     _check(options)
     robot = robot_of(options.robot)
-    check_folder(options.out, {"course": options.course, "transport": options.transport, "seed": options.seed})
+    known = _known_identity(options, robot)
+    check_folder(options.out, known)  # before minutes go into loading a model
     driver = _driver(options)
     plan = _plan(options, robot, driver)
-    identity = _identity(options, plan)
+    identity = known | {"agent": plan.agent, "interpreter": plan.interpreter}
     with contextlib.closing(lock_folder(options.out)):
         check_identity(options.out, identity)
         ledger = SegmentRunStore(options.out)
@@ -195,11 +196,10 @@ def _about(robot: RobotConfig) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _identity(options: RobotRunOptions, plan: CoursePlan) -> dict[str, Any]:
-    """What two runs into one folder must share. Segments and runs may grow."""
-    interpreter = dict(plan.interpreter) if plan.interpreter else None
-    resolved = {"robot": dict(plan.robot), "agent": dict(plan.agent), "interpreter": interpreter}
-    return identity_of(options, resolved)
+def _known_identity(options: RobotRunOptions, robot: RobotConfig) -> dict[str, Any]:
+    """The part of the run's identity that is known before a model is loaded."""
+    found = identity_of(options, {"robot": _about(robot)})
+    return {key: value for key, value in found.items() if key not in ("agent", "interpreter")}
 
 
 def _tell(record: Any) -> None:

@@ -40,9 +40,9 @@ def run(options: RobotSandboxOptions) -> int:
     if options.picture:
         if options.picture.is_dir():
             raise Ad2Error(f"--picture {options.picture}: a folder; name a file in it, such as sheet.png")
-        from closedloop_plugin.robots.sandbox.overview import sheet
+        from closedloop_plugin.robots.sandbox.overview import draw_overview
 
-        print(f"written: {sheet(robot.vehicle, options.picture)}")
+        print(f"written: {draw_overview(robot.vehicle, options.picture)}")
         return 0
     from closedloop_plugin.robots.sandbox.node_process import SandboxNodeProcess
     from closedloop_plugin.robots.transport.ros import RosMaster

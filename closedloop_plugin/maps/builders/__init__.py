@@ -1,1 +1,1 @@
-"""Builders of corridor maps: straight roads, junctions, highways, smooth joints."""
+"""Builders of corridor maps: single roads, junctions, highway merges and exits."""

@@ -1,6 +1,6 @@
-"""A corridor map: one road along the route, its reference line the middle of the ego's lane.
+"""corridor: a map with one road along the route; its reference line is the centre of the ego's lane.
 
-Method and accuracy: docs/closed-loop.md. Everything beside the ego's lane is invented from the Layout.
+Method and accuracy: docs/closed-loop.md. All other lanes are invented from the RoadLayout.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from closedloop_plugin.maps.curves import Chain, length, sample
 from closedloop_plugin.maps.opendrive import OpenDriveRoad
 from closedloop_plugin.maps.plan import MapPlan, after, before, driving, eased, verge
 
-CHANGE = 20.0  # m in which the path goes from one lane to the next; the files jump within 6
+CHANGE = 20.0  # m of a lane change on the path; in route files it takes at most 6 m
 Change = tuple[float, float, int]
 
 
 def corridor(route: Route, layout: RoadLayout, sidewalk: bool = True) -> MapPlan:
-    """The route's road with the layout's lanes. A route that jumps sideways gets the lanes that it jumps to."""
+    """The route's road with the layout's lanes, and with those into which the route changes."""
     if layout.parking and route.params.get("direction") == "left":
-        # What comes out of the left parking lane must reach the ego without crossing oncoming traffic: a one-way road.
+        # A car from the left parking lane must reach the ego without crossing oncoming traffic: a one-way road.
         layout = replace(layout, oncoming=0, left=0)
     width = layout.lane_width
     parts, jumps = _base(runs(route), width)
@@ -35,7 +35,7 @@ def corridor(route: Route, layout: RoadLayout, sidewalk: bool = True) -> MapPlan
     left, right = max(layout.left, int(steps.max())), max(layout.right, -int(steps.min()))
     road = road_along((*before(chain), *chain, *after(chain)), left, right, layout, sidewalk)
     path = _path(chain, changes, width)
-    longer = RoutePath(path).length / length(chain)  # going to and fro between lanes is a little longer than the road
+    longer = RoutePath(path).length / length(chain)  # lane changes make the path slightly longer than the road
     return MapPlan(
         roads=[road],
         path=path,
@@ -46,9 +46,9 @@ def corridor(route: Route, layout: RoadLayout, sidewalk: bool = True) -> MapPlan
 
 
 def road_along(chain: Chain, left: int, right: int, layout: RoadLayout, sidewalk: bool, id_: int = 1) -> OpenDriveRoad:
-    """A road whose reference line is the ego's lane, with `left` and `right` more lanes of its direction."""
+    """A road whose reference line is the centre of the ego's lane, with `left` and `right` further lanes."""
     width, oncoming = layout.lane_width, layout.oncoming
-    # One lane each way: overtaking must be legal, so the yellow line is broken.
+    # With one lane in each direction overtaking must be legal, so the yellow line is broken.
     middle = ("solid", "white") if not oncoming else ("broken", "yellow") if not left else ("solid solid", "yellow")
     beyond = verge(layout, "left", sidewalk)
     return OpenDriveRoad(
@@ -62,7 +62,7 @@ def road_along(chain: Chain, left: int, right: int, layout: RoadLayout, sidewalk
 
 
 def _base(parts: list[np.ndarray], width: float) -> tuple[list[np.ndarray], list[tuple[np.ndarray, int]]]:
-    """The points without their lane changes, as if the ego had kept its first lane; and (where, side) of each."""
+    """The points shifted back into the ego's first lane, and (place, side) of each lane change."""
     lanes = 0
     out, found = [], []
     for p in parts:
@@ -78,6 +78,7 @@ def _base(parts: list[np.ndarray], width: float) -> tuple[list[np.ndarray], list
         for i in range(len(p)):
             shift[i] = lanes
             lanes += where.get(i, 0)
+        # p + d n, with the left normal n = (-sin yaw, cos yaw) and d = -width for each lane changed so far.
         yaw = np.r_[heading, heading[-1]]
         base = p - (shift * width)[:, None] * np.column_stack([-np.sin(yaw), np.cos(yaw)])
         found += [(0.5 * (base[j.index] + base[j.index + 1]), j.lanes) for j in jumps]

@@ -1,8 +1,8 @@
-"""Where the ego leaves a road or joins one at speed: a Y of three roads, laid on the route's gap.
+"""diverge and merge: highway exits and ramps, as a Y of three roads placed on the gap of the route.
 
 diverge: road 1 (the ego's, with the flow's lane beside it) -> road 2 (the exit) and road 3 (straight on).
 merge:   road 1 (the ego's ramp) and road 3 (upstream of the flow) -> road 2 (where the ego arrives).
-The headings of the flows are not in the files: they leave and arrive along the road that the ego uses, by one arc.
+Route files contain no headings of flows: a flow is taken to start or end along the ego's road, connected by one arc.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from closedloop_plugin.maps.opendrive import (
 )
 from closedloop_plugin.maps.plan import BEYOND, HIGHWAY_LIMIT, MapPlan, after, before, verge
 
-TIGHTEST = 1 / 40.0  # 1/m: what bends more is drawn straight, and the map is experimental
-FIT = 1.5  # m between the drawn flow and the file's two points of it, at most
-ON_LANE = 2.0  # m: nearer than this to a lane's middle is on it
+TIGHTEST = 1 / 40.0  # 1/m: a tighter arc is replaced by a straight line, and the map is experimental
+FIT = 1.5  # m between the flow of the map and its two points in the file, at most
+ON_LANE = 2.0  # m from the centre of a lane within which a point is on it
 
 
 @dataclass
 class HighwayBuilder:
-    """What both kinds share while they are drawn."""
+    """Roads and junction under construction, for both kinds."""
 
     cut: RouteSplit
     layout: RoadLayout
@@ -59,7 +59,7 @@ class HighwayBuilder:
     right: int
 
     def connect(self, chain: Chain, start: tuple[int, int], end: tuple[int, int], edge: str = "") -> None:
-        """A one-lane road from (road, lane) to (road, lane); `edge`: with the verge on its left or right."""
+        """Add a one-lane road from (road, lane) to (road, lane); `edge`: the side with a verge."""
         width = self.layout.lane_width
         id_ = 10 + len(self.box.connections)
         side = verge(self.layout, edge, False) if edge else []
@@ -80,7 +80,7 @@ class HighwayBuilder:
         self.box.connections.append(OpenDriveConnection(start[0], id_, ((start[1], -1),)))
 
     def through(self, chain: Chain, start: int, end: int, lanes: dict[int, tuple[int, int]], near: int) -> None:
-        """Lanes straight on: {lanes left of the ego's: (id before, id after)}; `near`: the side where the Y forks."""
+        """Connect lanes straight on. lanes: left of the ego's -> (id before, id after); `near`: side of the fork."""
         far = min(lanes) if near > 0 else max(lanes)
         for left, (a, b) in lanes.items():
             edge = ("right" if near > 0 else "left") if left == far else ""
@@ -88,7 +88,7 @@ class HighwayBuilder:
 
 
 def diverge(route: Route, layout: RoadLayout) -> MapPlan:
-    """The ego leaves; a flow in the next lane on the exit's side goes straight on, or takes the exit before it."""
+    """The ego leaves; a flow in the next lane on the exit's side continues, or takes the exit before the ego."""
     cut = RouteSplit(route)
     here, there = cut.entry[-1].end, cut.exit[0].start
     width, side = layout.lane_width, 1 if seen_from(here, there[0], there[1])[1] > 0 else -1
@@ -122,7 +122,7 @@ def diverge(route: Route, layout: RoadLayout) -> MapPlan:
 
 
 def merge(route: Route, layout: RoadLayout) -> MapPlan:
-    """The ego comes from a ramp; a flow comes down the road that it joins, in its lane or in the next one."""
+    """The ego comes from a ramp; a flow is on the road that it joins, in the ego's lane or in the next one."""
     cut = RouteSplit(route)
     here, there = cut.entry[-1].end, cut.exit[0].start
     width = layout.lane_width
@@ -130,7 +130,7 @@ def merge(route: Route, layout: RoadLayout) -> MapPlan:
     beside = seen_from(there, *sink)[1]
     lane = 0 if abs(beside) < ON_LANE else (1 if beside > 0 else -1)
     offset = lane * width
-    ramp = 1 if seen_from(there, here[0], here[1])[1] > 0 else -1  # on which side the ego comes
+    ramp = 1 if seen_from(there, here[0], here[1])[1] > 0 else -1  # side from which the ego comes
     left = max(lane, 0) + (layout.left if ramp < 0 else 0)
     right = max(-lane, 0) + (layout.left if ramp > 0 else 0)
     come = parallel(reverse(_arc(turned(aside(there, offset)), source)), -offset)
@@ -151,7 +151,7 @@ def merge(route: Route, layout: RoadLayout) -> MapPlan:
 
 
 def _flow(route: Route, source: Pose, sink: Pose) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Where the file's flow starts and ends; the two given places where it names none."""
+    """Start and end of the flow in the route file, else the given default poses."""
     names = (("start_actor_flow", "end_actor_flow"), ("other_actor_location", "end_location"))
     for a, b in names:
         if a in route.params and b in route.params:
@@ -160,7 +160,7 @@ def _flow(route: Route, source: Pose, sink: Pose) -> tuple[tuple[float, float], 
 
 
 def _arc(start: Pose, goal: tuple[float, float]) -> Chain:
-    """One arc to the goal; a straight of the same length where that would bend too much."""
+    """One arc to the goal; a straight line of the same distance if the arc is too tight."""
     arc = arc_through(start, *goal)
     if abs(arc.curvature) <= TIGHTEST and abs(arc.curvature * arc.length) < math.pi:
         return (arc,)
@@ -168,7 +168,7 @@ def _arc(start: Pose, goal: tuple[float, float]) -> Chain:
 
 
 def _upstream(back: Pose, source: Pose) -> Chain:
-    """The road before the route's start, by one arc through the flow's source, then straight."""
+    """The road before the route's start: one arc to the source of the flow, then straight."""
     arc = _arc(back, source[:2]) if seen_from(back, source[0], source[1])[0] > 5.0 else ()
     end = arc[-1].end if arc else back
     return reverse((*arc, *line(end, max(20.0, BEYOND - length(arc)))))
@@ -182,7 +182,7 @@ def _piece(chain: Chain, left: int, right: int, layout: RoadLayout, id_: int, *,
 
 
 def _gap_between(pose: Pose, other: np.ndarray) -> float:
-    """How far apart the two arms are where the junction ends."""
+    """Smallest distance of a pose from the points (N, 2), m."""
     return float(np.hypot(other[:, 0] - pose[0], other[:, 1] - pose[1]).min())
 
 

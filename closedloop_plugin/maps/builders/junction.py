@@ -1,7 +1,7 @@
-"""A junction map: a 3- or 4-arm template laid on the route's own gap.
+"""junction: a map with a 3- or 4-arm junction placed on the gap of the route.
 
-The centre is where the dividers of the entry and the exit cross; the arms are entry, exit and their straight
-continuations; the ego's own connection is the path through the gap. The mouths lie where the route's gap has them.
+The centre is the intersection of the dividers of entry and exit; the arms are entry, exit and their straight
+continuations. The ego's connection is the path through the gap, whose ends are the mouths of entry and exit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,14 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.core.state import StopLine
 from closedloop_plugin.maps.base import RoadLayout
-from closedloop_plugin.maps.builders.junction_arms import ConnectingLane, JunctionArm, connecting, hugging, turn, ways
+from closedloop_plugin.maps.builders.junction_arms import (
+    ConnectingLane,
+    JunctionArm,
+    connecting_lanes,
+    connecting_road,
+    follows_edge,
+    turn,
+)
 from closedloop_plugin.maps.builders.smoothing import GAP, bridged, runs
 from closedloop_plugin.maps.curves import (
     Chain,
@@ -43,12 +50,12 @@ from closedloop_plugin.maps.opendrive import (
 )
 from closedloop_plugin.maps.plan import BEYOND, BICYCLE, BUFFER, MapPlan, after, before, driving, verge
 
-TURN = math.radians(30)  # a smaller change of direction is going straight on
-BOX = 20.0  # m from the middle of a junction to a mouth at most: what a longer gap has more is road
+TURN = math.radians(30)  # a smaller change of direction counts as straight on
+BOX = 20.0  # m from the middle of a junction to a mouth at most; the rest of a longer gap becomes road
 
 
 class RouteSplit:
-    """The route cut in three: before the junction, through it, after it."""
+    """The route in three parts: before the junction, through it, after it."""
 
     def __init__(self, route: Route, *, boxed: bool = False) -> None:
         parts = runs(route)
@@ -58,23 +65,24 @@ class RouteSplit:
             k = int(np.argmax(gaps)) + 1
             self.entry, first = bridged(parts[:k], yaw)
             self.exit, last = bridged(parts[k:], yaw)
-            self.gap, how = join(self.entry[-1].end, self.exit[0].start), "interpolated"
+            self.gap, origin = join(self.entry[-1].end, self.exit[0].start), "interpolated"
         else:
             whole, first = bridged(parts, yaw)
             a, b = bend(whole, route)
-            (self.entry, rest), last, how = split(whole, a), [], "measured"
+            (self.entry, rest), last, origin = split(whole, a), [], "measured"
             self.gap, self.exit = split(rest, b - a)
             first = [(0.0, a, "measured")]
             last = [(0.0, length(self.exit), "measured")]
         self.entry_s = length(self.entry)
         self.exit_s = self.entry_s + length(self.gap)
-        self.spans = [*first, (self.entry_s, self.exit_s, how)]
+        self.spans = [*first, (self.entry_s, self.exit_s, origin)]
         self.spans += [(self.exit_s + a, self.exit_s + b, kind) for a, b, kind in last]
         if boxed:
             self._box()
 
     def _box(self) -> None:
-        """Give the straight ends of a long gap to the roads before and after."""
+        """Move the straight ends of a long gap to the roads before and after."""
+        # Distances from the ends of the gap to the intersection of their tangents, as in curves.fillet, minus BOX.
         come, go = self.entry[-1].end, self.exit[0].start
         size, angle = length(self.gap), wrap(go[2] - come[2])
         if abs(angle) < TURN:
@@ -95,10 +103,11 @@ class RouteSplit:
 
 
 def bend(chain: Chain, route: Route, half: float = 12.0) -> tuple[float, float]:
-    """Where a route without a gap crosses its junction: about its sharpest bend, or else 25 m after the trigger."""
+    """(from, to) of the junction on a route without a gap: around its sharpest bend, else 25 m after the trigger."""
     poses = sample(chain, 1.0)
     s = np.linspace(0.0, length(chain), len(poses))
     yaw = np.unwrap(poses[:, 2])
+    # Change of yaw within a window of 2 `half`.
     turn = np.abs(np.interp(s + half, s, yaw) - np.interp(s - half, s, yaw))
     if turn.max() > TURN:
         middle = float(s[turn.argmax()])
@@ -111,15 +120,15 @@ def bend(chain: Chain, route: Route, half: float = 12.0) -> tuple[float, float]:
 
 
 def junction(route: Route, layout: RoadLayout) -> MapPlan:
-    """Entry, exit and their continuations, every arm connected to every other."""
+    """Entry, exit and their continuations, each arm connected to each other one."""
     cut = RouteSplit(route, boxed=True)
     arms, roads = _arms(cut, route, layout)
-    found = _with_own(ways(arms), arms, cut.gap, layout)
+    lanes = _with_own(connecting_lanes(arms), arms, cut.gap, layout)
     lines, obeys = _controls(arms, roads, layout, cut.entry_s)
     box = OpenDriveJunction(BOX_ID)
-    for i, way in enumerate(found):
-        edge = _edge(way, arms, layout)
-        road, connection = connecting(way, 10 + i, BOX_ID, edge, obeys.get(way.start.name, []))
+    for i, lane in enumerate(lanes):
+        edge = _edge(lane, arms, layout)
+        road, connection = connecting_road(lane, 10 + i, BOX_ID, edge, obeys.get(lane.start.name, []))
         roads.append(road)
         box.connections.append(connection)
     return MapPlan(
@@ -129,7 +138,7 @@ def junction(route: Route, layout: RoadLayout) -> MapPlan:
         junctions=[box],
         crossed=((cut.entry_s, cut.exit_s),),
         stop_lines=lines,
-        facts=_facts(cut, arms, found, layout),
+        facts=_facts(cut, arms, lanes, layout),
     )
 
 
@@ -159,7 +168,7 @@ def _arms(cut: RouteSplit, route: Route, layout: RoadLayout) -> tuple[list[Junct
 
 
 def _others(come: Pose, go: Pose, gap: float, route: Route, layout: RoadLayout) -> list[tuple[str, Pose]]:
-    """Names and mouths (looking out) of the arms that the route does not use."""
+    """Names and mouths (poses outwards) of the arms that the route does not use."""
     angle = wrap(go[2] - come[2])
     ahead, left = seen_from(come, go[0], go[1])
     least = layout.lane_width * (1 + layout.left + layout.right) + 4.0
@@ -170,7 +179,7 @@ def _others(come: Pose, go: Pose, gap: float, route: Route, layout: RoadLayout) 
     centre = aside(come, 0.0, far_in)
     opposite = turned((*aside((centre[0], centre[1], go[2]), 0.0, -far_out)[:2], go[2]))
     others = [("ahead", aside(centre, 0.0, far_in))]
-    if layout.arms == 4:  # of three, the real ones (Town01, Town02) have the ego turn off a road that goes on
+    if layout.arms == 4:  # with 3 arms the ego turns off a road that continues, as in Town01 and Town02
         others.append(("right" if angle > 0 else "left", opposite))
     return others
 
@@ -178,7 +187,7 @@ def _others(come: Pose, go: Pose, gap: float, route: Route, layout: RoadLayout) 
 def _crossing(
     come: Pose, angle: float, ahead: float, least: float, route: Route, layout: RoadLayout
 ) -> list[tuple[str, Pose]]:
-    """The crossing road of a route that goes straight on. A flow that starts beside the route tells where it lies."""
+    """Arms of the road that crosses a straight route; a flow that starts beside the route determines its place."""
     width = layout.lane_width
     middle = ahead / 2
     flow = route.params.get("start_actor_flow")
@@ -203,14 +212,14 @@ def _crossing(
 def _with_own(
     found: list[ConnectingLane], arms: list[JunctionArm], gap: Chain, layout: RoadLayout
 ) -> list[ConnectingLane]:
-    """The ego's own way is the gap path, whatever the template would draw."""
+    """The connecting lanes with that of the ego replaced by the path through the gap."""
     own = ConnectingLane(arms[0], layout.left, arms[1], layout.left, gap)
     same = (own.start, own.lane_in, own.end, own.lane_out)
     return [own, *(w for w in found if (w.start, w.lane_in, w.end, w.lane_out) != same)]
 
 
 def _edge(way: ConnectingLane, arms: list[JunctionArm], layout: RoadLayout) -> list[OpenDriveLane]:
-    if hugging(way, arms):
+    if follows_edge(way, arms):
         return verge(layout, "right", True)
     if layout.bicycle and abs(turn(way.start, way.end)) < TURN:
         return [OpenDriveLane("none", BUFFER), OpenDriveLane("biking", BICYCLE, "broken")]
@@ -220,7 +229,7 @@ def _edge(way: ConnectingLane, arms: list[JunctionArm], layout: RoadLayout) -> l
 def _controls(
     arms: list[JunctionArm], roads: list[OpenDriveRoad], layout: RoadLayout, entry_s: float
 ) -> tuple[tuple[StopLine, ...], dict[str, list[int]]]:
-    """A stop line and a sign at the end of every approach; sign ids by arm."""
+    """Stop line and sign of every approach, and sign ids by arm."""
     if layout.control == "none":
         return (), {}
     lines, obeys = [], {}
@@ -274,7 +283,7 @@ def _facts(cut: RouteSplit, arms: list[JunctionArm], found: list[ConnectingLane]
 
 
 def _bicycle(way: ConnectingLane) -> list[list[float]]:
-    """The bicycle lane's middle from the opposite arm, straight through, and away beside the ego's approach."""
+    """Centre of the bicycle lane from the opposite arm through the junction and along the ego's approach."""
     out = BUFFER + BICYCLE / 2
     come = reverse(way.start.along(way.start.n_in * way.start.width + out))
     go = way.end.along(-(way.end.n_out * way.end.width + out))

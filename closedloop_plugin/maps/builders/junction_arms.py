@@ -1,6 +1,6 @@
-"""The parts of a junction: arms with numbered lanes, and the one-lane roads that connect them.
+"""Parts of a junction: arms, and the one-lane roads that connect them.
 
-Lanes are counted from the divider outwards, 0 first, for each direction.
+Lanes of each direction are counted from the divider outwards, from 0.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ REACH = 60.0  # m of each arm that a flow runs along
 
 @dataclass(frozen=True)
 class JunctionArm:
-    """`mouth`: the divider's end at the junction, looking out. `outward`: the divider's line from there."""
+    """One arm. `mouth`: end of the divider at the junction, pose outwards. `outward`: the divider from there."""
 
-    name: str  # entry | exit | left | right | ahead, as the ego comes
+    name: str  # entry | exit | left | right | ahead, as seen by the arriving ego
     road: int
     mouth: Pose
     outward: Chain
     n_in: int
     n_out: int
     width: float
-    leads_in: bool = False  # its road's reference line runs into the junction: the entry's
+    leads_in: bool = False  # the reference line of its road runs towards the junction (entry)
 
     def side(self, lane: int, inward: bool) -> float:
-        """Metres from the divider to the lane's middle, left of the outward direction."""
+        """Metres from the divider to the centre of a lane, to the left of the outward direction."""
         return (lane + 0.5) * self.width * (1 if inward else -1)
 
     def lane_in(self, lane: int) -> Pose:
@@ -49,13 +49,13 @@ class JunctionArm:
         return "end" if self.leads_in else "start"
 
     def along(self, left: float, reach: float = REACH) -> Chain:
-        """A line at `left` metres from the divider, from the mouth outwards, `reach` metres of it."""
+        """The first `reach` metres of the divider from the mouth outwards, shifted by `left` metres."""
         return parallel(split(self.outward, min(reach, length(self.outward)))[0], left)
 
 
 @dataclass(frozen=True)
 class ConnectingLane:
-    """One connecting lane."""
+    """A lane through the junction, from a lane of one arm to one of another."""
 
     start: JunctionArm
     lane_in: int
@@ -64,7 +64,7 @@ class ConnectingLane:
     chain: Chain
 
     def flow(self) -> list[list[float]]:
-        """The lane's middle from REACH before to REACH after the junction, [[x, y], ...] about 1 m apart."""
+        """Centre line from REACH before to REACH after the junction, [[x, y], ...] about 1 m apart."""
         come = reverse(self.start.along(self.start.side(self.lane_in, True)))
         go = self.end.along(self.end.side(self.lane_out, False))
         return points((*come, *self.chain, *go))
@@ -75,8 +75,8 @@ def turn(start: JunctionArm, end: JunctionArm) -> float:
     return wrap(end.mouth[2] - start.mouth[2] - math.pi)
 
 
-def ways(arms: list[JunctionArm]) -> list[ConnectingLane]:
-    """Every arm to every other: left from the inmost lane, right from the outmost, straight lane by lane."""
+def connecting_lanes(arms: list[JunctionArm]) -> list[ConnectingLane]:
+    """Each arm to each other: left turns from the innermost lane, right turns from the outermost, straight from all."""
     found = []
     for a in arms:
         for b in arms:
@@ -93,15 +93,16 @@ def ways(arms: list[JunctionArm]) -> list[ConnectingLane]:
     return found
 
 
-def hugging(way: ConnectingLane, arms: list[JunctionArm]) -> bool:
-    """The way along the junction's edge: from an arm's outmost lane to the next arm on its right."""
-    outmost = way.lane_in == way.start.n_in - 1 and way.lane_out == way.end.n_out - 1
+def follows_edge(way: ConnectingLane, arms: list[JunctionArm]) -> bool:
+    """Whether a lane is at the edge of the junction: from the outermost lane of an arm to the next arm on its right."""
+    outermost = way.lane_in == way.start.n_in - 1 and way.lane_out == way.end.n_out - 1
     ring = sorted(arms, key=lambda arm: wrap(arm.mouth[2]))
-    return outmost and ring[(ring.index(way.start) + 1) % len(ring)] is way.end
+    return outermost and ring[(ring.index(way.start) + 1) % len(ring)] is way.end
 
 
-def fitting(chain: Chain, lane: float, edge: list[OpenDriveLane]) -> list[OpenDriveLane]:
-    """As much of the edge as fits inside the chain's tightest right bend."""
+def fitting_edge(chain: Chain, lane: float, edge: list[OpenDriveLane]) -> list[OpenDriveLane]:
+    """The lanes of the edge that fit inside the tightest right bend of the chain."""
+    # Space between the lane's edge and the centre of the circle: r - width / 2, with 1 m to spare.
     room = min([1 / -s.curvature for s in chain if s.curvature < -1e-3], default=1e6) - lane / 2 - 1.0
     kept: list[OpenDriveLane] = []
     for part in edge:
@@ -112,13 +113,13 @@ def fitting(chain: Chain, lane: float, edge: list[OpenDriveLane]) -> list[OpenDr
     return kept
 
 
-def connecting(
+def connecting_road(
     way: ConnectingLane, id_: int, junction: int, edge: list[OpenDriveLane], obeys: list[int]
 ) -> tuple[OpenDriveRoad, OpenDriveConnection]:
-    """The way as a one-lane road, and its place in the junction."""
+    """The one-lane road of a connecting lane, and its connection in the junction."""
     width = way.start.width
     before, after = way.start.id_in(way.lane_in), way.end.id_out(way.lane_out)
-    edge = fitting(way.chain, width, edge)
+    edge = fitting_edge(way.chain, width, edge)
     road = OpenDriveRoad(
         id=id_,
         chain=way.chain,

@@ -1,4 +1,4 @@
-"""A route file's points -> a smooth chain of arcs, and where the points leave a gap or jump a lane."""
+"""A smooth chain of arcs through the points of a route file; detection of gaps and lane changes between points."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.curves import Chain, Pose, biarc, join, line
 
-GAP = 8.0  # m: a longer step is a hole in the file (dense parts have 2 m, lane changes 5 to 6)
-WEIGHT = 30.0  # of the third differences
+GAP = 8.0  # m: a longer step is a gap (dense parts have steps of 2 m, lane changes 5 to 6 m)
+WEIGHT = 30.0  # lambda, weight of the third differences
 KNOT = 4  # points from knot to knot
 
 
 @dataclass(frozen=True)
 class LaneJump:
-    """A step sideways between point `index` and the next: `lanes` > 0 to the left."""
+    """A lane change between point `index` and the next; `lanes` > 0: to the left."""
 
     index: int
     lanes: int
 
 
 def runs(route: Route) -> list[np.ndarray]:
-    """The dense stretches of a route between its gaps, (N, 2) each. The trigger counts as a point where it lies in
-    a gap: straight before or after a stretch, and off it."""
+    """The dense parts of a route between its gaps, (N, 2) each. A trigger in a gap, straight after a part, is added."""
     p = np.array(route.points)
     cuts = np.flatnonzero(np.hypot(*np.diff(p, axis=0).T) > GAP) + 1
     parts = np.split(p, cuts)
@@ -47,7 +46,7 @@ def runs(route: Route) -> list[np.ndarray]:
 
 
 def smoothed(p: np.ndarray) -> np.ndarray:
-    """Solve (I + 30 D'D) q = p, D the third differences. (N, 2) -> (N, 2)."""
+    """Points q that minimise |q - p|^2 + lambda |D q|^2, D the third differences: (I + lambda D'D) q = p. (N, 2)."""
     n = len(p)
     if n < 5:
         return p
@@ -56,7 +55,7 @@ def smoothed(p: np.ndarray) -> np.ndarray:
 
 
 def yaws(p: np.ndarray) -> np.ndarray:
-    """Tangent at each point: of the parabola through it and its neighbours (N >= 2)."""
+    """Yaw of the tangent at each point, from the parabola through it and its neighbours. N >= 2."""
     if len(p) == 2:
         return np.full(2, math.atan2(*(p[1] - p[0])[::-1]))
     s = np.r_[0.0, np.cumsum(np.hypot(*np.diff(p, axis=0).T))]
@@ -65,9 +64,9 @@ def yaws(p: np.ndarray) -> np.ndarray:
 
 
 def chain_through(p: np.ndarray) -> Chain:
-    """The points smoothed, a knot every fourth, biarcs from knot to knot. (N, 2), N >= 2."""
+    """Biarcs between every fourth of the smoothed points. (N, 2), N >= 2."""
     q = smoothed(p)
-    if len(q) < 5:  # too few to bend: one straight line along the whole
+    if len(q) < 5:  # too few points for curvature: one straight line
         span = q[-1] - q[0]
         start = (float(q[0, 0]), float(q[0, 1]), math.atan2(span[1], span[0]))
         return line(start, float(np.hypot(*span)))
@@ -85,17 +84,17 @@ def chain_through(p: np.ndarray) -> Chain:
 
 
 def bridged(parts: Sequence[np.ndarray], fallback_yaw: float) -> tuple[Chain, list[tuple[float, float, str]]]:
-    """All stretches as one chain, the gaps bridged, and [from, to, measured | interpolated] in m along it."""
+    """One chain through all parts and across the gaps, and its sections (from, to, measured | interpolated) in m."""
     chains = [chain_through(part) if len(part) > 1 else point_chain(part[0], fallback_yaw) for part in parts]
     whole: list = []
     spans: list[tuple[float, float, str]] = []
     at = 0.0
 
-    def add(chain: Chain, what: str) -> None:
+    def add(chain: Chain, origin: str) -> None:
         nonlocal at
         size = sum(s.length for s in chain)
         whole.extend(chain)
-        spans.append((at, at + size, what))
+        spans.append((at, at + size, origin))
         at += size
 
     for i, chain in enumerate(chains):
@@ -106,12 +105,12 @@ def bridged(parts: Sequence[np.ndarray], fallback_yaw: float) -> tuple[Chain, li
 
 
 def point_chain(point: np.ndarray, yaw: float) -> Chain:
-    """A stretch of one point only: a centimetre of line."""
+    """A part of one point: a line of 1 cm."""
     return line((float(point[0]), float(point[1]), yaw), 0.01)
 
 
 def lane_jumps(p: np.ndarray, width: float) -> list[LaneJump]:
-    """Sideways steps of a lane's width within a dense stretch (a lane change in the file)."""
+    """Lane changes within a dense part: lateral steps of more than 0.6 lanes while the heading stays the same."""
     jumps = []
     step = np.diff(p, axis=0)
     heading = np.arctan2(step[:, 1], step[:, 0])

@@ -1,5 +1,7 @@
-"""The part of an OpenDRIVE file around some places. CARLA's large towns have thousands of roads: Scenic would need many
-minutes for the polygons of all of them, and a route drives a few."""
+"""cut_out: the part of an OpenDRIVE file around a route.
+
+CARLA's large towns have thousands of roads, for whose polygons Scenic needs many minutes; a route uses a few.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +13,16 @@ from scipy.spatial import cKDTree
 from closedloop_plugin.maps.towns.reference_line import number, sampled
 from lmms_eval_ad2.errors import Ad2Error
 
-# m. A scenario's actors stand up to 69 m from the route (measured: the 220 routes), a junction's flows run 60 m beyond
-# it, and a camera sees little farther than this.
+# m. Actors are up to 69 m from the route (measured on the 220 routes), flows extend 60 m beyond a junction, and cameras
+# show little beyond this distance.
 WITHIN = 150.0
-STEP = 5.0  # m between the places of a road that are measured
+STEP = 5.0  # m between the sampled points of a road
 
 
 def cut_out(xodr: bytes, points: np.ndarray, within_m: float = WITHIN) -> bytes:
-    """The same document with only the roads within `within_m` of the points (map frame, (N, 2)), and whole junctions.
+    """The document with only the roads within `within_m` of the points, (N, 2) in the map frame, and whole junctions.
 
-    A junction that one of these roads runs through keeps all its arms. Links to roads that are gone are removed.
+    A junction that one of these roads crosses keeps all its arms. Links to removed roads are removed.
     """
     try:
         root = ET.fromstring(xodr)
@@ -66,7 +68,7 @@ def _junction(road: ET.Element) -> str:
 
 
 def _posts(ids: set[str], roads: dict[str, ET.Element]) -> set[str]:
-    """The roads on which the signals stand that these roads refer to."""
+    """Roads with the signals to which these roads refer."""
     wanted = {ref.get("id") for id_ in ids for ref in roads[id_].iterfind("signals/signalReference")}
     return {
         id_ for id_, road in roads.items() if any(sign.get("id") in wanted for sign in road.iterfind("signals/signal"))
@@ -74,7 +76,7 @@ def _posts(ids: set[str], roads: dict[str, ET.Element]) -> set[str]:
 
 
 def _arms(root: ET.Element, roads: dict[str, ET.Element], junctions: set[str]) -> set[str]:
-    """All roads in the junctions and those that lead to and from them; `junctions` grows where one meets the next."""
+    """All roads in the junctions and their neighbours. Adjacent junctions are added to `junctions`."""
     while True:
         arms = set()
         for id_, road in roads.items():
@@ -112,7 +114,7 @@ def _drop(root: ET.Element, kept: set[str], junctions: set[str], signals: set[st
 
 
 def _unlink(road: ET.Element, kept: set[str], junctions: set[str]) -> None:
-    """Removes what the road says of neighbours that are gone, and what its lanes say at that end."""
+    """Remove the road's links to removed neighbours, and the links of its lanes at that end."""
     link = road.find("link")
     if link is None:
         return

@@ -1,4 +1,4 @@
-"""A town's junctions: which lanes arrive and leave where, what they must obey, and how traffic flows through."""
+"""TownJunction: arriving and leaving lanes of a junction, their signals and signs, and traffic flows through it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from closedloop_plugin.core.frames import wrap
 from closedloop_plugin.maps.towns.lanes import DRIVABLE, Key, LaneNetwork, TownLane
 
-REACH = 60.0  # m that a flow runs before and after a junction
-SIGN_NEAR = 20.0  # m: a stop or yield sign this near to the end of an approach is the junction's
+REACH = 60.0  # m of a flow before and after a junction
+SIGN_NEAR = 20.0  # m from the end of an approach within which a stop or yield sign belongs to the junction
 ORDER = ("signal", "stop", "yield")
 
 
 @dataclass(frozen=True)
 class ApproachLanes:
-    """Lanes of one road that arrive together and obey the same. `line`: x, y, yaw, width of where they stop."""
+    """Arriving lanes of one road with the same control. `line`: x, y, yaw and width of their stop line."""
 
     id: str
     lanes: tuple[TownLane, ...]
@@ -36,7 +36,7 @@ class ApproachLanes:
 @dataclass(frozen=True)
 class TownJunction:
     id: int
-    groups: tuple[ApproachLanes, ...]  # what arrives
+    groups: tuple[ApproachLanes, ...]  # arriving lanes
     leaving: dict[int, tuple[TownLane, ...]]  # by road
     ways: tuple[TownLane, ...]  # the connecting lanes
 
@@ -45,7 +45,7 @@ class TownJunction:
         return [g for g in self.groups if g.control != "none"]
 
     def facts(self, town: LaneNetwork, driven: list[Key]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """(junction, flows) as the corridor maps give them: docs of corridor's facts in docs/closed-loop.md."""
+        """(junction, flows) in the format of corridor maps, see docs/closed-loop.md."""
         own = next(lane for lane in self.ways if lane.key in driven)
         come, go = town.lanes[own.before[0]], town.lanes[own.after[0]]
         names = self._names(come, go)
@@ -57,7 +57,7 @@ class TownJunction:
         for road, lanes in self.leaving.items():
             lane = go if go in lanes else lanes[-1]
             arms[names[road]]["out"] = pose(lane.centre, 0)
-        for arm in arms.values():  # a one-way road: the missing direction is the other one, looking back
+        for arm in arms.values():  # a one-way road: the missing direction is the opposite of the other
             if "out" not in arm:
                 arm["out"] = _back(arm["in"])
             if "in" not in arm:
@@ -74,7 +74,7 @@ class TownJunction:
         return junction, flows
 
     def _names(self, come: TownLane, go: TownLane) -> dict[int, str]:
-        """Road -> entry, exit, left, right, ahead as the ego comes; a second of a kind gets a number."""
+        """Road -> entry, exit, left, right or ahead, as seen by the arriving ego; a second one gets a number."""
         names = {come.key[0]: "entry"}
         names.setdefault(go.key[0], "exit")
         towards = yaw_at(come.centre, -1)
@@ -91,7 +91,7 @@ class TownJunction:
 
 
 def crossings(town: LaneNetwork, near: np.ndarray, within: float) -> dict[int, TownJunction]:
-    """The junctions of which a lane lies within `within` metres of a point of `near`, by id."""
+    """Junctions whose centre lies within `within` metres of a point of `near`, by id."""
     ways: dict[int, list[TownLane]] = {}
     for lane in town.drivable():
         if lane.junction >= 0:
@@ -118,8 +118,8 @@ def _crossing(town: LaneNetwork, id_: int, ways: list[TownLane]) -> TownJunction
     return TownJunction(
         id_,
         tuple(
-            ApproachLanes(f"{id_}/{road}/{what}", _ordered(lanes), what)
-            for (road, what), lanes in sorted(groups.items())
+            ApproachLanes(f"{id_}/{road}/{control}", _ordered(lanes), control)
+            for (road, control), lanes in sorted(groups.items())
         ),
         {road: _ordered(lanes) for road, lanes in sorted(leaving.items())},
         tuple(sorted(ways, key=lambda lane: lane.key)),
@@ -131,23 +131,23 @@ def _ordered(lanes: list[TownLane]) -> tuple[TownLane, ...]:
 
 
 def _control(town: LaneNetwork, lane: TownLane, junction: int) -> str:
-    """What the signs on its connecting roads say, or a stop or yield sign at its own end: the strictest."""
-    said: set[str] = set()
+    """The strictest control of an arriving lane: signs of its connecting roads, or a stop or yield sign at its end."""
+    controls: set[str] = set()
     for key in lane.after:
         way = town.lanes[key]
         if way.junction == junction:
-            said |= {s.control for s in town.signs.get(key[0], []) if s.holds(way)}
+            controls |= {s.control for s in town.signs.get(key[0], []) if s.holds(way)}
     end = town.lengths[lane.key[0]] if lane.forward else 0.0
     for sign in town.signs.get(lane.key[0], []):
-        # A light's post may stand on any arm: only the connecting roads say whom it holds.
+        # The post of a traffic light may be on any arm; only connecting roads determine to which lanes it applies.
         near = sign.control != "signal" and abs(sign.s - end) < SIGN_NEAR
         if near and sign.holds(lane):
-            said.add(sign.control)
-    return next((control for control in ORDER if control in said), "none")
+            controls.add(sign.control)
+    return next((control for control in ORDER if control in controls), "none")
 
 
 def behind(town: LaneNetwork, lane: TownLane) -> np.ndarray:
-    """The last REACH metres up to the lane's end, through what comes before it, (N, 2)."""
+    """The last REACH metres up to the lane's end, including preceding lanes, (N, 2)."""
     parts: list[np.ndarray] = []
     left, here = REACH, lane
     while True:
@@ -190,7 +190,7 @@ def _back(place: list[float]) -> list[float]:
 
 
 def spaced(line: np.ndarray, step: float = 1.0) -> list[list[float]]:
-    """The polyline with a point about every metre, as JSON."""
+    """The polyline resampled to about `step` metres, as JSON."""
     s = np.r_[0.0, np.cumsum(np.hypot(*np.diff(line, axis=0).T))]
     at = np.linspace(0.0, s[-1], max(2, math.ceil(s[-1] / step) + 1))
     return [[round(float(np.interp(a, s, line[:, i])), 3) for i in (0, 1)] for a in at]

@@ -1,13 +1,17 @@
-"""Reading an OpenDRIVE file: every lane as a line to drive, how lanes follow each other, and the signs' hold on them.
+"""read_town: the LaneNetwork of an OpenDRIVE file: lanes as polylines, their connections, and signs.
 
-Nothing is cached and nothing but XML is read: a town file may come from anywhere.
+Files are untrusted: only XML is parsed, and nothing is cached.
+
+OpenDRIVE coordinates: s along the reference line, t to its left (m). The centre line is at t = laneOffset(s); the outer
+border of lane i is at the sum of the widths of lanes 1 to i from it, to the left (ids > 0) or right (ids < 0).
+laneOffset and width are piecewise cubics a + b ds + c ds^2 + d ds^3, ds from the start of their row.
 """
 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, field
-from pathlib import Path as File
+from pathlib import Path
 
 import numpy as np
 
@@ -15,7 +19,7 @@ from closedloop_plugin.maps.towns.reference_line import number, polynomial, samp
 from lmms_eval_ad2.errors import Ad2Error
 
 STEP = 0.5  # m between the points of a lane
-LONGEST = 1e5  # m of one road: more is a broken file, and would fill the memory
+LONGEST = 1e5  # m of one road; more is an error in the file, and would fill the memory
 DRIVABLE = ("driving", "entry", "exit", "offRamp", "onRamp", "connectingRamp", "bidirectional")
 CONTROLS = {"1000001": "signal", "206": "stop", "205": "yield"}
 
@@ -24,7 +28,7 @@ Key = tuple[int, int, int]  # road, section, lane id
 
 @dataclass
 class TownLane:
-    """A lane in its direction of travel. centre, left, right: (N, 2); s: metres along the centre."""
+    """A lane in its direction of travel. centre, left, right: (N, 2) in m; s: metres along the centre."""
 
     key: Key
     kind: str
@@ -33,7 +37,7 @@ class TownLane:
     right: np.ndarray
     junction: int  # -1: none
     forward: bool  # along the road's reference line
-    mark: str  # its outer border's
+    mark: str  # of its outer border
     after: list[Key] = field(default_factory=list)
     before: list[Key] = field(default_factory=list)
 
@@ -46,7 +50,7 @@ class TownLane:
 
     @property
     def width(self) -> float:
-        """At its end."""
+        """Width at the end of the lane, m."""
         return float(np.hypot(*(self.left[-1] - self.right[-1])))
 
     def part(self, a: float, b: float) -> np.ndarray:
@@ -58,7 +62,7 @@ class TownLane:
 
 @dataclass(frozen=True)
 class RoadSign:
-    """What a <signal> or <signalReference> says on one road."""
+    """A <signal> or <signalReference> of one road."""
 
     control: str
     s: float
@@ -66,7 +70,7 @@ class RoadSign:
     lanes: tuple[tuple[int, int], ...]  # (from, to), empty: all
 
     def holds(self, lane: TownLane) -> bool:
-        """By lane ids where the file gives them (CARLA's towns turn the orientation round), else by orientation."""
+        """If it applies to a lane: by lane ids if given (CARLA's towns invert orientation), else by orientation."""
         if self.lanes:
             return any(min(v) <= lane.key[2] <= max(v) for v in self.lanes)
         return self.orientation not in ("+", "-") or (self.orientation == "+") == lane.forward
@@ -83,7 +87,7 @@ class LaneNetwork:
         return [lane for lane in self.lanes.values() if lane.kind in DRIVABLE]
 
     def beside(self, lane: TownLane, left: bool) -> TownLane | None:
-        """The neighbour of the same direction, or None."""
+        """The neighbouring lane of the same direction, or None."""
         road, section, id_ = lane.key
         inward = left  # towards the middle, in right-hand traffic
         other = id_ + (1 if (id_ < 0) == inward else -1)
@@ -91,8 +95,8 @@ class LaneNetwork:
         return found if found is not None and found.kind in DRIVABLE and other * id_ > 0 else None
 
 
-def read_town(file: File) -> LaneNetwork:
-    """The whole file; Ad2Error says what is wrong with it."""
+def read_town(file: Path) -> LaneNetwork:
+    """Read an OpenDRIVE file. Raises Ad2Error if it is malformed."""
     try:
         root = ET.fromstring(file.read_bytes())
     except OSError as exc:
@@ -156,6 +160,7 @@ def _read_lanes(
     inner = middle
     for lane in sorted(block.iterfind("lane"), key=lambda e: abs(int(e.get("id", "0")))):
         id_ = int(lane.get("id", ""))
+        # t of the outer border; border points are p(s) + t n with the left normal n = (-sin yaw, cos yaw).
         outer = inner + sign * polynomial([_row(w, "sOffset") for w in lane.iterfind("width")], along)
         near, far = (poses[:, :2] + t[:, None] * normal for t in (inner, outer))
         inner = outer
@@ -182,7 +187,7 @@ def _row(node: ET.Element, start: str) -> tuple[float, float, float, float, floa
 
 
 def _link(town: LaneNetwork, root: ET.Element) -> None:
-    """Fill `after` and `before` of every lane: within roads, from road to road, through junctions."""
+    """Set `after` and `before` of every lane: within roads, between roads, through junctions."""
     joints: dict[int, list[ET.Element]] = {}
     for junction in root.iterfind("junction"):
         for c in junction.iterfind("connection"):
@@ -224,7 +229,7 @@ def _next(
 
 
 def _begins(town: LaneNetwork, road: int, contact: str | None, lane: int) -> list[Key]:
-    """The lane as a key, if its traffic starts at that end of the road."""
+    """The key of a lane, if its traffic starts at that end of the road."""
     key = (road, 0 if contact == "start" else town.sections.get(road, 1) - 1, lane)
     return [key] if key in town.lanes and town.lanes[key].forward == (contact == "start") else []
 

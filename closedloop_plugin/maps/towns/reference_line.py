@@ -1,4 +1,7 @@
-"""An OpenDRIVE planView, sampled. All five shapes of the 1.4 standard."""
+"""Sampling of an OpenDRIVE reference line (planView), with all five geometries of version 1.4.
+
+Each geometry starts at (x, y) with yaw hdg and has local coordinates u (along hdg) and v (to its left), m.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ FINE = 0.1  # m: step of numeric integration (spirals, parametric cubics)
 
 
 def sampled(plan: ET.Element, s: np.ndarray) -> np.ndarray:
-    """Poses (x, y, yaw) at the given s, float64 (N, 3); s ascending, in metres."""
+    """Poses (x, y, yaw) at ascending s (m), float64 (N, 3), in the map frame."""
     pieces = [(number(g, "s"), g) for g in plan.iterfind("geometry")]
     if not pieces:
         raise ValueError("a planView without geometry")
@@ -23,6 +26,7 @@ def sampled(plan: ET.Element, s: np.ndarray) -> np.ndarray:
         if not mine.any():
             continue
         u, v, turn = _local(geometry, s[mine] - start)
+        # (x, y) = (x0, y0) + R(hdg) (u, v)
         yaw = number(geometry, "hdg")
         c, sn = np.cos(yaw), np.sin(yaw)
         out[mine, 0] = number(geometry, "x") + c * u - sn * v
@@ -32,7 +36,7 @@ def sampled(plan: ET.Element, s: np.ndarray) -> np.ndarray:
 
 
 def polynomial(rows: Sequence[tuple[float, float, float, float, float]], s: np.ndarray) -> np.ndarray:
-    """Piecewise cubics, each row (start, a, b, c, d); 0 where there is none."""
+    """Piecewise cubic a + b ds + c ds^2 + d ds^3, ds = s - start; rows (start, a, b, c, d). 0 without rows."""
     if not rows:
         return np.zeros(len(s))
     table = np.array(sorted(rows))
@@ -58,20 +62,22 @@ def _local(geometry: ET.Element, d: np.ndarray) -> tuple[np.ndarray, np.ndarray,
     if shape is None or kind == "line":
         return d, np.zeros_like(d), np.zeros_like(d)
     if kind == "arc":
+        # Yaw k d: u = int cos(k d) dd = sin(k d) / k, v = (1 - cos(k d)) / k.
         k = number(shape, "curvature")
         if abs(k) < 1e-9:
             return d, np.zeros_like(d), np.zeros_like(d)
         return np.sin(k * d) / k, (1 - np.cos(k * d)) / k, k * d
     size = max(number(geometry, "length"), 1e-6)
     if kind == "spiral":
+        # Clothoid: curvature k0 + (k1 - k0) d / L, so yaw k0 d + (k1 - k0) d^2 / (2 L); u, v by the trapezoidal rule.
         k0, k1 = number(shape, "curvStart"), number(shape, "curvEnd")
         fine = np.linspace(0.0, size, max(3, int(size / FINE) + 2))
         turn = k0 * fine + (k1 - k0) * fine**2 / (2 * size)
         return _along(fine, _integral(np.cos(turn), fine), _integral(np.sin(turn), fine), d)
-    if kind == "poly3":
+    if kind == "poly3":  # v(u) = a + b u + c u^2 + d u^3
         u = np.linspace(0.0, size, max(3, int(size / FINE) + 2))
         return _along(None, u, _cubic(shape, "", u), d)
-    if kind == "paramPoly3":
+    if kind == "paramPoly3":  # u(p), v(p) cubics in p, which runs to 1 or (arcLength) to L
         end = size if shape.get("pRange") == "arcLength" else 1.0
         p = np.linspace(0.0, end, max(3, int(size / FINE) + 2))
         return _along(None, _cubic(shape, "U", p), _cubic(shape, "V", p), d)
@@ -90,7 +96,7 @@ def _integral(f: np.ndarray, x: np.ndarray) -> np.ndarray:
 def _along(
     s: np.ndarray | None, u: np.ndarray, v: np.ndarray, d: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A finely sampled curve read at d metres along it."""
+    """(u, v, change of yaw) of a finely sampled curve at d metres of arc length. `s`: of its samples, else computed."""
     if s is None:
         s = np.r_[0.0, np.cumsum(np.hypot(np.diff(u), np.diff(v)))]
     turn = np.unwrap(np.arctan2(np.gradient(v, s), np.gradient(u, s)))

@@ -1,4 +1,4 @@
-"""A route's points -> the lanes of a town that it drives, by the cheapest way through the lane graph."""
+"""trace: the lanes of a town along a route, by the cheapest path through the lane graph."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from closedloop_plugin.core.routes import Route
 from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, TownLane
 from lmms_eval_ad2.errors import Ad2Error
 
-NEAR = 2.5  # m from a lane's middle at most
-ASKEW = math.radians(70)  # between the route's direction and the lane's
-CHANGE_COST = 6.0  # m of detour that a lane change is worth
+NEAR = 2.5  # m from the centre of a lane at most
+ASKEW = math.radians(70)  # angle between route and lane at most
+CHANGE_COST = 6.0  # cost of a lane change, as m of detour
 
 
 @dataclass(frozen=True)
 class LanePosition:
-    """A place on a lane: metres along it, and how far the route's point lies off its middle."""
+    """A place on a lane: metres along it, and the distance of the route's point from its centre."""
 
     lane: Key
     s: float
@@ -30,7 +30,7 @@ class LanePosition:
 
 @dataclass(frozen=True)
 class RouteLeg:
-    """From one point of the route to the next: the lanes between, and +1 or -1 where it changes a lane."""
+    """From one route point to the next: length in m, lanes, and +1 (left) or -1 (right) for a lane change."""
 
     length: float
     lanes: tuple[Key, ...]
@@ -38,7 +38,11 @@ class RouteLeg:
 
 
 def trace(route: Route, town: LaneNetwork, file: object) -> tuple[list[LanePosition], list[RouteLeg]]:
-    """One Spot a point and one Leg between each two (dynamic programming over the candidates)."""
+    """One LanePosition per route point and one RouteLeg between consecutive ones. Raises Ad2Error.
+
+    Viterbi search over the candidate lanes of each point, with cost: sum of off^2 (m^2) + |leg - chord| / 2 (m) +
+    CHANGE_COST per lane change.
+    """
     p = np.array(route.points)
     options = _candidates(p, town, route, file)
     best: list[dict[int, tuple[float, int, RouteLeg | None]]] = [
@@ -89,21 +93,21 @@ def _candidates(p: np.ndarray, town: LaneNetwork, route: Route, file: object) ->
         if not spots:
             raise Ad2Error(
                 f"{file}: route {route.id}: its point {k} ({point[0]:.1f}, {point[1]:.1f}) lies on no lane; "
-                f"the route is of {route.town}: give that town's map"
+                f"the route is of {route.town}: use the map of that town"
             )
         out.append(spots)
     return out
 
 
 def _yaw(p: np.ndarray, k: int) -> float:
-    """The route's direction at a point: along the shorter of its two steps (the other may be a gap round a corner)."""
+    """Direction of the route at a point: of its shorter step, since the longer may be a gap around a corner."""
     steps = [p[i + 1] - p[i] for i in (k - 1, k) if 0 <= i < len(p) - 1]
     step = min(steps, key=lambda v: float(np.hypot(*v)))
     return math.atan2(step[1], step[0])
 
 
 def foot(lane: TownLane, point: np.ndarray) -> tuple[float, float, float]:
-    """(s along the lane, distance, the lane's yaw) of its place nearest to the point."""
+    """(s, distance, yaw) of the nearest point on the lane's centre."""
     a, ab = lane.centre[:-1], np.diff(lane.centre, axis=0)
     t = np.clip(((point - a) * ab).sum(1) / np.maximum((ab * ab).sum(1), 1e-12), 0, 1)
     gap = np.hypot(*(a + t[:, None] * ab - point).T)
@@ -112,7 +116,7 @@ def foot(lane: TownLane, point: np.ndarray) -> tuple[float, float, float]:
 
 
 def _reach(town: LaneNetwork, spot: LanePosition, limit: float) -> dict[Key, tuple[float, tuple[Key, ...]]]:
-    """Lanes that begin within `limit` metres ahead: (metres to their start, lanes on the way, both ends included)."""
+    """Lanes that begin within `limit` metres ahead -> (metres to their start, lanes up to it inclusive); Dijkstra."""
     first = town.lanes[spot.lane]
     queue: list[tuple[float, Key, tuple[Key, ...]]] = [(first.length - spot.s, k, (spot.lane, k)) for k in first.after]
     heapq.heapify(queue)

@@ -1,9 +1,9 @@
-"""A real town: the user's OpenDRIVE file as it is, the route traced on its lanes, and what stands at its junctions."""
+"""town_road: the RoadMap of a route in a town: the unchanged OpenDRIVE file, the route on its lanes, its junctions."""
 
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,11 +19,11 @@ from closedloop_plugin.maps.towns.lanes import Key, LaneNetwork, read_town
 from closedloop_plugin.maps.towns.route_trace import LanePosition, RouteLeg, foot, trace
 from lmms_eval_ad2.errors import Ad2Error
 
-AROUND = 250.0  # m of the route: stop lines farther away are left out
+AROUND = 250.0  # m from the route within which stop lines are included
 
 
-def town_road(route: Route, file: File, folder: File) -> RoadMap:
-    """The town's file copied into `folder` (a simulator writes caches beside a map), and the route on its lanes."""
+def town_road(route: Route, file: Path, folder: Path) -> RoadMap:
+    """Map of a town file, which is copied to `folder`, since simulators write caches next to a map."""
     if not file.is_file():
         raise Ad2Error(f"{file}: no such map; an OpenDRIVE file (.xodr) of {route.town} is expected")
     data = file.read_bytes()
@@ -51,7 +51,7 @@ def town_road(route: Route, file: File, folder: File) -> RoadMap:
 
 
 def _points(town: LaneNetwork, spots: list[LanePosition], legs: list[RouteLeg]) -> np.ndarray:
-    """The middle of the lanes from the first point to the last; a lane change goes across from point to point."""
+    """Centre line of the lanes from the first route point to the last; lane changes are eased between two points."""
     out = [town.lanes[spots[0].lane].part(spots[0].s, spots[0].s)]
     for a, b, leg in zip(spots, spots[1:], legs, strict=False):
         if leg.change:
@@ -64,12 +64,12 @@ def _points(town: LaneNetwork, spots: list[LanePosition], legs: list[RouteLeg]) 
             if end > start:
                 out.append(town.lanes[key].part(start, end))
     points = np.vstack(out)
-    # Lanes meet within a few centimetres: drop what would make the line step back there.
+    # Lanes meet within a few centimetres; points closer than that could make the line step back.
     return points[np.r_[True, np.hypot(*np.diff(points, axis=0).T) > 0.05]]
 
 
 def spans_of(town: LaneNetwork, path: RoutePath, driven: list[Key]) -> list[tuple[int, tuple[float, float]]]:
-    """(junction id, (from, to) in m along the path) of every junction that the route crosses, in its order."""
+    """(junction id, (from, to) in m along the path) of every junction that the route crosses, in order."""
     spans: list[tuple[int, tuple[float, float]]] = []
     for key in driven:
         lane = town.lanes[key]
@@ -97,7 +97,7 @@ def _changes(
 
 
 def _stop_lines(boxes: dict[int, TownJunction], path: RoutePath, driven: list[Key]) -> tuple[StopLine, ...]:
-    """One a group of lanes that arrive together; the route's own where it drives one of them."""
+    """One per group of arriving lanes, with route_s if the route uses one of them."""
     out = []
     for box in boxes.values():
         for group in box.controlled:
@@ -109,7 +109,7 @@ def _stop_lines(boxes: dict[int, TownJunction], path: RoutePath, driven: list[Ke
 
 
 def width_of(town: LaneNetwork, driven: list[Key]) -> float:
-    """Of the lanes that the route drives, the usual one, m."""
+    """Median width of the route's lanes, m."""
     return round(float(np.median([town.lanes[k].width for k in driven])), 2)
 
 
@@ -121,7 +121,7 @@ def facts_of(
     boxes: dict[int, TownJunction],
     driven: list[Key],
 ) -> dict[str, Any]:
-    """What programs ask of a town: the lanes beside the ego's at its trigger, and the junction next ahead of there."""
+    """Facts for scenario programs: lanes beside the ego's at the trigger, and the next junction from there."""
     trigger = path.locate(*route.trigger[:2])[0]
     x, y, _ = path.pose(trigger)
     at = min(driven, key=lambda k: foot(town.lanes[k], np.array([x, y]))[1])
@@ -135,7 +135,7 @@ def facts_of(
 
 
 def _beside(town: LaneNetwork, key: Key) -> dict[str, int]:
-    """Lanes of the ego's direction left and right of its own, and oncoming ones."""
+    """Numbers of lanes of the ego's direction to its left and right, and of oncoming lanes."""
     counts = {}
     for name, left in (("left", True), ("right", False)):
         lane, n = town.beside(town.lanes[key], left), 0

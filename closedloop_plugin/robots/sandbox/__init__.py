@@ -1,1 +1,1 @@
-"""A vehicle to test against: a track, bodies, a camera, as a ROS node."""
+"""A simulated vehicle for tests and demos: track, vehicle body and camera, also as a ROS node."""

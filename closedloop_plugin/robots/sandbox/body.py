@@ -1,8 +1,8 @@
-"""How a simulated vehicle moves: its driver's own reading of a command, acceleration limits, its base's watchdog.
+"""Kinematic model of a simulated vehicle: driver model, acceleration limits, watchdog of the base. No slip.
 
-A kinematic body without slip. What the driver makes of a command is vehicles.drivers' business, LIMO's quirks included;
-nothing here keeps within our limits, or a missing clamp would never show. The pose is that of the middle of LIMO's box
-(its base_link) and of the axle of a JetBot; x right, y up on the floor, yaw counter-clockwise.
+Commands are interpreted by vehicles.drivers, including LIMO's driver bugs. Our own limits are not applied here, so that
+tests notice a missing clamp. The pose is that of the middle of LIMO's box (its base_link) or of a JetBot's axle;
+x right, y up on the floor, yaw counter-clockwise.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from closedloop_plugin.robots.vehicles.limo import ACKERMANN
 
 Pose = tuple[float, float, float]
 
-# By platform. LIMO's box is from its maker's manual; a JetBot's is estimated (jetbot_pro gives a radius of 0.12 m), its
-# caster runs behind the axle.
+# By platform. LIMO's box is from its manual; a JetBot's is estimated (jetbot_pro gives a radius of 0.12 m), with its
+# caster behind the axle.
 FOOTPRINTS = {
     "limo": Footprint(0.322, 0.220),
     "jetbot_pro": Footprint(0.18, 0.16, -0.03),
     "jetbot_words": Footprint(0.18, 0.16, -0.03),
     "jetbot_wheels": Footprint(0.18, 0.16, -0.03),
 }
-# Neither is published, both are assumed: the motors brake twice as hard as they speed up (friction helps), and the
-# steering goes from lock to lock (2 x 2.17 1/m) in a third of a second.
+# Both are assumptions: the motors brake twice as hard as they accelerate (friction helps), and the steering moves from
+# lock to lock (2 x 2.17 1/m) in a third of a second.
 BRAKE = 2.0
-BEND_RATE = 13.0  # 1/(m s)
+CURVATURE_RATE = 13.0  # 1/(m s)
 
 
 class SandboxBody:
-    """One vehicle. `step` moves it; a command holds until the next one or the base's watchdog, as on the vehicle."""
+    """One vehicle. `step` moves it; a command is kept until the next one or until the watchdog of the base."""
 
     def __init__(self, vehicle: Vehicle) -> None:
         self.vehicle = vehicle
         self.footprint = FOOTPRINTS[vehicle.platform]
         self.x = self.y = self.yaw = 0.0
-        self.vx = self.vy = self.wz = 0.0  # m/s forward and left of the pose's point, rad/s left
+        self.vx = self.vy = self.wz = 0.0  # velocity of the pose's reference point: m/s forward, m/s left, rad/s left
         self._odometry: Pose = (0.0, 0.0, 0.0)
-        self._steers = vehicle.platform == "limo" and vehicle.mode == ACKERMANN
+        self._is_ackermann = vehicle.platform == "limo" and vehicle.mode == ACKERMANN
         self._goal = Twist(0.0)
-        self._goal_bend = self._bend = 0.0  # 1/m, of the rear axle's path; where wheels steer
+        self._goal_curvature = self._curvature = 0.0  # curvature of the rear axle's path, 1/m; Ackermann only
         self._age = 0.0  # s since the last command
 
     @property
@@ -52,23 +52,23 @@ class SandboxBody:
         return self.x, self.y, self.yaw
 
     def place(self, x: float, y: float, yaw: float) -> None:
-        """Lifted up and put down: it stands. Its odometry notices nothing, and its last command still holds."""
+        """Move the vehicle by hand: it stands afterwards. Odometry and the last command are not changed."""
         self.x, self.y, self.yaw = x, y, wrap(yaw)
         self.vx = self.vy = self.wz = 0.0
 
     def command(self, actuation: Actuation) -> None:
-        """What arrived on the vehicle's command topic, in whatever state."""
+        """Execute a message of the vehicle's command topic, valid or not."""
         self._age = 0.0
         goal = driven(self.vehicle, actuation)
-        # dusty-nv's ROS 2 node ends over a NaN; what its motors do then is unknown, here they stop.
+        # dusty-nv's ROS 2 node crashes on NaN; what its motors do then is unknown, here they stop.
         self._goal = goal if all(map(math.isfinite, (goal.vx, goal.vy, goal.wz))) else Twist(0.0)
-        if self._steers and isinstance(actuation, Twist):
-            # The wheel turns before the vehicle rolls: what it would drive at 1 m/s.
+        if self._is_ackermann and isinstance(actuation, Twist):
+            # The wheels also steer while standing: the curvature is the yaw rate at 1 m/s.
             sent = limo_driver.frame(actuation, ACKERMANN)
-            self._goal_bend = limo_driver.driven(replace(sent, speed=1000), ACKERMANN).wz
+            self._goal_curvature = limo_driver.driven(replace(sent, speed=1000), ACKERMANN).wz
 
     def step(self, dt: float) -> None:
-        """`dt` seconds on; steps of 5 to 20 ms."""
+        """Advance by `dt` seconds; use steps of 5 to 20 ms."""
         self._age += dt
         goal = self._goal
         if self.vehicle.watchdog_s is not None and self._age > self.vehicle.watchdog_s:
@@ -76,10 +76,11 @@ class SandboxBody:
         accel, top = self.vehicle.ceiling.accel, self.vehicle.ceiling.speed
         spin = 2 / self.vehicle.track  # rad/s for one wheel at 1 m/s and the other at -1
         self.vx = _toward(self.vx, _within(goal.vx, top), accel, dt)
-        if self._steers:
-            self._bend += _within(self._goal_bend - self._bend, BEND_RATE * dt)
-            self.wz = self.vx * self._bend
-            self.vy = self.wz * self.vehicle.wheelbase / 2  # the middle is ahead of the axle that rolls straight
+        if self._is_ackermann:
+            self._curvature += _within(self._goal_curvature - self._curvature, CURVATURE_RATE * dt)
+            self.wz = self.vx * self._curvature
+            # The rear axle has no lateral velocity; the reference point is half a wheelbase ahead of it.
+            self.vy = self.wz * self.vehicle.wheelbase / 2
         else:
             self.vy = _toward(self.vy, _within(goal.vy, top), accel, dt)
             self.wz = _toward(self.wz, _within(goal.wz, top * spin), accel * spin, dt)
@@ -87,18 +88,18 @@ class SandboxBody:
         self._odometry = self._moved(self._odometry, dt)
 
     def block(self, pose: Pose) -> None:
-        """Something solid is in the way: back to `pose`, standing. The wheels slip: odometry has counted the way."""
+        """Collision: back to `pose`, standing. Odometry keeps the distance, as with slipping wheels."""
         self.x, self.y, self.yaw = pose
         self.vx = self.vy = self.wz = 0.0
 
     def odometry(self) -> dict[str, float]:
-        """Dead reckoning from where the vehicle was switched on: x, y in m, yaw in rad; v in m/s, w in rad/s."""
+        """Dead reckoning from the initial pose: x, y in m, yaw in rad, v in m/s, w in rad/s."""
         x, y, yaw = self._odometry
         return {"x": x, "y": y, "yaw": yaw, "v": self.vx, "w": self.wz}
 
     def _moved(self, pose: Pose, dt: float) -> Pose:
         x, y, yaw = pose
-        half = yaw + self.wz * dt / 2
+        half = yaw + self.wz * dt / 2  # midpoint rule: the heading in the middle of the step
         c, s = math.cos(half), math.sin(half)
         return x + (self.vx * c - self.vy * s) * dt, y + (self.vx * s + self.vy * c) * dt, wrap(yaw + self.wz * dt)
 

@@ -1,9 +1,9 @@
-"""What a vehicle's camera sees of the sandbox. The floor is one picture, laid into the frame by a homography; walls
-and obstacles are flat faces, the far ones first. No shadows, no lens distortion: a pinhole with a pitch.
+"""Renders the camera image of a vehicle in the sandbox. The floor is a texture warped by a homography; walls and
+obstacles are flat faces, drawn back to front. Pinhole camera with pitch; no shadows, no lens distortion.
 
-A point p of the floor's frame (x right, y up, z above the floor, m), seen from the camera's place c along its axis f,
-with r to the right of the picture and d down it, is at u = width / 2 + focal * (p - c).r / (p - c).f and
-v = height / 2 + focal * (p - c).d / (p - c).f.
+Projection of a point p (floor frame: x right, y up, z above the floor, m) for camera position c and unit axes
+r (right in the image), d (down) and f (forward):
+u = width / 2 + focal * (p - c).r / (p - c).f,  v = height / 2 + focal * (p - c).d / (p - c).f.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ import numpy as np
 
 from closedloop_plugin.robots.sandbox.track import LINE_WIDTH, SandboxTrack, TrackObstacle
 
-PER_M = 400  # pixels of the floor's picture
-COARSE = 4  # the far part is drawn from a picture so many times coarser, or its lines would flicker
-COARSE_M = 1.0  # from this distance along the axis on
-NEAR_M = 0.02  # nothing nearer along the axis is drawn
+PER_M = 400  # pixels per metre of the floor texture
+COARSE = 4  # the far part uses a texture so many times coarser, against flickering lines
+COARSE_M = 1.0  # from this distance along the floor
+NEAR_M = 0.02  # near clipping plane
 WALL_M = 0.25  # height of the sandbox's walls
 GRASS, LANE, LINE = (104, 132, 96), (74, 76, 80), (246, 196, 28)  # RGB
 ROOM, WALLS = (205, 208, 212), ((238, 236, 230), (214, 222, 232), (228, 226, 220), (206, 214, 224))
-LIGHT = (0.45, 0.35, 0.82)  # from where light falls, a unit vector
+LIGHT = (0.45, 0.35, 0.82)  # direction towards the light, a unit vector
 
 
 @dataclass(frozen=True)
 class FloorCameraMount:
-    """A camera on a vehicle: metres ahead of its middle and above the floor, degrees of field and of downward pitch."""
+    """A camera mount: metres ahead of the vehicle's middle and above the floor; fov and downward pitch, degrees."""
 
     ahead: float
     up: float
@@ -39,12 +39,12 @@ class FloorCameraMount:
 
     @property
     def focal(self) -> float:
-        """Pixels."""
+        """Focal length, pixels."""
         return self.width / 2 / math.tan(math.radians(self.fov) / 2)
 
 
 class FloorCamera:
-    """Pictures of one track. RGB in and out; OpenCV's order of colours stays inside."""
+    """Renders images of one track. RGB at the interface, BGR (OpenCV) inside."""
 
     def __init__(self, track: SandboxTrack, view: FloorCameraMount) -> None:
         self.track, self.view = track, view
@@ -56,13 +56,13 @@ class FloorCamera:
         )
 
     def picture(self, x: float, y: float, yaw: float) -> np.ndarray:
-        """(height, width, 3) uint8 RGB, from a vehicle whose middle is at this pose."""
+        """(height, width, 3) uint8 RGB image for a vehicle whose middle is at this pose (m, rad)."""
         return np.ascontiguousarray(self._draw(x, y, yaw)[..., ::-1])
 
     def jpeg(self, x: float, y: float, yaw: float, quality: int = 80) -> bytes:
         done, data = cv2.imencode(".jpg", self._draw(x, y, yaw), [cv2.IMWRITE_JPEG_QUALITY, quality])
         if not done:
-            raise RuntimeError("OpenCV could not write a JPEG")
+            raise RuntimeError("OpenCV could not encode a JPEG")
         return bytes(data)
 
     def _draw(self, x: float, y: float, yaw: float) -> np.ndarray:
@@ -80,7 +80,7 @@ class FloorCamera:
         return image
 
     def _floor(self, image: np.ndarray, lens: FloorCameraPose, top: int, bottom: int, level: int) -> None:
-        """Rows top..bottom, all of them below the horizon."""
+        """Draw the floor in the rows top..bottom, which must be below the horizon."""
         top, bottom = max(0, top), min(self.view.height, bottom)
         if top >= bottom:
             return
@@ -107,39 +107,43 @@ class FloorCamera:
 
 
 class FloorCameraPose:
-    """The camera at one moment: its place and its axes."""
+    """Camera position and axes at one moment."""
 
     def __init__(self, view: FloorCameraMount, x: float, y: float, yaw: float) -> None:
         self.view = view
         c, s = math.cos(yaw), math.sin(yaw)
         cp, sp = math.cos(math.radians(view.pitch)), math.sin(math.radians(view.pitch))
         self.place = np.array((x + view.ahead * c, y + view.ahead * s, view.up))
-        self.axes = np.array([(s, -c, 0.0), (-c * sp, -s * sp, -cp), (c * cp, s * cp, -sp)])  # right, down, forward
+        # Rows: right, down, forward axis in the floor frame; camera turned by yaw, then pitched down.
+        self.axes = np.array([(s, -c, 0.0), (-c * sp, -s * sp, -cp), (c * cp, s * cp, -sp)])
         self.matrix = np.array([(view.focal, 0, view.width / 2), (0, view.focal, view.height / 2), (0, 0, 1)])
 
     def ground(self) -> np.ndarray:
-        """(3, 3): a point of the floor (x, y, 1), m -> homogeneous pixels (OpenCV's, from the middle of the first)."""
+        """(3, 3) homography K [R | -R c] for z = 0: floor (x, y, 1), m -> homogeneous pixels.
+
+        OpenCV's pixel coordinates have their origin in the middle of the first pixel, hence the shift by 0.5.
+        """
         shift = np.column_stack([(1.0, 0.0, 0.0), (0.0, 1.0, 0.0), -self.place])
         half = np.array([(1, 0, -0.5), (0, 1, -0.5), (0, 0, 1)])
         return np.asarray(half @ self.matrix @ self.axes @ shift)
 
     def row_of(self, distance: float) -> float:
-        """Rows below the horizon at which the floor is so many metres away, along the floor."""
+        """Rows between the horizon and the floor at this distance (m, along the floor)."""
         down, pitch = math.atan2(self.view.up, distance), math.radians(self.view.pitch)
         return self.view.focal * (math.tan(pitch) + math.tan(down - pitch))
 
     def far(self, corners: np.ndarray) -> float:
-        """Metres to the middle of a face."""
+        """Distance to the middle of a face, m."""
         return float(np.linalg.norm(corners.mean(axis=0) - self.place))
 
     def pixels(self, corners: np.ndarray) -> np.ndarray:
-        """(n, 3) points -> (k, 2) pixels of the polygon that is left in front of the camera; k may be 0."""
+        """Project a polygon: (n, 3) points -> (k, 2) pixels of the part in front of the camera; k may be 0."""
         local = (corners - self.place) @ self.axes.T
         local = _clipped(local)
         return (local[:, :2] / local[:, 2:]) * self.view.focal + (self.view.width / 2, self.view.height / 2)
 
     def fill(self, image: np.ndarray, corners: np.ndarray, colour: tuple[int, int, int]) -> None:
-        """A convex face, its colour RGB."""
+        """Draw a convex face with an RGB colour."""
         pixels = self.pixels(corners)
         if len(pixels) > 2:
             fixed = np.rint(np.clip(pixels, -1e5, 1e5) * 16).astype(np.int32)
@@ -147,7 +151,7 @@ class FloorCameraPose:
 
 
 def _clipped(local: np.ndarray) -> np.ndarray:
-    """A closed polygon (n, 3) of right, down, forward, cut where it comes nearer than NEAR_M."""
+    """Clip a closed polygon (n, 3) in camera axes (right, down, forward) at forward = NEAR_M."""
     kept: list[np.ndarray] = []
     for a, b in zip(local, np.roll(local, -1, axis=0), strict=True):
         if a[2] >= NEAR_M:
@@ -158,7 +162,7 @@ def _clipped(local: np.ndarray) -> np.ndarray:
 
 
 def _draw_box(image: np.ndarray, lens: FloorCameraPose, box: TrackObstacle) -> None:
-    """The faces that look at the camera; of a box they never hide one another."""
+    """Draw the faces that point to the camera; those of one box never overlap."""
     foot = np.column_stack([box.corners, np.zeros(4)])
     head = np.column_stack([box.corners, np.full(4, box.height)])
     faces = [(head, (0.0, 0.0, 1.0))]
@@ -175,7 +179,7 @@ def _draw_box(image: np.ndarray, lens: FloorCameraPose, box: TrackObstacle) -> N
 
 
 def floor_picture(track: SandboxTrack, per_m: int = PER_M) -> np.ndarray:
-    """The floor from above, y up: (rows, columns, 3) uint8 RGB."""
+    """The floor seen from above, y up: (rows, columns, 3) uint8 RGB."""
     w, h = (round(side * per_m) for side in track.size)
     image = np.empty((h, w, 3), np.uint8)
     image[:] = GRASS
@@ -183,13 +187,13 @@ def floor_picture(track: SandboxTrack, per_m: int = PER_M) -> np.ndarray:
     cv2.fillPoly(image, [left, right], LANE, cv2.LINE_AA, 4)
     for line in (left, right):
         cv2.polylines(image, [line], True, LINE, round(LINE_WIDTH * per_m), cv2.LINE_AA, 4)
-    # A little grain, or nothing on the floor would tell a camera that it moves.
+    # Grain, so that motion is visible in images of the plain floor.
     grain = np.random.default_rng(5).normal(0.0, 6.0, (h // 8, w // 8)).astype(np.float32)
     wide = cv2.resize(grain, (w, h), interpolation=cv2.INTER_CUBIC)[..., None]
     return np.clip(image + wide, 0, 255).astype(np.uint8)
 
 
 def _fixed(line: np.ndarray, track: SandboxTrack, per_m: int) -> np.ndarray:
-    """Metres -> the picture's pixels, as OpenCV's fixed point with 4 bits."""
+    """Metres -> pixels, in OpenCV's fixed-point format with 4 fractional bits."""
     xy = np.column_stack([line[:, 0], track.size[1] - line[:, 1]]) * per_m - 0.5
     return np.rint(xy * 16).astype(np.int32)

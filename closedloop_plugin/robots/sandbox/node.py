@@ -1,8 +1,8 @@
-"""The sandbox as a ROS 1 node: to whoever drives, it is the vehicle. `python -m closedloop_plugin.robots.sandbox.node`.
+"""The sandbox as a ROS 1 node that simulates a vehicle. Run with `python -m closedloop_plugin.robots.sandbox.node`.
 
-Speaks the topics of a robot's file, and these of its own: /ad2/truth (nav_msgs/Odometry, on the floor), /ad2/event
-(std_msgs/String, JSON of scene.Event), /ad2/place (geometry_msgs/Pose2D: put the vehicle there), /ad2/camera
-(std_msgs/Bool: false stalls the camera). Runs in real time on the monotonic clock, until its standard input ends.
+Uses the topics of a robot's file, and in addition: /ad2/truth (nav_msgs/Odometry: true pose on the floor), /ad2/event
+(std_msgs/String: JSON of SandboxEvent), /ad2/place (geometry_msgs/Pose2D: places the vehicle), /ad2/camera
+(std_msgs/Bool: false stalls the camera). Runs in real time on the monotonic clock, until its stdin is closed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from closedloop_plugin.robots.vehicles.robot_config import find_robot
 from lmms_eval_ad2.errors import Ad2Error, require
 
 STEP_S = 0.01
-ODOMETRY_STEPS, STATUS_STEPS = 2, 10  # odometry at 50 Hz as LIMO's driver, status at 10 Hz
+ODOMETRY_STEPS, STATUS_STEPS = 2, 10  # odometry at 50 Hz like LIMO's driver, status at 10 Hz
 CAMERA_S = 0.05
-LATE_S = 0.1  # so long asleep, and the missed time is let go: driven at once it would be 3 cm that nobody steered
+LATE_S = 0.1  # after a longer delay the missed time is skipped; catching up would be 3 cm of uncontrolled driving
 # limo_base/msg/LimoStatus.msg of agilexrobotics/limo_ros; md5 89a12362fe9a1bc68d82a887b7cca0f7.
 STATUS_TYPE, STATUS_MD5 = "limo_base/LimoStatus", "89a12362fe9a1bc68d82a887b7cca0f7"
 STATUS_TEXT = (
@@ -38,7 +38,7 @@ STATUS_TEXT = (
 
 
 class SandboxRosNode:
-    """One vehicle on the ROS graph. `run` is the clock; rospy's own threads bring commands."""
+    """The ROS node. `run` advances the simulation; commands arrive in rospy's threads."""
 
     def __init__(self, vehicle: Vehicle, mode: int | None) -> None:
         self.rospy: Any = require("rospy", "the sandbox's node")
@@ -65,22 +65,22 @@ class SandboxRosNode:
         image = CompressedImage if topics.camera_type == "compressed" else Image
         self._image = publisher(topics.camera, image, queue_size=1)
         if self.vehicle.kind == "word":
-            subscriber(topics.cmd, String, lambda m: self._obey(WordCommand(m.data)), queue_size=5)
+            subscriber(topics.cmd, String, lambda m: self._command(WordCommand(m.data)), queue_size=5)
         else:
-            subscriber(topics.cmd, TwistMessage, lambda m: self._obey(_twist(m)), queue_size=5)
+            subscriber(topics.cmd, TwistMessage, lambda m: self._command(_twist(m)), queue_size=5)
         subscriber("/ad2/place", Pose2D, lambda m: self._place(m.x, m.y, m.theta), queue_size=5)
         subscriber("/ad2/camera", Bool, self._switch_camera, queue_size=5)
 
     def run(self) -> None:
-        """Until `end`, or the node is shut down."""
-        camera = threading.Thread(target=self._film, daemon=True)
+        """Run until `end` or until ROS shuts the node down."""
+        camera = threading.Thread(target=self._publish_frames, daemon=True)
         camera.start()
         due, count = time.monotonic(), 0
         while not self._ended.is_set() and not self.rospy.is_shutdown():
             with self._lock:
                 events = self.scene.step(STEP_S)
             for event in events:
-                self._tell(asdict(event))
+                self._publish_event(asdict(event))
             count += 1
             if count % ODOMETRY_STEPS == 0:
                 self._publish_motion()
@@ -92,12 +92,12 @@ class SandboxRosNode:
                 due += late
             self._ended.wait(max(0.0, -late))
         self._ended.set()
-        camera.join()  # one that still draws in native code when the interpreter goes would abort this process
+        camera.join()  # a thread in native code at interpreter exit would abort the process
 
     def end(self) -> None:
         self._ended.set()
 
-    def _obey(self, actuation: Twist | WordCommand) -> None:
+    def _command(self, actuation: Twist | WordCommand) -> None:
         with self._lock:
             self.scene.command(actuation)
 
@@ -107,12 +107,12 @@ class SandboxRosNode:
         with self._lock:
             events = self.scene.place(x, y, yaw)
         for event in events:
-            self._tell(asdict(event))
+            self._publish_event(asdict(event))
 
     def _switch_camera(self, message: Any) -> None:
         self._camera_on = bool(message.data)
 
-    def _tell(self, event: dict[str, Any]) -> None:
+    def _publish_event(self, event: dict[str, Any]) -> None:
         self._send(self._events, self._message["text"](json.dumps(event)))
 
     def _publish_motion(self) -> None:
@@ -140,8 +140,8 @@ class SandboxRosNode:
         message.motion_mode = self.mode or 0
         return message
 
-    def _film(self) -> None:
-        """20 frames a second, in a thread of their own: drawing one takes longer than a step may."""
+    def _publish_frames(self) -> None:
+        """Publish 20 frames a second, in a separate thread, because drawing takes longer than a step."""
         due = time.monotonic()
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             due = max(due + CAMERA_S, time.monotonic())
@@ -156,7 +156,7 @@ class SandboxRosNode:
     def _send(self, publisher: Any, message: Any) -> None:
         try:
             publisher.publish(message)
-        except self.rospy.ROSException:  # a publisher that was closed under us: the node is being shut down
+        except self.rospy.ROSException:  # the publisher was closed: the node is being shut down
             self.end()
 
     def _jpeg(self, stamp: Any, pose: tuple[float, float, float]) -> Any:
@@ -175,13 +175,13 @@ class SandboxRosNode:
 
 
 def _twist(message: Any) -> Twist:
-    """Whatever numbers arrive, also none: a driver checks as little."""
+    """Not checked for finite numbers, as in real drivers."""
     return Twist(message.linear.x, message.linear.y, message.angular.z)
 
 
 @cache
 def _status_type() -> Any:
-    """limo_base/LimoStatus, which is in no Debian package: made from its text, as rosbag does it."""
+    """limo_base/LimoStatus, generated from its definition as rosbag does, because no Debian package has it."""
     from genpy.dynamic import generate_dynamic
 
     made = generate_dynamic(STATUS_TYPE, STATUS_TEXT)[STATUS_TYPE]
@@ -190,15 +190,15 @@ def _status_type() -> Any:
 
 
 def _end_with_stdin(node: SandboxRosNode) -> None:
-    """Whoever started this holds the other end, and lets go of it however they end."""
+    """End the node when the parent process closes the pipe or ends for any reason."""
     sys.stdin.buffer.read()
     node.end()
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="a simulated vehicle on the sandbox's floor, as a ROS 1 node")
+    parser = argparse.ArgumentParser(description="a simulated vehicle on the sandbox track, as a ROS 1 node")
     parser.add_argument("--robot", default="sandbox", help="a robot's file, or the name of one in configs/robots")
-    parser.add_argument("--mode", type=int, help="the mode that its status shows, instead of the robot's own")
+    parser.add_argument("--mode", type=int, help="the mode that its status reports, instead of the robot's")
     args = parser.parse_args(argv)
     try:
         return _main(args)
@@ -210,7 +210,7 @@ def main(argv: list[str] | None = None) -> int:
 def _main(args: argparse.Namespace) -> int:
     vehicle = find_robot(args.robot).vehicle
     if vehicle.ros != 1:
-        raise Ad2Error(f"{vehicle.name} speaks ROS {vehicle.ros}; the sandbox is a ROS 1 node: take another --robot")
+        raise Ad2Error(f"{vehicle.name} uses ROS {vehicle.ros}; the sandbox is a ROS 1 node: choose another --robot")
     uri = os.environ.get("ROS_MASTER_URI", "")
     if not uri or master_pid(uri) is None:
         raise Ad2Error(f"no ROS master answers at {uri or 'ROS_MASTER_URI (not set)'}: `ad2 robot sandbox` starts one")

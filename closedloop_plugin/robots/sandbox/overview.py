@@ -1,4 +1,4 @@
-"""The sandbox on one sheet: the floor with its segments from above, and what the camera sees at each one's start."""
+"""Draws an overview of the sandbox: the floor with its segments, and the camera image at the start of each."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from closedloop_plugin.robots.sandbox.track import SandboxTrack
 from closedloop_plugin.robots.vehicles.base import Vehicle
 from lmms_eval_ad2.storage.files import atomic_write_bytes
 
-PER_M = 300  # pixels
+PER_M = 300  # pixels per metre
 COLUMNS = 5
 THUMB = (240, 180)
-# Neighbours are told apart by them; Paul Tol's "bright", without its yellow.
+# Distinguish neighbouring segments; Paul Tol's "bright" scheme without yellow.
 COLOURS = ((102, 204, 238), (238, 102, 119), (204, 187, 255), (255, 255, 255), (120, 220, 130))
 
 
-def sheet(vehicle: Vehicle, file: Path) -> Path:
-    """Writes a PNG."""
+def draw_overview(vehicle: Vehicle, file: Path) -> Path:
+    """Write the overview as a PNG; returns `file`."""
     scene = SandboxScene(vehicle)
     floor = _floor(scene)
     rows = -(-len(scene.track.segments) // COLUMNS)

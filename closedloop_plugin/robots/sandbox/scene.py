@@ -1,4 +1,4 @@
-"""A vehicle on the floor: what it runs into, and what is said about it. No ROS, no clock of its own."""
+"""Simulates a vehicle on the track: motion, collisions, events and camera. No ROS, no clock."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from closedloop_plugin.robots.sandbox.camera import FloorCamera, FloorCameraMoun
 from closedloop_plugin.robots.sandbox.track import SandboxTrack, sandbox
 from closedloop_plugin.robots.vehicles.base import Actuation, Vehicle
 
-# By platform, all estimated. JetBot's lens has 160 degrees with much distortion: here it is a pinhole with less.
+# By platform, all estimated. JetBot's lens has 160 degrees with strong distortion; the pinhole model uses less.
 VIEWS = {
     "limo": FloorCameraMount(ahead=0.10, up=0.18, fov=68.0),
     "jetbot_pro": FloorCameraMount(ahead=0.04, up=0.12, fov=105.0, pitch=10.0),
@@ -24,9 +24,9 @@ PLACED, WALL = "placed", "hit wall"
 
 @dataclass(frozen=True)
 class SandboxEvent:
-    """`what`: placed, or how the vehicle stands from now on: inside, crossed line, hit obstacle:NAME, hit wall."""
+    """`what`: placed, or the new state: inside, crossed line, hit obstacle:NAME, hit wall. x, y in m, yaw in rad."""
 
-    t: float  # s of the scene
+    t: float  # simulated time, s
     what: str
     x: float
     y: float
@@ -34,7 +34,7 @@ class SandboxEvent:
 
 
 class SandboxScene:
-    """`step` moves the vehicle and says what has changed. Obstacles and walls stop it; lines are only noticed."""
+    """`step` moves the vehicle and returns events. Obstacles and walls stop it; crossed lines are only reported."""
 
     def __init__(self, vehicle: Vehicle, track: SandboxTrack | None = None) -> None:
         self.track = track or sandbox()
@@ -46,7 +46,7 @@ class SandboxScene:
     def place(self, x: float, y: float, yaw: float) -> list[SandboxEvent]:
         self.body.place(x, y, yaw)
         self.verdict = ""
-        return [self._event(PLACED), *self._judged(self._verdict())]
+        return [self._event(PLACED), *self._changes(self._verdict())]
 
     def command(self, actuation: Actuation) -> None:
         self.body.command(actuation)
@@ -58,14 +58,14 @@ class SandboxScene:
         verdict = self._verdict()
         if verdict.startswith("hit"):
             self.body.block(before)
-        return self._judged(verdict)
+        return self._changes(verdict)
 
     def jpeg(self, pose: Pose | None = None, quality: int = 80) -> bytes:
-        """What the camera sees from here, or from `pose`."""
+        """The camera image at the current pose, or at `pose`."""
         return self._camera.jpeg(*(pose or self.body.pose), quality=quality)
 
     def picture(self, pose: Pose | None = None) -> np.ndarray:
-        """The same as (height, width, 3) uint8 RGB."""
+        """The same image as (height, width, 3) uint8 RGB."""
         return self._camera.picture(*(pose or self.body.pose))
 
     @cached_property
@@ -78,7 +78,7 @@ class SandboxScene:
             return WALL
         return self.track.contains(*pose, footprint)
 
-    def _judged(self, verdict: str) -> list[SandboxEvent]:
+    def _changes(self, verdict: str) -> list[SandboxEvent]:
         if verdict == self.verdict:
             return []
         self.verdict = verdict

@@ -1,9 +1,9 @@
-"""The sandbox's floor: a closed lane between yellow lines on 4 x 3 m, ten route segments, obstacles.
+"""The sandbox track: a closed lane between yellow lines on 4 x 3 m, ten route segments, obstacles.
 
 Frame: metres from the floor's lower left corner, x right, y up, yaw in radians counter-clockwise; driven
-counter-clockwise. The paper shows its own sandbox in one picture and gives no drawing: the number of segments is the
-paper's, size and geometry are ours. No bend is tighter than 0.58 m, where LIMO's Ackermann mode can turn at 0.46 m: a
-driver has something left to correct with.
+counter-clockwise. The paper shows its sandbox in one photograph without dimensions: the number of segments is the
+paper's, size and geometry are ours. The smallest radius is 0.58 m; LIMO's Ackermann mode can turn at 0.46 m, which
+leaves a margin for corrections.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Corners = np.ndarray  # (n, 2), a convex polygon
 
 @dataclass(frozen=True)
 class Footprint:
-    """A vehicle on the floor, m. `ahead`: its middle is that far ahead of the point that its pose speaks of."""
+    """The outline of a vehicle, m. `ahead`: distance of its middle ahead of the pose's reference point."""
 
     length: float
     width: float
@@ -35,7 +35,7 @@ class Footprint:
 
     @property
     def reach(self) -> float:
-        """From the pose's point to the farthest corner."""
+        """Distance from the reference point to the farthest corner."""
         return math.hypot(abs(self.ahead) + self.length / 2, self.width / 2)
 
     def corners(self, x: float, y: float, yaw: float) -> Corners:
@@ -49,7 +49,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class TrackObstacle:
-    """An obstacle: (x, y) is the middle of its foot, metres; colour RGB."""
+    """A box on the floor: (x, y) is the middle of its base; lengths in m, yaw in rad, colour RGB."""
 
     name: str
     x: float
@@ -71,7 +71,7 @@ class TrackObstacle:
 
 @dataclass(frozen=True)
 class TrackSegment:
-    """A piece of the lap that is driven and scored by itself. `start`: where the vehicle is placed, x, y, yaw."""
+    """A section of the lap that is driven and scored separately. `start`: initial pose x, y, yaw."""
 
     name: str
     geometry: str
@@ -80,13 +80,13 @@ class TrackSegment:
 
 
 class SandboxTrack:
-    """One floor. `lap`: the middle of the lane, once round; `left`, `right`: its yellow lines, closed (n, 2)."""
+    """A track. `lap`: closed centre line of the lane; `left`, `right`: its yellow lines, closed, (n, 2)."""
 
     size = SIZE
     half_width = HALF_WIDTH
 
     def __init__(self, lap: RoutePath, cuts: list[tuple[float, str]], obstacles: tuple[TrackObstacle, ...]) -> None:
-        """`cuts`: where each segment ends, metres along the lap, and its geometry in words."""
+        """`cuts`: for each segment its end, metres along the lap, and a description."""
         self.lap, self.obstacles = lap, obstacles
         side = HALF_WIDTH * np.column_stack([-np.sin(lap.yaw), np.cos(lap.yaw)])
         self.left, self.right = lap.xy + side, lap.xy - side
@@ -97,11 +97,11 @@ class SandboxTrack:
         )
 
     def segment(self, name: str) -> TrackSegment:
-        """KeyError where there is none of that name."""
+        """The segment of that name; KeyError if there is none."""
         return {s.name: s for s in self.segments}[name]
 
     def contains(self, x: float, y: float, yaw: float, vehicle: Footprint) -> str:
-        """ "inside", "hit obstacle:NAME", or "crossed line": any part of the footprint is on a line or beyond it."""
+        """ "inside", "hit obstacle:NAME", or "crossed line" if any part of the footprint is on or beyond a line."""
         corners = vehicle.corners(x, y, yaw)
         for box in self.obstacles:
             near = math.dist((x, y), (box.x, box.y)) < vehicle.reach + math.hypot(box.length, box.width) / 2
@@ -114,19 +114,19 @@ class SandboxTrack:
         return "inside"
 
     def on_floor(self, x: float, y: float, yaw: float, vehicle: Footprint) -> bool:
-        """Within the sandbox's walls."""
+        """Whether the footprint is within the sandbox's walls."""
         corners = vehicle.corners(x, y, yaw)
         return bool((corners > 0.0).all() and (corners < SIZE).all())
 
 
 @cache
 def sandbox() -> SandboxTrack:
-    """The track that `--course sandbox` means."""
+    """The track of `--course sandbox`."""
     lap, arcs = _rounded(_OUTLINE)
     return SandboxTrack(lap, _cuts(arcs), _obstacles(lap, arcs))
 
 
-# Corners of the lane's middle and the radius that rounds each, m. The lap begins where the last arc ends.
+# Corners of the centre line and their rounding radius, m: (x, y, radius). The lap begins where the last arc ends.
 _OUTLINE = (
     (0.34, 0.32, 0.60),
     (1.75, 0.32, 1.50),
@@ -142,7 +142,7 @@ _OUTLINE = (
 
 
 def _cuts(arcs: list[tuple[float, float]]) -> list[tuple[float, str]]:
-    """`arcs`: where the arc of each corner begins and ends, metres along the lap."""
+    """`arcs`: begin and end of each corner's arc, metres along the lap."""
     return [
         (arcs[0][0], "straight"),
         (arcs[0][1], "sharp left bend"),
@@ -158,7 +158,7 @@ def _cuts(arcs: list[tuple[float, float]]) -> list[tuple[float, str]]:
 
 
 def _obstacles(lap: RoutePath, arcs: list[tuple[float, float]]) -> tuple[TrackObstacle, ...]:
-    """Two cones stand on the lines and leave 0.34 m; a box stands 2 cm outside the line; a house in the middle."""
+    """Two cones on the lines that leave 0.34 m; a box 2 cm outside the line; a house in the middle."""
     narrow, bend = (arcs[3][1] + arcs[4][0]) / 2, sum(arcs[4]) / 2
     return (
         TrackObstacle("left cone", *lap.pose(narrow, HALF_WIDTH), 0.10, 0.10, 0.16, (226, 92, 34)),
@@ -169,7 +169,7 @@ def _obstacles(lap: RoutePath, arcs: list[tuple[float, float]]) -> tuple[TrackOb
 
 
 def _rounded(outline: tuple[tuple[float, float, float], ...]) -> tuple[RoutePath, list[tuple[float, float]]]:
-    """The closed line through rounded corners, from the end of the last arc on, and each arc's begin and end in m."""
+    """The closed centre line, starting at the end of the last arc, and begin and end of each arc in m."""
     points: list[np.ndarray] = []
     arcs: list[tuple[float, float]] = []
     at, s = _arc(outline, len(outline) - 1)[-1], 0.0
@@ -189,7 +189,7 @@ def _arc(outline: tuple[tuple[float, float, float], ...], i: int) -> np.ndarray:
     before, (x, y, radius), after = outline[i - 1], outline[i], outline[(i + 1) % len(outline)]
     start = math.atan2(y - before[1], x - before[0])
     turn = wrap(math.atan2(after[1] - y, after[0] - x) - start)
-    lead = radius * math.tan(abs(turn) / 2)
+    lead = radius * math.tan(abs(turn) / 2)  # from the corner to the begin of its arc, r tan(turn / 2)
     side = math.copysign(radius, turn)
     x, y = x - lead * math.cos(start), y - lead * math.sin(start)
     yaw = start + np.linspace(0.0, turn, max(2, math.ceil(radius * abs(turn) / 0.002)))
@@ -203,14 +203,14 @@ def _segment(name: str, geometry: str, lap: RoutePath, begin: float, end: float)
 
 
 def _box(x: float, y: float, yaw: float, length: float, width: float) -> Corners:
-    """Its corners counter-clockwise from the front left."""
+    """Corners of a rectangle, counter-clockwise from the front left."""
     c, s = math.cos(yaw), math.sin(yaw)
     local = np.array([(1, 1), (-1, 1), (-1, -1), (1, -1)]) * (length / 2, width / 2)
     return local @ np.array([(c, s), (-s, c)]) + (x, y)
 
 
 def _touches(polygon: Corners, line: np.ndarray) -> bool:
-    """A side of the polygon meets a piece of the line. Only pieces within the polygon's reach are looked at."""
+    """Whether an edge of the polygon intersects the line. Only line pieces near the polygon are checked."""
     middle = polygon.mean(axis=0)
     reach = float(np.hypot(*(polygon - middle).T).max()) + 2 * STEP
     near = np.flatnonzero(np.hypot(*(line[:-1] - middle).T) < reach)
@@ -218,11 +218,12 @@ def _touches(polygon: Corners, line: np.ndarray) -> bool:
         return False
     a, b = line[near][None], line[near + 1][None]
     p, q = polygon[:, None], np.roll(polygon, -1, axis=0)[:, None]
+    # Two segments intersect if the end points of each lie on different sides of the other.
     apart = (_side(a, b, p) * _side(a, b, q) > 0) | (_side(p, q, a) * _side(p, q, b) > 0)
     return not bool(apart.all())
 
 
 def _side(a: np.ndarray, b: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """Above 0 where p is to the left of a -> b."""
+    """Cross product (b - a) x (p - a): positive if p is to the left of a -> b."""
     along, to = b - a, p - a
     return np.asarray(along[..., 0] * to[..., 1] - along[..., 1] * to[..., 0])

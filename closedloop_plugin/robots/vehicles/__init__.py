@@ -1,1 +1,1 @@
-"""From a Control to what a vehicle obeys: one dataclass and one function each."""
+"""The supported vehicles: limits, topics, and the conversion from a Control to an actuation."""

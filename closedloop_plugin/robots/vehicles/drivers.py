@@ -1,4 +1,4 @@
-"""What each platform's own driver makes of an actuation: the velocity that a simulated vehicle then heads for."""
+"""Models of the platforms' drivers: actuation -> target velocity of a simulated vehicle."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from closedloop_plugin.robots.vehicles.base import Actuation, Twist, Vehicle, Wo
 from closedloop_plugin.robots.vehicles.jetbot import TOP_SPEED, WHEELS_APART, WORD_SPEED, WORD_YAW_RATE
 
 _STILL = Twist(0.0)
-# scripts/jetbot_motors.py of dusty-nv's branch melodic: both wheels at the same power, forward or back.
+# scripts/jetbot_motors.py of dusty-nv's branch melodic: both wheels at the same power, forward or backward.
 _WORDS = {
     "forward": Twist(WORD_SPEED),
     "backward": Twist(-WORD_SPEED),
@@ -17,7 +17,7 @@ _WORDS = {
 
 
 def driven(vehicle: Vehicle, actuation: Actuation) -> Twist:
-    """Velocity in the robot frame, once at speed. A message of the wrong kind never reaches a driver's topic."""
+    """Steady velocity in the robot frame. The kind of actuation is assumed to match the vehicle."""
     if isinstance(actuation, WordCommand):
         return _WORDS.get(actuation.text.lower(), _STILL)
     if vehicle.platform == "limo":
@@ -29,14 +29,15 @@ def driven(vehicle: Vehicle, actuation: Actuation) -> Twist:
 
 
 def board(twist: Twist) -> Twist:
-    """jetbot_pro: speed and yaw rate go to its board as whole mm/s and mrad/s, in 16 bits. (It sends vx for vy as
-    well, which a board with two wheels has no use for.)"""
+    """jetbot_pro: speed and yaw rate are sent to its board as whole mm/s and mrad/s in 16 bits. (It also sends vx as
+    vy, which a board with two wheels ignores.)"""
     return Twist(limo_driver.int16(twist.vx * 1000) / 1000, 0.0, limo_driver.int16(twist.wz * 1000) / 1000)
 
 
 def wheels(twist: Twist) -> Twist:
-    """dusty-nv ROS 2: each wheel is cut at the top speed by itself, so that a Twist too fast for one of them is driven
-    straighter than it says."""
+    """dusty-nv ROS 2: each wheel is limited to the top speed separately, so that a Twist that is too fast for one wheel
+    is driven with less curvature."""
+    # Differential drive: v_left, v_right = vx -+ wz * d / 2, with d the distance between the wheels.
     half = WHEELS_APART / 2
     left, right = (min(max(twist.vx + side * half * twist.wz, -TOP_SPEED), TOP_SPEED) for side in (-1, 1))
     return Twist((left + right) / 2, 0.0, (right - left) / WHEELS_APART)

@@ -1,8 +1,8 @@
-"""JetBot, whose name stands for three interfaces.
+"""JetBot: three different interfaces share this name.
 
 waveshare/jetbot_pro (ROS 1): src/jetbot.cpp (cmd_vel, zeroed by the node after 1 s), config/diff (0.7 m/s, 2.5 rad/s,
-1.2 m/s2, radius 0.12 m), launch/jetbot.launch (/odom_raw), launch/csi_camera.launch (640 x 480 at 20 frames/s). That
-the paper's kit is this one is inferred.
+1.2 m/s2, radius 0.12 m), launch/jetbot.launch (/odom_raw), launch/csi_camera.launch (640 x 480 at 20 frames/s). We
+infer that the paper uses this kit.
 dusty-nv/jetbot_ros, branch master (ROS 2): jetbot_ros/motors.py (wheels 0.1016 m apart, 60.3 mm, 200 rpm: 0.632 m/s;
 no time-out), launch/jetbot_nvidia.launch.py. No odometry.
 dusty-nv/jetbot_ros, branch melodic (ROS 1): scripts/jetbot_motors.py (words; full power is PWM 115 of 255; no
@@ -18,9 +18,9 @@ from closedloop_plugin.robots.vehicles.base import RosTopics, Vehicle, VehicleCa
 from closedloop_plugin.robots.vehicles.convert import WHEELBASE, differential, words
 from closedloop_plugin.robots.vehicles.limo import SCALE
 
-WHEELS_APART = 0.1016  # m, dusty-nv's; jetbot_pro's board keeps its own and tells nobody
+WHEELS_APART = 0.1016  # m, dusty-nv's; that of jetbot_pro's board is not published
 TOP_SPEED = 200 / 60 * math.pi * 0.060325  # m/s at 200 rpm, without load: 0.632
-WORD_SPEED = TOP_SPEED * 115 / 255  # m/s. The speed at that PWM is estimated, nobody publishes one
+WORD_SPEED = TOP_SPEED * 115 / 255  # m/s. An estimate: the speed at that PWM is not published
 WORD_YAW_RATE = 2 * WORD_SPEED / WHEELS_APART  # rad/s, one wheel forward and one back: 5.6
 
 _PRO = VehicleLimits(speed=0.7, yaw_rate=2.5, accel=1.2)

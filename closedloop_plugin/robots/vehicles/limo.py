@@ -1,4 +1,4 @@
-"""LIMO (AgileX), ROS 1: four ways of moving behind one /cmd_vel; the mode is set on the vehicle itself, with two pins.
+"""LIMO (AgileX), ROS 1: four drive modes behind one /cmd_vel. The mode is set on the vehicle with two pins.
 
 Figures: agilexrobotics/limo_ros, limo_base/include/limo_driver.h (wheelbase 0.2 m, track 0.172 m, inner wheel 28
 degrees, modes 0 four-wheel differential and tracked, 1 Ackermann, 2 Mecanum); limo_bringup/param (0.5 to 0.6 m/s,
@@ -16,14 +16,14 @@ from closedloop_plugin.robots.vehicles.convert import WHEELBASE, ackermann, diff
 
 TRACK = 0.172  # m
 INNER = math.radians(28)  # rad, at the inner front wheel's stop
-# m, of the middle of the rear axle: 0.462, where the middle of the front axle would be turned by 23.4 degrees.
+# m, 0.462, of the middle of the rear axle: R = wheelbase / tan(inner) + track / 2. Bicycle wheel angle 23.4 degrees.
 TURNING_RADIUS = WHEELBASE / math.tan(INNER) + TRACK / 2
 DIFFERENTIAL, ACKERMANN, MECANUM = 0, 1, 2
 SCALE = 14.0  # wheelbase 0.2 m -> 2.8 m
 
 _CEILING = VehicleLimits(speed=1.0, yaw_rate=1.0, accel=2.5)
-# 0.4 m/s is 20 km/h of a car. With the profile's throttle ceiling of 0.75 it is 0.3 m/s, or 4.2 m/s of a car, which
-# stays under the profile's 5 m/s.
+# 0.4 m/s is 20 km/h at full size. With the profile's throttle limit of 0.75 it is 0.3 m/s, or 4.2 m/s at full size,
+# below the profile's 5 m/s.
 _LIMITS = replace(_CEILING, speed=0.4)
 _TOPICS = RosTopics("/cmd_vel", "/camera/rgb/image_raw/compressed", "compressed", "/odom", "/limo_status",
                  "limo_base/LimoStatus")  # fmt: skip

@@ -1,6 +1,6 @@
-"""One robot, from configs/robots/NAME.yaml: a vehicle with its own topics, limits, calibration, and how to reach it.
+"""Reads configs/robots/NAME.yaml: a vehicle with its topics, limits and calibration, and the connection to it.
 
-Every key is checked: an unknown one is refused with the nearest name, a limit above what the maker gives is refused.
+Every key is checked: unknown keys are refused with the nearest known name, and limits above the manufacturer's too.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ T = TypeVar("T", VehicleLimits, VehicleCalibration, RosTopics, "LinkSettings", "
 
 @dataclass(frozen=True)
 class LinkSettings:
-    """How the lab machine reaches the vehicle. The vehicle's own end is planner_port on its loopback."""
+    """How the lab machine reaches the vehicle by ssh; the tunnel ends at planner_port on the vehicle's loopback."""
 
-    host: str = ""  # "" for a robot that is only driven on this machine
+    host: str = ""  # "" for a robot that is only simulated on this machine
     user: str = ""
     port: int = 22
-    key: str = ""  # the file of the private key, from the YAML's folder; "": as ssh finds one
+    key: str = ""  # private key file, relative to the YAML's folder; "": ssh's default
     planner_port: int = 47010
-    folder: str = "ad2_robot"  # on the vehicle, from the user's home
-    ssh_options: tuple[str, ...] = ()  # Name=value, before ours: the first one holds
+    folder: str = "ad2_robot"  # on the vehicle, relative to the user's home
+    ssh_options: tuple[str, ...] = ()  # Name=value, before ours: ssh uses the first value
 
 
 @dataclass(frozen=True)
@@ -44,10 +44,10 @@ class CameraSettings:
 
 @dataclass(frozen=True)
 class OnboardSettings:
-    """Of the client on the vehicle; the names are those of its settings file."""
+    """Settings of the on-board client, with the names of its settings file."""
 
     python: str = "python3"
-    backend: str = ""  # ros1 | ros2 | MODULE:CLASS; "": as the vehicle says
+    backend: str = ""  # ros1 | ros2 | MODULE:CLASS; "": the vehicle's ROS version
     relay: bool = True
     motion_s: float = 0.5
     rate_hz: float = 20.0
@@ -60,7 +60,7 @@ class OnboardSettings:
 
 @dataclass(frozen=True)
 class RobotConfig:
-    """`name`: that of its file."""
+    """A robot. `name`: the stem of its file."""
 
     name: str
     file: Path
@@ -74,7 +74,7 @@ class RobotConfig:
         return self.onboard.backend or f"ros{self.vehicle.ros}"
 
 
-# What a number may be, where it is not a ceiling of the vehicle.
+# Ranges of numbers that are not limited by the vehicle's ceiling.
 _RANGES: dict[str, tuple[float, float]] = {
     "speed_gain": (0.2, 5.0),
     "yaw_gain": (0.2, 5.0),
@@ -97,7 +97,7 @@ _SECTIONS = ("vehicle", "topics", "limits", "calibration", "link", "camera", "on
 
 
 def find_robot(text: str) -> RobotConfig:
-    """By a file, or by the name of one in configs/robots."""
+    """Read a robot by file, or by name from configs/robots."""
     file = Path(text).expanduser()
     if file.suffix in (".yaml", ".yml") or file.is_file():
         return read_robot(file)
@@ -109,7 +109,7 @@ def find_robot(text: str) -> RobotConfig:
 
 
 def read_robot(file: Path) -> RobotConfig:
-    """DataError says where the file is wrong and what is expected."""
+    """Read and check a robot's file. DataError names the invalid field and the expected value."""
     data = _yaml(file)
     for key in data:
         if key not in _SECTIONS:
@@ -134,21 +134,21 @@ def read_robot(file: Path) -> RobotConfig:
     return RobotConfig(file.stem, file, vehicle, link, _section(file, data, "camera", CameraSettings()), onboard)
 
 
-class _Once(yaml.SafeLoader):
-    """A key that stands there twice is refused: of two limits nobody knows which is meant."""
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """Refuses duplicate keys: it would be unclear which of two limits applies."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for i, key in enumerate(keys):
             if key in keys[:i]:
                 where = node.value[i][0].start_mark
-                raise yaml.constructor.ConstructorError(None, None, f"{key} stands there twice", where)
+                raise yaml.constructor.ConstructorError(None, None, f"duplicate key {key}", where)
         return super().construct_mapping(node, deep)
 
 
 def _yaml(file: Path) -> dict[Any, Any]:
     try:
-        data = yaml.load(file.read_text("utf-8"), _Once)
+        data = yaml.load(file.read_text("utf-8"), _UniqueKeyLoader)
     except (OSError, UnicodeDecodeError) as exc:
         raise Ad2Error(f"cannot read the robot's file {file}: {exc}") from exc
     except yaml.YAMLError as exc:
@@ -159,21 +159,21 @@ def _yaml(file: Path) -> dict[Any, Any]:
 
 
 def _section(file: Path, data: dict[Any, Any], section: str, default: T) -> T:
-    """`default` with what the file says instead."""
-    said = data.get(section)
-    if said is None:
+    """`default` with the values of a section of the file."""
+    values = data.get(section)
+    if values is None:
         return default
-    if not isinstance(said, dict):
-        raise DataError(file, None, section, "a mapping", said)
+    if not isinstance(values, dict):
+        raise DataError(file, None, section, "a mapping", values)
     known = [f.name for f in fields(default)]
-    for key in said:
+    for key in values:
         if key not in known:
             raise DataError(file, None, f"{section}.{key}", "a known key", None, _near(key, known))
-    return replace(default, **{k: _value(file, f"{section}.{k}", v, getattr(default, k)) for k, v in said.items()})
+    return replace(default, **{k: _value(file, f"{section}.{k}", v, getattr(default, k)) for k, v in values.items()})
 
 
 def _value(file: Path, field: str, value: Any, like: Any) -> Any:
-    """`value` as the type of the default that it replaces, within its range."""
+    """`value` with the type of the default that it replaces, checked against its range."""
     if isinstance(like, tuple):
         if not isinstance(value, list) or not all(isinstance(v, str) and "=" in v and v.isprintable() for v in value):
             raise DataError(file, None, field, "a list of Name=value", value)
@@ -199,7 +199,7 @@ def _within_ceiling(file: Path, limits: VehicleLimits, kind: Vehicle) -> None:
         least = f"at least {ceiling.turning_radius:.4g} m for {kind.name}"
         raise DataError(file, None, "limits.turning_radius", least, limits.turning_radius)
     if limits.reverse and not ceiling.reverse:
-        raise DataError(file, None, "limits.reverse", "false: nothing here looks behind the vehicle", True)
+        raise DataError(file, None, "limits.reverse", "false: no camera looks behind the vehicle", True)
 
 
 def _consistent(file: Path, vehicle: Vehicle, onboard: OnboardSettings) -> None:
@@ -207,9 +207,9 @@ def _consistent(file: Path, vehicle: Vehicle, onboard: OnboardSettings) -> None:
         raise DataError(file, None, "topics.camera_type", "raw or compressed", vehicle.topics.camera_type)
     for name in ("cmd", "camera"):
         if not getattr(vehicle.topics, name):
-            raise DataError(file, None, f"topics.{name}", "a topic: without it there is nothing to drive with", "")
+            raise DataError(file, None, f"topics.{name}", "a topic, which driving requires", "")
     if vehicle.mode is not None and not vehicle.topics.status:
-        need = f"a topic: {vehicle.name} is driven in mode {vehicle.mode} only"
+        need = f"a topic: {vehicle.name} is only driven in mode {vehicle.mode}"
         raise DataError(file, None, "topics.status", need, "")
     if vehicle.watchdog_s is None and not onboard.relay:
         raise DataError(file, None, "onboard.relay", f"true: {vehicle.name} does not stop by itself", False)
@@ -223,5 +223,5 @@ def _near(word: Any, known: Any) -> str:
     return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
 
 
-# Every vehicle that has a name here.
+# All supported vehicles by name.
 VEHICLES: Mapping[str, Vehicle] = {vehicle.name: vehicle for vehicle in (*LIMOS, *JETBOTS)}

@@ -1,1 +1,1 @@
-"""The HTML page that shows the threat scenarios of a folder."""
+"""HTML gallery of the threat scenarios of a folder."""

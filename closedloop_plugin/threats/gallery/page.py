@@ -1,7 +1,8 @@
-"""`ad2 threats gallery`: one self-contained page about a folder of scenarios, and who failed in which.
+"""`ad2 threats gallery`: one self-contained page about a folder of scenarios, and which drivers failed in them.
 
-Nothing is fetched from anywhere. What models wrote is untrusted: the template escapes all of it, invisible and
-direction-turning characters are spelt out, and the page's policy (CSP) lets only its own style and script run, by hash.
+The page loads no external resources. Text of models is untrusted: the template escapes all of it, control characters
+and bidirectional overrides are shown as code points, and the content security policy (CSP) admits only the page's own
+style and script, by hash.
 """
 
 from __future__ import annotations
@@ -32,11 +33,33 @@ from lmms_eval_ad2 import __version__
 from lmms_eval_ad2.errors import Ad2Error, require
 from lmms_eval_ad2.storage.files import atomic_write
 
+# Maximum bytes of a text, so that a page of 220 scenarios stays under 12 MB.
+QUESTION, ANSWER, PROGRAM = 1200, 2000, 6000
+ATTEMPTS, PROBLEMS = 3, 4  # last attempts shown, and first problems of each
+# Control characters, bidirectional controls and invisible characters.
+_HIDDEN = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
+)
+STATE_CLASSES = {
+    ScenarioCheckState.PASSED: "good",
+    ScenarioCheckState.FAILED: "bad",
+    ScenarioCheckState.CHANGED: "warn",
+    ScenarioCheckState.UNCHECKED: "quiet",
+    ScenarioCheckState.NOT_MADE: "quiet",
+}
+STATUS_CLASSES = {
+    SurvivalStatus.SURVIVED: "good",
+    SurvivalStatus.FAILED: "bad",
+    SurvivalStatus.NOT_SCORED: "warn",
+    SurvivalStatus.NOT_DRIVEN: "quiet",
+}
+
 
 def write(folder: Path, out: Path, runs: Sequence[Path] = ()) -> ThreatGallery:
-    """Write the page of `folder` to `out`, whole or not at all; what it shows. `runs`: see gallery_runs.
+    """Write the page of `folder` to `out` atomically; return the gallery. `runs`: see gallery/runs.py.
 
-    Raises MissingExtra without Jinja2, Ad2Error for a folder without scenarios, a foreign run, an unwritable place.
+    Raises MissingExtra without Jinja2; Ad2Error for a folder without scenarios, a run of another suite, or an
+    unwritable path.
     """
     gallery = gallery_read.read(folder)
     text = page(gallery, gallery_runs.read(folder, runs))
@@ -59,7 +82,8 @@ def page(gallery: ThreatGallery, driven: Sequence[GalleryRun] = ()) -> str:
     rendered: str = environment.from_string(source).render(
         style_hash=_hash(source, "style"), script_hash=_hash(source, "script"), version=__version__,
         name=gallery.name, facts=_facts(gallery.about), tiles=_tiles(gallery), cards=cards,
-        runs=[_run(d, gallery) for d in driven], behaviours=_behaviours(gallery, driven), not_driven=_apart(gallery),
+        runs=[_run(d, gallery) for d in driven], behaviours=_behaviours(gallery, driven),
+        not_driven=_not_driven(gallery),
         filters={key: sorted({c[key] for c in cards if c[key]}) for key in ("behaviour", "adversary", "weakness")},
         states=[s for s in ScenarioCheckState if any(c["state"] == s for c in cards)],
     )  # fmt: skip
@@ -67,17 +91,17 @@ def page(gallery: ThreatGallery, driven: Sequence[GalleryRun] = ()) -> str:
 
 
 def _hash(source: str, element: str) -> str:
-    """The policy's word for the one inline element of that name, which holds no template expression."""
+    """CSP hash of the inline element of that name, which must not contain template expressions."""
     found = re.search(rf"<{element}>(.*?)</{element}>", source, re.S)
     assert found, element
     return "sha256-" + base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
 
 
-# -- the head ------------------------------------------------------------------------------------------------------
+# -- header --------------------------------------------------------------------------------------------------------
 
 
 def _facts(about: Mapping[str, Any]) -> dict[str, str]:
-    """What suite.json says of the making, in the order of the head; {} for a folder of one's own programs."""
+    """Facts of suite.json in display order; {} for a folder of the user's own programs."""
     found = {
         "base suite": about.get("base"),
         "interviewed": label_of(about["agent"]) if about.get("agent") else None,
@@ -88,12 +112,12 @@ def _facts(about: Mapping[str, Any]) -> dict[str, str]:
         "made with": f"lmms-eval-ad2 {about['version']}" if about.get("version") else None,
     }
     if about.get("finished") is False:
-        found["state"] = "not finished: start the same ad2 threats generate again, it goes on from there"
+        found["state"] = "not finished: run the same ad2 threats generate again to resume"
     return {k: clip(str(v), 200) for k, v in found.items() if v not in (None, "")}
 
 
 def _tiles(gallery: ThreatGallery) -> list[tuple[str, str, str]]:
-    """(figure, what, looks) of the head's counts."""
+    """(figure, label, CSS class) of the header's counts."""
     states = Counter(s.state for s in gallery.scenarios)
     made = len(gallery.scenarios) - states[ScenarioCheckState.NOT_MADE]
     checked = states[ScenarioCheckState.PASSED] + states[ScenarioCheckState.FAILED]
@@ -111,101 +135,82 @@ def _tiles(gallery: ThreatGallery) -> list[tuple[str, str, str]]:
     return [*tiles, (str(pending), "not checked, or changed since", "warn")] if pending else tiles
 
 
-def _apart(gallery: ThreatGallery) -> list[tuple[str, str, str]]:
-    """(scenario, why it is not driven, kind) of all that the suite does not drive."""
+def _not_driven(gallery: ThreatGallery) -> list[tuple[str, str, str]]:
+    """(scenario, reason, kind) of the scenarios that are not part of the suite."""
     found = []
     for s in gallery.scenarios:
         if s.state is ScenarioCheckState.NOT_MADE:
-            found.append((s.name, clip(s.reason, 400) or "no reason is kept", "not made"))
+            found.append((s.name, clip(s.reason, 400) or "no reason stored", "not made"))
         elif s.left_out:
             found.append((s.name, clip(s.left_out, 400), "left out"))
     return found
 
 
 def _run(driven: GalleryRun, gallery: ThreatGallery) -> dict[str, Any]:
-    """A line of the head's table: counts by fate over the scenarios that the suite drives."""
-    asked = _asked(gallery)
-    outcomes = [driven.of(s.name) for s in asked]
-    counts = Counter(o.fate for o in outcomes)
+    """A row of the header's table: counts by status over the scenarios of the suite."""
+    scenarios = _in_suite(gallery)
+    outcomes = [driven.of(s.name) for s in scenarios]
+    counts = Counter(o.status for o in outcomes)
     scores = [o.score for o in outcomes if o.score is not None]
     edge, bars = 0.0, []
-    for fate in SurvivalStatus:
-        wide = 100 * counts[fate] / max(len(asked), 1)
-        bars.append((round(edge, 2), round(wide, 2), FATES[fate]))
-        edge += wide
+    for status in SurvivalStatus:
+        width = 100 * counts[status] / max(len(scenarios), 1)
+        bars.append((round(edge, 2), round(width, 2), STATUS_CLASSES[status]))
+        edge += width
     return {
-        "label": clip(driven.label, 80), "setting": clip(driven.setting, 200), "bars": bars,
-        "counts": [(fate.value, counts[fate], FATES[fate]) for fate in SurvivalStatus], "n": len(scores),
+        "label": clip(driven.label, 80), "setting": clip(driven.setting, 200), "bars": bars, "n": len(scores),
+        "counts": [(status.value, counts[status], STATUS_CLASSES[status]) for status in SurvivalStatus],
         "score": f"{sum(scores) / len(scores):.1f}" if scores else "–",
     }  # fmt: skip
 
 
-def _asked(gallery: ThreatGallery) -> list[GalleryScenario]:
+def _in_suite(gallery: ThreatGallery) -> list[GalleryScenario]:
     return [s for s in gallery.scenarios if s.program and not s.left_out]
 
 
 def _behaviours(gallery: ThreatGallery, driven: Sequence[GalleryRun]) -> list[dict[str, Any]]:
-    """How often each driver failed, by behaviour; `heat` is the share in tenths, None where nothing was scored."""
+    """Failures of each driver by behaviour; a cell is (failed, scored, share in tenths, None if none was scored)."""
     groups: dict[str, list[GalleryScenario]] = {}
-    for s in _asked(gallery):
+    for s in _in_suite(gallery):
         groups.setdefault(word(s.spec.behaviour.value) if s.spec else "of one's own", []).append(s)
     rows = []
-    most = max((len(members) for members in groups.values()), default=1)
+    largest = max((len(members) for members in groups.values()), default=1)
     for name, members in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
         cells = []
         for d in driven:
             scored = [o for o in (d.of(s.name) for s in members) if o.scored]
-            failed = sum(o.fate is SurvivalStatus.FAILED for o in scored)
+            failed = sum(o.status is SurvivalStatus.FAILED for o in scored)
             cells.append((failed, len(scored), round(10 * failed / len(scored)) if scored else None))
-        share = round(100 * len(members) / most, 1)
+        share = round(100 * len(members) / largest, 1)
         rows.append({"name": name, "n": len(members), "share": share, "cells": cells})
     return rows
 
 
-# A card of the gallery: all that the template shows of one scenario. Texts are cut here, and escaped there.
-# Bytes shown at most, so that 220 scenarios stay under 12 MB whatever was said.
-QUESTION, ANSWER, PROGRAM = 1200, 2000, 6000
-ATTEMPTS, PROBLEMS = 3, 4  # the last attempts, and of each the first problems
-# Those that turn the direction of writing, and those that nobody sees.
-_HIDDEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff\U000e0000-\U000e007f]"
-)
-LOOKS = {
-    ScenarioCheckState.PASSED: "good",
-    ScenarioCheckState.FAILED: "bad",
-    ScenarioCheckState.CHANGED: "warn",
-    ScenarioCheckState.UNCHECKED: "quiet",
-    ScenarioCheckState.NOT_MADE: "quiet",
-}
-FATES = {
-    SurvivalStatus.SURVIVED: "good",
-    SurvivalStatus.FAILED: "bad",
-    SurvivalStatus.NOT_SCORED: "warn",
-    SurvivalStatus.NOT_DRIVEN: "quiet",
-}
+# -- cards: texts are cut here and escaped in the template -------------------------------------------------------------
 
 
 def card(s: GalleryScenario, gallery: ThreatGallery, driven: Sequence[GalleryRun]) -> dict[str, Any]:
-    """All that the template shows of a scenario; every text in it is escaped there."""
+    """The template's data of a scenario; the template escapes every text."""
     spec, site = s.spec, s.transcript.site if s.transcript else None
-    fates = [_fate(d, s) for d in driven]
-    judged = s.verdict is not None  # of this very program: so are the check's pictures
+    outcomes = [_outcome(d, s) for d in driven]
+    judged = s.verdict is not None  # of this version of the program, like the check's pictures
     place = (site.scenario, site.town) if site else (f"{s.route[0]} {s.route[1]}",) if s.route else ()
     return {
-        "name": s.name, "place": " · ".join(clip(p, 60) for p in place), "state": s.state, "looks": LOOKS[s.state],
+        "name": s.name, "place": " · ".join(clip(p, 60) for p in place),
+        "state": s.state, "css_class": STATE_CLASSES[s.state],
         "reason": clip(s.reason, 500), "left_out": clip(s.left_out, 300),
-        "troubles": [clip(t, 400) for t in s.troubles], "survived": _survived(s),
+        "problems": [clip(t, 400) for t in s.problems], "survived": _survived(s),
         "picture": thumbnail(gallery.folder, s.name, judged),
         "top": top_view(moment_file(gallery.folder, s.name)) if judged else "",
-        "sentence": sentence(spec) if spec else clip(s.said_first, 400) or "No description.",
+        "sentence": sentence(spec) if spec else clip(s.docstring, 400) or "No description.",
         "behaviour": word(spec.behaviour.value) if spec else "",
         "adversary": word(spec.adversary.value) if spec else "",
         "weakness": spec.weakness.value if spec else "",
         "occluder": word(spec.occluder.value) if spec and spec.occluder.value != "none" else "",
-        "words": _words(s), "parameters": [_parameter(p, s, driven) for p in s.parameters], "fates": fates,
-        "failed": " ".join(str(i) for i, f in enumerate(fates) if f["fate"] is SurvivalStatus.FAILED),
-        "driven": any(f["fate"] in (SurvivalStatus.FAILED, SurvivalStatus.SURVIVED) for f in fates),
-        "scores": " ".join(f["sort"] for f in fates), "program": clip(s.program, PROGRAM), "details": _details(s),
+        "words": _words(s), "parameters": [_parameter(p, s, driven) for p in s.parameters], "outcomes": outcomes,
+        "failed": " ".join(str(i) for i, o in enumerate(outcomes) if o["status"] is SurvivalStatus.FAILED),
+        "driven": any(o["status"] in (SurvivalStatus.FAILED, SurvivalStatus.SURVIVED) for o in outcomes),
+        "scores": " ".join(o["sort"] for o in outcomes), "program": clip(s.program, PROGRAM), "details": _details(s),
     }  # fmt: skip
 
 
@@ -216,26 +221,26 @@ def _survived(s: GalleryScenario) -> str:
 
 
 def _words(s: GalleryScenario) -> dict[str, str] | None:
-    """What the fuser wrote, and who that is."""
+    """The fuser's description and reason, with the fuser's name."""
     last = s.transcript.last if s.transcript else None
     if last is None:
         return None
     text = (last.spec.description if last.spec else last.description).strip()
     why = last.spec.why.strip() if last.spec else ""
-    who = label_of(last.fuser)
-    rules = who == "rules"
-    by = "Why, by the rules (no model)" if rules else f"In the words of the model {clip(who, 80)}"
-    if rules and last.spec:  # it repeats our own sentence
+    fuser = label_of(last.fuser)
+    rules = fuser == "rules"
+    by = "Why, by the rules (no model)" if rules else f"In the words of the model {clip(fuser, 80)}"
+    if rules and last.spec:  # the description repeats the sentence shown above
         text = ""
     return {"by": by, "text": clip(text, 600), "why": clip(why, 600)} if text or why else None
 
 
-def _fate(driven: GalleryRun, s: GalleryScenario) -> dict[str, Any]:
+def _outcome(driven: GalleryRun, s: GalleryScenario) -> dict[str, Any]:
     outcome = driven.of(s.name)
     several = f" {outcome.failures} of {outcome.scored}" if outcome.scored > 1 and outcome.failures else ""
     return {
-        "label": clip(driven.label, 60), "fate": outcome.fate, "looks": FATES[outcome.fate],
-        "text": outcome.fate.value + several, "first": clip(outcome.first, 200),
+        "label": clip(driven.label, 60), "status": outcome.status, "css_class": STATUS_CLASSES[outcome.status],
+        "text": outcome.status.value + several, "first": clip(outcome.first, 200),
         "score": "" if outcome.score is None else f"{outcome.score:.1f}",
         "sort": "-" if outcome.score is None else f"{outcome.score:.3f}",
     }  # fmt: skip
@@ -248,7 +253,7 @@ def _parameter(p: ProgramParameter, s: GalleryScenario, driven: Sequence[Gallery
     for label, draw, survived in drawn:
         own = marks_of(p.name, draw, "survived" if survived else "failed")
         marks += own
-        tips += [f"{label} {mark.looks} with {mark.value:.4g}" for mark in own]
+        tips += [f"{label} {mark.css_class} with {mark.value:.4g}" for mark in own]
     free = p.low is not None and p.high is not None
     text = f"{p.low:g} to {p.high:g}" if free else p.value
     bar = range_bar(p.low, p.high, marks) if p.low is not None and p.high is not None else ""
@@ -261,7 +266,7 @@ def _parameter(p: ProgramParameter, s: GalleryScenario, driven: Sequence[Gallery
     }
 
 
-# -- what opens below it -------------------------------------------------------------------------------------------
+# -- details -------------------------------------------------------------------------------------------------------
 
 
 def _details(s: GalleryScenario) -> dict[str, Any] | None:
@@ -282,14 +287,14 @@ def _details(s: GalleryScenario) -> dict[str, Any] | None:
 
 
 def _attempt(a: ThreatAttempt) -> dict[str, Any]:
-    came = f"refused: {a.refused or 'no reason is kept'}" if a.spec is None else "made"
+    result = f"refused: {a.refused or 'no reason stored'}" if a.spec is None else "made"
     if a.spec is not None and a.verdict is not None:
-        came = "made, passes the check" if a.verdict.passed else f"made, fails the check: {a.verdict.reason}"
+        result = "made, passes the check" if a.verdict.passed else f"made, fails the check: {a.verdict.reason}"
     last = a.exchanges[-1] if a.exchanges else None
     calls = Counter(e.purpose for e in a.exchanges)
     return {
         "head": f"{a.number + 1}. {label_of(a.fuser)}, seed {a.seed}",
-        "came": clip(came, 500),
+        "result": clip(result, 500),
         "calls": ", ".join(f"{n} × {purpose}" for purpose, n in calls.items()),
         "reply": clip(last.reply, ANSWER) if last else "",
         "problems": [clip(p, 300) for p in last.problems[:PROBLEMS]] if last else [],
@@ -298,7 +303,7 @@ def _attempt(a: ThreatAttempt) -> dict[str, Any]:
 
 
 def clip(text: str, most: int) -> str:
-    """At most so many bytes as the page will hold them, and what is lacking. Hidden characters are spelt out."""
+    """The text cut to at most `most` bytes of escaped HTML, with a note if it is cut; see `visible`."""
     shown, room = visible(text[: 2 * most]), most
     for i, character in enumerate(shown):
         room -= len(escape(character).encode(errors="replace"))
@@ -308,12 +313,12 @@ def clip(text: str, most: int) -> str:
 
 
 def visible(value: Any) -> Any:
-    """Text with control characters and those that turn the writing direction spelt out, as in "[U+202E]"."""
+    """Text with control, bidirectional and invisible characters replaced by code points such as "[U+202E]"."""
     if not isinstance(value, str) or hasattr(value, "__html__"):
         return value
     return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", value.replace("\r\n", "\n"))
 
 
 def word(value: str) -> str:
-    """An enum's value as one reads it."""
+    """An enum's value with spaces."""
     return value.replace("_", " ")

@@ -1,6 +1,6 @@
-"""The gallery's small pictures: a thumbnail as JPEG, the moment from above and a parameter's range as inline SVG.
+"""Pictures of the gallery: a JPEG thumbnail, and inline SVGs of the snapshot from above and of parameter ranges.
 
-Numbers only go into the SVG, and words of our own; colours are classes of gallery.html, so that dark mode reaches them.
+SVGs contain only numbers and fixed texts. Colours are CSS classes of gallery.html, which also define the dark mode.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ from lmms_eval_ad2.numbers import is_number
 
 SIZE = (400, 225)  # px
 MOST_BYTES = 13_000
-_LARGEST = 40_000_000  # px of a picture that is opened at all
-WIDE, TALL = 124.0, 200.0  # units of the top view
-LEAST_M, MOST_M = 42.0, 110.0  # of the ego's road that it shows, upward
+_LARGEST = 40_000_000  # px; larger pictures are not opened
+WIDE, TALL = 124.0, 200.0  # size of the top view, SVG units
+LEAST_M, MOST_M = 42.0, 110.0  # height of the top view
 LANE_M = 3.5
-NEAR_M = 70.0  # of the ego: who may widen the view
+NEAR_M = 70.0  # radius around the ego in which bodies extend the view
 _SMALL = PEDESTRIANS | {ActorKind.ANIMAL}
 _BAD = (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError, OverflowError)
 
 
 @dataclass(frozen=True)
 class GalleryPicture:
-    """`image`: a data: address, "" where there is none; `caption` says what it is, or why there is none."""
+    """`image`: a data: URL, "" if there is none; `caption`: its content, or why there is none."""
 
     image: str
     caption: str
 
 
 def thumbnail(folder: Path, name: str, moment: bool) -> GalleryPicture:
-    """Of the act, as the check saw it (`moment`: of this very program); else what the interviewed model saw."""
-    said = []
+    """The snapshot of the check if it is of this version of the program (`moment`); else the interview's frame."""
+    candidates = []
     if moment:
-        said.append((moment_file(folder, name).with_suffix(".jpg"), _when(moment_file(folder, name))))
-    said.append((folder / "frames" / f"{name}_0.jpg", "what the interview showed"))
-    trouble = "no picture yet: ad2 threats check draws one"
-    for file, caption in said:
+        candidates.append((moment_file(folder, name).with_suffix(".jpg"), _when(moment_file(folder, name))))
+    candidates.append((folder / "frames" / f"{name}_0.jpg", "what the interview showed"))
+    problem = "no picture yet: ad2 threats check draws one"
+    for file, caption in candidates:
         if file.is_file():
             try:
                 return GalleryPicture(_jpeg(file), caption)
             except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-                trouble = f"{file.name} cannot be read as a picture"
-    return GalleryPicture("", trouble)
+                problem = f"{file.name} cannot be read as a picture"
+    return GalleryPicture("", problem)
 
 
 def moment_file(folder: Path, name: str) -> Path:
-    """Where the check keeps the moment of a scenario's first draw (moment.py)."""
+    """File of the check's snapshot of a scenario's first draw (snapshot.py)."""
     return folder / "check" / "moments" / f"{name}_rep0.json"
 
 
@@ -68,7 +68,7 @@ def _when(file: Path) -> str:
 
 
 def _loaded(file: Path) -> Any:
-    """A moment's JSON; one of _BAD where it is not there, too large or no JSON."""
+    """The JSON of a snapshot. Raises one of _BAD if it is missing, too large or malformed."""
     if file.stat().st_size > 2_000_000:
         raise ValueError("too large")
     return json.loads(file.read_bytes())
@@ -89,12 +89,12 @@ def _jpeg(file: Path) -> str:
     return "data:image/jpeg;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
-# -- from above ----------------------------------------------------------------------------------------------------
+# -- top view ------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Body:
-    """In the ego's frame: metres ahead and to the right, degrees clockwise from straight ahead."""
+    """A body in the ego's frame: metres ahead and to the right, degrees clockwise from the ego's heading."""
 
     ahead: float
     right: float
@@ -106,7 +106,7 @@ class _Body:
 
 
 def top_view(file: Path) -> str:
-    """The moment of check/moments/<key>.json as SVG, the ego driving upward; "" where there is no such file."""
+    """SVG of the snapshot check/moments/<key>.json with the ego driving upward; "" if there is no such file."""
     try:
         ego, actors, line = _in_ego_frame(_loaded(file))
     except _BAD:
@@ -120,7 +120,7 @@ def top_view(file: Path) -> str:
     middle = bottom + span if top - bottom <= span else span - 12.0  # metres ahead at the upper edge
     seen = [b for b in actors if abs(b.right) < span and -span < b.ahead < 2 * span]
     parts = [_road(line, scale, middle)]
-    parts += [_shape(b, scale, middle, "other" if b.role != "scenario" else _looks(b)) for b in seen]
+    parts += [_shape(b, scale, middle, "other" if b.role != "scenario" else _css_class(b)) for b in seen]
     parts += [_shape(ego, scale, middle, "ego"), _bar(scale)]
     label = f"The moment from above: the ego drives upward, {len(reach)} bodies of the scenario near it"
     return (
@@ -130,23 +130,24 @@ def top_view(file: Path) -> str:
 
 
 def _in_ego_frame(data: Any) -> tuple[_Body, list[_Body], list[tuple[float, float]]]:
-    """Ego, actors and route line of a moment's file, whose frame is the map's."""
+    """Ego, actors and route of a snapshot, transformed from the map frame to the ego's."""
     ego = data["ego"]
     x0, y0, yaw0 = (_finite(ego[k]) for k in ("x", "y", "yaw"))
     cos, sin = math.cos(yaw0), math.sin(yaw0)
 
-    def seen(x: Any, y: Any) -> tuple[float, float]:
+    def to_ego(x: Any, y: Any) -> tuple[float, float]:
+        # Rotation by -yaw0: (ahead, left); the sign of left is inverted, because the picture needs "right".
         dx, dy = _finite(x) - x0, _finite(y) - y0
         return cos * dx + sin * dy, sin * dx - cos * dy
 
     def body(a: Mapping[str, Any], role: str) -> _Body:
-        ahead, right = seen(a["x"], a["y"])
+        ahead, right = to_ego(a["x"], a["y"])
         turned = math.degrees(yaw0 - _finite(a["yaw"]))
         length, width = (min(max(_finite(a.get(k, 1.0)), 0.2), 30.0) for k in ("length", "width"))
         return _Body(ahead, right, turned, length, width, str(a.get("kind", "")), role)
 
     actors = [body(a, "scenario" if a.get("role", "scenario") == "scenario" else "other") for a in data["actors"]]
-    line = [seen(p[0], p[1]) for p in data.get("route") or ()]
+    line = [to_ego(p[0], p[1]) for p in data.get("route") or ()]
     return body({"length": 4.5, "width": 1.9, **ego}, "ego"), actors, line
 
 
@@ -157,7 +158,7 @@ def _finite(value: Any) -> float:
     return number
 
 
-def _looks(body: _Body) -> str:
+def _css_class(body: _Body) -> str:
     if body.kind in _SMALL:
         return "threat small"
     return "cover" if body.kind in STATIC else "threat"
@@ -174,24 +175,24 @@ def _road(line: Sequence[tuple[float, float]], scale: float, middle: float) -> s
     )
 
 
-def _shape(body: _Body, scale: float, middle: float, looks: str) -> str:
+def _shape(body: _Body, scale: float, middle: float, css_class: str) -> str:
     x, y = WIDE / 2 + body.right * scale, (middle - body.ahead) * scale
-    what = "ego" if looks == "ego" else body.kind if body.kind in set(ActorKind) else "body"
+    what = "ego" if css_class == "ego" else body.kind if body.kind in set(ActorKind) else "body"
     title = f"<title>{what}, {body.ahead:.0f} m ahead, {body.right:.0f} m to the right</title>"
     if body.kind in _SMALL:  # a person would be two pixels wide
-        return f'<circle class="{looks}" cx="{x:.1f}" cy="{y:.1f}" r="{max(0.5 * scale, 4.0):.1f}">{title}</circle>'
+        return f'<circle class="{css_class}" cx="{x:.1f}" cy="{y:.1f}" r="{max(0.5 * scale, 4.0):.1f}">{title}</circle>'
     long, wide = max(body.length * scale, 5.0), max(body.width * scale, 4.0)
     half, back, front = wide * 0.34, -long * 0.2, -long * 0.4
     nose = f'<path class="nose" d="M{-half:.1f} {back:.1f}L0 {front:.1f}L{half:.1f} {back:.1f}"/>'
     return (
-        f'<g class="{looks}" transform="translate({x:.1f} {y:.1f}) rotate({body.turned:.0f})">{title}'
+        f'<g class="{css_class}" transform="translate({x:.1f} {y:.1f}) rotate({body.turned:.0f})">{title}'
         f'<rect x="{-wide / 2:.1f}" y="{-long / 2:.1f}" width="{wide:.1f}" height="{long:.1f}" rx="{wide * 0.22:.1f}"/>'
         f"{'' if body.kind in STATIC else nose}</g>"
     )
 
 
 def _bar(scale: float) -> str:
-    """10 m, in the lower left corner."""
+    """Scale bar of 10 m in the lower left corner."""
     return (
         f'<path class="scale" d="M8 {TALL - 12:g}v4h{10 * scale:.1f}v-4"/>'
         f'<text class="scale" x="{8 + 5 * scale:.1f}" y="{TALL - 13:g}">10 m</text>'
@@ -203,23 +204,23 @@ def _bar(scale: float) -> str:
 
 @dataclass(frozen=True)
 class RangeMark:
-    """A drawn value: `looks` one of expert, survived, failed; `who` for its tool tip, escaped by the template."""
+    """A drawn value. `css_class`: expert, survived or failed."""
 
     value: float
-    looks: str
+    css_class: str
 
 
 def range_bar(low: float, high: float, marks: Sequence[RangeMark]) -> str:
-    """A line from low to high with what was drawn; values outside stand at its ends."""
+    """SVG of a line from low to high with the drawn values; values outside are clipped to its ends."""
     span = high - low
     if not (math.isfinite(low) and math.isfinite(high)) or span <= 0:
         return ""
     dots = []
     for mark in marks:
         x = 6 + 128 * min(max((mark.value - low) / span, 0.0), 1.0)
-        if mark.looks == "expert":
+        if mark.css_class == "expert":
             dots.append(f'<path class="expert" d="M{x:.1f} 2v12"/>')
-        elif mark.looks == "failed":
+        elif mark.css_class == "failed":
             dots.append(f'<path class="failed" d="M{x - 3:.1f} 5l6 6m0 -6l-6 6"/>')
         else:
             dots.append(f'<circle class="survived" cx="{x:.1f}" cy="8" r="3.2"/>')
@@ -227,9 +228,9 @@ def range_bar(low: float, high: float, marks: Sequence[RangeMark]) -> str:
     return f'<svg class="range" viewBox="0 0 140 16" aria-hidden="true">{axis}{"".join(dots)}</svg>'
 
 
-def marks_of(name: str, drawn: Mapping[str, Any], looks: str) -> list[RangeMark]:
-    """The mark of parameter `name` in a record's `drawn`; none where it was not drawn, or is no number."""
+def marks_of(name: str, drawn: Mapping[str, Any], css_class: str) -> list[RangeMark]:
+    """The mark of parameter `name` in a record's `drawn`; [] if it was not drawn or is no number."""
     value = drawn.get(name)
     if not is_number(value):
         return []
-    return [RangeMark(float(value), looks)]
+    return [RangeMark(float(value), css_class)]

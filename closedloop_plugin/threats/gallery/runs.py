@@ -1,4 +1,4 @@
-"""Who failed in which scenario: run folders of `ad2 drive run --suite DIR`, for the gallery."""
+"""Outcomes of drivers in the scenarios, read from run folders of `ad2 drive run --suite DIR`."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ from lmms_eval_ad2.storage.identity import read_run
 
 
 class SurvivalStatus(StrEnum):
-    """Of one driver in one scenario."""
+    """Result of a driver in a scenario."""
 
     SURVIVED = "survived"  # in every repetition
-    FAILED = "failed"  # in one at least
-    NOT_SCORED = "not scored"  # the world or the driver broke; says nothing of driving
+    FAILED = "failed"  # in at least one
+    NOT_SCORED = "not scored"  # the world or the driver failed; no valid drive
     NOT_DRIVEN = "not driven"
 
 
 @dataclass(frozen=True)
 class ScenarioOutcome:
-    """`score`: mean driving score in percent over `scored` repetitions, None where there is none. `first`: the first
-    infraction, or why there is no score. `draws`: (free parameters, survived) of each scored repetition."""
+    """Outcome of a driver in a scenario.
 
-    fate: SurvivalStatus
+    `score`: mean driving score in percent over `scored` repetitions, None if there is none. `first`: the first
+    infraction, or why there is no score. `draws`: (free parameters, survived) of each scored repetition.
+    """
+
+    status: SurvivalStatus
     score: float | None = None
     failures: int = 0
     scored: int = 0
@@ -45,7 +48,7 @@ NOT_DRIVEN = ScenarioOutcome(SurvivalStatus.NOT_DRIVEN)
 
 @dataclass(frozen=True)
 class GalleryRun:
-    """One run. `setting`: world, profile and version, which belong to every figure."""
+    """A run. `setting`: world, profile, seed and version, shown with its figures."""
 
     label: str
     setting: str
@@ -56,25 +59,25 @@ class GalleryRun:
 
 
 def read(folder: Path, runs: Sequence[Path]) -> list[GalleryRun]:
-    """The runs of this folder's scenarios; Ad2Error for one of another suite, or of other programs."""
+    """The runs of this folder's scenarios. Raises Ad2Error for a run of another suite or of other programs."""
     if not runs:
         return []
-    here = suite(str(folder))
+    gallery_suite = suite(str(folder))
     found = []
     for run in runs:
         identity = read_run(run)["identity"]
-        _same(run, identity, here.name, here.sha256, folder)
+        _check_suite(run, identity, gallery_suite.name, gallery_suite.sha256, folder)
         records = {(r.route_id, r.repetition): r for r in read_records(run)}
         by_scenario: dict[str, list[EpisodeRecord]] = {}
         for record in records.values():
             by_scenario.setdefault(record.route_id, []).append(record)
         outcomes = {name: outcome(several) for name, several in by_scenario.items()}
         found.append(GalleryRun(label_of(identity.get("agent")), _setting(identity, list(records.values())), outcomes))
-    return _told_apart(found, runs)
+    return _with_unique_labels(found, runs)
 
 
 def outcome(records: Sequence[EpisodeRecord]) -> ScenarioOutcome:
-    """Of the repetitions of one scenario, one or more. What could not be scored is no failure, and no score."""
+    """Outcome of one or more repetitions of a scenario; unscored ones are excluded."""
     scored = sorted((r for r in records if r.end not in BROKEN), key=lambda r: r.repetition)
     if not scored:
         return ScenarioOutcome(SurvivalStatus.NOT_SCORED, first=f"{records[0].end}: {records[0].reason}".rstrip(": "))
@@ -90,7 +93,7 @@ def outcome(records: Sequence[EpisodeRecord]) -> ScenarioOutcome:
 
 
 def first_infraction(record: EpisodeRecord) -> str:
-    """ "collision: vehicle at 9.6 s"; how the episode ended where no infraction stands in its record."""
+    """Text such as "collision: vehicle at 9.6 s"; without infractions, how the episode ended."""
     timed = [p for p in record.places if p.get("kind") in NAMES and isinstance(p.get("time_s"), int | float)]
     if timed:
         place = min(timed, key=lambda p: float(p["time_s"]))
@@ -101,11 +104,11 @@ def first_infraction(record: EpisodeRecord) -> str:
 
 def label_of(agent: Any) -> str:
     """An agent's or a model's name from its describe()."""
-    about = agent if isinstance(agent, Mapping) else {}
-    return str(about.get("name") or about.get("model") or "?")
+    description = agent if isinstance(agent, Mapping) else {}
+    return str(description.get("name") or description.get("model") or "?")
 
 
-def _same(run: Path, identity: Mapping[str, Any], name: str, sha256: str, folder: Path) -> None:
+def _check_suite(run: Path, identity: Mapping[str, Any], name: str, sha256: str, folder: Path) -> None:
     if identity.get("suite") != name:
         raise Ad2Error(
             f"--runs {run}: a run of suite {identity.get('suite')}, and {folder} is suite {name}; give runs of "
@@ -125,8 +128,8 @@ def _setting(identity: Mapping[str, Any], records: Sequence[EpisodeRecord]) -> s
     return f"{world}, profile {identity.get('profile')}, seed {identity.get('seed')}, {identity.get('version')}"
 
 
-def _told_apart(found: list[GalleryRun], runs: Sequence[Path]) -> list[GalleryRun]:
-    """Two runs of one agent get their folder's name too; never its whole path, which tells of its writer's machine."""
+def _with_unique_labels(found: list[GalleryRun], runs: Sequence[Path]) -> list[GalleryRun]:
+    """Add the folder's name to the labels of runs of the same agent (not the path, which may be private)."""
     counts = Counter(d.label for d in found)
     labels = [
         f"{d.label} ({run.absolute().name})" if counts[d.label] > 1 else d.label

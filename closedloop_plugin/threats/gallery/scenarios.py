@@ -1,6 +1,6 @@
-"""What a threat folder holds, put together for the gallery: program, transcript, verdict, pictures of each scenario.
+"""Read a threat folder for the gallery: program, transcript and verdict of each scenario.
 
-Nothing of it is executed. A file that cannot be read is said on its scenario's card; the others are shown all the same.
+Nothing is executed. A file that cannot be read is reported on the card of its scenario; the others are still shown.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NOT_FREE = ("route", "map", "carla_map", "model", "time_step")
 
 
 class ScenarioCheckState(StrEnum):
-    """What `ad2 threats check` says of the program as it is now."""
+    """Result of `ad2 threats check` for the current program."""
 
     PASSED = "passed"
     FAILED = "check failed"
@@ -41,7 +41,7 @@ class ScenarioCheckState(StrEnum):
 
 @dataclass(frozen=True)
 class ProgramParameter:
-    """A line `param name = value  # note`; `low`, `high` where the value is a Range(low, high)."""
+    """A line `param name = value  # note`; `low`, `high` if the value is a Range(low, high)."""
 
     name: str
     value: str
@@ -52,7 +52,7 @@ class ProgramParameter:
 
 @dataclass(frozen=True)
 class GalleryScenario:
-    """One card. `program` is its text, "" where none was made; `troubles`: what could not be read or does not agree."""
+    """A scenario. `program`: its text, "" if there is none; `problems`: files that are unreadable or inconsistent."""
 
     name: str
     state: ScenarioCheckState
@@ -63,8 +63,8 @@ class GalleryScenario:
     route: tuple[str, str] | None = None  # suite, id
     transcript: ThreatTranscript | None = None
     verdict: ScenarioVerdict | None = None
-    judge: str = "expert"  # who drove for the verdict
-    troubles: tuple[str, ...] = ()
+    judge: str = "expert"  # the driver of the check
+    problems: tuple[str, ...] = ()
 
     @property
     def spec(self) -> ThreatSpec | None:
@@ -76,15 +76,15 @@ class GalleryScenario:
         return parameters(self.program)
 
     @property
-    def said_first(self) -> str:
-        """The opening text of a program that came without a spec, in one line."""
+    def docstring(self) -> str:
+        """First paragraph of the program's docstring on one line, for programs without a spec."""
         found = _DOC.match(self.program)
         return " ".join(found["text"].split("\n\n")[0].split()) if found else ""
 
 
 @dataclass(frozen=True)
 class ThreatGallery:
-    """A whole folder. `about`: suite.json's facts, flat."""
+    """All scenarios of a folder. `about`: facts of suite.json, flattened."""
 
     folder: Path
     name: str
@@ -93,7 +93,7 @@ class ThreatGallery:
 
 
 def read(folder: Path) -> ThreatGallery:
-    """Every scenario of the folder, also those that were refused or are left out. Ad2Error where there is none."""
+    """Every scenario of the folder, including refused and left-out ones. Raises Ad2Error if there is none."""
     if not folder.is_dir():
         raise Ad2Error(f"{folder}: no such folder; expected what `ad2 threats generate --out` wrote, or *.scenic files")
     index = index_of(folder)
@@ -115,14 +115,14 @@ def read(folder: Path) -> ThreatGallery:
 
 
 def parameters(program: str) -> list[ProgramParameter]:
-    """The program's parameters in their order, without its route and map."""
+    """The program's parameters in order, without route and map."""
     found = []
     for line in _PARAM.finditer(program):
         value = line["value"].strip()
         ends = _RANGE.fullmatch(value)
         try:
             low, high = (float(ends[1]), float(ends[2])) if ends else (None, None)
-        except ValueError:  # "1.2.3": Scenic will say so
+        except ValueError:  # "1.2.3": Scenic will reject it
             low = high = None
         if line["name"] not in _NOT_FREE:
             found.append(ProgramParameter(line["name"], value, (line["note"] or "").strip(), low, high))
@@ -144,44 +144,46 @@ def _scenario(
     name: str, program: Path | None, transcript: Path | None, checked: Mapping[str, Any] | None, left_out: str,
     failed: str,
 ) -> GalleryScenario:  # fmt: skip
-    troubles: list[str] = []
-    kept = _transcript(transcript, troubles) if transcript else None
+    problems: list[str] = []
+    kept = _transcript(transcript, problems) if transcript else None
     if program is None:
         return GalleryScenario(
             name, ScenarioCheckState.NOT_MADE, failed or left_out or _refusal(kept), left_out, transcript=kept,
-            troubles=tuple(troubles),
+            problems=tuple(problems),
         )  # fmt: skip
     content = program.read_bytes()
     digest = sha256(content).hexdigest()
     last = kept.last if kept else None
     if last and last.program_sha256 and last.program_sha256 != digest:
-        troubles.append("the program is not the one of the last attempt: it was changed by hand, or is being made anew")
-    state, verdict = _judged(digest, _entry(checked, troubles), last)
+        problems.append(
+            "the program is not the one of the last attempt: it was changed by hand, or is being generated again"
+        )
+    state, verdict = _judged(digest, _entry(checked, problems), last)
     reason = verdict.reason if verdict and not verdict.passed else ""
     return GalleryScenario(
-        name, state, reason, left_out, content.decode("utf-8", errors="replace"), digest, _route(program, troubles),
-        kept, verdict, _judge(checked, digest), tuple(troubles),
+        name, state, reason, left_out, content.decode("utf-8", errors="replace"), digest, _route(program, problems),
+        kept, verdict, _judge(checked, digest), tuple(problems),
     )  # fmt: skip
 
 
 def _judge(checked: Any, digest: str) -> str:
-    """By check.json's entry of this very program; `generate` knows but the expert."""
-    mine = isinstance(checked, dict) and checked.get("program_sha256") == digest
-    return str(checked.get("judge") or "expert").removesuffix(" (privileged)") if mine else "expert"
+    """The judge of this version of the program, from check.json; `generate` always uses the expert."""
+    current = isinstance(checked, dict) and checked.get("program_sha256") == digest
+    return str(checked.get("judge") or "expert").removesuffix(" (privileged)") if current else "expert"
 
 
-def _route(program: Path, troubles: list[str]) -> tuple[str, str] | None:
+def _route(program: Path, problems: list[str]) -> tuple[str, str] | None:
     try:
         return route_named(program)
     except Ad2Error as exc:
-        troubles.append(f"its route cannot be read: {str(exc).replace(f'{program}: ', '')}")
+        problems.append(f"its route cannot be read: {str(exc).replace(f'{program}: ', '')}")
         return None
 
 
 def _judged(
     digest: str, checked: tuple[str, ScenarioVerdict | None], last: ThreatAttempt | None
 ) -> tuple[ScenarioCheckState, ScenarioVerdict | None]:
-    """The verdict of this very program: from check.json, else from its last attempt; one of another text is none."""
+    """State and verdict of this version of the program, from check.json or its last attempt."""
     known = [checked, (last.program_sha256, last.verdict) if last else ("", None)]
     verdicts = [(of, verdict) for of, verdict in known if verdict is not None]
     for of, verdict in verdicts:
@@ -198,17 +200,17 @@ def _refusal(kept: ThreatTranscript | None) -> str:
     return kept.last.refused if kept.last else "no attempt yet"
 
 
-def _transcript(file: Path, troubles: list[str]) -> ThreatTranscript | None:
+def _transcript(file: Path, problems: list[str]) -> ThreatTranscript | None:
     try:
         if file.stat().st_size > _LONGEST:
             raise Ad2Error(f"{file.name}: {file.stat().st_size} bytes; a transcript has {_LONGEST} at most")
         return ThreatTranscript.read(file)
     except (Ad2Error, OSError) as exc:
-        troubles.append(f"its transcript cannot be read: {str(exc).replace(str(file.parent), 'transcripts')}")
+        problems.append(f"its transcript cannot be read: {str(exc).replace(str(file.parent), 'transcripts')}")
         return None
 
 
-def _entry(checked: Any, troubles: list[str]) -> tuple[str, ScenarioVerdict | None]:
+def _entry(checked: Any, problems: list[str]) -> tuple[str, ScenarioVerdict | None]:
     """(sha256 of the program that was checked, its verdict) of an entry of check.json."""
     if checked is None:
         return "", None
@@ -216,5 +218,5 @@ def _entry(checked: Any, troubles: list[str]) -> tuple[str, ScenarioVerdict | No
         fields = {k: v for k, v in dict(checked).items() if k in ScenarioVerdict.model_fields}
         return str(checked.get("program_sha256", "")), ScenarioVerdict.model_validate(fields)
     except (ValidationError, TypeError, ValueError, AttributeError) as exc:
-        troubles.append(f"its verdict in check.json cannot be read ({type(exc).__name__})")
+        problems.append(f"its verdict in check.json cannot be read ({type(exc).__name__})")
         return "", None

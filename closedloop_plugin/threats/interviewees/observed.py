@@ -50,7 +50,7 @@ SIZES = {
 REACH_M = 60.0  # radius in which the text names road users
 MAX_SEEN, MAX_UNSEEN = 6, 3  # road users that the text names
 NEAR = " or ".join(f"{m:g}" for m in AHEAD_M)
-LOOKED: Mapping[Stage, str] = {
+PROBE_QUESTIONS: Mapping[Stage, str] = {
     "perception": f"observed: its controls at {SPEED:g} m/s on the empty road, and with somebody {NEAR} m ahead",
     "prediction": "observed: its controls with somebody who is about to get into its way",
     "planning": "observed: its control now, and on the empty road at several speeds",
@@ -191,7 +191,7 @@ class ObservedInterviewee:
             "prediction": _prediction(results, frame),
             "planning": _planning(results, frame),
         }
-        return [StageAnswer(stage=stage, question=LOOKED[stage], text=text) for stage, text in texts.items()]
+        return [StageAnswer(stage=stage, question=PROBE_QUESTIONS[stage], text=text) for stage, text in texts.items()]
 
 
 # -- perception --------------------------------------------------------------------------------------------------------

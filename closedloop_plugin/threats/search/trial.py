@@ -11,7 +11,7 @@ from closedloop_plugin.threats.search.objective import failed, scored
 
 @dataclass(frozen=True)
 class SearchTrial:
-    """One run. `rho`: robustness, None if not scored; `expert`: for a failure, the expert's episode with the same values."""
+    """One run. `rho`: robustness, None if not scored; `expert`: the expert's episode with a failure's values."""
 
     number: int
     values: dict[str, Any]

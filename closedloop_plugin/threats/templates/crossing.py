@@ -22,7 +22,7 @@ def cross(draft: ProgramDraft) -> None:
     due, by = draft.due()
     pace = draft.free("pace", covers.given(spec.speed_mps), "m/s", "across the road")
     cls = "Wheeled" if spec.adversary is Adversary.BICYCLE else "Walker"
-    off = waits_off(spec.place.lane, spec.occluder)
+    off = waiting_offset(spec.place.lane, spec.occluder)
     draft.add(
         f"where = {where}",
         f'path = rail_across(where, "{side}", {off:g})',
@@ -32,7 +32,7 @@ def cross(draft: ProgramDraft) -> None:
     covers.at_edge(draft, side)
 
 
-def waits_off(lane: AdversaryLane, cover: Occluder) -> float:
+def waiting_offset(lane: AdversaryLane, cover: Occluder) -> float:
     """Start of a crossing adversary in metres outside the last lane; on the pavement, behind the occluder."""
     return OFF[lane] if lane is AdversaryLane.ROADSIDE else max(OFF[lane], 0.4 + covers.breadth(cover) + BEYOND_COVER)
 

@@ -25,7 +25,7 @@ COVER_STARTS = {
     Occluder.VAN: 9.0,
     Occluder.TRUCK: 10.5,
     Occluder.BUS: 12.5,
-}  # m along the route: close ahead of the ego
+}  # m ahead of the ego
 THINGS = {Adversary.DEBRIS: "debris", Adversary.BARRIER: "barrier", Adversary.CONES: "cone"}
 
 

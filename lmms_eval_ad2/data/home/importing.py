@@ -60,8 +60,9 @@ def import_release(
     if resume and (done := finished(split_dir(name, opened.split, home), key)):
         return done
     return write_dataset(
-        name, opened.split, _checked_items(opened, name), image_root=opened.image_root, source=origin, skip_bad=skip_bad,
-        check_images=check_images, home=home, resume=resume, expected={} if partial else opened.expected,
+        name, opened.split, _checked_items(opened, name), image_root=opened.image_root, source=origin,
+        skip_bad=skip_bad, check_images=check_images, home=home, resume=resume,
+        expected={} if partial else opened.expected,
     )  # fmt: skip
 
 

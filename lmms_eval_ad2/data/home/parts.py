@@ -1,4 +1,4 @@
-"""Parts of a dataset: up to 2,000 records as a parquet file with the columns id, benchmark, task, subtask, form, record."""
+"""Parts of a dataset: parquet files of up to 2,000 records, columns id, benchmark, task, subtask, form, record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One reader a release: annotation files on disk -> Record. The door is `RELEASES[name].open(...)`."""
+"""One reader per release: annotation files on disk -> Record. The interface is `RELEASES[name].open(...)`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RELEASES: dict[str, BenchmarkRelease] = {
 
 
 def find_release(name: str) -> BenchmarkRelease:
-    """The release called `name`; raises Ad2Error with the nearest name where there is none."""
+    """The release called `name`; raises Ad2Error with the nearest name if there is none."""
     if name in RELEASES:
         return RELEASES[name]
     near = difflib.get_close_matches(name, RELEASES, n=1)

@@ -1,6 +1,6 @@
-"""AD2-Bench in our schema: the paper (section 3, A.1) tells the fields of a record, but no release was found.
+"""AD2-Bench in a schema of this project: the paper (section 3, A.1) describes the fields, but no release was found.
 
-Coordinates may come in pixels or normalised to 0..1; records hold pixels.
+Coordinates may be in pixels or normalised to 0..1; records have pixels.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow, plain
 from lmms_eval_ad2.records import FORMS, MARKS, AnswerOption, BilingualText, ReasoningStep, Record, VisualPrompt
 
 SCHEMA = """\
-SOURCE: a file of JSON lines, or one JSON array; one object a question.
-Images: --images DIR (default: the file's own folder).
+SOURCE: a file of JSON lines, or one JSON array; one object per question.
+Images: --images DIR (default: the folder of the file).
 
   id            string, unique
   image         path relative to the image folder (or images: a list of paths)
@@ -26,21 +26,21 @@ Images: --images DIR (default: the file's own folder).
   subtask       string: existence, existence_left_right, category, counting, location, detection,
                 reference_detection, attribute, dense_caption, ocr, lane_line, motion, position, others,
                 spatial, social, causal, occlusion, weather, night, region, occlusion_reasoning, cross_role,
-                holistic, or a name of your own
+                holistic, or any other name
   subtask_id    whole number or null (1 to 33 in the paper; others are kept)
   form          mc | vqa | yesno | count | point | box | ocr | chain
   question      "text" or {"en": "...", "zh": "..."}
   options       {"A": text, ..., "F": text} or null; E: none of the options matches, F: the target is not in the image
-  letter        the correct option; may be left out where answer is that letter or that option's text
+  letter        the correct option; may be omitted if answer is that letter or that option's text
   answer        mc, vqa, ocr: text | yesno: yes or no | count: whole number | point: [x, y]
                 box: [x_min, y_min, x_max, y_max]
-  coords_frame  pixel (default) | normalised (0..1 of width and height); for answer and prompt
+  coords_frame  pixel (default) | normalised (0..1 of width and height); applies to answer and prompt
   prompt        {"type": none | text | point | box, "coords": [[...], ...], "text": ""} or null
   scene         {"weather": "fog", "severity": "severe", "tags": ["..."]} or null
   cot           [{"step": name, "question": text, "answer": text, "subtask_id": number}, ...] or null
 
-A row with cot is asked twice: as it stands, and as a chain of thought (task cot, id with "#cot" behind it).
-A row of form chain is only a chain.
+A row with cot gives two records: the question itself, and a chain of thought (task cot, "#cot" appended to the id).
+A row of form chain gives only the chain.
 """
 
 DIMENSIONS = ("perception_base", "perception_advanced", "relation", "reasoning")
@@ -59,7 +59,7 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
 
 
 def records_of(row: UntrustedRow) -> list[Record]:
-    """The record of a row, and its chain of thought as a second one."""
+    """The record of a row, and its chain of thought as a second record."""
     row.only(FIELDS)
     form: Any = row.choice("form", FORMS)
     steps = tuple(_step(inner, number) for number, inner in enumerate(row.inners("cot"), 1))
@@ -84,7 +84,7 @@ def records_of(row: UntrustedRow) -> list[Record]:
 
 
 def _free_text(record: Record) -> BilingualText:
-    """What a chain ends in: the reference as text, for a typed answer its canonical text."""
+    """The final answer of a chain: the reference as text, or the canonical text of a typed answer."""
     return next((o.text for o in record.options if o.letter == record.letter), record.answer)
 
 
@@ -150,7 +150,7 @@ def _chosen(row: UntrustedRow, form: str, options: Mapping[str, BilingualText]) 
 
 
 def _agree(a: BilingualText, b: BilingualText) -> bool:
-    """Do two texts say the same in every language that both have (at least one)?"""
+    """Whether two texts are equal, ignoring case, in every language that both have (at least one)."""
     both = [(x, y) for x, y in ((a.en, b.en), (a.zh, b.zh)) if x and y]
     return bool(both) and all(x.casefold() == y.casefold() for x, y in both)
 

@@ -1,4 +1,4 @@
-"""AutoDrive-QA in our schema. Its data are not public: what is imported here is a reconstruction."""
+"""AutoDrive-QA in a schema of this project. Its data are not public: imported files are reconstructions."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.records import AnswerOption, BilingualText, Record
 
 SCHEMA = """\
-SOURCE: a file of JSON lines, or one JSON array; one object a question.
-Images: --images DIR (default: the file's own folder).
+SOURCE: a file of JSON lines, or one JSON array; one object per question.
+Images: --images DIR (default: the folder of the file).
 
   id           string, unique
   task         perception | prediction | planning
   subtask      string (optional; default: the task)
-  source       where the question comes from: drivelm, nuscenes_qa, lingoqa, ...
+  source       origin of the question: drivelm, nuscenes_qa, lingoqa, ...
   question     "text" or {"en": "...", "zh": "..."}
   options      [{"letter": "A", "text": text, "kind": kind}, ...], letters A, B, ... in order, two to eight; kind is
-               correct (just once) or the error that the distractor is made of:
+               correct (exactly once) or the error category of a distractor:
                driving_domain_misconceptions, logical_inconsistencies, misinterpreted_sensor_inputs,
-               computational_oversights, question_ambiguity; or naive (made without any)
+               computational_oversights, question_ambiguity; or naive (no category)
   answer       the letter of the correct option
   images       list of paths relative to the image folder (or image: one path)
   views        name of each image's camera (optional)
   image_size   [width, height] in pixels (optional)
   open_answer  free-text reference (optional; default: the correct option's text)
-  cluster      what the question shares its evidence with, such as a scene (optional; default: the first image)
-  meta         object, kept as it is (optional)
+  cluster      name of the evidence shared with other questions, such as a scene (optional; default: the first image)
+  meta         object, stored unchanged (optional)
 """
 
 TASKS = ("perception", "prediction", "planning")
@@ -58,7 +58,7 @@ def record_of(row: UntrustedRow) -> Record:
         raise row.fail("answer", f"the letter of the option of kind correct ('{right.letter}')", letter)
     images, views = row.image_list(), row.strings("views")
     if views and len(views) != len(images):
-        raise row.fail("views", f"one name an image ({len(images)})", list(views))
+        raise row.fail("views", f"one name per image ({len(images)})", list(views))
     task = row.choice("task", TASKS)
     meta = row.inner("meta")
     return Record(
@@ -80,7 +80,7 @@ def _options(row: UntrustedRow) -> tuple[AnswerOption, ...]:
         AnswerOption(inner.string("letter"), inner.text("text"), inner.choice("kind", KINDS)) for inner in rows
     )
     if sum(option.kind == "correct" for option in options) != 1:
-        raise row.fail("options", "just one option of kind correct", [option.kind for option in options])
+        raise row.fail("options", "exactly one option of kind correct", [option.kind for option in options])
     texts = [_plain(option.text) for option in options]
     if len(set(texts)) != len(texts):
         raise row.fail("options", "options that differ from each other", sorted(t for t in texts if texts.count(t) > 1))
@@ -92,5 +92,5 @@ def _plain(text: BilingualText) -> tuple[str, str]:
 
 
 RELEASE = BenchmarkRelease(
-    "autodrive_qa", "AutoDrive-QA (a reconstruction in our schema; its data are not public)", SCHEMA, open_release
+    "autodrive_qa", "AutoDrive-QA (reconstruction in our schema; its data are not public)", SCHEMA, open_release
 )

@@ -1,4 +1,4 @@
-"""Protocol of readers: `BenchmarkRelease.open(...) -> OpenedRelease`, an iterator of Record, BadRow and OmittedRow."""
+"""Interface of the readers: `BenchmarkRelease.open(...) -> OpenedRelease`, which iterates over items."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lmms_eval_ad2.records import Record
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that could not be read. Whoever takes the records decides: stop there, or count it and go on."""
+    """A row that could not be read. The caller decides whether to stop or to count it and continue."""
 
     error: DataError
 
 
 @dataclass(frozen=True, slots=True)
 class OmittedRow:
-    """A row that is left out on purpose (an empty question in the release): counted and told, no fault."""
+    """A row that is omitted on purpose (an empty question in the release): counted, but not a fault."""
 
     reason: str
 
@@ -32,9 +32,9 @@ Item = Record | BadRow | OmittedRow
 class OpenedRelease:
     """An opened release.
 
-    `records` starts a new pass at each call and yields the same items in the same order.
+    `records` starts a new iteration at each call and yields the same items in the same order.
     `files` are the annotation files that are read (not the images).
-    `expected` gives the number of records by task where the release is known; empty otherwise.
+    `expected`: number of records by task for a known release; empty otherwise.
     """
 
     split: str
@@ -52,10 +52,10 @@ class ReleaseOpener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkRelease:
-    """One reader. `open` raises Ad2Error where `source` has not the layout that `schema` tells.
+    """One reader. `open` raises Ad2Error if `source` does not have the layout described in `schema`.
 
     `options` of `open`: "format" (one of `formats`), "partial" ("1": counts are not checked),
-    "extract_to" (folder for images that lie inside the annotation files).
+    "extract_to" (folder for images contained in the annotation files).
     """
 
     name: str
@@ -65,15 +65,15 @@ class BenchmarkRelease:
     formats: tuple[str, ...] = ("default",)
 
     def format_of(self, options: Mapping[str, str]) -> str:
-        """The format that was asked for, the first one by default."""
-        wanted = options.get("format") or self.formats[0]
-        if wanted not in self.formats:
-            raise Ad2Error(f"{self.name}: no format '{wanted}'; formats: {', '.join(self.formats)}")
-        return wanted
+        """The requested format, by default the first one."""
+        name = options.get("format") or self.formats[0]
+        if name not in self.formats:
+            raise Ad2Error(f"{self.name}: no format '{name}'; formats: {', '.join(self.formats)}")
+        return name
 
 
 def existing(path: Path, what: str) -> Path:
-    """`path`, absolute; raises Ad2Error naming `what` where there is nothing."""
+    """`path`, absolute; raises Ad2Error with `what` if it does not exist."""
     if not path.exists():
         raise Ad2Error(f"{what} not found: {path}")
     return path.resolve()
@@ -89,4 +89,4 @@ def image_folder(given: Path | None, candidates: list[Path], holds: str) -> Path
         if (folder / holds).is_dir():
             return folder.resolve()
     tried = ", ".join(str(c) for c in candidates)
-    raise Ad2Error(f"no images found: none of these holds a folder '{holds}': {tried}. Give it: --images DIR")
+    raise Ad2Error(f"no images found: none of these contains a folder '{holds}': {tried}. Give it: --images DIR")

@@ -1,8 +1,8 @@
-"""CODA-LM in its LLaVA form (KaiChen1998/coda-lm-llava-format): a parquet file with the images inside.
+"""CODA-LM in LLaVA format (KaiChen1998/coda-lm-llava-format): parquet files that contain the images.
 
-The form has neither box nor category, and the task stands only in its three fixed
-questions: region asks about a red rectangle, suggestion for driving suggestions, general about what
-influences driving. A row whose question is none of these is a bad row, never guessed.
+The format has neither boxes nor categories, and the task follows only from its three fixed questions: region asks about
+a red rectangle, suggestion for driving suggestions, general about the influences on driving. A row with any other
+question is a bad row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CUES = (
 def open_release(source: Path, *, split: str | None, images: Path | None, options: Mapping[str, str]) -> OpenedRelease:
     source = existing(source, "parquet file")
     if images is not None:
-        raise Ad2Error("coda_lm, format llava: the images lie inside the parquet files: leave --images out")
+        raise Ad2Error("coda_lm, format llava: the images are in the parquet files: omit --images")
     split = (split or _split_of(source)).lower()
     files = [source]
     if source.is_dir():
@@ -49,7 +49,7 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
 def _split_of(path: Path) -> str:
     found = _SPLIT.search(path.stem.lower())
     if found is None:
-        raise Ad2Error(f"coda_lm, format llava: cannot tell the split from the name {path.name}: give --split")
+        raise Ad2Error(f"coda_lm, format llava: the file name {path.name} does not contain the split: give --split")
     return found[1]
 
 
@@ -71,7 +71,7 @@ def _record(row: UntrustedRow, split: str, folder: Path) -> Record:
     name = row.data["id"]
     if name is None or not str(name).strip():
         raise row.fail("id", "an id", name)
-    # Question texts are English also where the answers are Chinese.
+    # Question texts are English even if the answers are Chinese.
     text = BilingualText(zh=answer) if _CHINESE.search(answer) else BilingualText(en=answer)
     meta: dict[str, Any] = {"split": split, "format": "llava", "without": ["box", "category_name"]}
     return Record(
@@ -82,19 +82,19 @@ def _record(row: UntrustedRow, split: str, folder: Path) -> Record:
 
 def _turns(row: UntrustedRow) -> tuple[str, str]:
     """The human's question without its image token, and the reference answer."""
-    said: dict[str, str] = {}
+    turns: dict[str, str] = {}
     for turn in row.inners("conversations"):
-        said.setdefault(turn.choice("from", ("human", "gpt", "system")), turn.string("value"))
-    if "human" not in said or "gpt" not in said:
-        raise row.fail("conversations", "a turn of 'human' and one of 'gpt'", sorted(said))
-    question = said["human"].replace("<image>", "").strip()
+        turns.setdefault(turn.choice("from", ("human", "gpt", "system")), turn.string("value"))
+    if "human" not in turns or "gpt" not in turns:
+        raise row.fail("conversations", "a turn of 'human' and one of 'gpt'", sorted(turns))
+    question = turns["human"].replace("<image>", "").strip()
     if not question:
-        raise row.fail("conversations", "a question", said["human"])
-    return question, said["gpt"]
+        raise row.fail("conversations", "a question", turns["human"])
+    return question, turns["gpt"]
 
 
 def _extract(row: UntrustedRow, folder: Path) -> tuple[str, tuple[int, int]]:
-    """Write the row's image below `folder`, named by its content; its file name and size in pixels."""
+    """Write the row's image into `folder`, named by its content; returns its file name and size in pixels."""
     value = row.get("image")
     data = value.get("bytes") if isinstance(value, Mapping) else value
     if not isinstance(data, bytes):

@@ -1,7 +1,7 @@
-"""CODA-LM as released by DLUT-LYZ/CODA-LM: one JSON an image, English and Chinese side by side.
+"""CODA-LM as released by DLUT-LYZ/CODA-LM: one JSON file per image and language (English, Chinese).
 
-Trap of the layout: the Train split lies on CODA's *val* images, the three others on its test images.
-Boxes come as (x, y, width, height) and leave as (x_min, y_min, x_max, y_max), pixels of the full image.
+Note that the Train split uses CODA's *val* images, and the three other splits its test images. Boxes (x, y, width,
+height) are converted to (x_min, y_min, x_max, y_max), both in pixels of the full image.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 from lmms_eval_ad2.records import BilingualText, Record, VisualPrompt
 
 SCHEMA = """\
-Format raw (default). SOURCE: the folder that holds
+Format raw (default). SOURCE: the folder with
   val/images/*.jpg, test/images/*.jpg              the images of CODA2022 (or give their parent: --images DIR)
-  CODA-LM/{Train,Val,Test,Mini}/*.json             English, one file an image: val_0001.json (Train), test_0001.json
-  CODA-LM-chinese/{Train,Val,Test,Mini}/*.json     Chinese, if you have it; merged with the English
-with, in each file,
+  CODA-LM/{Train,Val,Test,Mini}/*.json             English, one file per image: val_0001.json (Train), test_0001.json
+  CODA-LM-chinese/{Train,Val,Test,Mini}/*.json     Chinese, optional; merged with the English
+and in each file
   general_perception["description and explanation"]   the reference of task general
   driving_suggestion                                  the reference of task suggestion
   region_perception[key] = {"description and explanation", "box": [x, y, width, height], "category_name"}
@@ -31,7 +31,7 @@ unless --partial is given. --split test (default), val, train or mini.
 
 Format llava (--format llava). SOURCE: a parquet file of KaiChen1998/coda-lm-llava-format, or a folder of them, with the
 columns id, image (encoded bytes) and conversations ([{from: human | gpt, value}]). The images are written to the data
-home. This form has no boxes and no categories: region scores by class cannot be computed from it.
+home. This format has no boxes and no categories, so region scores by class cannot be computed.
 """
 
 IMAGES = {"train": 4884, "val": 4384, "test": 500, "mini": 50}
@@ -54,7 +54,7 @@ CLASSES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 CLASS_OF = {category: name for name, categories in CLASSES.items() for category in categories}
 
-# The release's files hold answers only; how a model is asked is the prompts' business. These say what is meant.
+# The files of the release have answers only. These questions describe their meaning; the prompts have their own words.
 QUESTIONS = {
     "general": BilingualText(en="What in this scene matters for driving, and why?"),
     "suggestion": BilingualText(en="How should the ego vehicle drive here?"),
@@ -100,7 +100,7 @@ def _annotations(folder: Path) -> dict[str, Path]:
 def _check_names(
     root: Path, split: str, names: list[str], english: dict[str, Path], chinese: dict[str, Path], partial: bool
 ) -> None:
-    """Refuse a split that is not whole: better before the first record than after the last."""
+    """Refuse an incomplete split before the first record is read."""
     prefix = "val_" if split == "train" else "test_"
     for name in names:
         if not (name.startswith(prefix) and name.removeprefix(prefix).isalnum()):
@@ -109,7 +109,7 @@ def _check_names(
             )
     if partial:
         return
-    hint = "Fetch the whole release, or take what there is with --partial."
+    hint = "Fetch the whole release, or import an incomplete one with --partial."
     folders = {"CODA-LM": english, "CODA-LM-chinese": chinese}
     for folder, found in folders.items():
         if found and len(found) != IMAGES[split]:
@@ -118,7 +118,7 @@ def _check_names(
 
 
 class _Frame:
-    """One image with its annotations in the languages there are."""
+    """One image with its annotations in the available languages."""
 
     def __init__(self, name: str, split: str, english: Path | None, chinese: Path | None, image_root: Path) -> None:
         self.name, self.split = name, split
@@ -130,7 +130,7 @@ class _Frame:
         self.size = (0, 0)
 
     def items(self) -> Iterator[Item]:
-        """The records of tasks general, suggestion and region; a fault costs its own record only."""
+        """The records of tasks general, suggestion and region; a fault affects only its own record."""
         try:
             self.rows = {lang: UntrustedRow(stream.load_json(path), path, None) for lang, path in self.paths.items()}
             self.size = self._image_size()
@@ -172,7 +172,7 @@ class _Frame:
         return BilingualText(**{lang: row.string("driving_suggestion") for lang, row in self.rows.items()})
 
     def _regions(self) -> dict[str, dict[str, UntrustedRow]]:
-        """Object key -> language -> its annotation, in the order of the release."""
+        """Object key -> language -> annotation, in the order of the release."""
         regions: dict[str, dict[str, UntrustedRow]] = {}
         for lang, row in self.rows.items():
             inner = row.inner("region_perception")
@@ -220,9 +220,9 @@ class _Frame:
 
 
 def _box(row: UntrustedRow, size: tuple[int, int]) -> tuple[float, ...]:
-    """[x, y, width, height] -> (x_min, y_min, x_max, y_max); raises DataError for one that misses the image.
+    """[x, y, width, height] -> (x_min, y_min, x_max, y_max); raises DataError for a box outside the image.
 
-    One that only reaches over the border is kept as annotated: what is drawn of it is what the official script draws.
+    A box that extends beyond the border is kept as annotated, so that it is drawn as by the official script.
     """
     x, y, width, height = row.numbers("box", row.get("box"), 4)
     if width <= 0 or height <= 0:

@@ -1,7 +1,7 @@
 """DriveLM-nuScenes (OpenDriveLab/DriveLM, `challenge/`): question graphs over key frames with six cameras.
 
-Ids follow the challenge: `<scene>_<frame>_<index>` over perception + prediction + planning +
-behavior in that order, empty questions counted in the index but left out as records.
+Ids are those of the challenge: `<scene>_<frame>_<index>`. The index counts perception, prediction, planning and
+behavior questions in that order, including empty questions, which do not become records.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ SOURCE: v1_1_train_nus.json, v1_1_val_nus_q_only.json, test_eval.json or a file 
       "image_paths": {"CAM_FRONT": "../nuscenes/samples/CAM_FRONT/....jpg", ... six cameras},
       "key_object_infos": {"<c1,CAM_BACK,1088.3,497.5>": {"Category", "Status", "Visual_description", "2d_bbox"}}}}}}
 or the conversation form of the challenge (test_llama.json): [{"id", "image": [six paths], "conversations"}, ...];
-it does not tell perception from planning, so that its task is "all".
+it does not distinguish perception from planning, so its task is "all".
 
-Images: --images DIR, the folder that holds samples/ (default: looked for beside SOURCE).
---split: train, val, test or a name of yours (default: as the file name tells).
+Images: --images DIR, the folder that contains samples/ (default: searched for next to SOURCE).
+--split: train, val, test or another name (default: from the file name).
 
-A question with lettered options becomes form mc (the options leave the question's text), one answered by Yes or No
-form yesno, all others vqa. Empty questions are left out and counted. Where there are no answers the records can be
-asked, not scored (meta.unanswered).
+A question with lettered options becomes form mc (its options are removed from the question's text), one answered by
+Yes or No form yesno, all others vqa. Empty questions are left out and counted. Without answers, records can be asked
+but not scored (meta.unanswered).
 """
 
 LAYERS = ("perception", "prediction", "planning", "behavior")
@@ -57,9 +57,9 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
         raise Ad2Error(f"{path} is a folder: name the JSON file (see: ad2 data schema drivelm)")
     split = split or next((name for name in _SPLITS if name in path.stem.lower().split("_")), None)
     if not split:
-        raise Ad2Error(f"drivelm: the name {path.name} does not tell the split: give --split")
-    near = path.parent
-    root = image_folder(images, [near, near / "images", near / "nuscenes", near.parent / "nuscenes"], "samples")
+        raise Ad2Error(f"drivelm: the file name {path.name} does not contain the split: give --split")
+    folder = path.parent
+    root = image_folder(images, [folder, folder / "images", folder / "nuscenes", folder.parent / "nuscenes"], "samples")
     read = _conversations if stream.first_token(path) == "[" else _graphs
     return OpenedRelease(split, root, lambda: read(path), [path])
 
@@ -115,8 +115,8 @@ def _conversations(path: Path) -> Iterator[Item]:
     for number, data in enumerate(stream.items(path, "item"), 1):
         try:
             row = UntrustedRow(data, path, number)
-            said = {turn.string("from"): turn.string("value", "") for turn in row.inners("conversations")}
-            question = said.get("human", "").replace("<image>", "").strip()
+            turns = {turn.string("from"): turn.string("value", "") for turn in row.inners("conversations")}
+            question = turns.get("human", "").replace("<image>", "").strip()
             if not question:
                 yield OmittedRow("empty question")
                 continue
@@ -127,7 +127,7 @@ def _conversations(path: Path) -> Iterator[Item]:
             if set(views) != set(CAMERAS):
                 raise row.fail("image", "one image of each of the six cameras", list(views))
             name = row.string("id")
-            answer = said.get("gpt", "")
+            answer = turns.get("gpt", "")
             meta = {"objects": _objects(question, answer, {})}
             yield _record(row, name, "all", "all", question, answer, images, views, name.split("_")[0], meta)
         except DataError as exc:
@@ -181,7 +181,7 @@ def _record(
 
 
 def _stem(question: str, options: Mapping[str, str]) -> str:
-    """The question without its options and the sentence that announces them."""
+    """The question without its options and the sentence that introduces them."""
     first = re.escape(options["A"])
     start = max((m.start() for m in re.finditer(rf"\(?A[.):]\s+{first}", question)), default=len(question))
     head = question[:start]
@@ -189,7 +189,7 @@ def _stem(question: str, options: Mapping[str, str]) -> str:
 
 
 def _letter(row: UntrustedRow, options: Mapping[str, str], answer: str) -> str:
-    """The option that the answer names, by letter ("B", "B.", "B. Going ahead.") or by its text."""
+    """The letter of the answer, given by letter ("B", "B.", "B. Going ahead.") or by the option's text."""
     bare = answer.strip().rstrip(".")
     if bare in options:
         return bare
@@ -207,7 +207,7 @@ def _tags(row: UntrustedRow) -> list[int]:
 
 
 def _objects(question: str, answer: str, infos: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The objects that question and answer speak of, each once; x, y in pixels of the camera's 1600x900 image."""
+    """The objects tagged in question and answer, each once; x, y in pixels of the camera's 1600x900 image."""
     known = {tag: info for key, info in infos.items() for tag in read_tags(str(key)) if isinstance(info, Mapping)}
     found: dict[Any, dict[str, Any]] = {}
     for where, text in (("question", question), ("answer", answer)):

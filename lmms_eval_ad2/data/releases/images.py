@@ -1,4 +1,4 @@
-"""Image files of a release: safe relative paths, sizes from the header, a full check on demand. Knows Pillow."""
+"""Image files of a release: safe relative paths, sizes from the header, optional full decoding (by Pillow)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUFFIX = {"JPEG": ".jpg", "PNG": ".png", "WEBP": ".webp", "BMP": ".bmp"}
 
 
 def path_fault(path: Any) -> str | None:
-    """Why `path` may not be opened below an image root, or None where it may."""
+    """The expected kind of path if `path` must not be opened below an image root, else None."""
     if not isinstance(path, str) or not path.strip():
         return "a non-empty path"
     if "\\" in path or "\0" in path or "://" in path:
@@ -28,19 +28,19 @@ def path_fault(path: Any) -> str | None:
 
 
 def safe_path(path: Any, file: object, row: int | str | None, field: str) -> str:
-    """`path` in plain form ("a/b.jpg"); raises DataError for one that could lead out of the image root."""
+    """`path` in normal form ("a/b.jpg"); raises DataError for one that could lead out of the image root."""
     if fault := path_fault(path):
         raise DataError(file, row, field, fault, path, "Image paths are relative to the folder given by --images.")
     return str(PurePosixPath(path))
 
 
 def size_of(path: Path) -> tuple[int, int]:
-    """(width, height) in pixels from the header; raises OSError where there is no image."""
+    """(width, height) in pixels from the header; raises OSError if the file is not an image."""
     return _header(path)[1]
 
 
 def image_fault(path: Path, size: tuple[int, int] | None) -> str | None:
-    """Decode a whole image: what is wrong with it, or None. `size` is what its record says, in pixels."""
+    """Decode a whole image; returns its fault, or None. `size`: expected size in pixels."""
     image = require("PIL.Image", "to check images")
     try:
         with strictly(), image.open(path) as opened:
@@ -51,12 +51,12 @@ def image_fault(path: Path, size: tuple[int, int] | None) -> str | None:
     except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as exc:
         return f"not a readable image ({exc})"
     if size is not None and tuple(size) != found:
-        return f"size {found[0]}x{found[1]}, the record says {size[0]}x{size[1]}"
+        return f"size {found[0]}x{found[1]}, but {size[0]}x{size[1]} in the record"
     return None
 
 
 def read_bytes(data: bytes) -> tuple[str, tuple[int, int]]:
-    """File suffix and (width, height) of encoded image bytes; raises OSError where they are no image."""
+    """File suffix and (width, height) of encoded image bytes; raises OSError if they are not an image."""
     kind, size = _header(io.BytesIO(data))
     if kind not in SUFFIX:
         raise OSError(f"image format {kind}")
@@ -64,7 +64,7 @@ def read_bytes(data: bytes) -> tuple[str, tuple[int, int]]:
 
 
 def _header(source: Any) -> tuple[str, tuple[int, int]]:
-    """Format and size; whatever Pillow finds wrong comes as OSError."""
+    """Format and size; every error of Pillow is raised as OSError."""
     image = require("PIL.Image", "to read images")
     try:
         with image.open(source) as opened:

@@ -1,4 +1,4 @@
-"""LingoQA (wayveai/LingoQA): parquet rows, five frames of one camera a question, one row a reference answer."""
+"""LingoQA (wayveai/LingoQA): parquet rows with five frames of one camera; one row per reference answer."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from lmms_eval_ad2.records import BilingualText, Record
 SCHEMA = """\
 SOURCE: evaluation/val.parquet, action/train.parquet or scenery/train.parquet, with the columns
   question_id, segment_id, images (five paths such as images/val/<segment_id>/<frame>.jpg), question, answer
-or the folder that holds these three folders: its split train is action and scenery together, val is evaluation.
-Images: unpack each images.zip where it lies; a file's images are looked for beside it. Elsewhere: --images DIR, for a
-  file the folder that holds images/, for the folder one that holds action/images/ and so on, or one images/ for all.
---split: of a file any name (default: the file's). Of the folder train or val; not needed where only one is there.
+or the folder that contains these three folders: split train is action and scenery together, val is evaluation.
+Images: unpack each images.zip in its folder; the images of a file are searched for next to it. If they are elsewhere:
+  --images DIR, for a file the folder with images/, for a folder one with action/images/ and so on, or one images/ for
+  all.
+--split: for a file any name (default: the file's). For a folder train or val; not needed if there is only one.
 Task: action, scenery or val.
 
-Rows with the same question_id are one record, in two files as well: all their answers are its references
-(meta.references), the first is its answer. A segment that action and scenery hold with the same images is one set of
-images. The val split has 500 questions of two answers each; other numbers are refused unless --partial is given.
+Rows with the same question_id are one record, also across files: all their answers are its references
+(meta.references), the first is its answer. A segment with the same images in action and scenery is one set of images.
+The val split has 500 questions with two answers each; other numbers are refused unless --partial is given.
 """
 
 COLUMNS = ("question_id", "segment_id", "images", "question", "answer")
@@ -36,7 +37,7 @@ VAL_QUESTIONS = 500
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """`below`: what stands before its image paths, seen from the image root ("action/"; "" where that is the same)."""
+    """A parquet file. `below`: prefix of its image paths relative to the image root ("action/", or "" for none)."""
 
     path: Path
     below: str = ""
@@ -63,16 +64,16 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
 
 
 def _of_folder(folder: Path, split: str | None) -> tuple[str, list[Path]]:
-    """A split of the whole release and its files; raises Ad2Error where it is not told which, or a file is missing."""
-    held = [name for name, files in FILES.items() if any((folder / file).is_file() for file in files)]
-    if not held:
+    """A split of the whole release and its files; raises Ad2Error if the split is ambiguous or a file is missing."""
+    found = [name for name, files in FILES.items() if any((folder / file).is_file() for file in files)]
+    if not found:
         names = ", ".join(file for files in FILES.values() for file in files)
         raise Ad2Error(
             f"{folder} is a folder without {names}: name the folder of these, or a file (ad2 data schema lingoqa)"
         )
-    if split is None and len(held) > 1:
-        raise Ad2Error(f"{folder} holds the splits {' and '.join(held)}: give --split")
-    split = split or held[0]
+    if split is None and len(found) > 1:
+        raise Ad2Error(f"{folder} holds the splits {' and '.join(found)}: give --split")
+    split = split or found[0]
     if split not in FILES:
         raise Ad2Error(f"lingoqa: a folder has no split '{split}'; splits: {', '.join(FILES)}")
     if missing := [file for file in FILES[split] if not (folder / file).is_file()]:
@@ -81,7 +82,7 @@ def _of_folder(folder: Path, split: str | None) -> tuple[str, list[Path]]:
 
 
 def _below(root: Path, folder: str) -> str:
-    """Where the images of a file in `folder` lie: each of the release's folders has its own, or all lie together."""
+    """Prefix of the image paths of a file in `folder`: each folder has its own images, or all share one."""
     for below in (f"{folder}/", ""):
         if (root / below / "images").is_dir():
             return below
@@ -89,16 +90,16 @@ def _below(root: Path, folder: str) -> str:
 
 
 class _Images:
-    """Image paths seen from the image root; of a segment that two files hold with the same images, the first file's."""
+    """Image paths relative to the image root; if two files have a segment with the same images, those of the first."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._first: dict[str, str] = {}  # segment -> the place it was first found in
+        self._first: dict[str, str] = {}  # segment -> prefix of its first occurrence
 
     def of(self, segment: str, paths: Sequence[str], below: str) -> tuple[str, ...]:
         first = self._first.setdefault(segment, below)
-        place = first if first == below or all(self._same(path, first, below) for path in paths) else below
-        return tuple(place + path for path in paths)
+        prefix = first if first == below or all(self._same(path, first, below) for path in paths) else below
+        return tuple(prefix + path for path in paths)
 
     def _same(self, path: str, one: str, other: str) -> bool:
         try:
@@ -108,13 +109,13 @@ class _Images:
 
 
 def _read(files: Sequence[_File], split: str, images: _Images) -> Iterator[Item]:
-    """A question is complete at the last row that carries its id; where rows lie together one is in memory."""
-    last = {row.get("question_id"): place for place, (_, row) in enumerate(_rows(files, ("question_id",)))}
+    """The records. A question is complete at the last row with its id; only incomplete questions are kept in memory."""
+    last = {row.get("question_id"): index for index, (_, row) in enumerate(_rows(files, ("question_id",)))}
     waiting: dict[Any, list[tuple[_File, UntrustedRow]]] = {}
-    for place, (file, row) in enumerate(_rows(files, COLUMNS)):
+    for index, (file, row) in enumerate(_rows(files, COLUMNS)):
         name = row.get("question_id")
         waiting.setdefault(name, []).append((file, row))
-        if last[name] == place:
+        if last[name] == index:
             try:
                 yield _record(waiting.pop(name), split, images)
             except DataError as exc:

@@ -1,4 +1,4 @@
-"""What DriveLM and NuScenes-QA share: the six cameras of nuScenes, their order, their size, their file names."""
+"""The six cameras of nuScenes, used by DriveLM and NuScenes-QA: order, image size and file names."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 
 CAMERAS = ("CAM_FRONT", "CAM_FRONT_LEFT", "CAM_FRONT_RIGHT", "CAM_BACK", "CAM_BACK_LEFT", "CAM_BACK_RIGHT")
 SIZE = (1600, 900)  # width, height of every camera image, pixels
-# DriveLM writes paths as seen from its own folders; what counts begins at samples/.
+# DriveLM's paths are relative to its own folders; the part that identifies the file begins at samples/.
 _PREFIX = re.compile(r"(?:\./|\.\./nuscenes/|data/nuscenes/|nuscenes/)?(samples|sweeps)/")
 
 
 def camera_path(row: UntrustedRow, field: str, value: Any) -> str:
-    """A path as annotated -> "samples/CAM_FRONT/....jpg"; raises DataError for one that leads elsewhere."""
+    """Convert an annotated path to "samples/CAM_FRONT/....jpg"; raises DataError for an unsafe one."""
     text = value if isinstance(value, str) else ""
     prefix = _PREFIX.match(text)
     return row.image(field, text[prefix.start(1) :] if prefix else value)
 
 
 def six_cameras(row: UntrustedRow, paths: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(images, views), front first; raises DataError where a camera is missing or unknown."""
+    """(images, views), front camera first; raises DataError if a camera is missing or unknown."""
     unknown = sorted(set(paths) - set(CAMERAS))
     if unknown:
         raise row.fail("image_paths", f"the cameras {', '.join(CAMERAS)}", unknown[0])

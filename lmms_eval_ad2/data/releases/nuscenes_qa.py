@@ -1,4 +1,4 @@
-"""NuScenes-QA (qiantianwen/NuScenes-QA) over nuScenes' own tables, which tell the six camera files of a sample."""
+"""NuScenes-QA (qiantianwen/NuScenes-QA), with the six camera files of a sample from the tables of nuScenes."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from lmms_eval_ad2.records import BilingualText, Form, Record
 SCHEMA = """\
 SOURCE: NuScenes_val_questions.json (or _train_): {"questions": [{"split", "sample_token", "question", "answer",
   "num_hop": 0 | 1, "template_type": exist | count | object | status | comparison}, ...]}
-Images: --images DIR, the folder of nuScenes that holds samples/ and the tables
+Images: --images DIR, the folder of nuScenes with samples/ and the tables
   v1.0-*/sample.json, sample_data.json, calibrated_sensor.json, sensor.json
---split: train or val (default: as the file name tells). Questions of another split are bad rows.
+--split: train or val (default: from the file name). Questions of another split are bad rows.
 
-Answers of the release's 30: yes and no give form yesno, numbers form count, all others vqa. The val split has 83,337
+The release has 30 answers: yes and no become form yesno, numbers form count, all others vqa. The val split has 83,337
 questions; other numbers are refused unless --partial is given.
 """
 
@@ -42,16 +42,16 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
     named = re.search(r"(train|val)", path.stem.lower())
     split = split or (named[1] if named else None)
     if not split:
-        raise Ad2Error(f"nuscenes_qa: the name {path.name} does not tell the split: give --split")
-    near = path.parent
-    root = image_folder(images, [near, near / "nuscenes", near.parent / "nuscenes"], "samples")
+        raise Ad2Error(f"nuscenes_qa: the file name {path.name} does not contain the split: give --split")
+    folder = path.parent
+    root = image_folder(images, [folder, folder / "nuscenes", folder.parent / "nuscenes"], "samples")
     tables = _tables(root)
     expected = {} if options.get("partial") or split not in COUNTS else {"perception": COUNTS[split]}
     return OpenedRelease(split, root, lambda: _read(path, split, tables), [path, *tables.values()], expected)
 
 
 def _tables(root: Path) -> dict[str, Path]:
-    """The tables of the one version that has them all; raises Ad2Error for none or several."""
+    """The tables of the only version that has all of them; raises Ad2Error for none or several."""
     complete = [
         {name: folder / f"{name}.json" for name in TABLES}
         for folder in sorted([*root.glob("v1.0-*"), root])
@@ -60,7 +60,7 @@ def _tables(root: Path) -> dict[str, Path]:
     if len(complete) != 1:
         found = ", ".join(str(tables["sample"].parent) for tables in complete) or "none"
         names = ", ".join(f"{table}.json" for table in TABLES)
-        raise Ad2Error(f"nuscenes_qa: need just one folder below {root} with {names}; found: {found}")
+        raise Ad2Error(f"nuscenes_qa: need exactly one folder below {root} with {names}; found: {found}")
     return complete[0]
 
 
@@ -86,7 +86,7 @@ def _read(path: Path, split: str, tables: Mapping[str, Path]) -> Iterator[Item]:
 
 
 def _camera_files(tables: Mapping[str, Path], wanted: set[str]) -> dict[str, dict[str, str]]:
-    """sample_token -> camera -> file name, of key frames; one pass over sample_data.json, far the largest table."""
+    """sample_token -> camera -> file name of key frames; one pass over sample_data.json, by far the largest table."""
     channel = {row["token"]: row["channel"] for row in _rows(tables["sensor"], ("token", "channel"))}
     sensor = {
         row["token"]: channel.get(row["sensor_token"], "")
@@ -101,7 +101,7 @@ def _camera_files(tables: Mapping[str, Path], wanted: set[str]) -> dict[str, dic
 
 
 def _rows(path: Path, fields: tuple[str, ...]) -> Iterator[Mapping[str, Any]]:
-    """Rows of a nuScenes table; a fault in a table spoils every question, so it is raised."""
+    """Rows of a nuScenes table; a fault in a table affects every question, so it is raised."""
     for number, data in enumerate(stream.items(path, "item")):
         row = UntrustedRow(data, path, number)
         for field in fields:

@@ -1,4 +1,4 @@
-"""The one file that knows pyarrow: rows out of a release's parquet file, records into a part of ours and back."""
+"""Read and write parquet files (the only module that imports pyarrow)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def _open(path: Path) -> Any:
     try:
         return parquet.ParquetFile(path)
     except (arrow.ArrowException, OSError) as exc:
-        raise Ad2Error(f"{path} is no readable parquet file: {exc}") from exc
+        raise Ad2Error(f"{path} is not a readable parquet file: {exc}") from exc
 
 
 def read_rows(path: Path, columns: Sequence[str], batch: int = 256) -> Iterator[dict[str, Any]]:
     """Rows as dicts, in file order, `batch` rows in memory at a time.
 
-    Raises DataError for a missing column, Ad2Error for a file that is damaged.
+    Raises DataError for a missing column, Ad2Error for a damaged file.
     """
     arrow = require("pyarrow")
     file = _open(path)
@@ -40,7 +40,7 @@ def read_rows(path: Path, columns: Sequence[str], batch: int = 256) -> Iterator[
 
 
 def write_rows(path: Path, columns: Mapping[str, Sequence[str]]) -> None:
-    """Write string columns to `path`, whole or not at all."""
+    """Write string columns to `path` atomically."""
     arrow = require("pyarrow", "to write the data home")
     parquet = require("pyarrow.parquet")
     table = arrow.table({name: arrow.array(list(values), arrow.string()) for name, values in columns.items()})
@@ -49,5 +49,5 @@ def write_rows(path: Path, columns: Mapping[str, Sequence[str]]) -> None:
 
 
 def release_memory() -> None:
-    """Give Arrow's freed buffers back to the system: else its pool makes a long import look like a leak."""
+    """Return Arrow's freed buffers to the system; otherwise its pool grows during a long import."""
     require("pyarrow").default_memory_pool().release_unused()

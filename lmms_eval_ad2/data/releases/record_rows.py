@@ -1,4 +1,4 @@
-"""Records as JSON lines (`Record.to_json`, what `ad2 annotate` exports), read as the untrusted text that they are."""
+"""Reader of Records as JSON lines (`Record.to_json`, the export of `ad2 annotate`), as untrusted input."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from lmms_eval_ad2.records import (
 )
 
 SCHEMA = """\
-SOURCE: a file of JSON lines, one of our Records a line, as `ad2 annotate export` writes them.
-Images: --images DIR (default: the file's own folder). --as NAME: under which dataset the tasks find them.
+SOURCE: a file of JSON lines, one Record of this project per line, as written by `ad2 annotate export`.
+Images: --images DIR (default: the folder of the file). --as NAME: name of the dataset in which tasks find them.
 
-  id, benchmark, task, subtask    strings; a task asks for its own benchmark and task
+  id, benchmark, task, subtask    strings; a task uses the records of its own benchmark and task
   form         mc | vqa | yesno | count | point | box | ocr | chain
   images       list of paths relative to the image folder; views: name of each (optional)
   question, answer    {"en": "...", "zh": "..."}
@@ -46,18 +46,18 @@ def open_release(source: Path, *, split: str | None, images: Path | None, option
 
 
 def open_records(path: Path, split: str | None, images: Path | None) -> OpenedRelease:
-    """A file of one Record a line; images are relative to `images`, else to the file's own folder."""
+    """Open a file of one Record per line; images are relative to `images`, else to the folder of the file."""
     return open_rows(path, split, images, read_row)
 
 
 def read_row(row: UntrustedRow) -> Iterable[Record]:
-    """The row's one record; raises DataError naming the field that is no part of a Record."""
+    """The record of a row; raises DataError with the name of an unknown or invalid field."""
     row.only(FIELDS)
     images, views = row.image_list(), row.strings("views")
     if len(images) > MOST:
         raise row.fail("images", f"at most {MOST} images", len(images))
     if views and len(views) != len(images):
-        raise row.fail("views", f"one name an image ({len(images)})", list(views))
+        raise row.fail("views", f"one name per image ({len(images)})", list(views))
     form = _FORMS[row.choice("form", FORMS, "vqa")]
     options = tuple(
         AnswerOption(inner.string("letter"), _text(inner, "text"), inner.string("kind", "distractor"))
@@ -114,4 +114,4 @@ def _mapping(row: UntrustedRow, field: str) -> dict[str, Any]:
     return dict(inner.data) if inner else {}
 
 
-RELEASE = BenchmarkRelease("records", "Records of ours as JSON lines (ad2 annotate export)", SCHEMA, open_release)
+RELEASE = BenchmarkRelease("records", "Records as JSON lines (ad2 annotate export)", SCHEMA, open_release)

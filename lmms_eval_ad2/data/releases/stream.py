@@ -1,4 +1,4 @@
-"""Big annotation files a row at a time: JSON lines, arrays and objects. Text is untrusted; a bad line costs a line."""
+"""Read large annotation files row by row: JSON lines, arrays and objects. Input is untrusted."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from lmms_eval_ad2.data.releases.untrusted_row import UntrustedRow
 from lmms_eval_ad2.errors import Ad2Error, DataError, require
 from lmms_eval_ad2.records import Record
 
-LONGEST_LINE = 64 << 20  # bytes; a longer line is no row of a benchmark
+LONGEST_LINE = 64 << 20  # bytes; a longer line is not a row of a benchmark
 
 Numbered = tuple[int, Any]
 
 
 def rows(path: Path) -> Iterator[Numbered | DataError]:
-    """(1-based row, value) of a JSON lines file, or of a JSON file that holds one array.
+    """(1-based row, value) of a JSON lines file, or of a JSON file with one array.
 
-    A line that is no JSON comes as a DataError and the next one is read; inside an array
-    nothing can be read after a fault, so that one is raised.
+    A line that is not JSON is yielded as a DataError, and reading continues. Inside an array nothing can be read after
+    a fault, so the error is raised.
     """
     if first_token(path) == "[":
         yield from enumerate(items(path, "item"), 1)
@@ -51,7 +51,7 @@ def _parse(line: bytes, path: Path, number: int) -> Numbered | DataError:
 
 
 def load_json(path: Path, limit: int = 64 << 20) -> Any:
-    """A small JSON file whole; raises DataError where it is none, or above `limit` bytes."""
+    """Read a small JSON file; raises DataError if it is not JSON or has more than `limit` bytes."""
     try:
         if (size := path.stat().st_size) > limit:
             raise DataError(path, None, "file", f"at most {limit >> 20} MiB", f"{size} bytes")
@@ -68,7 +68,7 @@ def items(path: Path, prefix: str) -> Iterator[Any]:
 
 
 def pairs(path: Path) -> Iterator[tuple[str, Any]]:
-    """(key, value) of the file's one object, one value in memory at a time."""
+    """(key, value) of the file's single object, one value in memory at a time."""
     yield from _ijson(path, "kvitems", "")
 
 
@@ -84,7 +84,7 @@ def _ijson(path: Path, what: str, prefix: str) -> Iterator[Any]:
 
 
 def first_token(path: Path) -> str:
-    """The first character of a JSON file that is not white: "{" for an object, "[" for an array."""
+    """The first non-blank character of a JSON file: "{" for an object, "[" for an array."""
     with _open(path) as file:
         start = file.read(4096).removeprefix(b"\xef\xbb\xbf").lstrip()
     return start[:1].decode("ascii", "replace")
@@ -98,22 +98,24 @@ def _open(path: Path) -> Any:
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON number")
+    raise ValueError(f"{name} is not a JSON number")
 
 
-# A file in a schema of ours: JSON lines or a JSON array, one row after the other.
 Reader = Callable[[UntrustedRow], Iterable[Record]]
 
 
 def open_rows(source: Path, split: str | None, images: Path | None, records_of: Reader) -> OpenedRelease:
-    """Open `source`; images are relative to `images`, else to the file's own folder. Split "test" unless named."""
+    """Open a file in a schema of this project: JSON lines or a JSON array.
+
+    Images are relative to `images`, else to the folder of the file. The default split is "test".
+    """
     path = existing(source, "annotation file")
     root = image_folder(images, [path.parent], ".")
     return OpenedRelease(split or "test", root, lambda: read_rows(path, records_of), [path])
 
 
 def read_rows(path: Path, records_of: Reader) -> Iterator[Item]:
-    """The records of each row; a malformed row is a BadRow, and the next one is read."""
+    """The records of each row; a malformed row is yielded as a BadRow."""
     for found in stream.rows(path):
         if isinstance(found, DataError):
             yield BadRow(found)

@@ -1,4 +1,4 @@
-"""One row of untrusted JSON, read field by field: a method gives the value or raises a DataError naming the field."""
+"""A row of untrusted JSON, read field by field: each method returns the value or raises a DataError with the field."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lmms_eval_ad2.records import LANGS, BilingualText
 
 
 class UntrustedRow:
-    """`data` at `row` of `file`; `prefix` leads to it inside the row ("options[2].")."""
+    """`data` at `row` of `file`; `prefix` is its path inside the row ("options[2].")."""
 
     def __init__(self, data: Any, file: object, row: int | str | None, prefix: str = "") -> None:
         self.file, self.row, self.prefix = file, row, prefix
@@ -27,13 +27,13 @@ class UntrustedRow:
         return self.data.get(field)
 
     def only(self, fields: Sequence[str]) -> None:
-        """Refuse fields that are not of the schema: a misspelt optional field would be lost in silence."""
+        """Refuse fields that are not in the schema: a misspelt optional field would be ignored silently."""
         unknown = sorted(set(self.data) - set(fields))
         if unknown:
             raise self.fail(str(unknown[0]), f"no such field (known: {', '.join(fields)})", self.data[unknown[0]])
 
     def string(self, field: str, default: str | None = None) -> str:
-        """A non-empty string, trimmed; `default` where the field is absent, null or empty."""
+        """A non-empty string, trimmed; `default` if the field is missing, null or empty."""
         value = self.data.get(field)
         if value is None or (isinstance(value, str) and not value.strip()):
             if default is None:
@@ -50,7 +50,7 @@ class UntrustedRow:
         return value
 
     def integer(self, field: str) -> int | None:
-        """A whole number, or None where absent."""
+        """A whole number, or None if the field is missing."""
         value = self.data.get(field)
         if value is None:
             return None
@@ -83,29 +83,29 @@ class UntrustedRow:
         return value
 
     def inner(self, field: str) -> UntrustedRow | None:
-        """The object in `field`, or None where absent."""
+        """The object in `field`, or None if it is missing."""
         value = self.data.get(field)
         return None if value is None else UntrustedRow(value, self.file, self.row, f"{self.prefix}{field}.")
 
     def inners(self, field: str) -> list[UntrustedRow]:
-        """The objects listed in `field`; an empty list where absent."""
+        """The objects listed in `field`; an empty list if it is missing."""
         values = self.listing(field, required=False)
         return [UntrustedRow(v, self.file, self.row, f"{self.prefix}{field}[{i}].") for i, v in enumerate(values)]
 
     def numbers(self, field: str, value: Any, length: int) -> tuple[float, ...]:
         """`value` (found in `field`) as `length` finite numbers."""
-        good = isinstance(value, list | tuple) and len(value) == length and all(map(_finite, value))
-        if not good:
+        valid = isinstance(value, list | tuple) and len(value) == length and all(map(_finite, value))
+        if not valid:
             raise self.fail(field, f"{length} finite numbers", value)
         return tuple(float(number) for number in value)
 
     def size(self, field: str) -> tuple[int, int] | None:
-        """[width, height] in pixels, or None where absent."""
+        """[width, height] in pixels, or None if the field is missing."""
         value = self.data.get(field)
         if value is None:
             return None
-        good = isinstance(value, list) and len(value) == 2 and all(type(n) is int and n > 0 for n in value)
-        if not good:
+        valid = isinstance(value, list) and len(value) == 2 and all(type(n) is int and n > 0 for n in value)
+        if not valid:
             raise self.fail(field, "[width, height] in pixels, whole numbers above 0", value)
         return value[0], value[1]
 
@@ -114,13 +114,13 @@ class UntrustedRow:
         return safe_path(value, self.file, self.row, self.prefix + field)
 
     def image_list(self) -> tuple[str, ...]:
-        """The row's `images`, or its one `image`."""
+        """The row's `images`, or its single `image`."""
         if self.data.get("images") is not None:
             return tuple(self.image("images", path) for path in self.listing("images"))
         return (self.image("image", self.data.get("image")),)
 
     def strings(self, field: str) -> tuple[str, ...]:
-        """A list of strings; empty where absent."""
+        """A list of strings; empty if the field is missing."""
         values = self.listing(field, required=False)
         if not all(isinstance(value, str) for value in values):
             raise self.fail(field, "a list of strings", values)
@@ -132,5 +132,5 @@ def _finite(number: Any) -> bool:
 
 
 def plain(number: float) -> str:
-    """A coordinate as text: at most two decimals, none where it is whole."""
+    """A coordinate as text: at most two decimals, without trailing zeros."""
     return f"{number:.2f}".rstrip("0").rstrip(".")

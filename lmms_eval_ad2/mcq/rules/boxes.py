@@ -60,7 +60,7 @@ def elements(case: RuleCase) -> Iterator[Distractor]:
 
 
 def _status_swapped(found: re.Match[str]) -> tuple[str, str]:
-    """Class and the opposite status; an unknown status is kept, since it may be the opposite one."""
+    """Class and the opposite status; an unknown status is kept, since any other may be the true one."""
     return found[1], _STATUS.get(found[2], found[2])
 
 

@@ -120,7 +120,7 @@ def _negated(answer: str) -> Iterator[Distractor]:
 
 
 def _question_denied(case: RuleCase) -> Iterator[Distractor]:
-    """The answer "Nothing ..." to a "what" question, unless the right answer is similar."""
+    """The answer "Nothing ..." to a "what" question, unless the right answer contains "nothing"."""
     if _NOTHING.search(case.answer):
         return
     if re.match(r"What(?:'s| is| are| will| can)\b", case.question.text, re.IGNORECASE) and not _NOTHING.search(

@@ -61,14 +61,15 @@ def _number(tag: str) -> int:
     return int(digits[0]) if digits else 0
 
 
-def _sign(one: KeyObject | None) -> bool:
-    return bool(one and one.is_sign)
+def _sign(key_object: KeyObject | None) -> bool:
+    return bool(key_object and key_object.is_sign)
 
 
-def _area(one: KeyObject | None) -> float:
-    if not one or not one.box:
+def _area(key_object: KeyObject | None) -> float:
+    """Area of the box in square pixels; 0 without a box."""
+    if not key_object or not key_object.box:
         return 0.0
-    left, top, right, bottom = one.box
+    left, top, right, bottom = key_object.box
     return (right - left) * (bottom - top)
 
 

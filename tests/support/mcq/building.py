@@ -1,4 +1,4 @@
-"""For the tests of options, store and build: a file of records with images, and makers that need no model."""
+"""A file of records with images, and makers without a model, for tests of rows, store and build."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def a_question(number: int = 1, **changes: Any) -> OpenQuestion:
 
 
 def write_records(folder: Path, count: int = 20, records: Iterable[Record] | None = None) -> Path:
-    """records.jsonl and the images that it names; its path."""
+    """Write records.jsonl and its images; returns the path of the file."""
     from PIL import Image
 
     for number in range(3):
@@ -61,9 +61,9 @@ def made(question: OpenQuestion, **changes: Any) -> AcceptedQuestion:
 
 @dataclass(slots=True)
 class FakeMaker:
-    """Makes everything, unless `fate` has another outcome for the question. `asked` are the ids it was given."""
+    """Accepts every question unless `outcome_of` returns another outcome. `asked`: ids of the questions so far."""
 
-    fate: Callable[[OpenQuestion], Outcome | None] = lambda question: None
+    outcome_of: Callable[[OpenQuestion], Outcome | None] = lambda question: None
     settings: Mapping[str, Any] = field(default_factory=dict)
     label: str = "fake"
     asked: list[str] = field(default_factory=list)
@@ -77,7 +77,7 @@ class FakeMaker:
     def make(self, questions: Iterable[OpenQuestion], done: Callable[[Outcome], None]) -> None:
         for question in questions:
             self.asked.append(question.id)
-            outcome = self.fate(question)
+            outcome = self.outcome_of(question)
             done(
                 outcome
                 if outcome is not None
@@ -86,7 +86,7 @@ class FakeMaker:
 
 
 def rejecting(*ids: str, passing: bool = False) -> Callable[[OpenQuestion], Outcome | None]:
-    """A fate: these ids are rejected."""
+    """An `outcome_of` that rejects these ids."""
     reason = "http_500" if passing else "ambiguous"
     return lambda q: RejectedQuestion(q, reason, passing=passing) if q.id in ids else None
 

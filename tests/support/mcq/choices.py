@@ -1,4 +1,4 @@
-"""Questions for the tests of the gate and of `ad2 mcq check`, made by hand; no picture is opened."""
+"""Questions for tests of faults.py and of `ad2 mcq check`, written by hand, without image files."""
 
 from __future__ import annotations
 

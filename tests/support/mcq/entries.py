@@ -9,7 +9,7 @@ from lmms_eval_ad2.mcq.taxonomy import SUBTASKS
 
 FRAME, SCENE = 5, 20  # questions of a frame, of a scene
 
-# About what the releases hold. LingoQA: its training files.
+# Approximate sizes of the releases; for LingoQA, of its training files.
 REAL = {
     "drivelm": {"perception": 17_400, "prediction": 11_800, "planning": 8_600},
     "nuscenes_qa": {"perception": 8_333},
@@ -18,7 +18,7 @@ REAL = {
 
 
 def survey_of(sizes: Mapping[str, Mapping[str, int]]) -> SourceSurvey:
-    """A survey with this many questions by source and task, spread over the sub-tasks in unlike numbers."""
+    """A survey with this many questions by source and task, spread unevenly over the sub-tasks."""
     entries = []
     for at, (source, tasks) in enumerate(sizes.items()):
         number = 0

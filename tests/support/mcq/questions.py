@@ -1,4 +1,4 @@
-"""Questions for tests of makers: small pictures, made on the spot."""
+"""Questions with small generated pictures, for tests of makers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def question(
     number: int, root: Path, *, text: str = "", answer: str = "A white van.", task: str = "perception",
     images: bool = True,
 ) -> OpenQuestion:  # fmt: skip
-    """Question `number` over two cameras' pictures, which are written to `root` where absent (and wanted)."""
+    """Question `number` with pictures of two cameras, which are written to `root` if `images` and not there."""
     names = []
     for view in VIEWS:
         name = f"{view.lower()}_{number % 3}.jpg"
@@ -38,13 +38,13 @@ def questions(n: int, root: Path, **parts: Any) -> list[OpenQuestion]:
 
 
 def maker_for(url: str, cache: Path | None = None, settings: str = "", **parts: Any) -> Any:
-    """A maker for a fake endpoint that waits for nothing."""
+    """A maker for a fake endpoint, with short delays between retries."""
     spec = f"openai:model=fake-1,base_url={url},concurrency=8,backoff=0.001,max_retries=2{settings}"
     return make_maker(spec, cache=cache, progress=False, **parts)
 
 
 def outcomes(maker: Any, asked: list[OpenQuestion]) -> dict[str, Outcome]:
-    """All outcomes by the question's id; each question has just one."""
+    """All outcomes by question id; asserts one outcome per question."""
     found: dict[str, Outcome] = {}
 
     def done(outcome: Outcome) -> None:

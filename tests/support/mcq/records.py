@@ -1,4 +1,4 @@
-"""Multiple-choice records of AutoDrive-QA's shape for tests of what is counted over options."""
+"""Multiple-choice records like AutoDrive-QA's, for tests of counts over options."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DOMAIN, LOGIC, SENSOR = "driving_domain_misconceptions", "logical_inconsistencie
 def question(
     id: str, letter: str = "A", kinds: tuple[str, ...] = (DOMAIN, LOGIC, SENSOR), **changes: Any
 ) -> Record:  # fmt: skip
-    """Options A, B, ...: the correct one at `letter`, the others of `kinds` in order; texts tell them apart."""
+    """Options A, B, ...: the correct one at `letter`, the others of `kinds` in order; all texts differ."""
     rest = iter(kinds)
     letters = [chr(ord("A") + i) for i in range(len(kinds) + 1)]
     options = tuple(

@@ -1,4 +1,4 @@
-"""Questions of one key frame for tests of the rules, in DriveLM's words, made by hand."""
+"""Questions of one key frame in DriveLM's wording, written by hand, for tests of the rules."""
 
 from __future__ import annotations
 

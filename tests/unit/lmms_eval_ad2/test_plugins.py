@@ -1,4 +1,4 @@
-"""Entry points: found, loaded once, left out with one warning where they cannot be."""
+"""Entry points: found, loaded once, left out with one warning if they cannot be imported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One OpenCV: what is done when both builds, one, or none is there."""
+"""opencv_choice with both builds, one, or none installed."""
 
 from __future__ import annotations
 

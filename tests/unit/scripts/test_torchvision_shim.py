@@ -1,4 +1,4 @@
-"""The shim, on stand-ins for torch and torchvision that fail as the real pair does."""
+"""The torchvision shim, with fakes of torch and torchvision that fail as the real pair does."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def stand_ins(folder: Path, fits: bool = False, cuda: str = "None") -> None:
 
 
 def python(site: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """A process whose site-packages is `site`; what stands there comes first."""
+    """A process whose site-packages is `site`, which takes precedence."""
     start = f"import site, sys; sys.path.insert(0, {str(site)!r}); site.addsitedir({str(site)!r})\n"
     return subprocess.run([sys.executable, "-S", "-c", start + code], capture_output=True, text=True, check=False)
 
@@ -71,7 +71,7 @@ def test_it_mends_the_import_and_can_be_taken_away(shim: ModuleType, tmp_path: P
 
 
 def test_looking_for_torchvision_does_not_load_torch(shim: ModuleType, tmp_path: Path) -> None:
-    """transformers looks whether it is there in every process."""
+    """transformers checks in every process whether torchvision is installed."""
     stand_ins(tmp_path)
     shim.install(tmp_path)
     code = "from importlib.util import find_spec\nprint(find_spec('torchvision').name, 'torch' in sys.modules)"

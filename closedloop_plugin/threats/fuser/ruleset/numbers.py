@@ -23,7 +23,7 @@ from closedloop_plugin.threats.spec import (
     RoadKind,
     ThreatConditions,
 )
-from closedloop_plugin.threats.templates.crossing import waits_off
+from closedloop_plugin.threats.templates.crossing import waiting_offset
 
 Pair = tuple[float, float]
 FAST = 20.0  # m/s: a higher speed limit counts as a highway
@@ -137,7 +137,7 @@ def _ahead(slot: ThreatSlot, expected: float, adjustment: ThreatAdjustment, rng:
 def _way_across(slot: ThreatSlot, occluder: Occluder, site: ThreatSite) -> float:
     """Distance in metres from the crossing adversary's start to the middle of the ego's lane."""
     between = site.right if slot.side is AdversarySide.RIGHT else site.left + site.oncoming
-    return site.lane_width * (0.5 + between) + waits_off(slot.lane, occluder)
+    return site.lane_width * (0.5 + between) + waiting_offset(slot.lane, occluder)
 
 
 def _meeting(usual: ParameterRange, way: float, rng: Random) -> tuple[ParameterRange, Pair]:

@@ -268,7 +268,7 @@ def test_the_whole_hybrid_over_one_endpoint() -> None:
     [
         ("rules", "cng2", {}, "known: cng"), ("rules", "hybrid", {}, "two interpreters"),
         ("rule", "cng", {}, "no interpreter 'rule'"),
-        ("endpoint:m@http://h/v1", "rules", {}, "has no model"), ("endpoint:m@nowhere", "cng", {}, "expected http"),
+        ("endpoint:m@http://h/v1", "rules", {}, "uses no model"), ("endpoint:m@nowhere", "cng", {}, "expected http"),
         ("endpoint:m@http://h/v1", "cng", {"describer": "me"}, "no describer"),
     ],
 )  # fmt: skip

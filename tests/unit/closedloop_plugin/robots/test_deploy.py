@@ -1,4 +1,4 @@
-"""The deployment over a real sshd: what arrives, with which rights, that it runs there, and what is refused."""
+"""Deployment over a real sshd: files and modes, that they run there, and what is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 
 def pythons() -> list[str]:
-    """This one, and a 3.6 where one is installed."""
+    """This Python, and 3.6 if it is installed."""
     old = sorted(Path.home().glob(".pyenv/versions/3.6.*/bin/python"))
     return [sys.executable, *map(str, old[:1])]
 
@@ -42,7 +42,7 @@ def python_of(robot: RobotConfig, python: str) -> RobotConfig:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("python", pythons())
-def test_what_is_copied_runs_there_and_is_its_owners_alone(server: Sshd, tmp_path: Path, python: str) -> None:
+def test_the_copied_files_run_there_and_are_private(server: Sshd, tmp_path: Path, python: str) -> None:
     folder = tmp_path / "vehicle"
     robot = python_of(far_robot(server, folder), python)
     deploy.deploy(robot, TOKEN)
@@ -57,7 +57,7 @@ def test_what_is_copied_runs_there_and_is_its_owners_alone(server: Sshd, tmp_pat
 
 
 @pytest.mark.integration
-def test_a_second_time_replaces_the_client_and_leaves_the_stop(server: Sshd, tmp_path: Path) -> None:
+def test_deploying_again_replaces_the_client_and_keeps_the_stop(server: Sshd, tmp_path: Path) -> None:
     folder = tmp_path / "vehicle"
     robot = far_robot(server, folder)
     deploy.deploy(robot, TOKEN)
@@ -69,7 +69,7 @@ def test_a_second_time_replaces_the_client_and_leaves_the_stop(server: Sshd, tmp
 
 
 @pytest.mark.integration
-def test_what_does_not_run_there_leaves_what_was_there(server: Sshd, tmp_path: Path) -> None:
+def test_a_failed_test_run_keeps_the_old_files(server: Sshd, tmp_path: Path) -> None:
     folder = tmp_path / "vehicle"
     robot = far_robot(server, folder)
     deploy.deploy(robot, TOKEN)
@@ -119,7 +119,7 @@ def test_the_token_is_made_once_and_must_be_private(tmp_path: Path) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("folder", ["a b", "x;id", "../up", "-x", "$(id)", "", ".", "/", "./."])
-def test_a_folder_that_a_shell_would_not_take_as_it_is_or_that_is_everybody_s_is_refused(folder: str) -> None:
+def test_unsafe_or_shared_folders_are_refused(folder: str) -> None:
     robot = find_robot("sandbox")
     with pytest.raises(Ad2Error, match=r"link\.folder"):
         deploy.install_command(replace(robot, link=replace(robot.link, folder=folder)))

@@ -1,4 +1,4 @@
-"""The expert that speaks: what it says, and that the rule interpreter understands it."""
+"""The track expert: its replies, and that the rule interpreter reads them."""
 
 from __future__ import annotations
 
@@ -41,8 +41,10 @@ def expert(path: RoutePath = STRAIGHT, pose: tuple[float, float, float] = (1.0, 
     st.floats(-1, 1),
     st.floats(0, 2.0),
 )
-def test_whatever_it_says_is_read_and_moves(radius: float, wanted: float, hinted: float, speed: float) -> None:
-    """The vehicle stands between two motions, or nearly: words that keep it standing would end a run."""
+def test_every_reply_is_interpreted_and_moves_the_vehicle(
+    radius: float, wanted: float, hinted: float, speed: float
+) -> None:
+    """The vehicle stands between two motions: a reply that keeps it standing would end a run."""
     read = control(words(radius, wanted, hinted), asked(speed=speed))
     assert read.throttle > 0.0 and read.brake == 0.0
 
@@ -53,7 +55,7 @@ def test_an_agreeing_navigator_is_followed(radius: float, wanted: float) -> None
 
 
 @pytest.mark.parametrize("side", (-1, 1))
-def test_words_turn_the_wheel_to_the_side_that_it_wants(side: int) -> None:
+def test_the_reply_steers_to_the_wanted_side(side: int) -> None:
     for wanted, hinted in ((0.15, 0.0), (0.8, 0.0)):
         assert control(words(9.0, side * wanted, hinted), asked()).steer * side > 0
     assert abs(control(words(9.0, side * 0.8, 0.0), asked()).steer) > abs(
@@ -61,7 +63,7 @@ def test_words_turn_the_wheel_to_the_side_that_it_wants(side: int) -> None:
     )
 
 
-def test_the_pace_follows_the_bend() -> None:
+def test_the_speed_depends_on_the_bend() -> None:
     said = [words(radius, 0.0, 0.0) for radius in (0.5, 1.0, 5.0)]
     assert [text.rsplit("= ")[1] for text in said] == [f"{SPEED_SHARES[0][1]:g}.", f"{SPEED_SHARES[1][1]:g}.", "1."]
 
@@ -81,7 +83,7 @@ def test_a_bend_ahead_is_seen_before_it_comes() -> None:
     assert "= 1." in said[0] and f"= {SPEED_SHARES[0][1]:g}." in said[3]
 
 
-def test_without_a_path_it_says_so_and_it_is_labelled() -> None:
+def test_without_a_path_it_returns_an_error_and_it_is_labelled() -> None:
     made = TrackExpert()
     assert made.decide([asked()])[0].error
     assert made.privileged and "privileged" in made.name and made.describe()["privileged"]

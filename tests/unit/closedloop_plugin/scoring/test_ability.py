@@ -32,7 +32,7 @@ def test_sizes_of_the_table() -> None:
 
 
 def test_every_type_of_the_routes_has_an_ability(data_dir: Path) -> None:
-    """Five routes a type; the published denominators are 45, 80, 60, 10, 95."""
+    """Five routes per type; the published denominators are 45, 80, 60, 10, 95."""
     routes = read_routes(data_dir / "bench2drive" / "bench2drive220.xml")
     counts = Counter(name for r in routes for name in of_type(r.scenario))
     assert counts == {"Overtaking": 45, "Merging": 80, "Emergency_Brake": 60, "Give_Way": 10, "Traffic_Signs": 95}
@@ -83,7 +83,7 @@ def test_junction_test(score: float, lists: dict, fact: float | bool | None, pas
     assert passed_junction(record("1", score=score, infractions=lists), facts) is passed
 
 
-def test_a_record_of_ours_counts_its_own_junctions() -> None:
+def test_our_records_count_their_junctions() -> None:
     plain = record("1", score=50.0)
     for n, passed in ((0, False), (2, True)):
         assert passed_junction(OfficialRecord(**{**vars(plain), "junctions_passed": n}), {}) is passed

@@ -1,4 +1,4 @@
-"""Comfortness: a quadratic filter leaves lines alone, so that slopes and levels can be worked out by hand."""
+"""Comfortness: a quadratic filter does not change lines, so that slopes and levels can be computed by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lmms_eval_ad2.errors import Ad2Error, DataError
 
 
 def motion(lon=0.0, lat=0.0, rate=0.0, n: int = 20) -> EgoMotion:
-    """Facing +x in CARLA's axes (+y is right); lon, lat in m/s2 and rate in degrees/s: constants or one a sample."""
+    """Facing +x in CARLA's axes (+y is right); lon, lat in m/s2 and rate in degrees/s: constants or one per sample."""
     ones, zero = np.ones(n), np.zeros(n)
     return EgoMotion(
         np.column_stack([ones * lon, ones * lat, zero + 9.81]),
@@ -52,8 +52,8 @@ def test_accelerations(good: EgoMotion, bad: EgoMotion) -> None:
         assert share(bad, mode) == 0.0
 
 
-def test_lon_jerk_official_takes_a_tenth_of_a_second_a_sample() -> None:
-    line = np.arange(10) * 1.0 - 3.9  # one unit a sample
+def test_lon_jerk_official_assumes_a_tenth_of_a_second_per_sample() -> None:
+    line = np.arange(10) * 1.0 - 3.9  # one unit per sample
     assert share(motion(lon=line[:5] * 0.41, n=5), "official") == 1.0  # 4.1 m/s3
     assert share(motion(lon=line[:5] * 0.42, n=5), "official") == 0.0  # 4.2
     assert share(motion(lon=line[:5] * 0.20, n=5), "corrected", 0.05) == 1.0  # 4.0
@@ -105,7 +105,7 @@ def test_the_filter_itself() -> None:
 
 @pytest.mark.parametrize("n", [3, 4, 5, 6, 7, 8, 13, 20])
 def test_the_filter_is_scipy_s(n: int) -> None:
-    """Also shorter than a window of 7, where the window is what there is, and at both ends."""
+    """Also for fewer samples than the window of 7, and at both ends."""
     savgol_filter = pytest.importorskip("scipy.signal").savgol_filter
     values = np.random.default_rng(n).normal(0.0, 4.0, n)
     found = quantities(motion(lon=values, n=n), slice(0, n), "corrected", 0.05)

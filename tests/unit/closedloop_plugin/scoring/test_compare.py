@@ -1,4 +1,4 @@
-"""Two runs route by route: figures worked out by hand, what is left out, and the paper's tables."""
+"""Paired comparison of two runs: figures computed by hand, routes left out, and the paper's tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BRAKES, OVERTAKES, MERGES, GIVES, SIGNS = (
 
 
 def played(route: str, score: float = 100.0, rep: int = 0, hits: int = 0, **changes: Any) -> EpisodeRecord:
-    """A drive to the end: a success where the score is whole."""
+    """A completed drive; a success if the score is 100."""
     lists = dict(episode().infractions)
     lists["collisions_vehicle"] = ["hit"] * (hits or (score < 100.0))
     return episode(route, rep, score_composed=score, infractions=lists, **changes)
@@ -98,7 +98,7 @@ def test_collisions_per_kilometre_are_a_ratio_of_sums() -> None:
     assert (none.a, none.reason) == (None, "nothing was driven")
 
 
-def test_abilities_go_by_the_standard_routes_type_and_skill_is_their_mean() -> None:
+def test_abilities_use_the_standard_routes_type_and_skill_is_their_mean() -> None:
     types = [BRAKES, OVERTAKES, MERGES, GIVES, SIGNS]
     a = [played(t, scenario=t, scenario_name=f"{t}_1", junctions_passed=1) for t in types]
     b = [played(t, 50.0, scenario="Threat", scenario_name=f"{t}_1", junctions_passed=1) for t in types]
@@ -125,7 +125,7 @@ def test_skill_score_has_an_interval_where_every_ability_has_two_routes() -> Non
     assert skill.ci_drop is not None and skill.ci_drop[0] < skill.drop < skill.ci_drop[1]  # type: ignore[operator]
 
 
-def test_what_could_not_be_played_is_named_and_never_counted_0() -> None:
+def test_failed_episodes_are_listed_and_not_counted_0() -> None:
     a = [played("1", 80.0), played("2", 60.0), played("3", 70.0), played("4"), played("6", map={"experimental": True})]
     b = [
         played("1", 40.0), played("2", 0.0, end=EndReason.WORLD_FAILED), played("3", 0.0, end=EndReason.INVALID),
@@ -180,7 +180,7 @@ def test_margins_where_both_have_them() -> None:
     assert row(compare(*sides(strange, strange)), "min_ttc_s").a is None
 
 
-def test_holm_corrects_the_papers_five_and_the_others_apart() -> None:
+def test_holm_corrects_the_papers_five_and_the_others_separately() -> None:
     names = [str(i) for i in range(12)]
     a = [played(n, scenario=BRAKES, comfort={"official": 0.5}) for n in names]
     b = [played(n, 40.0 + int(n), comfort={"official": 0.5}) for n in names]
@@ -193,7 +193,7 @@ def test_holm_corrects_the_papers_five_and_the_others_apart() -> None:
     assert row(found, "comfortness").p_value == 1.0
 
 
-def test_measures_have_names_of_their_own() -> None:
+def test_measures_have_unique_names() -> None:
     assert len({m.name for m in MEASURES}) == len(MEASURES)
 
 

@@ -1,4 +1,4 @@
-"""Penalties, Driving Score and Success Rate: numbers worked out by hand from the reference."""
+"""Penalties, Driving Score and Success Rate: numbers computed by hand from the reference."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_additive_rule() -> None:
     assert penalty({"collisions_pedestrian": 1}, 50.0, LB21) == pytest.approx(0.25)
 
 
-def test_minimum_speed_costs_only_in_the_leaderboard_and_only_what_is_lacking() -> None:
+def test_minimum_speed_costs_only_in_the_leaderboard_and_only_below_100() -> None:
     assert penalty({"min_speed_infractions": 3}, 0.0, B2D, [10.0, 50.0, 200.0]) == 1.0
     # 2.0: at 50 % half of the 0.3, at 0 % all of it, above 100 % nothing: 0.85 * 0.7
     assert penalty({"min_speed_infractions": 3}, 0.0, LB20, [50.0, 0.0, 180.0]) == pytest.approx(0.595)
@@ -57,7 +57,7 @@ def test_minimum_speed_costs_only_in_the_leaderboard_and_only_what_is_lacking() 
 
 
 @pytest.mark.parametrize(("counts", "outside"), [({"collision": 1}, 0), ({"red_light": -1}, 0), ({}, 101), ({}, -1)])
-def test_what_is_no_count_is_refused(counts: dict[str, int], outside: float) -> None:
+def test_invalid_counts_are_refused(counts: dict[str, int], outside: float) -> None:
     with pytest.raises(ValueError):
         penalty(counts, outside, B2D)
 

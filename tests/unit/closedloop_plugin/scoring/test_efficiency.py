@@ -17,7 +17,7 @@ def test_percent_of_the_traffic() -> None:
 
 
 @pytest.mark.parametrize(("ego", "traffic"), [(float("nan"), 1.0), (-1.0, 1.0), (1.0, float("inf")), (1.0, -2.0)])
-def test_percent_refuses_what_is_no_speed(ego: float, traffic: float) -> None:
+def test_percent_refuses_invalid_speeds(ego: float, traffic: float) -> None:
     with pytest.raises(ValueError):
         percent(ego, traffic)
 
@@ -34,16 +34,16 @@ def test_route_mean_without_those_above_a_thousand() -> None:
     assert route_efficiency([]) is None
 
 
-def test_a_message_without_a_percentage_says_nothing() -> None:
+def test_a_message_without_a_percentage_is_ignored() -> None:
     assert percents(["too slow", "x12%", "Average speed is 7% of 50%"]) == [7.0]
 
 
 @given(st.floats(min_value=0, max_value=1e6))
-def test_what_is_written_is_read(value: float) -> None:
+def test_messages_are_parsed_as_written(value: float) -> None:
     found = percents([message(value)])
     assert found == [round(value, 2)]
 
 
 @given(st.text())
-def test_any_text_is_read_or_left(text: str) -> None:
+def test_any_text_is_parsed_or_ignored(text: str) -> None:
     assert all(value >= 0 for value in percents([text]))

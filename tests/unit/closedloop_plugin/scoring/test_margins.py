@@ -1,4 +1,4 @@
-"""Margins: numbers worked out by hand, and a slow reference that samples boxes and time."""
+"""Margins: numbers computed by hand, and a slow reference that samples boxes and time."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def box(x: float, y: float, yaw: float, length: float, width: float) -> Oriented
     return x, y, math.cos(yaw), math.sin(yaw), length / 2, width / 2
 
 
-def test_nobody_there_is_no_number() -> None:
+def test_without_actors_the_margins_are_null() -> None:
     found = margins(at(0, 0.0), at(2, 1.0))
     assert found == {"min_gap_m": None, "nearest": None, "min_ttc_s": None, "hardest_brake": 0.0}
 
 
-def test_a_standing_car_ahead_is_met_when_bumper_meets_bumper() -> None:
+def test_time_to_a_stationary_car_is_bumper_to_bumper() -> None:
     """Centres 34 m apart, two half lengths of 2 m: 30 m at 10 m/s."""
     found = margins(at(0, 0.0, actors=(replace(CAR, x=34.0, kind=ActorKind.VAN),)))
     assert found["min_gap_m"] == 30.0 and found["min_ttc_s"] == 3.0 and found["nearest"] == "van"
@@ -46,7 +46,7 @@ def test_side_by_side_there_is_a_gap_and_no_collision_course() -> None:
     assert found["min_gap_m"] == 1.5 and found["min_ttc_s"] is None
 
 
-def test_a_crossing_pedestrian_is_met_only_if_both_are_there_at_once() -> None:
+def test_a_crossing_pedestrian_collides_only_if_both_arrive_together() -> None:
     """The ego, at 10 m/s and 4 m long, is beside the person (0.4 m thick, 20 m ahead) from 1.78 to 2.22 s."""
     walker = Actor("p", ActorKind.PEDESTRIAN, 20.0, -3.0, math.pi / 2, 1.5, 0.4, 0.4, 1.8)
     meets = margins(at(0, 0.0, actors=(walker,)))  # in the way after (3 - 0.9 - 0.2) m at 1.5 m/s: from 1.27 to 2.73 s
@@ -61,7 +61,7 @@ def test_the_corner_of_a_turned_box_counts() -> None:
     assert margins(at(0, 0.0, actors=(turned,)))["min_gap_m"] == pytest.approx(8.0 - math.sqrt(2), abs=1e-3)
 
 
-def test_the_least_of_the_episode_counts_and_a_touch_is_the_end_of_it() -> None:
+def test_the_minimum_of_the_episode_counts_and_a_contact_ends_it() -> None:
     far, near = replace(CAR, x=40.0), replace(CAR, x=14.0)
     assert margins(at(0, 0.0, actors=(far,)), at(2, 0.0, actors=(near,)), at(4, 0.0, actors=(far,)))["min_gap_m"] == 10
     hit = margins(at(0, 0.0, actors=(far,)), at(1, 0.0, actors=(far,), contacts=(touch(ActorKind.TRUCK),)))
@@ -119,8 +119,8 @@ def test_gap_is_that_of_sampled_outlines(a: OrientedBox, b: OrientedBox) -> None
 
 @settings(max_examples=examples(150), deadline=None)
 @given(boxes, boxes, st.floats(-20, 20), st.floats(-20, 20))
-def test_the_time_is_when_the_gap_closes(a: OrientedBox, b: OrientedBox, vx: float, vy: float) -> None:
-    """At the time told the boxes touch, and at no sampled time before; never means at no sampled time."""
+def test_the_time_to_collision_is_when_the_gap_closes(a: OrientedBox, b: OrientedBox, vx: float, vy: float) -> None:
+    """The boxes touch at the returned time and at no sampled time before; for inf, at no sampled time."""
     found = time_to_collision(a, b, vx, vy)
     assert found == pytest.approx(time_to_collision(b, a, -vx, -vy), abs=1e-6)  # seen from the other
 
@@ -136,7 +136,7 @@ def test_the_time_is_when_the_gap_closes(a: OrientedBox, b: OrientedBox, vx: flo
 
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(st.floats(-60, 60), st.floats(-60, 60), st.floats(-4, 4), st.floats(-5, 30)), max_size=6))
-def test_dismissing_the_far_ones_changes_nothing(others: list[tuple[float, float, float, float]]) -> None:
+def test_ruling_out_distant_actors_does_not_change_the_margins(others: list[tuple[float, float, float, float]]) -> None:
     actors = tuple(replace(CAR, id=str(i), x=x, y=y, yaw=yaw, speed=v) for i, (x, y, yaw, v) in enumerate(others))
     found = margins(at(0, 0.0, actors=actors))
     mine = box(0, 0, 0, EGO.length, EGO.width)

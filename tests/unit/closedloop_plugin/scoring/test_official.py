@@ -1,4 +1,4 @@
-"""Official result files: read whole, split, cut off or wrong; written from episodes of ours and read again."""
+"""Official result files: complete, split, truncated or malformed; written from our episodes and read again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_all_of_pdm_lite(data_dir: Path) -> None:
     assert not any(r.gaps for r in found.records)
 
 
-def test_missing_keys_are_named_and_no_success() -> None:
+def test_missing_keys_are_listed_and_no_success() -> None:
     bare = parse_record({"route_id": "RouteScenario_1_rep0"}, "f", 0)
     assert set(bare.gaps) >= {"status", "infractions", "scores", "scores.score_composed", "meta"}
     assert bare.score == 0.0
@@ -117,7 +117,7 @@ def test_repetitions_in_files_of_their_own(tmp_path: Path) -> None:
         ("[" * 100_000, "nested too deeply|not a JSON file"),
     ],
 )
-def test_what_is_no_result_file(content: str, says: str, tmp_path: Path) -> None:
+def test_files_that_are_no_result_files(content: str, says: str, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     file.write_text(content)
     with pytest.raises(Ad2Error, match=says):
@@ -136,7 +136,7 @@ WHOLE = json.dumps({"_checkpoint": {"global_record": {}, "records": [raw(str(i))
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(150))
 @given(cut=st.integers(0, len(WHOLE.encode())))
-def test_cut_anywhere_all_whole_records_are_kept(cut: int, tmp_path: Path) -> None:
+def test_truncated_files_keep_all_complete_records(cut: int, tmp_path: Path) -> None:
     file = tmp_path / "r.json"
     file.write_bytes(WHOLE.encode()[:cut])
     try:
@@ -198,12 +198,12 @@ def test_of_two_lines_for_an_episode_the_later_counts() -> None:
     assert (data["eval num"], data["driving score"]) == (1, 90.0)
 
 
-def test_two_runs_do_not_go_into_one_file() -> None:
+def test_two_runs_cannot_be_in_one_file() -> None:
     with pytest.raises(Ad2Error, match="2 different runs"):
         to_official([episode("1"), episode("2", profile="bench2advlm")])
 
 
-def test_no_piece_of_our_file_passes_for_an_official_one(tmp_path: Path) -> None:
+def test_no_part_of_our_file_looks_like_an_official_one(tmp_path: Path) -> None:
     text = json.dumps(to_official([episode("1"), episode("2")]))
     file = tmp_path / "results.json"
     file.write_text(text[: text.index('"driving score"')])

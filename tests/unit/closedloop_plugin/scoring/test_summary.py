@@ -1,4 +1,4 @@
-"""The whole table: golden figures of PDM-Lite, and small sets worked out by hand."""
+"""The summary: golden figures of PDM-Lite, and small sets computed by hand."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_pdm_lite_halved_shows_what_is_missing(pdm) -> None:
     total = sum(r.score for r in records[:110])
     assert found["n_missing"] == 110
     assert found["driving_score"] == pytest.approx(total / 220)
-    assert found["abilities"]["Overtaking"] > 80  # the missing leave this denominator
+    assert found["abilities"]["Overtaking"] > 80  # missing routes are not in this denominator
 
 
 def test_counts_and_notes_of_a_small_set() -> None:
@@ -107,7 +107,7 @@ def test_efficiency_is_the_mean_of_route_means() -> None:
     assert found["success_rate"] == 100.0
 
 
-def test_intervals_hold_the_value_and_need_two() -> None:
+def test_intervals_contain_the_value_and_need_two_routes() -> None:
     routes = [route(str(i)) for i in range(30)]
     records = [record(str(i), score=float(3 * i)) for i in range(30)]
     found = summarise(records, routes, B2D)
@@ -153,7 +153,7 @@ def test_comfort_over_the_records_that_have_a_file() -> None:
     assert any("over 2 of 3 records" in note for note in found["notes"])
 
 
-def test_corrected_comfort_knows_how_far_samples_are_apart() -> None:
+def test_corrected_comfort_uses_the_sampling_interval() -> None:
     ramp = motion(0.0)
     ramp.acceleration[:, 0] = np.arange(20) * 0.2 - 1.9  # per sample: 4 m/s3 at 20 Hz, 2 at 10 Hz
     fast = EgoMotion(ramp.acceleration * 1.1, *(getattr(ramp, n) for n in ("angular_velocity", "forward_vector",
@@ -165,7 +165,7 @@ def test_corrected_comfort_knows_how_far_samples_are_apart() -> None:
         assert found["comfortness"] == expected
 
 
-def test_our_own_records_bring_comfort_origin_and_versions() -> None:
+def test_our_records_contain_comfort_origin_and_versions() -> None:
     found = summarise([from_episode(episode())], [route()], B2D)
     assert found["comfortness"] == 50.0
     assert summarise([from_episode(episode())], [route()], B2D, comfort_mode="corrected")["comfortness"] == 75.0
@@ -173,7 +173,7 @@ def test_our_own_records_bring_comfort_origin_and_versions() -> None:
     assert found["versions"]["records"] == ["world 1, lmms-eval-ad2 0.1.0"]
 
 
-def test_experimental_routes_are_scored_apart() -> None:
+def test_experimental_routes_are_scored_separately() -> None:
     bad = episode("2", score_composed=0.0, score_route=0.0, status="Failed", map={"experimental": True})
     found = summarise([from_episode(episode()), from_episode(bad)], [route("1"), route("2")], B2D)
     assert (found["driving_score"], found["n_routes"], found["n_experimental"]) == (100.0, 1, 1)
@@ -206,7 +206,7 @@ def test_the_wrong_route_file_is_refused() -> None:
         summarise([record("1", town="Town01")], [route("1")], B2D)
 
 
-def test_scores_of_another_penalty_rule_are_pointed_out() -> None:
+def test_scores_of_another_penalty_rule_are_reported() -> None:
     lists = {"collisions_vehicle": ["x"]}
     routes = [route("1")]
     own = summarise([record("1", penalty=0.6, infractions=lists)], routes, B2D)

@@ -201,11 +201,11 @@ def test_two_programs_of_one_name(tmp_path: Path) -> None:
 
 
 def test_names_that_cannot_be_files_or_would_mislead(tmp_path: Path) -> None:
-    refused(folder_of(tmp_path / "mine", **{"a b": "demo:101"}), "its name becomes the episode's")
-    refused(folder_of(tmp_path / "demo", a="demo:101"), "would pass for another suite; rename the folder")
+    refused(folder_of(tmp_path / "mine", **{"a b": "demo:101"}), "its name becomes that of the episode")
+    refused(folder_of(tmp_path / "demo", a="demo:101"), "would be confused with another suite; rename it")
     folder = folder_of(tmp_path / "other", a="demo:101")
     index(folder, name="embedded220")
-    refused(folder, "would pass for another suite")
+    refused(folder, "would be confused with another suite")
 
 
 def test_a_program_that_is_no_text_of_a_program(tmp_path: Path) -> None:
@@ -217,9 +217,9 @@ def test_a_program_that_is_no_text_of_a_program(tmp_path: Path) -> None:
 def test_an_unfinished_folder_and_one_that_is_all_left_out(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "mine", a="demo:101")
     index(folder, finished=False)
-    refused(folder, "not finished; start the same `ad2 threats generate` again")
+    refused(folder, "not finished; run the same `ad2 threats generate` again")
     index(folder, left_out={"a": "unfair"})
-    refused(folder, "every scenario is left out")
+    refused(folder, "every scenario is excluded")
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The check: verdicts of real programs in the embedded world, the draws, kill -9, changed programs."""
+"""Threat check: verdicts of real programs in the embedded world, draws, kills, changed programs."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def holds(v: ScenarioVerdict) -> str:
     return " ".join(name for name in flags if getattr(v, name))
 
 
-def test_a_sound_scenario_passes_with_the_parameters_it_was_survived_with(
+def test_a_sound_scenario_passes_with_the_surviving_parameters(
     driven: tuple[Path, dict[str, ScenarioVerdict]],
 ) -> None:
     verdict = driven[1]["good"]
@@ -137,7 +137,7 @@ def test_a_sound_scenario_passes_with_the_parameters_it_was_survived_with(
         ("unfair", "compiles runs acts", r"the expert does not survive it .*collisions vehicle in 1 \(at .*type=veh"),
     ],
 )
-def test_what_is_wrong_is_said(
+def test_reasons_of_failed_checks(
     name: str, held: str, reason: str, driven: tuple[Path, dict[str, ScenarioVerdict]]
 ) -> None:
     verdict = driven[1][name]
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_said(
     assert "\n" not in verdict.reason
 
 
-def test_each_first_draw_leaves_the_moment_of_its_act(driven: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
+def test_each_first_draw_writes_a_snapshot(driven: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
     moments = driven[0] / "check" / "moments"
     with Image.open(moments / "good_rep0.jpg") as image:
         assert image.size == (400, 225)
@@ -163,7 +163,7 @@ def test_each_first_draw_leaves_the_moment_of_its_act(driven: tuple[Path, dict[s
     assert not list(moments.glob("wrong*"))  # never began
 
 
-def test_the_verdicts_stand_in_check_json(driven: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
+def test_verdicts_are_stored_in_check_json(driven: tuple[Path, dict[str, ScenarioVerdict]]) -> None:
     folder, verdicts = driven
     there = read_verdicts(folder)
     assert set(there) == set(verdicts)
@@ -194,7 +194,7 @@ def drives(folder: Path) -> Counter[str]:
     return Counter(file.name.split("_")[0] for file in files)
 
 
-def test_what_is_not_survived_is_drawn_again_what_does_not_compile_is_not(tmp_path: Path) -> None:
+def test_only_compiling_programs_are_drawn_again(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", SET)
     verdicts = judge(folder, tries=2)
     assert drives(folder) == {"fine": 1, "hit": 2, "quiet": 2, "broken": 1}
@@ -210,7 +210,7 @@ def test_what_is_not_survived_is_drawn_again_what_does_not_compile_is_not(tmp_pa
     assert drives(folder) == {"hit": 1, "quiet": 1}
 
 
-def test_one_draw_that_is_survived_is_enough(tmp_path: Path) -> None:
+def test_one_survived_draw_is_enough(tmp_path: Path) -> None:
     seeds = {n: [episode_seed(0, n, k) % 2 for k in range(4)] for n in map(str, range(30))}
     name = next(n for n, odd in seeds.items() if odd[0] and not all(odd))
     folder = folder_of(tmp_path / "set", {name: HIT + "# odd\n"})
@@ -221,7 +221,7 @@ def test_one_draw_that_is_survived_is_enough(tmp_path: Path) -> None:
     assert verdict.drawn == record.drawn
 
 
-def test_a_changed_program_is_driven_anew_and_no_other(tmp_path: Path) -> None:
+def test_only_a_changed_program_is_driven_again(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", SET)
     assert not judge(folder)["quiet"].passed
     drives(folder)
@@ -236,7 +236,7 @@ def test_a_changed_program_is_driven_anew_and_no_other(tmp_path: Path) -> None:
     assert drives(folder) == {"quiet": 1}, "on another route it is another scenario"
 
 
-def test_a_module_beside_the_program_is_part_of_it(tmp_path: Path) -> None:
+def test_an_imported_module_is_part_of_the_program(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {"fine": FINE + "from mine import Jump\n"})
     (folder / "mine.py").write_text("Jump = 1\n")
     judge(folder)
@@ -272,7 +272,7 @@ def test_a_program_that_changes_while_it_is_driven_has_no_verdict(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="signals")
-def test_kill_in_the_middle_loses_no_drive_that_was_done(tmp_path: Path) -> None:
+def test_a_kill_loses_no_finished_drive(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {f"s{i}": f"{HIT}# {'held' if i > 2 else i}\n" for i in range(5)})
     (folder / "hold").touch()
     code = f"from test_check import *\njudge(Path({str(folder)!r}), tries=1)"
@@ -296,7 +296,7 @@ def test_kill_in_the_middle_loses_no_drive_that_was_done(tmp_path: Path) -> None
     assert all((folder / "check" / "moments" / f"s{i}_rep0.jpg").is_file() for i in range(5))
 
 
-def test_the_suites_index_is_brought_up_to_date(tmp_path: Path) -> None:
+def test_the_index_of_the_suite_is_updated(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", SET)
     update_left_out(folder, judge(folder))
     assert not (folder / INDEX).exists(), "a folder of one's own has none and gets none"
@@ -310,7 +310,7 @@ def test_the_suites_index_is_brought_up_to_date(tmp_path: Path) -> None:
     assert set(judge(folder)) == set(SET), "those left out are checked again"
 
 
-def test_earlier_verdicts_stay_while_their_program_does(tmp_path: Path) -> None:
+def test_earlier_verdicts_of_unchanged_programs_are_kept(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "set", {"a": FINE, "b": FINE, "c": FINE})
     good, bad = ScenarioVerdict(passed=True), ScenarioVerdict(passed=False, reason="x")
     write_verdicts(folder, {"a": good, "b": good})

@@ -1,5 +1,5 @@
-"""The three examples for authors: they compile, act, can be survived, and hit who looks at nobody. And what an author
-reads who makes a mistake in them."""
+"""The three examples for authors: they compile, act, can be survived, and defeat a blind driver.
+Also the messages for mistakes in programs."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_declared_parameters_are_free_and_have_their_units(file: Path, world
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda f: f.stem)
-def test_it_acts_the_expert_survives_and_the_blind_driver_does_not(file: Path, world: World) -> None:
+def test_it_acts_and_only_the_expert_survives(file: Path, world: World) -> None:
     expert = played(world, setup_of(file), "expert", many=False)
     assert expert.success, expert.infractions
     assert [name for _, name in expert.events][:2] == ["trigger", "act"]
@@ -117,7 +117,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("right", "wrong", "message"), MISTAKES, ids=lambda text: text.split("(")[0][:20])
-def test_a_mistake_shows_file_line_and_scenic_s_words(
+def test_an_error_names_file_line_and_scenics_message(
     right: str, wrong: str, message: str, world: World, tmp_path: Path
 ) -> None:
     lines = CHILD.read_text("utf-8").splitlines()
@@ -131,7 +131,7 @@ def test_a_mistake_shows_file_line_and_scenic_s_words(
     assert re.match(rf"{re.escape(str(file))}, line ({row}|{row + 1}): ", said), said
 
 
-def test_a_mistake_within_a_behaviour_shows_when_it_runs(world: World, tmp_path: Path) -> None:
+def test_an_error_within_a_behaviour_is_reported_at_run_time(world: World, tmp_path: Path) -> None:
     text = EXAMPLES[1].read_text("utf-8")
     assert EXAMPLES[1].stem == "lost_load"
     file = tmp_path / "mine.scenic"
@@ -143,7 +143,7 @@ def test_a_mistake_within_a_behaviour_shows_when_it_runs(world: World, tmp_path:
     assert record.end == EndReason.INVALID and f"line {row}: AttributeError" in record.reason
 
 
-def test_requirements_that_nothing_meets_are_an_invalid_episode(world: World, tmp_path: Path) -> None:
+def test_unsatisfiable_requirements_are_an_invalid_episode(world: World, tmp_path: Path) -> None:
     file = tmp_path / "mine.scenic"
     file.write_text(CHILD.read_text("utf-8") + "require pace > 50\n")
     record = played(world, setup_of(file), "still", many=False)
@@ -206,7 +206,7 @@ def test_the_bounds_of_the_manual_are_the_spec_s() -> None:
 
 
 def test_the_manual_names_every_behaviour_as_it_is_called() -> None:
-    """As `| `NAME(ARGUMENTS)` | its docstring |`; a failure shows the rows that are lacking or too many."""
+    """As `| `NAME(ARGUMENTS)` | its docstring |`; a failure shows missing and superfluous rows."""
     part = re.compile(r'^(behavior|monitor) (\w+)\((.*?)\):\n    """', re.M)
     texts = [(ACTIONS / f"{n}.scenic").read_text("utf-8") for n in ("places", "actions_traffic", "actions_crossing")]
     there = {f"{name}({arguments})" for text in texts for _, name, arguments in part.findall(text)}
@@ -215,7 +215,7 @@ def test_the_manual_names_every_behaviour_as_it_is_called() -> None:
     assert there ^ (shown - in_library) == set()
 
 
-def test_every_place_of_the_manual_is_there() -> None:
+def test_every_place_of_the_manual_exists() -> None:
     table = MANUAL[MANUAL.index("| place, rail, moment |") : MANUAL.index("Actors, rails and `stage`")]
     names = set(re.findall(r"`([a-z_]+)\(", table))
     text = "".join(file.read_text("utf-8") for file in ACTIONS.glob("*.scenic"))

@@ -1,4 +1,4 @@
-"""Making threats, from interview to checked program: rounds, resumption, kill -9, models that fail. Demo routes."""
+"""Threat generation from interview to checked program: attempts, resumption, kills, failing models. Demo routes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ BRAKE = {
 
 
 @dataclass
-class Told:
+class ScriptedInterviewee:
     """A target that answers from a list of replies; None is a failure."""
 
     source: str = "said"
@@ -69,8 +69,8 @@ class Told:
 
 
 @dataclass
-class Scripted:
-    """A fuser: what it makes of a route is a list, an item an attempt: a spec, a refusal (text) or a failure (None)."""
+class ScriptedFuser:
+    """A fuser with scripted attempts per route: a spec, a refusal (text) or a failure (None)."""
 
     script: dict[str, list[Any]]
     name: str = "scripted"
@@ -113,7 +113,7 @@ def job(tmp_path: Path) -> ThreatGenerationConfig:
 @pytest.fixture(scope="module")
 def made_once(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, GeneratedThreats]:
     once = job_in(tmp_path_factory.mktemp("once"))
-    return once.folder, generate(once, Told(), Scripted({}))
+    return once.folder, generate(once, ScriptedInterviewee(), ScriptedFuser({}))
 
 
 @pytest.fixture
@@ -124,8 +124,8 @@ def made(job: ThreatGenerationConfig, made_once: tuple[Path, GeneratedThreats]) 
 
 
 def test_every_route_gets_a_program_with_its_transcript_and_frame(job: ThreatGenerationConfig) -> None:
-    fuser = Scripted({})
-    made = generate(job, Told(), fuser)
+    fuser = ScriptedFuser({})
+    made = generate(job, ScriptedInterviewee(), fuser)
     assert not made.failed and not made.unsound
     for route in job.routes:
         text = (job.folder / "scenarios" / f"{route.id}.scenic").read_text()
@@ -141,21 +141,21 @@ def test_every_route_gets_a_program_with_its_transcript_and_frame(job: ThreatGen
     assert [r.id for r in suite(str(job.folder)).routes] == ["101", "102"]
 
 
-def test_the_same_command_asks_nobody_twice(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_a_second_start_sends_no_requests(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     before = {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
-    again, fuser = Told(), Scripted({})
+    again, fuser = ScriptedInterviewee(), ScriptedFuser({})
     generate(job, again, fuser)
     assert again.asked == [] and fuser.made == []
     assert before == {f: f.read_bytes() for f in job.folder.rglob("*.scenic")}
 
 
-def test_what_failed_is_counted_and_asked_again(job: ThreatGenerationConfig) -> None:
-    made = generate(job, Told(fails={"102"}), Scripted({"101": [None]}))
+def test_failures_are_counted_and_repeated(job: ThreatGenerationConfig) -> None:
+    made = generate(job, ScriptedInterviewee(fails={"102"}), ScriptedFuser({"101": [None]}))
     assert made.failed == {"102": "interview: perception: timeout", "101": "fuser: fuse: HTTP 500"}
     assert suite_error(job) == "no scenario programs"
-    told, fuser = Told(), Scripted({})
-    made = generate(job, told, fuser)
-    assert told.asked == ["102"] and {r for r, _, _ in fuser.made} == {"101", "102"}
+    interviewee, fuser = ScriptedInterviewee(), ScriptedFuser({})
+    made = generate(job, interviewee, fuser)
+    assert interviewee.asked == ["102"] and {r for r, _, _ in fuser.made} == {"101", "102"}
     assert not made.failed
     assert len(made.transcripts["101"].attempts) == 1  # an endpoint's failure is no attempt
 
@@ -166,19 +166,21 @@ def suite_error(job: ThreatGenerationConfig) -> str:
     return "no scenario programs" if "no scenario programs" in str(caught.value) else str(caught.value)
 
 
-def test_a_refusal_uses_up_an_attempt_and_leaves_no_program(job: ThreatGenerationConfig) -> None:
+def test_a_refusal_counts_as_attempt_and_removes_the_program(job: ThreatGenerationConfig) -> None:
     checked = replace(job, checked=True, tries=1, routes=job.routes[:1], attempts=2)
-    made = generate(checked, Told(), Scripted({"101": ["adversary: a dragon is not in the vocabulary"]}))
+    made = generate(
+        checked, ScriptedInterviewee(), ScriptedFuser({"101": ["adversary: a dragon is not in the vocabulary"]})
+    )
     assert made.failed == {"101": "fuser: adversary: a dragon is not in the vocabulary"}
     assert [a.number for a in made.transcripts["101"].attempts] == [0, 1]
     assert not list(job.folder.rglob("*.scenic"))
 
 
-def test_an_unsound_scenario_is_made_anew(job: ThreatGenerationConfig) -> None:
+def test_an_unsound_scenario_is_generated_again(job: ThreatGenerationConfig) -> None:
     far = {**BRAKE, "trigger": {"kind": "distance", "value": 4}, "place": {**BRAKE["place"], "ahead_m": [61.5, 62]}}
     checked = replace(job, checked=True, tries=1, routes=job.routes[:1])
-    fuser = Scripted({"101": [far, BRAKE]})
-    made = generate(checked, Told(), fuser)
+    fuser = ScriptedFuser({"101": [far, BRAKE]})
+    made = generate(checked, ScriptedInterviewee(), fuser)
     first, *others = made.transcripts["101"].attempts
     assert first.verdict is not None
     if first.verdict.passed:
@@ -188,8 +190,10 @@ def test_an_unsound_scenario_is_made_anew(job: ThreatGenerationConfig) -> None:
     assert json.loads((job.folder / "check.json").read_text())["101"]["passed"] is True
 
 
-def test_a_refusal_is_made_anew_without_a_check_too(job: ThreatGenerationConfig) -> None:
-    made = generate(replace(job, routes=job.routes[:1]), Told(), Scripted({"101": ["no", "no", BRAKE]}))
+def test_a_refusal_is_repeated_without_a_check(job: ThreatGenerationConfig) -> None:
+    made = generate(
+        replace(job, routes=job.routes[:1]), ScriptedInterviewee(), ScriptedFuser({"101": ["no", "no", BRAKE]})
+    )
     assert not made.failed and [bool(a.spec) for a in made.transcripts["101"].attempts] == [False, False, True]
 
 
@@ -203,41 +207,39 @@ def judged(job: ThreatGenerationConfig, made: GeneratedThreats, verdict: Scenari
     ThreatFolder(job.folder).keep(transcript.model_copy(update={"attempts": [*transcript.attempts[:-1], last]}))
 
 
-def test_check_json_is_written_after_a_kill_before_it(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_check_json_is_completed_after_a_kill(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     one = replace(job, routes=job.routes[:1])
     judged(one, made, PASSED)
     assert read_verdicts(job.folder) == {}
-    generate(replace(one, checked=True), Told(), Scripted({}))
+    generate(replace(one, checked=True), ScriptedInterviewee(), ScriptedFuser({}))
     assert read_verdicts(job.folder)["101"]["passed"] is True
 
 
-def test_the_verdict_of_an_edited_program_is_not_the_generated_ones(
-    job: ThreatGenerationConfig, made: GeneratedThreats
-) -> None:
+def test_an_edited_program_does_not_get_the_old_verdict(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     one = replace(job, routes=job.routes[:1])
     judged(one, made, PASSED)
     file = job.folder / "scenarios" / "101.scenic"
     file.write_text(file.read_text() + "# by hand\n")
-    generate(replace(one, checked=True), Told(), Scripted({}))
+    generate(replace(one, checked=True), ScriptedInterviewee(), ScriptedFuser({}))
     assert read_verdicts(job.folder) == {} and file.read_text().endswith("# by hand\n")
 
 
-def test_what_threats_check_found_since_is_taken_over(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
-    """Generated unchecked, checked by the other command, started again: unsound ones are left out, or made anew."""
+def test_verdicts_of_threats_check_are_taken_over(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+    """Generated unchecked, then checked by the other command: unsound ones are left out or generated again."""
     one = replace(job, routes=job.routes[:1], attempts=1)
     write_verdicts(job.folder, {"101": ScenarioVerdict(passed=False, compiles=True, reason="nobody acted")})
-    assert generate(one, Told(), Scripted({})).unsound == {"101": "nobody acted"}
+    assert generate(one, ScriptedInterviewee(), ScriptedFuser({})).unsound == {"101": "nobody acted"}
     assert json.loads((job.folder / "suite.json").read_text())["left_out"] == {"101": "nobody acted"}
-    again = generate(replace(one, attempts=2), Told(), Scripted({}))
+    again = generate(replace(one, attempts=2), ScriptedInterviewee(), ScriptedFuser({}))
     assert not again.unsound and [a.number for a in again.transcripts["101"].attempts] == [0, 1]
 
 
-def test_a_program_that_is_gone_is_written_again(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
+def test_a_missing_program_is_restored(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     file = job.folder / "scenarios" / "101.scenic"
     text = file.read_text()
     file.unlink()
-    fuser = Scripted({})
-    generate(job, Told(), fuser)
+    fuser = ScriptedFuser({})
+    generate(job, ScriptedInterviewee(), fuser)
     assert file.read_text() == text and fuser.made == []
 
 
@@ -245,49 +247,47 @@ def test_a_program_that_is_gone_is_written_again(job: ThreatGenerationConfig, ma
     ("suite_name", "route"),
     [("my routes", "101"), ('a"\nimport os', "101"), ("a:b", "1"), ("demo", "../../x"), ("demo", 'x"'), ("demo", ".")],
 )
-def test_names_that_no_program_can_say_are_refused_first(
-    job: ThreatGenerationConfig, suite_name: str, route: str
-) -> None:
+def test_invalid_names_are_refused_at_the_start(job: ThreatGenerationConfig, suite_name: str, route: str) -> None:
     routes = [replace(job.routes[0], id=route)]
     odd = replace(job, suite=replace(job.suite, name=suite_name), routes=routes)
     with pytest.raises(Ad2Error, match="Rename the route file"):
-        generate(odd, Told(), Scripted({}))
+        generate(odd, ScriptedInterviewee(), ScriptedFuser({}))
     assert not job.folder.exists()
 
 
-def test_a_long_name_of_a_model_leaves_a_suite_that_can_be_read(job: ThreatGenerationConfig) -> None:
-    class Long(Told):
+def test_a_long_model_name_gives_a_readable_suite(job: ThreatGenerationConfig) -> None:
+    class Long(ScriptedInterviewee):
         def describe(self) -> dict[str, Any]:
             return {"name": "organisation/a-very-long-name-of-a-model-" * 3}
 
-    generate(job, Long(), Scripted({}))
+    generate(job, Long(), ScriptedFuser({}))
     assert len(suite(str(job.folder)).name) <= 80
 
 
 def test_another_agent_needs_another_folder(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     with pytest.raises(Ad2Error, match="other arguments: seed is 0 there and 1 here"):
-        generate(replace(job, seed=1), Told(), Scripted({}))
+        generate(replace(job, seed=1), ScriptedInterviewee(), ScriptedFuser({}))
 
 
-def test_more_routes_may_be_asked_for_later(job: ThreatGenerationConfig) -> None:
-    generate(replace(job, routes=job.routes[:1]), Told(), Scripted({}))
-    told = Told()
-    generate(job, told, Scripted({}))
-    assert told.asked == ["102"]
+def test_more_routes_can_be_added_later(job: ThreatGenerationConfig) -> None:
+    generate(replace(job, routes=job.routes[:1]), ScriptedInterviewee(), ScriptedFuser({}))
+    interviewee = ScriptedInterviewee()
+    generate(job, interviewee, ScriptedFuser({}))
+    assert interviewee.asked == ["102"]
 
 
-def test_scenarios_of_ones_own_are_not_overwritten(job: ThreatGenerationConfig) -> None:
+def test_a_users_own_scenarios_are_not_overwritten(job: ThreatGenerationConfig) -> None:
     (job.folder / "scenarios").mkdir(parents=True)
     (job.folder / "scenarios" / "mine.scenic").write_text("ego = new Car")
     with pytest.raises(Ad2Error, match="not generated here"):
-        generate(job, Told(), Scripted({}))
+        generate(job, ScriptedInterviewee(), ScriptedFuser({}))
 
 
 def test_a_broken_transcript_is_named(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
     file = job.folder / "transcripts" / "101.json"
     file.write_text(file.read_text().replace('"brake_hard"', '"explode"'))
     with pytest.raises(DataError, match=r"101\.json: field 'attempts\.0\.spec\.behaviour'"):
-        generate(job, Told(), Scripted({}))
+        generate(job, ScriptedInterviewee(), ScriptedFuser({}))
 
 
 def test_a_frame_outside_of_the_folder_is_not_read(job: ThreatGenerationConfig, made: GeneratedThreats) -> None:
@@ -300,29 +300,29 @@ KILLED = """
 import sys, time
 from pathlib import Path
 sys.path[:0] = {paths!r}
-from test_generate import Scripted, Told
+from test_generate import ScriptedFuser, ScriptedInterviewee
 from closedloop_plugin.threats.generate import generate
 import closedloop_plugin.threats.generate as g, test_generate as t
 from closedloop_plugin.agents.make import cameras_of
 from closedloop_plugin.runner.recipe import FactoryRecipe
 from closedloop_plugin.suites.lookup import suite
 
-class Slow(Scripted):
-    def make(self, wishes):
+class Slow(ScriptedFuser):
+    def make(self, requests):
         if len(self.made) == 3:
             time.sleep(600)  # whatever the machine's speed: it is killed with three of six
-        return super().make(wishes)
+        return super().make(requests)
 
 g.BATCH = 1
 demo = suite("demo")
 world = FactoryRecipe("closedloop_plugin.worlds.embedded.world:EmbeddedWorld", {{"folder": Path({maps!r})}})
 seen = cameras_of("front@160x90", t.RULES)
 job = g.ThreatGenerationConfig(Path({out!r}), demo, demo.routes, world, t.RULES, seen, checked=False, quiet=True)
-generate(job, Told(), Slow({{}}))
+generate(job, ScriptedInterviewee(), Slow({{}}))
 """
 
 
-def test_kill_9_loses_nothing_that_was_there(job: ThreatGenerationConfig, tmp_path: Path) -> None:
+def test_a_kill_loses_no_stored_result(job: ThreatGenerationConfig, tmp_path: Path) -> None:
     code = KILLED.format(
         paths=[str(Path(__file__).parent), *sys.path], maps=str(tmp_path / "maps"), out=str(job.folder)
     )
@@ -337,10 +337,10 @@ def test_kill_9_loses_nothing_that_was_there(job: ThreatGenerationConfig, tmp_pa
     assert 2 <= len(there) <= 3
     with pytest.raises(Ad2Error, match="not finished"):
         suite(str(job.folder))
-    told, fuser = Told(), Scripted({})
+    interviewee, fuser = ScriptedInterviewee(), ScriptedFuser({})
     whole = replace(job, routes=suite("demo").routes)
-    made = generate(whole, told, fuser)
-    assert told.asked == []  # all six interviews were kept
+    made = generate(whole, interviewee, fuser)
+    assert interviewee.asked == []  # all six interviews were kept
     assert len(made.transcripts) == 6 and not made.failed
     assert {name: (job.folder / "scenarios" / name).read_bytes() for name in there} == there
-    assert len(fuser.made) <= 6 - len(there) + 1  # at most the one that was being written is made again
+    assert len(fuser.made) <= 6 - len(there) + 1  # at most the one in progress is repeated

@@ -1,4 +1,4 @@
-"""Interviews: moments from running worlds, a model's three chained stages, a driver observed, and kills in between."""
+"""Interviews: frames from running worlds, a model's three stages, observed drivers, and kills."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ class Broken(Plain):
         return super().reset(setup)
 
 
-class Listener:
-    """A target that answers at once, or once the gate is open, and keeps what it was shown."""
+class RecordingInterviewee:
+    """An interviewee that answers at once, or when `gate` is set, and records its scenes."""
 
     source: Literal["said", "observed"] = "said"
 
@@ -99,8 +99,8 @@ def ask_all(
 # -- moments -----------------------------------------------------------------------------------------------------------
 
 
-def test_every_route_gives_its_frames_and_a_transcript(tmp_path) -> None:
-    interviewee = Listener()
+def test_every_route_yields_frames_and_a_transcript(tmp_path) -> None:
+    interviewee = RecordingInterviewee()
     got, failed = ask_all(interviewee, tmp_path, frames=2)
     assert failed == {} and [t.route for t in got] == [r.id for r in ROUTES]
     for told in got:
@@ -118,18 +118,18 @@ def test_every_route_gives_its_frames_and_a_transcript(tmp_path) -> None:
         assert not np.array_equal(scene[0].images[0], scene[1].images[0])
 
 
-def test_a_world_that_fails_is_named_and_the_others_go_on(tmp_path) -> None:
-    got, failed = ask_all(Listener(), tmp_path, FactoryRecipe(f"{HERE}:Broken"), routes=4)
+def test_a_failed_world_is_reported_and_the_others_continue(tmp_path) -> None:
+    got, failed = ask_all(RecordingInterviewee(), tmp_path, FactoryRecipe(f"{HERE}:Broken"), routes=4)
     assert [t.route for t in got] == ["101", "104"]
     assert failed["102"] == "no room for it" and "the server went away" in failed["103"]
 
 
 def test_failed_answers_are_kept_with_their_errors(tmp_path) -> None:
-    got, failed = ask_all(Listener(error="http_500"), tmp_path, routes=2)
+    got, failed = ask_all(RecordingInterviewee(error="http_500"), tmp_path, routes=2)
     assert failed == {} and [t.interview.error for t in got] == ["perception: http_500"] * 2
 
 
-def test_while_the_target_answers_worlds_go_on_and_who_waits_is_asked_together(tmp_path, monkeypatch) -> None:
+def test_worlds_run_during_answers_and_waiting_routes_are_batched(tmp_path, monkeypatch) -> None:
     all_there, came, put = threading.Event(), [], interviewing._InterviewThread.put
 
     def noted(self: Any, moments: list[InterviewFrame]) -> None:
@@ -139,13 +139,13 @@ def test_while_the_target_answers_worlds_go_on_and_who_waits_is_asked_together(t
             all_there.set()
 
     monkeypatch.setattr(interviewing._InterviewThread, "put", noted)
-    interviewee = Listener(gate=all_there)
+    interviewee = RecordingInterviewee(gate=all_there)
     got, _ = ask_all(interviewee, tmp_path)
     assert len(got) == 6 and len(interviewee.batches) < 6 and max(interviewee.batches) > 1
 
 
-def test_what_the_user_must_mend_ends_it_and_what_was_kept_stays(tmp_path) -> None:
-    class Fails(Listener):
+def test_a_user_error_ends_the_interviews_and_transcripts_remain(tmp_path) -> None:
+    class Fails(RecordingInterviewee):
         def answer(self, scenes: Sequence[Sequence[InterviewFrame]]) -> list[list[StageAnswer]]:
             if self.batches:
                 raise Ad2Error("no such model")
@@ -157,8 +157,8 @@ def test_what_the_user_must_mend_ends_it_and_what_was_kept_stays(tmp_path) -> No
     assert got and not [t for t in threading.enumerate() if t.name == "ad2-interviews" and t.is_alive()]
 
 
-def test_the_same_seed_shows_the_same_moment(tmp_path) -> None:
-    first, second, other = Listener(), Listener(), Listener()
+def test_the_same_seed_gives_the_same_frame(tmp_path) -> None:
+    first, second, other = RecordingInterviewee(), RecordingInterviewee(), RecordingInterviewee()
     for interviewee, seed in ((first, 1), (second, 1), (other, 2)):
         ask_all(interviewee, tmp_path, routes=1, seed=seed)
     bodies = [t.scenes[0][0].truth.actors[0] for t in (first, second, other)]
@@ -166,7 +166,7 @@ def test_the_same_seed_shows_the_same_moment(tmp_path) -> None:
     assert places[0] == places[1] != places[2]
 
 
-def test_a_kill_loses_at_most_the_routes_under_way(tmp_path) -> None:
+def test_a_kill_loses_at_most_the_routes_in_progress(tmp_path) -> None:
     program = subprocess.Popen(
         [sys.executable, __file__, str(tmp_path)], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
@@ -185,7 +185,7 @@ def test_a_kill_loses_at_most_the_routes_under_way(tmp_path) -> None:
 # -- a model -----------------------------------------------------------------------------------------------------------
 
 
-def test_each_stage_has_the_answers_before_it_and_all_pictures() -> None:
+def test_each_stage_has_the_earlier_answers_and_all_images() -> None:
     model = FakeModel(lambda q: f"answer to {q.key}")
     interviewee = ModelInterviewee(model, TEXTS, RULES, CAMERAS[:1])
     answers = interviewee.answer([[moment(), moment()], [moment()]])
@@ -229,7 +229,7 @@ def test_an_endpoint_that_fails_a_third_of_the_time_loses_no_route(tmp_path) -> 
         interviewee = make_interviewee(spec, texts=TEXTS, cache=None, seed=0, profile=RULES, cameras=CAMERAS)
         before = interviewee.describe()
         got, failed = ask_all(interviewee, tmp_path)
-        assert interviewee.describe() == before  # compared at every start: nothing that only replies bring
+        assert interviewee.describe() == before  # compared at every start: no facts from replies
     assert failed == {} and [t.interview.error for t in got] == [None] * 6
 
 
@@ -262,7 +262,7 @@ def observed(driver: str) -> list[str]:
     return [a.text for a in interviewee.answer([[moment()]])[0]]
 
 
-def test_the_expert_is_seen_to_look_to_foresee_and_to_steer() -> None:
+def test_the_expert_reacts_predicts_and_steers() -> None:
     perception, prediction, planning = observed("expert")
     assert "It sees vehicles, cyclists, pedestrians, animals and things on the road" in perception
     assert (
@@ -273,14 +273,14 @@ def test_the_expert_is_seen_to_look_to_foresee_and_to_steer() -> None:
 
 
 @pytest.mark.parametrize("driver", ["still", "straight", "random", "steer-only"])
-def test_blind_drivers_are_found_out(driver: str) -> None:
+def test_blind_drivers_are_recognised(driver: str) -> None:
     perception, prediction, _ = observed(driver)
     assert perception.startswith("It looks at nobody") and "It does not look at a car 25 m ahead" in perception
     assert prediction.startswith("It expects nothing of others.") and "It reacts" not in prediction
     assert ("It follows the line of its lane." in perception) == (driver == "steer-only")
 
 
-def test_drivers_differ_in_what_is_told_of_them() -> None:
+def test_observed_answers_differ_between_drivers() -> None:
     told = {
         driver: tuple(observed(driver))
         for driver in ("expert", "still", "straight", "random", "steer-only", "speed-only")
@@ -290,13 +290,13 @@ def test_drivers_differ_in_what_is_told_of_them() -> None:
     assert "It does not look at the lane." in told["speed-only"][0] and "It sees vehicles" in told["speed-only"][0]
 
 
-def test_the_witness_leaves_the_driver_as_it_found_it() -> None:
+def test_probing_does_not_change_the_driver() -> None:
     agent = make_agent("expert")
     assert ObservedInterviewee("expert", agent).answer([[moment()]])[0][0].question.startswith("observed: ")
     assert agent._states == {}  # type: ignore[attr-defined]
 
 
-def test_what_is_no_driver_is_said_before_anything_runs() -> None:
+def test_an_unknown_driver_is_refused_at_the_start() -> None:
     with pytest.raises(Ad2Error, match="no agent 'expret'; did you mean 'expert'"):
         make_interviewee("expret", texts=TEXTS, cache=None, seed=0, profile=RULES, cameras=())
 
@@ -337,4 +337,4 @@ if __name__ == "__main__":  # what the kill test kills
         if len(kept) == 3:
             time.sleep(600)  # whatever the machine's speed: it is killed with three of six
 
-    ask_all(Listener(), out, keep=keep_three, workers=1)
+    ask_all(RecordingInterviewee(), out, keep=keep_three, workers=1)

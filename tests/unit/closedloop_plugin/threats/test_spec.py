@@ -1,5 +1,4 @@
-"""ThreatSpec is closed: what is outside it is refused, and of what is inside it nothing but our words and finite
-numbers gets into a program."""
+"""ThreatSpec is closed: other input is refused, and programs contain only our words and finite numbers."""
 
 from __future__ import annotations
 
@@ -203,7 +202,7 @@ def test_what_does_not_fit_is_said(site: ThreatSite, change: dict[str, Any], say
     assert any(says in problem for problem in problems), problems
 
 
-def test_what_fits_is_let_through() -> None:
+def test_fitting_specs_are_accepted() -> None:
     assert fit(ThreatSpec.model_validate(CUT_IN), CORRIDOR) == []
     behind = changed(CROSSES | {"road": "junction", "ego_light": "red"}, "place.ahead_m", [6, 12])
     assert fit(ThreatSpec.model_validate(behind), CROSSING) == []
@@ -251,7 +250,7 @@ def test_a_sentence(change: dict[str, Any], text: str) -> None:
 
 @st.composite
 def specs(draw: st.DrawFn) -> dict[str, Any]:
-    """JSON of a spec that the rules let through: any words that go together, any numbers within their limits."""
+    """JSON of a spec that the rules accept: any words that go together, any numbers within their limits."""
     behaviour = draw(st.sampled_from(AdversaryBehaviour))
     rule = RULES[behaviour]
 

@@ -1,4 +1,4 @@
-"""What a draw says: who came near since it acted, what that is worth, and the reason in words."""
+"""Draws and verdicts: the nearest actor since the act, the conditions, and the reasons."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_nearest_actor_since_it_acts(seen: dict[str, Any], nearest: NearestActor
     assert nearest_since(seen, 2.0, "child") == nearest
 
 
-def test_the_programs_own_car_counts_where_it_stands_for_the_traffic() -> None:
+def test_a_programs_car_with_the_background_role_counts() -> None:
     """On a road without a lane for background traffic the world gives that role to the program's cars."""
     seen = track((0.0, 9.0), kind="van", role="background")
     for part in (seen["bodies"], *(sample["actors"] for sample in seen["samples"] if sample["actors"])):
@@ -68,7 +68,7 @@ def test_the_programs_own_car_counts_where_it_stands_for_the_traffic() -> None:
     assert nearest_since(seen, 2.0, "van") == NearestActor("van", 9.0, 0.0)
 
 
-def test_a_mover_that_is_farther_counts_before_one_that_stands() -> None:
+def test_a_moving_actor_takes_precedence_over_a_nearer_stationary_one() -> None:
     both = track((0.0, 5.0))
     both["bodies"]["b"] = {"kind": "child", "role": "scenario"}
     for i, sample in enumerate(both["samples"]):
@@ -135,13 +135,13 @@ def test_a_draw_without_a_threat_is_not_survived() -> None:
     assert verdict_of([idle, hit, ScenarioDraw(record(), NEAR)]).survived == 1
 
 
-def test_a_program_that_ends_itself_is_survived_without_harm_only() -> None:
+def test_a_program_that_ends_itself_is_survived_only_without_infractions() -> None:
     ended = record(status=PROGRAM_ENDED, score_route=40.0)
     assert verdict_of([ScenarioDraw(ended, NEAR)]).passed
     assert not verdict_of([ScenarioDraw(replace(ended, infractions={"red_light": ["x"]}), NEAR)]).passed
 
 
-def test_a_world_that_died_is_no_fault_of_compiling() -> None:
+def test_a_failed_world_is_no_compile_error() -> None:
     found = verdict_of([ScenarioDraw(record(end="world failed", map={}, events=[], reason="hung: no sign of life"))])
     assert (found.compiles, found.runs) == (True, False)
     assert found.reason == "does not run: hung: no sign of life"

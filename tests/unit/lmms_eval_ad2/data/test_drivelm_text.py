@@ -70,7 +70,7 @@ def test_broken_tags_are_left_out() -> None:
 
 
 def test_real_tags(data_dir: Path) -> None:
-    """Every `<...,CAM_...>` of the sample is read, and lies in a 1600x900 image."""
+    """Every `<...,CAM_...>` of the sample is parsed, and is inside a 1600x900 image."""
     text = (data_dir / "drivelm" / "train_sample.json").read_text("utf-8")
     tags = read_tags(text)
     assert len(tags) == text.count(",CAM_") > 700
@@ -135,7 +135,7 @@ def test_tags_come_back(tags: list[tuple[int, str, str, str]]) -> None:
 
 
 def test_long_hostile_text_is_linear() -> None:
-    """Each would take minutes in a quadratic reader; the suite's own time limit would say so."""
+    """Each would take minutes in a quadratic parser and exceed the time limit of the suite."""
     for piece in (
         "A. ",
         "(A) B. ",

@@ -1,4 +1,4 @@
-"""What is evaluated is found in what is to be trained on, whatever it is called there; strangers are left alone."""
+"""Leak check: evaluated evidence is found in training data under other names, without false positives."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kind(record: Record, root: Path, held: HeldOutIndex) -> str | None:
 
 
 def test_strangers_do_not_leak(roots: tuple[Path, Path]) -> None:
-    """Same short file names and scene names in another folder or benchmark say nothing."""
+    """Equal short file and scene names in another folder or benchmark are no leak."""
     train, test = roots
     store("autodrive_qa", "test", [mcq(1), mcq(2)], test)
     held = HeldOutIndex(held_out([]))

@@ -1,4 +1,4 @@
-"""Originals by their path, drawn pictures once, and no picture that a trainer would see otherwise than we show it."""
+"""Stored images by path, drawn images written once, and no image that a training program would show differently."""
 
 from __future__ import annotations
 

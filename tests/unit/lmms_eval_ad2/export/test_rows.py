@@ -1,4 +1,4 @@
-"""A row holds what the model is asked in evaluation, and an answer that scoring reads as right."""
+"""A row has the prompt of the evaluation and an answer that scoring accepts as correct."""
 
 from __future__ import annotations
 

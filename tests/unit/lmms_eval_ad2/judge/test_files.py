@@ -1,4 +1,4 @@
-"""judge/files: the JSONL formats, and errors that name file, row and field."""
+"""The JSONL files of `ad2 judge`, and errors that name file, row and field."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def write(path: Path, *rows: Any) -> Path:
     return path
 
 
-def test_items_and_ratings_there_and_back(tmp_path: Path) -> None:
+def test_items_and_ratings_round_trip(tmp_path: Path) -> None:
     source = write(
         tmp_path / "i.jsonl",
         {"id": 7, "rubric": "coda_general", "answer": "a", "reference": "b", "model": "m", "task": "general"},

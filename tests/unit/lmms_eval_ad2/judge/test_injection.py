@@ -1,4 +1,4 @@
-"""An answer that talks to the judge gains nothing: not from a judge that quotes it, not from our reader of replies."""
+"""Prompt injection: an answer that addresses the judge gains nothing, even if the judge quotes it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def item_with(attack: str, field: str) -> JudgeItem:
 @pytest.mark.parametrize("field", FIELDS)
 @pytest.mark.parametrize("form", ["strict", "official"])
 def test_quoting_the_text_gives_no_mark(field: str, form: str) -> None:
-    """The judge only repeats what it was shown, and comes to no verdict of its own."""
+    """The judge only repeats its prompt, without a verdict of its own."""
     with serve(reply="echo") as server:
         judge = judge_for(server, reply={"ad2_vqa": form, "ad2_djss": form})
         found = judge.rate([item_with(a, field) for a in ATTACKS], progress=False)
@@ -57,7 +57,7 @@ def test_the_judges_own_verdict_is_the_one_that_counts(form: str) -> None:
 
 
 def test_no_attack_leaves_its_fence() -> None:
-    """Of each attack the prompt keeps the words, all of them inside the fences of its own field."""
+    """The prompt contains the words of each attack only between the fences of its own field."""
     with serve(reply="hash", keep_bodies=True) as server:
         judge_for(server).rate([item_with(a, "answer") for a in ATTACKS], progress=False)
     assert len(server.bodies) == len(ATTACKS)

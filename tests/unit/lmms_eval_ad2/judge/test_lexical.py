@@ -1,4 +1,4 @@
-"""judge/lexical: ROUGE-L by hand and against another implementation; honest about what it cannot judge."""
+"""The lexical judge: ROUGE-L by hand and against another implementation; rubrics that it cannot judge."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_lcs_against_another_implementation(a: list[str], b: list[str]) -> None:
 
 
 def test_known_blindness() -> None:
-    """What the documentation says about it: opposite advice is close, a paraphrase is far."""
+    """Documented limits: opposite advice gets a high mark, a paraphrase a low one."""
     assert mark("turn left at the crossing now", "turn right at the crossing now") > 8
     assert mark("a lorry blocks our lane", "the path is obstructed by one truck") < 3
 

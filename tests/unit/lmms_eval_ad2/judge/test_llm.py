@@ -1,4 +1,4 @@
-"""judge/engine: order, cache, every kind of failure, what it costs."""
+"""The LLM judge: order, cache, every kind of failure, usage."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_whatever_can_change_a_reply_is_in_its_key(tmp_path: Path, change: dict[
         assert server.requests == 6
 
 
-def test_where_the_server_listens_is_not(tmp_path: Path) -> None:
+def test_the_address_is_not_in_its_key(tmp_path: Path) -> None:
     for expected in (3, 0):
         with serve() as server:
             judge_for(server, tmp_path / "c.sqlite").rate(items(3), progress=False)
@@ -118,7 +118,7 @@ def test_a_reply_without_a_mark_is_unscored_and_not_cached(tmp_path: Path, reply
             assert server.requests == asked
 
 
-def test_items_that_cannot_be_asked_about_are_not_asked_about() -> None:
+def test_items_without_the_needed_fields_are_not_sent() -> None:
     odd = [JudgeItem("a", "coda_general", "x"), JudgeItem("b", "ad2_slps", "x", steps=("x",)), *items(1)]
     with serve() as server:
         ratings = judge_for(server).rate(odd, progress=False)

@@ -1,4 +1,4 @@
-"""judge/official: a CODA-LM checkout's prompt files (made here in their format, in words of our own)."""
+"""Rubrics from the prompt files of a CODA-LM checkout; the files are written here in their format, in our words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_few_shots_replace_ours_and_replies_are_read_their_way(checkout: Path) -> None:
+def test_official_examples_replace_ours_and_replies_are_read_in_the_official_form(checkout: Path) -> None:
     rubrics = load(official_dir=checkout)
     for name, folder in (("coda_general", "scene_few_shot"), ("coda_suggestion", "suggestion_few_shot")):
         turns = rubrics[name].opening()

@@ -1,4 +1,4 @@
-"""judge/rubrics: the prompts as they go out (snapshots), overrides, hashes."""
+"""Rubrics: complete prompts (snapshots), overrides, hashes."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def shown(rubric: Rubric, item: JudgeItem) -> str:
 
 
 @pytest.mark.parametrize("name", RUBRICS)
-def test_the_prompt_is_the_one_on_file(name: str) -> None:
-    """After a wanted change: raise the rubric's version, then AD2_WRITE_SNAPSHOTS=1 pytest tests/judge."""
+def test_prompts_equal_their_snapshots(name: str) -> None:
+    """After an intended change raise the rubric's version, and run this file with AD2_WRITE_SNAPSHOTS=1."""
     path = SNAPSHOTS / f"{name}.txt"
     text = shown(packaged()[name], item_for(name))
     if os.environ.get("AD2_WRITE_SNAPSHOTS") == "1":
@@ -56,7 +56,7 @@ def test_all_rubrics_are_there_and_complete() -> None:
         assert isinstance(high, float) and isinstance(low, float) and high >= 9 and low <= 2
 
 
-def test_the_hash_sees_every_word_and_the_reply_form(tmp_path: Path) -> None:
+def test_the_hash_covers_every_word_and_the_reply_form(tmp_path: Path) -> None:
     base = packaged()["coda_general"].sha256
     assert load()["coda_general"].sha256 == base
     assert load(reply={"coda_general": "official"})["coda_general"].sha256 != base
@@ -65,7 +65,7 @@ def test_the_hash_sees_every_word_and_the_reply_form(tmp_path: Path) -> None:
     assert load(override=own)["coda_general"].sha256 != base
 
 
-def test_an_override_takes_what_it_does_not_give_from_ours(tmp_path: Path) -> None:
+def test_an_override_inherits_missing_fields(tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text("rubrics:\n  ad2_vqa:\n    system: Judge kindly.\n")
     changed, ours = load(override=own), packaged()
@@ -100,7 +100,7 @@ def test_an_absent_override_is_named(tmp_path: Path) -> None:
         load(override=tmp_path / "none.yaml")
 
 
-def test_what_cannot_be_asked() -> None:
+def test_items_without_the_needed_fields() -> None:
     rubrics = packaged()
     no_reference = rubrics["coda_general"].missing(JudgeItem("i", "coda_general", "text", " "))
     one_step = rubrics["ad2_slps"].missing(JudgeItem("i", "ad2_slps", "b", steps=("b",)))

@@ -1,4 +1,4 @@
-"""judge/spec: what a user may write, and what is said when it is wrong."""
+"""Judge specifications: valid forms, and errors for invalid ones."""
 
 from __future__ import annotations
 
@@ -112,4 +112,4 @@ def test_the_ready_made_files_work(path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_there_are_ready_made_files() -> None:
-    assert [p.stem for p in CONFIGS] == ["embedding", "lexical", "local_vllm", "openai"]
+    assert [p.stem for p in CONFIGS] == ["embedding", "evaluate", "lexical", "local_vllm", "openai"]

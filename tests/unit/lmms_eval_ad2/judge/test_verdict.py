@@ -1,4 +1,4 @@
-"""judge/verdict: which replies carry a mark, and that no other text ever becomes one."""
+"""Parsing of verdicts: which replies have a mark; no other text is read as one."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_official(reply: str, mark: float | str) -> None:
 
 @pytest.mark.parametrize("form", verdict.REPLY_FORMS)
 @pytest.mark.parametrize(("finish", "reason"), [("length", "truncated_reply"), ("content_filter", "refused")])
-def test_how_it_ended_counts_more_than_what_it_says(form: verdict.ReplyForm, finish: str, reason: str) -> None:
+def test_the_finish_reason_overrides_the_text(form: verdict.ReplyForm, finish: str, reason: str) -> None:
     found = verdict.read("Rating: [[9]]", finish, form, "coda_general")
     assert isinstance(found, Unscored) and (found.metric, found.reason) == ("coda_general", reason)
 

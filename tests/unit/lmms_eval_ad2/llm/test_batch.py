@@ -1,4 +1,4 @@
-"""llm/batch: many questions, once each, bounded in flight; an endpoint that has gone is noticed."""
+"""llm/batch: many requests, bounded in flight; an endpoint that is down is detected."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_within_a_running_event_loop() -> None:
         asyncio.run(notebook())
 
 
-def test_replies_without_token_counts_are_told() -> None:
+def test_replies_without_token_counts_are_counted() -> None:
     tally = batch.RequestUsage()
     with serve(report_usage=False) as server:
         batch.ask(payloads(4), endpoint(server), tally=tally, progress=False)

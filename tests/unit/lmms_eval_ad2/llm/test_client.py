@@ -1,4 +1,4 @@
-"""llm/client against a real endpoint on this machine: every way in which a request can fail."""
+"""llm/client against a local endpoint: every way in which a request can fail."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_a_refused_request_is_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("kind", "finish"), [("truncated", "length"), ("refusal", "content_filter"), ("filtered", "content_filter")]
 )
-def test_how_a_reply_ended_is_told(kind: str, finish: str) -> None:
+def test_the_finish_reason_is_kept(kind: str, finish: str) -> None:
     with serve(failures=[kind]) as server:
         reply, _ = complete(server)
     assert isinstance(reply, ChatReply) and reply.finish_reason == finish

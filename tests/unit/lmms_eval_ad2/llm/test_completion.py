@@ -51,10 +51,10 @@ def test_fields_of_a_wrong_kind_are_dropped_and_the_reply_can_be_kept(name: str,
     "raw", [b"[" * 200_000, b'{"choices":' * 100_000, b"\xff\xfe{", b"", b"null", b'{"choices":{}}']
 )
 def test_a_body_without_a_completion(raw: bytes) -> None:
-    with pytest.raises(NoCompletion) as told:
+    with pytest.raises(NoCompletion) as caught:
         read_completion(raw)
-    assert told.value.reason == "invalid_reply"
-    assert len(told.value.detail) < 2_000
+    assert caught.value.reason == "invalid_reply"
+    assert len(caught.value.detail) < 2_000
 
 
 def test_an_error_nested_too_deep_is_shown_as_its_beginning() -> None:

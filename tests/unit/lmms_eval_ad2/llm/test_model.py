@@ -1,4 +1,4 @@
-"""llm/spec: the ways to name a model, and what is said when one is wrong."""
+"""llm/model: specifications of a model, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def test_a_reply_form_is_asked_for_as_the_server_knows_it() -> None:
     assert "response_format" not in read_model("endpoint:m@http://h/v1").payload([])
 
 
-def test_defaults_prices_and_what_is_told() -> None:
+def test_defaults_prices_and_description() -> None:
     model = read_model("endpoint:m@http://h/v1,price_prompt=2,price_completion=10", max_tokens=77, seed=5)
     assert (model.sampling.max_tokens, model.sampling.seed) == (77, 5)
     assert model.price is not None and model.price.cost(1_000_000, 100_000) == 3.0
     assert read_model("endpoint:m@http://h/v1,seed=null").sampling.seed is None
     assert read_model("endpoint:m@http://h/v1,seed=8", seed=5).sampling.seed == 8
-    told = LanguageModel(model.endpoint, model.sampling).describe()
-    assert "http" not in repr(told) and told["model"] == "m"
+    described = LanguageModel(model.endpoint, model.sampling).describe()
+    assert "http" not in repr(described) and described["model"] == "m"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""A request's body: the JSON that json.dumps would write, with plain texts put in as they are."""
+"""llm/request_body: the bytes of json.dumps, with JsonSafeText inserted without escaping."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def test_a_plain_text_is_not_looked_through(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "é", "<"])
-def test_what_json_escapes_is_not_plain(text: str) -> None:
-    with pytest.raises(ValueError, match="plain"):
+def test_texts_with_escaped_characters_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="JSON escapes"):
         JsonSafeText(f"data:{text}")
 
 

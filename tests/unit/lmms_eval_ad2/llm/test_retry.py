@@ -1,4 +1,4 @@
-"""llm/retry: how long to wait."""
+"""llm/client: backoff, Retry-After, rate limit."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_retry_after(headers: dict[str, str], seconds: float | None) -> None:
 
 def test_retry_after_as_a_date() -> None:
     found = retry_after({"retry-after": email.utils.formatdate(time.time() + 100, usegmt=True)})
-    assert found is not None and 40 < found <= 100  # a minute for a machine that stands still
+    assert found is not None and 40 < found <= 100  # a minute of slack for a slow machine
 
 
-def test_pace_spreads_starts_and_keeps_quiet() -> None:
+def test_the_limiter_spreads_starts_and_pauses() -> None:
     async def starts(pace: RequestRateLimiter, n: int) -> list[float]:
         clock = asyncio.get_running_loop().time
         begun = clock()

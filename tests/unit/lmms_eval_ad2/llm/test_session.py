@@ -1,4 +1,4 @@
-"""llm/session: requests as they come up, once each, from the cache first, bounded in flight."""
+"""llm/session: cached replies first, equal requests once, bounded in flight."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_reply_may_depend_on_another_and_the_limit_holds() -> None:
     assert (session.tally.requests, session.tally.failed) == (40, 0)
 
 
-def test_equal_requests_in_flight_are_sent_once_and_told_from_paid_ones() -> None:
+def test_equal_requests_in_flight_are_sent_once_and_marked_cached() -> None:
     async def todo(session: EndpointSession) -> list[Any]:
         return await asyncio.gather(*(session.ask(payload(0), key="same") for _ in range(5)))
 

@@ -1,4 +1,4 @@
-"""llm/shield: nothing in untrusted text can pose as a fence, a verdict or a chat turn."""
+"""llm/untrusted_text: untrusted text cannot imitate a fence, a verdict or a chat turn."""
 
 from __future__ import annotations
 

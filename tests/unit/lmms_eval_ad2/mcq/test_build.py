@@ -77,10 +77,10 @@ def test_a_source_that_runs_out_is_reported(tmp_path: Path, file: Path) -> None:
 
 
 def test_a_final_rejection_is_not_asked_again_a_passing_one_is(tmp_path: Path, file: Path) -> None:
-    def fate(question: OpenQuestion) -> Outcome | None:
+    def outcome_of(question: OpenQuestion) -> Outcome | None:
         return rejecting("q001")(question) or rejecting("q002", passing=True)(question)
 
-    result = build(a_job(file, tmp_path / "out", FakeMaker(fate)))
+    result = build(a_job(file, tmp_path / "out", FakeMaker(outcome_of)))
     assert (result.unfinished, result.card["unfinished"]) == (1, {"http_500": 1})
     assert result.card["rejected"] == {"ambiguous": 1}
     again = FakeMaker()
@@ -159,13 +159,13 @@ def test_other_settings_are_named(tmp_path: Path, file: Path) -> None:
 
 
 def test_rows_that_cannot_be_imported_are_rejected(tmp_path: Path, file: Path) -> None:
-    def fate(question: OpenQuestion) -> Outcome | None:
+    def outcome_of(question: OpenQuestion) -> Outcome | None:
         texts = {"q000": ("a", "a", "b"), "q001": ("a", "b"), "q002": ("a", "b", "\udfff"), "q003": ("", "b", "c")}
         if question.id not in texts:
             return None
         return made(question, distractors=tuple(Distractor(t, "naive") for t in texts[question.id]))
 
-    result = build(a_job(file, tmp_path / "out", FakeMaker(fate)))
+    result = build(a_job(file, tmp_path / "out", FakeMaker(outcome_of)))
     assert result.card["rejected"] == {"not_importable": 4}
     assert import_release("autodrive_qa", result.questions, images=tmp_path / "out/images").n == 16
 
@@ -298,12 +298,12 @@ def test_a_row_changed_by_hand_is_named(tmp_path: Path, file: Path) -> None:
 
 
 def test_no_replacement_is_requested_from_a_dead_endpoint(tmp_path: Path, file: Path) -> None:
-    def fate(question: OpenQuestion) -> Outcome | None:
+    def outcome_of(question: OpenQuestion) -> Outcome | None:
         if question.id in drawn[:3]:
             return RejectedQuestion(question, "ambiguous")
         return RejectedQuestion(question, "endpoint_down", passing=True) if question.id in drawn[3:5] else None
 
-    job = a_job(file, tmp_path / "out", FakeMaker(fate), total=8)
+    job = a_job(file, tmp_path / "out", FakeMaker(outcome_of), total=8)
     drawn = [entry.id for stratum in job.plan.strata for entry in stratum.entries[: stratum.quota]]
     result = build(job)
     assert sorted(job.maker.asked) == sorted(drawn)  # type: ignore[attr-defined]

@@ -43,7 +43,9 @@ def test_the_papers_set() -> None:
 
 def test_lingoqas_validation_split_is_too_small_for_the_papers_set() -> None:
     sizes = {**REAL, "lingoqa": {"perception": 300, "prediction": 20, "planning": 180}}
-    with pytest.raises(Ad2Error, match=r"lingoqa: 3,080 questions are asked, 500 can be used.*--total 2500") as error:
+    with pytest.raises(
+        Ad2Error, match=r"lingoqa: 3,080 questions are requested, 500 can be used.*--total 2500"
+    ) as error:
         plan(survey_of(sizes), mix=PAPER_MIX, tasks=PAPER_TASKS, total=15_400)
     assert "\n" not in str(error.value)
     most = plan(survey_of(sizes), mix=PAPER_MIX, tasks=PAPER_TASKS)
@@ -53,18 +55,18 @@ def test_lingoqas_validation_split_is_too_small_for_the_papers_set() -> None:
 
 def test_shares_that_exclude_each_other_name_the_task() -> None:
     mix = {"drivelm": 0.3, "nuscenes_qa": 0.6, "lingoqa": 0.1}
-    with pytest.raises(Ad2Error, match=r"perception: 40 questions are asked, but .* at least 60.*No total"):
+    with pytest.raises(Ad2Error, match=r"perception: 40 questions are requested, but .* at least 60.*No total"):
         plan(BIG, mix=mix, tasks=PAPER_TASKS, total=100)
     sizes = {"drivelm": {"perception": 5, "planning": 100}, "lingoqa": {"perception": 100, "planning": 10}}
     halves = {"perception": 0.5, "planning": 0.5}
-    with pytest.raises(Ad2Error, match=r"perception: 50 questions are asked, but .* at most 15.*--total \d"):
+    with pytest.raises(Ad2Error, match=r"perception: 50 questions are requested, but .* at most 15.*--total \d"):
         plan(survey_of(sizes), mix={"drivelm": 0.9, "lingoqa": 0.1}, tasks=halves, total=100)
 
 
 def test_no_source_has_enough_of_a_task() -> None:
     sizes = {"drivelm": {"perception": 100, "planning": 10}, "lingoqa": {"perception": 100, "planning": 5}}
     shares = {"perception": 0.5, "planning": 0.5}
-    with pytest.raises(Ad2Error, match=r"planning: 40 questions are asked, 15 can be used.*--total 30"):
+    with pytest.raises(Ad2Error, match=r"planning: 40 questions are requested, 15 can be used.*--total 30"):
         plan(survey_of(sizes), mix={"drivelm": 0.5, "lingoqa": 0.5}, tasks=shares, total=80)
     assert plan(survey_of(sizes), mix={"drivelm": 0.5, "lingoqa": 0.5}, tasks=shares, total=30).total == 30
 
@@ -72,7 +74,7 @@ def test_no_source_has_enough_of_a_task() -> None:
 def test_a_task_that_no_source_has_is_an_error() -> None:
     survey = survey_of({"nuscenes_qa": {"perception": 50}})
     for mix, number in ((None, 50), ({"nuscenes_qa": 1}, 25)):
-        with pytest.raises(Ad2Error, match=rf"^planning: {number} questions are asked, 0 can be used. No total"):
+        with pytest.raises(Ad2Error, match=rf"^planning: {number} questions are requested, 0 can be used. No total"):
             plan(survey, mix=mix, tasks={"perception": 0.5, "planning": 0.5})
 
 
@@ -106,7 +108,7 @@ def test_a_free_margin_follows_the_available_questions(given_: str) -> None:
         ({"tasks": {"behavior": 1}}, "'behavior' is not one of perception"),
         ({"tasks": {"planning": math.nan}}, "from 0 to 1"),
         ({"total": 0}, "at least 1"),
-        ({"total": 10**6}, r"1,000,000 questions are asked, 86,133 can be used.*--total 86133"),
+        ({"total": 10**6}, r"1,000,000 questions are requested, 86,133 can be used.*--total 86133"),
     ],
 )
 def test_invalid_arguments_are_errors(arguments: dict, message: str) -> None:
@@ -185,7 +187,7 @@ def test_any_shares_are_met_exactly_or_refused(
             survey, mix=dict(zip(names, mix, strict=True)), tasks=dict(zip(TASKS, tasks, strict=True)), total=total
         )
     except Ad2Error as exc:
-        assert not possible or "has no question" in str(exc)
+        assert not possible or "has no usable question" in str(exc)
         return
     assert possible
     sources, by_task = margins(made)

@@ -13,7 +13,7 @@ MADE = AcceptedQuestion(a_question(3), ())
 AMBIGUOUS = RejectedQuestion(a_question(4), "ambiguous")
 
 
-def fates(outcomes: list[Outcome], passing: bool) -> list[tuple[str, bool]]:
+def forwarded_rejections(outcomes: list[Outcome], passing: bool) -> list[tuple[str, bool]]:
     done: list[Outcome] = []
     refusals = RefusalBuffer(done.append)
     for outcome in outcomes:
@@ -23,10 +23,10 @@ def fates(outcomes: list[Outcome], passing: bool) -> list[tuple[str, bool]]:
 
 
 def test_a_refusal_counts_once_another_question_was_answered() -> None:
-    assert fates([REFUSED, MADE], passing=True) == [("q001", False)]
-    assert fates([REFUSED, AMBIGUOUS], passing=True) == [("q001", False), ("q004", False)]
+    assert forwarded_rejections([REFUSED, MADE], passing=True) == [("q001", False)]
+    assert forwarded_rejections([REFUSED, AMBIGUOUS], passing=True) == [("q001", False), ("q004", False)]
 
 
 def test_a_refusal_with_nothing_after_it_counts_for_a_dead_endpoint() -> None:
-    assert fates([MADE, REFUSED, GONE], passing=True) == [("q002", True), ("q001", True)]
-    assert fates([MADE, REFUSED], passing=False) == [("q001", False)]
+    assert forwarded_rejections([MADE, REFUSED, GONE], passing=True) == [("q002", True), ("q001", True)]
+    assert forwarded_rejections([MADE, REFUSED], passing=False) == [("q001", False)]

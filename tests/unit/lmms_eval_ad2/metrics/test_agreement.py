@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -48,6 +51,22 @@ def test_kappa_refuses_what_is_off_the_scale() -> None:
         weighted_kappa([6], [1], (1, 5))
     with pytest.raises(ValueError, match="same units"):
         weighted_kappa([1], [1, 2], (1, 5))
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), min_size=1, max_size=20))
+@pytest.mark.parametrize("level", ["nominal", "ordinal", "interval"])
+def test_alpha_is_that_of_the_library_krippendorff(level: str, units: list[list[int]]) -> None:
+    krippendorff = pytest.importorskip("krippendorff")
+    ours = krippendorff_alpha(units, level)  # type: ignore[arg-type]
+    columns = [[*values, *[math.nan] * (4 - len(values))] for values in units]  # a missing rating is NaN
+    raters = np.array(columns, float).T
+    if ours is None:
+        with pytest.raises(ValueError, match=r"at least one unit|more than one value"):
+            krippendorff.alpha(reliability_data=raters, level_of_measurement=level)
+    else:
+        theirs = krippendorff.alpha(reliability_data=raters, level_of_measurement=level)
+        assert ours == pytest.approx(theirs, abs=1e-12)
 
 
 @settings(deadline=None)

@@ -1,4 +1,4 @@
-"""Caption metrics: pycocoevalcap's numbers, hand-worked numbers, hostile text, and Java that is not there."""
+"""Caption metrics: pycocoevalcap's numbers, hand-computed numbers, hostile text, and missing Java."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ HOSTILE = [
 @pytest.mark.integration
 @needs_java
 def test_hostile_text_moves_no_row(capfd: pytest.CaptureFixture[str]) -> None:
-    """Between any two hostile candidates a plain one must still meet its own reference."""
+    """A plain candidate between two hostile ones is still compared with its own reference."""
     references = {f"{i}": ["the light is red"] for i in range(len(HOSTILE))}
     candidates = {f"{i}": text for i, text in enumerate(HOSTILE)}
     for i in range(len(HOSTILE)):
@@ -212,7 +212,7 @@ def test_one_line_is_one_line_and_can_be_encoded(text: str) -> None:
 
 
 def test_two_long_texts_fit_into_memory() -> None:
-    """pycocoevalcap's own table would hold 400 million numbers here."""
+    """pycocoevalcap's own table would have 400 million numbers here."""
     long = "red green blue amber " * 5_000
     assert value(caption_scores({"a": [long]}, {"a": long}, ["rouge_l"], tokenizer="plain"), "rouge_l") == 1
 
@@ -280,7 +280,7 @@ def test_the_tokenizer_is_named_in_the_result() -> None:
 
 
 def fake_java(folder: Path, body: str, version: str = "17.0.1") -> None:
-    """A `java` that says its version and then does `body` (Python; argv in `args`)."""
+    """A `java` that prints its version and otherwise runs `body` (Python; argv in `args`)."""
     path = folder / "java"
     path.write_text(
         f"#!{sys.executable}\nimport json, os, sys, time\nargs = sys.argv[1:]\n"
@@ -400,7 +400,7 @@ json.dump(out[::-1], open(target, 'w'))
 def test_spice_reads_its_result_file(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given_f: str, reason: str | None
 ) -> None:
-    """With a stand-in for the program: rows back in another order, a row without a number."""
+    """With a fake program: rows in another order, a row without a number."""
     (tmp_path / "lib").mkdir()
     for name in ("stanford-corenlp-3.6.0.jar", "stanford-corenlp-3.6.0-models.jar"):
         (tmp_path / "lib" / name).touch()

@@ -1,4 +1,4 @@
-"""Intervals over clusters: by hand, against scipy, and how often they hold the truth."""
+"""Cluster intervals: hand-computed, compared with scipy, and their coverage."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_mean_of_means_weighs_columns_alike() -> None:
 
 
 def test_a_column_of_few_clusters_rules_the_quantile() -> None:
-    """Three values that spread against three hundred that hardly do: two degrees of freedom, not three hundred."""
+    """Three values with a large spread and three hundred with a small one: 2 degrees of freedom, not 300."""
     few, many = [0.0, 4.0, 8.0], np.random.default_rng(7).normal(0, 0.1, 300)
     expected = stats.t.ppf(0.975, 2) * stats.sem(few) / 2
     assert width(mean_of_means_interval([few, many])) / 2 == pytest.approx(expected, rel=0.02)
@@ -158,7 +158,7 @@ def test_wilson_by_the_textbook() -> None:
 def share_of_clusters(
     rng: np.random.Generator, share: float, alike: float, number: int
 ) -> tuple[list[float], list[int]]:
-    """Right and wrong answers in `number` clusters of unequal size; `alike`: their intra-cluster correlation."""
+    """Right and wrong answers in `number` clusters of unequal size; `alike`: intra-cluster correlation."""
     sizes = np.maximum(1, rng.lognormal(math.log(8), 0.8, number).astype(int))
     of_cluster = rng.beta(share * (1 / alike - 1), (1 - share) * (1 / alike - 1), number)
     names = np.repeat(np.arange(number), sizes)
@@ -166,7 +166,7 @@ def share_of_clusters(
 
 
 def by_percentiles(rng: np.random.Generator, values: list[float], names: list[int]) -> tuple[float, float]:
-    """The bootstrap that these intervals replace."""
+    """The bootstrap, as an alternative to these intervals."""
     sums, sizes = np.bincount(names, values), np.bincount(names)
     drawn = rng.integers(0, len(sums), (200, len(sums)))
     low, high = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), (0.025, 0.975))

@@ -1,4 +1,4 @@
-"""Preference for a place among options: shares, distance and intervals, worked by hand."""
+"""Position bias among options: shares, distance and intervals, computed by hand."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_intervals_leave_out_whole_clusters() -> None:
 
 
 def test_no_preference_is_within_the_interval_of_a_few_even_clusters() -> None:
-    """The distance cannot be below 0, so resampled ones never hold 0."""
+    """The distance cannot be below 0, so resampled intervals never contain 0."""
     found = preference([0, 1, 2, 3, 0, 1, 2, 2, 0, 0, 1, 3], [4] * 12, clusters=["a"] * 4 + ["b"] * 4 + ["c"] * 4)
     assert found is not None
     assert found.ci is not None

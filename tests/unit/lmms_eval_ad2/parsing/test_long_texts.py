@@ -1,4 +1,4 @@
-"""Long and hostile texts: reading takes time linear in their length, whatever they repeat."""
+"""Long and hostile texts: parsing takes time linear in their length."""
 
 from __future__ import annotations
 

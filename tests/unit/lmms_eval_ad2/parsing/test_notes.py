@@ -1,4 +1,4 @@
-"""Notes, defaults and the smaller promises of the readers."""
+"""Notes, defaults and other guarantees of the parsers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every text: no exception, nothing that was not offered, and a rendered answer reads back."""
+"""Properties for every text: no exception, only offered answers, and a rendered answer is parsed back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of tricky answers, written from a careful reader's side: tricky_answers.yaml."""
+"""The table of tricky answers in tricky_answers.yaml."""
 
 from __future__ import annotations
 

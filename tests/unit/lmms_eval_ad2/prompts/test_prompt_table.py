@@ -1,4 +1,4 @@
-"""Texts of one table: whose words they are, what overlays them, and what is refused with a hint."""
+"""Prompt tables: packaged texts, overrides, and refusals with a hint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every prompt against its snapshot (UPDATE_SNAPSHOTS=1 writes them anew) and the published answer formats."""
+"""Every prompt compared with its snapshot (UPDATE_SNAPSHOTS=1 rewrites them) and the published answer formats."""
 
 from __future__ import annotations
 

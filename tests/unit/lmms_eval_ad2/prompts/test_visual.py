@@ -1,4 +1,4 @@
-"""What is drawn, pixel by pixel, and which files are refused."""
+"""Drawn pixels, and refused files."""
 
 from __future__ import annotations
 

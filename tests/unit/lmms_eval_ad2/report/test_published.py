@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lmms_eval_ad2.report import published
-from lmms_eval_ad2.report.table_layouts import SHAPES
+from lmms_eval_ad2.report.table_layouts import TABLE_LAYOUTS
 
 
 def rows(benchmark: str, number: int) -> dict[str, dict[str, float | None]]:
@@ -122,7 +122,7 @@ def test_which_judges_are_of_the_papers_kind(
 
 
 def test_shapes_show_every_published_column() -> None:
-    for shape in SHAPES:
+    for shape in TABLE_LAYOUTS:
         if shape.number is None:  # our own
             continue
         table = published.table(shape.benchmark, shape.number)

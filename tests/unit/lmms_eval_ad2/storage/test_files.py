@@ -1,4 +1,4 @@
-"""A file is there whole, or as it was."""
+"""Atomic files: complete, or unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two starts into one folder must share, what may differ, and how a difference is told."""
+"""Run identity: what must be equal for one folder, what may differ, and the message of a difference."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ def test_values_are_compared_as_json_gives_them_back() -> None:
     refuse_differences(Path("out"), {"size": [1, 2], "3": "x"}, {"size": (1, 2), 3: "x"}, "a run")  # type: ignore[dict-item]
 
 
-def test_the_description_comes_back(tmp_path: Path) -> None:
+def test_the_description_is_read_back(tmp_path: Path) -> None:
     write_run(tmp_path, {"b": "ä", "a": 1}, {"routes": []})
     assert (tmp_path / RUN).read_text("utf-8") == '{"identity": {"a": 1, "b": "ä"}, "selection": {"routes": []}}'
     assert read_run(tmp_path) == {"identity": {"a": 1, "b": "ä"}, "selection": {"routes": []}}
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{}", '{"identity": 1, "selection": {}}', "\0"])
-def test_a_foreign_description_is_one_line(tmp_path: Path, text: str) -> None:
+def test_an_invalid_description_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / RUN).write_text(text)
     with pytest.raises(Ad2Error, match=r"run.json: not a run description"):
         check_identity(tmp_path, IDENTITY)
@@ -103,7 +103,7 @@ def test_a_part_of_the_identity_is_compared_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("results", [None, b"", b'{"half": '])
-def test_a_folder_without_a_result_binds_nobody(tmp_path: Path, results: bytes | None) -> None:
+def test_a_folder_without_a_result_accepts_any_identity(tmp_path: Path, results: bytes | None) -> None:
     begun(tmp_path)
     (tmp_path / RESULTS).unlink()
     if results is not None:
@@ -128,7 +128,7 @@ def test_a_folder_is_checked_before_a_model_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_place_that_may_not_be_written_is_told(tmp_path: Path) -> None:
+def test_a_read_only_place_is_refused(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(Ad2Error, match="nothing can be created"):
@@ -138,7 +138,7 @@ def test_a_place_that_may_not_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_the_same_model_with_the_same_arguments_comes_back_to_its_folder() -> None:
-    """The names of 0.1.0: a run begun there goes on."""
+    """The names of 0.1.0: a run started with it is resumed."""
     assert digest({"b": 1, "a": Path("x")}) == digest(json.loads('{"a": "x", "b": 1}'))
     one = run_folder(Path("out"), "org/some model", {"model": "hf", "args": "a=1"})
     assert one == Path("out/ad2/org_some_model-f44cfd1a")

@@ -1,4 +1,4 @@
-"""Journals: completed lines are never lost, torn tails never merge with what comes next, broken lines are named."""
+"""Journals: completed lines are never lost, torn tails never join later lines, broken lines are reported."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_any_file_can_be_read_and_written_on(tmp_path: Path, content: bytes) -> 
     assert path.read_bytes() == whole + NEXT + b"\n"
 
 
-def test_a_broken_line_in_the_middle_is_told(tmp_path: Path) -> None:
+def test_a_broken_line_in_the_middle_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     content = b"\n".join([LINES[0], b"{oops", b"\xff\xfe", b"[1]", b"", LINES[1], b""])
     path.write_bytes(content)
@@ -125,7 +125,7 @@ def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
     assert values(path) == ROWS
 
 
-def test_reading_on_from_where_one_was(tmp_path: Path) -> None:
+def test_reading_continues_at_an_offset(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     path.write_bytes(WHOLE + b'{"n": 4')
     *_, last = read(path, parse_object)
@@ -167,7 +167,7 @@ def test_several_lines_are_one_write(tmp_path: Path) -> None:
     assert values(opened.path) == ROWS
 
 
-def test_what_a_full_disk_took_of_a_line_is_taken_back(tmp_path: Path) -> None:
+def test_a_partial_line_on_a_full_disk_is_undone(tmp_path: Path) -> None:
     with JournalFile(tmp_path / "j.jsonl") as opened:
         opened.append(*LINES)
         with pytest.raises(OSError) as caught, files_of_at_most(len(WHOLE) + 20):
@@ -178,7 +178,7 @@ def test_what_a_full_disk_took_of_a_line_is_taken_back(tmp_path: Path) -> None:
     assert opened.path.read_bytes() == WHOLE + NEXT + b"\n"
 
 
-def test_a_line_that_could_not_be_synced_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_could_not_be_synced_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(number: int) -> None:
         raise OSError(errno.ENOSPC, "no space left")
 
@@ -191,7 +191,7 @@ def test_a_line_that_could_not_be_synced_is_taken_back(tmp_path: Path, monkeypat
     assert opened.path.read_bytes() == b"one\nthree\n"
 
 
-def test_a_tail_that_could_not_be_taken_back_is_cut_before_the_next_line(
+def test_a_tail_that_could_not_be_undone_is_cut_before_the_next_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: int) -> None:
@@ -232,7 +232,7 @@ def test_without_locks_only_a_single_writer_is_accepted(tmp_path: Path, monkeypa
         JournalFile(tmp_path / "j.jsonl", shared=True)
 
 
-def test_nobody_else_appends_in_an_exclusive_block(tmp_path: Path) -> None:
+def test_no_other_process_appends_in_an_exclusive_block(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     one, two = JournalFile(path), JournalFile(path)
     with one.exclusive(), one.exclusive():

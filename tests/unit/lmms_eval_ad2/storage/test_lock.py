@@ -77,7 +77,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_that_may_not_be_written_is_one_line(tmp_path: Path) -> None:
+def test_a_read_only_folder_is_one_line(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     try:
         with pytest.raises(Ad2Error, match="fix its permissions"):
@@ -86,7 +86,7 @@ def test_a_folder_that_may_not_be_written_is_one_line(tmp_path: Path) -> None:
         tmp_path.chmod(0o700)
 
 
-def test_a_file_system_without_locks_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_system_without_locks_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     without_locks(monkeypatch)
     with pytest.raises(Ad2Error, match=r"cannot be locked \(Function not implemented\)"):
         lock_folder(tmp_path)
@@ -112,7 +112,7 @@ def test_an_open_file_is_locked_and_unlocked(tmp_path: Path) -> None:
     assert path.read_text() == "kept"
 
 
-def test_who_comes_second_waits_and_is_told(tmp_path: Path) -> None:
+def test_the_second_process_waits_and_learns_it(tmp_path: Path) -> None:
     path, order = tmp_path / ".lock", []
     inside, go_on = threading.Event(), threading.Event()
 

@@ -1,4 +1,4 @@
-"""llm/fake as others use it: the official client, image parts, a process of its own."""
+"""The fake endpoint with the official client, with image parts, and as a separate process."""
 
 from __future__ import annotations
 

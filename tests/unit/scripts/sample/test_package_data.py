@@ -1,4 +1,4 @@
-"""The sample that the package carries is what scripts/sample draws."""
+"""The packaged sample equals the output of scripts/sample."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_the_records_are_those_of_the_package(drawn: Path) -> None:
 
 @pytest.mark.integration
 def test_the_pictures_are_those_of_the_package(drawn: Path) -> None:
-    """Byte for byte with the libraries that drew the package's; with others, nothing that a person would see."""
+    """Equal bytes with the libraries that drew the packaged images; with others, no visible difference."""
     version = json.loads((PACKAGE_DATA / "version.json").read_text("utf-8"))
     assert version["generator"] == GENERATOR
     assert len(files(drawn, "*.jpg")) == 14 + 12 + 4 * 6

@@ -1,4 +1,4 @@
-"""The answers of the sample are what its pictures show: checked against the renderer's picture of who is where."""
+"""The answers of the sample match its images: checked against the renderer's instance mask."""
 
 from __future__ import annotations
 

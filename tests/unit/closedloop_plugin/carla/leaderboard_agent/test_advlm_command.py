@@ -59,8 +59,8 @@ def test_check_of_a_model_that_fails(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ([], "which function?"),
-        (["nowhere.py:answer"], "expected FILE.py:FUNCTION with a file that is there"),
+        ([], "no function given"),
+        (["nowhere.py:answer"], "expected FILE.py:FUNCTION with an existing file"),
         (["model.py"], "expected FILE.py:FUNCTION"),
         (["model.py:reply"], "expected a function reply(images, question), found none of that name"),
         (["one.py:answer"], "expected answer(images, question), found answer(images)"),
@@ -134,5 +134,5 @@ def test_it_ends_cleanly_even_while_the_model_is_at_work(tmp_path: Path, signum:
 
 def test_an_open_server_without_a_key_says_so(tmp_path: Path) -> None:
     with serving(tmp_path, ECHO, "--host", "0.0.0.0") as server:
-        assert server.wait_for("whoever reaches this machine")
+        assert server.wait_for("every client that reaches this machine")
         assert server.ask(chat("x"))[0] == 200

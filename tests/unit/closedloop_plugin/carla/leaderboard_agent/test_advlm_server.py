@@ -75,7 +75,7 @@ def test_the_last_question_counts_after_the_systems_words_with_all_the_users_ima
         (b"{", 400, "no JSON"),
         (b"[]", 400, "the body"),
         (b"\xff\xfe", 400, "no JSON"),
-        ({"messages": []}, 404, 'model: here is only "model", found null'),
+        ({"messages": []}, 404, 'model: this server has only "model", found null'),
         (chat(model="dolphins"), 404, 'found "dolphins"'),
         (chat(stream=True), 400, "stream"),
         (chat(n=2), 400, "n:"),
@@ -204,7 +204,7 @@ def test_before_it_is_loaded_it_says_so(tmp_path: Path, python: str) -> None:
 def test_a_model_that_does_not_load_says_why(tmp_path: Path, python: str) -> None:
     code = "def load():\n    raise FileNotFoundError('checkpoint.pt')\ndef answer(images, question, model):\n    pass\n"
     with serving(tmp_path, code, ready=False) as server:
-        server.wait_for("mend it and start again")
+        server.wait_for("fix it and restart")
         status, headers, data = server.send("POST", "/v1/chat/completions", chat())
         assert status == 503 and "Retry-After" not in headers
         assert data["error"]["message"] == "load() failed: FileNotFoundError: checkpoint.pt"

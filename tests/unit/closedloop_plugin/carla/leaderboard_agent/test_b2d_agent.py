@@ -250,7 +250,7 @@ def test_nobody_at_the_address(drive: Any) -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"ad2_drive": 2}, "speaks protocol 2"),
+        ({"ad2_drive": 2}, "has protocol 2"),
         ({"hz": 10.0}, "10.0 Hz, the leaderboard at 20"),
         ({"decision_hz": None}, "decision_hz"),
         ({"cameras": None}, "no list of cameras"),
@@ -278,4 +278,4 @@ def test_another_map_than_the_plans_is_noticed(drive: Any) -> None:
     far["frames"] = [[t, x + 500.0, y, yaw, v] for t, x, y, yaw, v in far["frames"]]
     with ScriptedDriver() as driver:
         (result,) = drive(driver.url, far)
-    assert result["status"] == "Agent crashed" and "off the start of its route" in result["error"]
+    assert result["status"] == "Agent crashed" and "off the start of the route" in result["error"]

@@ -33,7 +33,9 @@ def test_a_server_of_the_clients_release_fits(server: Server) -> None:
 def test_a_server_of_another_release_answers_and_does_not_fit(server: Server) -> None:
     found = probe("127.0.0.1", server("0.9.15"), ENOUGH_S)
     assert found.answers and not found.fits
-    assert "0.9.15" in advice(found) and "Python 3.10" in advice(found) and "leaderboard_agent/agent.py" in advice(found)
+    assert (
+        "0.9.15" in advice(found) and "Python 3.10" in advice(found) and "leaderboard_agent/agent.py" in advice(found)
+    )
 
 
 @pytest.mark.integration

@@ -1,4 +1,4 @@
-"""A course in one process: the navigator's hint, the referee, the runs."""
+"""A course in one process: route hint, referee, runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,7 +59,7 @@ def transport(vehicle: str = "limo-ackermann", agent: Agent | None = None) -> Lo
 
 
 def drive(
-    folder: File, vehicle: str = "limo-ackermann", agent: Agent | None = None, **what: Any
+    folder: Path, vehicle: str = "limo-ackermann", agent: Agent | None = None, **what: Any
 ) -> list[SegmentRunRecord]:
     folder.mkdir(exist_ok=True)
     return run_course(plan(vehicle, agent=agent, **what), transport(vehicle, agent), SegmentRunStore(folder))
@@ -111,7 +111,7 @@ def test_without_odometry_the_hint_is_straight_ahead() -> None:
 
 
 @pytest.mark.parametrize("number", range(10))
-def test_who_nears_a_segment_s_end_sees_what_follows(number: int) -> None:
+def test_near_a_segments_end_the_hint_follows_the_lap(number: int) -> None:
     segment, after = TRACK.segments[number], TRACK.segments[(number + 1) % 10]
     path = guide_path(TRACK, segment)
     x, y, _ = path.pose(segment.path.length + 0.3)
@@ -133,7 +133,7 @@ def test_completion_is_the_share_before_the_line() -> None:
     assert referee.completion == pytest.approx(50.0, abs=0.5)  # the way gained at that very pose does not count
 
 
-def test_going_back_takes_nothing_away() -> None:
+def test_going_back_does_not_reduce_completion() -> None:
     segment = TRACK.segments[0]
     referee = SegmentReferee(segment.path, TRACK, FOOT)
     for share in (0.3, 0.6, 0.2):
@@ -150,7 +150,7 @@ def test_an_obstacle_has_a_name() -> None:
 
 
 def test_a_lap_is_not_done_where_it_begins() -> None:
-    """Its two ends are one place."""
+    """Its begin and end are at the same place."""
     referee = SegmentReferee(TRACK.lap, TRACK, FOOT)
     along = 0.0
     while along < TRACK.lap.length - 0.1:
@@ -175,13 +175,13 @@ def test_the_first_end_counts_and_decisions_are_limited() -> None:
     )
 
 
-def test_odometry_judges_no_lines() -> None:
+def test_odometry_does_not_end_a_run_at_a_line() -> None:
     segment = TRACK.segments[0]
     referee = SegmentReferee(segment.path, TRACK, FOOT, judges=False)
     assert referee.observe(*segment.path.pose(0.5, 0.4)) is None and referee.completion > 0
 
 
-def test_hands_place_nearly_where_they_should_and_the_same_for_a_seed() -> None:
+def test_placements_have_small_errors_that_depend_on_the_seed() -> None:
     segment = TRACK.segments[1]
     poses = [placement(segment, seed) for seed in range(50)]
     assert poses == [placement(segment, seed) for seed in range(50)] and len(set(poses)) == 50
@@ -194,8 +194,8 @@ def test_hands_place_nearly_where_they_should_and_the_same_for_a_seed() -> None:
 
 
 @pytest.mark.parametrize("vehicle", ("limo-ackermann", "limo-mecanum", "jetbot-waveshare", "jetbot-dusty-ros1"))
-def test_the_expert_s_words_drive_every_segment(tmp_path: File, vehicle: str) -> None:
-    """Also where there is no odometry and only full speed, or nothing: jetbot-dusty-ros1."""
+def test_the_expert_s_words_drive_every_segment(tmp_path: Path, vehicle: str) -> None:
+    """Also without odometry and with full speed only: jetbot-dusty-ros1."""
     made = transport(vehicle)
     for segment in TRACK.segments:
         referee = SegmentReferee(segment.path, TRACK, FOOTPRINTS[VEHICLES[vehicle].platform])
@@ -211,14 +211,14 @@ def test_a_whole_lap() -> None:
     assert referee.end is SegmentEndReason.COMPLETED and driven.poses[-1][0] > 30
 
 
-def test_the_same_seed_drives_the_same_and_another_differs(tmp_path: File) -> None:
+def test_the_same_seed_drives_the_same_and_another_differs(tmp_path: Path) -> None:
     (first,), (again,) = drive(tmp_path / "a"), drive(tmp_path / "b")
     assert replace(first, timing={}) == replace(again, timing={})
     one, two = drive(tmp_path / "c", runs=2)
     assert one.ended != two.ended and one.seed != two.seed
 
 
-def test_drivers_are_told_apart(tmp_path: File) -> None:
+def test_drivers_get_different_results(tmp_path: Path) -> None:
     """Straight on: the straight and the narrowing, and no bend. Standing: nowhere."""
     straight = drive(tmp_path / "a", agent=make_agent("straight"), segments="1,2,6")
     assert [r.end for r in straight] == [SegmentEndReason.COMPLETED, SegmentEndReason.LINE, SegmentEndReason.COMPLETED]
@@ -227,7 +227,7 @@ def test_drivers_are_told_apart(tmp_path: File) -> None:
     assert (still.end, still.completion, still.driven_m) == (SegmentEndReason.SLOW, 0.0, 0.0)
 
 
-def test_a_model_that_fails_ends_the_run_and_is_tried_again_when_asked(tmp_path: File) -> None:
+def test_a_model_that_fails_ends_the_run_and_is_tried_again_when_asked(tmp_path: Path) -> None:
     (record,) = drive(tmp_path, agent=Broken())
     assert record.end == SegmentEndReason.AGENT and record.retryable and "no answer" in record.what
     assert record.counts["agent_errors"] == FAILURES_MAX
@@ -239,7 +239,7 @@ def test_a_model_that_fails_ends_the_run_and_is_tried_again_when_asked(tmp_path:
 
 
 def test_what_is_sent_is_clamped_on_board_too() -> None:
-    """An agent with controls of its own at full lock: the vehicle's turning radius holds."""
+    """An agent that returns controls at full lock: the turning radius is limited."""
 
     class Wild(Broken):
         def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
@@ -251,7 +251,7 @@ def test_what_is_sent_is_clamped_on_board_too() -> None:
     assert sent["vx"] > 0 and sent["wz"] / sent["vx"] <= 1 / LIMO.limits.turning_radius + 1e-9
 
 
-def test_a_run_leaves_its_files(tmp_path: File) -> None:
+def test_a_run_leaves_its_files(tmp_path: Path) -> None:
     (record,) = drive(tmp_path)
     track = json.loads((tmp_path / "tracks" / "route1_run1.json").read_text())
     assert track["result"]["end"] == "completed" and len(track["poses"]) > 100
@@ -274,7 +274,7 @@ def test_segments_by_name_number_and_lap() -> None:
             segments_of(TRACK, wrong)
 
 
-def test_counts_are_of_one_run(tmp_path: File) -> None:
+def test_counts_are_of_one_run(tmp_path: Path) -> None:
     records = drive(tmp_path, segments="1,2")
     assert [r.counts["decisions"] for r in records] == [r.counts["cycles"] for r in records]
     assert Counter(r.transport for r in records) == {"local": 2}

@@ -1,11 +1,11 @@
-"""What a course leaves on disk: records, the table, the paper's figures, the bag, the picture."""
+"""The output of a course: records, table, published figures, rosbag, picture."""
 
 from __future__ import annotations
 
 import json
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path as File
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def run_of(
     return replace(RECORD, segment=segment, run=run, end=end, completion=completion, what=what)
 
 
-def test_a_record_comes_back_as_it_was() -> None:
+def test_a_record_round_trips() -> None:
     assert SegmentRunRecord.from_json(RECORD.to_json()) == RECORD
 
 
@@ -54,7 +54,7 @@ def test_a_record_comes_back_as_it_was() -> None:
         {"agent": "model"}, {"surprise": 1}, {"time_s": None},
     ),
 )  # fmt: skip
-def test_a_line_that_was_changed_by_hand_is_refused_by_its_row(tmp_path: File, change: dict[str, Any]) -> None:
+def test_an_edited_line_is_refused_with_its_number(tmp_path: Path, change: dict[str, Any]) -> None:
     raw = {**json.loads(RECORD.to_json()), **change}
     (tmp_path / RESULTS).write_text(RECORD.to_json() + "\n" + json.dumps(raw) + "\n")
     with pytest.raises(DataError, match="row 2"):
@@ -67,8 +67,8 @@ def test_no_line_makes_it_fail_otherwise(text: str) -> None:
         SegmentRunRecord.from_json(text)
 
 
-def test_half_a_line_is_cut_off_and_the_rest_kept(tmp_path: File) -> None:
-    """What kill -9 leaves in the middle of a write, at any byte."""
+def test_half_a_line_is_cut_off_and_the_rest_kept(tmp_path: Path) -> None:
+    """A write that was interrupted by kill -9, at any byte."""
     whole = RECORD.to_json() + "\n"
     second = run_of("route2", 1)
     for cut in (1, 30, len(whole) - 1):
@@ -79,7 +79,7 @@ def test_half_a_line_is_cut_off_and_the_rest_kept(tmp_path: File) -> None:
         assert read_records(tmp_path) == [RECORD, second]
 
 
-def test_of_two_lines_for_one_run_the_later_counts(tmp_path: File) -> None:
+def test_of_two_lines_for_one_run_the_later_counts(tmp_path: Path) -> None:
     ledger = SegmentRunStore(tmp_path)
     failed = run_of("route1", 1, "agent failed", 0.0)
     for record in (failed, RECORD):
@@ -140,7 +140,7 @@ def test_the_published_averages_follow_from_the_printed_counts() -> None:
         assert 100 * sum(row.routes) / (table.of * len(row.routes)) == pytest.approx(row.average)
 
 
-def test_what_we_say_of_the_claims_is_so() -> None:
+def test_our_comments_on_the_claims_follow_from_the_figures() -> None:
     table = published()
     mean = {v: sum(r.average for r in table.rows if r.vehicle == v) / 4 for v in table.vehicles}
     assert list(mean.values()) == [55.5, 54.5]
@@ -152,7 +152,7 @@ def test_what_we_say_of_the_claims_is_so() -> None:
 # The bag and the picture.
 
 
-def test_a_bag_holds_what_was_driven_and_sent(tmp_path: File) -> None:
+def test_a_bag_holds_what_was_driven_and_sent(tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
     from rosbags.rosbag1 import Reader
     from rosbags.typesys import Stores, get_typestore
@@ -172,7 +172,7 @@ def test_a_bag_holds_what_was_driven_and_sent(tmp_path: File) -> None:
     assert [f.name for f in (tmp_path / "bags").iterdir()] == ["x.bag"]
 
 
-def test_a_bag_is_replaced_whole(tmp_path: File) -> None:
+def test_a_bag_is_replaced_whole(tmp_path: Path) -> None:
     pytest.importorskip("rosbags")
     from closedloop_plugin.robots.course.rosbag import write_bag
 
@@ -181,7 +181,7 @@ def test_a_bag_is_replaced_whole(tmp_path: File) -> None:
     assert write_bag({**DRIVE, "poses": DRIVE["poses"][:10]}, file).stat().st_size < first
 
 
-def test_the_top_view_shows_where_it_ended(tmp_path: File) -> None:
+def test_the_top_view_shows_where_it_ended(tmp_path: Path) -> None:
     from PIL import Image
 
     pictures = {}
@@ -194,10 +194,10 @@ def test_the_top_view_shows_where_it_ended(tmp_path: File) -> None:
     assert red[0] == 0 and red[1] > 100  # the mark of a bad end
 
 
-def test_a_run_without_poses_and_decisions_can_be_drawn(tmp_path: File) -> None:
+def test_a_run_without_poses_and_decisions_can_be_drawn(tmp_path: Path) -> None:
     assert robot_view({**DRIVE, "poses": [], "cycles": []}, tmp_path / "x.png").stat().st_size > 1000
 
 
-def test_the_heading_says_who_drove_what_and_how_it_ended() -> None:
+def test_the_heading_names_driver_segment_and_end() -> None:
     said = heading({**DRIVE["result"], "end": "hit obstacle", "what": "hit obstacle:box"})
     assert all(part in said for part in ("route1", "straight", "limo", "model + rules", "hit obstacle:box", "100.0 %"))

@@ -1,4 +1,4 @@
-"""The last word on the vehicle: hostile actuations, all of its limits, and the interpreters that run on board."""
+"""The clamp: hostile actuations, all limits, and the Python versions of the vehicles."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_too_fast_is_slowed_as_a_whole() -> None:
     assert clamp(twist(-1.0), SIDEWAYS) == twist(-0.5)
 
 
-def test_ackermann_gets_no_yaw_that_its_speed_has_no_room_for() -> None:
+def test_ackermann_yaw_rate_is_limited_by_speed() -> None:
     limo = ONBOARD["limo-ackermann"]
     assert clamp(twist(0.0, 0.0, 1.0), limo) == twist(0.0)
     assert clamp(twist(1e-300, 0.0, 1.0), limo) == twist(0.0)
@@ -120,7 +120,7 @@ print(json.dumps([[clamp(a, v), problem(a, v)] for a, v in json.load(sys.stdin)]
 
 @pytest.mark.integration
 def test_the_same_under_the_python_of_the_vehicles() -> None:
-    """3.6 where there is one, to the last bit; its grammar in any case."""
+    """Bit-equal under Python 3.6 if it is installed; its grammar in any case."""
     ast.parse(Path(module.__file__).read_text("utf-8"), feature_version=(3, 6))
     found = [p for p in Path.home().glob(".pyenv/versions/3.6.*/bin/python") if p.exists()]
     python = str(found[0]) if found else sys.executable

@@ -1,4 +1,4 @@
-"""The client on the vehicle, as a process of the oldest Python, against a planner that the test plays."""
+"""The on-board client as a process of the oldest Python, against a planner played by the test."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ STRAIGHT = {
 }  # fmt: skip
 
 
-def test_a_lost_link_stops_the_wheels_and_driving_goes_on_with_the_next(tmp_path: Path, planner: Listener) -> None:
+def test_a_lost_link_stops_the_wheels_and_driving_resumes_after_reconnecting(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)) as vehicle:
         peer = planner.accept().greet()
         _, first, _ = peer.next("obs")
@@ -219,7 +219,7 @@ def test_a_camera_that_stalls_stops_the_wheels_until_it_sees_again(tmp_path: Pat
         assert obs["motion"]["reason"] == "camera stalled"
 
 
-def test_the_wrong_mode_is_refused_and_the_planner_is_told(tmp_path: Path, planner: Listener) -> None:
+def test_the_wrong_mode_is_refused_and_reported(tmp_path: Path, planner: Listener) -> None:
     file = settings(tmp_path, planner.port, "limo-ackermann", car={**WATCHED, "mode": 1})
     with client(file) as vehicle:
         peer = planner.accept().greet()
@@ -237,7 +237,7 @@ def test_the_wrong_mode_is_refused_and_the_planner_is_told(tmp_path: Path, plann
         assert not any(map(moves, published(tmp_path)))
 
 
-def test_the_vehicles_own_fault_stops_it_and_is_told(tmp_path: Path, planner: Listener) -> None:
+def test_a_fault_of_the_vehicle_stops_it_and_is_reported(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED, motion_s=1.0)) as vehicle:
         peer = planner.accept().greet()
         peer.drive(peer.next("obs")[1]["seq"], duration_s=1.0)
@@ -289,7 +289,7 @@ def test_the_planners_emergency_stop_holds_over_a_new_connection_until_released(
         until(lambda: any(p["actuation"]["twist"]["vx"] == 0.15 for p in published(tmp_path)))
 
 
-def test_what_was_thought_of_before_a_stop_is_not_driven_after_its_release(tmp_path: Path, planner: Listener) -> None:
+def test_a_decision_from_before_a_stop_is_not_executed_after_its_release(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
         peer = planner.accept().greet()
         _, before, _ = peer.next("obs")
@@ -376,7 +376,7 @@ def test_the_client_ends_well_while_it_waits_for_a_planner(tmp_path: Path) -> No
         assert vehicle.end(signal.SIGINT) == 0
 
 
-def test_a_planner_that_is_done_is_left_and_looked_for_again(tmp_path: Path, planner: Listener) -> None:
+def test_after_done_the_client_reconnects(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, car=WATCHED)) as vehicle:
         peer: Peer = planner.accept().greet()
         peer.say("done", reason="the course is over")

@@ -1,4 +1,4 @@
-"""The log on board never holds anybody up, and counts what it does not write."""
+"""The on-board log never blocks its callers, and counts dropped lines."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_lines_are_json_and_each_refusal_is_counted_but_not_each_is_written() ->
     assert lines[-1]["counts"] == {"late": 500, "malformed": 1}
 
 
-def test_a_reader_that_hangs_costs_lines_and_no_time() -> None:
+def test_a_hanging_reader_loses_lines_and_does_not_block() -> None:
     read, write = os.pipe()
     with os.fdopen(read, "rb"), os.fdopen(write, "wb"):
         journal = OnboardJournal("client", lambda line: os.write(write, line.encode()))
@@ -52,7 +52,7 @@ def drained(read: int) -> bytes:
         return b""
 
 
-def test_a_reader_that_is_gone_is_borne() -> None:
+def test_a_closed_reader_is_tolerated() -> None:
     stream = io.StringIO()
     stream.close()
     journal = OnboardJournal("client", stream.write)

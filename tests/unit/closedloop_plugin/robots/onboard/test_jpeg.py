@@ -1,4 +1,4 @@
-"""The camera's pictures on board: the size of a JPEG, and raw images packed by Pillow or OpenCV."""
+"""On-board camera images: size of a JPEG, and raw images encoded by Pillow or OpenCV."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_what_is_no_jpeg_is_refused_by_name(data: bytes, begun: bool) -> None:
 @pytest.mark.parametrize("pack", PACKERS)
 @pytest.mark.parametrize("encoding", ["rgb8", "bgr8", "rgba8", "bgra8", "mono8"])
 def test_raw_images_keep_their_colours(pack: jpeg.Packer, encoding: str) -> None:
-    """Left half red, right half blue; each row ends with six bytes that belong to nobody."""
+    """Left half red, right half blue; each row ends with six bytes of padding."""
     picture = np.zeros((16, 32, 3), np.uint8)
     picture[:, :16], picture[:, 16:] = RED, BLUE
     if encoding.startswith("bgr"):

@@ -1,4 +1,4 @@
-"""The emergency stop on file, and the gate that obeys it."""
+"""The emergency stop latch and the actuation gate."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def test_a_wait_ends_with_the_wake() -> None:
 
 @pytest.mark.integration
 def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
-    """A planner that has been stopped says so in the same breath."""
+    """A stopped planner sends its stop directly after the welcome."""
 
     def play() -> None:
         peer = planner.accept()
@@ -81,8 +81,8 @@ def test_frames_that_come_with_the_welcome_are_not_lost() -> None:
 
 
 @pytest.mark.integration
-def test_who_says_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A dead peer behind a tunnel: it can be connected to."""
+def test_a_silent_peer_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tunnel accepts connections even if the planner is dead."""
     monkeypatch.setattr(linking, "HANDSHAKE_S", 0.05)
     with listening() as planner:
         with pytest.raises(LinkLost, match="no handshake"):

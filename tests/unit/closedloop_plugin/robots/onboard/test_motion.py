@@ -1,4 +1,4 @@
-"""Motion: one thread owns the output; a command ends at its deadline, and nothing that goes wrong ends the thread."""
+"""MotionExecutor: commands end at their deadline, and no error ends its thread."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_motion_is_repeated_until_its_deadline_and_then_zeros(wheels: Wheels) 
     assert all(begun < until_at <= state.ended for _, a, until_at in wheels.sent if a == GO)
 
 
-def test_a_stop_ends_it_and_says_why(wheels: Wheels) -> None:
+def test_a_stop_ends_it_and_records_the_reason(wheels: Wheels) -> None:
     wheels.motion.start(GO, PATIENCE_S, 1)
     until(lambda: "forward" in wheels.words())
     wheels.motion.stop("link lost")
@@ -94,7 +94,7 @@ def test_a_new_motion_takes_the_place_of_the_old_one(wheels: Wheels) -> None:
     assert set(wheels.words(here)) == {"left"} and wheels.motion.state.seq == 2
 
 
-def test_an_output_that_fails_is_told_and_tried_again(wheels: Wheels) -> None:
+def test_a_failing_output_is_reported_and_retried(wheels: Wheels) -> None:
     wheels.broken = True
     wheels.motion.start(GO, 0.05, 1)
     until(lambda: len(wheels.failed) > 3 and wheels.ended)

@@ -1,4 +1,4 @@
-"""The relay: a process of its own between the client and the wheels. Either may die, hang or be killed."""
+"""The relay process between client and wheels: crashes, hangs and kills of either."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def last_of(folder: Path, node: str) -> dict[str, Any]:
 
 
 def ended(pid: int) -> bool:
-    """Gone, or a zombie that waits for its parent."""
+    """Ended, or a zombie."""
     try:
         return Path(f"/proc/{pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()[0] == "Z"
     except OSError:
@@ -67,7 +67,7 @@ def test_only_the_relay_publishes_while_it_lives(tmp_path: Path, planner: Listen
     assert {p["pid"] for p in published(tmp_path)[since:]} == {pid}, "the client's zeros end before the first motion"
 
 
-def test_a_vehicle_without_a_watchdog_gets_one_without_asking(tmp_path: Path, planner: Listener) -> None:
+def test_a_vehicle_without_a_watchdog_always_gets_a_relay(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, "jetbot-dusty-ros1", relay=False)) as vehicle:
         peer = planner.accept().greet()
         peer.drive(peer.next("obs")[1]["seq"], twist=None, word="forward")
@@ -95,7 +95,7 @@ def test_a_killed_client_leaves_standing_wheels_and_a_relay_that_ends(tmp_path: 
         until(lambda: not is_held(tmp_path / "relay.lock"))
 
 
-def test_a_frozen_client_leaves_standing_wheels_and_drives_on_when_it_thaws(tmp_path: Path, planner: Listener) -> None:
+def test_a_suspended_client_leaves_standing_wheels_and_resumes(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, relay=True, motion_s=1.0)) as vehicle:
         peer, pid = begin(vehicle, planner, tmp_path)
         vehicle.process.send_signal(signal.SIGSTOP)
@@ -130,7 +130,7 @@ def since(vehicle: Process) -> float:
     return float(vehicle.wait_for("refused", reason="relay lost")["at"])
 
 
-def test_a_relay_that_cannot_publish_gives_its_place_to_the_client(tmp_path: Path, planner: Listener) -> None:
+def test_the_client_replaces_a_relay_that_cannot_publish(tmp_path: Path, planner: Listener) -> None:
     with client(settings(tmp_path, planner.port, relay=True, motion_s=1.0)) as vehicle:
         begin(vehicle, planner, tmp_path)
         (tmp_path / "broken").touch()
@@ -160,7 +160,7 @@ def test_the_stop_on_the_vehicle_reaches_the_relay_when_the_client_is_frozen(tmp
         assert not moves(published(tmp_path)[-1])
 
 
-def test_a_stop_that_nobody_confirms_says_so(tmp_path: Path, planner: Listener) -> None:
+def test_an_unconfirmed_stop_says_so(tmp_path: Path, planner: Listener) -> None:
     file = settings(tmp_path, planner.port, car={"watchdog_s": 1.0}, relay=False)
     with client(file) as vehicle:
         planner.accept().greet().next("obs")
@@ -206,7 +206,7 @@ def test_an_old_command_moves_nothing_and_a_fresh_one_not_for_long(tmp_path: Pat
 
 
 @pytest.mark.parametrize("words", [[], ["--stop"], ["--go", "x"], ["x", "--channel", "a"], ["a", "b", "c", "d"]])
-def test_wrong_words_are_told_what_is_right(words: list[str]) -> None:
+def test_wrong_arguments_print_the_usage(words: list[str]) -> None:
     relay = Process("relay", *words)
     assert relay.end(0) == 2
     assert "usage" in relay.wait_for("text")["text"]

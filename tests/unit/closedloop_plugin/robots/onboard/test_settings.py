@@ -1,4 +1,4 @@
-"""The settings on the vehicle: checked before anything moves, with the place of what is wrong."""
+"""The on-board settings: checked at the start, with messages that name the key."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_what_is_no_frame_is_refused_by_name(data: bytes, reason: str) -> None:
     assert caught.value.reason == reason
 
 
-def test_a_reader_takes_no_more_than_it_was_told() -> None:
+def test_a_reader_enforces_its_size_limits() -> None:
     reader = wire.FrameReader(blob_max=0)
     assert reader.feed(wire.pack("cmd", CMD)) == [("cmd", CMD, b"")]
     with pytest.raises(wire.BadFrame, match="oversized"):
@@ -143,7 +143,7 @@ def test_a_wrong_token_opens_none() -> None:
         greeting(client=OTHER)
 
 
-def test_a_planner_without_the_token_is_found_out() -> None:
+def test_a_planner_without_the_token_is_refused() -> None:
     hello = wire.server_hello()
     auth = wire.client_auth(TOKEN, hello, "limo")
     other = wire.client_auth(OTHER, hello, "limo")
@@ -151,7 +151,7 @@ def test_a_planner_without_the_token_is_found_out() -> None:
         wire.client_check(TOKEN, hello, auth, wire.server_welcome(OTHER, hello, other))
 
 
-def test_what_was_heard_once_opens_nothing_again() -> None:
+def test_a_replayed_handshake_opens_no_session() -> None:
     hello = wire.server_hello()
     auth = wire.client_auth(TOKEN, hello, "limo")
     welcome = wire.server_welcome(TOKEN, hello, auth)
@@ -175,7 +175,7 @@ def test_a_strange_nonce_is_malformed(nonce: object) -> None:
         wire.server_welcome(TOKEN, wire.server_hello(), {"nonce": nonce, "mac": "0" * 64, "vehicle": "limo"})
 
 
-def test_another_version_is_refused_before_the_proof() -> None:
+def test_another_version_is_refused_before_authentication() -> None:
     with pytest.raises(wire.BadFrame, match="other version"):
         wire.client_auth(TOKEN, {**wire.server_hello(), "version": 2}, "limo")
 

@@ -1,4 +1,4 @@
-"""Reaching a running planner from other processes, the emergency stop's two ways, and what the console makes of it."""
+"""The control socket of a planner, the emergency stop through planner and ssh, and the console."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from lmms_eval_ad2.errors import Ad2Error
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ends of a request are here, and this machine may stand still for seconds."""
+    """Longer timeouts, because a busy test machine may pause for seconds."""
     monkeypatch.setattr(control_socket, "ANSWER_S", 30.0)
     monkeypatch.setattr(control_socket._Handler, "timeout", 30.0)
 
@@ -43,12 +43,12 @@ def planner() -> Iterator[PlannerServer]:
 
 @pytest.fixture
 def unreachable() -> RobotConfig:
-    """A robot that no ssh can reach."""
+    """A robot without an ssh host."""
     robot = find_robot("sandbox")
     return replace(robot, link=replace(robot.link, host=""))
 
 
-def test_it_answers_from_however_deep_a_folder_and_leaves_nothing(planner: PlannerServer, tmp_path: Path) -> None:
+def test_it_answers_in_a_deep_folder_and_removes_its_socket(planner: PlannerServer, tmp_path: Path) -> None:
     file = control_socket.socket_path(tmp_path / ("deep" * 20) / ("deeper" * 20), "limo")
     with control_socket.serving(planner, file):
         assert control_socket.send_request(file, "state")["state"] == "waiting for the vehicle"
@@ -78,7 +78,7 @@ def test_a_second_planner_is_refused_and_one_that_was_killed_is_not(planner: Pla
 
 
 @pytest.mark.parametrize("said", [b"", b"garbage\n", b"[]\n", b"\xff\xfe\n", b"[" * 60_000 + b"\n"])
-def test_who_talks_nonsense_gets_no_stop_and_does_no_harm(planner: PlannerServer, tmp_path: Path, said: bytes) -> None:
+def test_invalid_requests_have_no_effect(planner: PlannerServer, tmp_path: Path, said: bytes) -> None:
     file = control_socket.socket_path(tmp_path, "limo")
     with control_socket.serving(planner, file):
         with socket.socket(socket.AF_UNIX) as sock:
@@ -91,7 +91,7 @@ def test_who_talks_nonsense_gets_no_stop_and_does_no_harm(planner: PlannerServer
 
 
 @pytest.mark.integration
-def test_a_stop_is_sure_only_with_the_vehicles_own_word(
+def test_a_stop_is_confirmed_only_by_the_vehicle(
     planner: PlannerServer, tmp_path: Path, unreachable: RobotConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = control_socket.socket_path(tmp_path, "limo")
@@ -120,7 +120,7 @@ def test_a_stop_without_planner_and_vehicle_says_so(tmp_path: Path, unreachable:
     assert not done.confirmed and "no planner answers" in done.message and "link.host" in done.message
 
 
-def test_a_release_that_no_vehicle_hears_says_so(
+def test_a_release_without_a_connected_vehicle_says_so(
     planner: PlannerServer, tmp_path: Path, unreachable: RobotConfig
 ) -> None:
     file = control_socket.socket_path(tmp_path, "limo")
@@ -129,7 +129,7 @@ def test_a_release_that_no_vehicle_hears_says_so(
 
 
 class Held:
-    """emergency.stop and release, held back by hand; `did` in the order in which they ended."""
+    """Fake emergency.stop and release that wait for gates; `did`: order in which they ended."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.did: list[str] = []
@@ -145,7 +145,7 @@ class Held:
         return emergency.EmergencyStopOutcome(True, what)
 
 
-def test_a_release_on_its_way_has_not_the_last_word_over_a_stop(
+def test_a_release_in_progress_does_not_undo_a_stop(
     monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
     held = Held(monkeypatch)
@@ -161,7 +161,7 @@ def test_a_release_on_its_way_has_not_the_last_word_over_a_stop(
     assert shown.confirmed
 
 
-def test_a_key_that_is_held_down_is_one_stop_and_no_release_overtakes_it(
+def test_a_repeated_key_is_one_stop_and_no_release_overtakes_it(
     monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
     held = Held(monkeypatch)
@@ -175,7 +175,7 @@ def test_a_key_that_is_held_down_is_one_stop_and_no_release_overtakes_it(
     assert held.did == ["stop"] and shown.confirmed
 
 
-def test_who_quits_right_after_the_stop_waits_for_it(
+def test_quitting_waits_for_a_stop_in_progress(
     monkeypatch: pytest.MonkeyPatch, unreachable: RobotConfig, tmp_path: Path
 ) -> None:
     held = Held(monkeypatch)
@@ -203,14 +203,14 @@ STATE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_the_console_lets_no_word_of_a_model_move_the_cursor() -> None:
+def test_the_console_removes_control_characters() -> None:
     hostile = "\x1b[2J\x1b]0;owned\x07 go\r\non " + "x" * 500
     shown = console.lines_of({**STATE, "words": hostile, "said": hostile, "latched": hostile})
     assert all(line.isprintable() and len(line) <= 80 for line in shown)
     assert shown[0].startswith("limo: STOPPED")
 
 
-def test_the_console_shows_what_there_is() -> None:
+def test_the_console_shows_the_state() -> None:
     shown = "\n".join(console.lines_of(STATE))
     for part in ("limo: driving", "connected", "0.2 s ago", "Keep going.", "throttle 0.50", "left", "300 ms"):
         assert part in shown

@@ -1,4 +1,4 @@
-"""The planner over real sockets: its orders, whom it lets in, what it refuses, and its stop."""
+"""The planner over real sockets: orders, authentication, refused frames and the emergency stop."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ AHEAD = Decision(control=Control(0.0, 0.5, 0.0))
 
 
 @dataclass
-class Told:
-    """Says what it is told to; `gate` holds it back while it is thinking."""
+class ScriptedAgent:
+    """Returns scripted decisions; `gate` delays them."""
 
     says: Callable[[DecisionRequest], Decision] = lambda ask: AHEAD
-    name: str = "told"
+    name: str = "scripted"
     privileged: bool = False
     local: bool = True
     cameras: tuple[Camera, ...] = ()
@@ -60,19 +60,19 @@ class Told:
     def end(self, episode: str) -> None:
         self.drives.append(f"end {episode}")
 
-    def decide(self, asks: Sequence[DecisionRequest]) -> list[Decision]:
-        self.asked += asks
+    def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
+        self.asked += requests
         self.thinking.set()
         assert self.gate.wait(60)
-        return [self.says(ask) for ask in asks]
+        return [self.says(ask) for ask in requests]
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name}
 
 
 @contextmanager
-def planning(agent: Told, **how: Any) -> Iterator[tuple[PlannerServer, int]]:
-    """A planner at work in a thread of the test's."""
+def planning(agent: ScriptedAgent, **how: Any) -> Iterator[tuple[PlannerServer, int]]:
+    """A planner that works in a thread."""
     interpreter = make_interpreter("rules", "rules", RULES)
     planner = PlannerServer(agent, interpreter, RULES, LIMO, TOKEN, **how)
     worker = threading.Thread(target=planner.work)
@@ -88,7 +88,7 @@ def planning(agent: Told, **how: Any) -> Iterator[tuple[PlannerServer, int]]:
 
 
 def until(true: Callable[[], Any]) -> None:
-    """Wait for another thread's doing."""
+    """Wait until a condition becomes true."""
     waiting = threading.Event()
     for _ in range(1000):
         if true():
@@ -101,8 +101,8 @@ def reasons(planner: PlannerServer) -> set[str]:
     return {name for name in planner.journal.counts if name.startswith("refused")}
 
 
-def test_a_picture_becomes_an_order_and_the_agent_is_asked_at_a_cars_size() -> None:
-    agent = Told()
+def test_a_frame_becomes_an_order_and_the_agent_sees_full_size_values() -> None:
+    agent = ScriptedAgent()
     with planning(agent) as (_, port), connected(port) as vehicle:
         vehicle.see(4, 10.0, odom={"x": 1.0, "y": 2.0, "yaw": 0.1, "v": 0.25, "w": 0.0})
         vehicle_order = vehicle.call()
@@ -126,7 +126,7 @@ def test_words_go_through_the_interpreter_with_the_courses_hint() -> None:
         def command(self, odometry: Any) -> tuple[RouteCommand, tuple[float, float]]:
             return RouteCommand.LEFT, (0.3, 0.2)
 
-    agent = Told(lambda ask: Decision({"action": "Turn left and accelerate."}))
+    agent = ScriptedAgent(lambda ask: Decision({"action": "Turn left and accelerate."}))
     with planning(agent, course=Bend()) as (_, port), connected(port) as vehicle:
         vehicle.see(0)
         answer = vehicle.call()
@@ -145,7 +145,7 @@ def test_words_go_through_the_interpreter_with_the_courses_hint() -> None:
     ],
 )
 def test_without_a_usable_answer_the_vehicle_stands_and_it_is_counted(decision: Decision, counted: str) -> None:
-    with planning(Told(lambda ask: decision)) as (planner, port), connected(port) as vehicle:
+    with planning(ScriptedAgent(lambda ask: decision)) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
         answer = vehicle.call()
         assert planner.cycle.counts[counted] == 1
@@ -158,16 +158,16 @@ def test_an_agent_that_raises_over_a_bad_picture_stands(picture: bytes) -> None:
         ask.observation.images("front")
         return AHEAD
 
-    with planning(Told(look)) as (planner, port), connected(port) as vehicle:
+    with planning(ScriptedAgent(look)) as (planner, port), connected(port) as vehicle:
         vehicle.see(0, picture=picture)
         answer = vehicle.call()
         assert "no whole JPEG" in planner.state()["words"]
     assert answer is not None and answer[1]["twist"]["vx"] == 0.0
 
 
-def test_a_row_of_failures_stops_it_for_good_and_release_drives_on() -> None:
+def test_failures_in_a_row_stop_it_until_released() -> None:
     broken = [True]
-    agent = Told(lambda ask: Decision(error="no model") if broken[0] else AHEAD)
+    agent = ScriptedAgent(lambda ask: Decision(error="no model") if broken[0] else AHEAD)
     with planning(agent) as (planner, port), connected(port) as vehicle:
         for seq in range(FAILURES_MAX):
             vehicle.see(seq)
@@ -182,7 +182,7 @@ def test_a_row_of_failures_stops_it_for_good_and_release_drives_on() -> None:
 
 
 def test_strict_stops_at_words_that_cannot_be_read() -> None:
-    agent = Told(lambda ask: Decision({"action": "Blorp."}))
+    agent = ScriptedAgent(lambda ask: Decision({"action": "Blorp."}))
     with planning(agent, strict=True) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
         assert [vehicle.call()[0] for _ in range(2)] == ["cmd", "stop"]  # type: ignore[index]
@@ -190,7 +190,7 @@ def test_strict_stops_at_words_that_cannot_be_read() -> None:
 
 
 def test_a_stop_holds_through_a_new_connection_until_it_is_released() -> None:
-    agent = Told()
+    agent = ScriptedAgent()
     with planning(agent) as (planner, port):
         with connected(port) as vehicle:
             planner.stop("test")
@@ -216,15 +216,15 @@ OVERTAKEN = "order not sent: overtaken by a stop or a new drive"
 
 
 def order(vehicle: VehicleEnd) -> tuple[int, float]:
-    """Of the next frame, which must be one: to which picture, and its speed."""
+    """The next frame, which must be an order: its frame number and speed."""
     kind, header, _ = vehicle.call()  # type: ignore[misc]
     assert kind == "cmd"
     return header["obs"], header["twist"]["vx"]
 
 
 @pytest.mark.parametrize("latch", [True, False])
-def test_what_is_thought_of_when_the_stop_comes_is_never_driven_not_even_after_the_release(latch: bool) -> None:
-    agent = Told()
+def test_a_decision_in_progress_at_a_stop_is_never_executed_even_after_release(latch: bool) -> None:
+    agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
@@ -241,8 +241,8 @@ def test_what_is_thought_of_when_the_stop_comes_is_never_driven_not_even_after_t
         assert seq == 1 and speed > 0
 
 
-def test_a_picture_that_waits_when_the_stop_comes_is_answered_and_never_thought_about() -> None:
-    agent = Told()
+def test_a_frame_that_waits_at_a_stop_is_answered_without_a_decision() -> None:
+    agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
@@ -259,8 +259,8 @@ def test_a_picture_that_waits_when_the_stop_comes_is_answered_and_never_thought_
     assert len(agent.asked) == 2
 
 
-def test_a_vehicle_that_stops_itself_while_it_is_thought_about_gets_an_answer_that_moves_nothing() -> None:
-    agent = Told()
+def test_a_vehicle_that_stops_itself_during_a_decision_gets_an_order_to_stand() -> None:
+    agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
@@ -272,8 +272,8 @@ def test_a_vehicle_that_stops_itself_while_it_is_thought_about_gets_an_answer_th
         assert planner.state()["stands"]
 
 
-def test_only_a_latched_word_of_the_vehicle_confirms_a_latched_stop() -> None:
-    with planning(Told()) as (planner, port), connected(port) as vehicle:
+def test_only_a_latched_stop_frame_of_the_vehicle_confirms_a_latched_stop() -> None:
+    with planning(ScriptedAgent()) as (planner, port), connected(port) as vehicle:
         planner.stop("test")
         vehicle.send("stop", reason="the camera is not ready", latch=False)  # sent before it heard of the stop
         until(lambda: planner.state()["said"])
@@ -282,17 +282,17 @@ def test_only_a_latched_word_of_the_vehicle_confirms_a_latched_stop() -> None:
         until(lambda: planner.state()["stands"])
 
 
-def test_a_terminal_that_is_gone_keeps_no_stop_from_the_vehicle() -> None:
+def test_a_closed_terminal_does_not_prevent_a_stop() -> None:
     def gone(line: str) -> None:
         raise BrokenPipeError
 
-    with planning(Told(), journal=PlannerJournal(show=gone)) as (planner, port), connected(port) as vehicle:
+    with planning(ScriptedAgent(), journal=PlannerJournal(show=gone)) as (planner, port), connected(port) as vehicle:
         planner.stop("test")
         assert vehicle.call()[0] == "stop" and planner.state()["latched"] == "test"  # type: ignore[index]
 
 
 def test_a_course_that_counts_the_failures_itself_leaves_no_stop_behind() -> None:
-    agent = Told(lambda ask: Decision(error="no model"))
+    agent = ScriptedAgent(lambda ask: Decision(error="no model"))
     with planning(agent, failures_max=None) as (planner, port), connected(port) as vehicle:
         for seq in range(FAILURES_MAX + 1):
             vehicle.see(seq)
@@ -300,8 +300,8 @@ def test_a_course_that_counts_the_failures_itself_leaves_no_stop_behind() -> Non
         assert planner.state()["latched"] is None and planner.cycle.failures > FAILURES_MAX
 
 
-def test_the_newest_picture_overtakes_one_that_is_still_thought_about() -> None:
-    agent = Told()
+def test_the_newest_frame_supersedes_one_in_progress() -> None:
+    agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         vehicle.see(0)
@@ -314,7 +314,7 @@ def test_the_newest_picture_overtakes_one_that_is_still_thought_about() -> None:
 
 
 def test_a_replayed_picture_is_refused_and_the_next_one_served() -> None:
-    with planning(Told()) as (planner, port), connected(port) as vehicle:
+    with planning(ScriptedAgent()) as (planner, port), connected(port) as vehicle:
         for seq in (3, 3, 2, 4):
             vehicle.see(seq)
         until(lambda: planner._last_seq == 4)
@@ -323,8 +323,8 @@ def test_a_replayed_picture_is_refused_and_the_next_one_served() -> None:
         assert planner.journal.counts["refused: replayed"] == 2
 
 
-def test_a_second_vehicle_is_refused_while_the_first_lives_and_let_in_after_it() -> None:
-    with planning(Told()) as (planner, port):
+def test_a_second_vehicle_is_refused_while_the_first_is_connected() -> None:
+    with planning(ScriptedAgent()) as (planner, port):
         with connected(port) as first:
             second = VehicleEnd(port)
             assert second.greet() == {"session": "", "reason": "another vehicle is connected"}
@@ -338,7 +338,7 @@ def test_a_second_vehicle_is_refused_while_the_first_lives_and_let_in_after_it()
 
 
 class Silent:
-    """A socket on which nothing comes, with a clock of its own: its waits end so many seconds too late."""
+    """A silent socket with a fake clock: its waits end so many seconds too late."""
 
     def __init__(self, *late_s: float) -> None:
         self.late_s, self.now, self.timeout_s = list(late_s), 0.0, 0.0
@@ -357,9 +357,7 @@ class Silent:
 
 
 @pytest.mark.parametrize(("late_s", "left"), [((0.0, 0.0), 1), ((0.2, 0.0), 0), ((0.2, 0.2, 0.0), 1)])
-def test_a_wait_that_ends_too_late_is_no_silence_but_only_once(
-    late_s: tuple[float, ...], left: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_late_timeout_is_retried_once(late_s: tuple[float, ...], left: int, monkeypatch: pytest.MonkeyPatch) -> None:
     sock, hello = Silent(*late_s), wire.server_hello()
     monkeypatch.setattr(session_module, "time", sock)
     welcome = wire.server_welcome(TOKEN, hello, wire.client_auth(TOKEN, hello, LIMO.name))
@@ -372,7 +370,7 @@ def test_a_wait_that_ends_too_late_is_no_silence_but_only_once(
 
 def test_a_vehicle_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     lost: list[str] = []
-    with planning(Told()) as (planner, port):
+    with planning(ScriptedAgent()) as (planner, port):
         planner.on_lost.append(lost.append)
         frozen = VehicleEnd(port)
         assert frozen.greet() is None  # and then says nothing, as behind a frozen tunnel
@@ -384,11 +382,11 @@ def test_a_vehicle_that_falls_silent_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert lost[0].startswith("silent for 1 s")
 
 
-def test_it_speaks_up_often_enough_for_the_vehicle_while_the_agent_thinks() -> None:
+def test_heartbeats_are_sent_during_a_decision() -> None:
     def busy(ask: DecisionRequest) -> Decision:
         return Decision(control=Control(sum(0.0 for _ in range(4_000_000)), 0.5))  # Python's lock is rarely free
 
-    agent = Told(busy)
+    agent = ScriptedAgent(busy)
     with planning(agent) as (_, port), connected(port) as vehicle:
         vehicle.see(0)
         assert vehicle.call()[0] == "cmd"  # type: ignore[index]
@@ -403,8 +401,8 @@ def test_it_speaks_up_often_enough_for_the_vehicle_while_the_agent_thinks() -> N
          "refused: another vehicle"),
     ],
 )  # fmt: skip
-def test_who_is_not_the_vehicle_is_refused(how: dict[str, Any], told: str, counted: str) -> None:
-    with planning(Told()) as (planner, port):
+def test_an_unauthenticated_client_is_refused(how: dict[str, Any], told: str, counted: str) -> None:
+    with planning(ScriptedAgent()) as (planner, port):
         stranger = VehicleEnd(port, **how)
         assert stranger.greet() == {"session": "", "reason": told}
         stranger.close()
@@ -412,8 +410,8 @@ def test_who_is_not_the_vehicle_is_refused(how: dict[str, Any], told: str, count
         assert not planner.state()["connected"]
 
 
-def test_a_handshake_that_was_overheard_opens_nothing() -> None:
-    with planning(Told()) as (planner, port):
+def test_a_replayed_handshake_is_refused() -> None:
+    with planning(ScriptedAgent()) as (planner, port):
         first = VehicleEnd(port)
         _, hello, _ = first.next()
         overheard = wire.pack("auth", wire.client_auth(TOKEN, hello, "limo-ackermann"))
@@ -443,8 +441,8 @@ BIG = wire._PREFIX.pack(wire.MAGIC, wire.VERSION, wire.HEADER_MAX, wire.BLOB_MAX
         (b"", "no handshake"),
     ],
 )
-def test_what_is_no_handshake_is_refused(sent: bytes, counted: str) -> None:
-    with planning(Told()) as (planner, port):
+def test_an_invalid_handshake_is_refused(sent: bytes, counted: str) -> None:
+    with planning(ScriptedAgent()) as (planner, port):
         stranger = VehicleEnd(port)
         stranger.raw(sent)
         stranger.sock.shutdown(socket.SHUT_WR)
@@ -464,7 +462,7 @@ def test_what_is_no_handshake_is_refused(sent: bytes, counted: str) -> None:
     ],
 )
 def test_a_frame_that_is_wrong_ends_the_session_and_the_next_one_is_served(sent: bytes, counted: str) -> None:
-    with planning(Told()) as (planner, port):
+    with planning(ScriptedAgent()) as (planner, port):
         with connected(port) as vehicle:
             vehicle.raw(sent)
             while vehicle.call() is not None:
@@ -476,15 +474,15 @@ def test_a_frame_that_is_wrong_ends_the_session_and_the_next_one_is_served(sent:
 
 
 def test_a_planners_frame_from_a_vehicle_ends_the_session() -> None:
-    with planning(Told()) as (planner, port), connected(port) as vehicle:
+    with planning(ScriptedAgent()) as (planner, port), connected(port) as vehicle:
         vehicle.send("release")
         assert vehicle.call() is None
         assert planner.journal.counts["refused: malformed"] == 1
 
 
-def test_strangers_who_say_nothing_do_not_lock_the_vehicle_out() -> None:
+def test_silent_connections_do_not_lock_the_vehicle_out() -> None:
     strangers: list[socket.socket] = []
-    with planning(Told()) as (planner, port):
+    with planning(ScriptedAgent()) as (planner, port):
 
         def too_many() -> bool:
             strangers.extend(socket.create_connection(("127.0.0.1", port)) for _ in range(12))
@@ -501,15 +499,18 @@ def test_strangers_who_say_nothing_do_not_lock_the_vehicle_out() -> None:
             stranger.close()
 
 
-def test_its_end_tells_the_vehicle_to_stand() -> None:
-    with planning(Told()) as (planner, port), connected(port) as vehicle:
+def test_closing_the_planner_stops_the_vehicle() -> None:
+    with planning(ScriptedAgent()) as (planner, port), connected(port) as vehicle:
         planner.close()
         (stop, said, _), (done, _, _) = vehicle.call(), vehicle.call()  # type: ignore[misc]
         assert (stop, said["latch"], done) == ("stop", False, "done") and vehicle.call() is None
 
 
 def test_every_cycle_and_refusal_is_written_down_with_its_picture(tmp_path: Path) -> None:
-    with planning(Told(), journal=PlannerJournal(tmp_path, frames=True)) as (planner, port), connected(port) as vehicle:
+    with (
+        planning(ScriptedAgent(), journal=PlannerJournal(tmp_path, frames=True)) as (planner, port),
+        connected(port) as vehicle,
+    ):
         vehicle.see(0)
         vehicle.see(0)
         assert vehicle.call()[0] == "cmd"  # type: ignore[index]
@@ -525,7 +526,7 @@ def test_every_cycle_and_refusal_is_written_down_with_its_picture(tmp_path: Path
     assert picture.read_bytes()[:2] == b"\xff\xd8"
 
 
-def test_a_knocker_does_not_fill_the_disk(tmp_path: Path) -> None:
+def test_repeated_refusals_do_not_fill_the_disk(tmp_path: Path) -> None:
     journal = PlannerJournal(tmp_path)
     for _ in range(2500):
         journal.event("refused", "not a frame")
@@ -534,7 +535,7 @@ def test_a_knocker_does_not_fill_the_disk(tmp_path: Path) -> None:
 
 
 def test_a_new_drive_begins_with_its_own_hint() -> None:
-    agent = Told()
+    agent = ScriptedAgent()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         planner.begin("one")
         vehicle.see(0, 5.0)
@@ -547,8 +548,8 @@ def test_a_new_drive_begins_with_its_own_hint() -> None:
     assert told == [("one", 0, 0), ("two", 0, 0)]
 
 
-def test_what_was_seen_before_a_new_drive_is_not_driven_in_it() -> None:
-    agent = Told()
+def test_frames_from_before_a_new_episode_get_no_order_in_it() -> None:
+    agent = ScriptedAgent()
     agent.gate.clear()
     with planning(agent) as (planner, port), connected(port) as vehicle:
         planner.begin("one")
@@ -568,9 +569,9 @@ def test_what_was_seen_before_a_new_drive_is_not_driven_in_it() -> None:
     assert [ask.episode for ask in agent.asked] == ["one", "two"]
 
 
-def test_the_door_opens_again_after_it_could_not_accept() -> None:
+def test_the_listener_recovers_after_a_failed_accept() -> None:
     class Full:
-        """A listener that is out of file descriptors once."""
+        """A socket whose accept fails once for lack of file descriptors."""
 
         def __init__(self, sock: socket.socket) -> None:
             self.sock, self.full = sock, True
@@ -595,8 +596,8 @@ def test_the_door_opens_again_after_it_could_not_accept() -> None:
 
 @given(st.binary(max_size=200), st.booleans())
 @settings(max_examples=examples(40), deadline=None)
-def test_any_bytes_leave_the_door_open(data: bytes, framed: bool) -> None:
-    """Whatever is said instead of an auth is refused, once, without an exception of ours."""
+def test_the_listener_survives_any_bytes(data: bytes, framed: bool) -> None:
+    """Any data instead of an auth frame is refused once, without an internal error."""
     said = wire._PREFIX.pack(wire.MAGIC, wire.VERSION, len(data), 0) + data if framed else data
     near, far = socket.socketpair()
     with near, far:

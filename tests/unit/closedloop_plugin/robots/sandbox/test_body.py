@@ -75,7 +75,7 @@ def test_limo_cannot_turn_on_the_spot_in_ackermann_mode_but_in_the_others() -> N
         assert body.yaw == pytest.approx(0.5, abs=0.03) and (body.x, body.y) == (0.0, 0.0)
 
 
-def test_a_wild_angle_stays_in_the_wheels_until_something_better_comes() -> None:
+def test_an_impossible_angle_is_kept_until_the_next_command() -> None:
     """The quirk that our clamp exists for: a yaw rate without speed leaves the wheels at their stop."""
     body = driving("limo-ackermann", Twist(0.0, 0.0, 0.5), 0.5)
     body.command(Twist(0.3))
@@ -120,7 +120,7 @@ def test_a_stop_takes_centimetres() -> None:
     assert body.vx == 0.0
 
 
-def test_odometry_counts_wheels_and_not_hands() -> None:
+def test_odometry_ignores_placing_and_counts_slipping_wheels() -> None:
     """Lifted elsewhere, a vehicle's odometry notices nothing; pushing against something, it counts slipping wheels."""
     body = driving("limo-differential", Twist(0.3), 1.0)
     before = body.odometry()
@@ -137,7 +137,9 @@ def test_odometry_counts_wheels_and_not_hands() -> None:
     st.sampled_from(TWISTED),
     st.lists(st.tuples(*[st.floats(allow_nan=True, allow_infinity=True)] * 3), min_size=1, max_size=5),
 )
-def test_no_command_makes_it_anything_but_a_vehicle(name: str, commands: list[tuple[float, float, float]]) -> None:
+def test_any_command_keeps_the_body_within_its_physical_limits(
+    name: str, commands: list[tuple[float, float, float]]
+) -> None:
     """Numbers that should never have been sent: it stays finite, below its top speed and its acceleration."""
     body = SandboxBody(VEHICLES[name])
     ceiling = VEHICLES[name].ceiling

@@ -1,4 +1,4 @@
-"""The simulated camera: what it draws stands where a pinhole's own arithmetic puts it."""
+"""The simulated camera against projections computed by hand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from closedloop_plugin.robots.sandbox.camera import LINE, ROOM, FloorCamera, FloorCameraMount, floor_picture
-from closedloop_plugin.robots.sandbox.overview import sheet
+from closedloop_plugin.robots.sandbox.overview import draw_overview
 from closedloop_plugin.robots.sandbox.scene import VIEWS, SandboxScene
 from closedloop_plugin.robots.sandbox.track import sandbox
 from closedloop_plugin.robots.vehicles.robot_config import VEHICLES
@@ -24,7 +24,7 @@ TILTED = FloorCameraMount(ahead=0.05, up=0.15, fov=90.0, pitch=20.0)
 def pixel(
     view: FloorCameraMount, pose: tuple[float, float, float], x: float, y: float, z: float = 0.0
 ) -> tuple[float, float]:
-    """Column and row, by angles instead of matrices."""
+    """Column and row of a point, computed with angles instead of matrices."""
     px, py, yaw = pose
     dx, dy = x - px - view.ahead * math.cos(yaw), y - py - view.ahead * math.sin(yaw)
     forward, left = dx * math.cos(yaw) + dy * math.sin(yaw), -dx * math.sin(yaw) + dy * math.cos(yaw)
@@ -40,7 +40,7 @@ def is_line(colour: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("view", [LEVEL, TILTED], ids=["level", "tilted"])
 @pytest.mark.parametrize("name", ["route1", "route3", "route8"])
-def test_the_yellow_lines_are_where_a_pinhole_sees_them(view: FloorCameraMount, name: str) -> None:
+def test_the_yellow_lines_are_where_a_pinhole_projects_them(view: FloorCameraMount, name: str) -> None:
     pose = TRACK.segment(name).start
     picture = FloorCamera(TRACK, view).picture(*pose)
     s, _ = TRACK.lap.locate(*pose[:2])
@@ -60,7 +60,7 @@ def test_above_the_horizon_is_no_floor() -> None:
     assert (picture[:100] == ROOM).all()
 
 
-def test_an_obstacle_stands_where_it_is() -> None:
+def test_an_obstacle_is_drawn_at_its_position() -> None:
     box = next(b for b in TRACK.obstacles if b.name == "box")
     pose = TRACK.segment("route7").start
     picture = FloorCamera(TRACK, LEVEL).picture(*pose)
@@ -120,7 +120,7 @@ def test_the_floor_from_above_has_its_first_row_at_the_top() -> None:
     assert is_line(picture[round(300 - y * 100), round(x * 100)])
 
 
-def test_the_sheet_is_a_png(tmp_path: Path) -> None:
-    file = sheet(VEHICLES["jetbot-waveshare"], tmp_path / "new" / "sheet.png")
+def test_the_overview_is_a_png(tmp_path: Path) -> None:
+    file = draw_overview(VEHICLES["jetbot-waveshare"], tmp_path / "new" / "sheet.png")
     with Image.open(file) as image:
         assert image.format == "PNG" and image.width == 1200 and image.height > 900

@@ -1,4 +1,4 @@
-"""A vehicle on the floor: what is noticed, what stops it."""
+"""SandboxScene: events, and collisions that stop the vehicle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_it_begins_at_the_lap_s_start() -> None:
     assert [event.what for event in scene.step(0.01)] == ["inside"]
 
 
-def test_a_line_is_noticed_once_and_stops_nobody() -> None:
+def test_a_crossed_line_is_reported_once_and_does_not_stop_the_vehicle() -> None:
     start = SandboxScene(VEHICLES["limo-differential"]).track.segment("route1").start
     scene = scene_at(start[0], start[1], start[2] + math.pi / 2)
     events = straight(scene, 2.0)
@@ -38,7 +38,7 @@ def test_a_line_is_noticed_once_and_stops_nobody() -> None:
     assert scene.body.vx == pytest.approx(0.3)
 
 
-def test_an_obstacle_stops_it_and_odometry_runs_on() -> None:
+def test_an_obstacle_stops_it_while_odometry_continues() -> None:
     house = next(box for box in SandboxScene(VEHICLES["limo-differential"]).track.obstacles if box.name == "house")
     scene = scene_at(house.x - 0.8, house.y, 0.0)
     events = straight(scene, 3.0)
@@ -61,14 +61,14 @@ def test_it_can_back_out_of_what_it_hit() -> None:
     assert scene.body.x < house.x - 0.5
 
 
-def test_the_walls_hold() -> None:
+def test_walls_stop_the_vehicle() -> None:
     scene = scene_at(3.3, 0.25, 0.0)
     events = straight(scene, 4.0)
     assert events[-1].what == "hit wall"
     assert scene.body.footprint.corners(*scene.body.pose)[:, 0].max() < 4.0
 
 
-def test_placing_says_so_and_says_how_it_stands() -> None:
+def test_placing_reports_an_event_and_the_new_state() -> None:
     scene = SandboxScene(VEHICLES["jetbot-waveshare"])
     scene.step(0.01)
     x, y, yaw = scene.track.segment("route4").start
@@ -78,7 +78,7 @@ def test_placing_says_so_and_says_how_it_stands() -> None:
 
 
 def test_a_placed_vehicle_still_obeys_its_last_command() -> None:
-    """As a real one whose wheels turn in the operator's hands."""
+    """Like a real vehicle whose wheels turn while it is lifted."""
     scene = SandboxScene(VEHICLES["limo-ackermann"])
     straight(scene, 0.5)
     scene.place(*scene.track.segment("route6").start)

@@ -58,12 +58,12 @@ def test_a_whole_lap_can_be_driven() -> None:
     assert pursue("limo-ackermann", TRACK.lap) == "arrived"
 
 
-def test_who_drives_straight_on_crosses_a_line_in_a_bend() -> None:
+def test_driving_straight_on_crosses_a_line_in_a_bend() -> None:
     assert pursue("limo-ackermann", TRACK.segment("route2").path, steer=False) == "crossed line"
 
 
 def pursue(robot: str, path: RoutePath, steer: bool = True, speed: float = 0.3) -> str:
-    """Drives the simulated body by pure pursuit; what it ran into, or "arrived"."""
+    """Drive the simulated body by pure pursuit; returns the collision, or "arrived"."""
     scene, s = SandboxScene(VEHICLES[robot]), 0.0
     scene.place(*path.pose(0.0))
     for step in range(math.ceil(path.length / speed * 200) + 300):
@@ -82,8 +82,8 @@ def pursue(robot: str, path: RoutePath, steer: bool = True, speed: float = 0.3) 
 
 
 @given(st.floats(0, 4), st.floats(0, 3), st.floats(-math.pi, math.pi), st.sampled_from([0.0, -0.03, 0.1]))
-def test_verdicts_agree_with_another_geometry(x: float, y: float, yaw: float, ahead: float) -> None:
-    """Shapely, with exact rings, against our own few lines of numpy."""
+def test_verdicts_agree_with_shapely(x: float, y: float, yaw: float, ahead: float) -> None:
+    """Compares with shapely."""
     foot = Footprint(0.322, 0.22, ahead)
     shape = Polygon(foot.corners(x, y, yaw))
     hit = [box.name for box in TRACK.obstacles if shape.intersects(Polygon(box.corners))]

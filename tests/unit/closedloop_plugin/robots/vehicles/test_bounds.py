@@ -1,4 +1,4 @@
-"""Whatever is asked for: finite, within every limit, the right way round, no angle that LIMO's wheels do not have."""
+"""Properties of all actuations: finite, within limits, correct sign, no impossible wheel angle for LIMO."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_steer_to_the_right_turns_to_the_right(vehicle, control: Control) -> Non
 def test_never_an_angle_that_limos_wheels_do_not_have(
     control: Control, calibration: VehicleCalibration, release: LimoDriverRelease
 ) -> None:
-    """No release of the driver clamps it for us, and one of them counts in the wrong unit."""
+    """The driver cannot be relied on: no release clamps correctly, one compares in the wrong unit."""
     sent = replace(VEHICLES["limo-ackermann"], calibration=calibration).actuation(control)
     assert isinstance(sent, Twist)
     angle = driver_angle(sent, release)

@@ -1,4 +1,4 @@
-"""configs/robots: every file is a robot, and what is wrong in one is said."""
+"""configs/robots: every file is valid, and errors name the field."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_one_file_for_each_vehicle_and_the_sandbox() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_each_file_is_a_robot_with_the_figures_of_its_vehicle(file: Path) -> None:
-    """What a file repeats for its reader to see is what the vehicle says."""
+    """Figures repeated in a file agree with the vehicle."""
     robot = read_robot(file)
     kind = VEHICLES["limo-ackermann" if file.stem == "sandbox" else file.stem]
     assert robot.vehicle == kind
@@ -96,18 +96,18 @@ onboard: {backend: "my_io:Recorder", max_age_s: 2}
         ("vehicle: limo-tracked\ncalibration: {yaw_gain: 0}", "from 0.2 to 5"),
         ("vehicle: limo-tracked\ntopics: {camera_type: jpeg}", "raw or compressed"),
         ("vehicle: limo-tracked\ntopics: {cmd: ''}", "topics.cmd"),
-        ("vehicle: limo-tracked\ntopics: {status: ''}", "driven in mode 0 only"),
+        ("vehicle: limo-tracked\ntopics: {status: ''}", "only driven in mode 0"),
         ("vehicle: limo-tracked\ntopics: {odom: 3}", "topics.odom.*a text"),
         ("vehicle: limo-tracked\nlink: {port: 22.5}", "a whole number"),
         ("vehicle: limo-tracked\nlink: {ssh_options: ProxyJump=gate}", "a list of Name=value"),
         ("vehicle: limo-tracked\nlink: {host: \"a\\nb\"}", "link.host"),
-        ("vehicle: limo-tracked\nlimits: {speed: 0.1}\nlimits: {speed: 1.0}", "limits stands there twice.*line 3"),
+        ("vehicle: limo-tracked\nlimits: {speed: 0.1}\nlimits: {speed: 1.0}", "duplicate key limits.*line 3"),
         ("vehicle: limo-tracked\nonboard: {relay: false}", "does not stop by itself"),
         ("vehicle: limo-tracked\nonboard: {backend: ros3}", "MODULE:CLASS"),
         ("vehicle: limo-tracked\nonboard: {motion_s: 0.6}", "from 0.05 to 0.5"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_the_file(tmp_path: Path, text: str, said: str) -> None:
+def test_errors_name_the_file_and_field(tmp_path: Path, text: str, said: str) -> None:
     file = written(tmp_path, text)
     with pytest.raises(Ad2Error, match=re.escape(str(file))) as caught:
         read_robot(file)

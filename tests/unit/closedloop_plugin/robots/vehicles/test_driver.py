@@ -1,4 +1,4 @@
-"""What the makers' drivers do with a Twist, worked out from their sources."""
+"""The models of the manufacturers' drivers, against values computed from their sources."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_radius_of_a_metre(release) -> None:
     assert driver_angle(Twist(0.3), release) == 0.0
 
 
-def test_yaw_without_speed_is_the_wild_angle() -> None:
+def test_yaw_without_speed_gives_an_impossible_angle() -> None:
     """Radius 0: atan(0.4 / -0.172) = -66.7, left for right. With the floor at 0.096 m: atan(0.2 / 0.010) = 87.1."""
     spin = Twist(0.0, 0.0, 1.0)
     assert math.degrees(driver_angle(spin, OLD)) == pytest.approx(-66.73, abs=0.01)
@@ -35,7 +35,7 @@ def test_yaw_without_speed_is_the_wild_angle() -> None:
     assert math.degrees(driver_angle(Twist(0.0, 0.0, -1.0), NEW)) == pytest.approx(-87.14, abs=0.01)
 
 
-def test_a_standing_twist_is_no_number() -> None:
+def test_a_standing_twist_is_nan() -> None:
     assert math.isnan(driver_angle(Twist(0.0), NEW))
     assert frame(Twist(0.0), ACKERMANN) == LimoSerialFrame(0, 0, 0, 0)
 

@@ -27,7 +27,7 @@ def twist(name: str, *control: float, **calibration: float) -> Twist:
     return sent
 
 
-def test_the_fleet_is_the_seven_of_the_contract() -> None:
+def test_the_seven_supported_vehicles() -> None:
     assert list(VEHICLES) == [
         "limo-differential", "limo-ackermann", "limo-tracked", "limo-mecanum", "jetbot-waveshare",
         "jetbot-dusty-ros1", "jetbot-dusty-ros2",
@@ -59,7 +59,7 @@ def test_full_lock_ends_at_the_radius_or_is_driven_slower() -> None:
 
 
 @pytest.mark.parametrize("vehicle", VEHICLES.values(), ids=list(VEHICLES))
-def test_the_brake_wins_and_no_pedal_stands_still(vehicle) -> None:
+def test_brake_overrides_throttle_and_no_pedal_stands_still(vehicle) -> None:
     still = WordCommand("stop") if vehicle.kind == "word" else Twist(0.0)
     for control in (COAST, FULL_BRAKE, Control(1.0, 1.0, 0.05), Control(-0.7, 0.0, 0.0), Control(0.3, 0.9, 1.0)):
         assert vehicle.actuation(control) == still

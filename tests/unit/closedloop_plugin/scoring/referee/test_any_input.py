@@ -1,4 +1,4 @@
-"""Whatever the world shows: no crash, progress that only grows, a score in range, the same verdict twice."""
+"""Any ground truth: no crash, monotone progress, scores in range, reproducible verdicts."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_any_episode_has_a_verdict(seen: list[GroundTruth], name: str) -> None:
     assert again.outcome() == outcome
     assert set(outcome.infractions) == set(INFRACTIONS)
     assert 0 <= outcome.score_composed <= outcome.score_route <= 100 and 0 <= outcome.score_penalty <= 1
-    # What is written down is what was charged: a reader of the messages comes to the same factor.
+    # The messages contain everything that was charged: parsing them gives the same factor.
     assert round(penalty_of(outcome.infractions, PROFILES[name].penalties), 6) == outcome.score_penalty
     drawn = {p["kind"] for p in outcome.places}
     assert drawn == {k for k, v in outcome.infractions.items() if v} - {"min_speed_infractions"}

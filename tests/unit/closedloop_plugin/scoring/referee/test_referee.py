@@ -36,7 +36,7 @@ def test_before_the_first_tick_there_is_nothing() -> None:
 
 
 def test_the_route_counts_only_where_the_ego_was_near_it() -> None:
-    """12 m beside the road the nearest point of the route moves on, the progress does not."""
+    """12 m beside the road the nearest point of the route advances, the progress does not."""
     judge = referee()
     ride(judge, steps(0, 20))
     ride(judge, steps(20, 100), first=41, y=12.0)
@@ -70,7 +70,7 @@ def test_more_than_30_m_off_the_route_ends_it(y: float, end: EndReason | None) -
     assert found == ([] if end is None else ["Agent deviated from the route at (x=50.0, y=-30.1, z=0.0)"])
 
 
-def test_a_program_without_a_route_can_go_where_it_likes() -> None:
+def test_without_a_route_there_is_no_route_deviation() -> None:
     judge = Referee(B2D, road(), None)
     ride(judge, steps(0, 50))
     assert judge.tick(at(101, 50.0, 60.0)) is None
@@ -159,7 +159,7 @@ def test_penalties_are_the_profiles_and_multiply() -> None:
         assert (outcome.score_route, outcome.score_composed) == (50.0, expected)
 
 
-def test_outcome_can_be_asked_at_any_time() -> None:
+def test_outcome_is_available_at_any_time() -> None:
     judge = referee()
     ride(judge, steps(0, 97))
     assert judge.outcome() == judge.outcome()

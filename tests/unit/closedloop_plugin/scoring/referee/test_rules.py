@@ -68,14 +68,14 @@ def test_being_hit_while_standing_is_not_the_egos(speed: float, count: int) -> N
 
 
 def test_the_crash_that_stops_the_ego_counts() -> None:
-    """The tick of the crash already has speed 0; the one before had 10 m/s."""
+    """The tick of the impact already has speed 0; the one before had 10 m/s."""
     judge = referee()
     judge.tick(at(0, 5.0, speed=10.0))
     judge.tick(at(1, 5.3, speed=0.0, contacts=(touch(ActorKind.BARRIER),)))
     assert len(judge.outcome().infractions["collisions_layout"]) == 1
 
 
-def test_an_excuse_lasts_no_longer_than_5_s_or_5_m() -> None:
+def test_contacts_after_being_hit_are_ignored_for_5_s_and_5_m() -> None:
     judge = referee()
     judge.tick(at(0, 5.0, speed=0.0, contacts=(touch(),)))
     for tick in range(1, 101):
@@ -135,7 +135,7 @@ def test_a_line_across_another_road_holds_in_its_own_direction() -> None:
 
 
 @pytest.mark.parametrize(("y", "count"), [(1.75, 1), (1.76, 0), (-1.75, 1)])
-def test_a_line_is_as_wide_as_it_is(y: float, count: int) -> None:
+def test_crossings_beside_the_line_do_not_count(y: float, count: int) -> None:
     judge = referee([LINE])
     ride(judge, steps(30, 50), y=y, signals=RED)
     assert len(judge.outcome().infractions["red_light"]) == count
@@ -189,7 +189,7 @@ def test_a_stop_is_forgotten_when_the_car_leaves() -> None:
     assert len(_stop_drive(37.0, 0.0, back_to=36.0)) == 0
 
 
-def test_a_yield_line_asks_for_nothing() -> None:
+def test_a_yield_line_requires_nothing() -> None:
     judge = referee([replace(LINE, control="yield")])
     ride(judge, steps(30, 50), signals=RED)
     assert lists(judge.outcome()) == {}
@@ -221,7 +221,7 @@ def test_driving_on_the_other_side() -> None:
     ("surface", "y", "metres", "allowed", "counts"),
     [
         (DrivingSurface.ONCOMING, 3.5, 5.0, True, False),  # the scenario needs it
-        (DrivingSurface.SHOULDER, -3.5, 5.0, True, True),  # that is no leave for the shoulder
+        (DrivingSurface.SHOULDER, -3.5, 5.0, True, True),  # does not permit the shoulder
         (DrivingSurface.OFF, 6.0, 5.0, False, True),
         (DrivingSurface.ONCOMING, 1.76, 5.0, False, True),  # beyond the lane's edge
         (DrivingSurface.ONCOMING, 1.75, 5.0, False, False),  # in the route's own lane, whatever the map says
@@ -248,7 +248,7 @@ def test_two_excursions_make_one_message_and_two_places() -> None:
 
 
 def test_what_was_driven_far_off_counts_when_the_ego_comes_back() -> None:
-    """No progress while 15 m off; the 10 m that it skipped are given and charged together on the way back."""
+    """No progress while 15 m off; the skipped 10 m are credited and charged together on the return."""
     judge = referee()
     ride(judge, steps(0, 40))
     ride(judge, steps(40.5, 50), first=81, y=15.0, surface=DrivingSurface.OFF)
@@ -309,7 +309,7 @@ def test_means_over_the_ticks_that_had_traffic() -> None:
         (OTHER,),  # the scenario's car
         (replace(OTHER, kind=ActorKind.PEDESTRIAN, role="background"),),
         (replace(OTHER, kind=ActorKind.BICYCLE, role="background"),),
-        _traffic(0.0, 1e-9),  # parked, with the rest of a brake's arithmetic
+        _traffic(0.0, 1e-9),  # parked, with numerical noise of the brake
     ],
 )
 def test_without_moving_traffic_it_is_a_hundred(actors) -> None:

@@ -71,7 +71,7 @@ def test_three_answers_become_a_description_and_that_a_spec() -> None:
 
 
 @pytest.mark.integration
-def test_a_wrong_reply_is_repaired_with_the_validations_own_words() -> None:
+def test_a_wrong_reply_is_repaired_with_the_validation_messages() -> None:
     wrong = json.dumps(good(adversary="tank", speed_mps=[1, 99]))
     made = fused(by_purpose(fuse=PROSE, construct=wrong, repair=lambda text: json.dumps(good())))[0]
     assert made.spec is not None and [e.purpose for e in made.exchanges] == ["fuse", "construct", "repair"]
@@ -82,7 +82,7 @@ def test_a_wrong_reply_is_repaired_with_the_validations_own_words() -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize("repairs", [0, 2])
-def test_the_repairs_end_and_the_reason_stays(repairs: int) -> None:
+def test_the_number_of_repairs_is_limited(repairs: int) -> None:
     with serve(reply=by_purpose(fuse=PROSE, construct="No."), keep_bodies=True) as server:
         fuser = make_fuser(f"endpoint:m@{server.url},{FAST}", texts=TEXTS, cache=None, seed=0, repairs=repairs)
         made = fuser.make([wish()])[0]
@@ -91,7 +91,7 @@ def test_the_repairs_end_and_the_reason_stays(repairs: int) -> None:
     assert made.refused == f"no valid spec in {1 + repairs} replies; the last: there is no JSON object in the reply"
 
 
-def test_a_batch_is_asked_step_by_step_and_each_gets_its_own() -> None:
+def test_a_batch_is_processed_step_by_step() -> None:
     where = [site(route=f"r{i}", length_m=100.0 + i) for i in range(6)]
 
     def construct(text: str) -> str:
@@ -120,7 +120,7 @@ def test_the_frames_go_with_every_question() -> None:
     assert "The pictures show what the driver saw." in model.calls[0][0].text
 
 
-def test_failed_attempts_are_told_with_their_verdicts() -> None:
+def test_prompts_list_failed_attempts_with_their_verdicts() -> None:
     spec = ThreatSpec.model_validate(good())
     failed = attempt(spec, ScenarioVerdict(passed=False, reason="the expert hit it in 4 of 4 draws {x} <<<END>>>"))
     refused = attempt(None, refused="no valid spec in 4 replies")
@@ -145,7 +145,7 @@ def test_an_endpoint_that_fails_refuses_the_attempt_with_the_error(failure: str,
     assert made.exchanges[-1].error is not None and len(made.exchanges) == step + 1
 
 
-def test_one_failure_in_a_batch_is_only_its_own() -> None:
+def test_a_failure_affects_only_its_own_request() -> None:
     wishes = [wish(site(route=f"r{i}")) for i in range(6)]
     model = FakeModel(
         lambda q: (
@@ -223,7 +223,7 @@ def test_a_reply_cut_at_the_token_limit_says_so() -> None:
 
 
 @pytest.mark.integration
-def test_a_sampled_backends_names_do_not_change_who_it_is() -> None:
+def test_the_servers_model_name_is_not_part_of_the_identity() -> None:
     """suite.json compares `describe` at every start; a server's own name for the model comes only with replies."""
     with serve(reply=by_purpose(fuse=PROSE, construct=json.dumps(good()))) as server:
         fuser = make_fuser(f"endpoint:m@{server.url},{FAST}", texts=TEXTS, cache=None, seed=0)
@@ -236,7 +236,7 @@ def test_a_sampled_backends_names_do_not_change_who_it_is() -> None:
 # -- words -------------------------------------------------------------------------------------------------------------
 
 
-def test_the_vocabulary_is_what_the_route_has_room_for() -> None:
+def test_the_vocabulary_is_limited_to_the_route() -> None:
     street, junction = vocabulary_of(site(oncoming=0)), vocabulary_of(crossing())
     assert "- run_light" not in street and "- oncoming" not in street and "next_left" not in street
     assert "- run_light" in junction and {f"- {b.value}" for b in AdversaryBehaviour} <= {
@@ -255,7 +255,7 @@ def test_the_schema_is_the_specs_and_narrowed_to_the_route() -> None:
     assert json.loads(schema_of(crossing()))["properties"]["ego_light"]["enum"] == ["cycle", "green", "red"]
 
 
-def test_what_rules_make_is_within_the_words_and_the_schema_that_a_model_is_told() -> None:
+def test_specs_of_the_rules_match_vocabulary_and_schema() -> None:
     for where in (site(), crossing()):
         properties, lines = json.loads(schema_of(where))["properties"], vocabulary_of(where).split("\n")
         for made in RulesFuser().make([wish(where, seed=seed) for seed in range(40)]):
@@ -296,7 +296,7 @@ def test_every_text_is_known_and_a_users_file_is_checked_against_its_own_book(tm
         == "S a b And now?"
     )
     file.write_text("cng: '{words}'\n")
-    with pytest.raises(DataError, match="belongs into a file of driving prompts; this is one of threats prompts"):
+    with pytest.raises(DataError, match="belongs in a file of driving prompts; this is a file of threats prompts"):
         PromptTexts.load(file, "threats")
     file.write_text("planning: 'What now?'\n")
     with pytest.raises(DataError, match=r"\{perception\}, \{prediction\}"):
@@ -304,13 +304,13 @@ def test_every_text_is_known_and_a_users_file_is_checked_against_its_own_book(tm
 
 
 @pytest.mark.parametrize("spec", ["expert", "rules:x", "gpt", "endpoint", ""])
-def test_what_is_no_fuser_is_said_in_one_line(spec: str) -> None:
+def test_an_unknown_fuser_is_a_one_line_error(spec: str) -> None:
     with pytest.raises(Ad2Error, match="expected rules, endpoint:") as caught:
         make_fuser(spec, texts=TEXTS, cache=None, seed=0)
     assert "\n" not in str(caught.value)
 
 
-def test_a_spec_gets_room_for_a_long_answer_unless_the_user_said_how_much() -> None:
+def test_a_token_limit_is_added_unless_the_user_set_one() -> None:
     assert with_token_limit("endpoint:m@http://h/v1", 9) == "endpoint:m@http://h/v1,max_tokens=9"
     assert with_token_limit("endpoint:m@http://h/v1,max_tokens=5", 9).endswith("max_tokens=5")
     assert with_token_limit("lmms:qwen,device=cpu", 9) == "lmms:qwen,device=cpu,max_new_tokens=9"

@@ -1,4 +1,4 @@
-"""The fuser without a model: what it reads, that its specs fit, follow the seed, vary, and learn from verdicts."""
+"""RulesFuser: keywords, specs that fit, determinism by seed, variety, and reactions to verdicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from closedloop_plugin.threats.spec import (
     Occluder,
     TargetWeakness,
 )
-from closedloop_plugin.threats.templates.crossing import waits_off
+from closedloop_plugin.threats.templates.crossing import waiting_offset
 from closedloop_plugin.threats.templates.program import program
 from closedloop_plugin.threats.transcript import ScenarioVerdict
 
@@ -61,7 +61,7 @@ FUSER = RulesFuser()
         ("", set(), set()),
     ],
 )
-def test_topics_said_and_denied(text: str, said: set[AnswerTopic], denied: set[AnswerTopic]) -> None:
+def test_topics_mentioned_and_denied(text: str, said: set[AnswerTopic], denied: set[AnswerTopic]) -> None:
     found = read_keywords(text)
     assert set(found.mentioned) == said and set(found.denied) == denied
 
@@ -113,7 +113,7 @@ texts = st.sampled_from([CALM, BLIND, ("", "", ""), ("stop " * 50,) * 3])
 
 @settings(max_examples=examples(60), deadline=None)
 @given(where=sites | crossings, seed=st.integers(0, 2**31), said=texts)
-def test_every_spec_fits_its_site_and_leaves_a_search_something_to_turn(where: ThreatSite, seed: int, said) -> None:
+def test_every_spec_fits_its_site_and_has_free_parameters(where: ThreatSite, seed: int, said) -> None:
     made = FUSER.make([wish(where, said, seed)])[0]
     assume(slots(where))
     assert made.spec is not None and made.refused == ""
@@ -129,7 +129,7 @@ def test_a_route_without_room_is_refused_with_the_reason() -> None:
     assert made.spec is None and "no room" in made.refused
 
 
-def test_slots_are_all_that_the_checks_let_through() -> None:
+def test_slots_are_all_that_the_checks_accept() -> None:
     found = slots(crossing())
     assert {s.behaviour for s in found} == set(AdversaryBehaviour)
     assert len(found) == len(set(found))
@@ -139,7 +139,7 @@ def test_slots_are_all_that_the_checks_let_through() -> None:
     assert not [s for s in slots(site(oncoming=0)) if s.behaviour is AdversaryBehaviour.ONCOMING]
 
 
-def test_who_crosses_against_the_rules_meets_an_ego_with_green() -> None:
+def test_the_ego_has_green_if_the_adversary_crosses_against_the_rules() -> None:
     for seed in range(40):
         spec = FUSER.make([wish(crossing(), BLIND, seed)])[0].spec
         assert spec is not None
@@ -154,7 +154,7 @@ def made_of(said: tuple[str, str, str], n: int = 100, where: ThreatSite | None =
     return [a.spec for a in FUSER.make([wish(where or site(left=1), said, seed) for seed in range(n)])]
 
 
-def test_what_the_perception_denies_is_hit_more_often_than_what_it_sees() -> None:
+def test_denied_topics_are_used_more_often_than_mentioned_ones() -> None:
     walkers = {Adversary.PEDESTRIAN, Adversary.CHILD}
     seen = ("Pedestrians and a child stand at the edge.", "Somebody may cross.", "I stop.")
     unseen = (
@@ -165,7 +165,7 @@ def test_what_the_perception_denies_is_hit_more_often_than_what_it_sees() -> Non
     assert counts[1] > 3 * max(counts[0], 1)
 
 
-def test_an_overtaker_meets_oncoming_traffic_more_often_than_one_who_stops() -> None:
+def test_overtaking_leads_to_oncoming_traffic_more_often_than_stopping() -> None:
     counts = [
         sum(s.behaviour is AdversaryBehaviour.ONCOMING for s in made_of((CALM[0], "The car ahead may brake.", plan)))
         for plan in ("I overtake the car.", "I stop and wait.")
@@ -186,26 +186,26 @@ def test_a_target_that_misses_everything_is_probed_at_every_stage() -> None:
     assert all(s.why.startswith(f"{s.weakness.value} says") and s.weakness.value in s.description for s in specs)
 
 
-def test_an_empty_answer_is_called_so() -> None:
+def test_an_empty_answer_is_named_as_such() -> None:
     spec = FUSER.make([wish(texts=("", "", ""))])[0].spec
     assert spec is not None and "says nothing at all" in spec.why and '""' not in spec.why
 
 
-def test_metres_stand_for_seconds_only_where_the_speed_is_known() -> None:
-    """Behind a junction the ego is slow: so many metres before an animal it has crossed long before."""
+def test_triggers_by_distance_only_if_the_speed_is_predictable() -> None:
+    """Behind a junction the ego is slow: a trigger by distance would let the animal cross long before it arrives."""
     assert {s.trigger.kind for s in made_of(BLIND)} == {"time", "distance"}
     assert {s.trigger.kind for s in made_of(BLIND, where=crossing())} == {"time"}
 
 
-def test_who_crosses_and_the_ego_come_together_whatever_is_drawn() -> None:
-    """Of 32 that were made with wide numbers a driver that looks at nobody missed 12."""
+def test_a_crossing_adversary_meets_the_ego_for_any_draw() -> None:
+    """With wide ranges a blind driver missed 12 of 32."""
     met = 0
     for where in (site(), site(oncoming=1, right=1), crossing()):
         for spec in made_of(BLIND, 120, where):
             if spec.behaviour is not AdversaryBehaviour.CROSS:
                 continue
             lanes = where.right if spec.place.side is AdversarySide.RIGHT else where.left + where.oncoming
-            way = where.lane_width * (0.5 + lanes) + waits_off(spec.place.lane, spec.occluder)
+            way = where.lane_width * (0.5 + lanes) + waiting_offset(spec.place.lane, spec.occluder)
             for pace in (spec.speed_mps.low, spec.speed_mps.high):
                 for due in (spec.trigger.value.low, spec.trigger.value.high):
                     assert abs(way / pace + pace / 12 - due) < 1.0, spec
@@ -214,7 +214,7 @@ def test_who_crosses_and_the_ego_come_together_whatever_is_drawn() -> None:
 
 
 def test_the_program_drives_at_the_speed_of_the_spec() -> None:
-    """No template has to bring a speed of the rules back into its own limits, in a town."""
+    """No template clips the speeds of the rules, in a town."""
     for spec in made_of(BLIND, 80):
         if spec.speed_mps is not None:
             pace = f"param pace = Range({spec.speed_mps.low:g}, {spec.speed_mps.high:g})"
@@ -256,7 +256,7 @@ def test_twenty_real_routes_have_a_good_variety(data_dir, tmp_path) -> None:
 RAN = {"compiles": True, "runs": True}
 
 
-def test_what_nobody_survived_comes_back_milder_then_gives_way() -> None:
+def test_an_unsurvived_threat_is_repeated_milder_then_replaced() -> None:
     first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
     assert first is not None
     hard = attempt(first, ScenarioVerdict(passed=False, acts=True, reason="the expert hit it", **RAN))
@@ -268,7 +268,7 @@ def test_what_nobody_survived_comes_back_milder_then_gives_way() -> None:
     assert third is not None and third.behaviour is not first.behaviour
 
 
-def test_what_never_acted_acts_sooner() -> None:
+def test_a_threat_that_never_acted_acts_sooner() -> None:
     first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
     idle = attempt(first, ScenarioVerdict(passed=False, reason="never triggered", **RAN))
     second = FUSER.make([wish(texts=BLIND, seed=4, attempts=[idle])])[0].spec
@@ -276,7 +276,7 @@ def test_what_never_acted_acts_sooner() -> None:
     assert _seconds(second) > _seconds(first)
 
 
-def test_what_does_not_compile_is_not_tried_again() -> None:
+def test_a_threat_that_does_not_compile_is_not_repeated() -> None:
     first = FUSER.make([wish(texts=BLIND, seed=3)])[0].spec
     broken = attempt(first, ScenarioVerdict(passed=False, reason="syntax"))
     made = FUSER.make([wish(texts=BLIND, seed=k, attempts=[broken]) for k in range(30)])
@@ -284,7 +284,7 @@ def test_what_does_not_compile_is_not_tried_again() -> None:
     assert first is not None and first.behaviour not in others and len(others) > 3
 
 
-def test_when_everything_failed_it_still_makes_one() -> None:
+def test_a_spec_is_made_even_if_every_behaviour_failed() -> None:
     failed = [attempt(spec, ScenarioVerdict(passed=False), number=k) for k, spec in enumerate(made_of(BLIND, 60))]
     assert {a.spec.behaviour for a in failed if a.spec} == {s.behaviour for s in slots(site(left=1))}
     assert FUSER.make([wish(site(left=1), BLIND, attempts=failed)])[0].spec is not None

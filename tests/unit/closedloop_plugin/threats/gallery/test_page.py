@@ -1,4 +1,4 @@
-"""The gallery page: what it tells, that nothing hostile runs in a real browser, that a large suite stays small."""
+"""The gallery page: content, hostile texts in a real browser, and the size of a large suite."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def threats(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def runs(threats: Path) -> list[Path]:
-    """The first survives 101 and breaks in 104; both fail in 102; nobody drives 105."""
+    """The first survives 101 and breaks in 104; both fail in 102; 105 is not driven."""
     where = threats.parent
     good = [record("101", score=100.0), record("102", score=60.0, hit=True),
             record("104", score=0.0, end="world failed", status="Failed", reason="the world died")]  # fmt: skip
@@ -85,7 +85,7 @@ def page(threats: Path, runs: list[Path]) -> str:
     return (threats / "gallery.html").read_text("utf-8")
 
 
-def test_states_follow_the_program_as_it_is(threats: Path) -> None:
+def test_states_are_of_the_current_program(threats: Path) -> None:
     found = {s.name: s for s in gallery_read.read(threats).scenarios}
     assert {n: s.state for n, s in found.items()} == {
         "101": ScenarioCheckState.PASSED,
@@ -96,11 +96,11 @@ def test_states_follow_the_program_as_it_is(threats: Path) -> None:
         "106": ScenarioCheckState.NOT_MADE,
     }
     assert found["103"].left_out == "the expert does not survive it"
-    assert "changed by hand" in found["104"].troubles[0]
+    assert "changed by hand" in found["104"].problems[0]
     assert found["106"].reason.startswith("fuser: ")
 
 
-def test_what_the_page_tells(page: str) -> None:
+def test_the_content_of_the_page(page: str) -> None:
     told = Reader(page)
     for fact in (
         "base suite demo", "interviewed qwen2.5-vl-7b", "fuser rules", "seed 11", "5 scenarios made, of 6",
@@ -115,16 +115,16 @@ def test_what_the_page_tells(page: str) -> None:
     assert told.card("102")["data-failed"] == "0 1"
     assert told.card("101")["data-failed"] == "1"
     assert told.card("101")["data-scores"] == "100.000 75.000"
-    assert told.card("104")["data-scores"] == "- 90.000"  # a world that broke is no score
+    assert told.card("104")["data-scores"] == "- 90.000"  # a failed world has no score
     assert told.card("105")["data-driven"] == ""
     assert told.card("102")["data-adversary"] == "bus"
 
 
-def test_pictures_are_of_the_very_program(page: str) -> None:
+def test_pictures_are_of_the_current_program(page: str) -> None:
     parts = {m[1]: m[2] for m in re.finditer(r'<article class="card" id="s-(\d+)"(.*?)</article>', page, re.S)}
     assert "as it acts" in parts["101"]
     assert 'class="top"' in parts["101"]
-    assert "what the interview showed" in parts["104"]  # the check's picture is of another text
+    assert "what the interview showed" in parts["104"]  # the check's picture is of another version
     assert 'class="top"' not in parts["104"]
     for text in re.findall(r'src="data:image/jpeg;base64,([^"]+)"', page):
         data = base64.b64decode(text)
@@ -243,13 +243,13 @@ def test_outcomes() -> None:
     hit, free = record("1", score=60.0, hit=True), record("1", score=100.0, repetition=1)
     broken = record("1", score=0.0, end="agent failed", reason="no answer", repetition=2)
     both = gallery_runs.outcome([free, hit, broken])
-    assert (both.fate, both.failures, both.scored, both.score) == ("failed", 1, 2, 80.0)
+    assert (both.status, both.failures, both.scored, both.score) == ("failed", 1, 2, 80.0)
     assert both.first == "collision: vehicle at 9.6 s"  # the first in time, not the first of the lists
     assert gallery_runs.outcome([broken]).score is None
     assert gallery_runs.outcome([broken]).first == "agent failed: no answer"
     slow = record("1", score=40.0, status="Failed - Agent timed out", score_route=40.0)
     assert gallery_runs.outcome([slow]).first == "Failed - Agent timed out, 40 % of the route"
-    assert gallery_runs.outcome([free]).fate == "survived"
+    assert gallery_runs.outcome([free]).status == "survived"
 
 
 def test_two_runs_of_one_agent_are_told_apart(threats: Path, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ def test_broken_pictures_and_transcripts_are_said(tmp_path: Path) -> None:
     (tmp_path / "transcripts" / "101.json").write_text('{"route": 3}')
     assert thumbnail(tmp_path, "101", False).caption == "101_0.jpg cannot be read as a picture"
     scenario = gallery_read.read(tmp_path).scenarios[0]
-    assert "its transcript cannot be read" in scenario.troubles[0]
+    assert "its transcript cannot be read" in scenario.problems[0]
     assert str(tmp_path) not in gallery.page(gallery_read.read(tmp_path))
 
 
@@ -79,8 +79,8 @@ def test_a_program_whose_route_cannot_be_read_is_a_card_with_a_word(tmp_path: Pa
     (tmp_path / "fine.scenic").write_text('param route = "demo:102"\n')
     (tmp_path / "two.scenic").write_text('param route = "demo:101"\nparam route = "demo:102"\n')
     fine, two = gallery_read.read(tmp_path).scenarios
-    assert (fine.route, fine.troubles, two.route) == (("demo", "102"), (), None)
-    assert "names two routes" in two.troubles[0] and str(tmp_path) not in two.troubles[0]
+    assert (fine.route, fine.problems, two.route) == (("demo", "102"), (), None)
+    assert "names two routes" in two.problems[0] and str(tmp_path) not in two.problems[0]
 
 
 def test_who_survived_is_who_drove_for_the_check(tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ class Hurry:
         return {"name": self.name}
 
     def decide(self, requests: Sequence[DecisionRequest]) -> list[Decision]:
-        return [self._one(a.observation) for a in asks]
+        return [self._one(a.observation) for a in requests]
 
     def _one(self, seen: Observation) -> Decision:
         if self.mute:

@@ -1,4 +1,4 @@
-"""Reading the data home: what is told when something is missing, damaged or moved."""
+"""Reading the data home: errors for missing, damaged or moved files."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_moved_images(tmp_path: Path) -> None:
     images.rename(moved)
     with pytest.raises(Ad2Error, match="ad2 data relocate d --split test --images DIR"):
         open_dataset("d", "test", home=tmp_path)
-    with pytest.raises(Ad2Error, match=r"no file a.jpg in it"):
+    with pytest.raises(Ad2Error, match=r"there is no file a\.jpg"):
         relocate("d", "test", tmp_path, home=tmp_path)
     with pytest.raises(Ad2Error, match="no such folder"):
         relocate("d", "test", images, home=tmp_path)
@@ -84,7 +84,7 @@ def test_verify_sees_every_change(tmp_path: Path) -> None:
     assert "the id occurs twice" in problems(parts=[first, first, third])
     part = folder / first["file"]
     part.write_bytes(part.read_bytes()[:100])
-    assert "no readable parquet" in problems()
+    assert "not a readable parquet" in problems()
     part.unlink()
-    with pytest.raises(Ad2Error, match="is missing: import the data again"):
+    with pytest.raises(Ad2Error, match="is missing; import the data again"):
         verify("d", "test", home=tmp_path)

@@ -1,4 +1,4 @@
-"""Any record goes through JSON and parquet without loss."""
+"""Any record is converted to JSON and parquet and back without loss."""
 
 from __future__ import annotations
 

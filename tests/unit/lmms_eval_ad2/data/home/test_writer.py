@@ -1,4 +1,4 @@
-"""Writing: counts, hashes, bad rows, doubles, images, expected numbers, the exchange."""
+"""Writing: counts, hashes, bad rows, duplicates, images, expected numbers, replacement of a dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AD2-Bench in our schema: every form read, coordinates in pixels, every kind of fault named by its field."""
+"""AD2-Bench in our schema: every form, coordinates in pixels, every kind of fault with its field."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AutoDrive-QA in our schema: the kind of every option kept, faults named by field."""
+"""AutoDrive-QA in our schema: kinds of options, and faults with their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CODA-LM in its exact layout over real photos: boxes, languages, the Train trap, counts, faults."""
+"""CODA-LM in its exact layout with real photos: boxes, languages, images of the Train split, counts, faults."""
 
 from __future__ import annotations
 
@@ -190,10 +190,10 @@ def test_llava_faults(tmp_path: Path, photos: Path) -> None:
     broken = llava(tmp_path / "test-0.parquet", photo, (REGION, "x"), image={"bytes": b"no image", "path": None})
     with pytest.raises(DataError, match="field 'image'"):
         import_release("coda_lm", broken, fmt="llava")
-    with pytest.raises(Ad2Error, match="cannot tell the split"):
+    with pytest.raises(Ad2Error, match="does not contain the split"):
         import_release("coda_lm", llava(tmp_path / "x.parquet", photo, (REGION, "x")), fmt="llava")
     (tmp_path / "val-1.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(Ad2Error, match="no readable parquet"):
+    with pytest.raises(Ad2Error, match="not a readable parquet"):
         import_release("coda_lm", tmp_path / "val-1.parquet", fmt="llava")
     pq.write_table(pa.table({"id": ["1"]}), tmp_path / "mini-2.parquet")
     with pytest.raises(DataError, match="field 'image': expected a column"):

@@ -80,7 +80,7 @@ def asked(number: int, segment: str, **changes: Any) -> dict[str, Any]:
 
 
 def release(root: Path, action: list[dict[str, Any]], scenery: list[dict[str, Any]]) -> Path:
-    """The official folder with both training files, each with the frames it names beside it, and one val question."""
+    """The official folder with both training files, their frames next to each, and one val question."""
     for folder, rows in (("action", action), ("scenery", scenery)):
         write(root / folder, *rows, name="train.parquet")
         for path in {root / folder / name for row in rows for name in row["images"]}:
@@ -125,7 +125,7 @@ def test_one_id_for_two_questions_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_a_segment_of_both_files_is_one_set_of_images(tmp_path: Path) -> None:
-    """Only where both hold the same bytes: another image under the same name stays where it is."""
+    """Only images with the same bytes are shared; another image with the same name is kept."""
     shared, other, gone = ([asked(n, f"s{n}"), asked(n + 3, f"s{n}")] for n in (1, 2, 3))
     root = release(tmp_path, [shared[0], other[0], gone[0]], [shared[1], other[1], gone[1]])
     (root / "scenery/images/train/s2/4.jpg").write_bytes(b"another image")

@@ -1,4 +1,4 @@
-"""Records as JSON lines: what `ad2 annotate export` writes comes back as it was, and hostile rows are named."""
+"""Records as JSON lines: the output of `ad2 annotate export` is read back unchanged, hostile rows are reported."""
 
 from __future__ import annotations
 
