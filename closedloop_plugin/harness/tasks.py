@@ -225,8 +225,8 @@ def drive(lm: Any, requests: Sequence[Any], task: str) -> list[str]:
         folder = Path(kept or scratch) / f"{task}_rank{int(os.environ.get('RANK', 0))}"
         if _model_spec is None and (folder / "run.json").exists():
             raise Ad2Error(
-                f"{folder}: contains a run, possibly of another model; choose another AD2_DRIVE_OUT, or use lmms-eval's "
-                "command line"
+                f"{folder}: contains a run, possibly of another model; choose another AD2_DRIVE_OUT, or use the "
+                "command line of lmms-eval"
             )
         world = world_recipe(settings["world"], settings["servers"])
         workers = workers_for(world, None if world.each else settings["workers"])

@@ -147,10 +147,7 @@ def summarise(
         **_broken_down(table, headline, repetitions),
         "notes": _notes(table, duplicates, outside, experimental) + comfort_notes,
         **_rules(options, origin),
-        "versions": {
-            "lmms_eval_ad2": __version__,
-            "records": sorted({r.version for r in scored.values() if r.version}),
-        },
+        "versions": _versions(scored),
     }
 
 
@@ -193,6 +190,10 @@ def _rules(options: ScoringOptions, origin: Mapping[str, Any]) -> dict[str, Any]
         "traffic_signs": options.traffic_signs,
         "origin": origin,
     }
+
+
+def _versions(records: Mapping[Key, OfficialRecord]) -> dict[str, Any]:
+    return {"lmms_eval_ad2": __version__, "records": sorted({r.version for r in records.values() if r.version})}
 
 
 def _part(table: _ScoreTable, keys: Sequence[Key]) -> _ScoreTable:

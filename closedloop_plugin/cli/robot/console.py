@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from closedloop_plugin.cli.robot.vehicle import RobotOptions, hotline_of, robot_of
+from closedloop_plugin.cli.robot.vehicle import RobotOptions, planner_socket, robot_of
 from lmms_eval_ad2.options import add_command
 
 
@@ -24,4 +24,4 @@ def run(options: RobotOptions) -> int:
     from closedloop_plugin.robots.planner.console import show
 
     robot = robot_of(options.robot)
-    return 0 if show(robot, hotline_of(robot)) else 1
+    return 0 if show(robot, planner_socket(robot)) else 1

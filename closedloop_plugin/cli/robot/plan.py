@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from closedloop_plugin.cli.drive.options import DecisionOptions, DriverOptions, SimulatedDecisionOptions
-from closedloop_plugin.cli.robot.vehicle import RobotOptions, hotline_of, robot_of, token_file
+from closedloop_plugin.cli.robot.vehicle import RobotOptions, planner_socket, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, fixed, option
 from lmms_eval_ad2.sigterm import ended_by_sigterm
@@ -93,7 +93,7 @@ def run(options: RobotPlanOptions) -> int:
     robot = robot_of(options.robot)
     token = read_token(options.token_file or token_file(robot))
     planner = _planner(options, robot, token)
-    with ended_by_sigterm(), serving(planner, hotline_of(robot)):
+    with ended_by_sigterm(), serving(planner, planner_socket(robot)):
         try:
             with planner.listening(options.host, options.port) as (host, port), _tunnel(options, robot, planner, port):
                 print(f"planner of {robot.name} ready: {host}:{port}", flush=True)

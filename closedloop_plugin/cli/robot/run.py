@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from closedloop_plugin.cli.drive.options import DriverOptions
 from closedloop_plugin.cli.robot.plan import VehicleDriverOptions
-from closedloop_plugin.cli.robot.vehicle import hotline_of, robot_of, token_file
+from closedloop_plugin.cli.robot.vehicle import planner_socket, robot_of, token_file
 from lmms_eval_ad2.errors import Ad2Error, install_command
 from lmms_eval_ad2.options import add_command, fixed, identity_of, option
 
@@ -225,7 +225,7 @@ def _transport(
     def reachable(planner: PlannerServer) -> contextlib.AbstractContextManager[None]:
         from closedloop_plugin.robots.planner.control_socket import serving
 
-        return serving(planner, hotline_of(robot))
+        return serving(planner, planner_socket(robot))
 
     link = PlannerSetup(robot, agent, interpreter, rules, token=b"", reachable=reachable)  # each way brings its token
     made = _through_ros(options, link) if options.transport == "ros" else _to_vehicle(link)

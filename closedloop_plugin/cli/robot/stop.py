@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, hotline_of, robot_of
+from closedloop_plugin.cli.robot.vehicle import RobotOptions, home, planner_socket, robot_of
 from lmms_eval_ad2.errors import Ad2Error
 from lmms_eval_ad2.options import add_command, option
 
@@ -49,9 +49,9 @@ def run(options: RobotStopOptions) -> int:
             raise
         return _by_name(options, str(exc))
     if options.release:
-        done = emergency.release(robot, hotline_of(robot), options.on_board)
+        done = emergency.release(robot, planner_socket(robot), options.on_board)
     else:
-        done = emergency.stop(robot, hotline_of(robot), options.reason, options.on_board)
+        done = emergency.stop(robot, planner_socket(robot), options.reason, options.on_board)
     print(done.message)
     return 0 if done.confirmed else 1
 

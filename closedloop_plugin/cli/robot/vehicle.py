@@ -39,7 +39,7 @@ def token_file(robot: RobotConfig) -> Path:
     return home() / f"{robot.name}.token"
 
 
-def hotline_of(robot: RobotConfig) -> Path:
+def planner_socket(robot: RobotConfig) -> Path:
     from closedloop_plugin.robots.planner.control_socket import socket_path
 
     return socket_path(home(), robot.name)

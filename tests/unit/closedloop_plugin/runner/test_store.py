@@ -101,7 +101,7 @@ def test_another_run_is_refused_and_each_difference_named(tmp_path: Path) -> Non
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    with opened(tmp_path), pytest.raises(Ad2Error, match="another process is running"):
+    with opened(tmp_path), pytest.raises(Ad2Error, match="another process is writing to this folder"):
         opened(tmp_path)
 
 

@@ -58,7 +58,7 @@ def test_the_benchmark_is_found_in_the_home_or_by_the_variable(data_dir: Path, m
 def test_a_suite_is_not_run_under_another_worlds_name(data_dir: Path) -> None:
     file = data_dir / "bench2drive/bench2drive220.xml"
     add_routes(file)
-    with pytest.raises(Ad2Error, match="it is called --suite embedded220"):
+    with pytest.raises(Ad2Error, match="in the embedded world use --suite embedded220"):
         suite("bench2drive220")
     with pytest.raises(Ad2Error, match="rename it, or use --suite embedded220"):
         suite(str(file))
@@ -136,7 +136,7 @@ def test_runs_of_different_arguments_do_not_merge(tmp_path: Path, monkeypatch: p
     run_into(tmp_path / "b", tasks()[:1], plan())
     with pytest.raises(Ad2Error, match=r"not one run: seed is 1 in .*a and 2 in .*b"):
         merge(tmp_path / "all", [tmp_path / "a", tmp_path / "b"])
-    with pytest.raises(Ad2Error, match="not a folder that"):
+    with pytest.raises(Ad2Error, match="not a folder written by"):
         merge(tmp_path / "all", [tmp_path])
 
 
