@@ -200,7 +200,7 @@ def test_a_killed_supervisor_leaves_no_orphan_unseen(carla: Path, folder: Path) 
     kill_supervisor(entry)
     standing = stands(folder)[entry.server_name]
     assert standing.state == "unwatched" and standing.probe.answers and not standing.good
-    with pytest.raises(Ad2Error, match=rf"its supervisor was killed; ad2 carla down --port {job.port}"):
+    with pytest.raises(Ad2Error, match=rf"its supervisor, which was killed; ad2 carla down --port {job.port}"):
         up([job], folder)
     (line,) = lifecycle.down(folder)
     assert all(f"process {pid}" in line for pid in starts(carla))
